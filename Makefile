@@ -1,0 +1,207 @@
+# DataFlow. `make help` lists the targets.
+#
+# One non-recursive makefile. Objects of each BUILD live in a tree of their own, so that switching
+# between release and asan rebuilds nothing. Headers are tracked by dependency files (-MMD).
+
+BUILD    ?= release
+PYTHON   ?= /usr/bin/python3
+PREFIX   ?= /usr/local
+V        ?= 0
+VERSION  := 0.1.0
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+# --- what is installed ------------------------------------------------------------------------------
+# Nothing below can be asked before the packages are there; a stamp keeps the check off the fast path.
+
+PACKAGES := libmicrohttpd libcurl sqlite3 libpq libsodium libcrypto
+DEPS_STAMP := build/.deps-build
+
+ifneq ($(MAKECMDGOALS),)
+ifeq ($(filter-out help clean deps deps-check,$(MAKECMDGOALS)),)
+NO_BUILD := 1
+endif
+endif
+
+ifndef NO_BUILD
+$(shell mkdir -p build && { [ build/.deps-build -nt tools/install-deps ] || { tools/install-deps build >&2 && touch build/.deps-build; }; })
+ifneq ($(.SHELLSTATUS),0)
+$(error the packages that the build needs could not be installed; see above)
+endif
+PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES))
+PKG_LIBS   := $(shell pkg-config --libs $(PACKAGES))
+endif
+
+# --- flags ------------------------------------------------------------------------------------------
+
+CC       ?= gcc
+ifeq ($(origin CC),default)
+CC       := gcc
+endif
+B        := build/$(BUILD)
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual -Wwrite-strings \
+            -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wswitch-enum \
+            -Wimplicit-fallthrough -Wno-sign-conversion
+CFLAGS   += -std=gnu17 $(WARNINGS) -Werror -fno-common -fstack-protector-strong -fPIE -pthread -g \
+            -fno-plt -ffunction-sections -fdata-sections
+CPPFLAGS += -D_GNU_SOURCE -DDF_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen $(PKG_CFLAGS)
+LDFLAGS  += -pie -pthread -Wl,-z,relro,-z,now -Wl,--gc-sections -Wl,--as-needed
+LDLIBS   += $(PKG_LIBS) -lm
+
+ifeq ($(BUILD),release)
+CFLAGS   += -O2
+CPPFLAGS += -D_FORTIFY_SOURCE=3
+else ifeq ($(BUILD),debug)
+CFLAGS   += -Og
+CPPFLAGS += -DDF_ARENA_DEBUG
+else ifeq ($(BUILD),asan)
+CFLAGS   += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+LDFLAGS  += -fsanitize=address,undefined
+CPPFLAGS += -DDF_ARENA_DEBUG
+else ifeq ($(BUILD),tsan)
+CFLAGS   += -O1 -fno-omit-frame-pointer -fsanitize=thread
+LDFLAGS  += -fsanitize=thread
+else ifeq ($(BUILD),coverage)
+CFLAGS   += -O0 --coverage -fprofile-update=atomic
+LDFLAGS  += --coverage
+else ifeq ($(BUILD),fuzz)
+CC       := clang
+CFLAGS   += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
+            -fno-sanitize-recover=all -Wno-gnu-zero-variadic-macro-arguments
+LDFLAGS  += -fsanitize=address,undefined
+CPPFLAGS += -DDF_ARENA_DEBUG
+else
+$(error BUILD is release, debug, asan, tsan, coverage or fuzz, not "$(BUILD)")
+endif
+
+# One word and a name for each step; V=1 shows the commands.
+ifeq ($(V),0)
+Q = @printf '  %-5s %s\n' '$(1)' '$@';
+endif
+
+# --- sources ----------------------------------------------------------------------------------------
+
+SRC      := $(sort $(wildcard src/*/*.c))
+MAIN     := src/app/main.c
+SQL      := $(sort $(wildcard src/*/*.sql))
+SCRIPTS  := $(sort $(wildcard scripts/sqlite/*.sql scripts/postgres/*.sql scripts/sqlserver/*.sql))
+CONSOLE  := $(sort $(wildcard console/*))
+
+GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
+GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c
+LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:$(B)/%.c=$(B)/obj/%.o)
+MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
+LIB      := $(B)/libdataflow.a
+BIN      := $(B)/dataflow
+
+UNIT_SRC := $(sort $(wildcard tests/unit/*_test.c))
+UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
+
+.PHONY: all run check lint bench fuzz coverage install clean help deps format unit tests-bin fuzz-bin \
+        compile-commands FORCE
+
+all: $(BIN)
+ifeq ($(BUILD),release)
+	@ln -sf release/dataflow build/dataflow
+endif
+
+$(BIN): $(MAIN_OBJ) $(LIB)
+	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(LIB): $(LIB_OBJ)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(B)/obj/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
+	@mkdir -p $(@D)
+	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# Generated headers must stand before the first compilation; later the dependency files know.
+$(LIB_OBJ) $(MAIN_OBJ): | $(GEN)
+
+$(B)/gen/%.sql.c: src/%.sql tools/embed_sql.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/embed_sql.py $< $@ $(@:.c=.h)
+
+$(B)/gen/all_queries.c: $(SQL) tools/embed_sql.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --all $@ $(SQL)
+
+$(B)/gen/schema_scripts.c: $(SCRIPTS) tools/embed_files.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_schema_scripts scripts $@ $(SCRIPTS)
+
+$(B)/gen/console_files.c: $(CONSOLE) tools/embed_files.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_console_files console $@ $(CONSOLE)
+
+# --- tests ------------------------------------------------------------------------------------------
+
+$(B)/tests/unit/%: tests/unit/%.c $(LIB)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS) -lcmocka $(TEST_LIBS)
+
+# The reference that the JSON scanner is compared with.
+$(B)/tests/unit/json_% $(B)/tests/fuzz/fuzz_json%: TEST_LIBS += -ljansson
+
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d $(LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS) $(TEST_LIBS)
+
+unit: $(UNIT_BIN)
+fuzz-bin: $(FUZZ_BIN)
+
+# --- what people type -------------------------------------------------------------------------------
+
+run: all ## install what is missing, build, and start on embedded SQLite with a sandbox beside it
+	build/dataflow serve --demo $(ARGS)
+
+check: ## install what is missing, build, and run all tests
+	@tools/install-deps build test
+	$(PYTHON) tests/run.py $(ARGS)
+
+lint: $(GEN) ## formatting, static analysis, direction of includes
+	@tools/install-deps build test
+	PYTHON=$(PYTHON) B=$(B) tools/lint $(ARGS)
+
+format: ## rewrite the sources in the house's format
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+bench: all ## measure; see bench/README.md
+	@tools/install-deps build test bench
+	bench/run $(ARGS)
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS (default 60) each
+	@tools/install-deps build test
+	$(MAKE) BUILD=fuzz fuzz-bin
+	tests/fuzz/run $(or $(FUZZ_SECONDS),60)
+
+coverage: ## line coverage of unit and black-box tests, as HTML under build/coverage
+	@tools/install-deps build test
+	$(PYTHON) tests/run.py --coverage
+
+install: all ## copy the binary to $(DESTDIR)$(PREFIX)/bin
+	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dataflow
+
+deps: ## install every package that build, tests and benchmarks need
+	tools/install-deps build test bench
+
+clean: ## remove what was built
+	rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@echo '  BUILD=release|debug|asan|tsan|coverage|fuzz chooses the flags; objects live in build/$$BUILD'
+
+-include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_BIN:=.d) $(FUZZ_BIN:=.d)

@@ -1,0 +1,628 @@
+// The console. It holds no data: it shows what /healthz, /readyz, /metrics and /admin answer.
+// Everything is written with textContent, so that nothing a client is called can become markup.
+'use strict';
+(() => {
+  const POLL_MS = 1000;
+  const HEALTH_EVERY = 3; // polls between two looks at health and readiness
+  const POINTS = 60;
+  const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations'];
+  // What probes and this page itself ask for; shown by route, left out of the headline.
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*)?$/;
+  const KEY = 'dataflow.adminKey';
+  const DASH = '–';
+
+  const $ = (id) => document.getElementById(id);
+  const text = (id, value) => {
+    const node = $(id);
+    if (node.textContent !== value) node.textContent = value;
+  };
+
+  function h(tag, props = {}, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(props)) {
+      if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+      else if (name in node) node[name] = value;
+      else node.setAttribute(name, value);
+    }
+    node.append(...children.filter((c) => c !== null && c !== undefined));
+    return node;
+  }
+
+  function svg(tag, attributes, ...children) {
+    const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children);
+    return node;
+  }
+
+  // --- words and figures ------------------------------------------------------------------------
+
+  const number = (v) => (v >= 100 ? Math.round(v).toLocaleString('en') : v >= 10 ? v.toFixed(1) : v > 0 ? v.toFixed(2) : '0');
+  const share = (part, all) => (all > 0 ? `${((100 * part) / all).toFixed(part > 0 && part / all < 0.1 ? 2 : 0)} %` : DASH);
+
+  function seconds(s) {
+    if (s === null || !Number.isFinite(s)) return DASH;
+    if (s < 0.001) return `${Math.round(s * 1e6)} µs`;
+    if (s < 1) return `${(s * 1000).toFixed(s < 0.01 ? 2 : s < 0.1 ? 1 : 0)} ms`;
+    return `${s.toFixed(2)} s`;
+  }
+
+  function bytes(b) {
+    if (!(b >= 0)) return DASH;
+    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+    let i = 0;
+    while (b >= 1024 && i < units.length - 1) {
+      b /= 1024;
+      i++;
+    }
+    return `${i > 0 && b < 100 ? b.toFixed(1) : Math.round(b)} ${units[i]}`;
+  }
+
+  function duration(s) {
+    s = Math.floor(s);
+    const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+    const first = parts.findIndex(([size]) => s >= size);
+    if (first < 0) return '0 s';
+    return parts.slice(first, first + 2)
+      .map(([size, unit], i) => `${Math.floor((i ? s % parts[first][0] : s) / size)} ${unit}`)
+      .join(' ');
+  }
+
+  function when(iso) {
+    if (!iso) return 'never';
+    const ago = (Date.now() - Date.parse(iso)) / 1000;
+    if (Number.isNaN(ago)) return iso;
+    if (ago < 5) return 'just now';
+    return ago < 86400 * 30 ? `${duration(ago).replace(/^(\d+ \w+).*/, '$1')} ago` : iso.slice(0, 10);
+  }
+
+  // --- calls ------------------------------------------------------------------------------------
+
+  class Problem extends Error {
+    constructor(status, body) {
+      super(body.detail || body.title || `The server answered ${status}.`);
+      Object.assign(this, { status, title: body.title, code: body.code, correlationId: body.correlationId, errors: body.errors || [] });
+    }
+  }
+
+  const key = () => sessionStorage.getItem(KEY) || '';
+
+  async function call(method, path, body) {
+    const headers = key() ? { 'X-Admin-Key': key() } : {};
+    if (body) headers['Content-Type'] = 'application/json';
+    let response;
+    try {
+      response = await fetch(path, {
+        method, headers, body: body && JSON.stringify(body), cache: 'no-store', credentials: 'omit', signal: AbortSignal.timeout(10000),
+      });
+    } catch {
+      throw new Problem(0, { title: 'Unreachable', detail: 'The server does not answer.' });
+    }
+    const json = /[/+]json\b/.test(response.headers.get('Content-Type') || '');
+    const data = json ? await response.json() : await response.text();
+    if (!response.ok && !(path === 'readyz' && response.status === 503)) throw new Problem(response.status, json ? data : {});
+    return data;
+  }
+
+  function describe(problem) {
+    return [
+      h('strong', { textContent: problem.title || 'Failed' }),
+      h('span', { textContent: problem.message }),
+      problem.correlationId ? h('div', { className: 'reference', textContent: `Correlation ID ${problem.correlationId}` }) : null,
+    ].filter(Boolean);
+  }
+
+  function alertProblem(problem) {
+    const box = h('div', { className: 'alert', role: 'alert' }, h('div', {}, ...describe(problem)),
+      h('button', { type: 'button', textContent: 'Dismiss', onclick: () => box.remove() }));
+    $('alerts').replaceChildren(box);
+  }
+
+  // --- metrics ----------------------------------------------------------------------------------
+
+  // The text format of Prometheus into name → [{labels, value}].
+  function parseMetrics(body) {
+    const families = new Map();
+    for (const line of body.split('\n')) {
+      const m = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line);
+      if (!m) continue;
+      const labels = {};
+      for (const [, name, value] of (m[2] || '').matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
+        labels[name] = value.replace(/\\(.)/g, (_, c) => (c === 'n' ? '\n' : c));
+      }
+      if (!families.has(m[1])) families.set(m[1], []);
+      families.get(m[1]).push({ labels, value: m[3] === '+Inf' ? Infinity : Number(m[3]) });
+    }
+    return families;
+  }
+
+  const sum = (series) => (series || []).reduce((total, s) => total + s.value, 0);
+
+  // One look at the counters: totals by route, and what the store says of itself.
+  function sample(families) {
+    const routes = new Map();
+    const at = (labels) => {
+      const name = labels.route || 'other';
+      if (!routes.has(name)) routes.set(name, { total: 0, client: 0, server: 0, buckets: new Map() });
+      return routes.get(name);
+    };
+    for (const { labels, value } of families.get('dataflow_http_requests_total') || []) {
+      const route = at(labels);
+      route.total += value;
+      if (/^4/.test(labels.status)) route.client += value;
+      if (/^5/.test(labels.status)) route.server += value;
+    }
+    for (const { labels, value } of families.get('dataflow_http_request_seconds_bucket') || []) {
+      const le = labels.le === '+Inf' ? Infinity : Number(labels.le);
+      const buckets = at(labels).buckets;
+      buckets.set(le, (buckets.get(le) || 0) + value);
+    }
+    const total = [...routes].reduce((n, [name, r]) => n + (QUIET.test(name) ? 0 : r.total), 0);
+    return {
+      time: performance.now(), routes, total,
+      commits: sum(families.get('dataflow_db_group_size_count')),
+      jobs: sum(families.get('dataflow_db_group_size_sum')),
+      memory: sum(families.get('process_resident_memory_bytes')),
+    };
+  }
+
+  const NONE = { total: 0, client: 0, server: 0, buckets: new Map() };
+
+  // What happened between two looks, of one route or (name null) of all that count.
+  function between(old, now, name) {
+    const result = { total: 0, client: 0, server: 0, buckets: new Map() };
+    for (const [route, b] of now.routes) {
+      if (name === null ? QUIET.test(route) : route !== name) continue;
+      const a = old.routes.get(route) || NONE;
+      for (const field of ['total', 'client', 'server']) result[field] += b[field] - a[field];
+      for (const [le, n] of b.buckets) {
+        result.buckets.set(le, (result.buckets.get(le) || 0) + n - (a.buckets.get(le) || 0));
+      }
+    }
+    return result;
+  }
+
+  // As Prometheus' histogram_quantile: linear within the bucket.
+  function quantile(q, buckets) {
+    const bounds = [...buckets.keys()].sort((a, b) => a - b);
+    const all = buckets.get(Infinity) || 0;
+    if (!(all > 0)) return null;
+    let low = 0;
+    let below = 0;
+    for (const le of bounds) {
+      const n = buckets.get(le);
+      if (n >= q * all) {
+        if (le === Infinity) return low;
+        return low + ((le - low) * (q * all - below)) / Math.max(n - below, 1e-9);
+      }
+      low = le;
+      below = n;
+    }
+    return null;
+  }
+
+  // A line and the area below it over the last minute; returns how to redraw it.
+  function sparkline(parent, withBase) {
+    const width = 600;
+    const height = 100;
+    const area = svg('path', { class: 'area' });
+    const stroke = svg('path', { class: 'stroke' });
+    const base = withBase ? [svg('line', { class: 'base', x1: 0, x2: width, y1: height, y2: height })] : [];
+    parent.append(svg('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' }, ...base, area, stroke));
+    return (values) => {
+      if (values.length < 2 || (!withBase && Math.max(...values) === 0)) {
+        area.removeAttribute('d');
+        stroke.removeAttribute('d');
+        return;
+      }
+      const top = Math.max(1, ...values) * 1.1;
+      const step = width / (POINTS - 1);
+      const from = width - step * (values.length - 1);
+      const points = values.map((v, i) => `${(from + i * step).toFixed(1)} ${(height - (v / top) * height).toFixed(1)}`);
+      stroke.setAttribute('d', `M${points.join('L')}`);
+      area.setAttribute('d', `M${from.toFixed(1)} ${height}L${points.join('L')}L${width} ${height}Z`);
+    };
+  }
+
+  let history = [];
+  let rates = [];
+  let drawChart = null;
+  const rows = new Map();
+
+  function take(now) {
+    const last = history[history.length - 1];
+    if (last && now.total < last.total) {
+      history = []; // the server was started again
+      rates = [];
+      rows.forEach((row) => { row.rates = []; });
+    }
+    const before = history[history.length - 1];
+    history.push(now);
+    if (history.length > POINTS + 1) history.shift();
+    const dt = before ? (now.time - before.time) / 1000 : 0;
+    if (before && dt > 0) {
+      rates.push((now.total - before.total) / dt);
+      if (rates.length > POINTS) rates.shift();
+    }
+    showTotals(now, before, dt);
+    showRoutes(now, before, dt);
+  }
+
+  function showTotals(now, before, dt) {
+    const minute = between(history[0], now, null);
+    text('rate', rates.length ? number(rates[rates.length - 1]) : DASH);
+    text('peak', rates.length ? `Peak ${number(Math.max(...rates))} in the last minute` : 'Measuring…');
+    text('p50', seconds(quantile(0.5, minute.buckets)));
+    text('p99', seconds(quantile(0.99, minute.buckets)));
+    text('errors', share(minute.server, minute.total));
+    $('errors').classList.toggle('some', minute.server > 0);
+    text('errors-note', minute.total ? `4xx ${share(minute.client, minute.total)}` : 'last minute');
+    text('memory', now.memory ? bytes(now.memory) : DASH);
+    if (before && dt > 0) {
+      const commits = now.commits - history[0].commits;
+      text('commits', number((now.commits - before.commits) / dt));
+      text('commits-note', commits > 0 && now.jobs ? `${number((now.jobs - history[0].jobs) / commits)} writes each` : 'a second');
+    }
+    drawChart = drawChart || sparkline($('chart'), true);
+    drawChart(rates);
+  }
+
+  function routeRow(name) {
+    const cells = {};
+    const cell = (id) => (cells[id] = h('td', { className: 'num' }));
+    const spark = h('div', { className: 'spark' });
+    const node = h('tr', {}, h('th', { scope: 'row', textContent: name }), h('td', {}, spark),
+      ...['rate', 'p50', 'p99', 'client', 'server', 'total'].map(cell));
+    const body = $('routes').tBodies[0];
+    const after = [...rows].filter(([other]) => other > name).sort(([a], [b]) => (a < b ? -1 : 1))[0];
+    body.insertBefore(node, after ? after[1].node : null);
+    return { node, cells, draw: sparkline(spark, false), rates: [] };
+  }
+
+  function showRoutes(now, before, dt) {
+    for (const name of now.routes.keys()) {
+      if (!rows.has(name)) rows.set(name, routeRow(name));
+      const row = rows.get(name);
+      const minute = between(history[0], now, name);
+      const last = before && dt > 0 ? between(before, now, name).total / dt : null;
+      if (last !== null) row.rates.push(last);
+      if (row.rates.length > POINTS) row.rates.shift();
+      const set = (id, value) => { if (row.cells[id].textContent !== value) row.cells[id].textContent = value; };
+      set('rate', last === null ? DASH : number(last));
+      set('p50', seconds(quantile(0.5, minute.buckets)));
+      set('p99', seconds(quantile(0.99, minute.buckets)));
+      set('client', String(minute.client));
+      set('server', String(minute.server));
+      set('total', now.routes.get(name).total.toLocaleString('en'));
+      row.cells.server.classList.toggle('some', minute.server > 0);
+      row.draw(row.rates);
+    }
+    $('routes-empty').hidden = rows.size > 0;
+    $('routes').hidden = rows.size === 0;
+  }
+
+  // --- health and the loop ----------------------------------------------------------------------
+
+  const STATES = {
+    ready: ['ok', 'Ready'],
+    unavailable: ['bad', 'Not ready'],
+    unreachable: ['bad', 'Unreachable'],
+  };
+
+  function showState(name) {
+    const [state, words] = STATES[name] || ['unknown', name];
+    $('state').dataset.state = state;
+    text('state', words);
+  }
+
+  function showReadiness(ready) {
+    // Not ready is a problem document, with the same checks in it.
+    showState(ready.status === 'ready' ? 'ready' : 'unavailable');
+    text('ready-summary', ready.status === 'ready' ? 'Takes requests.' : ready.detail || ready.title || 'Not ready.');
+    $('checks').replaceChildren(...(ready.checks || []).map((check) => {
+      const item = h('li', {}, h('span', { className: 'name', textContent: check.name }), h('span', { textContent: check.status }),
+        check.detail ? h('span', { className: 'detail', textContent: check.detail }) : null);
+      item.dataset.state = check.status === 'ok' ? 'ok' : 'bad';
+      return item;
+    }));
+    const backend = (ready.checks || []).map((check) => check.backend).find(Boolean);
+    if (backend) text('backend', { sqlite: 'SQLite', postgres: 'PostgreSQL', sqlserver: 'SQL Server' }[backend] || backend);
+  }
+
+  let started = null;
+
+  async function lookAtHealth() {
+    const [health, ready] = await Promise.all([call('GET', 'healthz'), call('GET', 'readyz')]);
+    text('version', health.version);
+    text('version-fact', health.version);
+    started = Date.now() - health.uptimeSeconds * 1000;
+    text('started', `since ${new Date(started).toLocaleString('en', { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })}`);
+    showReadiness(ready);
+  }
+
+  function askForKeyForMetrics() {
+    if ($('metrics-locked')) return;
+    const box = h('div', { className: 'alert', id: 'metrics-locked' },
+      h('div', {}, h('strong', { textContent: 'Figures are for the administrator' }),
+        h('span', { textContent: 'From another machine the server shows its figures only with the admin key.' })),
+      h('button', { type: 'button', textContent: 'Enter key', onclick: openKey }));
+    box.dataset.state = 'warn';
+    $('alerts').append(box);
+  }
+
+  async function lookAtMetrics() {
+    try {
+      take(sample(parseMetrics(await call('GET', 'metrics'))));
+      $('metrics-locked')?.remove();
+    } catch (problem) {
+      if (problem.status !== 401 && problem.status !== 403) throw problem;
+      askForKeyForMetrics();
+    }
+  }
+
+  let polls = 0;
+
+  async function poll() {
+    if (!document.hidden) {
+      try {
+        if (polls++ % HEALTH_EVERY === 0 || $('state').dataset.state === 'bad') await lookAtHealth();
+        await lookAtMetrics();
+      } catch (problem) {
+        if (problem.status) console.warn(problem);
+        showState(problem.status ? 'unavailable' : 'unreachable');
+      }
+      if (started !== null && $('state').textContent !== STATES.unreachable[1]) text('uptime', duration((Date.now() - started) / 1000));
+    }
+    setTimeout(poll, POLL_MS);
+  }
+
+  // --- dialogs ----------------------------------------------------------------------------------
+
+  function openDialog(id) {
+    const dialog = $(id);
+    dialog.querySelectorAll('.form-error, .field-error').forEach((node) => node.replaceChildren());
+    dialog.querySelectorAll('[aria-invalid]').forEach((node) => node.removeAttribute('aria-invalid'));
+    dialog.showModal();
+    return dialog;
+  }
+
+  function showFormProblem(form, problem) {
+    const rest = [];
+    form.querySelectorAll('.form-error, .field-error').forEach((node) => node.replaceChildren());
+    form.querySelectorAll('[aria-invalid]').forEach((node) => node.removeAttribute('aria-invalid'));
+    for (const { field, message } of problem.errors) {
+      const place = form.querySelector(`[data-field="${CSS.escape(field.replace(/\W.*/, ''))}"]`);
+      if (!place) {
+        rest.push(`${field}: ${message}`);
+        continue;
+      }
+      place.textContent = message;
+      form.elements.namedItem(place.dataset.field)?.setAttribute('aria-invalid', 'true');
+    }
+    if (rest.length || problem.errors.length === 0) {
+      form.querySelector('.form-error').replaceChildren(...describe(problem), ...rest.map((line) => h('div', { textContent: line })));
+    }
+    form.querySelector('[aria-invalid]')?.focus();
+  }
+
+  // A form that makes one call: busy while it runs, open with the reason when it fails.
+  function onSubmit(form, action) {
+    form.addEventListener('submit', async (event) => {
+      event.preventDefault();
+      const button = form.querySelector('[type="submit"]');
+      button.disabled = true;
+      try {
+        await action();
+      } catch (problem) {
+        if (!(problem instanceof Problem)) throw problem;
+        showFormProblem(form, problem);
+      } finally {
+        button.disabled = false;
+      }
+    });
+  }
+
+  function openKey() {
+    $('key-input').value = '';
+    $('key-forget').hidden = !key();
+    openDialog('key-dialog');
+  }
+
+  function showSecret(title, clientId, secret) {
+    text('secret-title', title);
+    text('secret-id', clientId);
+    text('secret-value', secret);
+    text('secret-curl', `curl -H 'X-Client-Id: ${clientId}' -H 'X-Client-Secret: ${secret}' ${new URL('whoami', document.baseURI)}`);
+    text('copied', '');
+    openDialog('secret-dialog');
+  }
+
+  async function copy(button) {
+    const source = $(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = 'Copied';
+      text('copied', 'Copied');
+    } catch {
+      // Without https or permission there is no clipboard: select it, so that one keystroke does.
+      getSelection().selectAllChildren(source);
+      button.textContent = 'Selected';
+      text('copied', 'Selected; copy it with the keyboard');
+    }
+    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+  }
+
+  // --- clients ----------------------------------------------------------------------------------
+
+  const PAGE_SIZE = 20;
+  let page = 1;
+  let acting = null; // the client a dialog is about
+
+  function showClientsAs(what) {
+    for (const id of ['clients-locked', 'clients-off', 'clients-list']) $(id).hidden = id !== what;
+    $('new-client').hidden = what !== 'clients-list';
+  }
+
+  async function loadClients() {
+    if (!key()) {
+      // Is there a key to enter at all? Without one configured the paths do not exist.
+      const status = await call('GET', 'admin/clients?page=1&pageSize=1').then(() => 200, (problem) => problem.status);
+      showClientsAs(status === 404 ? 'clients-off' : 'clients-locked');
+      return;
+    }
+    try {
+      const list = await call('GET', `admin/clients?page=${page}&pageSize=${PAGE_SIZE}`);
+      const pages = Math.max(1, Math.ceil(list.total / PAGE_SIZE));
+      if (page > pages) {
+        page = pages;
+        await loadClients();
+        return;
+      }
+      showClients(list, pages);
+    } catch (problem) {
+      if (problem.status === 404) showClientsAs('clients-off');
+      else if (problem.status === 401) {
+        sessionStorage.removeItem(KEY);
+        showKeyButton();
+        showClientsAs('clients-locked');
+        openKey();
+        showFormProblem($('key-form'), problem);
+      } else alertProblem(problem);
+    }
+  }
+
+  function showClients(list, pages) {
+    $('clients-rows').replaceChildren(...list.items.map(clientRow));
+    $('clients-none').hidden = list.total > 0;
+    $('pager').hidden = pages < 2;
+    $('prev').disabled = page <= 1;
+    $('next').disabled = page >= pages;
+    text('page-info', `Page ${page} of ${pages}, ${list.total} clients`);
+    showClientsAs('clients-list');
+  }
+
+  function scopeTags(scopes) {
+    const names = SCOPES.every((s) => scopes.includes(s)) ? ['all'] : scopes;
+    return names.map((s) => h('span', { className: 'tag', textContent: s, title: scopes.join(', ') }));
+  }
+
+  function clientRow(client) {
+    const active = client.status === 'Active';
+    const status = h('span', { className: 'badge', textContent: client.status });
+    status.dataset.state = active ? 'ok' : 'warn';
+    const act = (words, action) => h('button', { type: 'button', textContent: words, 'aria-label': `${words} ${client.name}`, onclick: action });
+    const row = h('tr', {},
+      h('td', {}, h('span', { className: 'client-name', textContent: client.name }), h('code', { className: 'client-id', textContent: client.clientId })),
+      h('td', {}, status),
+      h('td', {}, h('div', { className: 'tags' }, ...scopeTags(client.scopes || []))),
+      h('td', { 'data-label': 'Created' }, h('time', { textContent: when(client.createdAt), title: client.createdAt || '', dateTime: client.createdAt || '' })),
+      h('td', { 'data-label': 'Last seen' }, h('time', { textContent: when(client.lastSeenAt), title: client.lastSeenAt || '', dateTime: client.lastSeenAt || '' })),
+      h('td', {}, h('div', { className: 'row-actions' },
+        act('Rotate secret', () => openRotate(client)),
+        active ? act('Suspend', () => openSuspend(client)) : act('Activate', () => setStatus(client, 'Active').catch(alertProblem)))));
+    row.dataset.client = client.clientId;
+    return row;
+  }
+
+  const clientPath = (client) => `admin/clients/${encodeURIComponent(client.clientId)}`;
+
+  async function setStatus(client, status) {
+    await call('PATCH', clientPath(client), { status });
+    await loadClients();
+  }
+
+  function openSuspend(client) {
+    acting = client;
+    text('suspend-text', `Requests of “${client.name}” are refused from now on, until it is activated again.`);
+    openDialog('suspend-dialog');
+  }
+
+  function openRotate(client) {
+    acting = client;
+    text('rotate-text', `“${client.name}” gets a new secret.`);
+    $('rotate-grace').value = '0';
+    openDialog('rotate-dialog');
+  }
+
+  async function createClient() {
+    const form = $('create-form');
+    const body = { name: form.elements.name.value.trim() };
+    if (form.elements.clientId.value.trim()) body.clientId = form.elements.clientId.value.trim();
+    body.scopes = [...form.querySelectorAll('[name="scope"]:checked')].map((box) => box.value);
+    const made = await call('POST', 'admin/clients', body);
+    $('create-dialog').close();
+    showSecret(`Client “${body.name}” created`, made.clientId, made.clientSecret);
+    await loadClients();
+  }
+
+  async function rotate() {
+    const made = await call('POST', `${clientPath(acting)}/rotate-secret?graceSeconds=${$('rotate-grace').value}`);
+    $('rotate-dialog').close();
+    showSecret(`New secret of “${acting.name}”`, acting.clientId, made.clientSecret);
+    await loadClients();
+  }
+
+  // --- wiring -----------------------------------------------------------------------------------
+
+  function showKeyButton() {
+    text('key-button', key() ? 'Admin key set' : 'Admin key');
+  }
+
+  function route() {
+    const view = location.hash === '#clients' ? 'clients' : 'overview';
+    $('overview').hidden = view !== 'overview';
+    $('clients').hidden = view !== 'clients';
+    for (const link of document.querySelectorAll('nav a')) {
+      if (link.dataset.view === view) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+    document.title = view === 'clients' ? 'Clients · DataFlow' : 'DataFlow';
+    $('alerts').replaceChildren();
+    if (view === 'clients') loadClients().catch(alertProblem);
+  }
+
+  function turn(by) {
+    page += by;
+    loadClients().catch(alertProblem);
+  }
+
+  $('create-scopes').append(...SCOPES.map((scope) => h('label', {},
+    h('input', { type: 'checkbox', name: 'scope', value: scope, defaultChecked: true }), h('span', { textContent: scope }))));
+
+  for (const button of document.querySelectorAll('[data-close]')) button.addEventListener('click', () => button.closest('dialog').close());
+  for (const button of document.querySelectorAll('[data-copy]')) button.addEventListener('click', () => copy(button));
+  $('secret-dialog').addEventListener('close', () => ['secret-id', 'secret-value', 'secret-curl'].forEach((id) => text(id, '')));
+  $('key-button').addEventListener('click', openKey);
+  $('unlock').addEventListener('click', openKey);
+  $('retry-admin').addEventListener('click', () => loadClients().catch(alertProblem));
+  $('prev').addEventListener('click', () => turn(-1));
+  $('next').addEventListener('click', () => turn(1));
+  $('new-client').addEventListener('click', () => {
+    $('create-form').reset();
+    openDialog('create-dialog');
+  });
+  $('key-forget').addEventListener('click', () => {
+    sessionStorage.removeItem(KEY);
+    $('key-dialog').close();
+    showKeyButton();
+    route();
+  });
+  onSubmit($('key-form'), async () => {
+    sessionStorage.setItem(KEY, $('key-input').value.trim());
+    $('key-input').value = '';
+    $('key-dialog').close();
+    showKeyButton();
+    if (!$('clients').hidden) await loadClients();
+  });
+  onSubmit($('create-form'), createClient);
+  onSubmit($('rotate-form'), rotate);
+  onSubmit($('suspend-form'), async () => {
+    await setStatus(acting, 'Suspended');
+    $('suspend-dialog').close();
+  });
+
+  addEventListener('hashchange', route);
+  showKeyButton();
+  route();
+  poll();
+})();

@@ -1,0 +1,580 @@
+#include "access/auth.h"
+
+#include "access/clients.sql.h"
+#include "base/metrics.h"
+#include "base/queue.h"
+#include "resilience/throttle.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+#define VERIFIED_MS     (5 * 60 * 1000) /* how long a verified secret is remembered */
+#define ROW_FRESH_MS    3000            /* how long a row is believed without looking */
+#define SEEN_EVERY_MS   60000
+#define HASH_QUEUE      256
+#define HASH_STACK      (128 * 1024)
+#define CACHE_BUCKETS   1024 /* power of two */
+#define CACHE_MAX       65536
+#define FINGERPRINT_LEN 32
+#define SEEN_BATCH      256
+
+/* A keyed hash of a secret that Argon2 has confirmed. */
+struct fingerprint {
+    unsigned char bytes[FINGERPRINT_LEN];
+    int64_t until_ms; /* monotonic; 0: none */
+};
+
+struct entry {
+    struct entry *next;
+    struct df_client_record record;
+    struct fingerprint current;
+    struct fingerprint previous;
+    int64_t row_read_ms; /* monotonic */
+    int64_t seen_at;     /* wall clock; 0: not since the last flush */
+    int64_t seen_written_ms;
+    struct df_metric *requests;
+};
+
+struct df_auth {
+    struct df_store *store;
+    const struct df_clock *clock;
+    const struct df_secret *admin_key;
+    struct df_throttle *client_failures;
+    struct df_throttle *admin_failures;
+    unsigned char key[crypto_generichash_KEYBYTES];
+
+    pthread_mutex_t lock; /* guards the cache: held for look-ups and copies only */
+    struct entry *buckets[CACHE_BUCKETS];
+    size_t entries;
+    uint64_t generation; /* grows with each forget: a row read before it is not believed */
+
+    struct df_queue tasks;
+    pthread_t threads[16];
+    size_t thread_count;
+};
+
+static struct df_metric_family requests_total = {
+    .name = "dataflow_requests_total",
+    .help = "Authenticated requests by client.",
+    .type = DF_COUNTER,
+    .labels = {"client_id"},
+};
+static struct df_metric_family auth_total = {
+    .name = "dataflow_auth_total",
+    .help = "Authentications that were not answered from memory, by outcome.",
+    .type = DF_COUNTER,
+    .labels = {"outcome"},
+};
+
+static void count_outcome(const char *outcome)
+{
+    struct df_str value = df_str_c(outcome);
+    df_metric_add(df_metric_get(&auth_total, &value), 1);
+}
+
+/* --- hash threads --- */
+
+static void *hash_thread(void *arg)
+{
+    struct df_auth *a = arg;
+    void *item;
+    while (df_queue_pop(&a->tasks, &item, 1, -1) == 1) {
+        struct df_hash_task *t = item;
+        t->run(t);
+    }
+    return NULL;
+}
+
+bool df_auth_hash(struct df_auth *a, struct df_hash_task *t)
+{
+    return df_queue_push(&a->tasks, t);
+}
+
+static void start_threads(struct df_auth *a, size_t count)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, HASH_STACK);
+    for (size_t i = 0; i < count && i < sizeof a->threads / sizeof a->threads[0]; i++) {
+        if (pthread_create(&a->threads[i], &attr, hash_thread, a) != 0)
+            abort();
+        a->thread_count++;
+    }
+    pthread_attr_destroy(&attr);
+}
+
+struct df_auth *df_auth_new(const struct df_auth_options *opt)
+{
+    struct df_auth *a = calloc(1, sizeof *a);
+    if (!a || sodium_init() < 0)
+        abort();
+    a->store = opt->store;
+    a->clock = opt->clock;
+    a->admin_key = opt->admin_key;
+    a->client_failures =
+        df_throttle_new(opt->failures_per_minute, opt->failures_per_minute, opt->clock);
+    a->admin_failures =
+        df_throttle_new(opt->failures_per_minute, opt->failures_per_minute, opt->clock);
+    df_random(a->clock, a->key, sizeof a->key);
+    pthread_mutex_init(&a->lock, NULL);
+    df_metric_register(&requests_total);
+    df_metric_register(&auth_total);
+    df_queue_init(&a->tasks, HASH_QUEUE);
+    start_threads(a, (size_t)opt->hash_threads);
+    return a;
+}
+
+void df_auth_stop(struct df_auth *a)
+{
+    df_queue_close(&a->tasks);
+    for (size_t i = 0; i < a->thread_count; i++)
+        pthread_join(a->threads[i], NULL);
+    a->thread_count = 0;
+}
+
+void df_auth_free(struct df_auth *a)
+{
+    if (!a)
+        return;
+    df_auth_stop(a);
+    df_queue_release(&a->tasks);
+    for (size_t i = 0; i < CACHE_BUCKETS; i++) {
+        while (a->buckets[i]) {
+            struct entry *e = a->buckets[i];
+            a->buckets[i] = e->next;
+            free(e);
+        }
+    }
+    df_throttle_free(a->client_failures);
+    df_throttle_free(a->admin_failures);
+    pthread_mutex_destroy(&a->lock);
+    df_wipe(a->key, sizeof a->key);
+    free(a);
+}
+
+/* --- the cache; functions ending in _locked need a->lock --- */
+
+static struct entry **slot_locked(struct df_auth *a, struct df_str identifier)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < identifier.len; i++)
+        h = (h ^ (unsigned char)identifier.ptr[i]) * 16777619u;
+    struct entry **at = &a->buckets[h & (CACHE_BUCKETS - 1)];
+    while (*at && !df_str_eq(df_str_c((*at)->record.client.identifier), identifier))
+        at = &(*at)->next;
+    return at;
+}
+
+static void make_fingerprint(const struct df_auth *a, struct df_str secret,
+                             unsigned char out[FINGERPRINT_LEN])
+{
+    crypto_generichash(out, FINGERPRINT_LEN, (const unsigned char *)secret.ptr, secret.len, a->key,
+                       sizeof a->key);
+}
+
+static bool fingerprint_ok(const struct fingerprint *f, const unsigned char given[FINGERPRINT_LEN],
+                           int64_t now_ms)
+{
+    return f->until_ms > now_ms && df_bytes_equal(f->bytes, given, FINGERPRINT_LEN);
+}
+
+static bool previous_valid(const struct df_auth *a, const struct df_client_record *r)
+{
+    return r->has_previous && r->previous_expires_at > df_wall_ms(a->clock);
+}
+
+/* Whether the secret behind the fingerprint is known to be one of the record's. */
+static bool verified_locked(const struct df_auth *a, const struct entry *e,
+                            const unsigned char fp[FINGERPRINT_LEN], int64_t now_ms)
+{
+    return fingerprint_ok(&e->current, fp, now_ms) ||
+           (previous_valid(a, &e->record) && fingerprint_ok(&e->previous, fp, now_ms));
+}
+
+static bool same_hash(const struct df_secret_hash *x, const struct df_secret_hash *y)
+{
+    return memcmp(x, y, sizeof *x) == 0;
+}
+
+/* Takes over a row just read. Fingerprints survive for as long as the hash they belong to. */
+static void refresh_locked(struct entry *e, const struct df_client_record *r, int64_t row_read_ms)
+{
+    struct fingerprint current = {.until_ms = 0}, previous = {.until_ms = 0};
+    if (same_hash(&r->current, &e->record.current))
+        current = e->current;
+    if (r->has_previous && same_hash(&r->previous, &e->record.current))
+        previous = e->current;
+    else if (r->has_previous && e->record.has_previous &&
+             same_hash(&r->previous, &e->record.previous))
+        previous = e->previous;
+    e->current = current;
+    e->previous = previous;
+    e->record = *r;
+    e->row_read_ms = row_read_ms;
+}
+
+static struct entry *insert_locked(struct df_auth *a, const struct df_client_record *r)
+{
+    if (a->entries >= CACHE_MAX)
+        return NULL; /* more live clients than this: the rest are verified each time */
+    struct entry **at = slot_locked(a, df_str_c(r->client.identifier));
+    struct entry *e = calloc(1, sizeof *e);
+    if (!e)
+        abort();
+    struct df_str label = df_str_c(r->client.identifier);
+    e->requests = df_metric_get(&requests_total, &label);
+    e->record = *r;
+    *at = e;
+    a->entries++;
+    return e;
+}
+
+void df_auth_forget(struct df_auth *a, struct df_str identifier)
+{
+    pthread_mutex_lock(&a->lock);
+    a->generation++;
+    struct entry **at = slot_locked(a, identifier);
+    if (*at) {
+        /* Kept for its LastSeenAt; nothing else of it is believed any more. */
+        (*at)->row_read_ms = 0;
+        (*at)->current.until_ms = 0;
+        (*at)->previous.until_ms = 0;
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* --- one authentication --- */
+
+struct check {
+    struct df_job job;
+    struct df_hash_task task;
+    struct df_auth *auth;
+    struct df_req *req;
+    struct df_str identifier;
+    struct df_str secret;
+    unsigned char fp[FINGERPRINT_LEN];
+    uint64_t generation;
+    int64_t row_read_ms;
+    bool found;
+    struct df_client_record record;
+};
+
+static bool refuse(struct df_req *req, enum df_code code, const char *detail)
+{
+    df_req_fail(req, code, "%s", detail);
+    return false;
+}
+
+/* The caller is who it says; may it? Sets the answer and returns false if not. */
+static bool admit(struct df_req *req, const struct df_client *c)
+{
+    struct df_client *copy = DF_ARENA_NEW(df_req_arena(req), struct df_client);
+    *copy = *c;
+    df_log_ctx_set(df_req_log(req), "clientId", df_str_c(copy->identifier));
+    if (c->status == DF_CLIENT_SUSPENDED)
+        return refuse(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
+    const char *scope = df_req_route(req)->scope;
+    uint32_t needed = 0;
+    if (scope && (!df_scope_add(df_str_c(scope), &needed) || !(c->scopes & needed))) {
+        df_req_fail(req, DF_E_SCOPE_MISSING, "This client lacks the scope \"%s\".", scope);
+        return false;
+    }
+    df_req_set_user(req, copy);
+    return true;
+}
+
+static bool reject(struct df_req *req)
+{
+    return refuse(req, DF_E_UNAUTHORIZED, "X-Client-Id and X-Client-Secret do not match a client.");
+}
+
+enum lookup { MISS, STALE, HIT };
+
+/* On a HIT *ret is the client and the sighting is noted. */
+static enum lookup look_up(struct df_auth *a, struct check *c, struct df_client *ret)
+{
+    int64_t now = df_mono_ms(a->clock);
+    enum lookup found = MISS;
+    pthread_mutex_lock(&a->lock);
+    struct entry *e = *slot_locked(a, c->identifier);
+    if (e && verified_locked(a, e, c->fp, now)) {
+        found = now - e->row_read_ms <= ROW_FRESH_MS && e->row_read_ms ? HIT : STALE;
+        if (found == HIT) {
+            *ret = e->record.client;
+            e->seen_at = df_wall_ms(a->clock);
+            df_metric_add(e->requests, 1);
+        }
+    }
+    c->generation = a->generation;
+    pthread_mutex_unlock(&a->lock);
+    return found;
+}
+
+/* Remembers a verified secret together with the row it was checked against. */
+static void remember(struct check *c, bool is_previous)
+{
+    struct df_auth *a = c->auth;
+    int64_t now = df_mono_ms(a->clock);
+    pthread_mutex_lock(&a->lock);
+    struct entry *e = *slot_locked(a, c->identifier);
+    if (!e)
+        e = insert_locked(a, &c->record);
+    if (e && a->generation == c->generation) {
+        refresh_locked(e, &c->record, c->row_read_ms);
+        struct fingerprint *f = is_previous ? &e->previous : &e->current;
+        memcpy(f->bytes, c->fp, sizeof f->bytes);
+        f->until_ms = now + VERIFIED_MS;
+    }
+    if (e) {
+        e->seen_at = df_wall_ms(a->clock);
+        df_metric_add(e->requests, 1);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+static void finish_verified(struct check *c)
+{
+    (void)admit(c->req, &c->record.client);
+    df_req_resume(c->req);
+}
+
+/* On a hash thread. Another request may have verified the same pair while this one waited. */
+static void run_hash(struct df_hash_task *t)
+{
+    struct check *c = (struct check *)((char *)t - offsetof(struct check, task));
+    /* For an unknown id: any hash, so that it takes as long as a known one. */
+    static const struct df_secret_hash nobody;
+    const struct df_log_ctx *outer = df_log_ctx_use(df_req_log(c->req));
+    struct df_client known;
+    uint64_t generation = c->generation;
+    bool current = false, previous = false;
+    if (c->found && look_up(c->auth, c, &known) == HIT && c->generation == generation) {
+        count_outcome("coalesced");
+        finish_verified(c);
+        df_log_ctx_use(outer);
+        return;
+    }
+    c->generation = generation;
+    current =
+        df_secret_hash_matches(c->found ? &c->record.current : &nobody, c->secret) && c->found;
+    if (!current && c->found && previous_valid(c->auth, &c->record))
+        previous = df_secret_hash_matches(&c->record.previous, c->secret);
+    if (current || previous) {
+        count_outcome("verified");
+        remember(c, previous);
+        finish_verified(c);
+    } else {
+        count_outcome("refused");
+        df_throttle_charge(c->auth->client_failures, df_req_peer(c->req));
+        df_log_info("LoginRefused", "unknown client or wrong secret");
+        (void)reject(c->req);
+        df_req_resume(c->req);
+    }
+    df_log_ctx_use(outer);
+}
+
+static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct check *c = (struct check *)job;
+    c->row_read_ms = df_mono_ms(c->auth->clock);
+    enum df_code code = df_client_load(db, c->identifier, &c->record, err);
+    c->found = code == DF_OK;
+    return code == DF_E_NOT_FOUND ? DF_OK : code;
+}
+
+/* The row is here: either the cached secret still belongs to it, or it has to be hashed. */
+static bool confirmed_by_row(struct check *c)
+{
+    struct df_auth *a = c->auth;
+    int64_t now = df_mono_ms(a->clock);
+    bool ok = false;
+    pthread_mutex_lock(&a->lock);
+    struct entry *e = *slot_locked(a, c->identifier);
+    if (e && a->generation == c->generation) {
+        refresh_locked(e, &c->record, c->row_read_ms);
+        ok = verified_locked(a, e, c->fp, now);
+        if (ok) {
+            e->seen_at = df_wall_ms(a->clock);
+            df_metric_add(e->requests, 1);
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    return ok;
+}
+
+static void load_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct check *c = (struct check *)job;
+    if (code != DF_OK) {
+        df_req_problem(c->req, err);
+        df_req_resume(c->req);
+    } else if (c->found && confirmed_by_row(c)) {
+        count_outcome("confirmed");
+        finish_verified(c);
+    } else if (!df_auth_hash(c->auth, &c->task)) {
+        df_req_fail(c->req, DF_E_BUSY, "Too many logins at once.");
+        df_req_resume(c->req);
+    }
+}
+
+/* True when the address has failed too often; the answer is set. */
+static bool throttled(struct df_req *req, struct df_throttle *t)
+{
+    int64_t wait_ms = 0;
+    if (!df_throttle_blocked(t, df_req_peer(req), &wait_ms))
+        return false;
+    char seconds[24];
+    struct df_buf b;
+    df_buf_init(&b, sizeof seconds);
+    df_buf_add_i64(&b, (wait_ms + 999) / 1000);
+    df_req_add_header(req, "Retry-After", df_buf_str(&b));
+    df_buf_release(&b);
+    count_outcome("throttled");
+    df_log_warn("LoginThrottled", "too many failed logins from this address");
+    df_req_fail(req, DF_E_TOO_MANY, "Too many failed logins from this address.");
+    return true;
+}
+
+static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
+{
+    struct df_str identifier = df_req_header(req, "X-Client-Id");
+    struct df_str secret = df_req_header(req, "X-Client-Secret");
+    if (identifier.len == 0 || secret.len == 0) {
+        (void)refuse(req, DF_E_UNAUTHORIZED, "X-Client-Id and X-Client-Secret are required.");
+        return DF_ANSWERED;
+    }
+    if (!df_client_identifier_valid(identifier) || secret.len > DF_SECRET_MAX) {
+        if (!throttled(req, a->client_failures)) {
+            df_throttle_charge(a->client_failures, df_req_peer(req));
+            (void)reject(req);
+        }
+        return DF_ANSWERED;
+    }
+    struct check *c = DF_ARENA_NEW(df_req_arena(req), struct check);
+    c->auth = a;
+    c->req = req;
+    c->identifier = identifier;
+    c->secret = secret;
+    make_fingerprint(a, secret, c->fp);
+
+    struct df_client client;
+    if (look_up(a, c, &client) == HIT)
+        return admit(req, &client) ? DF_PASS : DF_ANSWERED;
+    if (throttled(req, a->client_failures))
+        return DF_ANSWERED;
+    c->task.run = run_hash;
+    c->job.run = run_load;
+    c->job.done = load_done;
+    c->job.log = df_req_log(req);
+    df_req_suspend(req);
+    if (!df_store_read(a->store, &c->job)) {
+        df_req_fail(req, DF_E_BUSY, "Too many requests are waiting for the database.");
+        df_req_resume(req);
+    }
+    return DF_DEFERRED;
+}
+
+static enum df_verdict check_admin(struct df_auth *a, struct df_req *req)
+{
+    if (!a->admin_key) {
+        (void)refuse(req, DF_E_NOT_FOUND, "There is nothing here.");
+        return DF_ANSWERED;
+    }
+    struct df_str given = df_req_header(req, "X-Admin-Key");
+    if (given.len == 0) {
+        (void)refuse(req, DF_E_UNAUTHORIZED, "X-Admin-Key is required.");
+        return DF_ANSWERED;
+    }
+    if (throttled(req, a->admin_failures))
+        return DF_ANSWERED;
+    if (!df_secret_matches(a->admin_key, given)) {
+        count_outcome("refused");
+        df_throttle_charge(a->admin_failures, df_req_peer(req));
+        df_log_warn("AdminKeyRefused", "wrong X-Admin-Key");
+        (void)refuse(req, DF_E_UNAUTHORIZED, "X-Admin-Key is wrong.");
+        return DF_ANSWERED;
+    }
+    return DF_PASS;
+}
+
+enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req)
+{
+    switch ((enum df_access)df_req_route(req)->access) {
+    case DF_ACCESS_OPEN:
+        return DF_PASS;
+    case DF_ACCESS_CLIENT:
+        return check_client(a, req);
+    case DF_ACCESS_ADMIN:
+        return check_admin(a, req);
+    case DF_ACCESS_METRICS:
+        if (df_req_peer_is_loopback(req))
+            return DF_PASS;
+        if (a->admin_key)
+            return check_admin(a, req);
+        (void)refuse(req, DF_E_UNAUTHORIZED, "Only from loopback, or with X-Admin-Key.");
+        return DF_ANSWERED;
+    }
+    return DF_ANSWERED;
+}
+
+const struct df_client *df_auth_client(const struct df_req *req)
+{
+    return df_req_user(req);
+}
+
+/* --- LastSeenAt --- */
+
+struct seen {
+    char id[DF_UUID_LEN + 1];
+    int64_t at;
+};
+
+static size_t collect_seen(struct df_auth *a, struct seen *out, size_t max)
+{
+    int64_t now = df_mono_ms(a->clock);
+    size_t count = 0;
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < CACHE_BUCKETS && count < max; i++) {
+        for (struct entry *e = a->buckets[i]; e && count < max; e = e->next) {
+            if (!e->seen_at || (e->seen_written_ms && now - e->seen_written_ms < SEEN_EVERY_MS))
+                continue;
+            memcpy(out[count].id, e->record.client.id.text, sizeof out[count].id);
+            out[count++].at = e->seen_at;
+            e->seen_at = 0;
+            e->seen_written_ms = now;
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    return count;
+}
+
+struct seen_job {
+    struct df_job job;
+    struct seen *seen;
+    size_t count;
+};
+
+static enum df_code run_seen(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct seen_job *s = (struct seen_job *)job;
+    struct df_value params[2 * SEEN_BATCH];
+    for (size_t i = 0; i < s->count; i++) {
+        params[2 * i] = df_time(s->seen[i].at);
+        params[2 * i + 1] = df_uuid(df_str_c(s->seen[i].id));
+    }
+    return df_db_exec_many(db, &df_q_client_seen, params, 2, s->count, NULL, NULL, NULL, NULL, err);
+}
+
+void df_auth_flush_seen(struct df_auth *a)
+{
+    struct seen seen[SEEN_BATCH];
+    size_t count;
+    while ((count = collect_seen(a, seen, SEEN_BATCH)) > 0) {
+        struct seen_job job = {.job.run = run_seen, .seen = seen, .count = count};
+        struct df_err err = DF_ERR_INIT;
+        if (df_store_write_wait(a->store, &job.job, &err) != DF_OK) {
+            df_log_warn("LastSeenNotWritten", "%s", err.detail);
+            return;
+        }
+    }
+}

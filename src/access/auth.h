@@ -1,0 +1,67 @@
+/*
+ * Who is calling, and may they. The authorize hook of the HTTP server.
+ *
+ * Clients: a verified pair of id and secret is remembered for five minutes as a keyed hash of the
+ * secret, so that Argon2 runs once and not for each request. What the row says (status, scopes,
+ * secrets) is read again when it is older than three seconds: suspension and rotation made by
+ * another replica or the command line take effect within that time; those made by this process call
+ * df_auth_forget and take effect at once.
+ *
+ *   cached, fresh row ───────────────────────────────► pass            (no I/O, one short lock)
+ *   cached, row older than 3 s ──► read the row ─────► pass            (one indexed read)
+ *   not cached ──► read the row ──► Argon2 on a hash thread ─► pass or 401
+ *
+ * Hash computations are bounded: a few threads, a bounded queue (503 beyond), and a throttle by
+ * address for failures (429). An unknown id costs the caller the same time as a wrong secret.
+ */
+#ifndef DF_ACCESS_AUTH_H
+#define DF_ACCESS_AUTH_H
+
+#include "access/clients.h"
+#include "net/http.h"
+#include "store/store.h"
+
+/* struct df_route.access */
+enum df_access {
+    DF_ACCESS_OPEN,
+    DF_ACCESS_CLIENT, /* and route.scope, when it has one */
+    DF_ACCESS_ADMIN,
+    DF_ACCESS_METRICS, /* loopback, or the admin key */
+};
+
+struct df_auth;
+
+struct df_auth_options {
+    struct df_store *store;
+    const struct df_clock *clock;
+    const struct df_secret *admin_key; /* NULL: /admin answers 404 */
+    int64_t failures_per_minute;
+    int64_t hash_threads;
+};
+
+struct df_auth *df_auth_new(const struct df_auth_options *opt);
+/* After the HTTP server has stopped. */
+void df_auth_free(struct df_auth *a);
+/* Finishes the hash tasks that are queued; later ones are refused. Before the store is closed. */
+void df_auth_stop(struct df_auth *a);
+
+enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req);
+
+/* The client behind an authorized request. */
+const struct df_client *df_auth_client(const struct df_req *req);
+
+/* Drops what is remembered of a client, after a change to it was committed. */
+void df_auth_forget(struct df_auth *a, struct df_str identifier);
+
+/* Writes LastSeenAt of the clients seen since the last call, at most once a minute for each. */
+void df_auth_flush_seen(struct df_auth *a);
+
+/* Work for a hash thread. */
+struct df_hash_task {
+    void (*run)(struct df_hash_task *t);
+};
+
+/* False: too many are waiting; answer 503. */
+bool df_auth_hash(struct df_auth *a, struct df_hash_task *t);
+
+#endif

@@ -1,0 +1,309 @@
+#include "access/clients.h"
+
+#include "access/clients.sql.h"
+#include "base/secret.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ARGON2_MEMORY_BYTES (19456u * 1024)
+#define ARGON2_PASSES       2
+#define ARGON2_NAME         "argon2id,v=19,m=19456,t=2,p=1"
+#define SECRET_PREFIX       "dfs_"
+
+static const char *const scope_names[] = {
+#define X(sym, name) name,
+    DF_SCOPES(X)
+#undef X
+};
+
+/* --- secrets --- */
+
+void df_client_secret_make(const struct df_clock *clock, struct df_client_secret *ret)
+{
+    unsigned char bytes[32];
+    df_random(clock, bytes, sizeof bytes);
+    memcpy(ret->text, SECRET_PREFIX, sizeof SECRET_PREFIX);
+    sodium_bin2base64(ret->text + sizeof SECRET_PREFIX - 1,
+                      sizeof ret->text - (sizeof SECRET_PREFIX - 1), bytes, sizeof bytes,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    df_wipe(bytes, sizeof bytes);
+}
+
+static bool argon2(struct df_str secret, const unsigned char salt[DF_SALT_BYTES],
+                   unsigned char out[DF_HASH_BYTES])
+{
+    return crypto_pwhash(out, DF_HASH_BYTES, secret.ptr, secret.len, salt, ARGON2_PASSES,
+                         ARGON2_MEMORY_BYTES, crypto_pwhash_ALG_ARGON2ID13) == 0;
+}
+
+enum df_code df_secret_hash_make(struct df_str secret, const struct df_clock *clock,
+                                 struct df_secret_hash *ret, struct df_err *err)
+{
+    df_random(clock, ret->salt, sizeof ret->salt);
+    if (!argon2(secret, ret->salt, ret->hash))
+        return df_err_set(err, DF_E_BUSY, "not enough memory to hash a secret");
+    return DF_OK;
+}
+
+bool df_secret_hash_matches(const struct df_secret_hash *h, struct df_str secret)
+{
+    unsigned char got[DF_HASH_BYTES];
+    bool same = argon2(secret, h->salt, got) && df_bytes_equal(got, h->hash, sizeof got);
+    df_wipe(got, sizeof got);
+    return same;
+}
+
+/* --- names --- */
+
+bool df_client_identifier_valid(struct df_str s)
+{
+    if (s.len == 0 || s.len > DF_CLIENT_ID_MAX)
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+bool df_scope_add(struct df_str name, uint32_t *scopes)
+{
+    for (size_t i = 0; i < DF_SCOPE_COUNT; i++) {
+        if (df_str_eq(df_str_c(scope_names[i]), name)) {
+            *scopes |= 1u << i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the column holds: NULL for all, so that a client with all scopes gets those added later too.
+ */
+static struct df_str scopes_to_column(uint32_t scopes, char out[128])
+{
+    if (scopes == DF_SCOPES_ALL)
+        return DF_STR_NULL;
+    size_t len = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < DF_SCOPE_COUNT; i++)
+        if (scopes & (1u << i))
+            len += (size_t)snprintf(out + len, 128 - len, "%s%s", len ? "," : "", scope_names[i]);
+    return df_str_n(out, len);
+}
+
+/* Unknown names are left out: a newer replica may know more scopes than this one. */
+static uint32_t scopes_from_column(struct df_str text)
+{
+    if (!text.ptr)
+        return DF_SCOPES_ALL;
+    uint32_t scopes = 0;
+    while (text.len > 0) {
+        struct df_str name;
+        text = df_str_cut(text, ',', &name);
+        (void)df_scope_add(df_str_trim(name), &scopes);
+    }
+    return scopes;
+}
+
+const char *df_client_status_name(enum df_client_status s)
+{
+    switch (s) {
+    case DF_CLIENT_ACTIVE:
+        return "Active";
+    case DF_CLIENT_SUSPENDED:
+        return "Suspended";
+    }
+    return "Suspended";
+}
+
+bool df_client_status_parse(struct df_str s, enum df_client_status *ret)
+{
+    if (df_str_ieq(s, DF_STR("Active")))
+        *ret = DF_CLIENT_ACTIVE;
+    else if (df_str_ieq(s, DF_STR("Suspended")))
+        *ret = DF_CLIENT_SUSPENDED;
+    else
+        return false;
+    return true;
+}
+
+/* --- rows --- */
+
+enum df_code df_client_insert(struct df_db *db, struct df_client *c, const struct df_secret_hash *h,
+                              const struct df_actor *by, int64_t now_ms, struct df_err *err)
+{
+    char scopes[128];
+    struct df_str identifier = df_str_c(c->identifier);
+    c->created_at = now_ms;
+    c->last_seen_at = -1;
+    enum df_code code = df_db_exec(
+        db, &df_q_client_insert,
+        DF_PARAMS(df_uuid(df_uuid_str(&c->id)), df_text(df_str_c(c->name)), df_text(identifier),
+                  df_blob(df_str_n((const char *)h->hash, sizeof h->hash)),
+                  df_blob(df_str_n((const char *)h->salt, sizeof h->salt)),
+                  df_text(DF_STR(ARGON2_NAME)), df_int(c->status),
+                  df_text(scopes_to_column(c->scopes, scopes)), df_time(now_ms)),
+        NULL, err);
+    if (code == DF_E_DB_UNIQUE)
+        return df_err_set(err, code, "A client with the id \"%s\" exists already.", c->identifier);
+    if (code != DF_OK)
+        return code;
+    return df_audit_write(db, by, "ClientCreated", identifier, df_uuid_str(&c->id), DF_STR_NULL,
+                          now_ms, err);
+}
+
+static void copy_text(char *out, size_t size, struct df_str s)
+{
+    size_t len = s.len < size ? s.len : size - 1;
+    if (len)
+        memcpy(out, s.ptr, len);
+    out[len] = '\0';
+}
+
+/* The columns that client_get and client_list share, in their order. */
+static void read_client(const struct df_result *r, struct df_client *c)
+{
+    copy_text(c->id.text, sizeof c->id.text, df_col_text(r, 0));
+    copy_text(c->name, sizeof c->name, df_col_text(r, 1));
+    copy_text(c->identifier, sizeof c->identifier, df_col_text(r, 2));
+    c->status = df_col_int(r, 3) == DF_CLIENT_ACTIVE ? DF_CLIENT_ACTIVE : DF_CLIENT_SUSPENDED;
+    c->scopes = scopes_from_column(df_col_text(r, 4));
+    c->created_at = df_col_time(r, 5);
+    c->last_seen_at = df_col_time(r, 6);
+}
+
+static bool read_hash(struct df_result *r, size_t col, struct df_secret_hash *ret)
+{
+    struct df_str hash = df_col_blob(r, col);
+    if (hash.len != DF_HASH_BYTES)
+        return false;
+    memcpy(ret->hash, hash.ptr, DF_HASH_BYTES);
+    struct df_str salt = df_col_blob(r, col + 1);
+    if (salt.len != DF_SALT_BYTES)
+        return false;
+    memcpy(ret->salt, salt.ptr, DF_SALT_BYTES);
+    return true;
+}
+
+enum df_code df_client_load(struct df_db *db, struct df_str identifier,
+                            struct df_client_record *ret, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_client_get, DF_PARAMS(df_text(identifier)), &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        struct df_client_record rec = {0};
+        read_client(r, &rec.client);
+        code = read_hash(r, 7, &rec.current)
+                   ? DF_OK
+                   : df_err_set(err, DF_E_DB, "the stored secret of a client is damaged");
+        rec.has_previous = read_hash(r, 9, &rec.previous) && !df_col_null(r, 11);
+        rec.previous_expires_at = df_col_time(r, 11);
+        if (code == DF_OK)
+            *ret = rec;
+    } else if (code == DF_DONE) {
+        code = df_err_set(err, DF_E_NOT_FOUND, "There is no client \"" DF_STR_FMT "\".",
+                          DF_STR_ARG(identifier));
+    }
+    df_result_free(r);
+    return code;
+}
+
+enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
+                            void (*each)(void *arg, const struct df_client *c), void *arg,
+                            int64_t *ret_total, struct df_err *err)
+{
+    enum df_code code =
+        ret_total ? df_db_query_int(db, &df_q_client_count, DF_NO_PARAMS, ret_total, err) : DF_OK;
+    if (code != DF_OK)
+        return code;
+    struct df_result *r = NULL;
+    code = df_db_query(db, &df_q_client_list, DF_PARAMS(df_int(limit), df_int(offset)), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct df_client c;
+        read_client(r, &c);
+        each(arg, &c);
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* After an UPDATE by identifier: nothing hit means there is no such client. */
+static enum df_code finish_update(struct df_db *db, struct df_str identifier, int64_t affected,
+                                  const struct df_actor *by, const char *action, int64_t now_ms,
+                                  struct df_err *err)
+{
+    struct df_client_record rec;
+    if (affected == 0)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no client \"" DF_STR_FMT "\".",
+                          DF_STR_ARG(identifier));
+    enum df_code code = df_client_load(db, identifier, &rec, err);
+    if (code != DF_OK)
+        return code;
+    return df_audit_write(db, by, action, identifier, df_uuid_str(&rec.client.id), DF_STR_NULL,
+                          now_ms, err);
+}
+
+enum df_code df_client_set_status(struct df_db *db, struct df_str identifier,
+                                  enum df_client_status status, const struct df_actor *by,
+                                  int64_t now_ms, struct df_err *err)
+{
+    int64_t affected = 0;
+    enum df_code code =
+        df_db_exec(db, &df_q_client_set_status,
+                   DF_PARAMS(df_int(status), df_time(now_ms), df_text(identifier)), &affected, err);
+    if (code != DF_OK)
+        return code;
+    const char *action = status == DF_CLIENT_ACTIVE ? "ClientActivated" : "ClientSuspended";
+    return finish_update(db, identifier, affected, by, action, now_ms, err);
+}
+
+enum df_code df_client_rotate(struct df_db *db, struct df_str identifier,
+                              const struct df_secret_hash *h, int64_t previous_until_ms,
+                              const struct df_actor *by, int64_t now_ms, struct df_err *err)
+{
+    int64_t affected = 0;
+    struct df_value until = previous_until_ms ? df_time(previous_until_ms) : df_null(DF_TIME);
+    enum df_code code =
+        df_db_exec(db, &df_q_client_rotate,
+                   DF_PARAMS(until, df_blob(df_str_n((const char *)h->hash, sizeof h->hash)),
+                             df_blob(df_str_n((const char *)h->salt, sizeof h->salt)),
+                             df_text(DF_STR(ARGON2_NAME)), df_time(now_ms), df_text(identifier)),
+                   &affected, err);
+    if (code != DF_OK)
+        return code;
+    return finish_update(db, identifier, affected, by, "ClientSecretRotated", now_ms, err);
+}
+
+/* --- JSON --- */
+
+void df_client_write_scopes(uint32_t scopes, struct df_json_out *out)
+{
+    df_json_open(out, '[');
+    for (size_t i = 0; i < DF_SCOPE_COUNT; i++)
+        if (scopes & (1u << i))
+            df_json_text(out, df_str_c(scope_names[i]));
+    df_json_close(out, ']');
+}
+
+void df_client_write_json(const struct df_client *c, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_text(out, "clientId", df_str_c(c->identifier));
+    df_json_kv_text(out, "name", df_str_c(c->name));
+    df_json_kv_text(out, "status", df_str_c(df_client_status_name(c->status)));
+    df_json_key(out, "scopes");
+    df_client_write_scopes(c->scopes, out);
+    df_json_kv_time(out, "createdAt", c->created_at);
+    df_json_kv_time(out, "lastSeenAt", c->last_seen_at);
+    df_json_close(out, '}');
+}

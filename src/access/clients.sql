@@ -1,0 +1,36 @@
+-- Clients: who may call, with which secret and which scopes.
+
+-- name: client_insert
+INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt, SecretAlgorithm, Status,
+                     Scopes, CreatedAt, UpdatedAt)
+VALUES (:id, :name, :identifier, :hash, :salt, :algorithm, :status, :scopes, :now, :now);
+
+-- name: client_get
+SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt,
+       SecretHash, SecretSalt, PreviousSecretHash, PreviousSecretSalt, PreviousSecretExpiresAt
+FROM Clients
+WHERE ClientIdentifier = :identifier;
+
+-- name: client_list
+SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt
+FROM Clients
+ORDER BY CreatedAt DESC, Id DESC
+LIMIT :limit OFFSET :offset;
+
+-- name: client_count
+SELECT COUNT(*) FROM Clients;
+
+-- name: client_set_status
+UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = :identifier;
+
+-- The secret so far becomes the previous one; it is valid until :previous_until, NULL: not at all.
+-- name: client_rotate
+UPDATE Clients
+SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
+    PreviousSecretExpiresAt = :previous_until,
+    SecretHash = :hash, SecretSalt = :salt, SecretAlgorithm = :algorithm, UpdatedAt = :now
+WHERE ClientIdentifier = :identifier;
+
+-- Not UpdatedAt: being seen changes nothing about the client.
+-- name: client_seen
+UPDATE Clients SET LastSeenAt = :seen_at WHERE Id = :id;

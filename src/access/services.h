@@ -1,0 +1,25 @@
+/*
+ * What every feature's handlers need: the HTTP server's argument. The application owns it and fills
+ * it before the server starts; read-only from then on.
+ */
+#ifndef DF_ACCESS_SERVICES_H
+#define DF_ACCESS_SERVICES_H
+
+#include "access/auth.h"
+
+struct df_services {
+    struct df_store *store;
+    struct df_auth *auth;
+    const struct df_clock *clock;
+};
+
+static inline const struct df_services *df_services_of(const struct df_req *req)
+{
+    return df_req_server_arg(req);
+}
+
+/* Suspends the request and hands its job to the store; a full queue is answered 503. */
+void df_req_write(struct df_req *req, struct df_job *job);
+void df_req_read(struct df_req *req, struct df_job *job);
+
+#endif

@@ -1,0 +1,162 @@
+#include "app/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define COMPLAINTS_MAX (1 << 20)
+
+void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "dataflow %s: %s\n", cmd->name, line);
+}
+
+static const struct df_option *find_option(struct df_str name, const struct df_option *options,
+                                           size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (df_str_eq(df_str_c(options[i].name), name))
+            return &options[i];
+    return NULL;
+}
+
+struct parser {
+    const struct df_command *cmd;
+    char **argv;
+    int argc;
+    int at;
+};
+
+/* The value of an option: behind '=', or the next argument. */
+static const char *take_value(struct parser *p, struct df_str name, const char *equals)
+{
+    if (equals)
+        return equals + 1;
+    if (p->at + 1 < p->argc)
+        return p->argv[++p->at];
+    df_cli_complain(p->cmd, "--" DF_STR_FMT " needs a value", DF_STR_ARG(name));
+    return NULL;
+}
+
+static bool take_config(struct parser *p, struct df_str name, const char *equals,
+                        struct df_cli_config *config, bool *ret_taken)
+{
+    bool is_set = df_str_eq(name, DF_STR("set"));
+    *ret_taken = config && (is_set || df_str_eq(name, DF_STR("config")));
+    if (!*ret_taken)
+        return true;
+    const char *value = take_value(p, name, equals);
+    if (!value)
+        return false;
+    if (!is_set) {
+        config->file = value;
+        return true;
+    }
+    if (config->set_count == DF_CLI_SETS_MAX) {
+        df_cli_complain(p->cmd, "more than %d --set options; use a file", DF_CLI_SETS_MAX);
+        return false;
+    }
+    config->sets[config->set_count++] = value;
+    return true;
+}
+
+static bool take_option(struct parser *p, const struct df_option *options, size_t option_count,
+                        struct df_cli_config *config)
+{
+    const char *arg = p->argv[p->at] + 2;
+    const char *equals = strchr(arg, '=');
+    struct df_str name = equals ? df_str_n(arg, (size_t)(equals - arg)) : df_str_c(arg);
+
+    bool taken;
+    if (!take_config(p, name, equals, config, &taken))
+        return false;
+    if (taken)
+        return true;
+    const struct df_option *o = find_option(name, options, option_count);
+    if (!o) {
+        df_cli_complain(p->cmd, "unknown option --" DF_STR_FMT "; see `dataflow help %s`",
+                        DF_STR_ARG(name), p->cmd->name);
+        return false;
+    }
+    if (o->kind == DF_OPT_FLAG) {
+        if (equals) {
+            df_cli_complain(p->cmd, "--" DF_STR_FMT " takes no value", DF_STR_ARG(name));
+            return false;
+        }
+        *o->flag = true;
+        return true;
+    }
+    const char *value = take_value(p, name, equals);
+    if (!value)
+        return false;
+    *o->value = value;
+    return true;
+}
+
+int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
+                 const struct df_option *options, size_t option_count, struct df_cli_config *config)
+{
+    struct parser p = {.cmd = cmd, .argv = argv, .argc = argc, .at = 1};
+    int operands = 0;
+    bool options_end = false;
+    for (; p.at < argc; p.at++) {
+        char *arg = argv[p.at];
+        if (!options_end && strcmp(arg, "--") == 0)
+            options_end = true;
+        else if (!options_end && arg[0] == '-' && arg[1] == '-') {
+            if (!take_option(&p, options, option_count, config))
+                return -1;
+        } else if (!options_end && arg[0] == '-' && arg[1]) {
+            df_cli_complain(cmd, "unknown option %s; see `dataflow help %s`", arg, cmd->name);
+            return -1;
+        } else {
+            argv[operands++] = arg;
+        }
+    }
+    return operands;
+}
+
+bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s)
+{
+    struct df_config_sources src = {
+        .file = config->file, .env = environ, .sets = config->sets, .set_count = config->set_count};
+    if (!src.file)
+        src.file = secure_getenv("DATAFLOW_CONFIG");
+    struct df_buf complaints;
+    df_buf_init(&complaints, COMPLAINTS_MAX);
+    enum df_code code = df_settings_load(&src, s, &complaints);
+    if (code != DF_OK)
+        fputs(df_buf_str(&complaints).ptr, stderr);
+    df_buf_release(&complaints);
+    return code == DF_OK;
+}
+
+bool df_cli_int(const struct df_command *cmd, const char *option, const char *text, int64_t min,
+                int64_t max, int64_t *ret)
+{
+    if (!text)
+        return true; /* not given: the default stands */
+    int64_t n;
+    if (df_str_to_i64(df_str_c(text), &n) && n >= min && n <= max) {
+        *ret = n;
+        return true;
+    }
+    df_cli_complain(cmd, "--%s must be a whole number from %lld to %lld", option, (long long)min,
+                    (long long)max);
+    return false;
+}
+
+int df_cli_print(struct df_buf *take_text)
+{
+    struct df_str s = df_buf_str(take_text);
+    bool ok = fwrite(s.ptr, 1, s.len, stdout) == s.len && fflush(stdout) == 0;
+    if (!ok)
+        fputs("dataflow: could not write to standard output\n", stderr);
+    df_buf_release(take_text);
+    return ok ? DF_EXIT_OK : DF_EXIT_FAILED;
+}

@@ -1,0 +1,63 @@
+/* Command line: one file a subcommand, one small option parser for all of them. */
+#ifndef DF_APP_CLI_H
+#define DF_APP_CLI_H
+
+#include "app/settings.h"
+
+enum df_exit { DF_EXIT_OK = 0, DF_EXIT_FAILED = 1, DF_EXIT_USAGE = 2 };
+
+struct df_command {
+    const char *name;
+    const char *usage;                 /* after the name */
+    const char *summary;               /* one line */
+    const char *help;                  /* more, for `help NAME`; may be NULL */
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+};
+
+extern const struct df_command df_cmd_serve, df_cmd_migrate, df_cmd_check_config, df_cmd_client,
+    df_cmd_backup, df_cmd_restore, df_cmd_sandbox, df_cmd_bench;
+
+enum df_option_kind { DF_OPT_FLAG, DF_OPT_VALUE };
+
+struct df_option {
+    const char *name; /* without the dashes */
+    enum df_option_kind kind;
+    union {
+        bool *flag;
+        const char **value;
+    };
+};
+
+#define DF_CLI_SETS_MAX 64
+
+/* What --config and --set gave; every command takes them. */
+struct df_cli_config {
+    const char *file;
+    const char *sets[DF_CLI_SETS_MAX];
+    size_t set_count;
+};
+
+/*
+ * Takes options out of argv (--name value, --name=value), leaves the operands in argv[0..count) and
+ * returns their count, or -1 after telling what is wrong on standard error. "--" ends the options.
+ * config NULL: the command has no configuration.
+ */
+int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
+                 const struct df_option *options, size_t option_count,
+                 struct df_cli_config *config);
+
+/* Loads the settings or tells every complaint on standard error and returns false. */
+bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s);
+
+/* "dataflow CMD: message" on standard error. */
+void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A number among the options; complains and returns false when it is none or out of range. */
+bool df_cli_int(const struct df_command *cmd, const char *option, const char *text, int64_t min,
+                int64_t max, int64_t *ret);
+
+/* Writes a buffer to standard output and releases it; DF_EXIT_FAILED when that fails. */
+int df_cli_print(struct df_buf *take_text);
+
+#endif

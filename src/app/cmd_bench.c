@@ -1,0 +1,53 @@
+#include "app/bench.h"
+#include "app/server.h"
+
+#include <string.h>
+
+/* The server with the benchmark's routes. */
+static int bench_serve(int argc, char **argv)
+{
+    struct df_cli_config config = {0};
+    struct df_settings settings;
+    if (df_cli_parse(&df_cmd_bench, argc, argv, NULL, 0, &config) != 0 ||
+        !df_cli_settings(&config, &settings))
+        return DF_EXIT_USAGE;
+    df_server_block_signals();
+    df_log_init((enum df_log_level)settings.log.level, (enum df_log_format)settings.log.format,
+                df_clock_real());
+    struct df_server_options opt = {.settings = &settings, .extra_routes = df_bench_routes};
+    struct df_server *server = NULL;
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = df_server_start(&opt, &server, &err);
+    if (code == DF_OK)
+        df_server_wait();
+    else
+        df_cli_complain(&df_cmd_bench, "%s", err.detail);
+    df_server_stop(server);
+    df_settings_release(&settings);
+    return code == DF_OK ? DF_EXIT_OK : DF_EXIT_FAILED;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } parts[] = {{"serve", bench_serve}, {"load", df_bench_load}, {"store", df_bench_store}};
+    for (size_t i = 0; argc > 1 && i < sizeof parts / sizeof parts[0]; i++)
+        if (strcmp(parts[i].name, argv[1]) == 0)
+            return parts[i].run(argc - 1, argv + 1);
+    df_cli_complain(&df_cmd_bench, "usage: dataflow bench %s", df_cmd_bench.usage);
+    return DF_EXIT_USAGE;
+}
+
+const struct df_command df_cmd_bench = {
+    .name = "bench",
+    .usage = "serve | load | store",
+    .summary = "load generators and figures used by the benchmarks",
+    .help = "bench serve [--config FILE] [--set …]   the server, with POST /bench/rows and "
+            "/bench/echo\n"
+            "bench load  [--at HOST:PORT] [--path P] [--client-id I] [--client-secret S]\n"
+            "            [--connections N] [--seconds N] [--warmup N]   a closed loop of requests\n"
+            "bench store [--config FILE] [--seconds N] [--group N]   rows by a bare loop, no HTTP",
+    .run = run,
+};

@@ -1,0 +1,69 @@
+#include "app/cli.h"
+#include "app/server.h"
+#include "sandbox/sandbox.h"
+
+#include <stdio.h>
+
+static int run(int argc, char **argv)
+{
+    struct df_sandbox_options opt = {.clock = df_clock_real()};
+    const char *ack_delay = NULL, *callback_delay = NULL, *keep = NULL, *threads = NULL;
+    const struct df_option options[] = {
+        {.name = "listen", .kind = DF_OPT_VALUE, .value = &opt.listen},
+        {.name = "server", .kind = DF_OPT_VALUE, .value = &opt.server_url},
+        {.name = "client-id", .kind = DF_OPT_VALUE, .value = &opt.client_id},
+        {.name = "client-secret", .kind = DF_OPT_VALUE, .value = &opt.client_secret},
+        {.name = "ca-file", .kind = DF_OPT_VALUE, .value = &opt.ca_file},
+        {.name = "mode", .kind = DF_OPT_VALUE, .value = &opt.mode},
+        {.name = "ack-delay-ms", .kind = DF_OPT_VALUE, .value = &ack_delay},
+        {.name = "callback-delay-ms", .kind = DF_OPT_VALUE, .value = &callback_delay},
+        {.name = "webhook-secret", .kind = DF_OPT_VALUE, .value = &opt.webhook_secret},
+        {.name = "keep", .kind = DF_OPT_VALUE, .value = &keep},
+        {.name = "threads", .kind = DF_OPT_VALUE, .value = &threads},
+        {.name = "no-record", .kind = DF_OPT_FLAG, .flag = &opt.no_record},
+    };
+    int operands = df_cli_parse(&df_cmd_sandbox, argc, argv, options,
+                                sizeof options / sizeof options[0], NULL);
+    int64_t keep_count = 0;
+    if (operands > 0)
+        df_cli_complain(&df_cmd_sandbox, "unexpected argument \"%s\"", argv[0]);
+    if (operands != 0 ||
+        !df_cli_int(&df_cmd_sandbox, "ack-delay-ms", ack_delay, 0, 3600000, &opt.ack_delay_ms) ||
+        !df_cli_int(&df_cmd_sandbox, "callback-delay-ms", callback_delay, 0, 3600000,
+                    &opt.callback_delay_ms) ||
+        !df_cli_int(&df_cmd_sandbox, "keep", keep, 1, 1000000, &keep_count) ||
+        !df_cli_int(&df_cmd_sandbox, "threads", threads, 1, 64, &opt.threads))
+        return DF_EXIT_USAGE;
+    opt.keep = (size_t)keep_count;
+
+    df_server_block_signals();
+    df_log_init(DF_LOG_INFO, DF_LOG_AUTO, df_clock_real());
+    struct df_err err = DF_ERR_INIT;
+    struct df_sandbox *sandbox = NULL;
+    enum df_code code = df_sandbox_start(&opt, &sandbox, &err);
+    if (code != DF_OK) {
+        df_cli_complain(&df_cmd_sandbox, "%s", err.detail);
+        return code == DF_E_CONFIG || code == DF_E_USAGE ? DF_EXIT_USAGE : DF_EXIT_FAILED;
+    }
+    printf("sandbox on http://%s/\n", df_sandbox_address(sandbox));
+    fflush(stdout);
+    df_server_wait();
+    df_sandbox_stop(sandbox);
+    return DF_EXIT_OK;
+}
+
+const struct df_command df_cmd_sandbox = {
+    .name = "sandbox",
+    .usage = "[--listen ADDR] [--server URL --client-id ID --client-secret SECRET] ...",
+    .summary = "play the outside world: OmniFlow, gateway, webhook receiver, payments",
+    .help = "--listen ADDR         [127.0.0.1:8090]; port 0 picks a free one\n"
+            "--server URL          where acks and callbacks are sent, with --client-id and\n"
+            "                      --client-secret; none without it. --ca-file PEM for https\n"
+            "--mode sync|async     how OmniFlow answers [sync]\n"
+            "--ack-delay-ms N      --callback-delay-ms N\n"
+            "--webhook-secret S    check the signatures of what comes to /webhooks/\n"
+            "--keep N              requests kept for each path [1000]; --no-record keeps none\n"
+            "--threads N           [one for each processor]\n\n"
+            "GET / tells its calls; docs/sandbox.md more.",
+    .run = run,
+};

@@ -1,0 +1,156 @@
+/* Commands about the database as a whole: migrate, check-config, backup, restore. */
+#include "app/cli.h"
+#include "app/server.h"
+#include "store/backup.h"
+#include "store/schema.h"
+
+#include <stdio.h>
+
+#define OUTPUT_MAX (16 << 20)
+
+/* Parses options and settings; the exit status to leave with, or -1 to go on. */
+static int begin(const struct df_command *cmd, int argc, char **argv, int operands_wanted,
+                 const struct df_option *options, size_t option_count, struct df_settings *s)
+{
+    struct df_cli_config config = {0};
+    int operands = df_cli_parse(cmd, argc, argv, options, option_count, &config);
+    if (operands < 0)
+        return DF_EXIT_USAGE;
+    if (operands != operands_wanted) {
+        df_cli_complain(cmd, "usage: dataflow %s %s", cmd->name, cmd->usage);
+        return DF_EXIT_USAGE;
+    }
+    return df_cli_settings(&config, s) ? -1 : DF_EXIT_USAGE;
+}
+
+static int report(const struct df_command *cmd, enum df_code code, const struct df_err *err)
+{
+    if (code == DF_OK)
+        return DF_EXIT_OK;
+    df_cli_complain(cmd, "%s", err->detail);
+    return code == DF_E_USAGE || code == DF_E_CONFIG ? DF_EXIT_USAGE : DF_EXIT_FAILED;
+}
+
+/* --- migrate --- */
+
+static enum df_code migrate(const struct df_settings *s, size_t *ret_applied, struct df_err *err)
+{
+    struct df_db *db = NULL;
+    enum df_code code = df_make_dirs(s->server.data_dir, err);
+    if (code != DF_OK)
+        return code;
+    struct df_db_options opt = {.url = s->database.url};
+    code = df_db_open(&opt, &db, err);
+    if (code == DF_OK)
+        code = df_schema_apply(db, ret_applied, err);
+    df_db_close(db);
+    return code;
+}
+
+static int print_scripts(const struct df_settings *s)
+{
+    struct df_err err = DF_ERR_INIT;
+    enum df_dialect dialect;
+    enum df_code code = df_db_dialect_of(s->database.url, &dialect, &err);
+    if (code != DF_OK)
+        return report(&df_cmd_migrate, code, &err);
+    struct df_buf out;
+    df_buf_init(&out, OUTPUT_MAX);
+    df_schema_print(dialect, &out);
+    return df_cli_print(&out);
+}
+
+static int run_migrate(int argc, char **argv)
+{
+    bool print = false;
+    const struct df_option options[] = {{.name = "print", .kind = DF_OPT_FLAG, .flag = &print}};
+    struct df_settings s;
+    int status = begin(&df_cmd_migrate, argc, argv, 0, options, 1, &s);
+    if (status >= 0)
+        return status;
+    if (print) {
+        status = print_scripts(&s);
+    } else {
+        struct df_err err = DF_ERR_INIT;
+        size_t applied = 0;
+        status = report(&df_cmd_migrate, migrate(&s, &applied, &err), &err);
+        if (status == DF_EXIT_OK)
+            printf("%zu schema script%s applied\n", applied, applied == 1 ? "" : "s");
+    }
+    df_settings_release(&s);
+    return status;
+}
+
+const struct df_command df_cmd_migrate = {
+    .name = "migrate",
+    .usage = "[--config FILE] [--print]",
+    .summary = "apply (or print) the idempotent schema scripts",
+    .help = "--print  write the scripts of the configured database to standard output instead",
+    .run = run_migrate,
+};
+
+/* --- check-config --- */
+
+static int run_check_config(int argc, char **argv)
+{
+    struct df_settings s;
+    int status = begin(&df_cmd_check_config, argc, argv, 0, NULL, 0, &s);
+    if (status >= 0)
+        return status;
+    struct df_buf out;
+    df_buf_init(&out, OUTPUT_MAX);
+    df_config_print(&df_settings_table, &s, &out);
+    df_settings_release(&s);
+    return df_cli_print(&out);
+}
+
+const struct df_command df_cmd_check_config = {
+    .name = "check-config",
+    .usage = "[--config FILE]",
+    .summary = "validate and print the effective configuration, secrets hidden",
+    .run = run_check_config,
+};
+
+/* --- backup, restore --- */
+
+static int run_copy(const struct df_command *cmd, int argc, char **argv,
+                    enum df_code (*copy)(const char *url, const char *file, struct df_err *err))
+{
+    struct df_settings s;
+    int status = begin(cmd, argc, argv, 1, NULL, 0, &s);
+    if (status >= 0)
+        return status;
+    struct df_err err = DF_ERR_INIT;
+    status = report(cmd, copy(s.database.url, argv[0], &err), &err);
+    df_settings_release(&s);
+    return status;
+}
+
+static int run_backup(int argc, char **argv)
+{
+    return run_copy(&df_cmd_backup, argc, argv, df_backup);
+}
+
+static int run_restore(int argc, char **argv)
+{
+    return run_copy(&df_cmd_restore, argc, argv, df_restore);
+}
+
+const struct df_command df_cmd_backup = {
+    .name = "backup",
+    .usage = "FILE [--config FILE]",
+    .summary = "copy the embedded database while the server runs",
+    .help = "FILE appears whole or not at all and is never overwritten. PostgreSQL and SQL Server "
+            "have\n"
+            "their own tools.",
+    .run = run_backup,
+};
+
+const struct df_command df_cmd_restore = {
+    .name = "restore",
+    .usage = "FILE [--config FILE]",
+    .summary = "replace the embedded database's content by a backup's",
+    .help =
+        "The file is checked first; nothing changes when it is damaged or is no DataFlow backup.",
+    .run = run_restore,
+};

@@ -1,0 +1,60 @@
+#include "app/cli.h"
+#include "app/demo.h"
+#include "app/server.h"
+
+#include <stdio.h>
+
+static int run(int argc, char **argv)
+{
+    bool demo_wanted = false;
+    const char *sandbox_listen = "127.0.0.1:8090";
+    const struct df_option options[] = {
+        {.name = "demo", .kind = DF_OPT_FLAG, .flag = &demo_wanted},
+        {.name = "sandbox-listen", .kind = DF_OPT_VALUE, .value = &sandbox_listen},
+    };
+    struct df_cli_config config = {0};
+    int operands = df_cli_parse(&df_cmd_serve, argc, argv, options, 2, &config);
+    if (operands != 0) {
+        if (operands > 0)
+            df_cli_complain(&df_cmd_serve, "unexpected argument \"%s\"", argv[0]);
+        return DF_EXIT_USAGE;
+    }
+    struct df_settings settings;
+    if (!df_cli_settings(&config, &settings))
+        return DF_EXIT_USAGE;
+
+    df_server_block_signals();
+    df_log_init((enum df_log_level)settings.log.level, (enum df_log_format)settings.log.format,
+                df_clock_real());
+    struct df_demo *demo = NULL;
+    struct df_server *server = NULL;
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = demo_wanted ? df_demo_prepare(&settings, &demo, &err) : DF_OK;
+    struct df_server_options opt = {.settings = &settings};
+    if (code == DF_OK)
+        code = df_server_start(&opt, &server, &err);
+    if (code == DF_OK && demo)
+        code = df_demo_start(demo, server, sandbox_listen, &err);
+    if (code == DF_OK)
+        df_server_wait();
+    else
+        df_cli_complain(&df_cmd_serve, "%s", err.detail);
+    df_demo_stop(demo);
+    df_server_stop(server);
+    df_settings_release(&settings);
+    if (code == DF_E_CONFIG)
+        return DF_EXIT_USAGE;
+    return code == DF_OK ? DF_EXIT_OK : DF_EXIT_FAILED;
+}
+
+const struct df_command df_cmd_serve = {
+    .name = "serve",
+    .usage = "[--config FILE] [--set section.key=value]... [--demo]",
+    .summary = "run the server",
+    .help =
+        "--demo            start a sandbox beside it, make a demo client and an admin key, and\n"
+        "                  print addresses, credentials and commands to try\n"
+        "--sandbox-listen  address of that sandbox [127.0.0.1:8090]\n\n"
+        "SIGTERM and SIGINT finish what is in hand (server.drain_seconds) and exit with 0.",
+    .run = run,
+};

@@ -1,0 +1,209 @@
+#include "app/demo.h"
+
+#include "sandbox/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DEMO_CLIENT "demo"
+
+struct df_demo {
+    struct df_settings *settings;
+    struct df_sandbox *sandbox;
+    char *client_secret; /* wiped when freed */
+};
+
+/* --- small files that hold one secret --- */
+
+static char *path_in(const struct df_settings *s, const char *name)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", s->server.data_dir, name) < 0)
+        abort();
+    return path;
+}
+
+/* NULL when there is none (yet), or it is unreadable: a new one is made then. */
+static char *read_small(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return NULL;
+    char text[256];
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return NULL;
+    struct df_str s = df_str_trim(df_str_n(text, (size_t)n));
+    char *copy = s.len ? strndup(s.ptr, s.len) : NULL;
+    df_wipe(text, sizeof text);
+    return copy;
+}
+
+static enum df_code write_small(const char *path, const char *text, struct df_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return df_err_errno(err, "cannot write %s", path);
+    size_t len = strlen(text);
+    bool ok = write(fd, text, len) == (ssize_t)len;
+    ok = close(fd) == 0 && ok;
+    return ok ? DF_OK : df_err_errno(err, "cannot write %s", path);
+}
+
+/* --- before the server --- */
+
+enum df_code df_demo_prepare(struct df_settings *settings, struct df_demo **ret, struct df_err *err)
+{
+    struct df_demo *d = calloc(1, sizeof *d);
+    if (!d)
+        abort();
+    d->settings = settings;
+    *ret = d;
+    if (settings->admin.key)
+        return DF_OK;
+    enum df_code code = df_make_dirs(settings->server.data_dir, err);
+    if (code != DF_OK)
+        return code;
+    char *path = path_in(settings, "demo-admin-key");
+    char *key = read_small(path);
+    if (!key) {
+        struct df_client_secret fresh;
+        df_client_secret_make(df_clock_real(), &fresh);
+        key = strdup(fresh.text);
+        code = write_small(path, fresh.text, err);
+        df_wipe(&fresh, sizeof fresh);
+    }
+    if (code == DF_OK)
+        settings->admin.key = df_secret_new(df_str_c(key));
+    df_wipe(key, strlen(key));
+    free(key);
+    free(path);
+    return code;
+}
+
+/* --- the demo client --- */
+
+struct ensure {
+    struct df_job job;
+    struct df_client_record record;
+    bool exists;
+    struct df_client client;
+    struct df_secret_hash hash;
+};
+
+static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct ensure *e = (struct ensure *)job;
+    enum df_code code = df_client_load(db, DF_STR(DEMO_CLIENT), &e->record, err);
+    e->exists = code == DF_OK;
+    return code == DF_E_NOT_FOUND ? DF_OK : code;
+}
+
+static enum df_code run_save(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct ensure *e = (struct ensure *)job;
+    const struct df_actor by = {.name = DF_STR("demo")};
+    int64_t now = df_wall_ms(df_clock_real());
+    if (e->exists)
+        return df_client_rotate(db, DF_STR(DEMO_CLIENT), &e->hash, 0, &by, now, err);
+    return df_client_insert(db, &e->client, &e->hash, &by, now, err);
+}
+
+static enum df_code renew_secret(struct df_demo *d, const struct df_services *services,
+                                 struct ensure *e, const char *path, struct df_err *err)
+{
+    struct df_client_secret fresh;
+    e->client.id = df_uuid_v7(services->clock);
+    e->client.scopes = DF_SCOPES_ALL;
+    memcpy(e->client.identifier, DEMO_CLIENT, sizeof DEMO_CLIENT);
+    memcpy(e->client.name, "Demo", sizeof "Demo");
+    df_client_secret_make(services->clock, &fresh);
+    enum df_code code = df_secret_hash_make(df_str_c(fresh.text), services->clock, &e->hash, err);
+    e->job = (struct df_job){.run = run_save};
+    if (code == DF_OK)
+        code = df_store_write_wait(services->store, &e->job, err);
+    if (code == DF_OK)
+        code = write_small(path, fresh.text, err);
+    free(d->client_secret);
+    d->client_secret = strdup(fresh.text);
+    df_wipe(&fresh, sizeof fresh);
+    return code;
+}
+
+/* Keeps the client if its secret is the one in the file, else gives it a new one. */
+static enum df_code ensure_client(struct df_demo *d, const struct df_services *services,
+                                  struct df_err *err)
+{
+    char *path = path_in(d->settings, "demo-client-secret");
+    d->client_secret = read_small(path);
+    struct ensure e = {.job.run = run_find};
+    enum df_code code = df_store_read_wait(services->store, &e.job, err);
+    bool known = code == DF_OK && e.exists && d->client_secret &&
+                 df_secret_hash_matches(&e.record.current, df_str_c(d->client_secret));
+    if (code == DF_OK && !known)
+        code = renew_secret(d, services, &e, path, err);
+    free(path);
+    return code;
+}
+
+/* --- the words --- */
+
+static void print_welcome(const struct df_demo *d, const struct df_server *server)
+{
+    const char *scheme = d->settings->server.tls_cert ? "https" : "http";
+    const char *at = df_server_address(server);
+    struct df_str key = df_secret_str(d->settings->admin.key);
+    printf("\n"
+           "  DataFlow %s is running.\n\n"
+           "    console   %s://%s/\n"
+           "    sandbox   http://%s/\n"
+           "    data      %s\n\n"
+           "    admin key      " DF_STR_FMT "\n"
+           "    demo client    X-Client-Id: %s\n"
+           "                   X-Client-Secret: %s\n\n"
+           "  Try:\n\n"
+           "    curl -s %s://%s/whoami -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'\n\n"
+           "    curl -s %s://%s/admin/clients -H 'X-Admin-Key: " DF_STR_FMT
+           "' -H 'Content-Type: application/json' -d '{\"name\":\"My first client\"}'\n\n"
+           "    curl -s http://%s/_stats\n\n",
+           DF_VERSION, scheme, at, df_sandbox_address(d->sandbox), d->settings->server.data_dir,
+           DF_STR_ARG(key), DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
+           d->client_secret, scheme, at, DF_STR_ARG(key), df_sandbox_address(d->sandbox));
+    fflush(stdout);
+}
+
+enum df_code df_demo_start(struct df_demo *d, struct df_server *server, const char *sandbox_listen,
+                           struct df_err *err)
+{
+    enum df_code code = ensure_client(d, df_server_services(server), err);
+    if (code != DF_OK)
+        return code;
+    char *url;
+    if (asprintf(&url, "%s://%s", d->settings->server.tls_cert ? "https" : "http",
+                 df_server_address(server)) < 0)
+        abort();
+    struct df_sandbox_options opt = {.listen = sandbox_listen,
+                                     .server_url = url,
+                                     .client_id = DEMO_CLIENT,
+                                     .client_secret = d->client_secret};
+    code = df_sandbox_start(&opt, &d->sandbox, err);
+    free(url);
+    if (code == DF_OK)
+        print_welcome(d, server);
+    return code;
+}
+
+void df_demo_stop(struct df_demo *d)
+{
+    if (!d)
+        return;
+    df_sandbox_stop(d->sandbox);
+    if (d->client_secret)
+        df_wipe(d->client_secret, strlen(d->client_secret));
+    free(d->client_secret);
+    free(d);
+}

@@ -1,0 +1,22 @@
+/*
+ * `serve --demo`: what a newcomer needs to try the product. An admin key (unless one is
+ * configured), a client named "demo" and a sandbox that plays the outside world. Key and secret are
+ * kept in data_dir, readable by the owner alone, so that copied commands still work after a
+ * restart.
+ */
+#ifndef DF_APP_DEMO_H
+#define DF_APP_DEMO_H
+
+#include "app/server.h"
+
+struct df_demo;
+
+/* Before the server starts: sets settings->admin.key if it is not set. */
+enum df_code df_demo_prepare(struct df_settings *settings, struct df_demo **ret,
+                             struct df_err *err) DF_MUST_CHECK;
+/* Makes the client, starts the sandbox, prints what to do. */
+enum df_code df_demo_start(struct df_demo *d, struct df_server *server, const char *sandbox_listen,
+                           struct df_err *err) DF_MUST_CHECK;
+void df_demo_stop(struct df_demo *d);
+
+#endif

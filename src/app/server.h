@@ -1,0 +1,41 @@
+/*
+ * The server put together: store, authentication, routes, HTTP, housekeeping. `serve` and `bench
+ * serve` start it; they differ in the routes they add.
+ */
+#ifndef DF_APP_SERVER_H
+#define DF_APP_SERVER_H
+
+#include "access/services.h"
+#include "app/settings.h"
+
+struct df_server;
+
+struct df_server_options {
+    const struct df_settings *settings;
+    const struct df_route *extra_routes; /* may be NULL */
+};
+
+/*
+ * Opens the database, applies the schema scripts if asked to, and listens. Makes data_dir.
+ * Call df_server_block_signals() before anything that starts threads.
+ */
+enum df_code df_server_start(const struct df_server_options *opt, struct df_server **ret,
+                             struct df_err *err) DF_MUST_CHECK;
+const char *df_server_address(const struct df_server *s);
+const struct df_services *df_server_services(const struct df_server *s);
+
+/* SIGTERM and SIGINT are taken by df_server_wait alone. */
+void df_server_block_signals(void);
+/* Until one of them comes. */
+void df_server_wait(void);
+
+/* Drains (stop accepting, finish what is in hand within drain_seconds) and frees. NULL is fine. */
+void df_server_stop(struct df_server *s);
+
+/* "METHOD /path" a line, for the documentation's test. */
+void df_server_print_routes(struct df_buf *out);
+
+/* Makes the directory and its parents, readable by the owner alone. */
+enum df_code df_make_dirs(const char *path, struct df_err *err) DF_MUST_CHECK;
+
+#endif

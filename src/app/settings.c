@@ -1,0 +1,160 @@
+#include "app/settings.h"
+
+#include "store/db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const role_names[] = {"api",   "process",  "deliver", "import",
+                                         "relay", "maintain", NULL};
+static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
+static const char *const format_names[] = {"auto", "json", "text", NULL};
+static const char *const mode_names[] = {"exclusive", "concurrent", NULL};
+static const char *const lock_names[] = {"sql", "redis", NULL};
+
+#define AT(field) offsetof(struct df_settings, field)
+
+#define STRING(sec, name, def, help)                                                               \
+    {                                                                                              \
+#sec, #name, DF_CFG_STRING, AT(sec.name), def, 0, 0, NULL, help                            \
+    }
+#define SECRET(sec, name, help)                                                                    \
+    {                                                                                              \
+#sec, #name, DF_CFG_SECRET, AT(sec.name), NULL, 0, 0, NULL, help                           \
+    }
+#define INT(sec, name, def, lo, hi, help)                                                          \
+    {                                                                                              \
+#sec, #name, DF_CFG_INT, AT(sec.name), def, lo, hi, NULL, help                             \
+    }
+#define BOOL(sec, name, def, help)                                                                 \
+    {                                                                                              \
+#sec, #name, DF_CFG_BOOL, AT(sec.name), def, 0, 0, NULL, help                              \
+    }
+#define ENUM(sec, name, def, list, help)                                                           \
+    {                                                                                              \
+#sec, #name, DF_CFG_ENUM, AT(sec.name), def, 0, 0, list, help                              \
+    }
+
+#define KIB  1024LL
+#define MIB  (1024 * KIB)
+#define HOUR 3600000LL
+
+/* clang-format off */
+static const struct df_config_key keys[] = {
+    STRING(server, listen, "127.0.0.1:8080", "Address and port to listen on; port 0 picks a free one."),
+    STRING(server, data_dir, "./var", "Directory for the embedded database and uploaded files; made if missing."),
+    {"server", "roles", DF_CFG_FLAGS, AT(server.roles), "all", 0, 0, role_names,
+     "What this process does; replicas may split the roles."},
+    STRING(server, tls_cert, NULL, "PEM certificate chain; with it and tls_key the server speaks HTTPS (TLS 1.2+) only."),
+    STRING(server, tls_key, NULL, "PEM private key of tls_cert."),
+    INT(server, max_body_bytes, "1048576", KIB, 1024 * MIB, "Longest request body, uploads apart."),
+    INT(server, max_upload_bytes, "2147483648", KIB, 1024 * 1024 * MIB, "Longest uploaded file."),
+    INT(server, drain_seconds, "20", 0, 3600, "How long SIGTERM waits for requests in hand."),
+    INT(server, threads, "0", 0, 64, "HTTP threads; 0: one for each processor, at most 8."),
+    INT(server, max_connections, "4096", 1, 1000000, "Open connections in all."),
+    INT(server, max_connections_per_address, "1024", 1, 1000000, "Open connections from one address."),
+    INT(server, header_timeout_ms, "10000", 100, HOUR, "A request's header must be complete within this time."),
+    INT(server, idle_timeout_ms, "60000", 100, HOUR, "An idle keep-alive connection is closed after this time."),
+    BOOL(server, access_log, "on", "One log line for each request (event RequestServed)."),
+
+    STRING(database, url, NULL, "sqlite:PATH, postgres://… or sqlserver://…; default: sqlite:<data_dir>/dataflow.db."),
+    INT(database, pool_size, "0", 0, 256, "Connections; 0: 3 on SQLite, 8 on a server."),
+    BOOL(database, migrate, "on", "Apply the schema scripts at start."),
+    INT(database, group_max, "256", 1, 4096, "Most writes in one commit."),
+    INT(database, queue_size, "4096", 16, 1000000, "Most jobs waiting for the database; beyond: 503."),
+
+    SECRET(admin, key, "What X-Admin-Key must hold; without it /admin answers 404."),
+
+    INT(auth, failures_per_minute, "60", 1, 100000, "Failed logins from one address before it gets 429."),
+    INT(auth, hash_threads, "1", 1, 16, "Password hashes computed side by side; each takes 19 MiB meanwhile."),
+
+    ENUM(log, level, "info", level_names, "Lowest level written."),
+    ENUM(log, format, "auto", format_names, "json, text, or auto: text on a terminal."),
+
+    STRING(gateway, functional_ack_url, NULL, "Where functional acks are sent."),
+    STRING(gateway, ticket_return_url, NULL, "Where ticket returns are sent."),
+    STRING(gateway, ticket_send_url, NULL, "Where tickets are sent."),
+    SECRET(gateway, api_key, "The gateway's key; needed as soon as one of the URLs is set."),
+    STRING(gateway, api_key_header, "x-Gateway-APIKey", "Header that carries the key."),
+    STRING(gateway, ack_business_application, "CRN", "ackBusinessApplication of functional acks."),
+
+    INT(delivery, max_attempts, "5", 1, 1000, "Attempts before a delivery waits for a person."),
+    INT(delivery, retry_base_ms, "2000", 1, HOUR, "First backoff; doubles with each attempt, full jitter."),
+    INT(delivery, retry_cap_ms, "300000", 1, 24 * HOUR, "Longest backoff."),
+    INT(delivery, lease_ms, "60000", 1000, HOUR, "How long a claimed row stays claimed."),
+    INT(delivery, timeout_ms, "30000", 1, HOUR, "Longest time for one attempt."),
+    INT(delivery, concurrency, "64", 1, 4096, "Attempts at the same time for one destination."),
+    BOOL(delivery, allow_private_targets, "off", "Let deliveries reach loopback and private addresses."),
+
+    INT(breaker, window, "10", 1, 10000, "Calls in the breaker's window."),
+    INT(breaker, min_calls, "5", 1, 10000, "Calls before the rate counts."),
+    INT(breaker, failure_rate, "50", 1, 100, "Per cent of failures that opens the breaker."),
+    INT(breaker, slow_call_ms, "0", 0, HOUR, "A call slower than this counts as failed; 0: off."),
+    INT(breaker, open_ms, "10000", 1, 24 * HOUR, "How long the breaker stays open."),
+    INT(breaker, half_open_calls, "3", 1, 1000, "Probes while half open."),
+
+    STRING(omniflow, url, NULL, "Base URL of OmniFlow."),
+    SECRET(omniflow, api_key, "OmniFlow's key."),
+    STRING(omniflow, api_key_header, "X-Api-Key", "Header that carries the key."),
+    INT(omniflow, batch_size, "100", 1, 10000, "Records in a chunk."),
+    INT(omniflow, max_parallel_chunks, "4", 1, 256, "Chunks that may wait for an ack at the same time."),
+    INT(omniflow, max_retries, "3", 0, 100, "Retries of a chunk."),
+    {"omniflow", "retry_delays_ms", DF_CFG_INT_LIST, AT(omniflow.retry_delays_ms), "2000,5000,15000", 0, HOUR, NULL,
+     "Delays before the retries of a chunk."},
+    INT(omniflow, ack_timeout_seconds, "60", 1, 86400, "A chunk without an ack is sent again after this time."),
+
+    ENUM(imports, mode, "exclusive", mode_names, "One batch at a time, or one for each client."),
+    ENUM(imports, lock, "sql", lock_names, "Where the batch lock lives."),
+    INT(imports, lock_timeout_minutes, "30", 1, 1440, "A lock not renewed for this long is freed."),
+    INT(imports, poll_ms, "1000", 10, 60000, "How often waiting batches are looked for."),
+};
+/* clang-format on */
+
+const struct df_config_table df_settings_table = {keys, sizeof keys / sizeof keys[0]};
+
+static void set_default_url(struct df_settings *s)
+{
+    if (s->database.url)
+        return;
+    if (asprintf(&s->database.url, "sqlite:%s/dataflow.db", s->server.data_dir) < 0)
+        abort();
+}
+
+/* What no single key can tell. */
+static bool check_together(const struct df_settings *s, struct df_buf *complaints)
+{
+    size_t before = complaints->len;
+    if (!s->server.tls_cert != !s->server.tls_key)
+        df_buf_addz(complaints, "[server] tls_cert and tls_key: set both or none\n");
+    bool gateway =
+        s->gateway.functional_ack_url || s->gateway.ticket_return_url || s->gateway.ticket_send_url;
+    if (gateway && !s->gateway.api_key)
+        df_buf_addz(complaints,
+                    "[gateway] api_key (or api_key_file) is needed when a gateway URL is set\n");
+    if (s->delivery.retry_base_ms > s->delivery.retry_cap_ms)
+        df_buf_addz(complaints, "[delivery] retry_base_ms is greater than retry_cap_ms\n");
+    enum df_dialect dialect;
+    struct df_err err = DF_ERR_INIT;
+    if (df_db_dialect_of(s->database.url, &dialect, &err) != DF_OK)
+        df_buf_addf(complaints, "[database] url: %s\n", err.detail);
+    return complaints->len == before;
+}
+
+enum df_code df_settings_load(const struct df_config_sources *src, struct df_settings *s,
+                              struct df_buf *complaints)
+{
+    *s = (struct df_settings){0};
+    enum df_code code = df_config_load(&df_settings_table, src, s, complaints);
+    if (code != DF_OK)
+        return code;
+    set_default_url(s);
+    if (check_together(s, complaints))
+        return DF_OK;
+    df_settings_release(s);
+    return DF_E_CONFIG;
+}
+
+void df_settings_release(struct df_settings *s)
+{
+    df_config_release(&df_settings_table, s);
+}

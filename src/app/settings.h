@@ -1,0 +1,108 @@
+/*
+ * Everything that can be configured, as one struct. settings.c holds the table from which it is
+ * filled, printed and documented. Read-only once loaded; shared by all threads.
+ */
+#ifndef DF_APP_SETTINGS_H
+#define DF_APP_SETTINGS_H
+
+#include "base/config.h"
+
+enum df_role {
+    DF_ROLE_API = 1 << 0,
+    DF_ROLE_PROCESS = 1 << 1,
+    DF_ROLE_DELIVER = 1 << 2,
+    DF_ROLE_IMPORT = 1 << 3,
+    DF_ROLE_RELAY = 1 << 4,
+    DF_ROLE_MAINTAIN = 1 << 5,
+};
+
+struct df_settings {
+    struct {
+        char *listen;
+        char *data_dir;
+        uint32_t roles; /* enum df_role */
+        char *tls_cert;
+        char *tls_key;
+        int64_t max_body_bytes;
+        int64_t max_upload_bytes;
+        int64_t drain_seconds;
+        int64_t threads;
+        int64_t max_connections;
+        int64_t max_connections_per_address;
+        int64_t header_timeout_ms;
+        int64_t idle_timeout_ms;
+        bool access_log;
+    } server;
+    struct {
+        char *url; /* never NULL once loaded: the default depends on data_dir */
+        int64_t pool_size;
+        bool migrate;
+        int64_t group_max;
+        int64_t queue_size;
+    } database;
+    struct {
+        struct df_secret *key;
+    } admin;
+    struct {
+        int64_t failures_per_minute;
+        int64_t hash_threads;
+    } auth;
+    struct {
+        int level;
+        int format;
+    } log;
+    struct {
+        char *functional_ack_url;
+        char *ticket_return_url;
+        char *ticket_send_url;
+        struct df_secret *api_key;
+        char *api_key_header;
+        char *ack_business_application;
+    } gateway;
+    struct {
+        int64_t max_attempts;
+        int64_t retry_base_ms;
+        int64_t retry_cap_ms;
+        int64_t lease_ms;
+        int64_t timeout_ms;
+        int64_t concurrency;
+        bool allow_private_targets;
+    } delivery;
+    struct {
+        int64_t window;
+        int64_t min_calls;
+        int64_t failure_rate;
+        int64_t slow_call_ms;
+        int64_t open_ms;
+        int64_t half_open_calls;
+    } breaker;
+    struct {
+        char *url;
+        struct df_secret *api_key;
+        char *api_key_header;
+        int64_t batch_size;
+        int64_t max_parallel_chunks;
+        int64_t max_retries;
+        struct df_int_list retry_delays_ms;
+        int64_t ack_timeout_seconds;
+    } omniflow;
+    struct {
+        int mode;
+        int lock;
+        int64_t lock_timeout_minutes;
+        int64_t poll_ms;
+    } imports;
+};
+
+extern const struct df_config_table df_settings_table;
+
+/*
+ * Loads from file, environment and --set, fills what depends on other keys and checks what no
+ * single key can tell (a certificate without its key, a gateway without its API key). Complaints as
+ * df_config_load.
+ */
+enum df_code df_settings_load(const struct df_config_sources *src, struct df_settings *s,
+                              struct df_buf *complaints) DF_MUST_CHECK;
+void df_settings_release(struct df_settings *s);
+
+#endif

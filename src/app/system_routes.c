@@ -1,0 +1,221 @@
+#include "app/system_routes.h"
+
+#include "access/services.h"
+#include "base/file.h"
+#include "base/metrics.h"
+#include "console_files.h"
+#include "store/schema.h"
+#include "json/write.h"
+
+#include <stdatomic.h>
+
+#define METRICS_MAX (16 << 20)
+#define ANSWER_MAX  (64 << 10)
+
+static _Atomic int64_t started_ms;
+static atomic_bool draining;
+
+void df_system_started(int64_t mono_ms)
+{
+    atomic_store(&started_ms, mono_ms);
+    atomic_store(&draining, false);
+}
+
+void df_system_draining(void)
+{
+    atomic_store(&draining, true);
+}
+
+/* --- GET /healthz: the process lives --- */
+
+static void handle_healthz(struct df_req *req)
+{
+    int64_t now = df_mono_ms(df_services_of(req)->clock);
+    struct df_buf out;
+    struct df_json_out json;
+    df_buf_init(&out, ANSWER_MAX);
+    df_json_out_init(&json, &out);
+    df_json_open(&json, '{');
+    df_json_kv_text(&json, "status", DF_STR("ok"));
+    df_json_kv_text(&json, "version", DF_STR(DF_VERSION));
+    df_json_kv_int(&json, "uptimeSeconds", (now - atomic_load(&started_ms)) / 1000);
+    df_json_close(&json, '}');
+    df_req_answer(req, 200, "application/json", &out);
+}
+
+/* --- GET /readyz: it can work --- */
+
+struct ready {
+    struct df_job job;
+    struct df_req *req;
+    bool asked; /* the database was reached */
+    struct df_err database;
+    struct df_err schema;
+};
+
+static enum df_code run_ready(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct ready *r = (struct ready *)job;
+    r->database = r->schema = DF_ERR_INIT;
+    r->asked = false;
+    enum df_code code = df_db_ping(db, &r->database);
+    if (code != DF_OK) {
+        *err = r->database;
+        return code;
+    }
+    r->asked = true;
+    /* A schema that is not current is an answer, not a failure of the job. */
+    r->schema.code = df_schema_check(db, &r->schema);
+    return DF_OK;
+}
+
+static void write_check(struct df_json_out *json, const char *name, const struct df_err *err,
+                        const char *backend)
+{
+    df_json_open(json, '{');
+    df_json_kv_text(json, "name", df_str_c(name));
+    df_json_kv_text(json, "status", err->code == DF_OK ? DF_STR("ok") : DF_STR("failed"));
+    if (err->code != DF_OK)
+        df_json_kv_text(json, "detail", df_str_c(err->detail));
+    if (backend)
+        df_json_kv_text(json, "backend", df_str_c(backend));
+    df_json_close(json, '}');
+}
+
+static const char *not_ready_because(const struct ready *r)
+{
+    if (atomic_load(&draining))
+        return "The server is shutting down.";
+    return r->database.code != DF_OK ? r->database.detail : r->schema.detail;
+}
+
+static void ready_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct ready *r = (struct ready *)job;
+    if (code != DF_OK && !r->asked)
+        r->database = *err;
+    bool schema_known = r->asked;
+    bool ready = r->database.code == DF_OK && r->schema.code == DF_OK && !atomic_load(&draining);
+    struct df_buf out;
+    struct df_json_out json;
+    df_buf_init(&out, ANSWER_MAX);
+    df_json_out_init(&json, &out);
+    df_json_open(&json, '{');
+    if (ready) {
+        df_json_kv_text(&json, "status", DF_STR("ready"));
+    } else {
+        df_json_kv_text(&json, "type", DF_STR("about:blank"));
+        df_json_kv_text(&json, "title", DF_STR("Not ready"));
+        df_json_kv_int(&json, "status", 503);
+        df_json_kv_text(&json, "code", DF_STR("NotReady"));
+        df_json_kv_text(&json, "detail", df_str_c(not_ready_because(r)));
+        df_json_kv_text(&json, "correlationId", df_req_correlation_id(r->req));
+    }
+    df_json_key(&json, "checks");
+    df_json_open(&json, '[');
+    const struct df_services *services = df_services_of(r->req);
+    write_check(&json, "database", &r->database,
+                df_dialect_name(df_store_dialect(services->store)));
+    if (schema_known)
+        write_check(&json, "schema", &r->schema, NULL);
+    df_json_close(&json, ']');
+    df_json_close(&json, '}');
+    if (!ready)
+        df_req_add_header(r->req, "Retry-After", DF_STR("1"));
+    df_req_answer(r->req, ready ? 200 : 503,
+                  ready ? "application/json" : "application/problem+json", &out);
+    df_req_resume(r->req);
+}
+
+static void handle_readyz(struct df_req *req)
+{
+    struct ready *r = DF_ARENA_NEW(df_req_arena(req), struct ready);
+    r->req = req;
+    r->job.run = run_ready;
+    r->job.done = ready_done;
+    df_req_read(req, &r->job);
+}
+
+/* --- GET /metrics --- */
+
+static void handle_metrics(struct df_req *req)
+{
+    struct df_buf out;
+    df_buf_init(&out, METRICS_MAX);
+    df_metrics_write(&out);
+    df_req_answer(req, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
+}
+
+/* --- files: the console and the OpenAPI document --- */
+
+#define CONSOLE_POLICY                                                                             \
+    "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; "             \
+    "form-action 'none'"
+
+static const char *content_type(struct df_str name)
+{
+    static const struct {
+        const char *suffix;
+        const char *type;
+    } types[] = {
+        {".html", "text/html; charset=utf-8"},
+        {".css", "text/css; charset=utf-8"},
+        {".js", "text/javascript; charset=utf-8"},
+        {".svg", "image/svg+xml"},
+        {".json", "application/json"},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (df_str_ends(name, df_str_c(types[i].suffix)))
+            return types[i].type;
+    return "application/octet-stream";
+}
+
+static void answer_file(struct df_req *req, struct df_str name)
+{
+    for (size_t i = 0; i < df_console_files_count; i++) {
+        const struct df_file *f = &df_console_files[i];
+        if (!df_str_eq(df_str_c(f->name), name))
+            continue;
+        df_req_add_header(req, "Content-Security-Policy", DF_STR(CONSOLE_POLICY));
+        df_req_add_header(req, "Referrer-Policy", DF_STR("no-referrer"));
+        df_req_add_header(req, "Cache-Control", DF_STR("no-cache"));
+        df_req_answer_static(req, 200, content_type(name), df_str_n((const char *)f->data, f->len));
+        return;
+    }
+    df_req_fail(req, DF_E_NOT_FOUND, "There is no such file.");
+}
+
+static void handle_index(struct df_req *req)
+{
+    answer_file(req, DF_STR("index.html"));
+}
+
+static void handle_console(struct df_req *req)
+{
+    answer_file(req, df_req_param(req, "file"));
+}
+
+static void handle_openapi(struct df_req *req)
+{
+    answer_file(req, DF_STR("openapi.json"));
+}
+
+#define OPEN(path, fn)                                                                             \
+    {                                                                                              \
+        .method = "GET", .pattern = path, .body = DF_BODY_NONE, .access = DF_ACCESS_OPEN,          \
+        .handle = fn                                                                               \
+    }
+
+const struct df_route df_system_routes[] = {
+    OPEN("/healthz", handle_healthz),
+    OPEN("/readyz", handle_readyz),
+    {.method = "GET",
+     .pattern = "/metrics",
+     .body = DF_BODY_NONE,
+     .access = DF_ACCESS_METRICS,
+     .handle = handle_metrics},
+    OPEN("/openapi.json", handle_openapi),
+    OPEN("/", handle_index),
+    OPEN("/console/{file}", handle_console),
+    {.method = NULL},
+};

@@ -1,0 +1,13 @@
+/* /healthz, /readyz, /metrics, /openapi.json and the console. */
+#ifndef DF_APP_SYSTEM_ROUTES_H
+#define DF_APP_SYSTEM_ROUTES_H
+
+#include "net/http.h"
+
+extern const struct df_route df_system_routes[];
+
+/* For /healthz and /readyz. */
+void df_system_started(int64_t mono_ms);
+void df_system_draining(void);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * Growing byte buffer with a mandatory maximum and a sticky error: once an append would pass the
+ * maximum, the buffer keeps what it had, `failed` is set and every later append is ignored. Writers
+ * append without checking and look at df_buf_failed() once at the end.
+ *
+ * The content is kept NUL-terminated for the sake of C APIs; the NUL is not counted. Owned by one
+ * thread at a time. Running out of memory aborts: a maximum keeps peers from causing it.
+ */
+#ifndef DF_BASE_BUF_H
+#define DF_BASE_BUF_H
+
+#include "base/str.h"
+
+#include <stdarg.h>
+
+struct df_buf {
+    char *ptr;
+    size_t len;
+    size_t cap;
+    size_t max;
+    bool failed;
+};
+
+void df_buf_init(struct df_buf *b, size_t max_bytes);
+void df_buf_release(struct df_buf *b);
+
+/* Forgets content and error, keeps the memory. */
+void df_buf_reset(struct df_buf *b);
+
+void df_buf_add(struct df_buf *b, const void *ptr, size_t len);
+void df_buf_adds(struct df_buf *b, struct df_str s);
+void df_buf_addz(struct df_buf *b, const char *s);
+void df_buf_addc(struct df_buf *b, char c);
+void df_buf_addf(struct df_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void df_buf_vaddf(struct df_buf *b, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+void df_buf_add_i64(struct df_buf *b, int64_t v);
+
+/* Makes room for len more bytes and returns where they go, or NULL (and failed); then
+ * df_buf_grown(). */
+char *df_buf_grow(struct df_buf *b, size_t len);
+void df_buf_grown(struct df_buf *b, size_t len);
+
+static inline bool df_buf_failed(const struct df_buf *b)
+{
+    return b->failed;
+}
+
+static inline struct df_str df_buf_str(const struct df_buf *b)
+{
+    return (struct df_str){b->ptr ? b->ptr : "", b->len};
+}
+
+/* Hands the malloc'ed content to the caller (never NULL) and leaves the buffer empty. */
+char *df_buf_take(struct df_buf *b, size_t *ret_len);
+
+#endif

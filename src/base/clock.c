@@ -1,0 +1,341 @@
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define MS_PER_DAY INT64_C(86400000)
+
+/* --- the real clock ------------------------------------------------------------------------------
+ */
+
+static int64_t real_wall_ms(const struct df_clock *c)
+{
+    (void)c;
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int64_t real_mono_ns(const struct df_clock *c)
+{
+    (void)c;
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void from_kernel(unsigned char *ptr, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = getrandom(ptr, len, 0);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            abort(); /* keys and identifiers without randomness are worse than no service */
+        }
+        ptr += n;
+        len -= (size_t)n;
+    }
+}
+
+/*
+ * A pool for each thread saves a system call for most identifiers. Bytes are wiped as they are
+ * handed out, so that the pool never tells what was given. The program does not fork without exec,
+ * which would give parent and child the same pool.
+ */
+static void real_random(const struct df_clock *c, void *ptr, size_t len)
+{
+    static _Thread_local unsigned char pool[256];
+    static _Thread_local size_t left;
+    (void)c;
+
+    if (len > sizeof(pool) / 2) {
+        from_kernel(ptr, len);
+        return;
+    }
+    if (len > left) {
+        from_kernel(pool, sizeof(pool));
+        left = sizeof(pool);
+    }
+    left -= len;
+    memcpy(ptr, pool + left, len);
+    explicit_bzero(pool + left, len);
+}
+
+const struct df_clock *df_clock_real(void)
+{
+    static const struct df_clock_ops ops = {real_wall_ms, real_mono_ns, real_random};
+    static const struct df_clock clock = {&ops};
+    return &clock;
+}
+
+uint64_t df_random_below(const struct df_clock *c, uint64_t bound)
+{
+    /* 2^64 mod bound values too many would favour the small results: those draws are repeated. */
+    uint64_t skip = -bound % bound;
+    uint64_t r;
+    do {
+        df_random(c, &r, sizeof(r));
+    } while (r < skip);
+    return r % bound;
+}
+
+/* --- the fake clock ------------------------------------------------------------------------------
+ */
+
+/* A fake clock is never defined const; only the interface sees it so. */
+static struct df_fake_clock *fake_of(const struct df_clock *c)
+{
+    return (struct df_fake_clock *)((uintptr_t)c - offsetof(struct df_fake_clock, base));
+}
+
+static int64_t fake_wall_ms(const struct df_clock *c)
+{
+    return fake_of(c)->wall;
+}
+
+static int64_t fake_mono_ns(const struct df_clock *c)
+{
+    return fake_of(c)->mono;
+}
+
+/* splitmix64: its state is a counter, which makes it safe for threads with one atomic addition. */
+static uint64_t fake_next(struct df_fake_clock *f)
+{
+    const uint64_t step = UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t z = atomic_fetch_add(&f->seed, step) + step;
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+static void fake_random(const struct df_clock *c, void *ptr, size_t len)
+{
+    unsigned char *p = ptr;
+    while (len > 0) {
+        uint64_t r = fake_next(fake_of(c));
+        size_t n = len < sizeof(r) ? len : sizeof(r);
+        memcpy(p, &r, n);
+        p += n;
+        len -= n;
+    }
+}
+
+void df_fake_clock_init(struct df_fake_clock *f, int64_t wall_ms, uint64_t seed)
+{
+    static const struct df_clock_ops ops = {fake_wall_ms, fake_mono_ns, fake_random};
+    f->base.ops = &ops;
+    f->wall = wall_ms;
+    f->mono = INT64_C(1000000000); /* zero is what forgotten deadlines look like */
+    f->seed = seed;
+}
+
+void df_fake_clock_advance_ms(struct df_fake_clock *f, int64_t ms)
+{
+    atomic_fetch_add(&f->wall, ms);
+    if (ms > 0)
+        atomic_fetch_add(&f->mono, ms * 1000000);
+}
+
+/* --- text ----------------------------------------------------------------------------------------
+ */
+
+/*
+ * Days since 1970-01-01 and the proleptic Gregorian calendar. Counted by hand because gmtime_r and
+ * timegm take the C library's time zone lock, once for every line logged. The year is taken to
+ * begin in March, so that the leap day is its last.
+ */
+static int64_t days_from_date(int64_t year, int64_t month, int64_t day)
+{
+    if (month <= 2)
+        year--;
+    int64_t march = (month + 9) % 12;
+    int64_t era = (year >= 0 ? year : year - 399) / 400;
+    int64_t y = year - era * 400;
+    return era * 146097 + y * 365 + y / 4 - y / 100 + (153 * march + 2) / 5 + day - 1 - 719468;
+}
+
+static void date_from_days(int64_t days, int *year, int *month, int *day)
+{
+    days += 719468;
+    int64_t era = (days >= 0 ? days : days - 146096) / 146097;
+    int64_t d = days - era * 146097;
+    int64_t y = (d - d / 1460 + d / 36524 - d / 146096) / 365;
+    int64_t of_year = d - (365 * y + y / 4 - y / 100);
+    int64_t march = (5 * of_year + 2) / 153;
+    *day = (int)(of_year - (153 * march + 2) / 5 + 1);
+    *month = (int)(march < 10 ? march + 3 : march - 9);
+    *year = (int)(y + era * 400 + (*month <= 2));
+}
+
+static char *put_digits(char *p, int value, int width)
+{
+    for (int i = width - 1; i >= 0; i--) {
+        p[i] = (char)('0' + value % 10);
+        value /= 10;
+    }
+    return p + width;
+}
+
+void df_time_format(int64_t wall_ms, char out[DF_TIME_LEN + 1])
+{
+    /* 0000-01-01 to 9999-12-31: what four digits hold. */
+    const int64_t first = INT64_C(-62167219200000);
+    const int64_t last = INT64_C(253402300799999);
+    int64_t t = wall_ms < first ? first : wall_ms > last ? last : wall_ms;
+
+    int64_t days = t / MS_PER_DAY;
+    int ms = (int)(t % MS_PER_DAY);
+    if (ms < 0) {
+        ms += (int)MS_PER_DAY;
+        days--;
+    }
+    int year, month, day;
+    date_from_days(days, &year, &month, &day);
+
+    char *p = put_digits(out, year, 4);
+    *p++ = '-';
+    p = put_digits(p, month, 2);
+    *p++ = '-';
+    p = put_digits(p, day, 2);
+    *p++ = 'T';
+    p = put_digits(p, ms / 3600000, 2);
+    *p++ = ':';
+    p = put_digits(p, ms / 60000 % 60, 2);
+    *p++ = ':';
+    p = put_digits(p, ms / 1000 % 60, 2);
+    *p++ = '.';
+    p = put_digits(p, ms % 1000, 3);
+    *p++ = 'Z';
+    *p = '\0';
+}
+
+/* Takes exactly `width` digits off the front. */
+static bool take_number(struct df_str *s, size_t width, int64_t *ret)
+{
+    int64_t v = 0;
+    if (s->len < width)
+        return false;
+    for (size_t i = 0; i < width; i++) {
+        if (s->ptr[i] < '0' || s->ptr[i] > '9')
+            return false;
+        v = v * 10 + (s->ptr[i] - '0');
+    }
+    *s = df_str_n(s->ptr + width, s->len - width);
+    *ret = v;
+    return true;
+}
+
+static bool take_char(struct df_str *s, char c)
+{
+    if (s->len == 0 || s->ptr[0] != c)
+        return false;
+    *s = df_str_n(s->ptr + 1, s->len - 1);
+    return true;
+}
+
+static bool take_date(struct df_str *s, int64_t *ret_days)
+{
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int64_t year, month, day;
+
+    if (!take_number(s, 4, &year) || !take_char(s, '-') || !take_number(s, 2, &month) ||
+        !take_char(s, '-') || !take_number(s, 2, &day))
+        return false;
+    if (month < 1 || month > 12)
+        return false;
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    if (day < 1 || day > lengths[month - 1] + (month == 2 && leap))
+        return false;
+    *ret_days = days_from_date(year, month, day);
+    return true;
+}
+
+static bool take_time(struct df_str *s, int64_t *ret_ms)
+{
+    int64_t hour, minute, second;
+    int64_t ms = 0;
+
+    if (!take_number(s, 2, &hour) || !take_char(s, ':') || !take_number(s, 2, &minute) ||
+        !take_char(s, ':') || !take_number(s, 2, &second))
+        return false;
+    if (hour > 23 || minute > 59 || second > 59)
+        return false;
+    if (take_char(s, '.')) {
+        int64_t digit;
+        int64_t unit = 100;
+        if (!take_number(s, 1, &digit))
+            return false;
+        do {
+            ms += digit * unit;
+            unit /= 10;
+        } while (take_number(s, 1, &digit));
+    }
+    *ret_ms = ((hour * 60 + minute) * 60 + second) * 1000 + ms;
+    return true;
+}
+
+/* Z, +hh:mm, +hhmm, +hh or nothing. */
+static bool take_offset(struct df_str *s, int64_t *ret_ms)
+{
+    int64_t hour;
+    int64_t minute = 0;
+
+    *ret_ms = 0;
+    if (s->len == 0 || take_char(s, 'Z'))
+        return true;
+    bool west = s->ptr[0] == '-';
+    if (!take_char(s, west ? '-' : '+') || !take_number(s, 2, &hour))
+        return false;
+    if (s->len > 0) {
+        (void)take_char(s, ':');
+        if (!take_number(s, 2, &minute))
+            return false;
+    }
+    if (hour > 23 || minute > 59)
+        return false;
+    *ret_ms = (hour * 60 + minute) * (west ? -60000 : 60000);
+    return true;
+}
+
+bool df_time_parse(struct df_str s, int64_t *ret_wall_ms)
+{
+    int64_t days;
+    int64_t ms = 0;
+    int64_t offset = 0;
+
+    if (!take_date(&s, &days))
+        return false;
+    if (s.len > 0) {
+        if (!take_char(&s, 'T') && !take_char(&s, ' '))
+            return false;
+        if (!take_time(&s, &ms) || !take_offset(&s, &offset) || s.len > 0)
+            return false;
+    }
+    *ret_wall_ms = days * MS_PER_DAY + ms - offset;
+    return true;
+}
+
+/* --- waiting -------------------------------------------------------------------------------------
+ */
+
+void df_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0 ||
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 || pthread_cond_init(c, &attr) != 0)
+        abort();
+    pthread_condattr_destroy(&attr);
+}
+
+bool df_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms)
+{
+    const int64_t year_ms = INT64_C(366) * MS_PER_DAY;
+    int64_t ms = timeout_ms < 0 ? 0 : timeout_ms > year_ms ? year_ms : timeout_ms;
+    int64_t until = real_mono_ns(NULL) + ms * 1000000;
+    struct timespec ts = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    return pthread_cond_timedwait(c, m, &ts) != ETIMEDOUT;
+}

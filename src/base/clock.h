@@ -1,0 +1,80 @@
+/*
+ * Time and randomness behind one interface, so that retry, lease, window and breaker logic is
+ * tested without sleeping and repeats exactly. Production uses df_clock_real(); tests use a fake
+ * clock whose time moves only when told and whose random numbers come from a seed. Thread-safe.
+ *
+ * wall_ms is UTC since the epoch: for what is stored and shown. mono_ns never goes back: for
+ * durations and deadlines.
+ */
+#ifndef DF_BASE_CLOCK_H
+#define DF_BASE_CLOCK_H
+
+#include "base/str.h"
+
+#include <pthread.h>
+
+struct df_clock;
+
+struct df_clock_ops {
+    int64_t (*wall_ms)(const struct df_clock *c);
+    int64_t (*mono_ns)(const struct df_clock *c);
+    void (*random)(const struct df_clock *c, void *ptr, size_t len);
+};
+
+struct df_clock {
+    const struct df_clock_ops *ops;
+};
+
+const struct df_clock *df_clock_real(void);
+
+static inline int64_t df_wall_ms(const struct df_clock *c)
+{
+    return c->ops->wall_ms(c);
+}
+
+static inline int64_t df_mono_ns(const struct df_clock *c)
+{
+    return c->ops->mono_ns(c);
+}
+
+static inline int64_t df_mono_ms(const struct df_clock *c)
+{
+    return c->ops->mono_ns(c) / 1000000;
+}
+
+static inline void df_random(const struct df_clock *c, void *ptr, size_t len)
+{
+    c->ops->random(c, ptr, len);
+}
+
+/* Uniform in [0, bound); bound > 0. */
+uint64_t df_random_below(const struct df_clock *c, uint64_t bound);
+
+struct df_fake_clock {
+    struct df_clock base;
+    _Atomic int64_t wall;
+    _Atomic int64_t mono;
+    _Atomic uint64_t seed;
+};
+
+void df_fake_clock_init(struct df_fake_clock *f, int64_t wall_ms, uint64_t seed);
+/* A step back (ms < 0) moves the wall clock only: mono never goes back. */
+void df_fake_clock_advance_ms(struct df_fake_clock *f, int64_t ms);
+
+#define DF_TIME_LEN 24 /* 2026-11-15T03:16:05.123Z */
+
+/* Writes DF_TIME_LEN characters and a NUL. */
+void df_time_format(int64_t wall_ms, char out[DF_TIME_LEN + 1]);
+
+/*
+ * ISO 8601: date, 'T' or a space, time to the second with an optional fraction, and Z, an offset or
+ * nothing (UTC). Also a bare date. Digits past the millisecond are dropped.
+ */
+bool df_time_parse(struct df_str s, int64_t *ret_wall_ms);
+
+/* A condition variable bound to CLOCK_MONOTONIC, and its timed wait. */
+void df_cond_init(pthread_cond_t *c);
+/* Returns false when the time was up. A negative timeout is none at all, not for ever. */
+bool df_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms);
+
+#endif

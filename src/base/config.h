@@ -1,0 +1,83 @@
+/*
+ * Configuration from one table: name, type, default, range, secret or not, where the value goes,
+ * and a line of help. Parsing, `check-config`, `help config` and docs/configuration.md all come
+ * from it.
+ *
+ * Order of precedence, later wins: default, INI file, environment (DATAFLOW_<SECTION>_<KEY>), --set
+ * section.key=value. An unknown section or key, a value of the wrong type or out of range, a key
+ * given twice in the file and an unreadable file are refused, all of them at once, each with its
+ * file and line (or the variable's or option's name). A DATAFLOW_ variable that names no section of
+ * the table is somebody else's and is left alone.
+ *
+ * A key with DF_CFG_SECRET also exists as <key>_file: the path of a file that holds the value (one
+ * trailing newline is dropped). Giving both in one source is refused; from two sources the later
+ * wins. Secrets are kept in struct df_secret and are never printed.
+ *
+ * Of the environment, variables that begin with DATAFLOW_ are looked at; an unknown one is refused
+ * too, except DATAFLOW_CONFIG and DATAFLOW_TEST_*, which are others' business.
+ *
+ * The settings struct is plain data owned by the caller; df_config_release frees its strings.
+ */
+#ifndef DF_BASE_CONFIG_H
+#define DF_BASE_CONFIG_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/secret.h"
+
+enum df_config_type {
+    DF_CFG_STRING,   /* char *, NULL when unset and without a default */
+    DF_CFG_SECRET,   /* struct df_secret *, NULL when unset */
+    DF_CFG_INT,      /* int64_t, min..max */
+    DF_CFG_BOOL,     /* bool: on/off, true/false, yes/no, 1/0 */
+    DF_CFG_ENUM,     /* int: index into `choices` */
+    DF_CFG_FLAGS,    /* uint32_t: comma separated names of `choices`, or "all" */
+    DF_CFG_INT_LIST, /* struct df_int_list: comma separated, each min..max */
+};
+
+#define DF_INT_LIST_MAX 16
+
+struct df_int_list {
+    int64_t items[DF_INT_LIST_MAX];
+    size_t count;
+};
+
+struct df_config_key {
+    const char *section;
+    const char *key;
+    enum df_config_type type;
+    size_t offset;   /* in the settings struct */
+    const char *def; /* as it would be written; NULL: unset */
+    int64_t min;     /* INT, INT_LIST; for STRING the longest length is max, 0: 4096 */
+    int64_t max;
+    const char *const *choices; /* ENUM, FLAGS: NULL-terminated */
+    const char *help;
+};
+
+struct df_config_table {
+    const struct df_config_key *keys;
+    size_t count;
+};
+
+struct df_config_sources {
+    const char *file;        /* NULL: none */
+    char *const *env;        /* NULL-terminated, as environ */
+    const char *const *sets; /* "section.key=value" */
+    size_t set_count;
+};
+
+/*
+ * Fills *settings (zeroed by the caller). On failure every complaint stands in *complaints, one a
+ * line, and whatever was set is released.
+ */
+enum df_code df_config_load(const struct df_config_table *t, const struct df_config_sources *src,
+                            void *settings, struct df_buf *complaints) DF_MUST_CHECK;
+void df_config_release(const struct df_config_table *t, void *settings);
+
+/* The effective configuration as an INI file, secrets as "(set)". */
+void df_config_print(const struct df_config_table *t, const void *settings, struct df_buf *out);
+
+/* The reference as Markdown: a table for each section. */
+void df_config_print_docs(const struct df_config_table *t, struct df_buf *out);
+
+#endif

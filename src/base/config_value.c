@@ -1,0 +1,290 @@
+#include "base/config_value.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TEXT_MAX_BYTES 4096
+#define SHOWN_CHARS    60
+
+/* Table and struct are made for each other: the offset leads to an object of the key's type. */
+static void *slot_of(const struct df_config_key *k, void *settings)
+{
+    return (char *)settings + k->offset;
+}
+
+static const void *const_slot_of(const struct df_config_key *k, const void *settings)
+{
+    return (const char *)settings + k->offset;
+}
+
+static size_t max_len(const struct df_config_key *k)
+{
+    return k->type == DF_CFG_STRING && k->max > 0 ? (size_t)k->max : TEXT_MAX_BYTES;
+}
+
+static void add_choices(const struct df_config_key *k, struct df_buf *out)
+{
+    for (size_t i = 0; k->choices[i]; i++)
+        df_buf_addf(out, "%s%s", i > 0 ? ", " : "", k->choices[i]);
+}
+
+static bool find_choice(const struct df_config_key *k, struct df_str name, size_t *ret)
+{
+    for (size_t i = 0; k->choices[i]; i++) {
+        if (df_str_ieq(name, df_str_c(k->choices[i]))) {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_not(struct df_str text, struct df_buf *why)
+{
+    struct df_str shown = df_utf8_cut(text, SHOWN_CHARS);
+    df_buf_addf(why, ", not \"" DF_STR_FMT "%s\"", DF_STR_ARG(shown),
+                shown.len < text.len ? "\xE2\x80\xA6" : "");
+}
+
+/* --- text to value -------------------------------------------------------------------------------
+ */
+
+static bool set_int(const struct df_config_key *k, struct df_str text, int64_t *ret,
+                    struct df_buf *why)
+{
+    int64_t v;
+    bool digits = text.len > 0;
+
+    if (df_str_to_i64(text, &v) && v >= k->min && v <= k->max) {
+        *ret = v;
+        return true;
+    }
+    for (size_t i = text.len > 1 && text.ptr[0] == '-' ? 1 : 0; i < text.len; i++)
+        digits = digits && text.ptr[i] >= '0' && text.ptr[i] <= '9';
+    df_buf_addf(why, "must be %sbetween %" PRId64 " and %" PRId64, digits ? "" : "a whole number ",
+                k->min, k->max);
+    add_not(text, why);
+    return false;
+}
+
+static bool set_int_list(const struct df_config_key *k, struct df_str text, struct df_int_list *ret,
+                         struct df_buf *why)
+{
+    struct df_int_list list = {.count = 0};
+    struct df_str rest = text.len > 0 ? text : DF_STR_NULL;
+
+    while (rest.ptr) {
+        struct df_str item;
+        rest = df_str_cut(rest, ',', &item);
+        if (list.count == DF_INT_LIST_MAX) {
+            df_buf_addf(why, "must be at most %d numbers", DF_INT_LIST_MAX);
+            return false;
+        }
+        if (!set_int(k, df_str_trim(item), &list.items[list.count], why))
+            return false;
+        list.count++;
+    }
+    *ret = list;
+    return true;
+}
+
+static bool set_bool(struct df_str text, bool *ret, struct df_buf *why)
+{
+    if (df_str_to_bool(text, ret))
+        return true;
+    df_buf_addz(why, "must be on or off");
+    add_not(text, why);
+    return false;
+}
+
+static bool set_enum(const struct df_config_key *k, struct df_str text, int *ret,
+                     struct df_buf *why)
+{
+    size_t choice;
+    if (find_choice(k, text, &choice)) {
+        *ret = (int)choice;
+        return true;
+    }
+    df_buf_addz(why, "must be one of ");
+    add_choices(k, why);
+    add_not(text, why);
+    return false;
+}
+
+static bool set_flags(const struct df_config_key *k, struct df_str text, uint32_t *ret,
+                      struct df_buf *why)
+{
+    uint32_t flags = 0;
+    struct df_str rest = text.len > 0 ? text : DF_STR_NULL;
+    bool all = df_str_ieq(text, DF_STR("all"));
+
+    for (size_t i = 0; all && k->choices[i]; i++)
+        flags |= UINT32_C(1) << i;
+    while (!all && rest.ptr) {
+        struct df_str item;
+        size_t choice;
+        rest = df_str_cut(rest, ',', &item);
+        item = df_str_trim(item);
+        if (!find_choice(k, item, &choice)) {
+            df_buf_addz(why, "must be all, or some of ");
+            add_choices(k, why);
+            add_not(item, why);
+            return false;
+        }
+        flags |= UINT32_C(1) << choice;
+    }
+    *ret = flags;
+    return true;
+}
+
+static bool set_secret(struct df_str text, struct df_secret **ret, struct df_buf *why)
+{
+    if (text.len == 0) {
+        df_buf_addz(why, "must not be empty");
+        return false;
+    }
+    df_secret_free(*ret);
+    *ret = df_secret_new(text);
+    return true;
+}
+
+static bool set_string(struct df_str text, char **ret)
+{
+    free(*ret);
+    *ret = df_strdup(text);
+    return true;
+}
+
+bool df_config_value_set(const struct df_config_key *k, void *settings, struct df_str text,
+                         struct df_buf *why)
+{
+    void *slot = slot_of(k, settings);
+    bool verbatim = k->type == DF_CFG_STRING || k->type == DF_CFG_SECRET;
+    struct df_str trimmed = verbatim ? text : df_str_trim(text);
+
+    if (text.len > max_len(k)) {
+        df_buf_addf(why, "must be at most %zu bytes long", max_len(k));
+        return false;
+    }
+    switch (k->type) {
+    case DF_CFG_STRING:
+        return set_string(trimmed, slot);
+    case DF_CFG_SECRET:
+        return set_secret(trimmed, slot, why);
+    case DF_CFG_INT:
+        return set_int(k, trimmed, slot, why);
+    case DF_CFG_BOOL:
+        return set_bool(trimmed, slot, why);
+    case DF_CFG_ENUM:
+        return set_enum(k, trimmed, slot, why);
+    case DF_CFG_FLAGS:
+        return set_flags(k, trimmed, slot, why);
+    case DF_CFG_INT_LIST:
+        return set_int_list(k, trimmed, slot, why);
+    }
+    return false;
+}
+
+void df_config_value_release(const struct df_config_key *k, void *settings)
+{
+    void *slot = slot_of(k, settings);
+    if (k->type == DF_CFG_STRING) {
+        char **text = slot;
+        free(*text);
+        *text = NULL;
+    } else if (k->type == DF_CFG_SECRET) {
+        struct df_secret **secret = slot;
+        df_secret_free(*secret);
+        *secret = NULL;
+    }
+}
+
+/* --- value to text -------------------------------------------------------------------------------
+ */
+
+static void print_flags(const struct df_config_key *k, uint32_t flags, struct df_buf *out)
+{
+    const char *before = "";
+    for (size_t i = 0; k->choices[i]; i++) {
+        if (flags & UINT32_C(1) << i) {
+            df_buf_addf(out, "%s%s", before, k->choices[i]);
+            before = ",";
+        }
+    }
+}
+
+static void print_int_list(const struct df_int_list *list, struct df_buf *out)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (i > 0)
+            df_buf_addc(out, ',');
+        df_buf_add_i64(out, list->items[i]);
+    }
+}
+
+static bool print_text(const char *text, struct df_buf *out)
+{
+    if (text)
+        df_buf_addz(out, text);
+    return text;
+}
+
+bool df_config_value_print(const struct df_config_key *k, const void *settings, struct df_buf *out)
+{
+    const void *slot = const_slot_of(k, settings);
+
+    switch (k->type) {
+    case DF_CFG_STRING:
+        return print_text(*(char *const *)slot, out);
+    case DF_CFG_SECRET:
+        return print_text(*(struct df_secret *const *)slot ? "(set)" : NULL, out);
+    case DF_CFG_INT:
+        df_buf_add_i64(out, *(const int64_t *)slot);
+        return true;
+    case DF_CFG_BOOL:
+        return print_text(*(const bool *)slot ? "on" : "off", out);
+    case DF_CFG_ENUM:
+        return print_text(k->choices[*(const int *)slot], out);
+    case DF_CFG_FLAGS:
+        print_flags(k, *(const uint32_t *)slot, out);
+        return true;
+    case DF_CFG_INT_LIST:
+        print_int_list(slot, out);
+        return true;
+    }
+    return false;
+}
+
+void df_config_value_describe(const struct df_config_key *k, struct df_buf *out)
+{
+    switch (k->type) {
+    case DF_CFG_STRING:
+        df_buf_addz(out, "text");
+        if (k->max > 0)
+            df_buf_addf(out, ", at most %" PRId64 " bytes", k->max);
+        break;
+    case DF_CFG_SECRET:
+        df_buf_addf(out, "secret, or `%s_file`", k->key);
+        break;
+    case DF_CFG_INT:
+        df_buf_addf(out, "whole number, %" PRId64 " to %" PRId64, k->min, k->max);
+        break;
+    case DF_CFG_BOOL:
+        df_buf_addz(out, "on or off");
+        break;
+    case DF_CFG_ENUM:
+        df_buf_addz(out, "one of ");
+        add_choices(k, out);
+        break;
+    case DF_CFG_FLAGS:
+        df_buf_addz(out, "all, or some of ");
+        add_choices(k, out);
+        break;
+    case DF_CFG_INT_LIST:
+        df_buf_addf(out, "up to %d whole numbers, %" PRId64 " to %" PRId64 ", with commas",
+                    DF_INT_LIST_MAX, k->min, k->max);
+        break;
+    }
+}

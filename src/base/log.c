@@ -1,0 +1,370 @@
+/*
+ * A line is put together on the stack and written at once; nothing is allocated and no lock is
+ * taken. Whatever the texts contain, a line is valid JSON in valid UTF-8 without a line break
+ * inside: control characters are escaped, bytes that are no UTF-8 become U+FFFD. What does not fit
+ * is cut (texts, with an ellipsis) or left out (whole fields, and "truncated" says so).
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES    8192
+#define MESSAGE_MAX_BYTES 4096 /* escaped */
+#define FIELD_MAX_BYTES   1024 /* escaped */
+#define TAIL              ",\"truncated\":true}\n"
+
+struct line {
+    char text[LINE_MAX_BYTES];
+    size_t len;
+    bool full; /* something did not fit; what was appended since the last mark is void */
+};
+
+static _Atomic int min_level = DF_LOG_INFO;
+static _Atomic int line_format = DF_LOG_JSON;
+static _Atomic bool coloured;
+static const struct df_clock *_Atomic log_clock;
+static _Atomic uint64_t counts[DF_LOG_ERROR + 1];
+static _Thread_local const struct df_log_ctx *context;
+
+void df_log_init(enum df_log_level level, enum df_log_format format, const struct df_clock *clock)
+{
+    bool terminal = isatty(STDERR_FILENO) == 1;
+    if (format == DF_LOG_AUTO)
+        format = terminal ? DF_LOG_TEXT : DF_LOG_JSON;
+    const char *no_color = secure_getenv("NO_COLOR");
+    coloured = terminal && (!no_color || !*no_color);
+    line_format = (int)format;
+    log_clock = clock;
+    min_level = (int)level;
+}
+
+bool df_log_enabled(enum df_log_level level)
+{
+    return (int)level >= min_level;
+}
+
+uint64_t df_log_count(enum df_log_level level)
+{
+    return counts[level];
+}
+
+const struct df_log_ctx *df_log_ctx_use(const struct df_log_ctx *ctx)
+{
+    const struct df_log_ctx *before = context;
+    context = ctx;
+    return before;
+}
+
+void df_log_ctx_set(struct df_log_ctx *ctx, const char *name, struct df_str text)
+{
+    size_t i = 0;
+    while (i < ctx->count && strcmp(ctx->fields[i].name, name) != 0)
+        i++;
+    if (i == DF_LOG_CTX_MAX)
+        return;
+    ctx->fields[i] = (struct df_log_field)DF_F(name, text);
+    if (i == ctx->count)
+        ctx->count++;
+}
+
+/* --- the line ------------------------------------------------------------------------------------
+ */
+
+/* Room for the tail is always kept back, so that a line can be closed. */
+static void put(struct line *l, const char *ptr, size_t len)
+{
+    if (l->full || len > sizeof(l->text) - sizeof(TAIL) - l->len) {
+        l->full = true;
+        return;
+    }
+    memcpy(l->text + l->len, ptr, len);
+    l->len += len;
+}
+
+static void putz(struct line *l, const char *s)
+{
+    put(l, s, strlen(s));
+}
+
+/*
+ * The escaped form of the character at p, which is valid and n bytes long. C1 controls and the
+ * Unicode line breaks are escaped as well: terminals obey the first, some readers split lines at
+ * the second.
+ */
+static size_t escape(const unsigned char *p, size_t n, char out[8])
+{
+    static const char shorts[] = "\b\t\n\f\r\"\\";
+    static const char letters[] = "btnfr\"\\";
+    unsigned code = p[0];
+
+    if (n == 1) {
+        const char *at = code ? strchr(shorts, (int)code) : NULL;
+        if (at) {
+            out[0] = '\\';
+            out[1] = letters[at - shorts];
+            return 2;
+        }
+        if (code >= 0x20 && code != 0x7F) {
+            out[0] = (char)code;
+            return 1;
+        }
+    } else {
+        bool c1 = n == 2 && p[0] == 0xC2 && p[1] < 0xA0;
+        bool separator = n == 3 && p[0] == 0xE2 && p[1] == 0x80 && (p[2] | 1) == 0xA9;
+        if (!c1 && !separator) {
+            memcpy(out, p, n);
+            return n;
+        }
+        code = c1 ? p[1] : 0x2000U + (p[2] & 0x3FU);
+    }
+    return (size_t)snprintf(out, 8, "\\u%04x", code);
+}
+
+static size_t lead_len(unsigned char c)
+{
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+/* The inside of a JSON string; at most max_bytes are written, the ellipsis included. */
+static void put_escaped(struct line *l, struct df_str s, size_t max_bytes)
+{
+    static const char ellipsis[] = "\xE2\x80\xA6";
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    size_t valid = df_utf8_valid_prefix(s);
+    size_t room = max_bytes - (sizeof(ellipsis) - 1);
+
+    for (size_t i = 0; i < s.len;) {
+        char out[8] = "\xEF\xBF\xBD";
+        size_t n = 1;
+        size_t len = 3;
+        if (i < valid) {
+            n = lead_len(p[i]);
+            len = escape(p + i, n, out);
+        } else {
+            valid = i + 1 + df_utf8_valid_prefix(df_str_n(s.ptr + i + 1, s.len - i - 1));
+        }
+        if (len > room) {
+            putz(l, ellipsis);
+            return;
+        }
+        put(l, out, len);
+        room -= len;
+        i += n;
+    }
+}
+
+static void put_number(struct line *l, double v)
+{
+    char text[40];
+    if (!isfinite(v)) {
+        putz(l, "null");
+        return;
+    }
+    if (fabs(v) < 1e15 && v == trunc(v)) {
+        snprintf(text, sizeof(text), "%lld", (long long)v);
+    } else {
+        /* Fifteen digits show 0.1 as 0.1; seventeen are right where those are not enough. */
+        snprintf(text, sizeof(text), "%.15g", v);
+        if (strtod(text, NULL) != v)
+            snprintf(text, sizeof(text), "%.17g", v);
+    }
+    putz(l, text);
+}
+
+/* --- fields --------------------------------------------------------------------------------------
+ */
+
+struct fields {
+    const struct df_log_field *items;
+    size_t count;
+};
+
+static bool is_left_out(const struct df_log_field *f)
+{
+    return f->is_text && !f->text.ptr;
+}
+
+static bool has_name(struct fields fs, size_t from, const char *name)
+{
+    for (size_t i = from; i < fs.count; i++) {
+        if (!is_left_out(&fs.items[i]) && strcmp(fs.items[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Calls write for every field that counts: the line's own win over the context's, later over
+ * earlier. */
+static void each_field(struct line *l, struct fields own,
+                       void (*write_field)(struct line *l, const struct df_log_field *f))
+{
+    struct fields ctx = {NULL, 0};
+    bool left_out = false;
+
+    if (context)
+        ctx = (struct fields){context->fields, context->count};
+    for (size_t i = 0; i < ctx.count + own.count; i++) {
+        bool is_own = i >= ctx.count;
+        const struct df_log_field *f = is_own ? &own.items[i - ctx.count] : &ctx.items[i];
+        if (is_left_out(f) || has_name(own, is_own ? i - ctx.count + 1 : 0, f->name))
+            continue;
+        size_t mark = l->len;
+        write_field(l, f);
+        if (l->full) {
+            l->len = mark;
+            l->full = false;
+            left_out = true;
+        }
+    }
+    l->full = left_out;
+}
+
+/* --- JSON ----------------------------------------------------------------------------------------
+ */
+
+static void json_field(struct line *l, const struct df_log_field *f)
+{
+    static const char *const taken[] = {"time", "level", "event", "message", "truncated"};
+
+    put(l, ",\"", 2);
+    put_escaped(l, df_str_c(f->name), FIELD_MAX_BYTES);
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+        if (strcmp(f->name, taken[i]) == 0)
+            put(l, "_", 1);
+    }
+    put(l, "\":", 2);
+    if (f->text.ptr) {
+        put(l, "\"", 1);
+        put_escaped(l, f->text, FIELD_MAX_BYTES);
+        put(l, "\"", 1);
+    } else {
+        put_number(l, f->number);
+    }
+}
+
+static void json_line(struct line *l, const char *time, enum df_log_level level, const char *event,
+                      struct df_str message, struct fields own)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+
+    putz(l, "{\"time\":\"");
+    putz(l, time);
+    putz(l, "\",\"level\":\"");
+    putz(l, names[level]);
+    putz(l, "\",\"event\":\"");
+    put_escaped(l, df_str_c(event), FIELD_MAX_BYTES);
+    putz(l, "\",\"message\":\"");
+    put_escaped(l, message, MESSAGE_MAX_BYTES);
+    putz(l, "\"");
+    each_field(l, own, json_field);
+    memcpy(l->text + l->len, TAIL, sizeof(TAIL));
+    if (l->full) {
+        l->len += sizeof(TAIL) - 1;
+    } else {
+        memcpy(l->text + l->len, "}\n", 2);
+        l->len += 2;
+    }
+}
+
+/* --- text ----------------------------------------------------------------------------------------
+ */
+
+static void paint(struct line *l, const char *code)
+{
+    if (coloured)
+        putz(l, code);
+}
+
+static bool needs_quotes(struct df_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if ((unsigned char)s.ptr[i] <= ' ' || s.ptr[i] == '"' || s.ptr[i] == '=')
+            return true;
+    }
+    return s.len == 0;
+}
+
+static void text_field(struct line *l, const struct df_log_field *f)
+{
+    put(l, " ", 1);
+    paint(l, "\033[2m");
+    put_escaped(l, df_str_c(f->name), FIELD_MAX_BYTES);
+    put(l, "=", 1);
+    paint(l, "\033[0m");
+    if (!f->text.ptr) {
+        put_number(l, f->number);
+        return;
+    }
+    const char *quote = needs_quotes(f->text) ? "\"" : "";
+    putz(l, quote);
+    put_escaped(l, f->text, FIELD_MAX_BYTES);
+    putz(l, quote);
+}
+
+static void text_line(struct line *l, const char *time, enum df_log_level level, const char *event,
+                      struct df_str message, struct fields own)
+{
+    static const char *const names[] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
+    static const char *const colours[] = {"\033[2m", "\033[32m", "\033[33m", "\033[31m"};
+
+    put(l, time + 11, 12); /* the time of day, UTC */
+    putz(l, " ");
+    paint(l, colours[level]);
+    putz(l, names[level]);
+    paint(l, "\033[0;1m");
+    put_escaped(l, df_str_c(event), FIELD_MAX_BYTES);
+    paint(l, "\033[0m");
+    if (message.len > 0) {
+        putz(l, " ");
+        put_escaped(l, message, MESSAGE_MAX_BYTES);
+    }
+    each_field(l, own, text_field);
+    l->text[l->len++] = '\n';
+}
+
+/* --- writing -------------------------------------------------------------------------------------
+ */
+
+void df_log_write(enum df_log_level level, const char *event, const struct df_log_field *fields,
+                  size_t field_count, const char *fmt, ...)
+{
+    if (!df_log_enabled(level))
+        return;
+    int saved_errno = errno;
+
+    /* One byte more than can be shown, so that the cut is seen and marked. */
+    char message[MESSAGE_MAX_BYTES + 2];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(message, sizeof(message), fmt, ap);
+    va_end(ap);
+    size_t len = n < 0 ? 0 : (size_t)n < sizeof(message) ? (size_t)n : sizeof(message) - 1;
+    while (len > 0 && message[len - 1] == '\n')
+        len--;
+
+    char time[DF_TIME_LEN + 1];
+    const struct df_clock *clock = log_clock;
+    df_time_format(df_wall_ms(clock ? clock : df_clock_real()), time);
+
+    struct line l;
+    l.len = 0;
+    l.full = false;
+    struct fields own = {fields, field_count};
+    if (line_format == DF_LOG_TEXT)
+        text_line(&l, time, level, event, df_str_n(message, len), own);
+    else
+        json_line(&l, time, level, event, df_str_n(message, len), own);
+
+    counts[level]++;
+    ssize_t written;
+    do {
+        written = write(STDERR_FILENO, l.text, l.len);
+    } while (written < 0 && errno == EINTR);
+    errno = saved_errno;
+}

@@ -1,0 +1,68 @@
+/*
+ * Structured log: one JSON object a line on standard error, written with a single write(2) so that
+ * lines of threads and processes never mix. On a terminal, or with log.format=text, a form for
+ * people. Never log payloads, secrets, phone numbers or tax numbers: log identifiers.
+ *
+ * Context (correlationId, traceId, clientId, ip, …) is a list that the thread carries while it
+ * works on something; every line written meanwhile contains it. A request owns its context and
+ * hands it to whichever thread works on it next.
+ *
+ *     df_log_info("ServerStarted", "listening on %s", addr);
+ */
+#ifndef DF_BASE_LOG_H
+#define DF_BASE_LOG_H
+
+#include "base/clock.h"
+#include "base/str.h"
+
+enum df_log_level { DF_LOG_DEBUG, DF_LOG_INFO, DF_LOG_WARN, DF_LOG_ERROR };
+enum df_log_format { DF_LOG_AUTO, DF_LOG_JSON, DF_LOG_TEXT };
+
+struct df_log_field {
+    const char *name;
+    struct df_str text; /* absent: number counts */
+    double number;
+    bool is_text; /* then an absent text leaves the field out */
+};
+
+#define DF_F(n, s)                                                                                 \
+    {                                                                                              \
+        .name = (n), .text = (s), .is_text = true                                                  \
+    } /* s: struct df_str */
+#define DF_FI(n, v)                                                                                \
+    {                                                                                              \
+        .name = (n), .number = (double)(v)                                                         \
+    }
+
+#define DF_LOG_CTX_MAX 8
+
+struct df_log_ctx {
+    struct df_log_field fields[DF_LOG_CTX_MAX];
+    size_t count;
+};
+
+void df_log_init(enum df_log_level level, enum df_log_format format, const struct df_clock *clock);
+bool df_log_enabled(enum df_log_level level);
+
+/* Makes ctx (NULL: none) the calling thread's context and returns the one before it. Borrowed. */
+const struct df_log_ctx *df_log_ctx_use(const struct df_log_ctx *ctx);
+
+/*
+ * Sets or replaces a field; an absent text leaves it out. The text is borrowed for as long as the
+ * context lives. A name past DF_LOG_CTX_MAX is ignored.
+ */
+void df_log_ctx_set(struct df_log_ctx *ctx, const char *name, struct df_str text);
+
+/* event: PascalCase, constant. message: a sentence for people, may be empty. */
+void df_log_write(enum df_log_level level, const char *event, const struct df_log_field *fields,
+                  size_t field_count, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+#define df_log_debug(event, ...) df_log_write(DF_LOG_DEBUG, event, NULL, 0, __VA_ARGS__)
+#define df_log_info(event, ...)  df_log_write(DF_LOG_INFO, event, NULL, 0, __VA_ARGS__)
+#define df_log_warn(event, ...)  df_log_write(DF_LOG_WARN, event, NULL, 0, __VA_ARGS__)
+#define df_log_error(event, ...) df_log_write(DF_LOG_ERROR, event, NULL, 0, __VA_ARGS__)
+
+/* Lines written since start by level: tests and the metrics page read it. */
+uint64_t df_log_count(enum df_log_level level);
+
+#endif

@@ -1,0 +1,468 @@
+/*
+ * Written by hand because the text format is small and Debian has no C library for it; the tests
+ * hand the output to promtool.
+ *
+ * Families hang in a list sorted by name under one lock, series in a list of their family under the
+ * family's. Both only grow and their nodes never change their place, so a reader takes the list's
+ * head under the lock and walks without it.
+ */
+#include "base/metrics.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DEFAULT_MAX_SERIES 200
+#define LABEL_MAX_BYTES    128
+/* Label values one after another, each ended by a byte that UTF-8 does not have. */
+#define KEY_END       '\xFF'
+#define KEY_MAX_BYTES (DF_METRIC_LABELS_MAX * (LABEL_MAX_BYTES + 1))
+
+const double df_metric_seconds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                    0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
+                                    1,      2.5,     5,      10,    30,     60};
+_Static_assert(sizeof(df_metric_seconds) / sizeof(df_metric_seconds[0]) == DF_METRIC_SECONDS_COUNT,
+               "the header tells the right number");
+const size_t df_metric_seconds_count = sizeof(df_metric_seconds) / sizeof(df_metric_seconds[0]);
+
+struct df_metric {
+    struct df_metric *next;
+    const struct df_metric_family *family;
+    _Atomic uint64_t bits; /* the value, or the histogram's sum, as a double's bits */
+    uint64_t key_hash;
+    size_t key_len;
+    char *key;
+    _Atomic uint64_t hits[]; /* HISTOGRAM: bucket_count and one for +Inf, not cumulated */
+};
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct df_metric_family *families;
+
+/* --- families ------------------------------------------------------------------------------------
+ */
+
+static bool is_name(const char *s, bool colons)
+{
+    if (!*s || (*s >= '0' && *s <= '9'))
+        return false;
+    for (; *s; s++) {
+        bool letter = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_';
+        if (!letter && !(*s >= '0' && *s <= '9') && !(colons && *s == ':'))
+            return false;
+    }
+    return true;
+}
+
+static size_t label_count(const struct df_metric_family *f)
+{
+    size_t n = 0;
+    while (n < DF_METRIC_LABELS_MAX && f->labels[n])
+        n++;
+    return n;
+}
+
+static void refuse(const struct df_metric_family *f, const char *why)
+{
+    (void)dprintf(2, "dataflow: metric %s: %s\n", f->name, why);
+    abort();
+}
+
+static void check_family(const struct df_metric_family *f)
+{
+    if (!is_name(f->name, true))
+        refuse(f, "invalid name");
+    for (size_t i = 0; i < DF_METRIC_LABELS_MAX && f->labels[i]; i++) {
+        bool reserved = strncmp(f->labels[i], "__", 2) == 0 || strcmp(f->labels[i], "le") == 0;
+        if (!is_name(f->labels[i], false) || reserved)
+            refuse(f, "invalid label");
+    }
+    for (size_t i = 1; i < f->bucket_count; i++) {
+        if (!(f->buckets[i - 1] < f->buckets[i]))
+            refuse(f, "buckets do not ascend");
+    }
+}
+
+void df_metric_register(struct df_metric_family *f)
+{
+    if (f->registered)
+        return;
+    pthread_mutex_lock(&registry_lock);
+    if (!f->registered) {
+        check_family(f);
+        struct df_metric_family **at = &families;
+        while (*at && strcmp((*at)->name, f->name) < 0)
+            at = &(*at)->next;
+        if (*at && strcmp((*at)->name, f->name) == 0)
+            refuse(f, "the name is taken");
+        if (pthread_mutex_init(&f->lock, NULL) != 0)
+            abort();
+        if (f->max_series == 0)
+            f->max_series = DEFAULT_MAX_SERIES;
+        f->next = *at;
+        *at = f;
+        f->registered = true;
+    }
+    pthread_mutex_unlock(&registry_lock);
+
+    /* A family without labels is shown from the start, as zero. */
+    if (!f->labels[0])
+        (void)df_metric_get(f, NULL);
+}
+
+/* --- series --------------------------------------------------------------------------------------
+ */
+
+/* Appends the value as it is shown: cut at a character's end, valid UTF-8. Returns the key's new
+ * end. */
+static char *add_label(char *to, struct df_str v)
+{
+    static const char unknown[] = {'\xEF', '\xBF', '\xBD'};
+    const char *stop = to + LABEL_MAX_BYTES;
+
+    while (v.len > 0) {
+        size_t valid = df_utf8_valid_prefix(v);
+        size_t n = valid < (size_t)(stop - to) ? valid : (size_t)(stop - to);
+        while (n < valid && n > 0 && (v.ptr[n] & 0xC0) == 0x80)
+            n--;
+        memcpy(to, v.ptr, n);
+        to += n;
+        if (n < valid || valid == v.len || stop - to < (ptrdiff_t)sizeof(unknown))
+            break;
+        memcpy(to, unknown, sizeof(unknown));
+        to += sizeof(unknown);
+        v = df_str_n(v.ptr + valid + 1, v.len - valid - 1);
+    }
+    *to++ = KEY_END;
+    return to;
+}
+
+static uint64_t hash_of(struct df_str s)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < s.len; i++)
+        h = (h ^ (unsigned char)s.ptr[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+static struct df_metric *find(const struct df_metric_family *f, struct df_str key, uint64_t hash)
+{
+    for (struct df_metric *m = f->series; m; m = m->next) {
+        if (m->key_hash == hash && df_str_eq(df_str_n(m->key, m->key_len), key))
+            return m;
+    }
+    return NULL;
+}
+
+static struct df_metric *add_series(struct df_metric_family *f, struct df_str key, uint64_t hash)
+{
+    struct df_metric *m;
+    size_t hits = f->type == DF_HISTOGRAM ? f->bucket_count + 1 : 0;
+    m = df_calloc(1, sizeof(*m) + hits * sizeof(m->hits[0]));
+    m->family = f;
+    m->key_hash = hash;
+    m->key_len = key.len;
+    m->key = df_strdup(key);
+    m->next = f->series;
+    f->series = m;
+    f->series_count++;
+    return m;
+}
+
+struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str *label_values)
+{
+    char text[KEY_MAX_BYTES];
+    size_t labels = label_values ? label_count(f) : 0;
+
+    df_metric_register(f);
+    char *end = text;
+    for (size_t i = 0; i < labels; i++)
+        end = add_label(end, label_values[i]);
+    struct df_str key = df_str_n(text, (size_t)(end - text));
+    uint64_t hash = hash_of(key);
+
+    pthread_mutex_lock(&f->lock);
+    struct df_metric *m = find(f, key, hash);
+    if (!m && labels > 0 && f->series_count >= f->max_series) {
+        end = text;
+        for (size_t i = 0; i < labels; i++)
+            end = add_label(end, DF_STR("other"));
+        key.len = (size_t)(end - text);
+        hash = hash_of(key);
+        m = find(f, key, hash);
+    }
+    if (!m)
+        m = add_series(f, key, hash);
+    pthread_mutex_unlock(&f->lock);
+    return m;
+}
+
+/* --- values --------------------------------------------------------------------------------------
+ */
+
+static double double_of(uint64_t bits)
+{
+    double v;
+    memcpy(&v, &bits, sizeof(v));
+    return v;
+}
+
+static uint64_t bits_of(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof(bits));
+    return bits;
+}
+
+static void add_bits(_Atomic uint64_t *bits, double v)
+{
+    uint64_t seen = atomic_load_explicit(bits, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(bits, &seen, bits_of(double_of(seen) + v),
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+void df_metric_add(struct df_metric *m, double v)
+{
+    if (isnan(v) || (m->family->type == DF_COUNTER && v < 0))
+        return;
+    add_bits(&m->bits, v);
+}
+
+void df_metric_set(struct df_metric *m, double v)
+{
+    atomic_store_explicit(&m->bits, bits_of(v), memory_order_relaxed);
+}
+
+void df_metric_observe(struct df_metric *m, double v)
+{
+    const struct df_metric_family *f = m->family;
+    size_t i = 0;
+
+    if (isnan(v))
+        return;
+    while (i < f->bucket_count && v > f->buckets[i])
+        i++;
+    atomic_fetch_add_explicit(&m->hits[i], 1, memory_order_relaxed);
+    add_bits(&m->bits, v);
+}
+
+static uint64_t hits_of(const struct df_metric *m, size_t bucket)
+{
+    return atomic_load_explicit(&m->hits[bucket], memory_order_relaxed);
+}
+
+double df_metric_value(const struct df_metric *m)
+{
+    const struct df_metric_family *f = m->family;
+    if (f->type != DF_HISTOGRAM)
+        return double_of(atomic_load_explicit(&m->bits, memory_order_relaxed));
+    uint64_t count = 0;
+    for (size_t i = 0; i <= f->bucket_count; i++)
+        count += hits_of(m, i);
+    return (double)count;
+}
+
+/* --- exposition ----------------------------------------------------------------------------------
+ */
+
+static void write_number(struct df_buf *out, double v)
+{
+    char text[40];
+    if (isnan(v) || isinf(v)) {
+        df_buf_addz(out, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+    } else if (fabs(v) < 1e18 && v == trunc(v)) {
+        df_buf_add_i64(out, (int64_t)v);
+    } else {
+        snprintf(text, sizeof(text), "%.15g", v);
+        if (strtod(text, NULL) != v)
+            snprintf(text, sizeof(text), "%.17g", v);
+        df_buf_addz(out, text);
+    }
+}
+
+static void write_escaped(struct df_buf *out, struct df_str s, bool quotes)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        if (c == '\n')
+            df_buf_addz(out, "\\n");
+        else if (c == '\\' || (quotes && c == '"'))
+            df_buf_add(out, (char[]){'\\', c}, 2);
+        else
+            df_buf_addc(out, c);
+    }
+}
+
+/* {a="x",b="y",le="0.5"}; nothing at all when there is nothing to say. */
+static void write_labels(struct df_buf *out, const struct df_metric *m, const double *le)
+{
+    const struct df_metric_family *f = m->family;
+    struct df_str rest = df_str_n(m->key, m->key_len);
+    const char *before = "{";
+
+    for (size_t i = 0; i < label_count(f); i++) {
+        struct df_str value;
+        rest = df_str_cut(rest, KEY_END, &value);
+        df_buf_addf(out, "%s%s=\"", before, f->labels[i]);
+        write_escaped(out, value, true);
+        df_buf_addc(out, '"');
+        before = ",";
+    }
+    if (le) {
+        df_buf_addf(out, "%sle=\"", before);
+        write_number(out, *le);
+        df_buf_addc(out, '"');
+        before = ",";
+    }
+    if (*before == ',')
+        df_buf_addc(out, '}');
+}
+
+static void write_sample(struct df_buf *out, const struct df_metric *m, const char *suffix,
+                         const double *le, double v)
+{
+    df_buf_addz(out, m->family->name);
+    df_buf_addz(out, suffix);
+    write_labels(out, m, le);
+    df_buf_addc(out, ' ');
+    write_number(out, v);
+    df_buf_addc(out, '\n');
+}
+
+/* The count is the buckets' total and not a number of its own: the two can never disagree. */
+static void write_histogram(struct df_buf *out, const struct df_metric *m)
+{
+    const struct df_metric_family *f = m->family;
+    double sum = double_of(atomic_load_explicit(&m->bits, memory_order_relaxed));
+    uint64_t count = 0;
+
+    for (size_t i = 0; i <= f->bucket_count; i++) {
+        double le = i < f->bucket_count ? f->buckets[i] : (double)INFINITY;
+        count += hits_of(m, i);
+        write_sample(out, m, "_bucket", &le, (double)count);
+    }
+    write_sample(out, m, "_sum", NULL, sum);
+    write_sample(out, m, "_count", NULL, (double)count);
+}
+
+static const char *type_name(enum df_metric_type type)
+{
+    switch (type) {
+    case DF_COUNTER:
+        return "counter";
+    case DF_GAUGE:
+        return "gauge";
+    case DF_HISTOGRAM:
+        return "histogram";
+    }
+    return "untyped";
+}
+
+static void write_family(struct df_buf *out, struct df_metric_family *f)
+{
+    pthread_mutex_lock(&f->lock);
+    const struct df_metric *m = f->series;
+    size_t count = f->series_count;
+    pthread_mutex_unlock(&f->lock);
+    if (count == 0)
+        return;
+
+    df_buf_addf(out, "# HELP %s ", f->name);
+    write_escaped(out, df_str_c(f->help), false);
+    df_buf_addf(out, "\n# TYPE %s %s\n", f->name, type_name(f->type));
+
+    /* The list has the newest first; people read the oldest first. */
+    const struct df_metric **all = df_calloc(count, sizeof(void *));
+    for (size_t i = count; i > 0; i--, m = m->next)
+        all[i - 1] = m;
+    for (size_t i = 0; i < count; i++) {
+        if (f->type == DF_HISTOGRAM)
+            write_histogram(out, all[i]);
+        else
+            write_sample(out, all[i], "", NULL, df_metric_value(all[i]));
+    }
+    free(all);
+}
+
+/* --- collecting ----------------------------------------------------------------------------------
+ */
+
+/* A collector stays in the list while it runs; whoever takes it off waits for that. */
+struct collector {
+    struct collector *next;
+    void (*collect)(void *arg);
+    void *arg;
+    size_t running;
+    bool off;
+};
+
+static pthread_mutex_t collect_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t collect_done = PTHREAD_COND_INITIALIZER;
+static struct collector *collectors;
+
+void df_metric_on_collect(void (*collect)(void *arg), void *arg)
+{
+    struct collector *c = df_calloc(1, sizeof(*c));
+    c->collect = collect;
+    c->arg = arg;
+    pthread_mutex_lock(&collect_lock);
+    struct collector **at = &collectors;
+    while (*at)
+        at = &(*at)->next;
+    *at = c;
+    pthread_mutex_unlock(&collect_lock);
+}
+
+void df_metric_off_collect(void (*collect)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&collect_lock);
+    struct collector *c = collectors;
+    while (c && (c->off || c->collect != collect || c->arg != arg))
+        c = c->next;
+    if (c) {
+        c->off = true;
+        while (c->running > 0)
+            pthread_cond_wait(&collect_done, &collect_lock);
+        struct collector **at = &collectors;
+        while (*at != c)
+            at = &(*at)->next;
+        *at = c->next;
+    }
+    pthread_mutex_unlock(&collect_lock);
+    free(c);
+}
+
+static void collect_all(void)
+{
+    pthread_mutex_lock(&collect_lock);
+    for (struct collector *c = collectors; c; c = c->next) {
+        if (c->off)
+            continue;
+        c->running++;
+        pthread_mutex_unlock(&collect_lock);
+        c->collect(c->arg);
+        pthread_mutex_lock(&collect_lock);
+        if (--c->running == 0 && c->off)
+            pthread_cond_broadcast(&collect_done);
+    }
+    pthread_mutex_unlock(&collect_lock);
+}
+
+void df_metrics_write(struct df_buf *out)
+{
+    collect_all();
+
+    pthread_mutex_lock(&registry_lock);
+    struct df_metric_family *f = families;
+    pthread_mutex_unlock(&registry_lock);
+    while (f) {
+        write_family(out, f);
+        pthread_mutex_lock(&registry_lock);
+        f = f->next;
+        pthread_mutex_unlock(&registry_lock);
+    }
+}

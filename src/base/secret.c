@@ -1,0 +1,96 @@
+/*
+ * A given password is compared by keyed hash: the secret's was made when the secret was, so that
+ * what is done at comparison depends on the given text alone. The key is drawn at start; without it
+ * nobody can look for texts whose hashes begin alike.
+ */
+#include "base/secret.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <sodium.h>
+#include <stdlib.h>
+
+#define HASH_BYTES 32
+
+struct df_secret {
+    size_t len;
+    unsigned char hash[HASH_BYTES];
+    char bytes[];
+};
+
+static unsigned char hash_key[crypto_generichash_KEYBYTES];
+
+static void init_once(void)
+{
+    if (sodium_init() < 0)
+        abort();
+    randombytes_buf(hash_key, sizeof(hash_key));
+}
+
+static void init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_once);
+}
+
+static void hash_of(struct df_str s, unsigned char hash[HASH_BYTES])
+{
+    if (crypto_generichash(hash, HASH_BYTES, (const unsigned char *)s.ptr, s.len, hash_key,
+                           sizeof(hash_key)) != 0)
+        abort();
+}
+
+struct df_secret *df_secret_new(struct df_str s)
+{
+    if (!s.ptr)
+        return NULL;
+    init();
+
+    /* sodium_malloc aligns the end of the memory, not its beginning: a multiple of 16 does both. */
+    size_t size;
+    if (__builtin_add_overflow(s.len, sizeof(struct df_secret) + 16, &size))
+        df_oom();
+    struct df_secret *secret = sodium_malloc(size & ~(size_t)15);
+    if (!secret)
+        df_oom();
+    secret->len = s.len;
+    memcpy(secret->bytes, s.ptr, s.len);
+    secret->bytes[s.len] = '\0';
+    hash_of(s, secret->hash);
+    (void)sodium_mprotect_readonly(secret);
+    return secret;
+}
+
+void df_secret_free(struct df_secret *s)
+{
+    sodium_free(s);
+}
+
+struct df_str df_secret_str(const struct df_secret *s)
+{
+    return s ? df_str_n(s->bytes, s->len) : DF_STR_NULL;
+}
+
+bool df_secret_matches(const struct df_secret *s, struct df_str given)
+{
+    unsigned char hash[HASH_BYTES];
+
+    if (!s || s->len == 0 || given.len == 0)
+        return false;
+    hash_of(given, hash);
+    bool same = sodium_memcmp(hash, s->hash, HASH_BYTES) == 0;
+    sodium_memzero(hash, sizeof(hash));
+    return same;
+}
+
+bool df_bytes_equal(const void *a, const void *b, size_t len)
+{
+    return len == 0 || sodium_memcmp(a, b, len) == 0;
+}
+
+void df_wipe(void *ptr, size_t len)
+{
+    if (len > 0)
+        sodium_memzero(ptr, len);
+}

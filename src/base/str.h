@@ -1,0 +1,85 @@
+/*
+ * String slice: a pointer and a length, passed by value. Not NUL-terminated, never owned: whoever
+ * made the bytes says how long they live. {NULL, 0} is "absent"; {"", 0} is "empty" (databases and
+ * JSON tell the two apart, and so do we).
+ */
+#ifndef DF_BASE_STR_H
+#define DF_BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct df_str {
+    const char *ptr;
+    size_t len;
+};
+
+#define DF_STR(lit) ((struct df_str){"" lit, sizeof(lit) - 1})
+#define DF_STR_INIT(lit)                                                                           \
+    {                                                                                              \
+        "" lit, sizeof(lit) - 1                                                                    \
+    } /* for static tables, which want constants */
+#define DF_STR_NULL   ((struct df_str){NULL, 0})
+#define DF_STR_FMT    "%.*s"
+#define DF_STR_ARG(s) (int)(s).len, (s).ptr ? (s).ptr : ""
+
+/* NULL becomes the absent slice. */
+static inline struct df_str df_str_c(const char *s)
+{
+    return (struct df_str){s, s ? strlen(s) : 0};
+}
+
+static inline struct df_str df_str_n(const char *ptr, size_t len)
+{
+    return (struct df_str){ptr, len};
+}
+
+static inline bool df_str_eq(struct df_str a, struct df_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* ASCII case folding only: header names, field names, keywords. */
+bool df_str_ieq(struct df_str a, struct df_str b);
+
+static inline bool df_str_starts(struct df_str s, struct df_str prefix)
+{
+    return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
+}
+
+static inline bool df_str_ends(struct df_str s, struct df_str suffix)
+{
+    return s.len >= suffix.len &&
+           (suffix.len == 0 || memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0);
+}
+
+/* Removes spaces, tabs, CR and LF at both ends. */
+struct df_str df_str_trim(struct df_str s);
+
+/*
+ * Cuts s at the first sep: *head gets what stands before it, the rest is returned. Without a sep
+ * the whole goes to *head and the absent slice is returned.
+ */
+struct df_str df_str_cut(struct df_str s, char sep, struct df_str *head);
+
+/* The whole slice must be a decimal number in range; no spaces, no plus sign. */
+bool df_str_to_i64(struct df_str s, int64_t *ret);
+
+/* true/false, on/off, yes/no, 1/0, without regard to case. */
+bool df_str_to_bool(struct df_str s, bool *ret);
+
+/*
+ * Strict UTF-8 (no overlongs, no surrogates, nothing past U+10FFFF). Returns the length of the
+ * longest valid prefix: s.len when all of it is valid.
+ */
+size_t df_utf8_valid_prefix(struct df_str s);
+
+/* Number of code points of a valid UTF-8 slice: what a column's width counts. */
+size_t df_utf8_count(struct df_str s);
+
+/* The longest prefix of at most max_chars code points that ends on a character's end. */
+struct df_str df_utf8_cut(struct df_str s, size_t max_chars);
+
+#endif

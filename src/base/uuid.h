@@ -1,0 +1,27 @@
+/* UUIDs as 36 lower-case characters, the form in which every part of the program carries them. */
+#ifndef DF_BASE_UUID_H
+#define DF_BASE_UUID_H
+
+#include "base/clock.h"
+
+#define DF_UUID_LEN 36
+
+struct df_uuid {
+    char text[DF_UUID_LEN + 1];
+};
+
+/* Random (RFC 9562 version 4). */
+struct df_uuid df_uuid_v4(const struct df_clock *clock);
+
+/* Time-ordered (version 7): keys that are inserted in order keep B-trees compact. */
+struct df_uuid df_uuid_v7(const struct df_clock *clock);
+
+/* Takes any case, with or without braces; false when s is no UUID. */
+bool df_uuid_parse(struct df_str s, struct df_uuid *ret);
+
+static inline struct df_str df_uuid_str(const struct df_uuid *u)
+{
+    return (struct df_str){u->text, DF_UUID_LEN};
+}
+
+#endif

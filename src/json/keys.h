@@ -1,0 +1,55 @@
+/*
+ * The names of the members of all objects that are open at a time, to find one given twice. A few
+ * names are compared one by one; from the seventeenth on an object gets a hash table, under a
+ * random key so that nobody can choose names that collide. Private to json/.
+ *
+ * Names are borrowed from the window; those of the outermost `copy_depth` levels, and those with
+ * escapes, are copied, because they must outlive it.
+ */
+#ifndef DF_JSON_KEYS_H
+#define DF_JSON_KEYS_H
+
+#include "base/str.h"
+
+/* Of all objects open at once: refused beyond, so that memory is bounded for any document. */
+#define DF_JSON_NAMES_MAX      262144
+#define DF_JSON_NAMES_COPY_MAX (4U << 20)
+
+struct df_json_name {
+    struct df_str text;
+    char *owned; /* the copy, or NULL */
+};
+
+struct df_json_names_scope {
+    size_t first;    /* of names[] */
+    uint32_t *slots; /* 1 + index relative to first; 0: free. NULL while there are few names */
+    size_t slot_count;
+};
+
+struct df_json_keys {
+    struct df_json_name *names;
+    size_t count;
+    size_t cap;
+    size_t copied_bytes;
+    struct df_json_names_scope *scopes; /* [depth - 1], for objects only */
+    unsigned scope_cap;
+    unsigned depth;
+    unsigned copy_depth;
+    bool seeded;
+    unsigned char seed[16];
+};
+
+enum df_json_keys_result { DF_JSON_KEYS_NEW, DF_JSON_KEYS_TWICE, DF_JSON_KEYS_TOO_MANY };
+
+void df_json_keys_release(struct df_json_keys *k); /* zeroed is empty */
+
+/* An object or array opened at this depth (1 is the outermost), forgetting deeper ones. */
+void df_json_keys_open(struct df_json_keys *k, unsigned depth);
+
+/* Back to `depth` open levels. */
+void df_json_keys_cut(struct df_json_keys *k, unsigned depth);
+
+/* A name in the innermost object, as written, with or without escapes. */
+enum df_json_keys_result df_json_keys_add(struct df_json_keys *k, struct df_str text, bool escaped);
+
+#endif

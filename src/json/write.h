@@ -1,0 +1,44 @@
+/*
+ * JSON writer onto a df_buf. Commas are put where they belong; the caller only opens, closes and
+ * names. Text must be valid UTF-8 (invalid bytes become U+FFFD rather than an invalid document).
+ *
+ *     struct df_json_out j;
+ *     df_json_out_init(&j, &buf);
+ *     df_json_open(&j, '{');
+ *     df_json_key(&j, "id");      df_json_text(&j, id);
+ *     df_json_kv_int(&j, "count", 3);
+ *     df_json_close(&j, '}');
+ */
+#ifndef DF_JSON_WRITE_H
+#define DF_JSON_WRITE_H
+
+#include "base/buf.h"
+
+struct df_json_out {
+    struct df_buf *buf;
+    bool comma;
+};
+
+void df_json_out_init(struct df_json_out *j, struct df_buf *buf);
+void df_json_open(struct df_json_out *j, char bracket);  /* '{' or '[' */
+void df_json_close(struct df_json_out *j, char bracket); /* '}' or ']' */
+void df_json_key(struct df_json_out *j, const char *name);
+void df_json_key_str(struct df_json_out *j, struct df_str name);
+
+void df_json_text(struct df_json_out *j, struct df_str s); /* absent: null */
+void df_json_int(struct df_json_out *j, int64_t v);
+void df_json_double(struct df_json_out *j, double v); /* not finite: null */
+void df_json_bool(struct df_json_out *j, bool v);
+void df_json_null(struct df_json_out *j);
+void df_json_time(struct df_json_out *j, int64_t wall_ms);   /* ISO 8601; -1: null */
+void df_json_raw(struct df_json_out *j, struct df_str json); /* already JSON */
+
+void df_json_kv_text(struct df_json_out *j, const char *name, struct df_str s);
+void df_json_kv_int(struct df_json_out *j, const char *name, int64_t v);
+void df_json_kv_bool(struct df_json_out *j, const char *name, bool v);
+void df_json_kv_time(struct df_json_out *j, const char *name, int64_t wall_ms);
+
+/* Only the escaped content, without the quotes. */
+void df_json_escape(struct df_buf *b, struct df_str s);
+
+#endif

@@ -1,0 +1,286 @@
+#include "net/http_int.h"
+
+#include "json/write.h"
+#include "net/field.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define PROBLEM_MAX_BYTES 65536
+#define RAW_MAX_BYTES     ((size_t)1024 * 1024)
+
+/* --- setting an answer --------------------------------------------------------------------------- */
+
+/* Framing belongs to the server. */
+static bool is_reserved(struct df_str name)
+{
+    static const char *const names[] = {"Content-Length", "Transfer-Encoding", "Connection",
+                                        "Date",           "Content-Type",      "X-Correlation-Id",
+                                        "traceparent"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (df_str_ieq(name, df_str_c(names[i])))
+            return true;
+    }
+    return false;
+}
+
+bool df_req_add_header(struct df_req *req, const char *name, struct df_str value)
+{
+    struct df_str n = df_str_c(name);
+
+    if (!df_field_is_token(n) || is_reserved(n) || value.len == 0 || !df_field_value_ok(value) ||
+        memchr(value.ptr, '\t', value.len))
+        return false;
+    struct df_extra_header *h = DF_ARENA_NEW(&req->arena, struct df_extra_header);
+    h->name = df_arena_cstr(&req->arena, n);
+    h->value = df_arena_cstr(&req->arena, value);
+    *req->headers_end = h;
+    req->headers_end = &h->next;
+    req->answer.retry_after = req->answer.retry_after || df_str_ieq(n, DF_STR("Retry-After"));
+    req->answer.cache_header = req->answer.cache_header || df_str_ieq(n, DF_STR("Cache-Control"));
+    return true;
+}
+
+static bool has_no_body(unsigned status)
+{
+    return status < 200 || status == 204 || status == 304;
+}
+
+static bool set_status(struct df_req *req, unsigned status, const char *content_type)
+{
+    if (req->answer.set || req->answer.drop)
+        return false;
+    req->answer.set = true;
+    req->answer.status = status < 200 || status > 599 ? 500 : status;
+    if (content_type && !has_no_body(req->answer.status))
+        req->answer.content_type = df_arena_cstr(&req->arena, df_str_c(content_type));
+    return true;
+}
+
+void df_req_answer(struct df_req *req, unsigned status, const char *content_type,
+                   struct df_buf *take_body)
+{
+    size_t len;
+    char *body = df_buf_take(take_body, &len);
+
+    if (!set_status(req, status, content_type) || has_no_body(req->answer.status)) {
+        free(body);
+        return;
+    }
+    req->answer.owned = body;
+    req->answer.body = body;
+    req->answer.body_len = len;
+}
+
+void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,
+                          struct df_str body)
+{
+    if (!set_status(req, status, content_type))
+        return;
+    req->answer.is_static = true;
+    if (!has_no_body(status)) {
+        req->answer.body = body.ptr;
+        req->answer.body_len = body.len;
+    }
+}
+
+void df_req_answer_empty(struct df_req *req, unsigned status)
+{
+    (void)set_status(req, status, NULL);
+}
+
+bool df_req_answered(const struct df_req *req)
+{
+    return req->answer.set || req->answer.drop;
+}
+
+void df_req_drop(struct df_req *req)
+{
+    if (!req->answer.set)
+        req->answer.drop = true;
+}
+
+/* --- problem documents --------------------------------------------------------------------------- */
+
+static void write_problem(struct df_buf *b, const struct df_req *req, enum df_code code,
+                          const struct df_err *err, const char *detail)
+{
+    struct df_json_out j;
+
+    df_json_out_init(&j, b);
+    df_json_open(&j, '{');
+    df_json_kv_text(&j, "type", DF_STR("about:blank"));
+    df_json_kv_text(&j, "title", df_str_c(df_code_title(code)));
+    df_json_kv_int(&j, "status", (int64_t)df_code_http(code));
+    if (detail[0])
+        df_json_kv_text(&j, "detail", df_str_c(detail));
+    df_json_kv_text(&j, "code", df_str_c(df_code_name(code)));
+    df_json_kv_text(&j, "correlationId", df_req_correlation_id(req));
+    if (err->offset >= 0)
+        df_json_kv_int(&j, "offset", err->offset);
+}
+
+static void write_fields(struct df_buf *b, const struct df_field_error *fields, size_t count)
+{
+    struct df_json_out j;
+
+    df_buf_addz(b, ",\"errors\":");
+    df_json_out_init(&j, b);
+    df_json_open(&j, '[');
+    for (size_t i = 0; i < count; i++) {
+        df_json_open(&j, '{');
+        df_json_kv_text(&j, "field", fields[i].field);
+        df_json_kv_text(&j, "message", fields[i].message);
+        df_json_close(&j, '}');
+    }
+    df_json_close(&j, ']');
+}
+
+static void add_retry_after(struct df_req *req, unsigned status)
+{
+    if (req->answer.retry_after)
+        return;
+    if (status == 429)
+        (void)df_req_add_header(req, "Retry-After", DF_STR("60"));
+    else if (status == 503)
+        (void)df_req_add_header(req, "Retry-After", DF_STR("1"));
+}
+
+/* What went wrong inside is for the log; the peer gets the identifier under which it stands there. */
+static const char *detail_for_peer(struct df_req *req, enum df_code code, const struct df_err *err)
+{
+    if (df_code_http(code) != 500)
+        return err->detail;
+    struct df_log_field fields[] = {DF_F("code", df_str_c(df_code_name(code)))};
+    const struct df_log_ctx *before = df_log_ctx_use(&req->log);
+    df_log_write(DF_LOG_ERROR, "RequestFailed", fields, 1, "%s", err->detail);
+    df_log_ctx_use(before);
+    return "the server failed; its log has the reason under this correlation id";
+}
+
+void df_req_problem_fields(struct df_req *req, const struct df_err *err,
+                           const struct df_field_error *fields, size_t count)
+{
+    enum df_code code = err->code;
+    struct df_buf b;
+
+    if (df_req_answered(req))
+        return;
+    if (df_code_http(code) < 400)
+        code = DF_E_INTERNAL;
+    const char *detail = detail_for_peer(req, code, err);
+    df_buf_init(&b, PROBLEM_MAX_BYTES);
+    write_problem(&b, req, code, err, detail);
+    size_t mark = b.len;
+    if (count > 0)
+        write_fields(&b, fields, count);
+    df_buf_addc(&b, '}');
+    if (df_buf_failed(&b)) {
+        /* Fields without end: the problem stands without them. */
+        b.failed = false;
+        b.len = mark;
+        df_buf_addc(&b, '}');
+    }
+    add_retry_after(req, df_code_http(code));
+    df_req_answer(req, df_code_http(code), "application/problem+json", &b);
+}
+
+void df_req_problem(struct df_req *req, const struct df_err *err)
+{
+    df_req_problem_fields(req, err, NULL, 0);
+}
+
+void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
+{
+    struct df_err err = DF_ERR_INIT;
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)df_err_vset(&err, code, fmt, ap);
+    va_end(ap);
+    df_req_problem(req, &err);
+}
+
+/* --- sending ------------------------------------------------------------------------------------- */
+
+typedef void (*emit_fn)(void *to, const char *name, const char *value);
+
+static void each_header(struct df_req *req, emit_fn emit, void *to)
+{
+    const struct df_answer *a = &req->answer;
+
+    if (a->content_type)
+        emit(to, MHD_HTTP_HEADER_CONTENT_TYPE, a->content_type);
+    emit(to, "X-Content-Type-Options", "nosniff");
+    if (!a->is_static && !a->cache_header)
+        emit(to, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    emit(to, "X-Correlation-Id", req->correlation);
+    emit(to, "traceparent", req->traceparent);
+    for (const struct df_extra_header *h = req->headers; h; h = h->next)
+        emit(to, h->name, h->value);
+    if (a->close || atomic_load_explicit(&req->conn->server->draining, memory_order_relaxed))
+        emit(to, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+static void emit_mhd(void *response, const char *name, const char *value)
+{
+    (void)MHD_add_response_header(response, name, value);
+}
+
+enum MHD_Result df_answer_queue(struct df_req *req)
+{
+    const struct df_answer *a = &req->answer;
+    struct MHD_Response *response;
+    void *body;
+
+    /* The body is the request's and outlives the response; libmicrohttpd only reads it. */
+    memcpy(&body, &a->body, sizeof(body));
+    response = a->sse ? df_sse_response(a->sse)
+                      : MHD_create_response_from_buffer(a->body_len, body, MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return MHD_NO;
+    each_header(req, emit_mhd, response);
+    req->stage = DF_STAGE_SENDING;
+    df_conn_set_phase(req->conn, DF_PHASE_SEND);
+    enum MHD_Result rc = MHD_queue_response(req->conn->mhd, a->status, response);
+    MHD_destroy_response(response);
+    return rc;
+}
+
+static void emit_raw(void *to, const char *name, const char *value)
+{
+    df_buf_addf(to, "%s: %s\r\n", name, value);
+}
+
+/* RFC 9110 wants English names whatever the locale, so strftime is out. */
+static void add_date(struct df_buf *b, const struct df_clock *clock)
+{
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    time_t now = (time_t)(df_wall_ms(clock) / 1000);
+    struct tm tm;
+
+    if (!gmtime_r(&now, &tm))
+        return;
+    df_buf_addf(b, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n", days + 3 * tm.tm_wday,
+                tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
+                tm.tm_sec);
+}
+
+void df_answer_send_raw(struct df_req *req)
+{
+    const struct df_answer *a = &req->answer;
+    struct df_buf b;
+
+    df_buf_init(&b, RAW_MAX_BYTES);
+    df_buf_addf(&b, "HTTP/1.1 %u %s\r\n", a->status, MHD_get_reason_phrase_for(a->status));
+    add_date(&b, req->conn->server->opt.clock);
+    df_buf_addf(&b, "Content-Length: %zu\r\n", a->body_len);
+    each_header(req, emit_raw, &b);
+    df_buf_addz(&b, "\r\n");
+    df_buf_add(&b, a->body, a->body_len);
+    if (!df_buf_failed(&b))
+        (void)df_conn_send(req->conn, df_buf_str(&b));
+    df_buf_release(&b);
+}

@@ -1,0 +1,103 @@
+/*
+ * The HTTP client: libcurl's multi interface on one thread, connections kept alive and shared,
+ * HTTP/2 where a TLS peer offers it. Calls are handed over from any thread; thousands may wait.
+ *
+ * Limits by destination (scheme, host, port) keep one slow peer from taking every slot: what is
+ * over the limit waits in that destination's own line, and the deadline runs meanwhile.
+ *
+ * Addresses: unless a call allows private targets, loopback, private, link-local, multicast,
+ * unspecified, carrier-grade NAT, documentation, IPv4-mapped and NAT64 forms of these are refused
+ * at connect time, on the address actually dialled, so that a name that resolves differently the
+ * second time gains nothing. A kept-alive connection is checked again before it is used.
+ *
+ * Redirects are never followed. Only http and https. TLS 1.2 at least, certificates verified.
+ * Proxies and credentials of the environment (http_proxy, .netrc) are not used.
+ *
+ * A connection that was kept alive may turn out to be closed only when the request has been
+ * written. libcurl then sends it again on a new one; here that happens only to what is safe to
+ * repeat (GET, HEAD, PUT, DELETE, OPTIONS, or an Idempotency-Key). Anything else fails with
+ * DF_E_NET.
+ */
+#ifndef DF_NET_CLIENT_H
+#define DF_NET_CLIENT_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct df_http_client;
+
+struct df_http_client_options {
+    int64_t max_in_flight;        /* 0: 256 */
+    int64_t max_per_destination;  /* 0: 64 */
+    int64_t connect_timeout_ms;   /* 0: 5000 */
+    const char *ca_file;          /* NULL: the system's */
+    const char *user_agent;       /* NULL: "DataFlow" */
+    const struct df_clock *clock; /* for dates in Retry-After; NULL: the real one */
+};
+
+struct df_call_header {
+    struct df_str name;
+    struct df_str value;
+};
+
+/*
+ * A call. The caller fills the first part (zero the rest); everything it points to must stay valid
+ * until `done`. The client fills the second part before it calls `done`, on its own thread, exactly
+ * once; `done` must not block and may free the call, or send it or another.
+ *
+ * Headers: names are tokens, values have no control characters. Framing belongs to the client:
+ * Content-Length, Transfer-Encoding, Connection, Expect and the like are refused. Whatever cannot
+ * be sent as asked ends with DF_E_BAD_REQUEST.
+ */
+struct df_call {
+    const char *method;
+    const char *url;
+    const struct df_call_header *headers;
+    size_t header_count;
+    struct df_str body;
+    int64_t timeout_ms;      /* whole call, queueing included; 0: 30000 */
+    size_t max_answer_bytes; /* of the body kept; the rest is read and dropped. 0: 64 KiB */
+    bool allow_private;
+    void (*done)(struct df_call *call);
+    void *arg;
+
+    /* The answer. code DF_OK: some HTTP answer came, whatever its status. */
+    enum df_code code;
+    struct df_err err;
+    unsigned status;
+    struct df_buf answer;       /* borrowed: `done` copies what it wants to keep */
+    bool answer_cut;            /* there was more than max_answer_bytes */
+    struct df_str content_type; /* of the answer; absent if none; borrowed like it */
+    int64_t retry_after_ms;     /* from Retry-After (seconds or date), at most a day, -1 if none */
+    int64_t duration_ms;        /* since df_http_client_send */
+    bool maybe_sent;            /* false: the peer has certainly not seen the request */
+
+    /* Private to the client. */
+    struct df_call *next;
+    struct df_call *prev;
+    int64_t sent_ns;
+    int64_t deadline_ns;
+    size_t heap_index;
+    void *internal;
+};
+
+enum df_code df_http_client_new(const struct df_http_client_options *opt,
+                                struct df_http_client **ret, struct df_err *err) DF_MUST_CHECK;
+/*
+ * Fails what is waiting and in flight with DF_E_CANCELLED, calling its `done`, then frees. What a
+ * `done` sends meanwhile is cancelled too. Not from `done`; nobody else may be sending.
+ */
+void df_http_client_free(struct df_http_client *c);
+
+/* Never fails: refusals arrive through `done`, on the client's thread. */
+void df_http_client_send(struct df_http_client *c, struct df_call *call);
+/* Calls handed over and not done: on the wire or waiting. */
+size_t df_http_client_in_flight(struct df_http_client *c);
+
+/* Whether an address may be dialled without allow_private. Also for checks at registration. */
+struct sockaddr;
+bool df_address_is_public(const struct sockaddr *sa);
+
+#endif

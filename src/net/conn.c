@@ -1,0 +1,224 @@
+/* The table of connections: who is there, and how many from where. */
+#include "net/http_int.h"
+
+#include "base/mem.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LINGER_MS 2000
+
+/* --- connections by address ---------------------------------------------------------------------- */
+
+struct df_peer_count {
+    struct df_peer_count *next;
+    unsigned char key[16];
+    int64_t count;
+};
+
+static struct df_peer_count **find_peer(struct df_http_server *s, const unsigned char key[16])
+{
+    unsigned hash = 2166136261U;
+
+    for (size_t i = 0; i < 16; i++)
+        hash = (hash ^ key[i]) * 16777619U;
+    struct df_peer_count **at = &s->peers[hash % DF_PEER_BUCKETS];
+    while (*at && memcmp((*at)->key, key, 16) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static bool count_peer(struct df_http_server *s, const unsigned char key[16])
+{
+    struct df_peer_count **at = find_peer(s, key);
+
+    if (!*at) {
+        *at = df_calloc(1, sizeof(**at));
+        memcpy((*at)->key, key, 16);
+    }
+    if ((*at)->count >= s->opt.max_connections_per_address)
+        return false;
+    (*at)->count++;
+    return true;
+}
+
+static void uncount_peer(struct df_http_server *s, const unsigned char key[16])
+{
+    struct df_peer_count **at = find_peer(s, key);
+    struct df_peer_count *p = *at;
+
+    if (p && --p->count == 0) {
+        *at = p->next;
+        free(p);
+    }
+}
+
+/* The first half of an IPv6 address stands for its network: one peer owns all of the second. */
+static void name_peer(struct df_conn *c, const struct sockaddr *addr)
+{
+    struct in6_addr a6;
+
+    if (addr && addr->sa_family == AF_INET6) {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, addr, sizeof(in6));
+        a6 = in6.sin6_addr;
+    } else if (addr && addr->sa_family == AF_INET) {
+        struct sockaddr_in in4;
+        memcpy(&in4, addr, sizeof(in4));
+        memset(&a6, 0, sizeof(a6));
+        a6.s6_addr[10] = a6.s6_addr[11] = 0xFF;
+        memcpy(a6.s6_addr + 12, &in4.sin_addr, 4);
+    } else {
+        c->peer[0] = '-';
+        return;
+    }
+    if (IN6_IS_ADDR_V4MAPPED(&a6)) {
+        (void)inet_ntop(AF_INET, a6.s6_addr + 12, c->peer, sizeof(c->peer));
+        c->loopback = a6.s6_addr[12] == 127;
+        memcpy(c->peer_key, a6.s6_addr, 16);
+    } else {
+        (void)inet_ntop(AF_INET6, &a6, c->peer, sizeof(c->peer));
+        c->loopback = IN6_IS_ADDR_LOOPBACK(&a6);
+        memcpy(c->peer_key, a6.s6_addr, 8);
+    }
+}
+
+/* --- coming and going ---------------------------------------------------------------------------- */
+
+static void *conn_new(struct df_http_server *s, struct MHD_Connection *mhd)
+{
+    struct df_conn *c = df_calloc(1, sizeof(*c));
+    const union MHD_ConnectionInfo *info;
+
+    c->server = s;
+    c->mhd = mhd;
+    c->req.conn = c;
+    df_buf_init(&c->req.body, 0);
+    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    c->fd = info ? info->connect_fd : -1;
+    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    name_peer(c, info ? info->client_addr : NULL);
+
+    pthread_mutex_lock(&s->lock);
+    c->next = s->conns;
+    if (c->next)
+        c->next->prev = c;
+    s->conns = c;
+    c->counted = count_peer(s, c->peer_key);
+    pthread_mutex_unlock(&s->lock);
+    if (!c->counted) {
+        c->killed = true;
+        (void)shutdown(c->fd, SHUT_RDWR);
+        df_http_metrics_rejected(s->metrics, "ConnectionsPerAddress");
+    }
+    return c;
+}
+
+/*
+ * Closing a socket with unread input resets the connection, and the reset may overtake the answer
+ * that says why. A duplicate is left to the keeper, which reads on for a while.
+ */
+static void linger(struct df_conn *c)
+{
+    struct df_http_server *s = c->server;
+    int unread = 0;
+
+    if (c->killed || s->stopping || s->linger_count == DF_LINGER_MAX)
+        return;
+    if (!c->linger && (ioctl(c->fd, FIONREAD, &unread) < 0 || unread == 0))
+        return;
+    int fd = fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)shutdown(fd, SHUT_WR);
+    s->lingering[s->linger_count++] =
+        (struct df_linger){fd, df_mono_ms(df_clock_real()) + LINGER_MS};
+    df_keeper_wake(s);
+}
+
+static void conn_free(struct df_conn *c)
+{
+    struct df_http_server *s = c->server;
+
+    pthread_mutex_lock(&s->lock);
+    if (c->next)
+        c->next->prev = c->prev;
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        s->conns = c->next;
+    if (c->counted)
+        uncount_peer(s, c->peer_key);
+    linger(c);
+    pthread_mutex_unlock(&s->lock);
+
+    size_t before = atomic_fetch_sub(&s->open, 1);
+    if (before == (size_t)s->opt.max_connections)
+        df_keeper_wake(s); /* it had stopped accepting */
+    df_buf_release(&c->req.body);
+    df_arena_release(&c->req.arena);
+    free(c);
+}
+
+void df_conn_notify(void *server, struct MHD_Connection *mhd, void **socket_context,
+                    enum MHD_ConnectionNotificationCode code)
+{
+    switch (code) {
+    case MHD_CONNECTION_NOTIFY_STARTED:
+        *socket_context = conn_new(server, mhd);
+        break;
+    case MHD_CONNECTION_NOTIFY_CLOSED:
+        conn_free(*socket_context);
+        *socket_context = NULL;
+        break;
+    }
+}
+
+/* --- looking through ----------------------------------------------------------------------------- */
+
+size_t df_conn_active(struct df_http_server *s)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&s->lock);
+    for (struct df_conn *c = s->conns; c; c = c->next)
+        n += df_conn_phase(c) >= DF_PHASE_HEAD;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+size_t df_conn_give_up_parked(struct df_http_server *s)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&s->lock);
+    for (struct df_conn *c = s->conns; c; c = c->next) {
+        int park = atomic_load(&c->req.park);
+        if (park == DF_PARK_ASKED)
+            n++;
+        if (park != DF_PARK_PARKED ||
+            !atomic_compare_exchange_strong(&c->req.park, &park, DF_PARK_RESUMED))
+            continue;
+        n++;
+        MHD_resume_connection(c->mhd);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+void df_conn_release_table(struct df_http_server *s)
+{
+    for (size_t i = 0; i < s->linger_count; i++)
+        close(s->lingering[i].fd);
+    for (size_t i = 0; i < DF_PEER_BUCKETS; i++) {
+        while (s->peers[i]) {
+            struct df_peer_count *p = s->peers[i];
+            s->peers[i] = p->next;
+            free(p);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+#include "net/field.h"
+
+static bool is_alnum(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* The NUL at a literal's end would be found by strchr. */
+static bool is_one_of(char c, const char *set)
+{
+    return c != '\0' && strchr(set, c) != NULL;
+}
+
+bool df_field_is_token(struct df_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (!is_alnum(s.ptr[i]) && s.ptr[i] != '-' && !is_one_of(s.ptr[i], "!#$%&'*+.^_`|~"))
+            return false;
+    }
+    return s.len > 0;
+}
+
+bool df_field_value_ok(struct df_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char u = (unsigned char)s.ptr[i];
+        if ((u < 0x20 && u != '\t') || u == 0x7F)
+            return false;
+    }
+    return true;
+}
+
+bool df_field_host_ok(struct df_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (!is_alnum(s.ptr[i]) && !is_one_of(s.ptr[i], "-._~!$&'()*+;=:[]%"))
+            return false;
+    }
+    return true;
+}
+
+bool df_field_length(struct df_str s, int64_t *ret)
+{
+    int64_t v;
+
+    if (s.len == 0 || s.ptr[0] == '-' || !df_str_to_i64(s, &v) || v > INT64_C(1) << 53)
+        return false;
+    *ret = v;
+    return true;
+}
+
+static struct df_str unquote(struct df_str s)
+{
+    if (s.len >= 2 && s.ptr[0] == '"' && s.ptr[s.len - 1] == '"')
+        return df_str_n(s.ptr + 1, s.len - 2);
+    return s;
+}
+
+bool df_field_is_json(struct df_str content_type)
+{
+    struct df_str type;
+    struct df_str rest = df_str_cut(content_type, ';', &type);
+
+    type = df_str_trim(type);
+    const size_t prefix = sizeof("application/") - 1;
+    if (type.len <= prefix || !df_str_ieq(df_str_n(type.ptr, prefix), DF_STR("application/")))
+        return false;
+    struct df_str sub = df_str_n(type.ptr + prefix, type.len - prefix);
+    bool suffix = sub.len > 5 && df_str_ieq(df_str_n(sub.ptr + sub.len - 5, 5), DF_STR("+json"));
+    if (!df_field_is_token(sub) || (!suffix && !df_str_ieq(sub, DF_STR("json"))))
+        return false;
+
+    while (rest.ptr) {
+        struct df_str param;
+        struct df_str name;
+        rest = df_str_cut(rest, ';', &param);
+        struct df_str value = df_str_cut(param, '=', &name);
+        value = unquote(df_str_trim(value));
+        if (df_str_ieq(df_str_trim(name), DF_STR("charset")) &&
+            !df_str_ieq(value, DF_STR("utf-8")) && !df_str_ieq(value, DF_STR("utf8")))
+            return false;
+    }
+    return true;
+}
+
+bool df_field_correlation_ok(struct df_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (!is_alnum(s.ptr[i]) && !is_one_of(s.ptr[i], "._:-"))
+            return false;
+    }
+    return s.len >= 1 && s.len <= 128;
+}
+
+static bool is_lower_hex(struct df_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+            return false;
+    }
+    return true;
+}
+
+static bool is_id(struct df_str s)
+{
+    bool zeros = true;
+    for (size_t i = 0; i < s.len; i++)
+        zeros = zeros && s.ptr[i] == '0';
+    return is_lower_hex(s) && !zeros;
+}
+
+bool df_field_traceparent(struct df_str s, struct df_trace *ret)
+{
+    if (s.len != DF_TRACEPARENT_LEN || !df_str_starts(s, DF_STR("00-")) || s.ptr[35] != '-' ||
+        s.ptr[52] != '-')
+        return false;
+    struct df_str trace_id = df_str_n(s.ptr + 3, DF_TRACE_ID_LEN);
+    struct df_str parent_id = df_str_n(s.ptr + 36, DF_SPAN_ID_LEN);
+    if (!is_id(trace_id) || !is_id(parent_id) || !is_lower_hex(df_str_n(s.ptr + 53, 2)))
+        return false;
+    int low = s.ptr[54] >= 'a' ? s.ptr[54] - 'a' + 10 : s.ptr[54] - '0';
+    *ret = (struct df_trace){trace_id, parent_id, (low & 1) != 0};
+    return true;
+}

@@ -1,0 +1,38 @@
+/* Header fields: what may stand in them, and what the server reads from them. */
+#ifndef DF_NET_FIELD_H
+#define DF_NET_FIELD_H
+
+#include "base/str.h"
+
+/* A token of RFC 9110: letters, digits and !#$%&'*+-.^_`|~ */
+bool df_field_is_token(struct df_str s);
+
+/* No control characters but the tab; bytes past 0x7F are let pass. */
+bool df_field_value_ok(struct df_str s);
+
+/* Host may be empty but not hold what would make it ambiguous. */
+bool df_field_host_ok(struct df_str s);
+
+/* Content-Length: digits alone. False also past 2^53, which no answer needs to tell apart. */
+bool df_field_length(struct df_str s, int64_t *ret);
+
+/* application/json or application/…+json, with no charset or with UTF-8. */
+bool df_field_is_json(struct df_str content_type);
+
+/* 1 to 128 of [A-Za-z0-9._:-]: safe in a header, a log line and a file name. */
+bool df_field_correlation_ok(struct df_str s);
+
+#define DF_TRACE_ID_LEN    32
+#define DF_SPAN_ID_LEN     16
+#define DF_TRACEPARENT_LEN 55
+
+struct df_trace {
+    struct df_str trace_id;
+    struct df_str parent_id;
+    bool sampled;
+};
+
+/* W3C trace context, version 00 alone; borrowed. False: start a new trace. */
+bool df_field_traceparent(struct df_str s, struct df_trace *ret);
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * The HTTP server: libmicrohttpd with a few epoll threads, a router, and requests that can be set
+ * aside while a store worker does their work.
+ *
+ * Life of a request: headers are checked (framing, sizes) → the route is found (404, 405) →
+ * `authorize` → the body is read within the route's limit (413 while it arrives) → `handle` → an
+ * answer. authorize and handle run on an HTTP thread and must not block: what needs the database
+ * calls df_req_suspend(), hands a job to the store, and the job's `done` sets the answer and calls
+ * df_req_resume(). A request belongs to exactly one thread at a time: the HTTP thread, or between
+ * suspend and resume the worker.
+ *
+ * Every answer carries X-Correlation-Id (taken from the request if it is sane, else made) and the
+ * request's traceparent. Errors are application/problem+json.
+ *
+ * Deadlines: the header must be complete within header_timeout, the body must keep up a minimum
+ * rate, an idle connection is closed; a reaper thread enforces it, because libmicrohttpd's timeout
+ * does not notice a trickle.
+ */
+#ifndef DF_NET_HTTP_H
+#define DF_NET_HTTP_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/secret.h"
+
+struct df_http_server;
+struct df_req;
+
+enum df_body {
+    DF_BODY_NONE,   /* a body is refused with 413 if it has any bytes */
+    DF_BODY_JSON,   /* collected; Content-Type must be application/json or +json, else 415 */
+    DF_BODY_ANY,    /* collected, any type */
+    DF_BODY_STREAM, /* handed to `on_data` as it arrives; nothing is kept */
+};
+
+struct df_route {
+    const char *method;  /* "GET" also serves HEAD */
+    const char *pattern; /* "/admin/clients/{clientId}"; a last segment {name...} takes the rest */
+    enum df_body body;
+    size_t max_body_bytes; /* 0: the server's */
+    unsigned access;       /* for `authorize`: meaning belongs to the application */
+    const char *scope;     /* likewise */
+    void (*handle)(struct df_req *req);
+    /* STREAM only. An error answers with that problem and closes. Must not keep data. It may call
+       df_req_suspend after consuming the data; reading goes on after the resume. */
+    enum df_code (*on_data)(struct df_req *req, const char *data, size_t len, struct df_err *err);
+    void *arg; /* df_req_route_arg */
+};
+
+enum df_verdict {
+    DF_PASS,     /* go on */
+    DF_ANSWERED, /* an answer was set */
+    DF_DEFERRED, /* df_req_suspend was called; after the resume: go on, or answer if one was set */
+};
+
+struct df_http_options {
+    const char *listen; /* "127.0.0.1:8080", "[::1]:8080", ":8080"; port 0 picks one */
+    int64_t threads;    /* 0: the number of processors, at most 8 */
+    size_t max_body_bytes;
+    size_t header_bytes;       /* request line and headers together; 0: 32768 → 431 */
+    int64_t header_timeout_ms; /* 0: 10000 */
+    int64_t idle_timeout_ms;   /* keep-alive; 0: 60000 */
+    int64_t body_min_rate;     /* bytes a second after the grace, of bodies and answers; 0: 512 */
+    int64_t grace_ms;          /* 0: 10000 */
+    int64_t heartbeat_ms;      /* of event streams; 0: 15000 */
+    int64_t max_connections;   /* 0: 4096 */
+    int64_t max_connections_per_address; /* 0: 1024 */
+    const char *tls_cert;                /* PEM files; both or none */
+    const char *tls_key;
+    bool access_log;
+    bool version_prefix;        /* every route also under /v1 */
+    const char *metrics_prefix; /* "dataflow": families <prefix>_http_…; NULL: no metrics */
+    const struct df_clock *clock;
+
+    const struct df_route *const
+        *routes; /* NULL-terminated list of tables, each ended by method NULL */
+    enum df_verdict (*authorize)(struct df_req *req, void *arg);
+    void (*on_end)(struct df_req *req,
+                   void *arg); /* after the answer went out or the peer left; may be NULL */
+    void *arg;
+};
+
+enum df_code df_http_start(const struct df_http_options *opt, struct df_http_server **ret,
+                           struct df_err *err) DF_MUST_CHECK;
+/* "127.0.0.1:8080" as bound, for messages; borrowed. */
+const char *df_http_address(const struct df_http_server *s);
+unsigned df_http_port(const struct df_http_server *s);
+size_t df_http_active(const struct df_http_server *s); /* requests in hand */
+
+/* Stops accepting and tells keep-alive peers to close; requests in hand go on. */
+void df_http_drain(struct df_http_server *s);
+/* Waits up to timeout_ms for the requests in hand. True when none are left. */
+bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms);
+/* Every suspended request must have been resumed before (the store is closed first). */
+void df_http_stop(struct df_http_server *s);
+
+/* --- the request --- */
+
+struct df_arena *df_req_arena(struct df_req *req);
+struct df_str df_req_method(const struct df_req *req);
+struct df_str df_req_path(const struct df_req *req); /* decoded, without a version prefix */
+/* Raw target after '?', undecoded; absent if none. */
+struct df_str df_req_query_raw(const struct df_req *req);
+/* Value of {name} in the pattern, percent-decoded. */
+struct df_str df_req_param(const struct df_req *req, const char *name);
+/* Query parameter, decoded, name without regard to case; absent if not there, empty for "?x" and
+ * "?x=". */
+struct df_str df_req_query(const struct df_req *req, const char *name);
+struct df_str df_req_header(const struct df_req *req, const char *name);
+struct df_str df_req_body(const struct df_req *req);
+/* Content-Length as declared, -1 when chunked. */
+int64_t df_req_declared_length(const struct df_req *req);
+struct df_str df_req_peer(const struct df_req *req); /* address without port */
+bool df_req_peer_is_loopback(const struct df_req *req);
+const struct df_route *df_req_route(const struct df_req *req);
+void *df_req_route_arg(const struct df_req *req);
+void *df_req_server_arg(const struct df_req *req); /* options.arg */
+struct df_str df_req_correlation_id(const struct df_req *req);
+struct df_str df_req_traceparent(const struct df_req *req); /* of this request's own span */
+struct df_str df_req_trace_id(const struct df_req *req);
+/* Fields set here stand in every line logged for this request, the access log included. */
+struct df_log_ctx *df_req_log(struct df_req *req);
+/* One slot for what authorize found out; what it points to lives in the arena or longer. */
+void df_req_set_user(struct df_req *req, void *user);
+void *df_req_user(const struct df_req *req);
+
+/* --- the answer; the first one set wins --- */
+
+/* Extra header; name and value are copied. Values with control characters are refused (false). */
+bool df_req_add_header(struct df_req *req, const char *name, struct df_str value);
+/* Takes the buffer's content. */
+void df_req_answer(struct df_req *req, unsigned status, const char *content_type,
+                   struct df_buf *take_body);
+void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,
+                          struct df_str body); /* body must outlive the server */
+void df_req_answer_empty(struct df_req *req, unsigned status);
+bool df_req_answered(const struct df_req *req);
+
+struct df_field_error {
+    struct df_str field;
+    struct df_str message;
+};
+
+/* problem+json from the error table's row; Retry-After is set for 429 and 503 unless already there.
+ */
+void df_req_problem(struct df_req *req, const struct df_err *err);
+void df_req_problem_fields(struct df_req *req, const struct df_err *err,
+                           const struct df_field_error *fields, size_t count);
+/* Shorthand. */
+void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Closes the connection without an answer (the sandbox's fault). */
+void df_req_drop(struct df_req *req);
+
+/* --- setting a request aside --- */
+
+void df_req_suspend(struct df_req *req); /* on its HTTP thread, from authorize, on_data or handle */
+void df_req_resume(struct df_req *req);  /* from any thread, once for each suspend */
+
+/* --- server-sent events --- */
+
+/*
+ * Turns the request into an event stream. The stream lives until df_sse_close; `df_sse_send` may be
+ * called from any thread and returns false once the peer has gone or lags more than 256 KiB behind.
+ * A comment line is sent every 15 seconds of silence, which is also how a peer that left is
+ * noticed.
+ */
+struct df_sse;
+struct df_sse *df_req_sse(struct df_req *req);
+bool df_sse_send(struct df_sse *s, const char *event, struct df_str data);
+void df_sse_close(struct df_sse *s);
+
+#endif

@@ -1,0 +1,276 @@
+/*
+ * What the files of the HTTP server share; nobody else includes this.
+ *
+ *   server.c   start, drain, stop            listen.c  the socket        tls.c  certificate and key
+ *   keeper.c   one thread: accepts, enforces deadlines, lingers, sends heartbeats
+ *   conn.c     the table of connections      request.c a request's way through its stages
+ *   head.c     what is checked before a route is looked for
+ *   req.c      the accessors                 answer.c  answers and problem documents
+ *   sse.c      event streams                 http_metrics.c
+ *
+ * Threads. Each HTTP thread is a libmicrohttpd daemon of its own without a listen socket; the
+ * keeper hands it connections. A connection and its request belong to that thread for good, except
+ * between df_req_suspend and df_req_resume. The keeper looks at connections through `phase` and
+ * `body_seen` alone, and touches their sockets only under the server's lock, which a
+ * connection must take before its descriptor can be closed.
+ */
+#ifndef DF_NET_HTTP_INT_H
+#define DF_NET_HTTP_INT_H
+
+#include "net/http.h"
+#include "net/router.h"
+#include "net/target.h"
+
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* --- the connection ------------------------------------------------------------------------------
+ */
+
+/* What a connection waits for. From DF_PHASE_HEAD on a request is in hand. */
+enum df_phase {
+    DF_PHASE_NEW,  /* the first request */
+    DF_PHASE_IDLE, /* another request */
+    DF_PHASE_HEAD, /* the rest of the header */
+    DF_PHASE_BODY, /* the rest of the body */
+    DF_PHASE_WORK, /* us */
+    DF_PHASE_SEND, /* the peer to read the answer */
+};
+
+/* Where a request stands; request.c tells the story. */
+enum df_stage {
+    DF_STAGE_HEAD,
+    DF_STAGE_AUTHORIZE,
+    DF_STAGE_BODY,
+    DF_STAGE_DISCARD, /* answered; what is left of the body is read and dropped */
+    DF_STAGE_HANDLE,
+    DF_STAGE_ANSWER, /* answered; goes out as soon as libmicrohttpd takes it */
+    DF_STAGE_SENDING,
+};
+
+/* See df_request_settle. */
+enum df_park { DF_PARK_NONE, DF_PARK_ASKED, DF_PARK_PARKED, DF_PARK_RESUMED };
+
+struct df_extra_header {
+    const char *name;
+    const char *value;
+    struct df_extra_header *next;
+};
+
+struct df_answer {
+    bool set;
+    bool drop;         /* close without a word */
+    bool close;        /* close after the answer */
+    bool is_static;    /* may be cached */
+    bool retry_after;  /* the header was added */
+    bool cache_header; /* likewise Cache-Control */
+    unsigned status;
+    const char *content_type;
+    const char *body;
+    size_t body_len;
+    char *owned; /* freed when the request ends */
+    struct df_sse *sse;
+};
+
+struct df_req {
+    struct df_conn *conn;
+    struct df_arena arena;
+    enum df_stage stage;
+    _Atomic int park;
+    bool entered; /* the application has seen it: on_end is due */
+
+    struct df_str raw_path; /* of the target as sent */
+    struct df_str raw_query;
+    size_t raw_len;
+    struct df_str method_name;
+    enum df_method method;
+    bool http_1_0;
+    struct df_target target;
+    struct df_match match;
+
+    int64_t declared_length; /* -1: chunked */
+    bool expects_continue;
+    struct df_str content_type;
+    struct df_str content_encoding;
+    struct df_str correlation_in;
+    struct df_str traceparent_in;
+
+    size_t max_body_bytes;
+    uint64_t body_start; /* of the connection's body_seen */
+    struct df_buf body;
+
+    char correlation[129];
+    size_t correlation_len;
+    char traceparent[56];
+    struct df_log_ctx log;
+    void *user;
+    int64_t started_ns;
+
+    struct df_extra_header *headers;
+    struct df_extra_header **headers_end;
+    struct df_answer answer;
+};
+
+struct df_conn {
+    struct df_conn *next; /* the table; under the server's lock */
+    struct df_conn *prev;
+    struct df_http_server *server;
+    struct MHD_Connection *mhd;
+    int fd;
+
+    _Atomic uint32_t phase; /* enum df_phase, and above it how often it changed */
+    _Atomic uint64_t body_seen;
+    _Atomic bool killed;
+
+    /* The keeper's: what it saw last, and when. */
+    uint32_t seen_phase;
+    int64_t seen_ms;
+    uint64_t seen_bytes;
+
+    bool linger; /* the peer is still sending what we will not read */
+    bool counted;
+    bool loopback;
+    char peer[INET6_ADDRSTRLEN];
+    unsigned char peer_key[16];
+
+    struct df_req req;
+};
+
+#define DF_PHASE_BITS 3
+
+static inline enum df_phase df_conn_phase(const struct df_conn *c)
+{
+    return (enum df_phase)(atomic_load_explicit(&c->phase, memory_order_relaxed) &
+                           ((1U << DF_PHASE_BITS) - 1));
+}
+
+/* On the connection's thread only. */
+static inline void df_conn_set_phase(struct df_conn *c, enum df_phase phase)
+{
+    uint32_t v = atomic_load_explicit(&c->phase, memory_order_relaxed);
+    v = ((v >> DF_PHASE_BITS) + 1) << DF_PHASE_BITS | (uint32_t)phase;
+    atomic_store_explicit(&c->phase, v, memory_order_relaxed);
+}
+
+/* --- the server ----------------------------------------------------------------------------------
+ */
+
+#define DF_LINGER_MAX     64
+#define DF_PEER_BUCKETS   256
+#define DF_SSE_MAX_BYTES  ((size_t)256 * 1024)
+#define DF_DISCARD_MAX    65536 /* of a refused body, read for the connection's sake */
+#define DF_HEADER_RESERVE 8192  /* of a connection's memory: header records, our own header */
+
+struct df_linger {
+    int fd;
+    int64_t until_ms;
+};
+
+struct df_peer_count; /* conn.c */
+struct df_http_metrics;
+struct df_route_series;
+
+struct df_http_server {
+    struct df_http_options opt; /* with the defaults filled in */
+    struct df_router *router;
+    struct df_http_metrics *metrics; /* NULL: none */
+    struct df_route_series *series;  /* one for each route and one for what has none */
+    struct MHD_Daemon **daemons;
+    size_t daemon_count;
+    char address[80];
+    unsigned port;
+
+    pthread_t keeper;
+    bool keeper_runs;
+    int wake_fd;
+    int listen_fd;      /* the keeper's once it runs */
+    size_t next_daemon; /* likewise */
+    int64_t accept_from_ms;
+    int64_t scan_ms;
+    _Atomic bool draining;
+    _Atomic bool giving_up; /* nobody is left to resume what is suspended */
+    _Atomic bool stopping;  /* the keeper ends */
+    _Atomic size_t open;    /* connections handed over and not yet closed */
+
+    pthread_mutex_t lock; /* guards all that follows */
+    pthread_cond_t changed;
+    bool listening;
+    struct df_conn *conns;
+    struct df_peer_count *peers[DF_PEER_BUCKETS];
+    struct df_sse *streams;
+    struct df_linger lingering[DF_LINGER_MAX];
+    size_t linger_count;
+};
+
+/* --- between the files ---------------------------------------------------------------------------
+ */
+
+/* listen.c: "host:port" → a listening, non-blocking socket, its address as text and its port. */
+enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, size_t text_size,
+                            unsigned *ret_port, struct df_err *err) DF_MUST_CHECK;
+
+/* tls.c: both files, checked to belong together, as NUL-terminated PEM. The key is wiped when
+ * freed. */
+struct df_tls_files {
+    char *cert;
+    char *key;
+    size_t key_len;
+};
+enum df_code df_tls_load(const char *cert_path, const char *key_path, struct df_tls_files *ret,
+                         struct df_err *err) DF_MUST_CHECK;
+void df_tls_release(struct df_tls_files *t);
+/* Sends on a connection whose thread is the caller's. False when not all of it went out. */
+bool df_conn_send(struct df_conn *c, struct df_str data);
+
+/* conn.c */
+void df_conn_notify(void *server, struct MHD_Connection *mhd, void **socket_context,
+                    enum MHD_ConnectionNotificationCode code);
+size_t df_conn_active(struct df_http_server *s);
+/* Ends what is still parked; returns how many there were. */
+size_t df_conn_give_up_parked(struct df_http_server *s);
+void df_conn_release_table(struct df_http_server *s);
+
+/* keeper.c */
+enum df_code df_keeper_start(struct df_http_server *s, struct df_err *err) DF_MUST_CHECK;
+void df_keeper_wake(struct df_http_server *s);
+void df_keeper_stop(struct df_http_server *s);
+
+/* request.c: libmicrohttpd's callbacks. */
+void *df_request_on_line(void *server, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result df_request_on_access(void *server, struct MHD_Connection *mhd, const char *url,
+                                     const char *method, const char *version, const char *data,
+                                     size_t *size, void **context);
+void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **context,
+                             enum MHD_RequestTerminationCode how);
+
+/* head.c: everything that can be said of a request by its header alone. Errors close. */
+enum df_code df_head_check(struct df_req *req, const char *method, const char *version,
+                           struct df_err *err) DF_MUST_CHECK;
+void df_head_identify(struct df_req *req);
+
+/* answer.c */
+enum MHD_Result df_answer_queue(struct df_req *req);
+/* Past the point where libmicrohttpd takes an answer: written to the socket by ourselves. */
+void df_answer_send_raw(struct df_req *req);
+
+/* sse.c */
+struct MHD_Response *df_sse_response(struct df_sse *s);
+/* The request has ended; the stream stays the application's until df_sse_close. */
+uint64_t df_sse_detach(struct df_sse *s);
+/* On the keeper's thread or in stop. */
+void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms);
+void df_sse_end_all(struct df_http_server *s);
+
+/* http_metrics.c */
+struct df_http_metrics *df_http_metrics_for(const char *prefix);
+struct df_route_series *df_route_series_new(size_t count);
+struct df_route_series *df_route_series_at(struct df_route_series *all, size_t index);
+void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_t in_flight);
+void df_http_metrics_served(struct df_http_metrics *m, struct df_route_series *series,
+                            const char *route, enum df_method method, unsigned status,
+                            double seconds);
+void df_http_metrics_rejected(struct df_http_metrics *m, const char *reason);
+
+#endif

@@ -1,0 +1,153 @@
+#include "net/http_int.h"
+
+#include "base/mem.h"
+#include "base/metrics.h"
+
+#include <stdio.h>
+
+#define ROUTES_MAX 2000
+
+/* Families are registered for good, so one set is kept for each prefix and shared by its servers. */
+struct df_http_metrics {
+    struct df_http_metrics *next;
+    char prefix[32];
+    char names[5][64];
+    struct df_metric_family requests;
+    struct df_metric_family seconds;
+    struct df_metric_family connections;
+    struct df_metric_family in_flight;
+    struct df_metric_family rejected;
+};
+
+/*
+ * The series a route has used so far, so that finding one again takes no lock. A slot's key is set
+ * after its series and never changes; when all are taken, the registry is asked each time.
+ */
+#define SERIES_SLOTS 16
+
+struct df_route_series {
+    _Atomic uint32_t keys[SERIES_SLOTS]; /* status and method; 0: free */
+    struct df_metric *_Atomic requests[SERIES_SLOTS];
+    struct df_metric *_Atomic seconds;
+};
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct df_http_metrics *all;
+
+static void define(struct df_http_metrics *m, int i, const char *suffix, struct df_metric_family *f)
+{
+    snprintf(m->names[i], sizeof(m->names[i]), "%s_http_%s", m->prefix, suffix);
+    f->name = m->names[i];
+    df_metric_register(f);
+}
+
+static struct df_http_metrics *new_set(const char *prefix)
+{
+    struct df_http_metrics *m = df_calloc(1, sizeof(*m));
+
+    snprintf(m->prefix, sizeof(m->prefix), "%s", prefix);
+    m->requests = (struct df_metric_family){.help = "HTTP requests answered.",
+                                            .type = DF_COUNTER,
+                                            .labels = {"route", "method", "status"},
+                                            .max_series = ROUTES_MAX};
+    m->seconds = (struct df_metric_family){.help = "From the header to the end of the answer.",
+                                           .type = DF_HISTOGRAM,
+                                           .labels = {"route"},
+                                           .buckets = df_metric_seconds,
+                                           .bucket_count = df_metric_seconds_count,
+                                           .max_series = ROUTES_MAX};
+    m->connections = (struct df_metric_family){.help = "Open connections.", .type = DF_GAUGE};
+    m->in_flight = (struct df_metric_family){.help = "Requests in hand.", .type = DF_GAUGE};
+    m->rejected = (struct df_metric_family){
+        .help = "Requests and connections refused before they reached a handler.",
+        .type = DF_COUNTER,
+        .labels = {"reason"}};
+    define(m, 0, "requests_total", &m->requests);
+    define(m, 1, "request_seconds", &m->seconds);
+    define(m, 2, "connections", &m->connections);
+    define(m, 3, "requests_in_flight", &m->in_flight);
+    define(m, 4, "rejected_total", &m->rejected);
+    return m;
+}
+
+struct df_http_metrics *df_http_metrics_for(const char *prefix)
+{
+    pthread_mutex_lock(&all_lock);
+    struct df_http_metrics *m = all;
+    while (m && strcmp(m->prefix, prefix) != 0)
+        m = m->next;
+    if (!m) {
+        m = new_set(prefix);
+        m->next = all;
+        all = m;
+    }
+    pthread_mutex_unlock(&all_lock);
+    return m;
+}
+
+struct df_route_series *df_route_series_new(size_t count)
+{
+    return df_calloc(count, sizeof(struct df_route_series));
+}
+
+struct df_route_series *df_route_series_at(struct df_route_series *first, size_t index)
+{
+    return first + index;
+}
+
+void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_t in_flight)
+{
+    df_metric_set(df_metric_get(&m->connections, NULL), (double)connections);
+    df_metric_set(df_metric_get(&m->in_flight, NULL), (double)in_flight);
+}
+
+static struct df_metric *find_requests(struct df_http_metrics *m, const char *route,
+                                       enum df_method method, unsigned status)
+{
+    char text[12];
+    snprintf(text, sizeof(text), "%u", status);
+    return df_metric_get(&m->requests, (struct df_str[]){df_str_c(route),
+                                                         df_str_c(df_method_name(method)),
+                                                         df_str_c(text)});
+}
+
+static struct df_metric *requests_series(struct df_http_metrics *m, struct df_route_series *rs,
+                                         const char *route, enum df_method method, unsigned status)
+{
+    uint32_t key = status << 4 | (uint32_t)method;
+
+    for (size_t i = 0; i < SERIES_SLOTS; i++) {
+        uint32_t have = atomic_load_explicit(&rs->keys[i], memory_order_acquire);
+        if (have == key) {
+            struct df_metric *s = atomic_load_explicit(&rs->requests[i], memory_order_acquire);
+            return s ? s : find_requests(m, route, method, status);
+        }
+        if (have == 0) {
+            struct df_metric *s = find_requests(m, route, method, status);
+            if (atomic_compare_exchange_strong(&rs->keys[i], &have, key))
+                atomic_store_explicit(&rs->requests[i], s, memory_order_release);
+            return s;
+        }
+    }
+    return find_requests(m, route, method, status);
+}
+
+void df_http_metrics_served(struct df_http_metrics *m, struct df_route_series *rs,
+                            const char *route, enum df_method method, unsigned status,
+                            double seconds)
+{
+    struct df_metric *duration = atomic_load_explicit(&rs->seconds, memory_order_acquire);
+
+    if (!duration) {
+        duration = df_metric_get(&m->seconds, (struct df_str[]){df_str_c(route)});
+        atomic_store_explicit(&rs->seconds, duration, memory_order_release);
+    }
+    df_metric_observe(duration, seconds);
+    df_metric_add(requests_series(m, rs, route, method, status), 1);
+}
+
+void df_http_metrics_rejected(struct df_http_metrics *m, const char *reason)
+{
+    if (m)
+        df_metric_add(df_metric_get(&m->rejected, (struct df_str[]){df_str_c(reason)}), 1);
+}

@@ -1,0 +1,137 @@
+#include "net/input.h"
+
+#include "json/write.h"
+
+#include <stdio.h>
+
+void df_input_init(struct df_input *in, struct df_arena *arena, const struct df_json *object)
+{
+    in->arena = arena;
+    in->object = object;
+    in->error_count = 0;
+}
+
+bool df_input_json(struct df_input *in, struct df_req *req)
+{
+    df_input_init(in, df_req_arena(req), NULL);
+    struct df_err err = DF_ERR_INIT;
+    const struct df_json *doc;
+    if (df_json_parse(in->arena, df_req_body(req), &doc, &err) != DF_OK) {
+        df_req_problem(req, &err);
+        return false;
+    }
+    if (doc->type != DF_JSON_OBJECT) {
+        df_req_fail(req, DF_E_BAD_REQUEST, "The body must be a JSON object.");
+        return false;
+    }
+    in->object = doc;
+    return true;
+}
+
+void df_input_error(struct df_input *in, const char *field, const char *fmt, ...)
+{
+    if (in->error_count == DF_INPUT_ERRORS_MAX)
+        return;
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    struct df_field_error *e = &in->errors[in->error_count++];
+    e->field = df_arena_str(in->arena, df_str_c(field));
+    e->message = df_arena_str(in->arena, df_str_c(text));
+}
+
+bool df_input_ok(struct df_input *in, struct df_req *req)
+{
+    if (in->error_count == 0)
+        return true;
+    struct df_err err = DF_ERR_INIT;
+    df_err_set(&err, DF_E_VALIDATION, "%zu field%s not valid: see errors.", in->error_count,
+               in->error_count == 1 ? " is" : "s are");
+    df_req_problem_fields(req, &err, in->errors, in->error_count);
+    return false;
+}
+
+static const struct df_json *get(const struct df_input *in, const char *field)
+{
+    const struct df_json *v = in->object ? df_json_get(in->object, field) : NULL;
+    return v && v->type != DF_JSON_NULL ? v : NULL;
+}
+
+struct df_str df_input_text(struct df_input *in, const char *field, size_t max_chars,
+                            enum df_need need)
+{
+    const struct df_json *v = get(in, field);
+    if (!v) {
+        if (need == DF_REQUIRED)
+            df_input_error(in, field, "is required");
+        return DF_STR_NULL;
+    }
+    if (v->type != DF_JSON_STRING && v->type != DF_JSON_NUMBER) {
+        df_input_error(in, field, "must be text");
+        return DF_STR_NULL;
+    }
+    if (need == DF_REQUIRED && df_str_trim(v->text).len == 0)
+        df_input_error(in, field, "must not be empty");
+    size_t chars = df_utf8_count(v->text);
+    if (chars > max_chars)
+        df_input_error(in, field, "has %zu characters, at most %zu are allowed", chars, max_chars);
+    return v->text;
+}
+
+int64_t df_input_int(struct df_input *in, const char *field, int64_t min, int64_t max, int64_t def)
+{
+    const struct df_json *v = get(in, field);
+    if (!v)
+        return def;
+    int64_t n;
+    if (df_json_to_i64(v, &n) && n >= min && n <= max)
+        return n;
+    df_input_error(in, field, "must be a whole number from %lld to %lld", (long long)min,
+                   (long long)max);
+    return def;
+}
+
+bool df_input_bool(struct df_input *in, const char *field, bool def)
+{
+    const struct df_json *v = get(in, field);
+    bool b = def;
+    if (v && !df_json_to_bool(v, &b))
+        df_input_error(in, field, "must be true or false");
+    return b;
+}
+
+int64_t df_input_query_int(struct df_input *in, const struct df_req *req, const char *name,
+                           int64_t min, int64_t max, int64_t def)
+{
+    struct df_str s = df_req_query(req, name);
+    if (!s.ptr)
+        return def;
+    int64_t n;
+    if (df_str_to_i64(s, &n) && n >= min && n <= max)
+        return n;
+    df_input_error(in, name, "must be a whole number from %lld to %lld", (long long)min,
+                   (long long)max);
+    return def;
+}
+
+bool df_input_page(struct df_req *req, struct df_page *ret)
+{
+    struct df_input in;
+    df_input_init(&in, df_req_arena(req), NULL);
+    int64_t page = df_input_query_int(&in, req, "page", 1, 1000000000, 1);
+    int64_t size =
+        df_input_query_int(&in, req, "pageSize", 1, DF_PAGE_SIZE_MAX, DF_PAGE_SIZE_DEFAULT);
+    if (!df_input_ok(&in, req))
+        return false;
+    *ret = (struct df_page){.page = page, .size = size, .offset = (page - 1) * size};
+    return true;
+}
+
+void df_page_write(const struct df_page *p, struct df_json_out *out)
+{
+    df_json_kv_int(out, "page", p->page);
+    df_json_kv_int(out, "pageSize", p->size);
+    df_json_kv_int(out, "total", p->total);
+}

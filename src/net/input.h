@@ -1,0 +1,70 @@
+/*
+ * Reading a request's fields. Every problem is collected, so that one answer names all bad fields
+ * and not the first. Names are matched without regard to case; booleans and numbers are taken as
+ * strings too. What is returned is borrowed from the document's arena.
+ *
+ *     struct df_input in;
+ *     if (!df_input_json(&in, req)) return;               -- answered 400
+ *     struct df_str name = df_input_text(&in, "name", 120, DF_REQUIRED);
+ *     if (!df_input_ok(&in, req)) return;                 -- answered 400 with `errors`
+ */
+#ifndef DF_NET_INPUT_H
+#define DF_NET_INPUT_H
+
+#include "net/http.h"
+#include "json/doc.h"
+
+#define DF_INPUT_ERRORS_MAX 64
+
+enum df_need { DF_OPTIONAL, DF_REQUIRED };
+
+struct df_input {
+    struct df_arena *arena;
+    const struct df_json *object;
+    struct df_field_error errors[DF_INPUT_ERRORS_MAX];
+    size_t error_count;
+};
+
+/* For input that has no body: query parameters, or an object parsed elsewhere (may be NULL). */
+void df_input_init(struct df_input *in, struct df_arena *arena, const struct df_json *object);
+
+/* Parses the request's body, which must be an object. False: the answer is set. */
+bool df_input_json(struct df_input *in, struct df_req *req);
+
+void df_input_error(struct df_input *in, const char *field, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* False: the answer (400 with every error) is set. */
+bool df_input_ok(struct df_input *in, struct df_req *req);
+
+/*
+ * Text of at most max_chars characters. Absent or null: the absent slice, an error when required.
+ * Required text may not be blank.
+ */
+struct df_str df_input_text(struct df_input *in, const char *field, size_t max_chars,
+                            enum df_need need);
+int64_t df_input_int(struct df_input *in, const char *field, int64_t min, int64_t max, int64_t def);
+bool df_input_bool(struct df_input *in, const char *field, bool def);
+
+/* An integer among the query parameters. */
+int64_t df_input_query_int(struct df_input *in, const struct df_req *req, const char *name,
+                           int64_t min, int64_t max, int64_t def);
+
+#define DF_PAGE_SIZE_DEFAULT 20
+#define DF_PAGE_SIZE_MAX     200
+
+struct df_page {
+    int64_t page; /* from 1 */
+    int64_t size;
+    int64_t offset;
+    int64_t total; /* for the answer */
+};
+
+/* ?page= and ?pageSize=. False: the answer is set. */
+bool df_input_page(struct df_req *req, struct df_page *ret);
+
+struct df_json_out;
+/* After the items array: "page", "pageSize", "total". */
+void df_page_write(const struct df_page *p, struct df_json_out *out);
+
+#endif

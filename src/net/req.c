@@ -1,0 +1,113 @@
+#include "net/http_int.h"
+
+struct df_arena *df_req_arena(struct df_req *req)
+{
+    return &req->arena;
+}
+
+struct df_str df_req_method(const struct df_req *req)
+{
+    return req->method_name;
+}
+
+struct df_str df_req_path(const struct df_req *req)
+{
+    return req->target.path;
+}
+
+struct df_str df_req_query_raw(const struct df_req *req)
+{
+    return req->target.query;
+}
+
+struct df_str df_req_param(const struct df_req *req, const char *name)
+{
+    return df_match_param(&req->match, df_str_c(name));
+}
+
+/* The arena grows with what is decoded, whatever the caller may change of the request itself. */
+static struct df_arena *arena_of(const struct df_req *req)
+{
+    return &req->conn->req.arena;
+}
+
+struct df_str df_req_query(const struct df_req *req, const char *name)
+{
+    return df_target_query(arena_of(req), req->target.query, df_str_c(name));
+}
+
+struct df_str df_req_header(const struct df_req *req, const char *name)
+{
+    const char *value = NULL;
+    size_t len = 0;
+
+    if (MHD_lookup_connection_value_n(req->conn->mhd, MHD_HEADER_KIND, name, strlen(name), &value,
+                                      &len) != MHD_YES)
+        return DF_STR_NULL;
+    return df_str_trim(df_str_n(value ? value : "", len));
+}
+
+struct df_str df_req_body(const struct df_req *req)
+{
+    return df_buf_str(&req->body);
+}
+
+int64_t df_req_declared_length(const struct df_req *req)
+{
+    return req->declared_length;
+}
+
+struct df_str df_req_peer(const struct df_req *req)
+{
+    return df_str_c(req->conn->peer);
+}
+
+bool df_req_peer_is_loopback(const struct df_req *req)
+{
+    return req->conn->loopback;
+}
+
+const struct df_route *df_req_route(const struct df_req *req)
+{
+    return req->match.route;
+}
+
+void *df_req_route_arg(const struct df_req *req)
+{
+    return req->match.route ? req->match.route->arg : NULL;
+}
+
+void *df_req_server_arg(const struct df_req *req)
+{
+    return req->conn->server->opt.arg;
+}
+
+struct df_str df_req_correlation_id(const struct df_req *req)
+{
+    return df_str_n(req->correlation, req->correlation_len);
+}
+
+struct df_str df_req_traceparent(const struct df_req *req)
+{
+    return df_str_n(req->traceparent, 55);
+}
+
+struct df_str df_req_trace_id(const struct df_req *req)
+{
+    return df_str_n(req->traceparent + 3, 32);
+}
+
+struct df_log_ctx *df_req_log(struct df_req *req)
+{
+    return &req->log;
+}
+
+void df_req_set_user(struct df_req *req, void *user)
+{
+    req->user = user;
+}
+
+void *df_req_user(const struct df_req *req)
+{
+    return req->user;
+}

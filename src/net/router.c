@@ -1,0 +1,286 @@
+#include "net/router.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+static const char *const method_names[] = {
+    [DF_GET] = "GET",     [DF_HEAD] = "HEAD",     [DF_POST] = "POST",       [DF_PUT] = "PUT",
+    [DF_PATCH] = "PATCH", [DF_DELETE] = "DELETE", [DF_OPTIONS] = "OPTIONS", [DF_METHOD_OTHER] = "other",
+};
+
+enum kind { LITERAL, PARAM, REST };
+
+/* One segment of one or more patterns. Siblings stand in the order in which they are tried. */
+struct node {
+    enum kind kind;
+    struct df_str text; /* LITERAL */
+    struct node *child;
+    struct node *sibling;
+    size_t routes[DF_METHOD_OTHER]; /* index + 1 */
+};
+
+struct df_router {
+    struct node *root;
+    const struct df_route **routes;
+    size_t count;
+};
+
+enum df_method df_method_of(struct df_str name)
+{
+    for (int m = 0; m < DF_METHOD_OTHER; m++) {
+        if (df_str_eq(name, df_str_c(method_names[m])))
+            return (enum df_method)m;
+    }
+    return DF_METHOD_OTHER;
+}
+
+const char *df_method_name(enum df_method m)
+{
+    return method_names[m];
+}
+
+/* --- patterns ------------------------------------------------------------------------------------ */
+
+/* What stands between the braces, without "..."; the whole segment if there are no braces. */
+static enum df_code parse_segment(struct df_str s, enum kind *ret_kind, struct df_str *ret_text)
+{
+    bool opens = s.len > 0 && s.ptr[0] == '{';
+    bool closes = s.len > 0 && s.ptr[s.len - 1] == '}';
+
+    *ret_kind = LITERAL;
+    *ret_text = s;
+    if (s.len == 0 || opens != closes)
+        return DF_E_CONFIG;
+    if (opens) {
+        struct df_str name = df_str_n(s.ptr + 1, s.len - 2);
+        *ret_kind = PARAM;
+        if (df_str_ends(name, DF_STR("..."))) {
+            *ret_kind = REST;
+            name.len -= 3;
+        }
+        *ret_text = name;
+        s = name;
+    }
+    bool braces = s.len > 0 && (memchr(s.ptr, '{', s.len) || memchr(s.ptr, '}', s.len));
+    return s.len == 0 || braces ? DF_E_CONFIG : DF_OK;
+}
+
+static struct node *child_of(struct node *parent, enum kind kind, struct df_str text)
+{
+    struct node **at = &parent->child;
+
+    for (; *at && (*at)->kind <= kind; at = &(*at)->sibling) {
+        if ((*at)->kind == kind && (kind != LITERAL || df_str_eq((*at)->text, text)))
+            return *at;
+    }
+    struct node *n = df_calloc(1, sizeof(*n));
+    n->kind = kind;
+    n->text = text;
+    n->sibling = *at;
+    *at = n;
+    return n;
+}
+
+/* The node at which the pattern ends. */
+static enum df_code grow(struct df_router *r, const char *pattern, struct node **ret,
+                         struct df_err *err)
+{
+    struct node *n = r->root;
+    struct df_str rest = df_str_c(pattern);
+    size_t params = 0;
+
+    if (rest.len == 0 || rest.ptr[0] != '/')
+        return df_err_set(err, DF_E_CONFIG, "the pattern \"%s\" does not begin with a slash",
+                          pattern);
+    rest = rest.len == 1 ? DF_STR_NULL : df_str_n(rest.ptr + 1, rest.len - 1);
+    while (rest.ptr) {
+        struct df_str part;
+        enum kind kind;
+        rest = df_str_cut(rest, '/', &part);
+        if (parse_segment(part, &kind, &part) != DF_OK)
+            return df_err_set(err, DF_E_CONFIG, "the pattern \"%s\" has a bad segment", pattern);
+        if (kind == REST && rest.ptr)
+            return df_err_set(err, DF_E_CONFIG, "{...} is not the last segment of \"%s\"", pattern);
+        if (kind != LITERAL && ++params > DF_ROUTE_PARAMS_MAX)
+            return df_err_set(err, DF_E_CONFIG, "the pattern \"%s\" has too many parameters",
+                              pattern);
+        n = child_of(n, kind, part);
+    }
+    *ret = n;
+    return DF_OK;
+}
+
+static enum df_code add(struct df_router *r, const struct df_route *route, struct df_err *err)
+{
+    enum df_method m = df_method_of(df_str_c(route->method));
+    struct node *n = NULL;
+
+    if (m == DF_METHOD_OTHER)
+        return df_err_set(err, DF_E_CONFIG, "no route can have the method \"%s\"", route->method);
+    enum df_code rc = grow(r, route->pattern, &n, err);
+    if (rc != DF_OK)
+        return rc;
+    if (n->routes[m])
+        return df_err_set(err, DF_E_CONFIG, "the route %s %s is there twice", route->method,
+                          route->pattern);
+    r->routes[r->count++] = route;
+    n->routes[m] = r->count;
+    return DF_OK;
+}
+
+enum df_code df_router_new(const struct df_route *const *tables, struct df_router **ret,
+                           struct df_err *err)
+{
+    struct df_router *r = df_calloc(1, sizeof(*r));
+    enum df_code rc = DF_OK;
+    size_t total = 0;
+
+    for (size_t t = 0; tables && tables[t]; t++) {
+        for (const struct df_route *route = tables[t]; route->method; route++)
+            total++;
+    }
+    r->root = df_calloc(1, sizeof(*r->root));
+    r->routes = df_calloc(total + 1, sizeof(*r->routes));
+    for (size_t t = 0; tables && tables[t]; t++) {
+        for (const struct df_route *route = tables[t]; rc == DF_OK && route->method; route++)
+            rc = add(r, route, err);
+    }
+    if (rc != DF_OK) {
+        df_router_free(r);
+        return rc;
+    }
+    *ret = r;
+    return DF_OK;
+}
+
+static void free_node(struct node *n)
+{
+    while (n) {
+        struct node *next = n->sibling;
+        free_node(n->child); /* as deep as the deepest pattern */
+        free(n);
+        n = next;
+    }
+}
+
+void df_router_free(struct df_router *r)
+{
+    if (!r)
+        return;
+    free_node(r->root);
+    free(r->routes);
+    free(r);
+}
+
+size_t df_router_count(const struct df_router *r)
+{
+    return r->count;
+}
+
+const struct df_route *df_router_at(const struct df_router *r, size_t index)
+{
+    return r->routes[index];
+}
+
+/* --- matching ------------------------------------------------------------------------------------ */
+
+struct search {
+    const struct df_router *router;
+    enum df_method method;
+    const struct df_target *target;
+    struct df_match *match;
+};
+
+static bool take_route(struct search *s, const struct node *n)
+{
+    size_t found = s->method < DF_METHOD_OTHER ? n->routes[s->method] : 0;
+
+    if (!found && s->method == DF_HEAD)
+        found = n->routes[DF_GET];
+    if (found) {
+        s->match->index = found - 1;
+        s->match->route = s->router->routes[found - 1];
+        return true;
+    }
+    for (int m = 0; m < DF_METHOD_OTHER; m++) {
+        if (n->routes[m])
+            s->match->allowed |= 1U << m;
+    }
+    if (n->routes[DF_GET])
+        s->match->allowed |= 1U << DF_HEAD;
+    return false;
+}
+
+static struct df_str rest_of_path(const struct df_target *t, size_t from)
+{
+    const char *start = t->segments[from].ptr;
+    return df_str_n(start, (size_t)(t->path.ptr + t->path.len - start));
+}
+
+static bool walk(struct search *s, const struct node *n, size_t depth, size_t params)
+{
+    const struct df_target *t = s->target;
+
+    if (depth == t->segment_count)
+        return take_route(s, n);
+    for (const struct node *c = n->child; c; c = c->sibling) {
+        bool found = false;
+        switch (c->kind) {
+        case LITERAL:
+            found = df_str_eq(c->text, t->segments[depth]) && walk(s, c, depth + 1, params);
+            break;
+        case PARAM:
+            s->match->params[params] = t->segments[depth];
+            found = walk(s, c, depth + 1, params + 1);
+            break;
+        case REST:
+            s->match->params[params] = rest_of_path(t, depth);
+            found = take_route(s, c);
+            break;
+        }
+        if (found)
+            return true;
+    }
+    return false;
+}
+
+void df_router_find(const struct df_router *r, enum df_method method, const struct df_target *t,
+                    struct df_match *ret)
+{
+    struct search s = {.router = r, .method = method, .target = t, .match = ret};
+
+    ret->route = NULL;
+    ret->allowed = 0;
+    if (!t->unroutable)
+        (void)walk(&s, r->root, 0, 0);
+}
+
+struct df_str df_match_param(const struct df_match *m, struct df_str name)
+{
+    struct df_str rest = m->route ? df_str_c(m->route->pattern) : DF_STR_NULL;
+    size_t params = 0;
+
+    while (rest.ptr) {
+        struct df_str part;
+        enum kind kind;
+        rest = df_str_cut(rest, '/', &part);
+        if (part.len == 0 || parse_segment(part, &kind, &part) != DF_OK || kind == LITERAL)
+            continue;
+        if (df_str_eq(part, name))
+            return m->params[params];
+        params++;
+    }
+    return DF_STR_NULL;
+}
+
+void df_router_write_allow(unsigned allowed, struct df_buf *out)
+{
+    for (int m = 0; m < DF_METHOD_OTHER; m++) {
+        if (!(allowed & 1U << m))
+            continue;
+        if (out->len > 0)
+            df_buf_addz(out, ", ");
+        df_buf_addz(out, method_names[m]);
+    }
+}

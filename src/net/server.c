@@ -1,0 +1,257 @@
+#include "net/http_int.h"
+
+#include "base/mem.h"
+#include "base/metrics.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define THREADS_MAX      8
+#define STACK_BYTES      ((size_t)256 * 1024)
+#define STOP_WAIT_MS     1000
+#define TLS_PRIORITIES   "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
+
+static void default_i64(int64_t *v, int64_t def)
+{
+    if (*v <= 0)
+        *v = def;
+}
+
+static void fill_in(struct df_http_options *o)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    default_i64(&o->threads, processors < 1             ? 1
+                             : processors > THREADS_MAX ? THREADS_MAX
+                                                        : processors);
+    default_i64(&o->header_timeout_ms, 10000);
+    default_i64(&o->idle_timeout_ms, 60000);
+    default_i64(&o->body_min_rate, 512);
+    default_i64(&o->grace_ms, 10000);
+    default_i64(&o->heartbeat_ms, 15000);
+    default_i64(&o->max_connections, 4096);
+    default_i64(&o->max_connections_per_address, 1024);
+    if (o->header_bytes == 0)
+        o->header_bytes = 32768;
+    if (o->max_body_bytes == 0)
+        o->max_body_bytes = (size_t)1024 * 1024;
+    if (!o->clock)
+        o->clock = df_clock_real();
+}
+
+/* --- the HTTP threads ---------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 0))) static void on_mhd_log(void *arg, const char *fmt, va_list ap)
+{
+    char text[512];
+    (void)arg;
+
+    if (!df_log_enabled(DF_LOG_DEBUG))
+        return;
+    vsnprintf(text, sizeof(text), fmt, ap);
+    df_log_debug("HttpLibrary", "%s", text);
+}
+
+/* Paths are decoded by target.c, strictly. */
+static size_t keep_escapes(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg;
+    (void)mhd;
+    return strlen(text);
+}
+
+static struct MHD_Daemon *start_daemon(struct df_http_server *s, const struct df_tls_files *tls)
+{
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC |
+                     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
+    struct MHD_OptionItem tls_items[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, tls->cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem no_items[] = {{MHD_OPTION_END, 0, NULL}};
+
+    if (tls->cert)
+        flags |= MHD_USE_TLS;
+    /* The logger comes first, so that the other options can complain. Limits are the keeper's. */
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, df_request_on_access, s, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, df_request_on_line, s, MHD_OPTION_NOTIFY_COMPLETED,
+        df_request_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, df_conn_notify, s,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)s->opt.max_connections + 64, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        s->opt.header_bytes + DF_HEADER_RESERVE, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
+        MHD_OPTION_ARRAY, tls->cert ? tls_items : no_items, MHD_OPTION_END);
+}
+
+static enum df_code start_daemons(struct df_http_server *s, struct df_err *err)
+{
+    struct df_tls_files tls = {0};
+    enum df_code rc = DF_OK;
+    sigset_t all;
+    sigset_t before;
+
+    if (s->opt.tls_cert || s->opt.tls_key) {
+        rc = df_tls_load(s->opt.tls_cert, s->opt.tls_key, &tls, err);
+        if (rc == DF_OK && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+            rc = df_err_set(err, DF_E_CONFIG, "libmicrohttpd was built without TLS");
+        if (rc != DF_OK)
+            goto out;
+    }
+    /* Signals are the main thread's. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    s->daemons = df_calloc((size_t)s->opt.threads, sizeof(struct MHD_Daemon *));
+    for (int64_t i = 0; rc == DF_OK && i < s->opt.threads; i++) {
+        struct MHD_Daemon *d = start_daemon(s, &tls);
+        if (d)
+            s->daemons[s->daemon_count++] = d;
+        else
+            rc = df_err_set(err, DF_E_IO, "the HTTP threads could not be started");
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+out:
+    df_tls_release(&tls);
+    return rc;
+}
+
+/* --- start --------------------------------------------------------------------------------------- */
+
+static void collect(void *arg)
+{
+    struct df_http_server *s = arg;
+    df_http_metrics_gauges(s->metrics, atomic_load(&s->open), df_conn_active(s));
+}
+
+static enum df_code start(struct df_http_server *s, struct df_err *err)
+{
+    enum df_code rc = df_router_new(s->opt.routes, &s->router, err);
+    if (rc != DF_OK)
+        return rc;
+    s->series = df_route_series_new(df_router_count(s->router) + 1);
+    if (s->opt.metrics_prefix)
+        s->metrics = df_http_metrics_for(s->opt.metrics_prefix);
+    rc = df_listen_open(s->opt.listen, &s->listen_fd, s->address, sizeof(s->address), &s->port,
+                        err);
+    if (rc == DF_OK)
+        rc = start_daemons(s, err);
+    s->listening = rc == DF_OK;
+    if (rc == DF_OK)
+        rc = df_keeper_start(s, err);
+    if (rc != DF_OK)
+        return rc;
+    if (s->metrics)
+        df_metric_on_collect(collect, s);
+    return DF_OK;
+}
+
+enum df_code df_http_start(const struct df_http_options *opt, struct df_http_server **ret,
+                           struct df_err *err)
+{
+    struct df_http_server *s = df_calloc(1, sizeof(*s));
+
+    s->opt = *opt;
+    s->listen_fd = -1;
+    s->wake_fd = -1;
+    pthread_mutex_init(&s->lock, NULL);
+    df_cond_init(&s->changed);
+    fill_in(&s->opt);
+    enum df_code rc = start(s, err);
+    if (rc != DF_OK) {
+        df_http_stop(s);
+        return rc;
+    }
+    *ret = s;
+    return DF_OK;
+}
+
+const char *df_http_address(const struct df_http_server *s)
+{
+    return s->address;
+}
+
+unsigned df_http_port(const struct df_http_server *s)
+{
+    return s->port;
+}
+
+size_t df_http_active(const struct df_http_server *s)
+{
+    struct df_http_server *unlocked; /* counting takes the lock and changes nothing */
+
+    memcpy(&unlocked, &s, sizeof(unlocked));
+    return df_conn_active(unlocked);
+}
+
+/* --- drain and stop ------------------------------------------------------------------------------ */
+
+void df_http_drain(struct df_http_server *s)
+{
+    if (!s->keeper_runs)
+        return;
+    atomic_store(&s->draining, true);
+    df_keeper_wake(s);
+    pthread_mutex_lock(&s->lock);
+    while (s->listening)
+        (void)df_cond_wait_ms(&s->changed, &s->lock, 1000);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms)
+{
+    const struct df_clock *clock = df_clock_real();
+    int64_t until_ms = df_mono_ms(clock) + timeout_ms;
+    bool idle;
+
+    while (!(idle = df_conn_active(s) == 0)) {
+        int64_t left_ms = until_ms - df_mono_ms(clock);
+        if (left_ms <= 0)
+            break;
+        usleep(left_ms < 5 ? 1000 : 5000);
+    }
+    return idle;
+}
+
+/*
+ * MHD_stop_daemon aborts the process if a connection is still set aside. Whoever should have
+ * resumed it is gone by now, so it is answered 503 here. Answers get a moment to go out.
+ */
+static void give_up_suspended(struct df_http_server *s)
+{
+    atomic_store(&s->giving_up, true);
+    for (int i = 0; i < 100 && df_conn_give_up_parked(s) > 0; i++)
+        usleep(10000);
+    df_sse_end_all(s);
+    (void)df_http_wait_idle(s, STOP_WAIT_MS);
+    (void)df_conn_give_up_parked(s);
+    df_sse_end_all(s);
+}
+
+void df_http_stop(struct df_http_server *s)
+{
+    if (!s)
+        return;
+    if (s->keeper_runs) {
+        if (s->metrics)
+            df_metric_off_collect(collect, s);
+        df_http_drain(s);
+        give_up_suspended(s);
+    }
+    df_keeper_stop(s);
+    for (size_t i = 0; i < s->daemon_count; i++)
+        MHD_stop_daemon(s->daemons[i]);
+    if (s->listen_fd >= 0)
+        close(s->listen_fd);
+    if (s->wake_fd >= 0)
+        close(s->wake_fd);
+    df_conn_release_table(s);
+    df_router_free(s->router);
+    free(s->series);
+    free(s->daemons);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

@@ -1,0 +1,239 @@
+/*
+ * Event streams. A stream has two holders, the request and the application, and is freed when both
+ * have let go. What is to be sent waits in `pending`; libmicrohttpd asks for it through read_pending.
+ * When there is nothing, the connection is parked inside libmicrohttpd (returning nothing would make
+ * it ask again at once, for ever) and woken by the next event, heartbeat or end.
+ *
+ * Order of locks: the server's, then a stream's, then those inside libmicrohttpd.
+ */
+#include "net/http_int.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+#define BLOCK_BYTES 4096
+
+struct df_sse {
+    struct df_http_server *server;
+    struct df_conn *conn;
+    struct df_sse *next; /* the server's list, under the server's lock */
+    struct df_sse *prev;
+    bool listed;
+
+    pthread_mutex_t lock; /* guards all that follows */
+    unsigned holders;
+    struct df_buf pending;
+    size_t sent; /* of pending */
+    uint64_t sent_total;
+    int64_t last_ms;
+    bool parked;
+    bool ended; /* nothing more will be added */
+    bool gone;  /* the request has ended: conn is not valid any more */
+};
+
+/* --- lifetime ------------------------------------------------------------------------------------ */
+
+struct df_sse *df_req_sse(struct df_req *req)
+{
+    struct df_http_server *s = req->conn->server;
+    struct df_sse *sse = df_calloc(1, sizeof(*sse));
+
+    sse->server = s;
+    sse->conn = req->conn;
+    sse->holders = 1;
+    sse->last_ms = df_mono_ms(df_clock_real());
+    pthread_mutex_init(&sse->lock, NULL);
+    df_buf_init(&sse->pending, DF_SSE_MAX_BYTES);
+    if (df_req_answered(req)) {
+        /* Too late: the application gets a stream whose peer has already gone. */
+        sse->gone = true;
+        return sse;
+    }
+    sse->holders = 2;
+    req->answer.set = true;
+    req->answer.status = 200;
+    req->answer.content_type = "text/event-stream";
+    req->answer.sse = sse;
+    /* Proxies would collect the events otherwise. */
+    (void)df_req_add_header(req, "X-Accel-Buffering", DF_STR("no"));
+
+    pthread_mutex_lock(&s->lock);
+    sse->listed = true;
+    sse->next = s->streams;
+    if (sse->next)
+        sse->next->prev = sse;
+    s->streams = sse;
+    pthread_mutex_unlock(&s->lock);
+    return sse;
+}
+
+static void let_go(struct df_sse *sse)
+{
+    pthread_mutex_lock(&sse->lock);
+    bool last = --sse->holders == 0;
+    pthread_mutex_unlock(&sse->lock);
+    if (!last)
+        return;
+    pthread_mutex_destroy(&sse->lock);
+    df_buf_release(&sse->pending);
+    free(sse);
+}
+
+uint64_t df_sse_detach(struct df_sse *sse)
+{
+    struct df_http_server *s = sse->server;
+
+    pthread_mutex_lock(&s->lock);
+    if (sse->next)
+        sse->next->prev = sse->prev;
+    if (sse->prev)
+        sse->prev->next = sse->next;
+    else
+        s->streams = sse->next;
+    sse->listed = false;
+    pthread_mutex_unlock(&s->lock);
+
+    pthread_mutex_lock(&sse->lock);
+    sse->gone = true;
+    sse->parked = false;
+    uint64_t total = sse->sent_total;
+    df_buf_release(&sse->pending);
+    pthread_mutex_unlock(&sse->lock);
+    let_go(sse);
+    return total;
+}
+
+/* --- sending ------------------------------------------------------------------------------------- */
+
+/* With the stream's lock held. */
+static void wake(struct df_sse *sse)
+{
+    if (!sse->parked)
+        return;
+    sse->parked = false;
+    MHD_resume_connection(sse->conn->mhd);
+}
+
+static ssize_t read_pending(void *arg, uint64_t pos, char *buf, size_t max)
+{
+    struct df_sse *sse = arg;
+    ssize_t n;
+    (void)pos;
+
+    pthread_mutex_lock(&sse->lock);
+    size_t waiting = sse->pending.len - sse->sent;
+    if (waiting > 0) {
+        if (df_conn_phase(sse->conn) != DF_PHASE_SEND)
+            df_conn_set_phase(sse->conn, DF_PHASE_SEND);
+        size_t take = waiting < max ? waiting : max;
+        memcpy(buf, sse->pending.ptr + sse->sent, take);
+        sse->sent += take;
+        sse->sent_total += take;
+        if (sse->sent == sse->pending.len) {
+            df_buf_reset(&sse->pending);
+            sse->sent = 0;
+        }
+        n = (ssize_t)take;
+    } else if (sse->ended || atomic_load(&sse->server->giving_up)) {
+        n = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        df_conn_set_phase(sse->conn, DF_PHASE_WORK);
+        MHD_suspend_connection(sse->conn->mhd);
+        sse->parked = true;
+        n = 0;
+    }
+    pthread_mutex_unlock(&sse->lock);
+    return n;
+}
+
+struct MHD_Response *df_sse_response(struct df_sse *sse)
+{
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_pending, sse,
+                                             NULL);
+}
+
+/* Every line of the data is a field of its own; any of the three line ends counts. */
+static void write_event(struct df_buf *b, const char *event, struct df_str data)
+{
+    size_t start = 0;
+
+    if (event && event[0])
+        df_buf_addf(b, "event: %s\n", event);
+    for (size_t i = 0; i <= data.len; i++) {
+        if (i < data.len && data.ptr[i] != '\n' && data.ptr[i] != '\r')
+            continue;
+        df_buf_addz(b, "data: ");
+        df_buf_add(b, data.ptr + start, i - start);
+        df_buf_addc(b, '\n');
+        if (i + 1 < data.len && data.ptr[i] == '\r' && data.ptr[i + 1] == '\n')
+            i++;
+        start = i + 1;
+    }
+    df_buf_addc(b, '\n');
+}
+
+bool df_sse_send(struct df_sse *sse, const char *event, struct df_str data)
+{
+    bool ok = false;
+
+    if (event && strpbrk(event, "\r\n"))
+        return false;
+    pthread_mutex_lock(&sse->lock);
+    if (!sse->gone && !sse->ended) {
+        size_t mark = sse->pending.len;
+        write_event(&sse->pending, event, data);
+        ok = !df_buf_failed(&sse->pending);
+        if (!ok) {
+            sse->pending.len = mark; /* whole events or none */
+            sse->pending.failed = false;
+        }
+        sse->last_ms = df_mono_ms(df_clock_real());
+        wake(sse);
+    }
+    pthread_mutex_unlock(&sse->lock);
+    return ok;
+}
+
+static void end(struct df_sse *sse)
+{
+    pthread_mutex_lock(&sse->lock);
+    sse->ended = true;
+    if (!sse->gone)
+        wake(sse);
+    pthread_mutex_unlock(&sse->lock);
+}
+
+void df_sse_close(struct df_sse *sse)
+{
+    if (!sse)
+        return;
+    end(sse);
+    let_go(sse);
+}
+
+/* --- from the keeper ----------------------------------------------------------------------------- */
+
+void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms)
+{
+    pthread_mutex_lock(&s->lock);
+    for (struct df_sse *sse = s->streams; sse; sse = sse->next) {
+        pthread_mutex_lock(&sse->lock);
+        if (!sse->ended && now_ms - sse->last_ms >= s->opt.heartbeat_ms &&
+            sse->pending.len == 0) {
+            df_buf_addz(&sse->pending, ":\n\n");
+            sse->last_ms = now_ms;
+            wake(sse);
+        }
+        pthread_mutex_unlock(&sse->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void df_sse_end_all(struct df_http_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (struct df_sse *sse = s->streams; sse; sse = sse->next)
+        end(sse);
+    pthread_mutex_unlock(&s->lock);
+}

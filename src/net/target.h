@@ -1,0 +1,42 @@
+/*
+ * The request target: the part of the request line between the method and the version. It is taken
+ * apart strictly and only here, so that the router, the handlers and the logs see one and the same
+ * path.
+ *
+ * Segments are split at the slashes that were sent as such and decoded afterwards: a %2F inside a
+ * segment stays data. "." and ".." are refused also where they appear only after decoding, because
+ * a last {name...} may end up as a file's name.
+ */
+#ifndef DF_NET_TARGET_H
+#define DF_NET_TARGET_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#define DF_TARGET_MAX_BYTES    8192
+#define DF_TARGET_MAX_SEGMENTS 32
+
+struct df_target {
+    struct df_str path;  /* decoded, from the first slash, without a version prefix */
+    struct df_str query; /* as sent, after '?'; absent if there was none */
+    struct df_str segments[DF_TARGET_MAX_SEGMENTS]; /* slices of path, without the slashes */
+    size_t segment_count;                           /* 0: the path is "/" */
+    bool unroutable; /* unknown version, empty segment or too many of them: 404 */
+};
+
+/*
+ * path: what stood before '?', query: what stood after it (absent if none); borrowed. Errors are
+ * DF_E_BAD_REQUEST and DF_E_URI_TOO_LONG. With version_prefix a first segment "v1" is taken off and
+ * any other version is unroutable.
+ */
+enum df_code df_target_parse(struct df_arena *arena, struct df_str path, struct df_str query,
+                             bool version_prefix, struct df_target *ret,
+                             struct df_err *err) DF_MUST_CHECK;
+
+/*
+ * The decoded value of a parameter of a query that df_target_parse let pass: the first one of that
+ * name, compared without regard to case. Absent if not there, empty for "?x" and "?x=".
+ */
+struct df_str df_target_query(struct df_arena *arena, struct df_str query, struct df_str name);
+
+#endif

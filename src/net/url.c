@@ -1,0 +1,114 @@
+#include "net/url.h"
+
+/* Space, controls and bytes over 0x7e must be percent-encoded; a backslash is a slash to some. */
+static enum df_code check_characters(struct df_str url, struct df_err *err)
+{
+    if (url.len == 0)
+        return df_err_set(err, DF_E_BAD_REQUEST, "the URL is empty");
+    if (url.len > DF_URL_MAX)
+        return df_err_set(err, DF_E_BAD_REQUEST, "the URL is longer than %d bytes", DF_URL_MAX);
+    for (size_t i = 0; i < url.len; i++) {
+        unsigned char c = (unsigned char)url.ptr[i];
+        if (c <= ' ' || c >= 0x7f || strchr("\"<>\\^`{|}", c))
+            return df_err_at(err, DF_E_BAD_REQUEST, (int64_t)i,
+                             "the URL contains a character that must be percent-encoded");
+    }
+    return DF_OK;
+}
+
+static bool take_scheme(struct df_str *s, bool *ret_tls)
+{
+    static const struct df_str plain = {"http://", 7};
+    static const struct df_str tls = {"https://", 8};
+
+    const struct df_str *schemes[] = {&plain, &tls};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = schemes[i]->len;
+        if (s->len >= n && df_str_ieq(df_str_n(s->ptr, n), *schemes[i])) {
+            *s = df_str_n(s->ptr + n, s->len - n);
+            *ret_tls = i == 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_host_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+}
+
+static bool is_ipv6_char(char c)
+{
+    return (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || (c >= '0' && c <= '9') || c == ':' ||
+           c == '.';
+}
+
+/* Cuts the host off the front of s; what is left is empty or the port with its colon. */
+static bool take_host(struct df_str *s, struct df_url *u)
+{
+    size_t n = 0;
+
+    u->ipv6 = s->len > 0 && s->ptr[0] == '[';
+    if (u->ipv6) {
+        *s = df_str_n(s->ptr + 1, s->len - 1);
+        while (n < s->len && is_ipv6_char(s->ptr[n]))
+            n++;
+        if (n == s->len || s->ptr[n] != ']')
+            return false;
+    } else {
+        while (n < s->len && is_host_char(s->ptr[n]))
+            n++;
+    }
+    u->host = df_str_n(s->ptr, n);
+    n += u->ipv6;
+    *s = df_str_n(s->ptr + n, s->len - n);
+    return u->host.len > 0 && u->host.len <= 253 && (s->len == 0 || s->ptr[0] == ':');
+}
+
+static bool take_port(struct df_str s, struct df_url *u)
+{
+    int64_t port = u->tls ? 443 : 80;
+
+    /* "host:" without digits is the default port (RFC 3986). */
+    if (s.len > 1 && (s.len > 6 || !df_str_to_i64(df_str_n(s.ptr + 1, s.len - 1), &port)))
+        return false;
+    if (port < 1 || port > 65535)
+        return false;
+    u->port = (unsigned)port;
+    return true;
+}
+
+enum df_code df_url_parse(struct df_str url, struct df_url *ret, struct df_err *err)
+{
+    struct df_url u = {0};
+
+    enum df_code code = check_characters(url, err);
+    if (code != DF_OK)
+        return code;
+    struct df_str s = url;
+    if (!take_scheme(&s, &u.tls))
+        return df_err_set(err, DF_E_BAD_REQUEST, "the URL must begin with http:// or https://");
+
+    size_t n = 0;
+    while (n < s.len && !strchr("/?#", s.ptr[n]))
+        n++;
+    struct df_str authority = df_str_n(s.ptr, n);
+    u.rest = df_str_n(s.ptr + n, s.len - n);
+
+    const char *at = memrchr(authority.ptr, '@', authority.len);
+    if (at) {
+        u.userinfo = df_str_n(authority.ptr, (size_t)(at - authority.ptr));
+        /* A second '@' is where readers of URLs disagree about the host. */
+        if (memchr(u.userinfo.ptr, '@', u.userinfo.len))
+            return df_err_set(err, DF_E_BAD_REQUEST, "the URL's user part contains an @");
+        authority = df_str_n(at + 1, authority.len - u.userinfo.len - 1);
+    }
+    if (!take_host(&authority, &u))
+        return df_err_set(err, DF_E_BAD_REQUEST, "the URL's host is missing or malformed");
+    if (!take_port(authority, &u))
+        return df_err_set(err, DF_E_BAD_REQUEST, "the URL's port is malformed");
+    *ret = u;
+    return DF_OK;
+}

@@ -1,0 +1,31 @@
+/*
+ * Throttle by key: a token bucket for each of many keys (addresses, mostly), in a table of fixed
+ * size. A key that has not been seen, or that has been forgotten because its bucket was full again,
+ * starts full. When the table is crowded the fullest neighbour gives way: whoever is being
+ * throttled stays so.
+ *
+ * Thread-safe; one short lock.
+ */
+#ifndef DF_RESILIENCE_THROTTLE_H
+#define DF_RESILIENCE_THROTTLE_H
+
+#include "base/clock.h"
+#include "base/str.h"
+
+struct df_throttle;
+
+/* `capacity` charges at once, refilled at `per_minute`. */
+struct df_throttle *df_throttle_new(int64_t capacity, int64_t per_minute,
+                                    const struct df_clock *clock);
+void df_throttle_free(struct df_throttle *t);
+
+/* Whether the key has used up its tokens; *ret_wait_ms is then how long until it has one again. */
+bool df_throttle_blocked(struct df_throttle *t, struct df_str key, int64_t *ret_wait_ms);
+
+/*
+ * Takes a token, into debt if there is none: what was under way when the key became blocked counts
+ * too. The debt ends at the capacity.
+ */
+void df_throttle_charge(struct df_throttle *t, struct df_str key);
+
+#endif

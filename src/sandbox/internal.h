@@ -1,0 +1,166 @@
+/*
+ * What the files of the sandbox share; nobody else includes this.
+ *
+ *   sandbox.c   start, stop, routes, the way of a request     control.c  /_stats, /_received, /_config
+ *   omniflow.c  gateway.c  webhooks.c  payments.c             the peers that are played
+ *   faults.c    what is to fail                               errand.c   acks and callbacks sent back
+ *   journal.c   what came   keyset.c  which keys were seen    timer.c    things to do later
+ *   config.c    what can be changed while it runs
+ *
+ * A request of a peer's path: faults are asked; unless one ends the call, the peer makes its reply;
+ * the request is counted and kept; the reply goes out, at once or when the fault's delay is over; an
+ * errand that came of it is due after that. So a delayed call has been processed: what a caller sees
+ * whose patience ends first is an answer that was lost.
+ */
+#ifndef DF_SANDBOX_INTERNAL_H
+#define DF_SANDBOX_INTERNAL_H
+
+#include "base/buf.h"
+#include "base/secret.h"
+#include "net/client.h"
+#include "net/http.h"
+#include "net/input.h"
+#include "sandbox/faults.h"
+#include "sandbox/journal.h"
+#include "sandbox/keyset.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/timer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define DF_SB_JSON "application/json"
+
+/* --- config.c --- */
+
+/* Where acks and callbacks go. Immutable and counted: an errand keeps the one it began with. */
+struct df_sb_server {
+    _Atomic unsigned refs;
+    char *url; /* without a slash at the end */
+    char *client_id;
+    struct df_secret *client_secret;
+};
+
+enum df_sb_item_results { DF_SB_ITEMS_ALL, DF_SB_ITEMS_ERRORS, DF_SB_ITEMS_NONE };
+
+#define DF_SB_SECRETS_MAX 1000
+#define DF_SB_SECRET_LEN  256
+
+struct df_sb_path_secret {
+    char *path;
+    struct df_secret *secret;
+};
+
+/* What a request needs of the configuration, copied out. */
+struct df_sb_settings {
+    bool async;
+    int64_t ack_delay_ms;
+    int64_t callback_delay_ms;
+    enum df_sb_item_results item_results;
+    char error_phone_suffix[32];
+    char callback_status[8]; /* Success, Error, Warning */
+    int64_t webhook_tolerance_s; /* 0: any timestamp */
+};
+
+struct df_sb_config {
+    pthread_mutex_t lock;
+    struct df_sb_settings settings;
+    struct df_sb_server *server; /* NULL: none */
+    struct df_secret *webhook_secret;
+    struct df_sb_path_secret *secrets;
+    size_t secret_count;
+};
+
+enum df_code df_sb_config_init(struct df_sb_config *c, const struct df_sandbox_options *opt,
+                               struct df_err *err) DF_MUST_CHECK;
+void df_sb_config_release(struct df_sb_config *c);
+struct df_sb_settings df_sb_config_settings(struct df_sb_config *c);
+/* A reference, or NULL. */
+struct df_sb_server *df_sb_config_server(struct df_sb_config *c);
+void df_sb_server_unref(struct df_sb_server *s);
+/* The secret for a path, copied into `out`, which the caller wipes; 0: none is known. */
+size_t df_sb_config_secret(struct df_sb_config *c, struct df_str path, char out[DF_SB_SECRET_LEN]);
+enum df_code df_sb_config_set_server(struct df_sb_config *c, struct df_str url, struct df_str id,
+                                     struct df_str secret, struct df_err *err) DF_MUST_CHECK;
+void df_sb_config_get(struct df_req *req);
+void df_sb_config_put(struct df_req *req);
+
+/* --- errand.c --- */
+
+enum df_sb_errand_kind { DF_SB_ACK, DF_SB_CALLBACK, DF_SB_ERRAND_KINDS };
+
+struct df_sb_errand_counts {
+    _Atomic uint64_t sent;
+    _Atomic uint64_t failed;  /* after the last attempt */
+    _Atomic uint64_t dropped; /* by a fault, or because too many were waiting */
+    _Atomic int64_t pending;
+};
+
+struct df_sb_errand;
+
+/*
+ * POST {server}{path} with the body, which is taken. NULL, with nothing to do, when there is no server
+ * to send it to or too much is waiting.
+ */
+struct df_sb_errand *df_sb_errand_new(struct df_sandbox *s, enum df_sb_errand_kind kind,
+                                      const char *path, struct df_str correlation_id,
+                                      struct df_buf *take_body, int64_t delay_ms);
+/* Due `wait_ms` and its own delay from now. Takes the errand; NULL is allowed. */
+void df_sb_errand_schedule(struct df_sb_errand *take_errand, int64_t wait_ms);
+/* A fault has lost it. NULL is allowed. */
+void df_sb_errand_drop(struct df_sb_errand *take_errand);
+
+/* --- the sandbox --- */
+
+struct df_sandbox {
+    const struct df_clock *clock;
+    struct df_http_server *http;
+    struct df_http_client *client;
+    struct df_sb_timer *timer;
+    struct df_sb_journal *journal;
+    struct df_sb_faults faults;
+    struct df_sb_config config;
+    struct df_sb_errand_counts errands[DF_SB_ERRAND_KINDS];
+    _Atomic size_t errand_bytes;
+};
+
+/* What a peer answers. */
+struct df_sb_reply {
+    unsigned status;
+    struct df_str fixed; /* a body that outlives the sandbox; absent: `body` */
+    struct df_buf body;
+    enum df_sb_verified verified;
+    bool replays; /* a repeated key is told so by a header */
+    struct df_sb_errand *errand;
+};
+
+/*
+ * A peer either fills the reply, or answers the request itself (with a problem) and sets the reply's
+ * status to what it answered.
+ */
+typedef void df_sb_peer(struct df_sandbox *s, struct df_req *req, struct df_sb_reply *reply);
+
+df_sb_peer df_sb_omniflow, df_sb_gateway, df_sb_webhook, df_sb_payment;
+
+/* --- control.c --- */
+
+void df_sb_stats_get(struct df_req *req);
+void df_sb_stats_delete(struct df_req *req);
+void df_sb_received_get(struct df_req *req);
+void df_sb_reset(struct df_req *req);
+/* An error for every member that is none of these. */
+void df_sb_input_known(struct df_input *in, const char *const *known, size_t count);
+
+/* webhooks.c, for its tests too: why the request does not verify, or NULL. */
+struct df_sb_signed {
+    struct df_str body;
+    struct df_str timestamp; /* X-DataFlow-Timestamp */
+    struct df_str signature; /* X-DataFlow-Signature */
+    struct df_str webhook_id;
+    struct df_str webhook_timestamp;
+    struct df_str webhook_signature;
+};
+const char *df_sb_verify(struct df_str secret, const struct df_sb_signed *m, int64_t now_s,
+                         int64_t tolerance_s);
+
+#endif

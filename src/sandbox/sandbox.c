@@ -1,0 +1,320 @@
+#include "sandbox/internal.h"
+
+#include "base/mem.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define KEEP_DEFAULT     1000
+#define KEEP_MAX         ((size_t)100000)
+#define BODY_DEFAULT     ((size_t)16 << 20)
+#define CONTROL_BODY_MAX ((size_t)1 << 20)
+#define STOP_WAIT_MS     2000
+
+/* --- a request of one of the peers --- */
+
+/* Held back by a fault; lives in the request's arena. */
+struct held {
+    struct df_sb_timer_item item; /* first: release() casts */
+    struct df_req *req;
+    struct df_sb_reply reply;
+    struct df_sb_effect effect;
+};
+
+static void answer_fault(struct df_req *req, const struct df_sb_effect *e)
+{
+    struct df_buf body;
+    char seconds[24];
+
+    if (e->retry_after_s >= 0) {
+        (void)snprintf(seconds, sizeof(seconds), "%lld", (long long)e->retry_after_s);
+        (void)df_req_add_header(req, "Retry-After", df_str_c(seconds));
+    }
+    if (e->status == 204 || e->status == 304) {
+        df_req_answer_empty(req, e->status);
+        return;
+    }
+    df_buf_init(&body, 1024);
+    df_buf_addf(&body,
+                "{\"title\":\"Sandbox fault\",\"status\":%u,\"code\":\"SandboxFault\","
+                "\"detail\":\"A fault was set for this path with POST /_faults.\"}",
+                e->status);
+    df_req_answer(req, e->status, "application/problem+json", &body);
+}
+
+static void answer(struct df_req *req, struct df_sb_reply *reply, const struct df_sb_effect *e)
+{
+    if (e->drop)
+        df_req_drop(req);
+    else if (e->status)
+        answer_fault(req, e);
+    else if (reply->fixed.ptr)
+        df_req_answer_static(req, reply->status, DF_SB_JSON, reply->fixed);
+    else
+        df_req_answer(req, reply->status, DF_SB_JSON, &reply->body);
+}
+
+static void let_go(struct df_sb_timer_item *item, bool stopping)
+{
+    struct held *h = (struct held *)item;
+
+    (void)stopping;
+    answer(h->req, &h->reply, &h->effect);
+    df_req_resume(h->req);
+}
+
+static void hold(struct df_sandbox *s, struct df_req *req, const struct df_sb_reply *reply,
+                 const struct df_sb_effect *e)
+{
+    struct held *h = DF_ARENA_NEW(df_req_arena(req), struct held);
+
+    h->item.fire = let_go;
+    h->req = req;
+    h->reply = *reply;
+    h->effect = *e;
+    df_req_suspend(req);
+    if (!df_sb_timer_add(s->timer, &h->item, e->latency_ms))
+        let_go(&h->item, true);
+}
+
+static size_t take_headers(const struct df_req *req, const char *const *names, size_t count,
+                           struct df_sb_header *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct df_str value = df_req_header(req, names[i]);
+        if (value.ptr)
+            out[n++] = (struct df_sb_header){df_str_c(names[i]), value};
+    }
+    return n;
+}
+
+#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Those that mean something to one of the peers. */
+static size_t collect_headers(const struct df_req *req, struct df_str key,
+                              struct df_sb_header out[DF_SB_HEADERS_MAX])
+{
+    static const char *const common[] = {"Content-Type",     "User-Agent",  "Authorization",
+                                         "X-Api-Key",        "X-Correlation-Id",
+                                         "x-Gateway-APIKey", "traceparent", "x-trace-id"};
+    static const char *const webhook[] = {"X-DataFlow-Timestamp", "X-DataFlow-Signature",
+                                          "webhook-id", "webhook-timestamp", "webhook-signature"};
+    static const char *const event[] = {"ce-specversion", "ce-id", "ce-type", "ce-source",
+                                        "ce-time", "ce-subject", "ce-correlationid"};
+    size_t n = take_headers(req, common, COUNT_OF(common), out);
+
+    if (key.ptr)
+        out[n++] = (struct df_sb_header){DF_STR("Idempotency-Key"), key};
+    if (df_str_starts(df_req_path(req), DF_STR("/webhooks"))) {
+        n += take_headers(req, webhook, COUNT_OF(webhook), out + n);
+        n += take_headers(req, event, COUNT_OF(event), out + n);
+    }
+    return n;
+}
+
+/* True when the request's key is a repeat. */
+static bool record(struct df_sandbox *s, const struct df_req *req, unsigned status,
+                   enum df_sb_verified verified)
+{
+    struct df_sb_header headers[DF_SB_HEADERS_MAX];
+    struct df_sb_received r = {
+        .method = df_req_method(req),
+        .path = df_req_path(req),
+        .query = df_req_query_raw(req),
+        .key = df_req_header(req, "Idempotency-Key"),
+        .body = df_req_body(req),
+        .status = status,
+        .verified = verified,
+        .headers = headers,
+    };
+    if (df_sb_journal_keeps(s->journal))
+        r.header_count = collect_headers(req, r.key, headers);
+    return df_sb_journal_add(s->journal, &r);
+}
+
+static void serve(struct df_req *req, df_sb_peer *peer)
+{
+    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sb_reply reply = {.status = 200};
+    struct df_sb_effect e = df_sb_faults_apply(&s->faults, df_req_path(req));
+
+    if (!e.drop && !e.status)
+        peer(s, req, &reply);
+    unsigned status = e.drop ? DF_SB_DROPPED : e.status ? e.status : reply.status;
+    bool repeat = record(s, req, status, reply.verified);
+    if (e.drop_acks)
+        df_sb_errand_drop(reply.errand);
+    else
+        df_sb_errand_schedule(reply.errand, e.latency_ms);
+    if (df_req_answered(req))
+        return;
+    if (reply.replays && repeat)
+        (void)df_req_add_header(req, "Idempotent-Replayed", DF_STR("true"));
+    if (e.latency_ms > 0)
+        hold(s, req, &reply, &e);
+    else
+        answer(req, &reply, &e);
+}
+
+static void serve_omniflow(struct df_req *req)
+{
+    serve(req, df_sb_omniflow);
+}
+
+static void serve_gateway(struct df_req *req)
+{
+    serve(req, df_sb_gateway);
+}
+
+static void serve_webhook(struct df_req *req)
+{
+    serve(req, df_sb_webhook);
+}
+
+static void serve_payment(struct df_req *req)
+{
+    serve(req, df_sb_payment);
+}
+
+/* --- the front page and the routes --- */
+
+static void front_page(struct df_req *req)
+{
+    static const char text[] =
+        "DataFlow sandbox: the outside world on one port.\n"
+        "\n"
+        "  POST /api/leads/import      OmniFlow: takes chunks of leads, answers at once or by an ack\n"
+        "  POST /gateway/...           the gateway: accepts documents, answers tickets by a callback\n"
+        "  POST /webhooks/...          receives webhooks, verifies signatures where a secret is known\n"
+        "  ANY  /payments/...          a payment gateway: POST /payments/charges\n"
+        "\n"
+        "  GET|POST|DELETE /_faults    make calls fail, late or lost\n"
+        "  GET|PUT         /_config    answer at once or by acks, delays, secrets, the server's URL\n"
+        "  GET|DELETE      /_stats     requests, distinct Idempotency-Keys and repeats by path\n"
+        "  GET             /_received  what came, newest first: ?path=/gateway&limit=10\n"
+        "  POST            /_reset     forget requests and faults\n"
+        "\n"
+        "Fail every other call to the gateway:\n"
+        "\n"
+        "  curl -d '{\"path\":\"/gateway\",\"status\":503,\"rate\":0.5}' http://<this>/_faults\n";
+
+    df_req_answer_static(req, 200, "text/plain; charset=utf-8",
+                         df_str_n(text, sizeof(text) - 1));
+}
+
+static const struct df_route routes[] = {
+    {.method = "GET", .pattern = "/", .handle = front_page},
+    {.method = "POST", .pattern = "/api/leads/import", .body = DF_BODY_ANY, .handle = serve_omniflow},
+    {.method = "POST", .pattern = "/gateway/{rest...}", .body = DF_BODY_ANY, .handle = serve_gateway},
+    {.method = "POST", .pattern = "/webhooks/{rest...}", .body = DF_BODY_ANY, .handle = serve_webhook},
+    {.method = "GET", .pattern = "/payments/{rest...}", .handle = serve_payment},
+    {.method = "POST", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
+    {.method = "PUT", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
+    {.method = "PATCH", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
+    {.method = "DELETE", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
+    {.method = "GET", .pattern = "/_faults", .handle = df_sb_faults_get},
+    {.method = "POST",
+     .pattern = "/_faults",
+     .body = DF_BODY_ANY,
+     .max_body_bytes = CONTROL_BODY_MAX,
+     .handle = df_sb_faults_post},
+    {.method = "DELETE", .pattern = "/_faults", .handle = df_sb_faults_delete},
+    {.method = "GET", .pattern = "/_config", .handle = df_sb_config_get},
+    {.method = "PUT",
+     .pattern = "/_config",
+     .body = DF_BODY_ANY,
+     .max_body_bytes = CONTROL_BODY_MAX,
+     .handle = df_sb_config_put},
+    {.method = "GET", .pattern = "/_stats", .handle = df_sb_stats_get},
+    {.method = "DELETE", .pattern = "/_stats", .handle = df_sb_stats_delete},
+    {.method = "GET", .pattern = "/_received", .handle = df_sb_received_get},
+    {.method = "POST",
+     .pattern = "/_reset",
+     .body = DF_BODY_ANY,
+     .max_body_bytes = CONTROL_BODY_MAX,
+     .handle = df_sb_reset},
+    {.method = NULL},
+};
+
+static const struct df_route *const route_tables[] = {routes, NULL};
+
+/* --- start and stop --- */
+
+static enum df_code start_http(struct df_sandbox *s, const struct df_sandbox_options *opt,
+                               struct df_err *err)
+{
+    const struct df_http_options http = {
+        .listen = opt->listen ? opt->listen : "127.0.0.1:8090",
+        .threads = opt->threads,
+        .max_body_bytes = opt->max_body_bytes ? opt->max_body_bytes : BODY_DEFAULT,
+        .clock = s->clock,
+        .routes = route_tables,
+        .arg = s,
+    };
+    return df_http_start(&http, &s->http, err);
+}
+
+static void release(struct df_sandbox *s)
+{
+    df_http_client_free(s->client);
+    df_sb_timer_free(s->timer);
+    df_sb_journal_free(s->journal);
+    df_sb_faults_release(&s->faults);
+    df_sb_config_release(&s->config);
+    free(s);
+}
+
+enum df_code df_sandbox_start(const struct df_sandbox_options *opt, struct df_sandbox **ret,
+                              struct df_err *err)
+{
+    if (sodium_init() < 0)
+        return df_err_set(err, DF_E_INTERNAL, "libsodium cannot be used");
+    struct df_sandbox *s = df_calloc(1, sizeof(*s));
+    size_t keep = opt->keep ? opt->keep : KEEP_DEFAULT;
+    const struct df_http_client_options client = {.ca_file = opt->ca_file,
+                                                  .user_agent = "DataFlow-Sandbox"};
+
+    s->clock = opt->clock ? opt->clock : df_clock_real();
+    s->journal = df_sb_journal_new(opt->no_record ? 0 : keep < KEEP_MAX ? keep : KEEP_MAX, s->clock);
+    df_sb_faults_init(&s->faults, s->clock);
+    enum df_code code = df_sb_config_init(&s->config, opt, err);
+    if (code == DF_OK)
+        code = df_sb_timer_new(&s->timer, err);
+    if (code == DF_OK)
+        code = df_http_client_new(&client, &s->client, err);
+    if (code == DF_OK)
+        code = start_http(s, opt, err);
+    if (code != DF_OK) {
+        release(s);
+        return code;
+    }
+    *ret = s;
+    return DF_OK;
+}
+
+const char *df_sandbox_address(const struct df_sandbox *s)
+{
+    return df_http_address(s->http);
+}
+
+enum df_code df_sandbox_set_server(struct df_sandbox *s, const char *url, const char *client_id,
+                                   const char *client_secret, struct df_err *err)
+{
+    return df_sb_config_set_server(&s->config, df_str_c(url), df_str_c(client_id),
+                                   df_str_c(client_secret), err);
+}
+
+/* What is held back must be answered before the HTTP server may stop; once the timer has stopped,
+   nothing is held back any more. */
+void df_sandbox_stop(struct df_sandbox *s)
+{
+    if (!s)
+        return;
+    df_http_drain(s->http);
+    df_sb_timer_stop(s->timer);
+    (void)df_http_wait_idle(s->http, STOP_WAIT_MS);
+    df_http_stop(s->http);
+    release(s);
+}

@@ -1,0 +1,569 @@
+#include "store/db.h"
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/uuid.h"
+#include "store/driver.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#define TIME_FIRST_MS INT64_C(-62135596800000) /* 0001-01-01 */
+#define TIME_LAST_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999 */
+#define SLOW_NS       INT64_C(1000000000)
+
+/* --- figures -------------------------------------------------------------------------------------
+ */
+
+enum call { CALL_QUERY, CALL_EXEC, CALL_EXEC_MANY, CALL_COMMIT, CALL_COUNT };
+
+static struct df_metric_family statement_seconds = {
+    .name = "dataflow_db_statement_seconds",
+    .help = "Duration of calls to the database.",
+    .type = DF_HISTOGRAM,
+    .labels = {"call"},
+};
+static struct df_metric *statement_series[CALL_COUNT];
+static pthread_once_t metrics_once = PTHREAD_ONCE_INIT;
+
+static void init_metrics(void)
+{
+    static const char *const names[CALL_COUNT] = {"query", "exec", "exec_many", "commit"};
+
+    statement_seconds.buckets = df_metric_seconds;
+    statement_seconds.bucket_count = df_metric_seconds_count;
+    df_metric_register(&statement_seconds);
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        struct df_str label = df_str_c(names[i]);
+        statement_series[i] = df_metric_get(&statement_seconds, &label);
+    }
+}
+
+static int64_t now_ns(void)
+{
+    return df_mono_ns(df_clock_real());
+}
+
+static void count_call(enum call call, const char *name, int64_t start_ns)
+{
+    int64_t ns = now_ns() - start_ns;
+    df_metric_observe(statement_series[call], (double)ns / 1e9);
+    if (ns > SLOW_NS) {
+        struct df_log_field fields[] = {DF_F("query", df_str_c(name)),
+                                        DF_FI("durationMs", ns / 1000000)};
+        df_log_write(DF_LOG_WARN, "SlowStatement", fields, 2, "a statement took long");
+    }
+}
+
+/* --- which database ------------------------------------------------------------------------------
+ */
+
+static bool has_scheme(const char *url, const char *scheme)
+{
+    return strncmp(url, scheme, strlen(scheme)) == 0;
+}
+
+enum df_code df_db_dialect_of(const char *url, enum df_dialect *ret, struct df_err *err)
+{
+    static const struct {
+        const char *scheme;
+        enum df_dialect dialect;
+    } known[] = {
+        {"sqlite:", DF_SQLITE},
+        {"postgres://", DF_POSTGRES},
+        {"postgresql://", DF_POSTGRES},
+        {"sqlserver://", DF_SQLSERVER},
+    };
+
+    for (size_t i = 0; url && i < sizeof(known) / sizeof(known[0]); i++) {
+        if (has_scheme(url, known[i].scheme)) {
+            *ret = known[i].dialect;
+            return DF_OK;
+        }
+    }
+    return df_err_set(err, DF_E_CONFIG,
+                      "database.url must be sqlite:PATH, postgres://user:password@host/database or "
+                      "sqlserver://user:password@host:port/database");
+}
+
+const char *df_dialect_name(enum df_dialect d)
+{
+    switch (d) {
+    case DF_SQLITE:
+        return "sqlite";
+    case DF_POSTGRES:
+        return "postgres";
+    case DF_SQLSERVER:
+        return "sqlserver";
+    case DF_DIALECT_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+void df_db_url_masked(const char *url, char *out, size_t size)
+{
+    const char *authority = strstr(url, "://");
+    if (size == 0)
+        return;
+    if (!authority) {
+        /* sqlite:PATH has nothing to hide; of something misspelt only the scheme is safe to show.
+         */
+        bool path = has_scheme(url, "sqlite:");
+        (void)snprintf(out, size, "%.*s", path ? (int)strlen(url) : (int)strcspn(url, ":"), url);
+        return;
+    }
+    authority += 3;
+    /* The last @: a password with an unescaped one must not leave its second half in sight. */
+    const char *at = strrchr(authority, '@');
+    const char *host = at ? at + 1 : authority;
+    (void)snprintf(out, size, "%.*s%s%.*s", (int)(authority - url), url, at ? "***@" : "",
+                   (int)strcspn(host, "?#"), host);
+}
+
+static enum df_code ops_of(const char *url, const struct df_db_ops **ret, struct df_err *err)
+{
+    enum df_dialect dialect;
+    enum df_code code = df_db_dialect_of(url, &dialect, err);
+    if (code != DF_OK)
+        return code;
+
+    switch (dialect) {
+    case DF_SQLITE:
+        *ret = &df_sqlite_ops;
+        return DF_OK;
+    case DF_POSTGRES:
+        *ret = &df_postgres_ops;
+        return DF_OK;
+    case DF_SQLSERVER:
+    case DF_DIALECT_COUNT:
+        break;
+    }
+    return df_err_set(err, DF_E_CONFIG, "this build has no SQL Server driver");
+}
+
+/* --- connections ---------------------------------------------------------------------------------
+ */
+
+enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err)
+{
+    const struct df_db_ops *ops = NULL;
+    struct df_db_options o = *opt;
+
+    pthread_once(&metrics_once, init_metrics);
+    enum df_code code = ops_of(o.url, &ops, err);
+    if (code != DF_OK)
+        return code;
+    if (o.connect_timeout_ms <= 0)
+        o.connect_timeout_ms = 5000;
+    if (o.statement_timeout_ms <= 0)
+        o.statement_timeout_ms = 30000;
+    return ops->open(&o, ret, err);
+}
+
+void df_db_close(struct df_db *db)
+{
+    if (!db)
+        return;
+    df_db_reset(db);
+    db->ops->close(db);
+}
+
+enum df_dialect df_db_dialect(const struct df_db *db)
+{
+    return db->ops->dialect;
+}
+
+bool df_db_alive(const struct df_db *db)
+{
+    return db->alive;
+}
+
+bool df_db_in_transaction(const struct df_db *db)
+{
+    return db->in_transaction;
+}
+
+void df_db_reset(struct df_db *db)
+{
+    df_result_free(db->open_result);
+    if (db->in_transaction)
+        df_db_rollback(db);
+}
+
+/* --- what may be called when ---------------------------------------------------------------------
+ */
+
+/* For everything that talks to the database. */
+static enum df_code check_ready(const struct df_db *db, struct df_err *err)
+{
+    if (!db->alive)
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "the database connection is lost");
+    if (db->open_result)
+        return df_err_set(err, DF_E_USAGE, "the connection still has an open result");
+    return DF_OK;
+}
+
+/* For everything that a failed transaction does not take. */
+static enum df_code check_usable(const struct df_db *db, struct df_err *err)
+{
+    enum df_code code = check_ready(db, err);
+    if (code == DF_OK && db->failed)
+        return df_err_set(err, DF_E_DB, "the transaction has failed and must be rolled back");
+    return code;
+}
+
+/* Why no database is to be asked to keep this value; NULL when there is nothing against it. */
+static const char *refusal_of(const struct df_value *v, enum df_code *ret_code)
+{
+    struct df_uuid uuid;
+
+    *ret_code = DF_E_USAGE;
+    switch (v->type) {
+    case DF_INT:
+    case DF_BOOL:
+        return NULL;
+    case DF_REAL:
+        return isfinite(v->d) ? NULL : "is not a finite number";
+    case DF_TIME:
+        return v->i >= TIME_FIRST_MS && v->i <= TIME_LAST_MS ? NULL : "is out of the calendar";
+    case DF_UUID:
+        *ret_code = DF_E_INVALID_TEXT;
+        return df_uuid_parse(v->s, &uuid) ? NULL : "is not a UUID";
+    case DF_TEXT:
+    case DF_BLOB:
+        break;
+    }
+    *ret_code = DF_E_TOO_LARGE;
+    if (v->s.len > DF_VALUE_MAX)
+        return "is too large";
+    if (v->type == DF_BLOB)
+        return NULL;
+    *ret_code = DF_E_INVALID_TEXT;
+    if (v->s.len > 0 && memchr(v->s.ptr, '\0', v->s.len))
+        return "contains a NUL";
+    return df_utf8_valid_prefix(v->s) == v->s.len ? NULL : "is not UTF-8";
+}
+
+static enum df_code check_row(const struct df_query *q, const struct df_value *params,
+                              struct df_err *err)
+{
+    for (size_t i = 0; i < q->param_count; i++) {
+        enum df_code code;
+        const char *why = params[i].null ? NULL : refusal_of(&params[i], &code);
+        if (why)
+            return df_err_set(err, code, "%s: %s %s", q->name,
+                              q->params ? q->params[i] : "a parameter", why);
+    }
+    return DF_OK;
+}
+
+static enum df_code check_statement(const struct df_db *db, const struct df_query *q,
+                                    size_t param_count, struct df_err *err)
+{
+    enum df_code code = check_usable(db, err);
+    if (code != DF_OK)
+        return code;
+    if (!q->text[db->ops->dialect].sql)
+        return df_err_set(err, DF_E_USAGE, "query %s has no text for %s", q->name,
+                          df_dialect_name(db->ops->dialect));
+    if (param_count != q->param_count)
+        return df_err_set(err, DF_E_USAGE, "query %s takes %zu parameters, not %zu", q->name,
+                          q->param_count, param_count);
+    return DF_OK;
+}
+
+/* The outcome of a statement, which decides whether the transaction can go on. */
+static enum df_code settle(struct df_db *db, enum df_code code)
+{
+    bool ok = code == DF_OK || code == DF_ROW || code == DF_DONE;
+    if (!ok && db->in_transaction)
+        db->failed = true;
+    return code;
+}
+
+/* --- statements ----------------------------------------------------------------------------------
+ */
+
+enum df_code df_db_ping(struct df_db *db, struct df_err *err)
+{
+    enum df_code code = check_usable(db, err);
+    return code == DF_OK ? settle(db, db->ops->ping(db, err)) : code;
+}
+
+enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                         size_t param_count, struct df_result **ret, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = check_statement(db, q, param_count, err);
+    if (code == DF_OK)
+        code = check_row(q, params, err);
+    if (code != DF_OK)
+        return code;
+
+    int64_t start = now_ns();
+    code = settle(db, db->ops->query(db, q, params, &r, err));
+    count_call(CALL_QUERY, q->name, start);
+    if (code == DF_OK) {
+        db->open_result = r;
+        *ret = r;
+    }
+    return code;
+}
+
+enum df_code df_result_step(struct df_result *r, struct df_err *err)
+{
+    return settle(r->db, r->db->ops->step(r, err));
+}
+
+void df_result_free(struct df_result *r)
+{
+    if (!r)
+        return;
+    r->db->open_result = NULL;
+    r->db->ops->result_free(r);
+}
+
+enum df_code df_db_query_int(struct df_db *db, const struct df_query *q,
+                             const struct df_value *params, size_t param_count, int64_t *ret,
+                             struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, q, params, param_count, &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        *ret = df_col_int(r, 0);
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = df_err_set(err, DF_E_NOT_FOUND, "query %s found no row", q->name);
+    }
+    df_result_free(r);
+    return code;
+}
+
+size_t df_result_columns(const struct df_result *r)
+{
+    return r->db->ops->columns(r);
+}
+
+bool df_col_null(const struct df_result *r, size_t col)
+{
+    return r->db->ops->col_null(r, col);
+}
+
+int64_t df_col_int(const struct df_result *r, size_t col)
+{
+    return r->db->ops->col_int(r, col);
+}
+
+double df_col_real(const struct df_result *r, size_t col)
+{
+    return r->db->ops->col_real(r, col);
+}
+
+bool df_col_bool(const struct df_result *r, size_t col)
+{
+    return r->db->ops->col_bool(r, col);
+}
+
+int64_t df_col_time(const struct df_result *r, size_t col)
+{
+    return r->db->ops->col_time(r, col);
+}
+
+struct df_str df_col_text(const struct df_result *r, size_t col)
+{
+    return r->db->ops->col_text(r, col);
+}
+
+struct df_str df_col_blob(struct df_result *r, size_t col)
+{
+    return r->db->ops->col_blob(r, col);
+}
+
+enum df_code df_db_exec(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                        size_t param_count, int64_t *ret_affected, struct df_err *err)
+{
+    int64_t affected = 0;
+    enum df_code code = check_statement(db, q, param_count, err);
+    if (code == DF_OK)
+        code = check_row(q, params, err);
+    if (code != DF_OK)
+        return code;
+
+    int64_t start = now_ns();
+    code = settle(db, db->ops->exec(db, q, params, &affected, err));
+    count_call(CALL_EXEC, q->name, start);
+    if (code == DF_OK && ret_affected)
+        *ret_affected = affected;
+    return code;
+}
+
+enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
+                             const struct df_value *params, size_t param_count, size_t row_count,
+                             void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
+                             int64_t *ret_affected, int64_t *ret_failed_row, struct df_err *err)
+{
+    int64_t dummy;
+    int64_t *failed_row = ret_failed_row ? ret_failed_row : &dummy;
+
+    *failed_row = -1;
+    enum df_code code = check_statement(db, q, param_count, err);
+    if (code != DF_OK)
+        return code;
+    if (!db->in_transaction)
+        return df_err_set(err, DF_E_USAGE, "query %s: many rows need a transaction", q->name);
+    if (row_count == 0)
+        return DF_OK;
+    for (size_t row = 0; row < row_count; row++) {
+        code = check_row(q, params + row * param_count, err);
+        if (code != DF_OK) {
+            *failed_row = (int64_t)row;
+            return code;
+        }
+    }
+
+    int64_t start = now_ns();
+    code = settle(db, db->ops->exec_many(db, q, params, row_count, on_row, arg, ret_affected,
+                                         failed_row, err));
+    count_call(CALL_EXEC_MANY, q->name, start);
+    return code;
+}
+
+/* --- transactions --------------------------------------------------------------------------------
+ */
+
+enum df_code df_db_begin(struct df_db *db, bool write, struct df_err *err)
+{
+    enum df_code code = check_ready(db, err);
+    if (code != DF_OK)
+        return code;
+    if (db->in_transaction)
+        return df_err_set(err, DF_E_USAGE, "a transaction is already open");
+    code = db->ops->begin(db, write, err);
+    if (code == DF_OK)
+        db->in_transaction = true;
+    return code;
+}
+
+static void forget_transaction(struct df_db *db)
+{
+    db->in_transaction = false;
+    db->in_savepoint = false;
+    db->failed = false;
+}
+
+enum df_code df_db_commit(struct df_db *db, struct df_err *err)
+{
+    if (!db->in_transaction)
+        return df_err_set(err, DF_E_USAGE, "no transaction is open");
+    enum df_code code = check_usable(db, err);
+    if (code == DF_OK && db->in_savepoint)
+        code = df_err_set(err, DF_E_USAGE, "a savepoint is still open");
+    if (code == DF_OK) {
+        int64_t start = now_ns();
+        code = db->ops->commit(db, err);
+        count_call(CALL_COMMIT, "commit", start);
+    }
+    if (code != DF_OK)
+        db->ops->rollback(db);
+    forget_transaction(db);
+    return code;
+}
+
+void df_db_rollback(struct df_db *db)
+{
+    if (!db->in_transaction)
+        return;
+    df_result_free(db->open_result);
+    db->ops->rollback(db);
+    forget_transaction(db);
+}
+
+enum df_code df_db_savepoint(struct df_db *db, struct df_err *err)
+{
+    enum df_code code = check_usable(db, err);
+    if (code != DF_OK)
+        return code;
+    if (!db->in_transaction || db->in_savepoint)
+        return df_err_set(err, DF_E_USAGE, "a savepoint needs a transaction without one");
+    code = settle(db, db->ops->savepoint(db, err));
+    if (code == DF_OK)
+        db->in_savepoint = true;
+    return code;
+}
+
+enum df_code df_db_release(struct df_db *db, struct df_err *err)
+{
+    enum df_code code = check_usable(db, err);
+    if (code != DF_OK)
+        return code;
+    if (!db->in_savepoint)
+        return df_err_set(err, DF_E_USAGE, "no savepoint is open");
+    code = settle(db, db->ops->release(db, err));
+    if (code == DF_OK)
+        db->in_savepoint = false;
+    return code;
+}
+
+enum df_code df_db_rollback_to(struct df_db *db, struct df_err *err)
+{
+    df_result_free(db->open_result);
+    enum df_code code = check_ready(db, err);
+    if (code != DF_OK)
+        return code;
+    if (!db->in_savepoint)
+        return df_err_set(err, DF_E_USAGE, "no savepoint is open");
+    code = settle(db, db->ops->rollback_to(db, err));
+    if (code == DF_OK) {
+        db->in_savepoint = false;
+        db->failed = false;
+    }
+    return code;
+}
+
+/* --- schema --------------------------------------------------------------------------------------
+ */
+
+enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err)
+{
+    enum df_code code = check_usable(db, err);
+    return code == DF_OK ? settle(db, db->ops->script(db, sql, err)) : code;
+}
+
+enum df_code df_db_schema_lock(struct df_db *db, struct df_err *err)
+{
+    enum df_code code = check_ready(db, err);
+    if (code != DF_OK)
+        return code;
+    if (db->in_transaction)
+        return df_err_set(err, DF_E_USAGE, "the schema lock is not taken inside a transaction");
+    return db->ops->schema_lock(db, err);
+}
+
+void df_db_schema_unlock(struct df_db *db)
+{
+    db->ops->schema_unlock(db);
+}
+
+/* --- for drivers ---------------------------------------------------------------------------------
+ */
+
+void df_db_sleep_ms(int64_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0) {
+        /* A signal came; sleep on for what is left. */
+    }
+}
+
+int df_db_line_at(const char *sql, size_t offset)
+{
+    int line = 1;
+    for (size_t i = 0; i < offset && sql[i]; i++)
+        line += sql[i] == '\n';
+    return line;
+}

@@ -1,0 +1,207 @@
+/*
+ * One connection to a database, whichever it is. Drivers (sqlite.c, postgres.c, odbc.c) implement
+ * struct df_db_ops; nobody else knows which one is behind. A connection belongs to one thread at a
+ * time and has at most one open result.
+ *
+ * SQL is never written in C: queries are blocks of .sql files, embedded at build time as struct
+ * df_query with a text for each dialect (tools/embed_sql.py). Parameters are written :name and
+ * numbered by their first appearance in the query's first variant; values are passed in that order.
+ *
+ * What differs between databases and stays behind this interface:
+ *   UUID   TEXT in SQLite, uuid in PostgreSQL, UNIQUEIDENTIFIER in SQL Server: 36 lower-case
+ * characters here TIME   ISO 8601 text with milliseconds and Z / timestamptz / DATETIME2:
+ * milliseconds since 1970 UTC here BOOL   0 and 1 / boolean / BIT BLOB   BLOB / bytea / VARBINARY
+ * NULL is kept apart from the empty string everywhere. So that all databases behave alike, a value
+ * that one of them could not keep is refused for all: text that is not UTF-8 or has a NUL
+ * (DF_E_INVALID_TEXT), a UUID that is none (the same), a time before the year 1 or past 9999, a
+ * number that is not finite, more than DF_VALUE_MAX bytes. And as in PostgreSQL, a transaction in
+ * which a statement failed takes no further statement until it is rolled back, to the savepoint at
+ * least.
+ */
+#ifndef DF_STORE_DB_H
+#define DF_STORE_DB_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/str.h"
+
+enum df_dialect { DF_SQLITE, DF_POSTGRES, DF_SQLSERVER, DF_DIALECT_COUNT };
+
+/* Lives for ever: connections remember what they prepared by its address. */
+struct df_query {
+    const char *name;
+    const char *const *params;
+    size_t param_count;
+    struct {
+        const char *sql; /* NULL: no text for this dialect */
+        /* SQL Server's markers are bare '?': which parameter each of them takes. */
+        const unsigned char *markers;
+        size_t marker_count;
+    } text[DF_DIALECT_COUNT];
+};
+
+enum df_type { DF_INT, DF_REAL, DF_TEXT, DF_BLOB, DF_BOOL, DF_TIME, DF_UUID };
+
+#define DF_VALUE_MAX (UINT32_C(256) << 20)
+
+struct df_value {
+    enum df_type type;
+    bool null; /* a NULL has a type too: some drivers need it */
+    union {
+        int64_t i; /* INT, BOOL, TIME */
+        double d;
+        struct df_str s; /* TEXT, BLOB, UUID; borrowed for the call */
+    };
+};
+
+static inline struct df_value df_int(int64_t v)
+{
+    return (struct df_value){.type = DF_INT, .i = v};
+}
+static inline struct df_value df_real(double v)
+{
+    return (struct df_value){.type = DF_REAL, .d = v};
+}
+static inline struct df_value df_bool(bool v)
+{
+    return (struct df_value){.type = DF_BOOL, .i = v};
+}
+static inline struct df_value df_time(int64_t wall_ms)
+{
+    return (struct df_value){.type = DF_TIME, .i = wall_ms};
+}
+/* The absent slice is NULL. */
+static inline struct df_value df_text(struct df_str s)
+{
+    return (struct df_value){.type = DF_TEXT, .null = !s.ptr, .s = s};
+}
+static inline struct df_value df_blob(struct df_str s)
+{
+    return (struct df_value){.type = DF_BLOB, .null = !s.ptr, .s = s};
+}
+static inline struct df_value df_uuid(struct df_str s)
+{
+    return (struct df_value){.type = DF_UUID, .null = !s.ptr, .s = s};
+}
+static inline struct df_value df_null(enum df_type type)
+{
+    return (struct df_value){.type = type, .null = true};
+}
+
+struct df_db;
+struct df_result;
+
+struct df_db_options {
+    const char *url;
+    int64_t connect_timeout_ms;   /* 0: 5000 */
+    int64_t statement_timeout_ms; /* 0: 30000. SQLite: how long to wait for a lock */
+    bool read_only;               /* readers of SQLite; a hint elsewhere */
+};
+
+/* Which database a URL names; DF_E_CONFIG when it names none. Needs no connection. */
+enum df_code df_db_dialect_of(const char *url, enum df_dialect *ret,
+                              struct df_err *err) DF_MUST_CHECK;
+const char *df_dialect_name(enum df_dialect d); /* "sqlite", "postgres", "sqlserver" */
+
+enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret,
+                        struct df_err *err) DF_MUST_CHECK;
+void df_db_close(struct df_db *db);
+enum df_dialect df_db_dialect(const struct df_db *db);
+
+/*
+ * The URL as it may be shown: without user, password and query, which may hold secrets. Writes at
+ * most size bytes, with the NUL.
+ */
+void df_db_url_masked(const char *url, char *out, size_t size);
+
+/* A round trip. */
+enum df_code df_db_ping(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
+/* False once the connection is known to be lost: close it and open another. */
+bool df_db_alive(const struct df_db *db);
+
+/*
+ * A pass of params is checked against q->param_count. The statement has run when this returns: a
+ * violated constraint is told here, whether or not the rows are looked at. The result's text is
+ * borrowed until the next step or free. Always free the result, also after an error of step, and
+ * before the transaction ends. A server's rows arrive whole: page through what may be long.
+ */
+enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                         size_t param_count, struct df_result **ret,
+                         struct df_err *err) DF_MUST_CHECK;
+/* DF_ROW, DF_DONE, or an error. */
+enum df_code df_result_step(struct df_result *r, struct df_err *err) DF_MUST_CHECK;
+void df_result_free(struct df_result *r);
+
+size_t df_result_columns(const struct df_result *r);
+bool df_col_null(const struct df_result *r, size_t col);
+int64_t df_col_int(const struct df_result *r, size_t col); /* 0 for NULL */
+double df_col_real(const struct df_result *r, size_t col);
+bool df_col_bool(const struct df_result *r, size_t col);
+int64_t df_col_time(const struct df_result *r, size_t col);       /* milliseconds; -1 for NULL */
+struct df_str df_col_text(const struct df_result *r, size_t col); /* absent for NULL; UUIDs too */
+struct df_str df_col_blob(struct df_result *r, size_t col);
+
+/*
+ * For statements without rows, or whose rows do not matter. ret_affected (may be NULL): rows
+ * inserted, updated or deleted.
+ */
+enum df_code df_db_exec(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                        size_t param_count, int64_t *ret_affected,
+                        struct df_err *err) DF_MUST_CHECK;
+
+/* The first column of the first row as an integer: counts. DF_E_NOT_FOUND without a row. */
+enum df_code df_db_query_int(struct df_db *db, const struct df_query *q,
+                             const struct df_value *params, size_t param_count, int64_t *ret,
+                             struct df_err *err) DF_MUST_CHECK;
+
+/*
+ * The same statement for many rows of parameters, `params` holding row after row, in as few round
+ * trips as the database allows. Runs inside the caller's transaction (one is needed). For each row
+ * of parameters `on_row` (may be NULL) is called with each row it returned, in order. ret_affected
+ * (may be NULL) is an array of row_count. On an error the transaction is to be rolled back (to a
+ * savepoint at least); *ret_failed_row (may be NULL) tells which row, where known, else -1.
+ */
+enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
+                             const struct df_value *params, size_t param_count, size_t row_count,
+                             void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
+                             int64_t *ret_affected, int64_t *ret_failed_row,
+                             struct df_err *err) DF_MUST_CHECK;
+
+/* Has the database parse the query and look up what it names, without running it. */
+enum df_code df_db_prepare(struct df_db *db, const struct df_query *q,
+                           struct df_err *err) DF_MUST_CHECK;
+
+/*
+ * Transactions. `write` takes SQLite's write lock at once (BEGIN IMMEDIATE). After commit the
+ * transaction is over, also when it failed. BEGIN may be held back like SAVEPOINT below.
+ */
+enum df_code df_db_begin(struct df_db *db, bool write, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_db_commit(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
+void df_db_rollback(struct df_db *db);
+bool df_db_in_transaction(const struct df_db *db);
+/* Frees a result and rolls back a transaction that were left open: for owners of pooled
+ * connections. */
+void df_db_reset(struct df_db *db);
+
+/*
+ * One level of savepoint inside a transaction; release and rollback_to both end it. Drivers may
+ * hold SAVEPOINT, RELEASE and ROLLBACK TO back and send them together with the next statement: no
+ * round trip of their own.
+ */
+enum df_code df_db_savepoint(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_db_release(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_db_rollback_to(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
+
+/* Schema scripts: several statements as they stand in a file. */
+enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err) DF_MUST_CHECK;
+/* Held by one process at a time, freed by unlock or by the connection's end. Not inside a
+ * transaction. */
+enum df_code df_db_schema_lock(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
+void df_db_schema_unlock(struct df_db *db);
+
+#define DF_PARAMS(...)                                                                             \
+    (const struct df_value[]){__VA_ARGS__},                                                        \
+        sizeof((const struct df_value[]){__VA_ARGS__}) / sizeof(struct df_value)
+#define DF_NO_PARAMS NULL, 0
+
+#endif

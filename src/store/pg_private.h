@@ -1,0 +1,135 @@
+/*
+ * What the parts of the PostgreSQL driver share: postgres.c (connection, transactions, errors),
+ * pg_wire.c (prepared statements, the pipeline), pg_params.c (values to the wire), pg_result.c
+ * (columns).
+ */
+#ifndef DF_STORE_PG_PRIVATE_H
+#define DF_STORE_PG_PRIVATE_H
+
+#include "base/arena.h"
+#include "store/driver.h"
+
+#include <libpq-fe.h>
+
+/* Object identifiers of types, fixed in the server's catalogue (pg_type.dat). */
+enum {
+    PG_BOOL = 16,
+    PG_BYTEA = 17,
+    PG_FLOAT4 = 700,
+    PG_FLOAT8 = 701,
+    PG_TIMESTAMP = 1114,
+    PG_TIMESTAMPTZ = 1184
+};
+
+/*
+ * Statements of transactions that wait for the next statement to travel with; sent in the order of
+ * these bits. A savepoint that nothing was sent under is forgotten without the server ever hearing
+ * of it.
+ */
+enum pg_held {
+    PG_HELD_BEGIN = 1 << 0,
+    PG_HELD_BEGIN_READ = 1 << 1,
+    PG_HELD_ROLLBACK_TO = 1 << 2,
+    PG_HELD_RELEASE = 1 << 3,
+    PG_HELD_SAVEPOINT = 1 << 4,
+};
+#define PG_HELD_COUNT 5
+
+struct pg_stmt {
+    const struct df_query *query;
+    bool prepared;
+    char name[40];
+};
+
+/* One row of parameters as libpq takes them. The arrays and the text are reused from row to row. */
+struct pg_params {
+    const char **values;
+    int *lengths;
+    int *formats;
+    Oid *types;
+    size_t cap;
+    char *text;
+    size_t text_cap;
+    size_t bytes; /* of the last row: roughly what it adds to the output buffer */
+};
+
+struct pg_result {
+    struct df_result base;
+    PGresult *res;
+    int row;
+    int rows;
+    struct df_arena *arena; /* converted columns, until the next row */
+};
+
+struct pg_db {
+    struct df_db base;
+    PGconn *conn;
+    struct pg_stmt **stmts; /* hash table by the query's address */
+    size_t stmt_cap;
+    size_t stmt_count;
+    uint64_t name_seed;
+    unsigned name_serial;
+    unsigned held;
+    bool control_failed; /* a held statement failed: savepoints are no longer what we think */
+    int64_t silence_ms;  /* the connection is given up when the server says nothing for so long; 0:
+                            never */
+    int64_t statement_timeout_ms;
+    bool read_only;
+    struct pg_params params;
+    struct pg_result result;
+    struct df_arena arena;
+};
+
+static inline struct pg_db *pg_of(struct df_db *db)
+{
+    return (struct pg_db *)db;
+}
+
+/* --- postgres.c --- */
+
+/* Turns an error the server sent into ours; `what` was being done. */
+enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
+                        struct df_err *err);
+
+/* --- pg_params.c --- */
+
+void df_pg_params_set(struct pg_params *p, const struct df_value *values, size_t count);
+void df_pg_params_release(struct pg_params *p);
+
+/* --- pg_wire.c --- */
+
+/* What is to be done with the results of the rows of one run; zeroed: nothing. */
+struct pg_sink {
+    PGresult **ret_result; /* the first row's result goes to the caller */
+    void (*on_row)(void *arg, size_t row, struct df_result *r);
+    void *arg;
+    int64_t *affected;
+    int64_t failed_row; /* out: -1: unknown or none */
+    char tag[16];       /* out: the last statement's command tag, cut */
+};
+
+/*
+ * Sends what is held back, then q once for each row of params, in one pipeline with one Sync, and
+ * reads everything to its end. q may be NULL: only what is held back.
+ */
+enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
+                       size_t row_count, struct pg_sink *sink, struct df_err *err);
+void df_pg_stmts_release(struct pg_db *pg);
+
+/* --- pg_result.c --- */
+
+/* Sets the connection's one result; res stays the caller's when taken from a sink. */
+void df_pg_result_set(struct pg_db *pg, PGresult *res);
+
+enum df_code df_pg_step(struct df_result *r, struct df_err *err);
+void df_pg_result_free(struct df_result *r);
+size_t df_pg_columns(const struct df_result *r);
+bool df_pg_col_null(const struct df_result *r, size_t col);
+int64_t df_pg_col_int(const struct df_result *r, size_t col);
+double df_pg_col_real(const struct df_result *r, size_t col);
+bool df_pg_col_bool(const struct df_result *r, size_t col);
+int64_t df_pg_col_time(const struct df_result *r, size_t col);
+struct df_str df_pg_col_text(const struct df_result *r, size_t col);
+struct df_str df_pg_col_blob(struct df_result *r, size_t col);
+
+#endif

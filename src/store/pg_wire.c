@@ -1,0 +1,407 @@
+/*
+ * The wire to PostgreSQL: prepared statements and the pipeline.
+ *
+ * The connection is in pipeline mode and nonblocking at all times (but for schema scripts).
+ * Whatever is to be done goes out as one batch: the held back statements of transactions, the Parse
+ * of a statement that is used for the first time, the statement itself once for each row, and one
+ * Sync. So a batch costs one round trip, whatever is in it. After an error the server skips
+ * everything up to the Sync and libpq reports those as aborted; the first error is the one that
+ * counts.
+ *
+ * While a batch goes out, answers are read and handed on. It must be so: the server stops reading
+ * when nobody takes its answers, and both sides would wait for the other for ever; and neither a
+ * batch nor its answers need fit in memory.
+ *
+ * Results come in the order in which statements were sent, one for each: `index` counts them.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/pg_private.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The held statements and the Parse of each, and the Parse of the statement itself. */
+#define HEAD_MAX (2 * PG_HELD_COUNT + 1)
+/* Output that may gather in memory before the sender waits for the socket. */
+#define UNSENT_MAX_BYTES (256 * 1024)
+/* How long libpq's socket is trusted under TLS, which may have read more from it than it gave out.
+ */
+#define TLS_SLICE_MS 100
+
+struct batch {
+    struct pg_db *pg;
+    struct pg_sink *sink;
+    const struct df_query *query;
+    struct {
+        struct pg_stmt *stmt;
+        bool parse;
+    } head[HEAD_MAX]; /* what goes before the rows */
+    size_t head_count;
+    size_t control_count; /* so many of the head belong to what was held back */
+    size_t sent;          /* statements, those of the head included */
+    size_t index;         /* the statement whose result comes next */
+    size_t unsent_bytes;  /* about */
+    bool sync_sent;
+    bool synced;
+    bool stale; /* the server does not know the statement, or not like this any more */
+    enum df_code code;
+    struct df_err *err;
+};
+
+/* --- prepared statements -------------------------------------------------------------------------
+ */
+
+/*
+ * Names are unique among all clients: behind a pooler several of them may share a connection of the
+ * server, and a name of another client's would run another client's statement.
+ */
+static void name_stmt(struct pg_db *pg, struct pg_stmt *st)
+{
+    st->prepared = false;
+    (void)snprintf(st->name, sizeof(st->name), "df_%016llx_%u", (unsigned long long)pg->name_seed,
+                   ++pg->name_serial);
+}
+
+static size_t slot_of(const struct pg_db *pg, const struct df_query *q)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)q * UINT64_C(0x9E3779B97F4A7C15);
+    size_t i = (size_t)(hash >> 32) & (pg->stmt_cap - 1);
+    while (pg->stmts[i] && pg->stmts[i]->query != q)
+        i = (i + 1) & (pg->stmt_cap - 1);
+    return i;
+}
+
+static void grow_stmts(struct pg_db *pg)
+{
+    struct pg_stmt **old = pg->stmts;
+    size_t old_cap = pg->stmt_cap;
+
+    pg->stmt_cap = old_cap ? old_cap * 2 : 64;
+    pg->stmts = df_calloc(pg->stmt_cap, sizeof(struct pg_stmt *));
+    for (size_t i = 0; i < old_cap; i++) {
+        if (old[i])
+            pg->stmts[slot_of(pg, old[i]->query)] = old[i];
+    }
+    free(old);
+}
+
+/* The table is never full, and never larger than the program has queries. */
+static struct pg_stmt *find_stmt(struct pg_db *pg, const struct df_query *q)
+{
+    if (pg->stmt_count * 2 >= pg->stmt_cap)
+        grow_stmts(pg);
+    size_t i = slot_of(pg, q);
+    if (!pg->stmts[i]) {
+        struct pg_stmt *st = df_calloc(1, sizeof(*st));
+        st->query = q;
+        name_stmt(pg, st);
+        pg->stmts[i] = st;
+        pg->stmt_count++;
+    }
+    return pg->stmts[i];
+}
+
+void df_pg_stmts_release(struct pg_db *pg)
+{
+    for (size_t i = 0; i < pg->stmt_cap; i++)
+        free(pg->stmts[i]);
+    free(pg->stmts);
+    pg->stmts = NULL;
+    pg->stmt_cap = 0;
+    pg->stmt_count = 0;
+}
+
+/* --- results -------------------------------------------------------------------------------------
+ */
+
+/* Whatever else went wrong in the batch: a lost connection is what the caller must know. */
+static bool lost(struct batch *b, const char *why)
+{
+    b->pg->base.alive = false;
+    b->code = df_err_set(b->err, DF_E_DB_UNAVAILABLE, "the database connection is lost: %s", why);
+    return false;
+}
+
+static int64_t affected_by(PGresult *res)
+{
+    /* PostgreSQL counts the rows of a SELECT too. */
+    if (strncmp(PQcmdStatus(res), "SELECT", 6) == 0)
+        return 0;
+    return strtoll(PQcmdTuples(res), NULL, 10);
+}
+
+/* Takes res. */
+static void accept_row(struct batch *b, size_t row, PGresult *take_res)
+{
+    struct pg_sink *sink = b->sink;
+    struct pg_db *pg = b->pg;
+
+    (void)snprintf(sink->tag, sizeof(sink->tag), "%s", PQcmdStatus(take_res));
+    if (sink->affected)
+        sink->affected[row] = affected_by(take_res);
+    if (sink->ret_result) {
+        PQclear(*sink->ret_result);
+        *sink->ret_result = take_res;
+        return;
+    }
+    if (sink->on_row && PQntuples(take_res) > 0) {
+        df_pg_result_set(pg, take_res);
+        pg->base.open_result = &pg->result.base;
+        while (df_pg_step(&pg->result.base, NULL) == DF_ROW)
+            sink->on_row(sink->arg, row, &pg->result.base);
+        pg->base.open_result = NULL;
+        df_pg_result_free(&pg->result.base);
+        return;
+    }
+    PQclear(take_res);
+}
+
+/*
+ * The schema changed under a prepared statement, or a pooler gave us another connection of the
+ * server: to be prepared afresh. The first is told from other errors of its class by where in the
+ * server it comes from.
+ */
+static bool is_stale(const PGresult *res)
+{
+    const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+
+    if (!state)
+        return false;
+    return strcmp(state, "26000") == 0 || (strcmp(state, "0A000") == 0 && function &&
+                                           strcmp(function, "RevalidateCachedQuery") == 0);
+}
+
+static void refuse(struct batch *b, size_t index, const PGresult *res)
+{
+    if (b->code != DF_OK)
+        return;
+    bool in_head = index < b->head_count;
+    const char *what = in_head ? b->head[index].stmt->query->name : b->query->name;
+
+    b->code = df_pg_fail(b->pg, res, what, b->err);
+    if (!in_head)
+        b->sink->failed_row = (int64_t)(index - b->head_count);
+    if (index < b->control_count)
+        b->pg->control_failed = true;
+    if (is_stale(res)) {
+        b->stale = true;
+        name_stmt(b->pg, in_head ? b->head[index].stmt : find_stmt(b->pg, b->query));
+    }
+}
+
+/* Takes one result, which is there already. */
+static bool take_result(struct batch *b)
+{
+    PGconn *conn = b->pg->conn;
+    PGresult *res = PQgetResult(conn);
+    ExecStatusType status = PQresultStatus(res); /* FATAL_ERROR for NULL */
+
+    if (!res)
+        return lost(b, "the server's answers do not match what was asked");
+    if (status == PGRES_PIPELINE_SYNC) {
+        b->synced = true;
+        PQclear(res);
+        return true;
+    }
+    size_t index = b->index++;
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
+        if (index >= b->head_count) {
+            accept_row(b, index - b->head_count, res);
+            res = NULL;
+        } else if (b->head[index].parse) {
+            b->head[index].stmt->prepared = true;
+        }
+    } else if (status != PGRES_PIPELINE_ABORTED) {
+        refuse(b, index, res);
+    }
+    PQclear(res);
+    if (PQstatus(conn) == CONNECTION_BAD)
+        return lost(b, PQerrorMessage(conn));
+    /* A NULL ends the results of each statement; nothing may be sent before it was taken. */
+    while ((res = PQgetResult(conn)))
+        PQclear(res);
+    return true;
+}
+
+/* --- input and output ----------------------------------------------------------------------------
+ */
+
+/* Waits until the socket is ready; silence for too long is a lost connection. */
+static bool wait_ready(struct batch *b, bool output)
+{
+    struct pg_db *pg = b->pg;
+    bool tls = PQsslInUse(pg->conn);
+    int64_t start_ms = df_mono_ms(df_clock_real());
+    struct pollfd pfd = {
+        .fd = PQsocket(pg->conn),
+        .events = (short)(output ? POLLIN | POLLOUT : POLLIN),
+    };
+
+    for (;;) {
+        int64_t left = -1;
+        if (pg->silence_ms > 0) {
+            left = pg->silence_ms - (df_mono_ms(df_clock_real()) - start_ms);
+            if (left <= 0)
+                return lost(b, "the server does not answer");
+        }
+        if (tls && (left < 0 || left > TLS_SLICE_MS))
+            left = TLS_SLICE_MS;
+        int n = poll(&pfd, 1, (int)left);
+        if (n < 0 && errno != EINTR)
+            return lost(b, "the socket cannot be waited for");
+        if ((n > 0 && (pfd.revents & ~POLLOUT)) || (n == 0 && tls)) {
+            if (!PQconsumeInput(pg->conn) || (tls && !PQconsumeInput(pg->conn)))
+                return lost(b, PQerrorMessage(pg->conn));
+            if (!PQisBusy(pg->conn))
+                return true;
+        }
+        if (n > 0)
+            return true;
+    }
+}
+
+/* Until everything sent has left (finish: until the answer to the Sync is here), taking answers
+ * meanwhile. */
+static bool pump(struct batch *b, bool finish)
+{
+    PGconn *conn = b->pg->conn;
+
+    for (;;) {
+        int unsent = PQflush(conn);
+        if (unsent < 0)
+            return lost(b, PQerrorMessage(conn));
+        while ((b->index < b->sent || (b->sync_sent && !b->synced)) && !PQisBusy(conn)) {
+            if (!take_result(b))
+                return false;
+        }
+        if (finish ? b->synced : !unsent) {
+            b->unsent_bytes = 0;
+            return true;
+        }
+        if (!wait_ready(b, unsent > 0))
+            return false;
+    }
+}
+
+static bool send_parse(struct batch *b, struct pg_stmt *st, const struct pg_params *p)
+{
+    const struct df_query *q = st->query;
+    PGconn *conn = b->pg->conn;
+
+    if (st->prepared)
+        return true;
+    b->head[b->head_count].stmt = st;
+    b->head[b->head_count++].parse = true;
+    if (!PQsendPrepare(conn, st->name, q->text[DF_POSTGRES].sql, (int)q->param_count, p->types))
+        return lost(b, PQerrorMessage(conn));
+    b->sent++;
+    return true;
+}
+
+static bool send_execute(struct batch *b, const struct pg_stmt *st, const struct pg_params *p)
+{
+    PGconn *conn = b->pg->conn;
+
+    if (!PQsendQueryPrepared(conn, st->name, (int)st->query->param_count, p->values, p->lengths,
+                             p->formats, 0))
+        return lost(b, PQerrorMessage(conn));
+    b->sent++;
+    return true;
+}
+
+/* --- batches -------------------------------------------------------------------------------------
+ */
+
+static const struct df_query *held_query(unsigned bit)
+{
+#define CONTROL(n, s)                                                                              \
+    {                                                                                              \
+        .name = (n), .text = { [DF_POSTGRES] = {.sql = (s)} }                                      \
+    }
+    static const struct df_query queries[PG_HELD_COUNT] = {
+        CONTROL("begin", "BEGIN"),
+        CONTROL("begin", "BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        CONTROL("rollback to", "ROLLBACK TO SAVEPOINT df"),
+        CONTROL("release", "RELEASE SAVEPOINT df"),
+        CONTROL("savepoint", "SAVEPOINT df"),
+    };
+#undef CONTROL
+    return &queries[bit];
+}
+
+static bool send_held(struct batch *b)
+{
+    static const struct pg_params none;
+    unsigned held = b->pg->held;
+
+    b->pg->held = 0;
+    for (unsigned bit = 0; bit < PG_HELD_COUNT; bit++) {
+        if (!(held & 1U << bit))
+            continue;
+        struct pg_stmt *st = find_stmt(b->pg, held_query(bit));
+        if (!send_parse(b, st, &none))
+            return false;
+        b->head[b->head_count++].stmt = st;
+        if (!send_execute(b, st, &none))
+            return false;
+    }
+    b->control_count = b->head_count;
+    return true;
+}
+
+static bool send_rows(struct batch *b, const struct df_value *params, size_t row_count)
+{
+    struct pg_db *pg = b->pg;
+    struct pg_stmt *st = find_stmt(pg, b->query);
+
+    for (size_t row = 0; row < row_count; row++) {
+        df_pg_params_set(&pg->params, params ? params + row * b->query->param_count : NULL,
+                         b->query->param_count);
+        if (row == 0 && !send_parse(b, st, &pg->params))
+            return false;
+        if (!send_execute(b, st, &pg->params))
+            return false;
+        b->unsent_bytes += pg->params.bytes;
+        if (b->unsent_bytes > UNSENT_MAX_BYTES && !pump(b, false))
+            return false;
+        if (b->code != DF_OK)
+            break; /* what would follow is skipped by the server anyway */
+    }
+    return true;
+}
+
+static void run_batch(struct batch *b, const struct df_value *params, size_t row_count)
+{
+    if (!send_held(b))
+        return;
+    if (b->query && !send_rows(b, params, row_count))
+        return;
+    if (!PQpipelineSync(b->pg->conn)) {
+        (void)lost(b, PQerrorMessage(b->pg->conn));
+        return;
+    }
+    b->sync_sent = true;
+    (void)pump(b, true);
+}
+
+enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
+                       size_t row_count, struct pg_sink *sink, struct df_err *err)
+{
+    bool again = !pg->base.in_transaction;
+
+    for (;;) {
+        struct batch b = {.pg = pg, .sink = sink, .query = q, .err = err};
+        sink->failed_row = -1;
+        run_batch(&b, params, row_count);
+        if (!b.stale || !pg->base.alive)
+            return b.code;
+        if (!again)
+            return df_err_set(err, DF_E_DB_CONFLICT, "%s: the schema changed meanwhile",
+                              q ? q->name : "transaction");
+        again = false;
+    }
+}

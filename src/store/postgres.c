@@ -1,0 +1,527 @@
+/*
+ * PostgreSQL by libpq: connection, transactions, errors. What goes over the wire and how is in
+ * pg_wire.c.
+ *
+ * BEGIN, SAVEPOINT, RELEASE and ROLLBACK TO only leave a mark (`held`); they go out with the next
+ * statement, in the same round trip. A COMMIT with nothing before it but a BEGIN that was held back
+ * needs no server at all.
+ *
+ * The schema lock is a session's advisory lock, asked for again and again rather than waited for:
+ * who waits in the server holds a snapshot, for which CREATE INDEX CONCURRENTLY of the lock's
+ * holder would wait in turn.
+ */
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/pg_private.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define IDLE_TIMEOUT_MS  60000
+#define SILENCE_GRACE_MS 15000
+
+#define STATEMENT(n, s)                                                                            \
+    {                                                                                              \
+        .name = (n), .text = { [DF_POSTGRES] = {.sql = (s)} }                                      \
+    }
+
+/* --- errors --------------------------------------------------------------------------------------
+ */
+
+/* Copies a message without what stands in double quotes, which may be a value, or part of a URL. */
+static void without_quoted(const char *message, char *out, size_t size)
+{
+    bool quoted = false;
+    size_t len = 0;
+
+    for (const char *p = message; *p && len + 4 < size; p++) {
+        if (*p == '"') {
+            quoted = !quoted;
+            if (!quoted)
+                len += (size_t)snprintf(out + len, size - len, "...");
+        }
+        if (!quoted || *p == '"')
+            out[len++] = *p;
+    }
+    out[len] = '\0';
+}
+
+static bool in_class(const char *state, const char *prefix)
+{
+    return strncmp(state, prefix, strlen(prefix)) == 0;
+}
+
+static enum df_code code_of(const char *state)
+{
+    static const struct {
+        const char *prefix;
+        enum df_code code;
+    } table[] = {
+        {"23505", DF_E_DB_UNIQUE},      /* unique_violation */
+        {"23", DF_E_DB_CONSTRAINT},     /* integrity constraints */
+        {"22021", DF_E_INVALID_TEXT},   /* character_not_in_repertoire */
+        {"22P05", DF_E_INVALID_TEXT},   /* untranslatable_character */
+        {"22", DF_E_DB_CONSTRAINT},     /* the value does not fit its type */
+        {"54000", DF_E_DB_CONSTRAINT},  /* a row or an index entry that is too large */
+        {"40", DF_E_DB_CONFLICT},       /* serialization_failure, deadlock_detected */
+        {"55P03", DF_E_DB_CONFLICT},    /* lock_not_available */
+        {"57014", DF_E_DB_TIMEOUT},     /* query_canceled */
+        {"57P", DF_E_DB_UNAVAILABLE},   /* the server shuts down or starts */
+        {"08", DF_E_DB_UNAVAILABLE},    /* connection exceptions */
+        {"53", DF_E_DB_UNAVAILABLE},    /* insufficient resources */
+        {"58", DF_E_DB_UNAVAILABLE},    /* errors of its operating system */
+        {"25P03", DF_E_DB_UNAVAILABLE}, /* idle_in_transaction_session_timeout */
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (in_class(state, table[i].prefix))
+            return table[i].code;
+    }
+    return DF_E_DB;
+}
+
+/* Reading connections are opened so that they cannot write; others find that they cannot when the
+ * server became a standby. */
+static enum df_code fail_read_only(struct pg_db *pg, const char *what, struct df_err *err)
+{
+    if (pg->read_only)
+        return df_err_set(err, DF_E_USAGE, "%s: the connection is for reading", what);
+    pg->base.alive = false;
+    return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: the database server takes no writes", what);
+}
+
+enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what, struct df_err *err)
+{
+    const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+    char safe[256];
+
+    /* Without a state it is libpq that speaks: the connection is in trouble. */
+    if (!state)
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: %s", what, PQresultErrorMessage(res));
+    if (!message)
+        message = "";
+    if (strcmp(state, "25006") == 0)
+        return fail_read_only(pg, what, err);
+    if (strcmp(state, "53100") == 0)
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: the database server's disk is full", what);
+    /* Data exceptions quote the value. The DETAIL of the others, which does so too, is left out. */
+    if (in_class(state, "22")) {
+        without_quoted(message, safe, sizeof(safe));
+        message = safe;
+    }
+    return df_err_set(err, code_of(state), "%s: %s (%s)", what, message, state);
+}
+
+/* --- connecting ----------------------------------------------------------------------------------
+ */
+
+static void on_notice(void *arg, const PGresult *res)
+{
+    (void)arg;
+    const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+    df_log_debug("DatabaseNotice", "%s", message ? message : "");
+}
+
+/*
+ * The settings of a session travel with the start-up packet, those of the URL among them. What
+ * reading the rows relies on stands last and wins.
+ */
+static void session_options(const struct df_db_options *opt, const char *from_url,
+                            struct df_buf *out)
+{
+    /* Locks are given up first, or one would never learn that a lock was the reason. */
+    int64_t lock_ms = opt->statement_timeout_ms / 3 + 1;
+    df_buf_addf(out, "-c statement_timeout=%lld -c lock_timeout=%lld",
+                (long long)opt->statement_timeout_ms, (long long)lock_ms);
+    df_buf_addf(out, " -c idle_in_transaction_session_timeout=%d", IDLE_TIMEOUT_MS);
+    df_buf_addf(out, " -c default_transaction_read_only=%s", opt->read_only ? "on" : "off");
+    if (from_url)
+        df_buf_addf(out, " %s", from_url);
+    df_buf_addz(out, " -c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex");
+}
+
+static PGconn *start_connection(const struct df_db_options *opt, const char *options)
+{
+    char timeout[24];
+    /* libpq counts in seconds and takes 1 for 2. */
+    (void)snprintf(timeout, sizeof(timeout), "%lld",
+                   (long long)((opt->connect_timeout_ms + 999) / 1000));
+    const char *const settings[][2] = {
+        /* Before dbname: defaults, which the URL may change. */
+        {"connect_timeout", timeout},
+        {"fallback_application_name", "dataflow"},
+        {"keepalives_idle", "10"},
+        {"keepalives_interval", "5"},
+        {"keepalives_count", "3"},
+        {"tcp_user_timeout", "10000"},
+        {"gssencmode", "disable"},
+        {"target_session_attrs", opt->read_only ? "any" : "read-write"},
+        {"dbname", opt->url},
+        {"client_encoding", "UTF8"},
+        {"options", options},
+    };
+    enum { COUNT = sizeof(settings) / sizeof(settings[0]) };
+    const char *keywords[COUNT + 1] = {0};
+    const char *values[COUNT + 1] = {0};
+
+    for (size_t i = 0; i < COUNT; i++) {
+        keywords[i] = settings[i][0];
+        values[i] = settings[i][1];
+    }
+    return PQconnectdbParams(keywords, values, 1);
+}
+
+static enum df_code connect_server(struct pg_db *pg, const struct df_db_options *opt,
+                                   struct df_err *err)
+{
+    char safe[256];
+    char masked[256];
+    char *message = NULL;
+    struct df_buf options;
+    enum df_code code = DF_OK;
+
+    df_db_url_masked(opt->url, masked, sizeof(masked));
+    PQconninfoOption *parsed = PQconninfoParse(opt->url, &message);
+    if (!parsed) {
+        without_quoted(message ? message : "", safe, sizeof(safe));
+        PQfreemem(message);
+        return df_err_set(err, DF_E_CONFIG, "database.url %s is not understood: %s", masked, safe);
+    }
+    const char *from_url = NULL;
+    for (const PQconninfoOption *o = parsed; o->keyword; o++) {
+        if (strcmp(o->keyword, "options") == 0)
+            from_url = o->val;
+    }
+    df_buf_init(&options, 16384);
+    session_options(opt, from_url, &options);
+    pg->conn = start_connection(opt, df_buf_str(&options).ptr);
+    if (df_buf_failed(&options))
+        code = df_err_set(err, DF_E_CONFIG, "database.url %s: the options are too long", masked);
+    else if (!pg->conn)
+        code = df_err_set(err, DF_E_DB_UNAVAILABLE, "out of memory");
+    else if (PQstatus(pg->conn) != CONNECTION_OK)
+        code = df_err_set(err, DF_E_DB_UNAVAILABLE, "cannot connect to %s: %s", masked,
+                          PQerrorMessage(pg->conn));
+    df_buf_release(&options);
+    PQconninfoFree(parsed);
+    return code;
+}
+
+static void pg_close(struct df_db *db)
+{
+    struct pg_db *pg = pg_of(db);
+
+    PQfinish(pg->conn);
+    df_pg_stmts_release(pg);
+    df_pg_params_release(&pg->params);
+    df_arena_release(&pg->arena);
+    free(pg);
+}
+
+/* What was answered 2xx must be on disk: a server that is set to commit asynchronously is asked not
+ * to, here. */
+static enum df_code require_durability(struct pg_db *pg, struct df_err *err)
+{
+    static const struct df_query q =
+        STATEMENT("durability", "SELECT set_config('synchronous_commit', 'on', false) "
+                                "WHERE current_setting('synchronous_commit') = 'off'");
+    struct pg_sink sink = {0};
+    return df_pg_run(pg, &q, NULL, 1, &sink, err);
+}
+
+static enum df_code pg_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err)
+{
+    struct pg_db *pg = df_calloc(1, sizeof(*pg));
+
+    pg->base = (struct df_db){.ops = &df_postgres_ops, .alive = true};
+    pg->read_only = opt->read_only;
+    pg->statement_timeout_ms = opt->statement_timeout_ms;
+    pg->silence_ms = opt->statement_timeout_ms + SILENCE_GRACE_MS;
+    if (pg->silence_ms > INT_MAX)
+        pg->silence_ms = INT_MAX;
+    df_random(df_clock_real(), &pg->name_seed, sizeof(pg->name_seed));
+    df_arena_init(&pg->arena);
+
+    enum df_code code = connect_server(pg, opt, err);
+    if (code == DF_OK) {
+        PQsetNoticeReceiver(pg->conn, on_notice, NULL);
+        if (PQsetnonblocking(pg->conn, 1) != 0 || !PQenterPipelineMode(pg->conn))
+            code = df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
+    }
+    if (code == DF_OK && !opt->read_only)
+        code = require_durability(pg, err);
+    if (code != DF_OK) {
+        pg_close(&pg->base);
+        return code;
+    }
+    *ret = &pg->base;
+    return DF_OK;
+}
+
+/* --- statements ----------------------------------------------------------------------------------
+ */
+
+static enum df_code pg_ping(struct df_db *db, struct df_err *err)
+{
+    static const struct df_query q = STATEMENT("ping", "SELECT 1");
+    struct pg_sink sink = {0};
+    return df_pg_run(pg_of(db), &q, NULL, 1, &sink, err);
+}
+
+static enum df_code pg_query(struct df_db *db, const struct df_query *q,
+                             const struct df_value *params, struct df_result **ret,
+                             struct df_err *err)
+{
+    struct pg_db *pg = pg_of(db);
+    PGresult *res = NULL;
+    struct pg_sink sink = {.ret_result = &res};
+
+    enum df_code code = df_pg_run(pg, q, params, 1, &sink, err);
+    if (code != DF_OK) {
+        PQclear(res);
+        return code;
+    }
+    df_pg_result_set(pg, res);
+    *ret = &pg->result.base;
+    return DF_OK;
+}
+
+static enum df_code pg_exec_many(struct df_db *db, const struct df_query *q,
+                                 const struct df_value *params, size_t row_count,
+                                 void (*on_row)(void *arg, size_t row, struct df_result *r),
+                                 void *arg, int64_t *ret_affected, int64_t *ret_failed_row,
+                                 struct df_err *err)
+{
+    struct pg_sink sink = {.on_row = on_row, .arg = arg, .affected = ret_affected};
+    enum df_code code = df_pg_run(pg_of(db), q, params, row_count, &sink, err);
+    *ret_failed_row = sink.failed_row;
+    return code;
+}
+
+static enum df_code pg_exec(struct df_db *db, const struct df_query *q,
+                            const struct df_value *params, int64_t *ret_affected,
+                            struct df_err *err)
+{
+    struct pg_sink sink = {.affected = ret_affected};
+    return df_pg_run(pg_of(db), q, params, 1, &sink, err);
+}
+
+/* --- transactions --------------------------------------------------------------------------------
+ */
+
+static enum df_code pg_begin(struct df_db *db, bool write, struct df_err *err)
+{
+    struct pg_db *pg = pg_of(db);
+    (void)err;
+
+    /* As in SQLite, who only reads sees one moment. */
+    pg->held = write ? PG_HELD_BEGIN : PG_HELD_BEGIN_READ;
+    pg->control_failed = false;
+    return DF_OK;
+}
+
+static bool is_unbegun(const struct pg_db *pg)
+{
+    return pg->held & (PG_HELD_BEGIN | PG_HELD_BEGIN_READ);
+}
+
+static enum df_code pg_commit(struct df_db *db, struct df_err *err)
+{
+    static const struct df_query q = STATEMENT("commit", "COMMIT");
+    struct pg_db *pg = pg_of(db);
+    struct pg_sink sink = {0};
+
+    if (is_unbegun(pg)) {
+        pg->held = 0;
+        return DF_OK;
+    }
+    enum df_code code = df_pg_run(pg, &q, NULL, 1, &sink, err);
+    /* COMMIT of a failed transaction rolls back, and calls that a success. */
+    if (code == DF_OK && strcmp(sink.tag, "COMMIT") != 0)
+        code = df_err_set(err, DF_E_DB, "commit: the server has rolled the transaction back");
+    return code;
+}
+
+static void pg_rollback(struct df_db *db)
+{
+    static const struct df_query q = STATEMENT("rollback", "ROLLBACK");
+    struct pg_db *pg = pg_of(db);
+    struct pg_sink sink = {0};
+    bool unbegun = is_unbegun(pg);
+
+    pg->held = 0;
+    if (!db->alive || unbegun || PQtransactionStatus(pg->conn) == PQTRANS_IDLE)
+        return;
+    if (df_pg_run(pg, &q, NULL, 1, &sink, NULL) != DF_OK)
+        db->alive = false;
+}
+
+static enum df_code pg_savepoint(struct df_db *db, struct df_err *err)
+{
+    (void)err;
+    pg_of(db)->held |= PG_HELD_SAVEPOINT;
+    return DF_OK;
+}
+
+/* True when the savepoint was still held back: nothing happened under it, and it is forgotten. */
+static bool forget_savepoint(struct pg_db *pg)
+{
+    if (!(pg->held & PG_HELD_SAVEPOINT))
+        return false;
+    pg->held &= ~(unsigned)PG_HELD_SAVEPOINT;
+    return true;
+}
+
+static enum df_code pg_release(struct df_db *db, struct df_err *err)
+{
+    struct pg_db *pg = pg_of(db);
+    (void)err;
+
+    if (!forget_savepoint(pg))
+        pg->held |= PG_HELD_RELEASE;
+    return DF_OK;
+}
+
+static enum df_code pg_rollback_to(struct df_db *db, struct df_err *err)
+{
+    struct pg_db *pg = pg_of(db);
+
+    if (pg->control_failed)
+        return df_err_set(err, DF_E_DB, "the savepoint is lost; roll the transaction back");
+    if (!forget_savepoint(pg))
+        pg->held |= PG_HELD_ROLLBACK_TO | PG_HELD_RELEASE;
+    return DF_OK;
+}
+
+/* --- schema --------------------------------------------------------------------------------------
+ */
+
+static enum df_code fail_script(struct pg_db *pg, const PGresult *res, const char *sql,
+                                struct df_err *err)
+{
+    const char *position = PQresultErrorField(res, PG_DIAG_STATEMENT_POSITION);
+    char where[32] = "script";
+    size_t offset = 0;
+
+    if (position) {
+        /* The server counts characters, from 1. */
+        for (long chars = strtol(position, NULL, 10); sql[offset]; offset++) {
+            if (((unsigned char)sql[offset] & 0xC0) != 0x80 && --chars <= 0)
+                break;
+        }
+        (void)snprintf(where, sizeof(where), "line %d", df_db_line_at(sql, offset));
+    }
+    return df_pg_fail(pg, res, where, err);
+}
+
+/* Several statements in one text are for the simple protocol, which a pipeline does not have. */
+static enum df_code pg_script(struct df_db *db, const char *sql, struct df_err *err)
+{
+    struct pg_db *pg = pg_of(db);
+    struct pg_sink sink = {0};
+    enum df_code code = DF_OK;
+
+    if (pg->held)
+        code = df_pg_run(pg, NULL, NULL, 0, &sink, err);
+    if (code != DF_OK)
+        return code;
+    if (!PQexitPipelineMode(pg->conn)) {
+        db->alive = false;
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
+    }
+    PGresult *res = PQexec(pg->conn, sql);
+    ExecStatusType status = PQresultStatus(res);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_EMPTY_QUERY)
+        code = fail_script(pg, res, sql, err);
+    PQclear(res);
+    /* A script may have begun a transaction and not come to its end. */
+    if (!db->in_transaction && PQtransactionStatus(pg->conn) != PQTRANS_IDLE)
+        PQclear(PQexec(pg->conn, "ROLLBACK"));
+    if (PQstatus(pg->conn) == CONNECTION_BAD || !PQenterPipelineMode(pg->conn))
+        db->alive = false;
+    return code;
+}
+
+static enum df_code try_schema_lock(struct pg_db *pg, bool *ret_locked, struct df_err *err)
+{
+    /* The key spells "DataFlow". */
+    static const struct df_query q =
+        STATEMENT("schema lock", "SELECT pg_try_advisory_lock(4927347428462194551)");
+    struct df_result *r = NULL;
+
+    enum df_code code = pg_query(&pg->base, &q, NULL, &r, err);
+    if (code != DF_OK)
+        return code;
+    (void)df_pg_step(r, err);
+    *ret_locked = df_pg_col_bool(r, 0);
+    df_pg_result_free(r);
+    return DF_OK;
+}
+
+static enum df_code pg_schema_lock(struct df_db *db, struct df_err *err)
+{
+    struct pg_db *pg = pg_of(db);
+    int64_t start_ms = df_mono_ms(df_clock_real());
+    bool locked = false;
+
+    for (;;) {
+        enum df_code code = try_schema_lock(pg, &locked, err);
+        if (code != DF_OK)
+            return code;
+        if (locked)
+            break;
+        if (df_mono_ms(df_clock_real()) - start_ms > DF_SCHEMA_LOCK_WAIT_MS)
+            return df_err_set(err, DF_E_DB_TIMEOUT, "another process holds the schema lock");
+        df_db_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
+    }
+    /* Building an index on a large table takes its time. */
+    pg->silence_ms = 0;
+    return pg_script(db, "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0",
+                     err);
+}
+
+static void pg_schema_unlock(struct df_db *db)
+{
+    struct pg_db *pg = pg_of(db);
+
+    pg->silence_ms = pg->statement_timeout_ms + SILENCE_GRACE_MS;
+    if (!db->alive)
+        return;
+    if (pg_script(db,
+                  "SELECT pg_advisory_unlock(4927347428462194551);"
+                  "RESET statement_timeout; RESET idle_in_transaction_session_timeout",
+                  NULL) != DF_OK)
+        db->alive = false;
+}
+
+const struct df_db_ops df_postgres_ops = {
+    .dialect = DF_POSTGRES,
+    .open = pg_open,
+    .close = pg_close,
+    .ping = pg_ping,
+    .query = pg_query,
+    .step = df_pg_step,
+    .result_free = df_pg_result_free,
+    .columns = df_pg_columns,
+    .col_null = df_pg_col_null,
+    .col_int = df_pg_col_int,
+    .col_real = df_pg_col_real,
+    .col_bool = df_pg_col_bool,
+    .col_time = df_pg_col_time,
+    .col_text = df_pg_col_text,
+    .col_blob = df_pg_col_blob,
+    .exec = pg_exec,
+    .exec_many = pg_exec_many,
+    .begin = pg_begin,
+    .commit = pg_commit,
+    .rollback = pg_rollback,
+    .savepoint = pg_savepoint,
+    .release = pg_release,
+    .rollback_to = pg_rollback_to,
+    .script = pg_script,
+    .schema_lock = pg_schema_lock,
+    .schema_unlock = pg_schema_unlock,
+};

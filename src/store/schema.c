@@ -1,0 +1,447 @@
+#include "store/schema.h"
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "schema_scripts.h"
+#include "store/schema.sql.h"
+
+#include <ctype.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+
+#define CHECKSUM_LEN 64
+
+enum script_state { SCRIPT_MISSING, SCRIPT_CHANGED, SCRIPT_CURRENT };
+
+struct script {
+    struct df_str name; /* without the dialect's folder: what SchemaScripts knows it by */
+    struct df_str text;
+    char checksum[CHECKSUM_LEN + 1];
+    enum script_state state;
+};
+
+/* What the binary has, held against what the database has recorded. */
+struct plan {
+    struct df_arena arena;
+    struct script *scripts;
+    size_t count;
+    bool recorded;  /* the table SchemaScripts is there */
+    size_t unknown; /* recorded scripts that the binary does not have */
+};
+
+static void checksum(struct df_str text, char out[CHECKSUM_LEN + 1])
+{
+    unsigned char md[EVP_MAX_MD_SIZE];
+    unsigned md_len = 0;
+    static const char hex[] = "0123456789abcdef";
+
+    if (!EVP_Digest(text.ptr, text.len, md, &md_len, EVP_sha256(), NULL))
+        md_len = 0; /* only out of memory; the checksum then matches nothing */
+    for (size_t i = 0; i < md_len; i++) {
+        out[2 * i] = hex[md[i] >> 4];
+        out[2 * i + 1] = hex[md[i] & 15];
+    }
+    out[(size_t)2 * md_len] = '\0';
+}
+
+static void plan_init(struct plan *p, enum df_dialect d, const struct df_file *files, size_t count)
+{
+    *p = (struct plan){0};
+    df_arena_init(&p->arena);
+    p->scripts = DF_ARENA_ARRAY(&p->arena, struct script, count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct df_str dialect;
+        struct df_str name = df_str_cut(df_str_c(files[i].name), '/', &dialect);
+
+        if (!df_str_eq(dialect, df_str_c(df_dialect_name(d))))
+            continue;
+        struct script *s = &p->scripts[p->count++];
+        s->name = name;
+        s->text = df_str_n((const char *)files[i].data, files[i].len);
+        checksum(s->text, s->checksum);
+    }
+}
+
+static void plan_release(struct plan *p)
+{
+    df_arena_release(&p->arena);
+}
+
+static struct script *plan_find(struct plan *p, struct df_str name)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (df_str_eq(p->scripts[i].name, name))
+            return &p->scripts[i];
+    return NULL;
+}
+
+/* First column of the first row. */
+static enum df_code query_int(struct df_db *db, const struct df_query *q,
+                              const struct df_value *params, size_t param_count, int64_t *ret,
+                              struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, q, params, param_count, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        *ret = df_col_int(r, 0);
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = df_err_set(err, DF_E_INTERNAL, "%s returned no row", q->name);
+    }
+    df_result_free(r);
+    return code;
+}
+
+/* What a newer binary recorded under a name known to both stands: see schema.h. */
+static void plan_defer_to_newer(struct plan *p)
+{
+    for (size_t i = 0; p->unknown > 0 && i < p->count; i++)
+        if (p->scripts[i].state == SCRIPT_CHANGED)
+            p->scripts[i].state = SCRIPT_CURRENT;
+}
+
+static enum df_code plan_read(struct plan *p, struct df_db *db, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    int64_t recorded = 0;
+    enum df_code code;
+
+    p->unknown = 0;
+    for (size_t i = 0; i < p->count; i++)
+        p->scripts[i].state = SCRIPT_MISSING;
+
+    code = query_int(db, &df_q_schema_recorded, DF_NO_PARAMS, &recorded, err);
+    if (code != DF_OK)
+        return code;
+    p->recorded = recorded > 0;
+    if (!p->recorded)
+        return DF_OK;
+
+    code = df_db_query(db, &df_q_schema_script_list, DF_NO_PARAMS, &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct script *s = plan_find(p, df_col_text(r, 0));
+
+        if (!s)
+            p->unknown++;
+        else if (df_str_eq(df_col_text(r, 1), df_str_c(s->checksum)))
+            s->state = SCRIPT_CURRENT;
+        else
+            s->state = SCRIPT_CHANGED;
+    }
+    df_result_free(r);
+    if (code != DF_DONE)
+        return code;
+    plan_defer_to_newer(p);
+    return DF_OK;
+}
+
+static struct script *plan_next(struct plan *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->scripts[i].state != SCRIPT_CURRENT)
+            return &p->scripts[i];
+    return NULL;
+}
+
+/* --- running one script --------------------------------------------------------------------------
+ */
+
+/* Drops space and comments at the start. */
+static struct df_str skip_blank(struct df_str s)
+{
+    for (;;) {
+        const char *end;
+
+        s = df_str_trim(s);
+        if (df_str_starts(s, DF_STR("--")))
+            end = memchr(s.ptr, '\n', s.len);
+        else if (df_str_starts(s, DF_STR("/*")))
+            end = memmem(s.ptr + 2, s.len - 2, "*/", 2);
+        else
+            return s;
+        if (!end)
+            return df_str_n(s.ptr + s.len, 0);
+        end += *end == '\n' ? 1 : 2;
+        s = df_str_n(end, (size_t)(s.ptr + s.len - end));
+    }
+}
+
+static struct df_str take_word(struct df_str *s)
+{
+    size_t n = 0;
+
+    *s = skip_blank(*s);
+    while (n < s->len && (isalnum((unsigned char)s->ptr[n]) || s->ptr[n] == '_'))
+        n++;
+    struct df_str word = df_str_n(s->ptr, n);
+    *s = df_str_n(s->ptr + n, s->len - n);
+    return word;
+}
+
+/* The statement at the start, with its semicolon; all of it when there is none. */
+static struct df_str statement_at(struct df_str s)
+{
+    char quote = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        if (quote) {
+            quote = c == quote ? 0 : quote;
+        } else if (c == '\'' || c == '"') {
+            quote = c;
+        } else if (c == '-' && df_str_starts(df_str_n(s.ptr + i, s.len - i), DF_STR("--"))) {
+            while (i + 1 < s.len && s.ptr[i + 1] != '\n')
+                i++;
+        } else if (c == ';') {
+            return df_str_n(s.ptr, i + 1);
+        }
+    }
+    return s;
+}
+
+static const struct df_str directive = {"-- add column if missing:", 25};
+
+/* The next directive at the start of a line, as far as the end of s; absent: there is none. */
+static struct df_str find_directive(struct df_str s)
+{
+    const char *end = s.ptr + s.len;
+
+    for (const char *p = s.ptr; p < end; p++) {
+        p = memmem(p, (size_t)(end - p), directive.ptr, directive.len);
+        if (!p)
+            break;
+        if (p == s.ptr || p[-1] == '\n')
+            return df_str_n(p, (size_t)(end - p));
+    }
+    return DF_STR_NULL;
+}
+
+static enum df_code run_text(struct df_db *db, struct df_arena *arena, struct df_str text,
+                             struct df_err *err)
+{
+    if (skip_blank(text).len == 0)
+        return DF_OK;
+    return df_db_script(db, df_arena_cstr(arena, text), err);
+}
+
+/*
+ * s starts with the directive. Runs the ALTER TABLE behind it if the column is missing; *ret_rest
+ * is what follows the statement. The directive must name what the statement does, or it would guard
+ * nothing.
+ */
+static enum df_code add_column(struct df_db *db, struct df_arena *arena, struct df_str s,
+                               struct df_str *ret_rest, struct df_err *err)
+{
+    struct df_str line;
+    struct df_str rest = df_str_cut(s, '\n', &line);
+    struct df_str names = df_str_n(line.ptr + directive.len, line.len - directive.len);
+    struct df_str table = take_word(&names);
+    struct df_str column = take_word(&names);
+
+    rest = skip_blank(rest);
+    struct df_str statement = statement_at(rest);
+    struct df_str words = statement;
+    if (column.len == 0 || df_str_trim(names).len > 0 ||
+        !df_str_ieq(take_word(&words), DF_STR("ALTER")) ||
+        !df_str_ieq(take_word(&words), DF_STR("TABLE")) || !df_str_ieq(take_word(&words), table) ||
+        !df_str_ieq(take_word(&words), DF_STR("ADD")) ||
+        !df_str_ieq(take_word(&words), DF_STR("COLUMN")) || !df_str_ieq(take_word(&words), column))
+        return df_err_set(err, DF_E_INTERNAL,
+                          "'" DF_STR_FMT "' does not stand before ALTER TABLE " DF_STR_FMT
+                          " ADD COLUMN " DF_STR_FMT,
+                          DF_STR_ARG(df_str_trim(line)), DF_STR_ARG(table), DF_STR_ARG(column));
+
+    int64_t exists = 0;
+    enum df_code code = query_int(db, &df_q_schema_column_exists,
+                                  DF_PARAMS(df_text(table), df_text(column)), &exists, err);
+    if (code == DF_OK && !exists)
+        code = run_text(db, arena, statement, err);
+    if (code == DF_OK)
+        *ret_rest = df_str_n(rest.ptr + statement.len, rest.len - statement.len);
+    return code;
+}
+
+static enum df_code run_pieces(struct df_db *db, struct df_arena *arena, struct df_str text,
+                               struct df_err *err)
+{
+    enum df_code code = DF_OK;
+
+    while (code == DF_OK && text.len > 0) {
+        struct df_str at = find_directive(text);
+
+        code = run_text(db, arena, df_str_n(text.ptr, text.len - at.len), err);
+        text = at;
+        if (code == DF_OK && at.ptr)
+            code = add_column(db, arena, at, &text, err);
+    }
+    return code;
+}
+
+static enum df_code run_in_transaction(struct df_db *db, struct df_arena *arena,
+                                       const struct script *s, struct df_err *err)
+{
+    int64_t started_ms = df_mono_ms(df_clock_real());
+    enum df_code code = df_db_begin(db, true, err);
+
+    if (code != DF_OK)
+        return code;
+    code = run_pieces(db, arena, s->text, err);
+    int64_t duration_ms = df_mono_ms(df_clock_real()) - started_ms;
+    if (code == DF_OK)
+        code = df_db_exec(
+            db, &df_q_schema_script_record,
+            DF_PARAMS(df_text(s->name), df_text(df_str_c(s->checksum)), df_int(duration_ms)), NULL,
+            err);
+    if (code == DF_OK)
+        code = df_db_commit(db, err);
+    if (code != DF_OK) {
+        df_db_rollback(db);
+        return code;
+    }
+    struct df_log_field fields[] = {DF_F("script", s->name), DF_FI("durationMs", duration_ms)};
+    df_log_write(DF_LOG_INFO, "SchemaScriptApplied", fields, 2, "schema script " DF_STR_FMT,
+                 DF_STR_ARG(s->name));
+    return DF_OK;
+}
+
+static enum df_code run_script(struct df_db *db, struct df_arena *arena, struct script *s,
+                               struct df_err *err)
+{
+    struct df_err why = DF_ERR_INIT;
+    enum df_code code = run_in_transaction(db, arena, s, &why);
+
+    if (code != DF_OK)
+        return df_err_set(err, code, "schema script " DF_STR_FMT ": %s", DF_STR_ARG(s->name),
+                          why.detail);
+    s->state = SCRIPT_CURRENT;
+    return DF_OK;
+}
+
+/* --- what the program calls ----------------------------------------------------------------------
+ */
+
+static enum df_code apply_locked(struct plan *p, struct df_db *db, size_t *ret_applied,
+                                 struct df_err *err)
+{
+    size_t applied = 0;
+    struct script *s;
+    enum df_code code = df_db_schema_lock(db, err);
+
+    if (code != DF_OK)
+        return code;
+    /* Another process may have done the work while this one waited for the lock. */
+    code = plan_read(p, db, err);
+    while (code == DF_OK && (s = plan_next(p))) {
+        code = run_script(db, &p->arena, s, err);
+        applied += code == DF_OK;
+    }
+    df_db_schema_unlock(db);
+    if (code == DF_OK)
+        *ret_applied = applied;
+    return code;
+}
+
+enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files, size_t count,
+                                   size_t *ret_applied, struct df_err *err)
+{
+    struct plan plan;
+    size_t applied = 0;
+    enum df_code code;
+
+    plan_init(&plan, df_db_dialect(db), files, count);
+    if (plan.count == 0) {
+        code = df_err_set(err, DF_E_NOT_IMPLEMENTED, "there are no schema scripts for %s",
+                          df_dialect_name(df_db_dialect(db)));
+        goto out;
+    }
+    /* Looked at without the lock first: mostly there is nothing to do, and no right to do it is
+     * needed. */
+    code = plan_read(&plan, db, err);
+    if (code == DF_OK && plan_next(&plan))
+        code = apply_locked(&plan, db, &applied, err);
+    if (code != DF_OK)
+        goto out;
+
+    if (plan.unknown > 0)
+        df_log_warn("SchemaNewerThanBinary",
+                    "the database has %zu schema scripts that this version does not know: "
+                    "a newer server has migrated it",
+                    plan.unknown);
+    if (ret_applied)
+        *ret_applied = applied;
+out:
+    plan_release(&plan);
+    return code;
+}
+
+enum df_code df_schema_apply(struct df_db *db, size_t *ret_applied, struct df_err *err)
+{
+    return df_schema_apply_files(db, df_schema_scripts, df_schema_scripts_count, ret_applied, err);
+}
+
+enum df_code df_schema_check(struct df_db *db, struct df_err *err)
+{
+    struct plan plan;
+    const struct script *s;
+    enum df_code code;
+
+    plan_init(&plan, df_db_dialect(db), df_schema_scripts, df_schema_scripts_count);
+    code = plan_read(&plan, db, err);
+    if (code == DF_OK && !plan.recorded)
+        code = df_err_set(err, DF_E_DB_UNAVAILABLE,
+                          "the database has no schema yet: run 'dataflow migrate'");
+    else if (code == DF_OK && (s = plan_next(&plan)))
+        code = df_err_set(
+            err, DF_E_DB_UNAVAILABLE, "schema script " DF_STR_FMT " %s: run 'dataflow migrate'",
+            DF_STR_ARG(s->name),
+            s->state == SCRIPT_CHANGED ? "has changed since it was applied" : "was not applied");
+    plan_release(&plan);
+    return code;
+}
+
+/* The statement that records a script, with its values in place of the markers (?1 or $1). */
+static void print_record(enum df_dialect d, const struct script *s, struct df_buf *out)
+{
+    const char *sql = df_q_schema_script_record.text[d].sql;
+
+    for (; sql && *sql; sql++) {
+        bool marker = (*sql == '?' || *sql == '$') && isdigit((unsigned char)sql[1]);
+        if (!marker) {
+            df_buf_addc(out, *sql);
+            continue;
+        }
+        sql++;
+        if (*sql == '1')
+            df_buf_addf(out, "'" DF_STR_FMT "'", DF_STR_ARG(s->name));
+        else if (*sql == '2')
+            df_buf_addf(out, "'%s'", s->checksum);
+        else
+            df_buf_addc(out, '0');
+    }
+    df_buf_addz(out, ";\n");
+}
+
+void df_schema_print(enum df_dialect d, struct df_buf *out)
+{
+    struct plan plan;
+
+    plan_init(&plan, d, df_schema_scripts, df_schema_scripts_count);
+    for (size_t i = 0; i < plan.count; i++) {
+        const struct script *s = &plan.scripts[i];
+
+        df_buf_addf(out, "%s-- === " DF_STR_FMT " (%s) ===\n\nBEGIN;\n\n", i ? "\n" : "",
+                    DF_STR_ARG(s->name), df_dialect_name(d));
+        df_buf_adds(out, df_str_trim(s->text));
+        df_buf_addz(out, "\n\n");
+        print_record(d, s, out);
+        df_buf_addz(out, "\nCOMMIT;\n");
+    }
+    plan_release(&plan);
+}

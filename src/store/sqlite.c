@@ -1,0 +1,439 @@
+/*
+ * SQLite: the embedded database, in WAL mode with synchronous=FULL, so that a commit which returned
+ * has been fsynced. One connection writes at a time; readers see the last commit and block nobody.
+ *
+ * Checkpoints happen inside the commit that makes the WAL longer than WAL_PAGES. Fewer and longer
+ * was chosen over many and short: a page that is written a hundred times between two checkpoints is
+ * copied home once. A checkpointing thread beside the writer would never catch up with a busy one
+ * and let the WAL grow without bound.
+ *
+ * The schema lock is an flock on PATH.lock, not a transaction: it must outlast the transactions of
+ * the scripts that run under it, and the kernel drops it with the process.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/sqlite_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const char *const control_sql[CTL_COUNT] = {
+    [CTL_BEGIN] = "BEGIN",
+    [CTL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
+    [CTL_COMMIT] = "COMMIT",
+    [CTL_ROLLBACK] = "ROLLBACK",
+    [CTL_SAVEPOINT] = "SAVEPOINT df",
+    [CTL_RELEASE] = "RELEASE df",
+    [CTL_ROLLBACK_TO] = "ROLLBACK TO df",
+    [CTL_PING] = "SELECT COUNT(*) FROM sqlite_schema",
+};
+
+/* --- errors --------------------------------------------------------------------------------------
+ */
+
+static enum df_code constraint_code(int rc)
+{
+    switch (rc) {
+    case SQLITE_CONSTRAINT_UNIQUE:
+    case SQLITE_CONSTRAINT_PRIMARYKEY:
+    case SQLITE_CONSTRAINT_ROWID:
+        return DF_E_DB_UNIQUE;
+    default:
+        return DF_E_DB_CONSTRAINT;
+    }
+}
+
+/* Errors of the file rather than of the statement. They name the file: that is what an operator
+ * looks at. */
+static enum df_code fail_file(struct sqlite_db *s, int rc, const char *message, struct df_err *err)
+{
+    int os_error = s->handle ? sqlite3_system_errno(s->handle) : 0;
+    char buf[128];
+    const char *reason = os_error ? strerror_r(os_error, buf, sizeof(buf)) : message;
+
+    if ((rc & 0xff) == SQLITE_FULL || os_error == ENOSPC || os_error == EDQUOT)
+        return df_err_set(err, DF_E_DB_UNAVAILABLE,
+                          "the disk is full: make room for the database %s", s->path);
+    /* Another connection may do better: the file may have been replaced, the disk be mounted again.
+     */
+    s->base.alive = false;
+    switch (rc & 0xff) {
+    case SQLITE_CORRUPT:
+        return df_err_set(err, DF_E_DB, "the database %s is damaged: restore a backup", s->path);
+    case SQLITE_NOTADB:
+        return df_err_set(err, DF_E_DB, "%s is not an SQLite database", s->path);
+    case SQLITE_READONLY:
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "the database %s cannot be written: %s",
+                          s->path, reason);
+    case SQLITE_CANTOPEN:
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "cannot open the database %s: %s", s->path,
+                          reason);
+    default:
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "input or output failed on the database %s: %s",
+                          s->path, reason);
+    }
+}
+
+enum df_code df_sqlite_fail(struct sqlite_db *s, int rc, const char *what, struct df_err *err)
+{
+    const char *message = s->handle ? sqlite3_errmsg(s->handle) : sqlite3_errstr(rc);
+
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return df_err_set(err, DF_E_DB_CONFLICT, "%s: another connection holds the database's lock",
+                          what);
+    case SQLITE_CONSTRAINT:
+        return df_err_set(err, constraint_code(rc), "%s: %s", what, message);
+    case SQLITE_TOOBIG:
+    case SQLITE_MISMATCH:
+        return df_err_set(err, DF_E_DB_CONSTRAINT, "%s: %s", what, message);
+    case SQLITE_INTERRUPT:
+        return df_err_set(err, DF_E_DB_TIMEOUT, "%s: interrupted", what);
+    case SQLITE_NOMEM:
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: out of memory", what);
+    case SQLITE_READONLY:
+        if (s->read_only)
+            return df_err_set(err, DF_E_USAGE, "%s: the connection is for reading", what);
+        return fail_file(s, rc, message, err);
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return fail_file(s, rc, message, err);
+    default:
+        return df_err_set(err, DF_E_DB, "%s: %s", what, message);
+    }
+}
+
+/* --- opening -------------------------------------------------------------------------------------
+ */
+
+static void init_library(void)
+{
+    /* Connections belong to one thread, so SQLite need not lock them; nor do we read its memory
+     * figures, for which it would take a global lock at every allocation. Fails harmlessly once
+     * initialised. */
+    (void)sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
+/*
+ * Asks again every millisecond at first. SQLite's own handler soon sleeps 100 ms at a time and
+ * would rarely meet the moment between two transactions of a busy writer in another process.
+ */
+static int on_busy(void *arg, int count)
+{
+    struct sqlite_db *s = arg;
+    int64_t now_ms = df_mono_ms(df_clock_real());
+
+    if (count == 0)
+        s->busy_since_ms = now_ms;
+    if (now_ms - s->busy_since_ms >= s->busy_timeout_ms)
+        return 0;
+    df_db_sleep_ms(count < 200 ? 1 : 5);
+    return 1;
+}
+
+/*
+ * New databases are for their owner alone; SQLite gives the WAL the mode of the database. O_EXCL is
+ * needed for more than that: closing a descriptor of an existing file would drop the locks that
+ * other connections of this process have on it.
+ */
+static enum df_code create_private(const char *path, struct df_err *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        close(fd);
+        return DF_OK;
+    }
+    if (errno == EEXIST)
+        return DF_OK;
+    char reason[128];
+    return df_err_set(err, DF_E_DB_UNAVAILABLE, "cannot create the database %s: %s", path,
+                      strerror_r(errno, reason, sizeof(reason)));
+}
+
+static enum df_code pragmas(struct sqlite_db *s, const char *sql, struct df_err *err)
+{
+    int rc = sqlite3_exec(s->handle, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? DF_OK : df_sqlite_fail(s, rc, "opening the database", err);
+}
+
+/* Going over to WAL needs the file alone for a moment, and does not wait for it as a statement
+ * would. */
+static enum df_code enter_wal(struct sqlite_db *s, struct df_err *err)
+{
+    int64_t start = df_mono_ms(df_clock_real());
+    sqlite3_stmt *h = NULL;
+    int rc;
+
+    for (;;) {
+        rc = sqlite3_prepare_v2(s->handle, "PRAGMA journal_mode=WAL", -1, &h, NULL);
+        if (rc == SQLITE_OK)
+            rc = sqlite3_step(h);
+        if ((rc & 0xff) != SQLITE_BUSY || df_mono_ms(df_clock_real()) - start > s->busy_timeout_ms)
+            break;
+        sqlite3_finalize(h);
+        df_db_sleep_ms(5);
+    }
+    enum df_code code = DF_OK;
+    if (rc != SQLITE_ROW) {
+        code = df_sqlite_fail(s, rc, "opening the database", err);
+    } else {
+        const char *mode = (const char *)sqlite3_column_text(h, 0);
+        if (!mode || strcmp(mode, "wal") != 0)
+            code = df_err_set(err, DF_E_DB_UNAVAILABLE,
+                              "the file system of %s does not allow SQLite's WAL mode", s->path);
+    }
+    sqlite3_finalize(h);
+    return code;
+}
+
+static enum df_code configure(struct sqlite_db *s, struct df_err *err)
+{
+    sqlite3_extended_result_codes(s->handle, 1);
+    sqlite3_busy_handler(s->handle, on_busy, s);
+    sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+    sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+
+    enum df_code code = pragmas(s,
+                                "PRAGMA trusted_schema=OFF;"
+                                "PRAGMA foreign_keys=ON;"
+                                "PRAGMA temp_store=MEMORY;"
+                                "PRAGMA cache_size=-2048;",
+                                err);
+    if (code != DF_OK || s->read_only)
+        return code;
+    code = enter_wal(s, err);
+    if (code != DF_OK)
+        return code;
+    return pragmas(s,
+                   "PRAGMA synchronous=FULL;"
+                   "PRAGMA wal_autocheckpoint=4000;"
+                   "PRAGMA journal_size_limit=67108864;",
+                   err);
+}
+
+static void sqlite_close(struct df_db *db)
+{
+    struct sqlite_db *s = sqlite_of(db);
+
+    for (size_t i = 0; i < CTL_COUNT; i++)
+        sqlite3_finalize(s->control[i]);
+    df_sqlite_stmts_release(s);
+    sqlite3_close(s->handle);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    free(s->path);
+    free(s);
+}
+
+static enum df_code sqlite_open(const struct df_db_options *opt, struct df_db **ret,
+                                struct df_err *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const char *path = opt->url + strlen("sqlite:");
+    enum df_code code = DF_OK;
+
+    if (!*path || strcmp(path, ":memory:") == 0)
+        return df_err_set(
+            err, DF_E_CONFIG,
+            "database.url: sqlite: needs the path of a file, as in sqlite:var/data.db");
+    pthread_once(&once, init_library);
+
+    struct sqlite_db *s = df_calloc(1, sizeof(*s));
+    s->base = (struct df_db){.ops = &df_sqlite_ops, .alive = true};
+    s->path = df_strdup(df_str_c(path));
+    s->read_only = opt->read_only;
+    s->busy_timeout_ms = opt->statement_timeout_ms;
+    s->lock_fd = -1;
+
+    if (!s->read_only)
+        code = create_private(path, err);
+    if (code != DF_OK)
+        goto out;
+    int mode = s->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+    int rc = sqlite3_open_v2(path, &s->handle, mode | SQLITE_OPEN_NOMUTEX, NULL);
+    code = rc == SQLITE_OK ? configure(s, err) : df_sqlite_fail(s, rc, "opening the database", err);
+out:
+    if (code != DF_OK) {
+        sqlite_close(&s->base);
+        return code;
+    }
+    *ret = &s->base;
+    return DF_OK;
+}
+
+/* --- transactions --------------------------------------------------------------------------------
+ */
+
+static enum df_code control(struct sqlite_db *s, enum control c, struct df_err *err)
+{
+    int rc = SQLITE_OK;
+    if (!s->control[c])
+        rc = sqlite3_prepare_v3(s->handle, control_sql[c], -1, SQLITE_PREPARE_PERSISTENT,
+                                &s->control[c], NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(s->control[c]);
+        if (rc == SQLITE_DONE || rc == SQLITE_ROW) {
+            sqlite3_reset(s->control[c]);
+            return DF_OK;
+        }
+    }
+    enum df_code code = df_sqlite_fail(s, rc, control_sql[c], err);
+    sqlite3_reset(s->control[c]);
+    return code;
+}
+
+static enum df_code sqlite_ping(struct df_db *db, struct df_err *err)
+{
+    return control(sqlite_of(db), CTL_PING, err);
+}
+
+static enum df_code sqlite_begin(struct df_db *db, bool write, struct df_err *err)
+{
+    return control(sqlite_of(db), write ? CTL_BEGIN_WRITE : CTL_BEGIN, err);
+}
+
+static enum df_code sqlite_commit(struct df_db *db, struct df_err *err)
+{
+    return control(sqlite_of(db), CTL_COMMIT, err);
+}
+
+static void sqlite_rollback(struct df_db *db)
+{
+    struct sqlite_db *s = sqlite_of(db);
+
+    /* A full disk and the like have SQLite roll back by itself. */
+    if (!sqlite3_get_autocommit(s->handle) && control(s, CTL_ROLLBACK, NULL) != DF_OK)
+        db->alive = false;
+}
+
+static enum df_code sqlite_savepoint(struct df_db *db, struct df_err *err)
+{
+    return control(sqlite_of(db), CTL_SAVEPOINT, err);
+}
+
+static enum df_code sqlite_release(struct df_db *db, struct df_err *err)
+{
+    return control(sqlite_of(db), CTL_RELEASE, err);
+}
+
+static enum df_code sqlite_rollback_to(struct df_db *db, struct df_err *err)
+{
+    struct sqlite_db *s = sqlite_of(db);
+
+    if (sqlite3_get_autocommit(s->handle))
+        return df_err_set(err, DF_E_DB, "SQLite has rolled the whole transaction back");
+    enum df_code code = control(s, CTL_ROLLBACK_TO, err);
+    return code == DF_OK ? control(s, CTL_RELEASE, err) : code;
+}
+
+/* --- schema --------------------------------------------------------------------------------------
+ */
+
+static enum df_code fail_script(struct sqlite_db *s, const char *sql, const char *at, int rc,
+                                struct df_err *err)
+{
+    char where[32];
+    int inside = sqlite3_error_offset(s->handle);
+    size_t offset = (size_t)(at - sql) + strspn(at, " \t\r\n") + (size_t)(inside > 0 ? inside : 0);
+
+    (void)snprintf(where, sizeof(where), "line %d", df_db_line_at(sql, offset));
+    return df_sqlite_fail(s, rc, where, err);
+}
+
+static enum df_code sqlite_script(struct df_db *db, const char *sql, struct df_err *err)
+{
+    struct sqlite_db *s = sqlite_of(db);
+    enum df_code code = DF_OK;
+
+    for (const char *p = sql; *p && code == DF_OK;) {
+        const char *tail = p;
+        sqlite3_stmt *h = NULL;
+        int rc = sqlite3_prepare_v2(s->handle, p, -1, &h, &tail);
+        if (rc == SQLITE_OK && h) {
+            while ((rc = sqlite3_step(h)) == SQLITE_ROW) {
+                /* Scripts have no reader for their rows. */
+            }
+        }
+        if (rc != SQLITE_OK && rc != SQLITE_DONE)
+            code = fail_script(s, sql, p, rc, err);
+        sqlite3_finalize(h);
+        p = tail;
+    }
+    /* A script may have begun a transaction and not come to its end. */
+    if (!db->in_transaction)
+        sqlite_rollback(db);
+    return code;
+}
+
+static enum df_code sqlite_schema_lock(struct df_db *db, struct df_err *err)
+{
+    struct sqlite_db *s = sqlite_of(db);
+    int64_t start = df_mono_ms(df_clock_real());
+    char path[4096];
+
+    int len = snprintf(path, sizeof(path), "%s.lock", s->path);
+    if (len < 0 || (size_t)len >= sizeof(path))
+        return df_err_set(err, DF_E_CONFIG, "the database's path is too long");
+    if (s->lock_fd < 0)
+        s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->lock_fd < 0)
+        return df_err_errno(err, "cannot open %s", path);
+
+    while (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return df_err_errno(err, "cannot lock %s", path);
+        if (df_mono_ms(df_clock_real()) - start > DF_SCHEMA_LOCK_WAIT_MS)
+            return df_err_set(err, DF_E_DB_TIMEOUT, "another process holds the schema lock %s",
+                              path);
+        df_db_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
+    }
+    return DF_OK;
+}
+
+static void sqlite_schema_unlock(struct df_db *db)
+{
+    struct sqlite_db *s = sqlite_of(db);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    s->lock_fd = -1;
+}
+
+const struct df_db_ops df_sqlite_ops = {
+    .dialect = DF_SQLITE,
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .ping = sqlite_ping,
+    .query = df_sqlite_query,
+    .step = df_sqlite_step,
+    .result_free = df_sqlite_result_free,
+    .columns = df_sqlite_columns,
+    .col_null = df_sqlite_col_null,
+    .col_int = df_sqlite_col_int,
+    .col_real = df_sqlite_col_real,
+    .col_bool = df_sqlite_col_bool,
+    .col_time = df_sqlite_col_time,
+    .col_text = df_sqlite_col_text,
+    .col_blob = df_sqlite_col_blob,
+    .exec = df_sqlite_exec,
+    .exec_many = df_sqlite_exec_many,
+    .begin = sqlite_begin,
+    .commit = sqlite_commit,
+    .rollback = sqlite_rollback,
+    .savepoint = sqlite_savepoint,
+    .release = sqlite_release,
+    .rollback_to = sqlite_rollback_to,
+    .script = sqlite_script,
+    .schema_lock = sqlite_schema_lock,
+    .schema_unlock = sqlite_schema_unlock,
+};

@@ -1,0 +1,518 @@
+/*
+ * The pool: threads, their connections, and the readers. Writers are in writer.c.
+ *
+ * A connection that dies is replaced by its worker: at once, then after pauses that double from
+ * BACKOFF_FIRST_MS to BACKOFF_LAST_MS, whether or not a job asks for it. A connection that was not
+ * used for long, or that was last seen alive before another worker lost its own, is tried with a
+ * ping before a job is trusted to it: a job that finds out by itself would have to be run again.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/store_private.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define BACKOFF_FIRST_MS   50
+#define BACKOFF_LAST_MS    5000
+#define RECONNECT_LIMIT_MS 2000
+#define IDLE_NS            (INT64_C(30) * 1000000000)
+/* The lock of SQLite is another process's for longer than this only when something is wrong. */
+#define SQLITE_LOCK_MS 5000
+/* PostgreSQL keeps so many subtransactions at hand; past 64, reading anything becomes slow for
+ * everybody. */
+#define POSTGRES_SAVEPOINTS 60
+#define POOL_MAX            1024
+#define QUEUE_MAX           (1 << 20)
+
+/* --- figures -------------------------------------------------------------------------------------
+ */
+
+static const double group_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+static struct df_metric_family jobs_total = {
+    .name = "dataflow_db_jobs_total",
+    .help = "Jobs handed to the store, by kind (read, write) and outcome (ok, failed, refused).",
+    .type = DF_COUNTER,
+    .labels = {"kind", "outcome"},
+};
+static struct df_metric_family job_seconds = {
+    .name = "dataflow_db_job_seconds",
+    .help = "Time from queueing a job to its end, which for writes is the commit.",
+    .type = DF_HISTOGRAM,
+    .labels = {"kind"},
+};
+static struct df_metric_family queue_waiting = {
+    .name = "dataflow_db_queue_waiting",
+    .help = "Jobs queued and not yet begun.",
+    .type = DF_GAUGE,
+    .labels = {"kind"},
+};
+static struct df_metric_family group_size = {
+    .name = "dataflow_db_group_size",
+    .help = "Jobs in one commit.",
+    .type = DF_HISTOGRAM,
+    .buckets = group_buckets,
+    .bucket_count = sizeof(group_buckets) / sizeof(group_buckets[0]),
+};
+static struct df_metric_family commit_seconds = {
+    .name = "dataflow_db_commit_seconds",
+    .help = "Duration of commits.",
+    .type = DF_HISTOGRAM,
+};
+static struct df_metric_family connections = {
+    .name = "dataflow_db_connections",
+    .help = "Open database connections of the store.",
+    .type = DF_GAUGE,
+};
+static struct df_metric_family reconnects = {
+    .name = "dataflow_db_reconnects_total",
+    .help = "Connections that replaced a lost one.",
+    .type = DF_COUNTER,
+};
+
+static struct store_metrics metrics;
+static pthread_once_t metrics_once = PTHREAD_ONCE_INIT;
+
+static struct df_metric *jobs_series(struct df_str kind, struct df_str outcome)
+{
+    return df_metric_get(&jobs_total, (const struct df_str[]){kind, outcome});
+}
+
+static void init_metrics(void)
+{
+    static const struct df_str kinds[2] = {{"read", 4}, {"write", 5}};
+    struct df_metric_family *all[] = {&jobs_total,     &job_seconds, &queue_waiting, &group_size,
+                                      &commit_seconds, &connections, &reconnects};
+
+    job_seconds.buckets = commit_seconds.buckets = df_metric_seconds;
+    job_seconds.bucket_count = commit_seconds.bucket_count = df_metric_seconds_count;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        df_metric_register(all[i]);
+    for (size_t i = 0; i < 2; i++) {
+        metrics.jobs_ok[i] = jobs_series(kinds[i], DF_STR("ok"));
+        metrics.jobs_failed[i] = jobs_series(kinds[i], DF_STR("failed"));
+        metrics.jobs_refused[i] = jobs_series(kinds[i], DF_STR("refused"));
+        metrics.job_seconds[i] = df_metric_get(&job_seconds, &kinds[i]);
+        metrics.waiting[i] = df_metric_get(&queue_waiting, &kinds[i]);
+    }
+    metrics.group_size = df_metric_get(&group_size, NULL);
+    metrics.commit_seconds = df_metric_get(&commit_seconds, NULL);
+    metrics.connections = df_metric_get(&connections, NULL);
+    metrics.reconnects = df_metric_get(&reconnects, NULL);
+}
+
+static void collect(void *arg)
+{
+    struct df_store *s = arg;
+    for (size_t i = 0; i < 2; i++)
+        df_metric_set(s->metrics->waiting[i], (double)df_queue_count(&s->queues[i]));
+}
+
+static void nap_ms(int64_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0) {
+        /* A signal came; sleep on for what is left. */
+    }
+}
+
+/* --- connections ---------------------------------------------------------------------------------
+ */
+
+static void disconnect(struct store_worker *w)
+{
+    if (!w->db)
+        return;
+    df_db_close(w->db);
+    w->db = NULL;
+    df_metric_add(w->store->metrics->connections, -1);
+}
+
+static void connected(struct store_worker *w, struct df_db *take_db)
+{
+    struct df_store *s = w->store;
+
+    w->db = take_db;
+    w->proven_ns = store_now_ns();
+    w->backoff_ms = 0;
+    w->next_try_ns = 0;
+    df_metric_add(s->metrics->connections, 1);
+    if (w->was_connected)
+        df_metric_add(s->metrics->reconnects, 1);
+    w->was_connected = true;
+    if (atomic_exchange(&s->down, false))
+        df_log_info("DatabaseRestored", "the database is back");
+}
+
+static void tell_lost(struct df_store *s, const char *why)
+{
+    if (!atomic_exchange(&s->down, true))
+        df_log_error("DatabaseLost", "%s", why);
+}
+
+void df_store_lost(struct store_worker *w, const struct df_err *why)
+{
+    atomic_store(&w->store->lost_ns, store_now_ns());
+    tell_lost(w->store, why->detail);
+    disconnect(w);
+}
+
+static enum df_code open_connection(const struct store_worker *w, int64_t timeout_ms,
+                                    struct df_db **ret, struct df_err *err)
+{
+    struct df_db_options opt = {
+        .url = w->store->url,
+        .connect_timeout_ms = timeout_ms,
+        .statement_timeout_ms = w->store->dialect == DF_SQLITE ? SQLITE_LOCK_MS : 0,
+        .read_only = !w->writer,
+    };
+    return df_db_open(&opt, ret, err);
+}
+
+static void try_connect(struct store_worker *w)
+{
+    struct df_db *db = NULL;
+    struct df_err err = DF_ERR_INIT;
+
+    if (open_connection(w, RECONNECT_LIMIT_MS, &db, &err) == DF_OK) {
+        connected(w, db);
+        return;
+    }
+    w->refusal = err;
+    w->backoff_ms = w->backoff_ms ? w->backoff_ms * 2 : BACKOFF_FIRST_MS;
+    if (w->backoff_ms > BACKOFF_LAST_MS)
+        w->backoff_ms = BACKOFF_LAST_MS;
+    int64_t half = w->backoff_ms / 2;
+    int64_t pause_ms = half + (int64_t)df_random_below(w->store->clock, (uint64_t)half + 1);
+    w->next_try_ns = store_now_ns() + pause_ms * 1000000;
+    tell_lost(w->store, err.detail);
+}
+
+/* Lets go of a connection that does not answer. */
+static void prove(struct store_worker *w)
+{
+    int64_t now = store_now_ns();
+
+    if (!w->db)
+        return;
+    if (now - w->proven_ns < IDLE_NS && w->proven_ns >= atomic_load(&w->store->lost_ns))
+        return;
+    if (df_db_ping(w->db, NULL) == DF_OK)
+        w->proven_ns = now;
+    else
+        disconnect(w);
+}
+
+enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns, struct df_err *err)
+{
+    prove(w);
+    while (!w->db) {
+        int64_t now = store_now_ns();
+        if (w->next_try_ns > now) {
+            if (w->next_try_ns > deadline_ns)
+                return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s", w->refusal.detail);
+            nap_ms((w->next_try_ns - now) / 1000000 + 1);
+        }
+        try_connect(w);
+    }
+    return DF_OK;
+}
+
+void df_store_pause(const struct df_store *s, int attempt)
+{
+    uint64_t most_ms = UINT64_C(4) << attempt;
+    nap_ms(1 + (int64_t)df_random_below(s->clock, most_ms));
+}
+
+/* --- workers -------------------------------------------------------------------------------------
+ */
+
+void df_store_finish(const struct store_worker *w, struct df_job **jobs, size_t count)
+{
+    const struct store_metrics *m = w->store->metrics;
+    int64_t now = store_now_ns();
+    size_t ok = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        ok += jobs[i]->code == DF_OK;
+        df_metric_observe(m->job_seconds[w->writer], (double)(now - jobs[i]->queued_ns) / 1e9);
+    }
+    if (ok > 0)
+        df_metric_add(m->jobs_ok[w->writer], (double)ok);
+    if (ok < count)
+        df_metric_add(m->jobs_failed[w->writer], (double)(count - ok));
+    for (size_t i = 0; i < count; i++) {
+        const struct df_log_ctx *outer = df_log_ctx_use(jobs[i]->log);
+        jobs[i]->done(jobs[i], jobs[i]->code, &jobs[i]->err);
+        df_log_ctx_use(outer);
+    }
+}
+
+static enum df_code read_once(struct df_db *db, struct df_job *job)
+{
+    const struct df_log_ctx *outer = df_log_ctx_use(job->log);
+    enum df_code code = job->run ? job->run(db, job, &job->err)
+                                 : df_db_exec(db, job->query, job->params, job->query->param_count,
+                                              &job->affected, &job->err);
+    df_log_ctx_use(outer);
+    df_db_reset(db);
+    return code;
+}
+
+static void run_read(struct store_worker *w, struct df_job *job)
+{
+    bool lost_before = false;
+    int conflicts = 0;
+
+    for (;;) {
+        job->err = DF_ERR_INIT;
+        job->code = df_store_connect(w, job->queued_ns + STORE_PATIENCE_NS, &job->err);
+        if (job->code != DF_OK)
+            break;
+        job->code = read_once(w->db, job);
+        if (!df_db_alive(w->db)) {
+            df_store_lost(w, &job->err);
+            if (job->code == DF_OK || lost_before)
+                break;
+            lost_before = true;
+            continue;
+        }
+        w->proven_ns = store_now_ns();
+        if (df_code_retry(job->code) != DF_RETRY_NOW || conflicts == STORE_CONFLICTS_MAX)
+            break;
+        df_store_pause(w->store, conflicts++);
+    }
+    df_store_finish(w, &job, 1);
+}
+
+/* How long to wait for a job before it is time to try for a connection again; -1: for ever. */
+static int64_t wait_ms(const struct store_worker *w)
+{
+    if (w->db || w->next_try_ns == 0)
+        return -1;
+    int64_t left = w->next_try_ns - store_now_ns();
+    return left > 0 ? left / 1000000 + 1 : 0;
+}
+
+static void *work(void *arg)
+{
+    struct store_worker *w = arg;
+    struct df_queue *q = &w->store->queues[w->writer];
+    size_t max = w->writer ? w->store->group_max : 1;
+
+    for (;;) {
+        size_t n = df_queue_pop(q, w->items, max, wait_ms(w));
+        if (n == 0 && df_queue_closed(q) && df_queue_count(q) == 0)
+            break;
+        if (n == 0 && !w->db && w->next_try_ns > 0)
+            try_connect(w);
+        for (size_t i = 0; i < n; i++)
+            w->jobs[i] = w->items[i];
+        if (n > 0 && w->writer)
+            df_writer_run(w, w->jobs, n);
+        else if (n > 0)
+            run_read(w, w->jobs[0]);
+    }
+    disconnect(w);
+    return NULL;
+}
+
+/* --- opening and closing -------------------------------------------------------------------------
+ */
+
+static int64_t bounded(int64_t v, int64_t def, int64_t min, int64_t max)
+{
+    int64_t n = v > 0 ? v : def;
+    return n < min ? min : n > max ? max : n;
+}
+
+static void add_workers(struct df_store *s, int64_t pool_size)
+{
+    bool sqlite = s->dialect == DF_SQLITE;
+    size_t count = (size_t)bounded(pool_size, sqlite ? 3 : 8, 2, POOL_MAX);
+    size_t writers = sqlite || count < 4 ? 1 : count / 4;
+
+    s->workers = df_calloc(count, sizeof(*s->workers));
+    s->worker_count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct store_worker *w = &s->workers[i];
+        w->store = s;
+        w->writer = i < writers;
+        size_t max = w->writer ? s->group_max : 1;
+        w->items = df_calloc(max, sizeof(void *));
+        w->jobs = df_calloc(max, sizeof(struct df_job *));
+        w->affected = df_calloc(max, sizeof(int64_t));
+    }
+}
+
+static enum df_code start_workers(struct df_store *s, struct df_err *err)
+{
+    enum df_code code = DF_OK;
+    sigset_t all;
+    sigset_t before;
+
+    /* Signals are the main thread's business. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (size_t i = 0; i < s->worker_count && code == DF_OK; i++) {
+        struct store_worker *w = &s->workers[i];
+        char name[16];
+        (void)snprintf(name, sizeof(name), "%s-%u", w->writer ? "writer" : "reader",
+                       (unsigned)i & 0xffff);
+        if (pthread_create(&w->thread, NULL, work, w) != 0) {
+            code = df_err_set(err, DF_E_INTERNAL, "no more threads can be started");
+        } else {
+            w->started = true;
+            pthread_setname_np(w->thread, name);
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+enum df_code df_store_open(const struct df_store_options *opt, struct df_store **ret,
+                           struct df_err *err)
+{
+    struct df_db *db = NULL;
+    enum df_dialect dialect;
+    enum df_code code = df_db_dialect_of(opt->url, &dialect, err);
+    if (code != DF_OK)
+        return code;
+
+    pthread_once(&metrics_once, init_metrics);
+    struct df_store *s = df_calloc(1, sizeof(*s));
+    s->url = df_strdup(df_str_c(opt->url));
+    s->dialect = dialect;
+    s->clock = opt->clock ? opt->clock : df_clock_real();
+    s->group_max = (size_t)bounded(opt->group_max, 256, 1, QUEUE_MAX);
+    s->savepoints_max = dialect == DF_POSTGRES ? POSTGRES_SAVEPOINTS : SIZE_MAX;
+    s->metrics = &metrics;
+    for (size_t i = 0; i < 2; i++)
+        df_queue_init(&s->queues[i], (size_t)bounded(opt->queue_size, 4096, 1, QUEUE_MAX));
+    add_workers(s, opt->pool_size);
+    df_metric_on_collect(collect, s);
+
+    code = open_connection(&s->workers[0], 0, &db, err);
+    if (code == DF_OK) {
+        connected(&s->workers[0], db);
+        code = start_workers(s, err);
+    }
+    if (code != DF_OK) {
+        df_store_close(s);
+        return code;
+    }
+    *ret = s;
+    return DF_OK;
+}
+
+void df_store_close(struct df_store *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < 2; i++)
+        df_queue_close(&s->queues[i]);
+    for (size_t i = 0; i < s->worker_count; i++) {
+        struct store_worker *w = &s->workers[i];
+        if (w->started)
+            pthread_join(w->thread, NULL);
+        disconnect(w);
+        free(w->items);
+        free(w->jobs);
+        free(w->affected);
+        free(w->values);
+    }
+    df_metric_off_collect(collect, s);
+    for (size_t i = 0; i < 2; i++)
+        df_queue_release(&s->queues[i]);
+    free(s->workers);
+    free(s->url);
+    free(s);
+}
+
+/* --- what callers use ----------------------------------------------------------------------------
+ */
+
+static bool submit(struct df_store *s, struct df_job *job, bool write)
+{
+    job->queued_ns = store_now_ns();
+    if (df_queue_push(&s->queues[write], job))
+        return true;
+    df_metric_add(s->metrics->jobs_refused[write], 1);
+    return false;
+}
+
+bool df_store_write(struct df_store *s, struct df_job *job)
+{
+    return submit(s, job, true);
+}
+
+bool df_store_read(struct df_store *s, struct df_job *job)
+{
+    return submit(s, job, false);
+}
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done;
+    enum df_code code;
+    struct df_err err;
+};
+
+static void wake_waiter(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct waiter *waiter = job->waiter;
+
+    pthread_mutex_lock(&waiter->lock);
+    waiter->code = code;
+    waiter->err = *err;
+    waiter->done = true;
+    pthread_cond_signal(&waiter->ended);
+    pthread_mutex_unlock(&waiter->lock);
+}
+
+static enum df_code submit_and_wait(struct df_store *s, struct df_job *job, bool write,
+                                    struct df_err *err)
+{
+    struct waiter waiter = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+    job->waiter = &waiter;
+    job->done = wake_waiter;
+    if (!submit(s, job, write)) {
+        bool closed = df_queue_closed(&s->queues[write]);
+        return df_err_set(err, closed ? DF_E_DRAINING : DF_E_BUSY,
+                          closed ? "the store is closed" : "too much work is waiting");
+    }
+    pthread_mutex_lock(&waiter.lock);
+    while (!waiter.done)
+        pthread_cond_wait(&waiter.ended, &waiter.lock);
+    pthread_mutex_unlock(&waiter.lock);
+    pthread_mutex_destroy(&waiter.lock);
+    pthread_cond_destroy(&waiter.ended);
+    if (waiter.code != DF_OK && err)
+        *err = waiter.err;
+    return waiter.code;
+}
+
+enum df_code df_store_write_wait(struct df_store *s, struct df_job *job, struct df_err *err)
+{
+    return submit_and_wait(s, job, true, err);
+}
+
+enum df_code df_store_read_wait(struct df_store *s, struct df_job *job, struct df_err *err)
+{
+    return submit_and_wait(s, job, false, err);
+}
+
+enum df_dialect df_store_dialect(const struct df_store *s)
+{
+    return s->dialect;
+}
+
+size_t df_store_waiting(struct df_store *s)
+{
+    return df_queue_count(&s->queues[0]) + df_queue_count(&s->queues[1]);
+}

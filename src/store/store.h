@@ -1,0 +1,81 @@
+/*
+ * The store: a pool of connections with threads of their own, to which the rest of the program
+ * hands jobs. Readers run one job after another. Writers commit in groups: a writer takes what is
+ * queued, runs each job under a savepoint, commits once, and only then answers all of them. So a
+ * hundred requests waiting cost one fsync, and a job that fails takes nobody with it.
+ *
+ * One writer on SQLite (the database has one write lock), a few on the servers.
+ *
+ * A job's `run` may be called more than once (a deadlock, a connection lost before the commit, a
+ * batch taken apart after a failure): it must set its results afresh each time and touch nothing
+ * but the database and the job. `done` is called exactly once, on the store's thread, after the
+ * commit (writers) or the run (readers); code is DF_OK when and only when the job's work is
+ * durable. A commit whose outcome is unknown (the connection died in it) is reported as
+ * DF_E_DB_UNAVAILABLE: the caller may not answer 2xx.
+ *
+ * A row job has `query` and `params` instead of `run`: neighbours with the same query are written
+ * by one df_db_exec_many. That is the fast way for single statements.
+ *
+ * Readers run outside a transaction; a job may begin one of its own (df_db_begin with write=false)
+ * to see several tables at one moment. Their connections cannot write.
+ *
+ * While the database is away jobs fail with DF_E_DB_UNAVAILABLE, after two seconds of trying at
+ * most; when it is back all goes on by itself.
+ *
+ * Threads: df_store_write and df_store_read may be called from any thread. Queues are bounded.
+ */
+#ifndef DF_STORE_STORE_H
+#define DF_STORE_STORE_H
+
+#include "base/log.h"
+#include "store/db.h"
+
+struct df_store;
+
+struct df_job {
+    enum df_code (*run)(struct df_db *db, struct df_job *job, struct df_err *err);
+    void (*done)(struct df_job *job, enum df_code code, const struct df_err *err);
+    const struct df_log_ctx *log; /* in force during run and done; may be NULL */
+
+    /* Row job (run is NULL). Borrowed until done. */
+    const struct df_query *query;
+    const struct df_value *params;
+    int64_t affected;
+
+    /* Private to the store. */
+    void *waiter;
+    enum df_code code;
+    struct df_err err;
+    int64_t queued_ns;
+};
+
+struct df_store_options {
+    const char *url;
+    int64_t pool_size;            /* connections in all; 0: chosen for the database */
+    int64_t queue_size;           /* jobs waiting for each kind of worker; 0: 4096 */
+    int64_t group_max;            /* jobs in one commit; 0: 256 */
+    const struct df_clock *clock; /* its randomness spreads retries; waiting is in real time */
+};
+
+/* Opens the first connection (so a wrong URL or password is told here) and starts the threads. */
+enum df_code df_store_open(const struct df_store_options *opt, struct df_store **ret,
+                           struct df_err *err) DF_MUST_CHECK;
+/* Refuses new jobs, finishes those queued, closes. NULL is fine. */
+void df_store_close(struct df_store *s);
+
+/* false: the queue is full or closed, `done` will not be called; answer 503. */
+bool df_store_write(struct df_store *s, struct df_job *job);
+bool df_store_read(struct df_store *s, struct df_job *job);
+
+/* The same, waiting for the end: for command line and start-up, never on an HTTP thread. */
+enum df_code df_store_write_wait(struct df_store *s, struct df_job *job,
+                                 struct df_err *err) DF_MUST_CHECK;
+enum df_code df_store_read_wait(struct df_store *s, struct df_job *job,
+                                struct df_err *err) DF_MUST_CHECK;
+
+enum df_dialect df_store_dialect(const struct df_store *s);
+
+/* Jobs queued and not yet begun. */
+size_t df_store_waiting(struct df_store *s);
+
+#endif

@@ -1,0 +1,85 @@
+/* What store.c (pool, connections, readers) and writer.c (group commit) share. */
+#ifndef DF_STORE_STORE_PRIVATE_H
+#define DF_STORE_STORE_PRIVATE_H
+
+#include "base/metrics.h"
+#include "base/queue.h"
+#include "store/store.h"
+
+#include <stdatomic.h>
+
+/* How often a deadlock and its like is tried again before a caller hears of it. */
+#define STORE_CONFLICTS_MAX 5
+/* How long a job waits for a database that is away, from when it was queued. */
+#define STORE_PATIENCE_NS (INT64_C(2) * 1000000000)
+
+struct store_metrics {
+    struct df_metric *jobs_ok[2]; /* by kind: readers, writers */
+    struct df_metric *jobs_failed[2];
+    struct df_metric *jobs_refused[2];
+    struct df_metric *job_seconds[2];
+    struct df_metric *waiting[2];
+    struct df_metric *group_size;
+    struct df_metric *commit_seconds;
+    struct df_metric *connections;
+    struct df_metric *reconnects;
+};
+
+/* A thread and its connection. Nobody else touches either. */
+struct store_worker {
+    struct df_store *store;
+    pthread_t thread;
+    bool started;
+    bool writer;
+    struct df_db *db;      /* NULL: not connected (yet) */
+    bool was_connected;    /* the next connection is a reconnection */
+    int64_t proven_ns;     /* when the connection was last known to work */
+    int64_t next_try_ns;   /* not to be tried again before; 0: at once */
+    int64_t backoff_ms;    /* 0: the last try succeeded */
+    struct df_err refusal; /* why the last one did not */
+
+    /* Writers: the group in hand and its row jobs' values, row after row. */
+    void **items; /* as the queue gave them */
+    struct df_job **jobs;
+    int64_t *affected;
+    struct df_value *values;
+    size_t value_cap;
+};
+
+struct df_store {
+    char *url;
+    enum df_dialect dialect;
+    const struct df_clock *clock;
+    size_t group_max;
+    size_t savepoints_max;     /* in one transaction */
+    struct df_queue queues[2]; /* by kind: readers, writers */
+    struct store_worker *workers;
+    size_t worker_count;
+    _Atomic bool down;
+    _Atomic int64_t lost_ns; /* connections proven before are suspect */
+    const struct store_metrics *metrics;
+};
+
+static inline int64_t store_now_ns(void)
+{
+    return df_mono_ns(df_clock_real());
+}
+
+/*
+ * Sees to it that w->db is connected and, after a time without use, still alive. Tries again and
+ * again until deadline_ns, at least once unless a try has just failed.
+ */
+enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns,
+                              struct df_err *err) DF_MUST_CHECK;
+/* The connection died at work. */
+void df_store_lost(struct store_worker *w, const struct df_err *why);
+/* A moment before trying again what met a conflict; longer with every attempt, and never the same
+ * for two. */
+void df_store_pause(const struct df_store *s, int attempt);
+/* Figures, then `done`, in order. The jobs are their owners' afterwards. */
+void df_store_finish(const struct store_worker *w, struct df_job **jobs, size_t count);
+
+/* Runs jobs and commits them, in one transaction or a few; sets their codes and finishes them. */
+void df_writer_run(struct store_worker *w, struct df_job **jobs, size_t count);
+
+#endif

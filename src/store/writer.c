@@ -1,0 +1,307 @@
+/*
+ * The group-committing writer.
+ *
+ * A commit costs an fsync, whatever is in it. So a writer takes the jobs that are queued, runs them
+ * in one transaction and commits once for all; while it waits for the disk the next group gathers.
+ * Nothing is gained by waiting for more jobs, and nothing waits: a lonely job is committed at once.
+ *
+ * Jobs do not know of each other. Each runs under a savepoint of its own, and one that fails is
+ * rolled back to it and told so, while the others go on. Neighbouring row jobs with the same query
+ * share a savepoint and one df_db_exec_many. When a row of those fails, the rows before it are
+ * written again, it is told, and those behind it go on as a batch; when too many fail, they are
+ * taken one by one.
+ *
+ * What can happen to a group as a whole (enum outcome):
+ *
+ *   SETTLED  committed, or every job failed by its own fault and nothing was left to commit
+ *   AGAIN    a deadlock, a lock that was not to be had: rolled back and run again, after a short
+ * pause, up to STORE_CONFLICTS_MAX times. In the last round a job that meets a conflict fails alone
+ *   LOST     the connection died before COMMIT was sent: nothing of it can have happened; run again
+ * once, on a new one FAILED   everything else: the connection died in COMMIT (nobody knows whether
+ * it happened), a disk is full. All fail
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/store_private.h"
+
+#include <stdlib.h>
+
+/* Failing rows in one batch after which the rest goes one by one. */
+#define ROW_FAILURES_MAX 8
+
+enum outcome { GOES_ON, SETTLED, AGAIN, LOST, FAILED };
+
+struct group {
+    struct store_worker *w;
+    struct df_db *db;
+    struct df_job **jobs;
+    size_t count;
+    bool last_round;   /* conflicts are a job's own from here on */
+    struct df_err err; /* why the group as a whole came to nothing */
+};
+
+static void set_fresh(struct df_job *job)
+{
+    job->code = DF_OK;
+    job->affected = 0;
+    job->err.code = DF_OK;
+    job->err.offset = -1;
+    job->err.detail[0] = '\0';
+}
+
+static void set_failed(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    job->code = code;
+    job->err = *err;
+    job->err.code = code;
+}
+
+/*
+ * After a failure under a savepoint: can the group go on? An error that the database met with
+ * rolling back the whole transaction, as SQLite does when the disk is full, is everybody's.
+ */
+static enum outcome contain(struct group *g, enum df_code code, const struct df_err *err)
+{
+    struct df_err why = DF_ERR_INIT;
+
+    g->err = *err;
+    g->err.code = code;
+    if (!df_db_alive(g->db))
+        return LOST;
+    if (df_code_retry(code) == DF_RETRY_NOW && !g->last_round)
+        return AGAIN;
+    if (df_db_rollback_to(g->db, &why) == DF_OK)
+        return GOES_ON;
+    if (!df_db_alive(g->db))
+        return LOST;
+    if (df_code_retry(code) != DF_RETRY_LATER)
+        g->err = why;
+    return FAILED;
+}
+
+static enum outcome run_job(struct group *g, struct df_job *job)
+{
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = df_db_savepoint(g->db, &err);
+
+    set_fresh(job);
+    if (code == DF_OK) {
+        const struct df_log_ctx *outer = df_log_ctx_use(job->log);
+        code = job->run(g->db, job, &err);
+        df_log_ctx_use(outer);
+    }
+    if (code == DF_OK)
+        code = df_db_release(g->db, &err);
+    if (code == DF_OK)
+        return GOES_ON;
+    set_failed(job, code, &err);
+    return contain(g, code, &err);
+}
+
+/* --- row jobs ------------------------------------------------------------------------------------
+ */
+
+/* The values of `count` jobs in a row. Those of one are used where they are. */
+static const struct df_value *gather(struct store_worker *w, struct df_job **jobs, size_t count)
+{
+    size_t width = jobs[0]->query->param_count;
+    if (count == 1 || width == 0)
+        return jobs[0]->params;
+
+    size_t need;
+    if (__builtin_mul_overflow(width, count, &need) || need > SIZE_MAX / sizeof(struct df_value))
+        df_oom();
+    if (need > w->value_cap) {
+        free(w->values);
+        w->values = df_malloc(need * sizeof(struct df_value));
+        w->value_cap = need;
+    }
+    for (size_t i = 0; i < count; i++)
+        memcpy(w->values + i * width, jobs[i]->params, width * sizeof(struct df_value));
+    return w->values;
+}
+
+static enum df_code write_rows(struct group *g, struct df_job **jobs, size_t count,
+                               int64_t *ret_failed_row, struct df_err *err)
+{
+    struct store_worker *w = g->w;
+    const struct df_query *q = jobs[0]->query;
+
+    *ret_failed_row = -1;
+    enum df_code code = df_db_savepoint(g->db, err);
+    if (code == DF_OK)
+        code = df_db_exec_many(g->db, q, gather(w, jobs, count), q->param_count, count, NULL, NULL,
+                               w->affected, ret_failed_row, err);
+    if (code == DF_OK)
+        code = df_db_release(g->db, err);
+    for (size_t i = 0; i < count && code == DF_OK; i++) {
+        set_fresh(jobs[i]);
+        jobs[i]->affected = w->affected[i];
+    }
+    return code;
+}
+
+static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count)
+{
+    size_t failures = 0;
+    size_t failed = SIZE_MAX; /* known to fail once those before it are written */
+    size_t start = 0;
+    size_t len = count;
+
+    while (start < count) {
+        struct df_err err = DF_ERR_INIT;
+        int64_t row;
+        if (start == failed) {
+            start++;
+            len = failures < ROW_FAILURES_MAX ? count - start : 1;
+            continue;
+        }
+        enum df_code code = write_rows(g, jobs + start, len, &row, &err);
+        if (code == DF_OK) {
+            start += len;
+            if (start != failed)
+                len = failures < ROW_FAILURES_MAX ? count - start : 1;
+            continue;
+        }
+        enum outcome o = contain(g, code, &err);
+        if (o != GOES_ON)
+            return o;
+        failures++;
+        if (row < 0 && len > 1) {
+            len = 1;
+            failures = ROW_FAILURES_MAX;
+            continue;
+        }
+        len = row < 0 ? 0 : (size_t)row;
+        failed = start + len;
+        set_failed(jobs[failed], code, &err);
+    }
+    return GOES_ON;
+}
+
+/* How many jobs from here on are written by one statement. */
+static size_t run_length(struct df_job **jobs, size_t count)
+{
+    size_t n = 1;
+    if (jobs[0]->run)
+        return 1;
+    while (n < count && !jobs[n]->run && jobs[n]->query == jobs[0]->query)
+        n++;
+    return n;
+}
+
+/* --- groups --------------------------------------------------------------------------------------
+ */
+
+static void log_commit_failed(const struct group *g)
+{
+    struct df_log_field fields[] = {DF_FI("jobs", g->count),
+                                    DF_F("error", df_str_c(df_code_name(g->err.code)))};
+    df_log_write(DF_LOG_ERROR, "CommitFailed", fields, 2, "%s", g->err.detail);
+}
+
+static enum outcome commit(struct group *g)
+{
+    struct df_err why = DF_ERR_INIT;
+    int64_t start = store_now_ns();
+    enum df_code code = df_db_commit(g->db, &why);
+
+    if (code == DF_OK) {
+        const struct store_metrics *m = g->w->store->metrics;
+        g->w->proven_ns = store_now_ns();
+        df_metric_observe(m->commit_seconds, (double)(g->w->proven_ns - start) / 1e9);
+        df_metric_observe(m->group_size, (double)g->count);
+        return SETTLED;
+    }
+    g->err = why;
+    if (!df_db_alive(g->db)) {
+        df_err_set(&g->err, DF_E_DB_UNAVAILABLE, "whether the work was committed is not known: %s",
+                   why.detail);
+        log_commit_failed(g);
+        return FAILED;
+    }
+    if (df_code_retry(code) == DF_RETRY_NOW && !g->last_round)
+        return AGAIN;
+    log_commit_failed(g);
+    return FAILED;
+}
+
+static enum outcome run_all(struct group *g)
+{
+    size_t ok = 0;
+
+    for (size_t i = 0; i < g->count;) {
+        size_t n = run_length(g->jobs + i, g->count - i);
+        bool rows = !g->jobs[i]->run;
+        enum outcome o = rows ? run_rows(g, g->jobs + i, n) : run_job(g, g->jobs[i]);
+        if (o != GOES_ON)
+            return o;
+        for (size_t end = i + n; i < end; i++)
+            ok += g->jobs[i]->code == DF_OK;
+    }
+    if (ok == 0) {
+        df_db_rollback(g->db);
+        return SETTLED;
+    }
+    return commit(g);
+}
+
+static enum outcome try_group(struct group *g)
+{
+    g->err = DF_ERR_INIT;
+    enum df_code code = df_db_begin(g->db, true, &g->err);
+    enum outcome o;
+
+    if (code == DF_OK)
+        o = run_all(g);
+    else if (!df_db_alive(g->db))
+        o = LOST;
+    else
+        o = df_code_retry(code) == DF_RETRY_NOW && !g->last_round ? AGAIN : FAILED;
+    df_db_reset(g->db);
+    return o;
+}
+
+/* Runs the group to its end, whichever that is; afterwards every job has its code. */
+static void run_group(struct group *g)
+{
+    struct store_worker *w = g->w;
+    bool lost_before = false;
+    int conflicts = 0;
+
+    for (;;) {
+        enum outcome o = FAILED;
+        enum df_code code = df_store_connect(w, g->jobs[0]->queued_ns + STORE_PATIENCE_NS, &g->err);
+        if (code == DF_OK) {
+            g->db = w->db;
+            g->last_round = conflicts == STORE_CONFLICTS_MAX;
+            o = try_group(g);
+            if (!df_db_alive(w->db))
+                df_store_lost(w, &g->err);
+        }
+        if (o == SETTLED)
+            return;
+        if (o == AGAIN) {
+            df_store_pause(w->store, conflicts++);
+        } else if (o == LOST && !lost_before) {
+            lost_before = true;
+        } else {
+            for (size_t i = 0; i < g->count; i++)
+                set_failed(g->jobs[i], g->err.code, &g->err);
+            return;
+        }
+    }
+}
+
+void df_writer_run(struct store_worker *w, struct df_job **jobs, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        size_t n = 0;
+        for (size_t units = 0; done + n < count && units < w->store->savepoints_max; units++)
+            n += run_length(jobs + done + n, count - done - n);
+        struct group g = {.w = w, .jobs = jobs + done, .count = n};
+        run_group(&g);
+        df_store_finish(w, jobs + done, n);
+        done += n;
+    }
+}

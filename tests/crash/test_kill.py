@@ -1,0 +1,107 @@
+"""kill -9 while writes run, again and again: whatever was answered 2xx is there afterwards, once."""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import sqlite3
+import threading
+import time
+import uuid
+
+import pytest
+from harness import SANITIZER, Backend, Server
+
+ROUNDS = int(os.environ.get("DATAFLOW_CRASH_ROUNDS", "50"))
+WRITERS = 8
+PAYLOAD = "ação " + "x" * 600
+
+
+class Writers:
+    """Connections that write as fast as they are answered, until the server dies under them."""
+
+    def __init__(self, client):
+        self.client = client
+        self.acknowledged = []
+        self.sent = 0
+        self.odd = []
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.run) for _ in range(WRITERS)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection = self.client.connect()
+            headers = {**self.client.headers, "Content-Type": "application/json"}
+            while True:
+                row = str(uuid.uuid4())
+                with self.lock:
+                    self.sent += 1
+                connection.request("POST", "/bench/rows", json.dumps({"id": row, "payload": PAYLOAD}).encode(), headers)
+                answer = connection.getresponse()
+                answer.read()
+                with self.lock:
+                    if answer.status == 201:
+                        self.acknowledged.append(row)
+                    else:
+                        self.odd.append(answer.status)
+                        return
+
+    def join(self):
+        for thread in self.threads:
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+@pytest.fixture(params=("sqlite", "postgres"))
+def server(request, tmp_path):
+    backend = Backend(request.param, tmp_path / "database")
+    server = Server(backend, tmp_path / "server", command=("bench", "serve"))
+    yield server
+    if server.process:
+        server.kill()
+    backend.drop()
+
+
+def stored(backend):
+    rows = [(str(i), p) for i, p in backend.query("SELECT id, payload FROM outbox_events")]
+    ids = {i for i, _ in rows}
+    assert len(ids) == len(rows), "a row is there twice"
+    assert all(p == PAYLOAD for _, p in rows), "a row is torn"
+    return ids
+
+
+def check_integrity(backend):
+    if backend.name == "sqlite":
+        with contextlib.closing(sqlite3.connect(backend.file)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_what_was_answered_survives_kill_9(server):
+    chance = random.Random(20240229)
+    acknowledged, sent = set(), 0
+    server.start()
+    client = server.new_client("Writer", scopes=["events"])
+    for round_ in range(ROUNDS):
+        writers = Writers(client)
+        time.sleep(chance.uniform(0.02, 0.35))
+        server.kill()
+        writers.join()
+        assert not writers.odd, f"round {round_}: answered {writers.odd}"
+        acknowledged.update(writers.acknowledged)
+        sent += writers.sent
+        server.start()  # by itself: no repair, no lock left behind
+        present = stored(server.backend)
+        missing = acknowledged - present
+        assert not missing, f"round {round_}: {len(missing)} of {len(acknowledged)} acknowledged rows are gone"
+        assert len(present) <= sent
+        assert client.get("/whoami").status == 200
+    check_integrity(server.backend)
+    assert len(acknowledged) > ROUNDS, "writes were running"
+    text = server.log_text()
+    assert not SANITIZER.search(text), text[-4000:]
+    assert server.stop() == 0
+    check_integrity(server.backend)
+    print(f"{server.backend.name}: {ROUNDS} kills, {len(acknowledged)} acknowledged of {sent} sent, none lost")

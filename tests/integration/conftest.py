@@ -1,0 +1,109 @@
+"""Fixtures and the option --shard; what they start is in harness.py."""
+
+import os
+import signal
+
+import pytest
+from harness import BACKENDS, Backend, Server
+
+TEST_SECONDS = int(os.environ.get("DATAFLOW_TEST_SECONDS", "180"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shard", choices=(*BACKENDS, "none"),
+                     help="only the tests on one back end, or (none) only those without one")
+
+
+def pytest_collection_modifyitems(config, items):
+    shard = config.getoption("--shard")
+    if not shard:
+        return
+    kept, dropped = [], []
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        name = callspec.params.get("backend_name", "none") if callspec else "none"
+        (kept if name == shard else dropped).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=dropped)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """A test that hangs fails by itself, with a trace of where."""
+    def expired(_signal, _frame):
+        raise TimeoutError(f"{item.name} took more than {TEST_SECONDS} s")
+
+    signal.signal(signal.SIGALRM, expired)
+    signal.alarm(TEST_SECONDS)
+    yield
+    signal.alarm(0)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend_name(request):
+    if request.param == "sqlserver" and not os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"):
+        pytest.skip("DATAFLOW_TEST_SQLSERVER_URL is not set")
+    return request.param
+
+
+def _backends(name, tmp_path_factory):
+    made = []
+
+    def make():
+        backend = Backend(name, tmp_path_factory.mktemp(name))
+        made.append(backend)
+        return backend
+
+    yield make
+    for backend in made:
+        backend.drop()
+
+
+def _servers(make_backend, tmp_path_factory):
+    made = []
+
+    def make(backend=None, start=True, **kwargs):
+        server = Server(backend or make_backend(), tmp_path_factory.mktemp("server"), **kwargs)
+        made.append(server)
+        return server.start() if start else server
+
+    yield make
+    problems = []
+    for server in made:
+        try:
+            server.finish()
+        except AssertionError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+
+
+@pytest.fixture(scope="module")
+def _module_backends(backend_name, tmp_path_factory):
+    yield from _backends(backend_name, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def server(_module_backends, tmp_path_factory):
+    """One running server for all tests of a module: they may not depend on what else is in it."""
+    servers = _servers(_module_backends, tmp_path_factory)
+    yield next(servers)()
+    yield from servers
+
+
+@pytest.fixture
+def make_backend(backend_name, tmp_path_factory):
+    yield from _backends(backend_name, tmp_path_factory)
+
+
+@pytest.fixture
+def make_server(make_backend, tmp_path_factory):
+    """make_server(config={...}, args=[...]): a server of the test's own; its end is checked too."""
+    yield from _servers(make_backend, tmp_path_factory)
+
+
+@pytest.fixture
+def make_sqlite_server(tmp_path_factory):
+    """For what only the embedded database has."""
+    backends = _backends("sqlite", tmp_path_factory)
+    yield from _servers(next(backends), tmp_path_factory)

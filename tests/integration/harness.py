@@ -1,0 +1,384 @@
+"""Starts the program as a user would and talks to it over sockets: no knowledge of its inside."""
+
+import atexit
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg2
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import pg  # noqa: E402
+
+BIN = str(ROOT / os.environ.get("DATAFLOW_BIN", "build/dataflow"))
+BACKENDS = ("sqlite", "postgres", "sqlserver")
+ADMIN_KEY = "admin-key-of-the-tests-4711"
+SANITIZER = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:|UndefinedBehaviorSanitizer")
+TIMEOUT = 20  # of anything that should take milliseconds
+
+# Every caller gets a loopback address of its own, so that one test's failed logins throttle no other.
+_addresses = (f"127.{a}.{b}.{c}" for a, b, c in itertools.product(range(1, 250), range(1, 250), range(1, 250)))
+
+
+def fresh_address():
+    return next(_addresses)
+
+
+# --- databases ---------------------------------------------------------------------------------------
+
+_private_postgres = None
+
+
+def postgres_url(database="postgres"):
+    """Of DATAFLOW_TEST_POSTGRES_URL, or of a server started for this run of the tests."""
+    global _private_postgres
+    base = os.environ.get("DATAFLOW_TEST_POSTGRES_URL")
+    if base:
+        return urlsplit(base)._replace(path="/" + database).geturl()
+    if _private_postgres is None:
+        _private_postgres = pg.Postgres().start()
+        atexit.register(_private_postgres.close)
+    return _private_postgres.url(database)
+
+
+def postgres_execute(sql, url=None):
+    with contextlib.closing(psycopg2.connect(url or postgres_url())) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall() if cursor.description else None
+
+
+class Backend:
+    """A fresh, empty database of one kind."""
+
+    def __init__(self, name, directory):
+        self.name = name
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if name == "sqlite":
+            self.file = self.directory / "dataflow.db"
+            self.url = f"sqlite:{self.file}"
+        elif name == "postgres":
+            self.database = f"t_{uuid.uuid4().hex[:16]}"
+            postgres_execute(f"CREATE DATABASE {self.database}")
+            self.url = postgres_url(self.database)
+        else:
+            raise ValueError(name)
+
+    def query(self, sql):
+        if self.name == "sqlite":
+            with contextlib.closing(sqlite3.connect(self.file, timeout=TIMEOUT)) as connection:
+                return connection.execute(sql).fetchall()
+        return postgres_execute(sql, self.url)
+
+    def all_bytes(self):
+        """Everything that is stored, to look for what must not be."""
+        if self.name == "sqlite":
+            return b"".join(p.read_bytes() for p in self.directory.glob("dataflow.db*"))
+        dump = subprocess.run([f"{pg.bin_dir()}/pg_dump", self.url], capture_output=True, timeout=60, check=True)
+        return dump.stdout
+
+    def drop(self):
+        if self.name == "postgres":
+            postgres_execute(f"DROP DATABASE IF EXISTS {self.database} WITH (FORCE)")
+
+
+# --- HTTP --------------------------------------------------------------------------------------------
+
+
+class Response:
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:400]!r}>"
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def code(self):
+        return self.json["code"]
+
+    @property
+    def bad_fields(self):
+        return {e["field"] for e in self.json["errors"]}
+
+
+def check_problem(response):
+    """What holds of every error answer; called for all of them."""
+    assert response.headers["Content-Type"] == "application/problem+json", response
+    problem = response.json
+    assert problem["status"] == response.status, response
+    assert re.fullmatch(r"[A-Z][A-Za-z0-9]+", problem["code"]), response
+    assert problem["title"] and problem["type"], response
+    assert problem["correlationId"] == response.headers["X-Correlation-Id"], response
+    if response.status in (429, 503):
+        assert int(response.headers["Retry-After"]) >= 1, response
+    for error in problem.get("errors", []):
+        assert error["field"] and error["message"], response
+
+
+class Http:
+    """A caller with an address, headers of its own and one connection a request."""
+
+    def __init__(self, server, headers=None, address=None):
+        self.server = server
+        self.headers = headers or {}
+        self.address = address or fresh_address()
+
+    def connect(self):
+        host, port = self.server.host_port
+        return http.client.HTTPConnection(host, port, timeout=TIMEOUT, source_address=(self.address, 0))
+
+    def request(self, method, path, body=None, headers=None, **kwargs):
+        if "json" in kwargs:
+            body = json.dumps(kwargs["json"]).encode()
+        headers = {**self.headers, **(headers or {})}
+        if body is not None and "Content-Type" not in headers:
+            headers["Content-Type"] = "application/json"
+        headers = {name: value for name, value in headers.items() if value is not None}
+        with contextlib.closing(self.connect()) as connection:
+            connection.request(method, path, body, headers)
+            return self.read(connection, method)
+
+    def read(self, connection, method="GET"):
+        raw = connection.getresponse()
+        response = Response(raw.status, raw.headers, raw.read())
+        if "json" in (response.headers["Content-Type"] or "") and response.body:
+            self.server.remember(response.json)
+        if response.status >= 400 and method != "HEAD":
+            check_problem(response)
+        return response
+
+    def get(self, path, **kwargs):
+        return self.request("GET", path, **kwargs)
+
+    def post(self, path, json=None, **kwargs):
+        return self.request("POST", path, **({"json": json} if json is not None else {}), **kwargs)
+
+    def patch(self, path, json=None, **kwargs):
+        return self.request("PATCH", path, **({"json": json} if json is not None else {}), **kwargs)
+
+    def raw(self, data, count=1, pause=0.0):
+        """Sends bytes as they are (a list: one after the other) and reads `count` answers."""
+        with socket.create_connection(self.server.host_port, TIMEOUT, (self.address, 0)) as s:
+            for part in [data] if isinstance(data, bytes) else data:
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    s.sendall(part)
+                time.sleep(pause)
+            return read_responses(s, count)
+
+
+def read_responses(sock, count):
+    """Fewer than `count` when the peer closes before."""
+    responses = []
+    with sock.makefile("rb") as f:
+        for _ in range(count):
+            try:
+                status = f.readline()
+                if not status:
+                    break
+                headers = http.client.parse_headers(f)
+                length = headers["Content-Length"]
+                body = f.read(int(length)) if length is not None else f.read()
+            except ConnectionResetError:
+                break
+            responses.append(Response(int(status.split()[1]), headers, body))
+    return responses
+
+
+# --- the program -------------------------------------------------------------------------------------
+
+
+def environment(**more):
+    """Without settings of the machine's user, which would override the tests' own."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DATAFLOW_")}
+    return env | more
+
+
+def run(*args, env=None, stdin=None, timeout=60, cwd=None):
+    """The program to its end."""
+    result = subprocess.run([BIN, *map(str, args)], env=environment(**(env or {})), input=stdin, capture_output=True,
+                            text=True, timeout=timeout, check=False, cwd=cwd)
+    assert not SANITIZER.search(result.stderr), result.stderr
+    return result
+
+
+def write_config(path, sections):
+    lines = []
+    for section, keys in sections.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {value}" for key, value in keys.items()]
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+class Server:
+    """`dataflow serve` (or another command that serves) with a configuration and a log of its own."""
+
+    def __init__(self, backend, directory, config=None, command=("serve",), args=(), env=None):
+        self.backend = backend
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.command = command
+        self.args = args
+        self.env = env or {}
+        self.secrets = {ADMIN_KEY, pg.PASSWORD}
+        sections = {
+            "server": {"listen": "127.0.0.1:0", "data_dir": self.directory / "data"},
+            "database": {"url": backend.url} if backend else {},
+            "admin": {"key": ADMIN_KEY},
+        }
+        for section, keys in (config or {}).items():
+            sections.setdefault(section, {}).update(keys)
+        sections = {s: {k: v for k, v in keys.items() if v is not None} for s, keys in sections.items()}
+        self.config = write_config(self.directory / "dataflow.ini", sections)
+        self.log_path = self.directory / "server.log"
+        self.out_path = self.directory / "server.out"
+        self.process = None
+        self.host_port = None
+        self._log_start = 0
+
+    # -- life
+
+    def spawn(self):
+        self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+        with open(self.log_path, "ab") as log, open(self.out_path, "ab") as out:
+            self.process = subprocess.Popen([BIN, *self.command, "--config", str(self.config), *self.args],
+                                            stdin=subprocess.DEVNULL, stdout=out, stderr=log,
+                                            env=environment(**self.env), cwd=self.directory)
+        return self
+
+    def started(self):
+        """The address it listens on, once its log tells."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            for line in self.log_text(current=True).splitlines():
+                if '"ServerStarted"' in line and line.endswith("}"):
+                    host, port = json.loads(line)["address"].rsplit(":", 1)
+                    self.host_port = (host, int(port))
+                    return self
+            assert self.process.poll() is None, f"exited {self.process.returncode}\n{self.log_text()}"
+            time.sleep(0.005)
+        raise AssertionError(f"not started\n{self.log_text()}")
+
+    def start(self):
+        self.spawn().started()
+        wait_for(lambda: self.anonymous().get("/readyz").status == 200, "ready")
+        return self
+
+    def stop(self, timeout=40):
+        """Asks it to end and returns its exit status."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"did not stop within {timeout} s of SIGTERM\n{self.log_text()[-4000:]}") from None
+        self.process = None
+        return code
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def restart(self):
+        assert self.stop() == 0, self.log_text()[-4000:]
+        return self.start()
+
+    def finish(self):
+        """The end of every test: a clean stop and a clean log."""
+        code = self.stop()
+        text = self.log_text()
+        assert not SANITIZER.search(text), text[-8000:]
+        assert code == 0, f"exit status {code}\n{text[-4000:]}"
+        self.check_log(text)
+
+    # -- log
+
+    def log_text(self, current=False):
+        if not self.log_path.exists():
+            return ""
+        with open(self.log_path, encoding="utf-8", errors="strict") as f:
+            f.seek(self._log_start if current else 0)
+            return f.read()
+
+    def log(self, event=None):
+        lines = [json.loads(line) for line in self.log_text().splitlines() if line.endswith("}")]
+        return [line for line in lines if event is None or line["event"] == event]
+
+    def check_log(self, text):
+        for line in text.splitlines():
+            entry = json.loads(line)
+            assert {"time", "level", "event"} <= entry.keys(), line
+            assert re.fullmatch(r"[A-Z][A-Za-z0-9]+", entry["event"]), line
+        for secret in self.secrets:
+            assert secret not in text, f"the secret {secret[:6]}… stands in the log"
+
+    def remember(self, answer):
+        """Secrets that the server issues: none may appear in its log."""
+        if isinstance(answer, dict) and isinstance(answer.get("clientSecret"), str):
+            self.secrets.add(answer["clientSecret"])
+
+    # -- callers
+
+    @property
+    def url(self):
+        return "http://{}:{}".format(*self.host_port)
+
+    def anonymous(self, **kwargs):
+        return Http(self, **kwargs)
+
+    def admin(self, key=ADMIN_KEY, **kwargs):
+        return Http(self, {"X-Admin-Key": key}, **kwargs)
+
+    def client(self, client_id, secret, **kwargs):
+        return Http(self, {"X-Client-Id": client_id, "X-Client-Secret": secret}, **kwargs)
+
+    def new_client(self, name="A client", **fields):
+        """Creates one and returns a caller with its credentials."""
+        answer = self.admin().post("/admin/clients", {"name": name, **fields})
+        assert answer.status == 201, answer
+        caller = self.client(answer.json["clientId"], answer.json["clientSecret"])
+        caller.id, caller.secret = answer.json["clientId"], answer.json["clientSecret"]
+        return caller
+
+    def cli(self, *args, **kwargs):
+        """A command of the program with this server's configuration."""
+        return run(*args, "--config", self.config, **kwargs)
+
+
+def wait_for(condition, what, timeout=TIMEOUT, every=0.02):
+    """Polls; a refused connection counts as not yet."""
+    deadline = time.monotonic() + timeout
+    while True:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            value = condition()
+            if value:
+                return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout} s: {what}")
+        time.sleep(every)

@@ -1,0 +1,353 @@
+"""Clients: the admin API, authentication, suspension, rotation, throttling, audit."""
+
+import threading
+import time
+
+import pytest
+from harness import ADMIN_KEY, wait_for
+
+SCOPES = ["interface", "callback", "imports", "acks", "events", "integrations"]
+
+
+# --- the admin key -----------------------------------------------------------------------------------
+
+ADMIN_PATHS = [
+    ("GET", "/admin/clients"),
+    ("POST", "/admin/clients"),
+    ("GET", "/admin/clients/x"),
+    ("PATCH", "/admin/clients/x"),
+    ("POST", "/admin/clients/x/rotate-secret"),
+    ("GET", "/admin/audit"),
+]
+
+
+@pytest.mark.parametrize("method,path", ADMIN_PATHS)
+@pytest.mark.parametrize("key", [None, "", "wrong", ADMIN_KEY + "x", ADMIN_KEY[:-1]])
+def test_admin_without_the_key_is_401(server, method, path, key):
+    answer = server.anonymous().request(method, path, headers={"X-Admin-Key": key})
+    assert (answer.status, answer.code) == (401, "Unauthorized")
+
+
+def test_a_client_is_no_administrator(server):
+    assert server.new_client().get("/admin/clients").status == 401
+
+
+def test_without_a_key_configured_admin_does_not_exist(make_server):
+    server = make_server(config={"admin": {"key": None}})
+    for method, path in ADMIN_PATHS:
+        for headers in ({}, {"X-Admin-Key": ""}, {"X-Admin-Key": "anything"}):
+            assert server.anonymous().request(method, path, headers=headers).status == 404
+
+
+def test_admin_failures_are_throttled(make_server):
+    server = make_server(config={"auth": {"failures_per_minute": 5}})
+    caller = server.admin("wrong")
+    statuses = [caller.get("/admin/clients").status for _ in range(8)]
+    assert statuses == [401] * 5 + [429] * 3
+    assert server.admin().get("/admin/clients").status == 200, "other addresses are not concerned"
+
+
+# --- creation ----------------------------------------------------------------------------------------
+
+
+def test_create_answers_credentials_that_work(server):
+    answer = server.admin().post("/admin/clients", {"name": "Loja"})
+    assert answer.status == 201
+    assert set(answer.json) == {"clientId", "clientSecret"}
+    assert len(answer.json["clientSecret"]) >= 40
+    me = server.client(answer.json["clientId"], answer.json["clientSecret"]).get("/whoami")
+    assert me.status == 200
+    assert me.json == {"clientId": answer.json["clientId"], "name": "Loja", "scopes": SCOPES, "status": "Active"}
+
+
+def test_create_takes_id_and_scopes(server):
+    client = server.new_client("Chosen", clientId="chosen-1", scopes=["imports", "acks"])
+    assert client.id == "chosen-1"
+    assert client.get("/whoami").json["scopes"] == ["imports", "acks"]
+    stored = server.admin().get("/admin/clients/chosen-1").json
+    assert (stored["name"], stored["status"], stored["scopes"]) == ("Chosen", "Active", ["imports", "acks"])
+
+
+def test_fields_are_matched_without_case_and_unknown_ones_ignored(server):
+    answer = server.admin().post("/admin/clients", {"NAME": "Case", "ClientID": "case-1", "SCOPES": ["events"], "x": {"y": [1]}})
+    assert (answer.status, answer.json["clientId"]) == (201, "case-1")
+    assert server.admin().get("/admin/clients/case-1").json["scopes"] == ["events"]
+
+
+@pytest.mark.parametrize("name", ["São João & Cia – Ação", "日本語の名前", "🚚 fretes 🇧🇷", "\"quoted\" \\ back", "<b>bold</b>", "é" * 120, "🚚" * 120])
+def test_names_are_kept_as_sent(server, name):
+    client = server.new_client(name)
+    assert server.admin().get(f"/admin/clients/{client.id}").json["name"] == name
+    assert client.get("/whoami").json["name"] == name
+
+
+BAD_BODIES = [
+    ({}, {"name"}),
+    ({"name": ""}, {"name"}),
+    ({"name": "   "}, {"name"}),
+    ({"name": None}, {"name"}),
+    ({"name": True}, {"name"}),
+    ({"name": ["x"]}, {"name"}),
+    ({"name": "x" * 121}, {"name"}),
+    ({"name": "é" * 121}, {"name"}),
+    ({"name": "x", "clientId": ""}, {"clientId"}),
+    ({"name": "x", "clientId": "with space"}, {"clientId"}),
+    ({"name": "x", "clientId": "ação"}, {"clientId"}),
+    ({"name": "x", "clientId": "a/b"}, {"clientId"}),
+    ({"name": "x", "clientId": "x" * 65}, {"clientId"}),
+    ({"name": "x", "clientId": {}}, {"clientId"}),
+    ({"name": "x", "scopes": "imports"}, {"scopes"}),
+    ({"name": "x", "scopes": ["imports", "everything"]}, {"scopes"}),
+    ({"name": "x", "scopes": [7]}, {"scopes"}),
+    ({"name": "", "clientId": "no good", "scopes": ["nope"]}, {"name", "clientId", "scopes"}),
+]
+
+
+@pytest.mark.parametrize("body,fields", BAD_BODIES, ids=[str(i) for i in range(len(BAD_BODIES))])
+def test_validation_names_every_bad_field_at_once(server, body, fields):
+    before = server.admin().get("/admin/clients").json["total"]
+    answer = server.admin().post("/admin/clients", body)
+    assert (answer.status, answer.code) == (400, "ValidationFailed")
+    assert {f.split("[")[0] for f in answer.bad_fields} == fields
+    assert server.admin().get("/admin/clients").json["total"] == before
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"x"', b"null", b"5", b""])
+def test_a_body_that_is_no_object_is_400(server, body):
+    answer = server.admin().post("/admin/clients", body=body, headers={"Content-Type": "application/json"})
+    assert answer.status == 400
+
+
+def test_a_taken_id_is_409(server):
+    server.new_client("First", clientId="taken")
+    answer = server.admin().post("/admin/clients", {"name": "Second", "clientId": "taken"})
+    assert answer.status == 409
+    assert server.admin().get("/admin/clients/taken").json["name"] == "First"
+
+
+def test_of_many_at_once_with_one_id_a_single_one_wins(server):
+    statuses = []
+    threads = [threading.Thread(target=lambda: statuses.append(
+        server.admin().post("/admin/clients", {"name": "Racer", "clientId": "race"}).status)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [201] + [409] * 7
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+def test_list_pages_through_all_clients_once(make_server):
+    server = make_server()
+    made = {server.new_client(f"Client {i}").id for i in range(7)}
+    seen = []
+    for page, count in ((1, 3), (2, 3), (3, 1), (4, 0)):
+        answer = server.admin().get(f"/admin/clients?page={page}&pageSize=3").json
+        assert (answer["page"], answer["pageSize"], answer["total"]) == (page, 3, 7)
+        assert len(answer["items"]) == count
+        seen += [item["clientId"] for item in answer["items"]]
+    assert len(seen) == 7 and set(seen) == made
+    whole = server.admin().get("/admin/clients").json
+    assert (whole["page"], whole["pageSize"], len(whole["items"])) == (1, 20, 7)
+    assert server.admin().get("/admin/clients?pageSize=200").json["pageSize"] == 200
+    for item in whole["items"]:
+        assert set(item) == {"clientId", "name", "status", "scopes", "createdAt", "lastSeenAt"}
+        assert item["createdAt"].endswith("Z") and item["lastSeenAt"] is None
+
+
+@pytest.mark.parametrize("path", ["/admin/clients", "/admin/audit"])
+@pytest.mark.parametrize("query,fields", [
+    ("page=0", {"page"}), ("page=-1", {"page"}), ("page=x", {"page"}), ("page=", {"page"}), ("page=1.5", {"page"}),
+    ("page=99999999999999999999", {"page"}), ("pageSize=0", {"pageSize"}), ("pageSize=201", {"pageSize"}),
+    ("pageSize=500", {"pageSize"}), ("pageSize=abc", {"pageSize"}), ("page=0&pageSize=500", {"page", "pageSize"}),
+])
+def test_page_bounds(server, path, query, fields):
+    answer = server.admin().get(f"{path}?{query}")
+    assert (answer.status, answer.bad_fields) == (400, fields)
+
+
+@pytest.mark.parametrize("client_id", ["nobody", "x" * 300, "%00", "..%2f..", "a%20b"])
+def test_an_unknown_client_is_404_everywhere(server, client_id):
+    admin = server.admin()
+    for answer in (admin.get(f"/admin/clients/{client_id}"),
+                   admin.patch(f"/admin/clients/{client_id}", {"status": "Suspended"}),
+                   admin.post(f"/admin/clients/{client_id}/rotate-secret")):
+        assert answer.status in ((404, 400) if client_id.startswith(("%", "..")) else (404,)), answer
+
+
+# --- authentication ----------------------------------------------------------------------------------
+
+
+def test_wrong_or_missing_credentials_are_401(server):
+    client = server.new_client()
+    for client_id, secret in [(client.id, "wrong"), (client.id, client.secret[:-1]), (client.id, client.secret + "x"),
+                              (client.id, client.secret.swapcase()), ("nobody", client.secret), (client.id, None),
+                              (None, client.secret), (None, None), ("", ""), ("a b", "c"), (client.id, "x" * 5000)]:
+        answer = server.client(client_id, secret).get("/whoami")
+        assert (answer.status, answer.code) == (401, "Unauthorized"), (client_id, answer)
+    assert client.get("/whoami").status == 200
+
+
+def test_failed_logins_are_throttled_by_address(make_server):
+    server = make_server(config={"auth": {"failures_per_minute": 6}})
+    good = server.new_client()
+    bad = server.client(good.id, "wrong")
+    answers = [bad.get("/whoami") for _ in range(10)]
+    assert [a.status for a in answers] == [401] * 6 + [429] * 4
+    assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
+    assert good.get("/whoami").status == 200, "another address logs in"
+
+
+def test_successful_logins_use_up_no_attempts(make_server):
+    server = make_server(config={"auth": {"failures_per_minute": 3}})
+    clients = [server.new_client() for _ in range(8)]
+    assert [server.client(c.id, c.secret, address="127.9.9.9").get("/whoami").status for c in clients] == [200] * 8
+
+
+def test_many_at_once_all_get_in(server):
+    client = server.new_client()
+    statuses = []
+    threads = [threading.Thread(target=lambda: statuses.append(client.get("/whoami").status)) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 16
+
+
+def test_last_seen_appears(make_server):
+    server = make_server()
+    client = server.new_client()
+    assert server.admin().get(f"/admin/clients/{client.id}").json["lastSeenAt"] is None
+    assert client.get("/whoami").status == 200
+
+    def seen():
+        return server.admin().get(f"/admin/clients/{client.id}").json["lastSeenAt"]
+
+    assert wait_for(seen, "lastSeenAt", timeout=90, every=0.5).endswith("Z")
+
+
+# --- suspension --------------------------------------------------------------------------------------
+
+
+def test_suspension_and_activation_take_effect_at_once(server):
+    client = server.new_client()
+    assert client.get("/whoami").status == 200
+    for _ in range(3):
+        answer = server.admin().patch(f"/admin/clients/{client.id}", {"status": "Suspended"})
+        assert (answer.status, answer.json["status"]) == (200, "Suspended")
+        refused = client.get("/whoami")
+        assert (refused.status, refused.code) == (403, "ClientSuspended")
+        answer = server.admin().patch(f"/admin/clients/{client.id}", {"status": "Active"})
+        assert (answer.status, answer.json["status"]) == (200, "Active")
+        assert client.get("/whoami").status == 200
+
+
+def test_a_suspended_client_with_a_wrong_secret_is_only_401(server):
+    client = server.new_client()
+    server.admin().patch(f"/admin/clients/{client.id}", {"status": "Suspended"})
+    assert server.client(client.id, "wrong").get("/whoami").status == 401
+
+
+@pytest.mark.parametrize("body", [{}, {"status": "Gone"}, {"status": ""}, {"status": None}, {"status": 1}, {"status": ["Active"]}])
+def test_a_bad_status_is_400(server, body):
+    client = server.new_client()
+    answer = server.admin().patch(f"/admin/clients/{client.id}", body)
+    assert (answer.status, answer.bad_fields) == (400, {"status"})
+    assert client.get("/whoami").status == 200
+
+
+# --- rotation ----------------------------------------------------------------------------------------
+
+
+def rotate(server, client, query=""):
+    answer = server.admin().post(f"/admin/clients/{client.id}/rotate-secret{query}")
+    assert answer.status == 200, answer
+    assert answer.json["clientId"] == client.id
+    return server.client(client.id, answer.json["clientSecret"])
+
+
+def test_rotation_without_grace_ends_the_old_secret_at_once(server):
+    old = server.new_client()
+    assert old.get("/whoami").status == 200
+    new = rotate(server, old)
+    assert old.get("/whoami").status == 401
+    assert new.get("/whoami").status == 200
+
+
+def test_rotation_with_grace_keeps_the_old_secret_until_its_end(server):
+    old = server.new_client()
+    new = rotate(server, old, "?graceSeconds=3")
+    end = time.monotonic() + 3
+    assert new.get("/whoami").status == 200
+    assert old.get("/whoami").status == 200
+    assert server.client(old.id, "wrong").get("/whoami").status == 401
+    time.sleep(max(0, end - time.monotonic()) + 0.2)
+    assert old.get("/whoami").status == 401
+    assert new.get("/whoami").status == 200
+
+
+def test_a_second_rotation_leaves_only_the_last_two_secrets(server):
+    first = server.new_client()
+    second = rotate(server, first, "?graceSeconds=600")
+    third = rotate(server, first, "?graceSeconds=600")
+    assert [c.get("/whoami").status for c in (first, second, third)] == [401, 200, 200]
+    fourth = rotate(server, first)
+    assert [c.get("/whoami").status for c in (second, third, fourth)] == [401, 401, 200]
+
+
+@pytest.mark.parametrize("grace", ["-1", "x", "", "1.5", "99999999999999999999"])
+def test_a_bad_grace_is_400_and_rotates_nothing(server, grace):
+    client = server.new_client()
+    answer = server.admin().post(f"/admin/clients/{client.id}/rotate-secret?graceSeconds={grace}")
+    assert (answer.status, answer.bad_fields) == (400, {"graceSeconds"})
+    assert client.get("/whoami").status == 200
+
+
+# --- what remains ------------------------------------------------------------------------------------
+
+
+def test_restart_keeps_clients_their_status_and_their_grace(make_server):
+    server = make_server()
+    active, suspended, old = (server.new_client(n) for n in ("Active", "Suspended", "Rotated"))
+    server.admin().patch(f"/admin/clients/{suspended.id}", {"status": "Suspended"})
+    new = rotate(server, old, "?graceSeconds=600")
+    server.restart()
+    assert [c.get("/whoami").status for c in (active, suspended, old, new)] == [200, 403, 200, 200]
+    assert server.admin().get("/admin/clients").json["total"] == 3
+
+
+def test_secrets_are_nowhere_in_the_database(make_server):
+    server = make_server()
+    client = server.new_client()
+    rotate(server, client, "?graceSeconds=600")
+    server.client(client.id, "a-wrong-secret-that-was-sent").get("/whoami")
+    stored = server.backend.all_bytes()
+    assert client.id.encode() in stored
+    for secret in server.secrets | {"a-wrong-secret-that-was-sent"}:
+        assert secret.encode() not in stored
+        assert secret.removeprefix("dfs_").encode() not in stored
+
+
+def test_every_change_leaves_an_audit_row_and_a_failure_none(make_server):
+    server = make_server()
+    admin = server.admin(address="127.77.0.1")
+    created = admin.post("/admin/clients", {"name": "Audited", "clientId": "audited"}, headers={"X-Correlation-Id": "corr-create"})
+    assert created.status == 201
+    admin.patch("/admin/clients/audited", {"status": "Suspended"})
+    admin.patch("/admin/clients/audited", {"status": "Active"})
+    admin.post("/admin/clients/audited/rotate-secret?graceSeconds=5")
+    admin.post("/admin/clients", {"name": "Again", "clientId": "audited"})
+    admin.post("/admin/clients", {"name": ""})
+    admin.patch("/admin/clients/nobody", {"status": "Active"})
+    page = admin.get("/admin/audit").json
+    assert (page["total"], page["page"], page["pageSize"]) == (4, 1, 20)
+    rows = list(reversed(page["items"]))
+    assert [r["target"] for r in rows] == ["audited"] * 4
+    assert len({r["action"] for r in rows}) >= 3
+    assert rows[0]["correlationId"] == "corr-create"
+    assert all(r["ip"] == "127.77.0.1" and r["occurredAt"].endswith("Z") and r["actor"] for r in rows)
+    assert created.json["clientSecret"] not in str(page)
+    assert [r["id"] for r in admin.get("/admin/audit?page=2&pageSize=2").json["items"]] == [rows[1]["id"], rows[0]["id"]]

@@ -1,0 +1,232 @@
+"""Start, drain, restart, lost databases, several replicas, the demo."""
+
+import contextlib
+import json
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from harness import BIN, ROOT, TIMEOUT, Backend, Server, environment, read_responses, run, wait_for
+
+sys.path.insert(0, str(ROOT / "tests"))
+import pg  # noqa: E402
+
+
+def half_post(server, body):
+    """A request whose body is not complete yet."""
+    s = socket.create_connection(server.host_port, TIMEOUT)
+    s.sendall(b"POST /admin/clients HTTP/1.1\r\nHost: x\r\nX-Admin-Key: " + server.admin().headers["X-Admin-Key"].encode()
+              + b"\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5])
+    return s
+
+
+def test_sigterm_finishes_the_request_in_hand(make_server):
+    server = make_server()
+    body = b'{"name":"in hand","clientId":"in-hand"}'
+    with half_post(server, body) as s:
+        time.sleep(0.2)
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: server.log("ServerStopping"), "the drain to begin")
+        s.sendall(body[5:])
+        [answer] = read_responses(s, 1)
+    server.remember(answer.json)
+    assert (answer.status, answer.json["clientId"]) == (201, "in-hand")
+    assert server.process.wait(TIMEOUT) == 0
+    server.start()
+    assert server.admin().get("/admin/clients/in-hand").status == 200
+
+
+def test_sigterm_does_not_wait_longer_than_the_drain(make_server):
+    server = make_server(config={"server": {"drain_seconds": 1}})
+    with half_post(server, b'{"name":"never complete"}'):
+        time.sleep(0.2)
+        begun = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - begun < 15
+
+
+def test_sigterm_closes_idle_connections_at_once(make_server):
+    server = make_server()
+    with socket.create_connection(server.host_port, TIMEOUT) as s:
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_responses(s, 1)[0].status == 200
+        begun = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - begun < 10
+
+
+def test_sigint_stops_too(make_server):
+    server = make_server()
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(TIMEOUT) == 0
+
+
+def test_it_starts_again_after_kill(make_server):
+    server = make_server()
+    client = server.new_client()
+    server.kill()
+    server.start()
+    assert client.get("/whoami").status == 200
+
+
+def test_replicas_may_start_at_the_same_time_on_an_empty_database(make_server, make_backend):
+    backend = make_backend()
+    servers = [make_server(backend=backend, start=False) for _ in range(4)]
+    for server in servers:
+        server.spawn()
+    for server in servers:
+        server.started()
+        wait_for(lambda s=server: s.anonymous().get("/readyz").status == 200, "ready")
+    applied = [line for server in servers for line in server.log("SchemaApplied")]
+    assert len(applied) == 1, "one applies, the others find nothing to do"
+    client = servers[0].new_client()
+    assert [s.client(client.id, client.secret).get("/whoami").status for s in servers] == [200] * 4
+
+
+def test_a_port_in_use_is_told(make_server):
+    server = make_server()
+    address = "{}:{}".format(*server.host_port)
+    result = server.cli("serve", "--set", f"server.listen={address}")
+    assert result.returncode == 1
+    assert address in result.stderr and "in use" in result.stderr
+
+
+@pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1", "127.0.0.1:99999", "256.1.1.1:80", "127.0.0.1:-1", ""])
+def test_a_bad_listen_address_is_told(tmp_path, listen):
+    result = run("serve", "--set", f"server.listen={listen}", "--set", f"server.data_dir={tmp_path}/data")
+    assert result.returncode in (1, 2) and "listen" in result.stderr, result.stderr
+
+
+def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    result = run("serve", "--set", "server.listen=127.0.0.1:0", "--set", f"server.data_dir={tmp_path}/file/data")
+    assert result.returncode == 1 and str(tmp_path / "file") in result.stderr
+
+
+def test_a_database_that_is_none_is_told(tmp_path):
+    (tmp_path / "bad.db").write_bytes(b"this is not a database file" * 100)
+    result = run("serve", "--set", "server.listen=127.0.0.1:0", "--set", f"server.data_dir={tmp_path}/data",
+                 "--set", f"database.url=sqlite:{tmp_path}/bad.db")
+    assert result.returncode == 1 and "bad.db" in result.stderr
+
+
+def test_ipv6_and_tls(make_server, tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=60)
+    server = make_server(start=False, config={"server": {"tls_cert": cert, "tls_key": key}})
+    server.spawn().started()
+    base = "https://{}:{}".format(*server.host_port)
+
+    def curl(*args):
+        return subprocess.run(["curl", "-sS", "--max-time", "10", *args], capture_output=True, text=True, timeout=30, check=False)
+
+    ok = curl("--cacert", str(cert), f"{base}/healthz")
+    assert json.loads(ok.stdout)["status"] == "ok", ok.stderr
+    assert curl("--cacert", str(cert), "--tls-max", "1.1", f"{base}/healthz").returncode != 0
+    assert curl(base.replace("https", "http") + "/healthz").returncode != 0
+    if socket.has_ipv6:
+        with contextlib.suppress(OSError):
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+            six = make_server(start=False, config={"server": {"listen": "[::1]:0"}})
+            six.spawn().started()
+            assert json.loads(curl(f"http://[::1]:{six.host_port[1]}/healthz").stdout)["status"] == "ok"
+
+
+# --- a database that goes away -----------------------------------------------------------------------
+
+
+def test_postgres_restarted_means_503_and_then_recovery(tmp_path):
+    postgres = pg.Postgres().start()
+    server = None
+    try:
+        backend = Backend.__new__(Backend)
+        backend.name, backend.url = "postgres", postgres.url()
+        server = Server(backend, tmp_path).start()
+        client = server.new_client()
+        assert client.get("/whoami").status == 200
+        postgres.stop()
+        ready = wait_for(lambda: (r := server.anonymous().get("/readyz")).status == 503 and r, "503")
+        database = next(c for c in ready.json["checks"] if c["name"] == "database")
+        assert database["status"] == "failed" and database["detail"] and database["backend"] == "postgres"
+        assert server.anonymous().get("/healthz").status == 200
+        refused = server.admin().post("/admin/clients", {"name": "meanwhile"})
+        assert (refused.status, refused.code) == (503, "DatabaseUnavailable")
+        postgres.start()
+        wait_for(lambda: server.anonymous().get("/readyz").status == 200, "ready again", timeout=30)
+        assert client.get("/whoami").status == 200
+        assert server.admin().get("/admin/clients").json["total"] == 1
+        server.finish()
+        server = None
+    finally:
+        if server:
+            server.kill()
+        postgres.close()
+
+
+def test_a_start_without_its_database_fails_with_a_reason(tmp_path):
+    url = f"postgres://x:y@127.0.0.1:{pg.free_port()}/z"
+    result = run("serve", "--set", f"database.url={url}", "--set", "server.listen=127.0.0.1:0", "--set", f"server.data_dir={tmp_path}")
+    assert result.returncode == 1
+    assert "127.0.0.1" in result.stderr or "refused" in result.stderr
+
+
+# --- the demo ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def demo(directory):
+    """The output of `serve --demo` once it is complete."""
+    with open(directory / "demo.log", "ab") as log:
+        process = subprocess.Popen([BIN, "serve", "--demo", "--sandbox-listen", "127.0.0.1:0", "--set", "server.listen=127.0.0.1:0",
+                                    "--set", f"server.data_dir={directory}/var"], stdout=subprocess.PIPE, stderr=log, text=True,
+                                   env=environment(), cwd=directory)
+    try:
+        text = ""
+        while "_stats" not in text:
+            line = process.stdout.readline()
+            assert line, (directory / "demo.log").read_text()
+            text += line
+        yield text
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_demo_prints_three_commands_that_work(tmp_path):
+    with demo(tmp_path) as text:
+        assert len(re.findall(r"http://127\.0\.0\.1:\d+/", text)) >= 2
+        commands = [line.strip() for line in text.splitlines() if line.strip().startswith("curl ")]
+        assert len(commands) == 3
+        answers = []
+        for command in commands:
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=30, check=False)
+            assert done.returncode == 0, (command, done.stderr)
+            answers.append(json.loads(done.stdout))
+        assert answers[0]["clientId"] == "demo"
+        assert {"clientId", "clientSecret"} == set(answers[1])
+        secrets = re.findall(r"dfs_[\w-]+", text) + [answers[1]["clientSecret"]]
+        log = (tmp_path / "demo.log").read_text()
+        assert not [s for s in secrets if s in log]
+    with demo(tmp_path) as again:
+        # The same credentials as before: what was copied into a script goes on working.
+        assert [shlex.split(c)[4:] for c in commands[:1]] == [
+            shlex.split(line.strip())[4:] for line in again.splitlines() if "/whoami" in line]
+
+
+def test_resources_at_rest_are_small(make_server):
+    """No figures here (the benchmarks have them); only that nothing is off by a magnitude."""
+    if "/release/" not in BIN and not BIN.endswith("build/dataflow"):
+        pytest.skip("sanitizers need memory of their own")
+    server = make_server()
+    text = server.anonymous().get("/metrics").body.decode()
+    resident = float(re.search(r"^process_resident_memory_bytes (\S+)$", text, re.M)[1])
+    assert resident < 64 * 2**20

@@ -1,0 +1,282 @@
+"""The build tools that embed queries and files: what they accept, what they refuse, and that the C is right."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wcast-qual", "-Wno-sign-conversion",
+            "-Werror"]
+
+
+def tool(name, *args, cwd=None):
+    return subprocess.run([sys.executable, ROOT / "tools" / name, *map(str, args)], cwd=cwd, text=True,
+                          capture_output=True, check=False)
+
+
+def run_c(tmp_path, source, *objects):
+    """Compiles with the house's warnings, runs, returns what was printed (as bytes)."""
+    main = tmp_path / "main.c"
+    main.write_text(source)
+    exe = tmp_path / "main"
+    subprocess.run(["gcc", *WARNINGS, "-D_GNU_SOURCE", f"-I{ROOT}/src", f"-I{tmp_path}/gen", "-o", exe, main,
+                    *objects], check=True)
+    return subprocess.run([exe], check=True, capture_output=True).stdout
+
+
+def embed_sql(tmp_path, text, path="room/x.sql"):
+    source = tmp_path / "src" / path
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(text, encoding="utf-8")
+    out = tmp_path / "gen" / path
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return tool("embed_sql.py", f"src/{path}", f"{out}.c", f"{out}.h", cwd=tmp_path)
+
+
+PRINT = """
+#include "room/x.sql.h"
+#include <stdio.h>
+int main(void)
+{
+    for (size_t i = 0; i < df_q_x_all_count; i++) {
+        const struct df_query *q = df_q_x_all[i];
+        printf("%s(", q->name);
+        for (size_t p = 0; p < q->param_count; p++)
+            printf("%s%s", p ? "," : "", q->params[p]);
+        printf(")\\n");
+        for (int d = 0; d < DF_DIALECT_COUNT; d++) {
+            printf("  %s", q->text[d].sql ? q->text[d].sql : "-");
+            for (size_t m = 0; m < q->text[d].marker_count; m++)
+                printf("%s%d", m ? "," : " <- ", q->text[d].markers[m]);
+            printf("\\n");
+        }
+    }
+    return 0;
+}
+"""
+
+
+def rendered(tmp_path, text):
+    """{name: (params, sqlite, postgres, sqlserver)} as a C program sees them."""
+    done = embed_sql(tmp_path, text)
+    assert (done.returncode, done.stderr) == (0, "")
+    out = run_c(tmp_path, PRINT, tmp_path / "gen/room/x.sql.c").decode().splitlines()
+    queries = {}
+    for line in out:
+        if not line.startswith("  "):
+            name, _, params = line.rstrip(")").partition("(")
+            current = queries[name] = [params]
+        else:
+            current.append(line[2:])
+    return {k: tuple(v) for k, v in queries.items()}
+
+
+def test_parameters_are_numbered_by_first_appearance_and_may_repeat(tmp_path):
+    got = rendered(tmp_path, "-- name: a\nSELECT :b, :a, :b FROM t WHERE x = :c;\n")
+    assert got == {"a": ("b,a,c", "SELECT ?1, ?2, ?1 FROM t WHERE x = ?3", "SELECT $1, $2, $1 FROM t WHERE x = $3",
+                         "SELECT ?, ?, ? FROM t WHERE x = ? <- 0,1,0,2")}
+
+
+def test_a_variant_follows_the_first_texts_numbering(tmp_path):
+    got = rendered(tmp_path, "-- name: a\nSELECT :x LIMIT :n\n-- dialect: sqlserver\nSELECT TOP (:n) :x\n")
+    assert got["a"] == ("x,n", "SELECT ?1 LIMIT ?2", "SELECT $1 LIMIT $2", "SELECT TOP (?) ? <- 1,0")
+
+
+def test_a_query_may_lack_sql_server_for_now(tmp_path):
+    got = rendered(tmp_path, "-- name: a\n-- dialect: sqlite, postgres\nSELECT 1\n")
+    assert got["a"] == ("", "SELECT 1", "SELECT 1", "-")
+
+
+LEXING = [
+    ("'it''s :no ? $1; -- x'", "'it''s :no ? $1; -- x'"),
+    ('"odd "" :name ?"', '"odd "" :name ?"'),
+    ("x::text", "x::text"),
+    (":p::int", "$1::int"),
+    ("f(a := 1)", "f(a := 1)"),
+    ("1 /* :no ; ? /* nested */ ' */ + 2", "1   + 2"),
+    ("1 -- :no ' ;\n + 2", "1 \n+ 2"),
+    ("$$ :no ; ' $$", "$$ :no ; ' $$"),
+    ("$a$ $b$ :no $a$", "$a$ $b$ :no $a$"),
+    (r"E'\' :no'", r"E'\' :no'"),
+    (r"'\' || :p", r"'\' || $1"),
+    ("ARRAY[:p, 1]", "ARRAY[$1, 1]"),
+    ("x[1 : 2]", "x[1 : 2]"),
+    ("a$1", "a$1"),
+    ("'não \U0001f600'", "'não \U0001f600'"),
+    ("x @> :p", "x @> $1"),
+]
+
+
+@pytest.mark.parametrize("sql,expected", LEXING)
+def test_postgres_text_is_lexed_not_searched(tmp_path, sql, expected):
+    use = "" if ":p" in sql else ", :p"
+    text = f"-- name: a\n-- dialect: sqlite\nSELECT :p\n-- dialect: postgres\nSELECT {sql}{use};\n"
+    done = embed_sql(tmp_path, text)
+    assert (done.returncode, done.stderr) == (0, "")
+    c = ('#include "room/x.sql.h"\n#include <stdio.h>\n'
+         "int main(void) { fputs(df_q_a.text[DF_POSTGRES].sql, stdout); return 0; }\n")
+    assert run_c(tmp_path, c, tmp_path / "gen/room/x.sql.c").decode() == \
+        f"SELECT {expected}" + ("" if ":p" in sql else ", $1")
+
+
+def test_brackets_quote_names_in_sqlite_and_sql_server(tmp_path):
+    text = "-- name: a\n-- dialect: sqlite, sqlserver\nSELECT [a :b ; ]] '], :p\n-- dialect: postgres\nSELECT :p\n"
+    assert rendered(tmp_path, text)["a"][1:] == ("SELECT [a :b ; ]] '], ?1", "SELECT $1",
+                                                 "SELECT [a :b ; ]] '], ? <- 0")
+
+
+def test_a_directive_inside_a_string_or_comment_is_none(tmp_path):
+    text = "/*\n-- name: no\n*/\n-- name: a\nSELECT '\n-- name: no\n'\n"
+    done = embed_sql(tmp_path, text)
+    assert done.returncode == 0
+    assert "df_q_no" not in (tmp_path / "gen/room/x.sql.h").read_text()
+
+
+def test_a_text_longer_than_a_string_literal_may_be(tmp_path):
+    values = ", ".join(f"'{i:08}'" for i in range(1000))
+    assert rendered(tmp_path, f"-- name: a\nSELECT {values}\n")["a"][1] == f"SELECT {values}"
+
+
+MISTAKES = [
+    ("", 1, "no query"),
+    ("-- only comments\n", 1, "no query"),
+    ("SELECT 1\n-- name: a\nSELECT 1\n", 1, "before the first"),
+    ("-- dialect: sqlite\n-- name: a\nSELECT 1\n", 1, "before the first"),
+    ("-- name: A\nSELECT 1\n", 1, "malformed name"),
+    ("-- name: a b\nSELECT 1\n", 1, "malformed name"),
+    ("-- name: 1a\nSELECT 1\n", 1, "malformed name"),
+    ("-- name: " + "a" * 57 + "\nSELECT 1\n", 1, "longer than"),
+    ("-- name:\nSELECT 1\n", 1, "malformed directive"),
+    ("--name: a\nSELECT 1\n", 1, "malformed directive"),
+    ("-- Name: a\nSELECT 1\n", 1, "malformed directive"),
+    ("-- name: a\nSELECT 1 -- name: b\n", 2, "malformed directive"),
+    ("-- name: a\nSELECT 1\n\n-- name: a\nSELECT 2\n", 4, "duplicate name 'a', also on line 1"),
+    ("-- name: a\n\n-- name: b\nSELECT 1\n", 1, "'a' is empty"),
+    ("-- name: a\n/* nothing */ -- here\n", 1, "'a' is empty"),
+    ("-- name: a\nSELECT 1\n-- dialect: sqlserver\n", 3, "'a' is empty"),
+    ("-- name: a\n;\n", 2, "empty statement"),
+    ("-- name: a\nSELECT 1;;\n", 2, "empty statement"),
+    ("-- name: a\nSELECT 1;\nSELECT 2\n", 3, "second statement"),
+    ("-- name: a\nSELECT ?\n", 2, "positional"),
+    ("-- name: a\nSELECT ?1\n", 2, "positional"),
+    ("-- name: a\nSELECT\n$1\n", 3, "positional"),
+    ("-- name: a\nSELECT :1\n", 2, "positional"),
+    ("-- name: a\nSELECT @x\n", 2, "'@'"),
+    ("-- name: a\nSELECT :Name\n", 2, "lower_snake_case"),
+    ("-- name: a\n-- dialect: oracle\nSELECT 1\n", 2, "unknown dialect 'oracle'"),
+    ("-- name: a\n-- dialect: sqlite\nSELECT 1\n-- dialect: postgres, sqlite\nSELECT 2\n", 4, "two texts for sqlite"),
+    ("-- name: a\n-- dialect: sqlite\nSELECT 1\n", 1, "no text for postgres"),
+    ("-- name: a\n-- dialect: postgres, sqlserver\nSELECT 1\n", 1, "no text for sqlite"),
+    ("-- name: a\nSELECT 1\n-- dialect: sqlite\nSELECT 1\n-- dialect: postgres, sqlserver\nSELECT 1\n", 1, "never used"),
+    ("-- name: a\nSELECT :a, :b\n-- dialect: sqlserver\nSELECT :a, :c\n", 3, "lacks :b; adds :c"),
+    ("-- name: a\nSELECT [x]\n", 2, "brackets"),
+    ("-- name: a\n-- dialect: sqlite, postgres\nSELECT [x]\n", 3, "brackets"),
+    ("-- name: a\nSELECT 'x\n", 2, "unterminated"),
+    ("-- name: a\nSELECT /* x\n", 2, "unterminated"),
+    ("-- name: a\nSELECT $x$ y\n", 2, "unterminated"),
+    ("-- name: a\nSELECT \0\n", 2, "NUL"),
+    ("-- name: x_all\nSELECT 1\n", 1, "taken"),
+]
+
+
+@pytest.mark.parametrize("text,line,message", MISTAKES)
+def test_a_mistake_is_told_with_its_line(tmp_path, text, line, message):
+    done = embed_sql(tmp_path, text)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"src/room/x.sql:{line}: ")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "gen/room/x.sql.c").exists()
+
+
+def test_bytes_that_are_no_utf8_are_refused(tmp_path):
+    (tmp_path / "x.sql").write_bytes(b"-- name: a\nSELECT '\xff'\n")
+    done = tool("embed_sql.py", "x.sql", "x.c", "x.h", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "x.sql:2: not UTF-8\n")
+
+
+def test_the_list_of_all_queries_has_those_of_every_file(tmp_path):
+    assert embed_sql(tmp_path, "-- name: a\nSELECT 1\n", "room/x.sql").returncode == 0
+    assert embed_sql(tmp_path, "-- name: b\nSELECT 1\n-- name: c\nSELECT 2\n", "other/y.sql").returncode == 0
+    done = tool("embed_sql.py", "--all", tmp_path / "gen/all.c", "src/room/x.sql", "src/other/y.sql", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    c = ('#include "all.h"\n#include <stdio.h>\nint main(void)\n{\n'
+         "    for (size_t i = 0; i < df_all_queries_count; i++)\n        puts(df_all_queries[i]->name);\n"
+         "    return 0;\n}\n")
+    gen = tmp_path / "gen"
+    assert run_c(tmp_path, c, gen / "all.c", gen / "room/x.sql.c", gen / "other/y.sql.c") == b"a\nb\nc\n"
+
+
+def test_the_list_of_no_files_is_empty(tmp_path):
+    (tmp_path / "gen").mkdir()
+    assert tool("embed_sql.py", "--all", tmp_path / "gen/all.c").returncode == 0
+    c = '#include "all.h"\nint main(void) { return df_all_queries_count != 0; }\n'
+    run_c(tmp_path, c, tmp_path / "gen/all.c")
+
+
+def test_one_name_in_two_files_is_refused(tmp_path):
+    embed_sql(tmp_path, "-- name: a\nSELECT 1\n", "room/x.sql")
+    embed_sql(tmp_path, "\n-- name: a\nSELECT 1\n", "room/y.sql")
+    done = tool("embed_sql.py", "--all", tmp_path / "all.c", "src/room/x.sql", "src/room/y.sql", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "src/room/y.sql:2: duplicate name 'a', also in src/room/x.sql:1\n")
+
+
+FILES = """
+#include "files.h"
+#include <stdio.h>
+int main(void)
+{
+    for (size_t i = 0; i < df_test_count; i++) {
+        printf("%s %zu %d\\n", df_test[i].name, df_test[i].len, df_test[i].data[df_test[i].len]);
+        fwrite(df_test[i].data, 1, df_test[i].len, stdout);
+    }
+    return 0;
+}
+"""
+
+
+def embed_files(tmp_path, *paths):
+    (tmp_path / "gen").mkdir(exist_ok=True)
+    done = tool("embed_files.py", "df_test", tmp_path / "base", tmp_path / "gen/files.c", *paths)
+    assert (done.returncode, done.stderr) == (0, "")
+    return run_c(tmp_path, FILES, tmp_path / "gen/files.c")
+
+
+def test_files_are_embedded_byte_for_byte_in_the_order_of_their_names(tmp_path):
+    base = tmp_path / "base"
+    (base / "sub").mkdir(parents=True)
+    every = bytes(range(256)) * 3 + b'"\\'
+    (base / "z.bin").write_bytes(every)
+    (base / "sub/a.txt").write_bytes(b"text")
+    (base / "empty").write_bytes(b"")
+    assert embed_files(tmp_path, base / "z.bin", base / "sub/a.txt", base / "empty") == \
+        b"empty 0 0\nsub/a.txt 4 0\ntext" + b"z.bin 770 0\n" + every
+
+
+def test_no_files_make_an_empty_array(tmp_path):
+    (tmp_path / "base").mkdir()
+    assert embed_files(tmp_path) == b""
+
+
+def test_a_large_file_compiles(tmp_path):
+    (tmp_path / "base").mkdir()
+    data = bytes((i * 7 + i // 256) % 256 for i in range(300_000))
+    (tmp_path / "base/big").write_bytes(data)
+    assert embed_files(tmp_path, tmp_path / "base/big") == b"big 300000 0\n" + data
+
+
+@pytest.mark.parametrize("args,message", [
+    (["1x", ".", "o.c"], "no C identifier"),
+    (["x", ".", "o.c", "missing"], "missing"),
+    (["x", "sub", "o.c", "outside"], "not under"),
+    (["x", ".", "o.c", "outside", "./outside"], "twice"),
+])
+def test_files_that_cannot_be_embedded_are_refused(tmp_path, args, message):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "outside").write_text("x")
+    done = tool("embed_files.py", *args, cwd=tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,101 @@
+"""A private PostgreSQL on loopback, in a directory of its own, for as long as the tests run."""
+
+import ctypes
+import glob
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+USER, PASSWORD = "dataflow", "pg-test-password"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def bin_dir():
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"), key=lambda p: int(p.split("/")[4]))
+    if not found:
+        raise RuntimeError("no PostgreSQL under /usr/lib/postgresql: install the package postgresql")
+    return os.path.dirname(found[-1])
+
+
+def _die_with_parent():
+    # SIGINT is PostgreSQL's fast shutdown; so nothing is left when the test run itself is killed.
+    ctypes.CDLL(None).prctl(1, signal.SIGINT)
+
+
+class Postgres:
+    """start() and stop() may be called again and again; close() also removes the data."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="dataflow-pg-")
+        self.process = None
+        # PostgreSQL refuses to run as root.
+        self.identity = {}
+        if os.geteuid() == 0:
+            account = pwd.getpwnam("postgres")
+            self.identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+            os.chown(self.dir, account.pw_uid, account.pw_gid)
+        self.data = os.path.join(self.dir, "data")
+        try:
+            self._initdb()
+        except BaseException:
+            shutil.rmtree(self.dir, ignore_errors=True)
+            raise
+        self.port = free_port()
+
+    def _initdb(self):
+        password = os.path.join(self.dir, "password")
+        with open(password, "w", encoding="ascii") as f:
+            f.write(PASSWORD)
+        os.chmod(password, 0o644)
+        run = subprocess.run(
+            [f"{bin_dir()}/initdb", "-D", self.data, "-U", USER, "-A", "scram-sha-256", f"--pwfile={password}",
+             "--no-locale", "-E", "UTF8", "--no-sync"],
+            cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+            **self.identity)
+        if run.returncode != 0:
+            raise RuntimeError(f"initdb failed:\n{run.stdout}")
+
+    def url(self, database="postgres"):
+        return f"postgres://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
+
+    def start(self):
+        log = os.path.join(self.dir, "log")
+        with open(log, "ab") as out:
+            self.process = subprocess.Popen(
+                [f"{bin_dir()}/postgres", "-D", self.data, "-p", str(self.port), "-k", self.dir,
+                 "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=64MB"],
+                cwd=self.dir, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
+                preexec_fn=_die_with_parent, **self.identity)
+        deadline = time.monotonic() + 60
+        ready = [f"{bin_dir()}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        while subprocess.run(ready, timeout=30, check=False).returncode != 0:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                with open(log, encoding="utf-8", errors="replace") as f:
+                    raise RuntimeError(f"PostgreSQL did not start:\n{f.read()[-4000:]}")
+            time.sleep(0.05)
+        return self
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.process = None
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,0 +1,397 @@
+#!/usr/bin/python3
+"""Runs every suite of tests and ends with one line: N passed, M failed.
+
+    tests/run.py                 all suites
+    tests/run.py --list          their names
+    tests/run.py --only unit     one of them (may be given again) with the builds that it needs
+    tests/run.py --coverage      unit and black-box tests with line coverage, HTML in build/coverage/html
+
+A PostgreSQL of its own is started for the run and removed at the end. Whatever a suite starts is in
+its process group and dies with it, so that a hanging test costs its time limit and no more.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import xml.etree.ElementTree
+from pathlib import Path
+
+import pg
+
+ROOT = Path(__file__).resolve().parents[1]
+UNTHREADED = ("json_",)  # tests that the thread sanitizer would only make slow
+CORES = os.cpu_count() or 1
+FAILURE_LINES = 120  # of a failing command's output
+
+
+class Result:
+    """What a suite, or one command of it, came to."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failed = []
+        self.skipped = []
+        self.notes = []
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.notes += other.notes
+
+
+# --- running commands --------------------------------------------------------------------------------
+
+running = set()
+running_lock = threading.Lock()
+
+
+class Finished:
+    def __init__(self, status, output, seconds, timed_out):
+        self.status = status
+        self.output = output
+        self.seconds = seconds
+        self.timed_out = timed_out
+
+
+def end_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def command(args, timeout, **env):
+    """Runs args with everything it starts in one process group; none of it outlives the call."""
+    begun = time.monotonic()
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen([str(a) for a in args], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=subprocess.STDOUT, env=environment(**env), start_new_session=True)
+        with running_lock:
+            running.add(process)
+        timed_out = False
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            end_group(process)
+            process.wait()
+            with running_lock:
+                running.discard(process)
+        out.seek(0)
+        text = out.read().decode(errors="replace")
+    return Finished(process.returncode, text, time.monotonic() - begun, timed_out)
+
+
+def environment(**more):
+    # Without what a calling make says of its own job server and variables.
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "BUILD")}
+    return env | {k: str(v) for k, v in more.items()}
+
+
+def judge(result, done, name, timeout):
+    """A command that failed without naming a failed test is a failure of its own."""
+    if done.timed_out:
+        result.failed.append(f"{name}: killed after {timeout} s")
+    elif done.status != 0 and not result.failed:
+        result.failed.append(f"{name}: exit status {done.status}")
+    if result.failed:
+        lines = done.output.rstrip().splitlines()
+        if len(lines) > FAILURE_LINES:
+            lines = [f"… {len(lines) - FAILURE_LINES} lines before …", *lines[-FAILURE_LINES:]]
+        result.notes.append("\n".join(lines))
+    return result
+
+
+def side_by_side(tasks):
+    """Results of functions, as many at once as there are processors, in the order given."""
+    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        total = Result()
+        for result in pool.map(lambda task: task(), tasks):
+            total.add(result)
+        return total
+
+
+# --- kinds of suites ---------------------------------------------------------------------------------
+
+
+def build(kind, *targets):
+    def run(_options):
+        done = command(["make", f"-j{CORES}", f"BUILD={kind}", *targets], 900)
+        result = Result()
+        result.passed = 1 if done.status == 0 else 0
+        return judge(result, done, f"make BUILD={kind}", 900)
+    return run
+
+
+def parse_cmocka(output):
+    """cmocka tells at the end of each group how many passed and which did not."""
+    result = Result()
+    result.passed = sum(int(n) for n in re.findall(r"^\[  PASSED  \] (\d+) test", output, re.M))
+    result.failed = sorted(set(re.findall(r"^\[  FAILED  \] (\w+)$", output, re.M)))
+    result.skipped = sorted(set(re.findall(r"^\[  SKIPPED \] (\w+)$", output, re.M)))
+    return result
+
+
+def unit_program(path, timeout):
+    def run():
+        name = os.path.basename(path).removesuffix("_test")
+        done = command([path], timeout, TSAN_OPTIONS=tsan_options(), UBSAN_OPTIONS="print_stacktrace=1")
+        result = parse_cmocka(done.output)
+        result.failed = [f"{name}: {test}" for test in result.failed]
+        result.skipped = [f"{name}: {test}" for test in result.skipped]
+        if done.status == 0 and not result.passed and not result.skipped:
+            result.failed.append(f"{name}: ran no test")
+        return judge(result, done, name, timeout)
+    return run
+
+
+def tsan_options():
+    options = "halt_on_error=1 second_deadlock_stack=1"
+    suppressions = ROOT / "tests" / "tsan.supp"
+    return f"{options} suppressions={suppressions}" if suppressions.exists() else options
+
+
+def unit(kind, without=()):
+    def run(_options):
+        programs = sorted(glob.glob(str(ROOT / f"build/{kind}/tests/unit/*_test")))
+        programs = [p for p in programs if (ROOT / "tests/unit" / (os.path.basename(p) + ".c")).exists()]
+        programs = [p for p in programs if not os.path.basename(p).startswith(without)]
+        return side_by_side([unit_program(p, 300) for p in programs])
+    return run
+
+
+def parse_junit(path):
+    result = Result()
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            if name not in result.failed:
+                result.failed.append(name)
+        elif (skipped := case.find("skipped")) is not None:
+            result.skipped.append(f"{name}: {skipped.get('message')}")
+        else:
+            result.passed += 1
+    return result
+
+
+def pytest(directory, kind, *args, timeout, **env):
+    def run():
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "junit.xml"
+            done = command([sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={scratch}/t",
+                            f"--junitxml={report}", *args, f"tests/{directory}"], timeout,
+                           DATAFLOW_BIN=f"build/{kind}/dataflow", PYTHONDONTWRITEBYTECODE=1, UBSAN_OPTIONS="print_stacktrace=1", **env)
+            result = parse_junit(report) if report.exists() else Result()
+        return judge(result, done, f"pytest tests/{directory} {' '.join(args)}", timeout)
+    return run
+
+
+def black_box(kind):
+    def run(_options):
+        shards = ("sqlite", "postgres", "none")
+        result = side_by_side([pytest("integration", kind, f"--shard={shard}", timeout=600) for shard in shards])
+        if not os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"):
+            result.skipped.append("black-box tests on SQL Server: DATAFLOW_TEST_SQLSERVER_URL is not set")
+        return result
+    return run
+
+
+def crash(kind, rounds):
+    def run(_options):
+        return side_by_side([pytest("crash", kind, "-k", backend, timeout=600, DATAFLOW_CRASH_ROUNDS=rounds, DATAFLOW_TEST_SECONDS=600)
+                             for backend in ("sqlite", "postgres")])
+    return run
+
+
+def parse_tap(output):
+    """Lines `ok NAME` and `not ok NAME`, as tools/lint, tests/fuzz/run and node's reporter write them."""
+    result = Result()
+    for bad, name, skip in re.findall(r"^(not )?ok (?:\d+ - )?(.*?)( # SKIP.*)?$", output, re.M):
+        if skip:
+            result.skipped.append(name + skip.replace(" # SKIP", ":"))
+        elif bad:
+            result.failed.append(name)
+        else:
+            result.passed += 1
+    return result
+
+
+def tap(args, timeout, before=None):
+    def run(_options):
+        if before and (failure := before()):
+            return failure
+        done = command(args, timeout)
+        return judge(parse_tap(done.output), done, os.path.basename(str(args[0])), timeout)
+    return run
+
+
+def install_browser_driver():
+    if (ROOT / "tests/browser/node_modules").exists():
+        return None
+    done = command(["npm", "ci", "--prefix", "tests/browser", "--no-audit", "--no-fund"], 180)
+    return judge(Result(), done, "npm ci", 180) if done.status != 0 else None
+
+
+def lint(_options):
+    # The generated headers must stand for clang-tidy; the release build has made them.
+    done = command([ROOT / "tools/lint"], 600, B="build/release")
+    return judge(parse_tap(done.output), done, "lint", 600)
+
+
+def fuzz(options):
+    done = command([ROOT / "tests/fuzz/run", options.fuzz_seconds], 900)
+    return judge(parse_tap(done.output), done, "fuzz", 900)
+
+
+# name, what it needs before, the function
+SUITES = [
+    ("build", (), build("release", "unit", "all")),
+    ("lint", ("build",), lint),
+    ("unit", ("build",), unit("release")),
+    ("black-box", ("build",), black_box("release")),
+    ("browser", ("build",), tap(["node", "--test", "--test-reporter=tap", "tests/browser/test.mjs"], 180, install_browser_driver)),
+    ("crash", ("build",), crash("release", 50)),
+    ("build-asan", (), build("asan", "unit", "all")),
+    ("unit-asan", ("build-asan",), unit("asan")),
+    ("black-box-asan", ("build-asan",), black_box("asan")),
+    ("crash-asan", ("build-asan",), crash("asan", 8)),
+    ("build-tsan", (), build("tsan", "unit")),
+    ("unit-tsan", ("build-tsan",), unit("tsan", UNTHREADED)),
+    ("build-fuzz", (), build("fuzz", "fuzz-bin")),
+    ("fuzz", ("build-fuzz",), fuzz),
+]
+COVERAGE = [
+    ("build-coverage", (), build("coverage", "unit", "all")),
+    ("unit-coverage", ("build-coverage",), unit("coverage")),
+    ("black-box-coverage", ("build-coverage",), black_box("coverage")),
+]
+
+
+# --- the run -----------------------------------------------------------------------------------------
+
+
+def selected(suites, only):
+    if not only:
+        return suites
+    wanted = set(only)
+    for name, needs, _ in reversed(suites):
+        if name in wanted:
+            wanted.update(needs)
+    return [suite for suite in suites if suite[0] in wanted]
+
+
+def run_suites(suites, options):
+    results = {}
+    for name, needs, function in suites:
+        broken = [n for n in needs if results.get(n) and results[n][0].failed]
+        print(f"{name} …", end="", flush=True) if sys.stdout.isatty() else None
+        begun = time.monotonic()
+        if broken:
+            result = Result()
+            result.failed.append(f"{name}: not run, {broken[0]} failed")
+        else:
+            result = function(options)
+            if not result.passed and not result.failed and not result.skipped:
+                result.failed.append(f"{name}: ran nothing")
+        seconds = time.monotonic() - begun
+        results[name] = (result, seconds)
+        print(("\r" if sys.stdout.isatty() else "") + line_of(name, result, seconds), flush=True)
+        for note in result.notes:
+            print(indent(note), flush=True)
+    return results
+
+
+def line_of(name, result, seconds):
+    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
+    return f"{name:<20} {result.passed:>5} passed, {len(result.failed)} failed{skipped}   {seconds:6.1f} s"
+
+
+def indent(text):
+    return "\n".join("    " + line for line in text.splitlines())
+
+
+def report(results):
+    print("\n" + "-" * 72)
+    for name, (result, seconds) in results.items():
+        print(line_of(name, result, seconds))
+    for title, of in (("Skipped", "skipped"), ("Failed", "failed")):
+        names = [n for result, _ in results.values() for n in getattr(result, of)]
+        if names:
+            print(f"\n{title}:\n" + indent("\n".join(names)))
+    passed = sum(result.passed for result, _ in results.values())
+    failed = sum(len(result.failed) for result, _ in results.values())
+    skipped = sum(len(result.skipped) for result, _ in results.values())
+    print(f"\n{sum(s for _, s in results.values()):.0f} s in all")
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""), flush=True)
+    return 1 if failed or not passed else 0
+
+
+def coverage_report():
+    out = ROOT / "build/coverage"
+    info = out / "coverage.info"
+    ignore = ["--ignore-errors", "source"]
+    for args in (["lcov", "-q", "--capture", "--directory", out / "obj", "--base-directory", ROOT, "--no-external", "--output-file", info, *ignore],
+                 ["lcov", "-q", "--remove", info, "*/gen/*", "--output-file", info],
+                 ["genhtml", "-q", "--prefix", ROOT, "--output-directory", out / "html", info]):
+        done = command(args, 300)
+        if done.status != 0:
+            print(done.output)
+            return
+    print(command(["lcov", "--summary", info], 60).output)
+    print(f"{out}/html/index.html")
+
+
+def stop_everything(number, _frame):
+    with running_lock:
+        for process in running:
+            end_group(process)
+    raise SystemExit(128 + number)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--list", action="store_true", help="names of the suites")
+    parser.add_argument("--only", action="append", metavar="SUITE", help="this suite and the builds it needs")
+    parser.add_argument("--coverage", action="store_true", help="line coverage instead of the usual suites")
+    parser.add_argument("--fuzz-seconds", type=int, default=10, help="for each fuzz target [10]")
+    options = parser.parse_args()
+    suites = COVERAGE if options.coverage else SUITES
+    if options.list:
+        print("\n".join(name for name, _, _ in suites))
+        return 0
+    unknown = set(options.only or ()) - {name for name, _, _ in suites}
+    if unknown:
+        parser.error(f"no suite {', '.join(sorted(unknown))}; --list names them")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop_everything)
+    suites = selected(suites, options.only)
+    postgres = None
+    try:
+        if not os.environ.get("DATAFLOW_TEST_POSTGRES_URL"):
+            postgres = pg.Postgres().start()
+            os.environ["DATAFLOW_TEST_POSTGRES_URL"] = postgres.url()
+        if options.coverage:
+            shutil.rmtree(ROOT / "build/coverage/html", ignore_errors=True)
+        results = run_suites(suites, options)
+        if options.coverage:
+            coverage_report()
+        return report(results)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if postgres:
+            postgres.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,698 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/config.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* --- a table with every type ---------------------------------------------------------------------
+ */
+
+struct settings {
+    char *listen;
+    char *name;
+    int64_t max_body_bytes;
+    int64_t offset;
+    bool migrate;
+    int driver;
+    uint32_t roles;
+    struct df_int_list delays;
+    struct df_secret *password;
+    struct df_secret *key;
+    char *note;
+};
+
+static const char *const drivers[] = {"sqlite", "postgres", "sqlserver", NULL};
+static const char *const roles[] = {"api", "process", "deliver", NULL};
+
+#define KEY(s, k, t, field)                                                                        \
+    .section = (s), .key = (k), .type = (t), .offset = offsetof(struct settings, field)
+
+static const struct df_config_key keys[] = {
+    {KEY("server", "listen", DF_CFG_STRING, listen), .def = "127.0.0.1:8080", .help = "Address."},
+    {KEY("server", "max_body_bytes", DF_CFG_INT, max_body_bytes), .def = "1048576", .min = 1024,
+     .max = 1073741824, .help = "Largest body."},
+    {KEY("server", "roles", DF_CFG_FLAGS, roles), .def = "all", .choices = roles,
+     .help = "What runs | here."},
+    {KEY("database", "driver", DF_CFG_ENUM, driver), .def = "sqlite", .choices = drivers,
+     .help = "Back end."},
+    {KEY("database", "migrate", DF_CFG_BOOL, migrate), .def = "on", .help = "Apply scripts."},
+    {KEY("database", "password", DF_CFG_SECRET, password), .help = "Password."},
+    {KEY("server", "name", DF_CFG_STRING, name), .max = 10, .help = "Name."},
+    {KEY("retry", "delays", DF_CFG_INT_LIST, delays), .def = "1,5,30", .min = 0, .max = 86400,
+     .help = "Seconds."},
+    {KEY("retry", "offset", DF_CFG_INT, offset), .def = "0", .min = INT64_MIN, .max = INT64_MAX,
+     .help = "Any."},
+    {KEY("retry", "key", DF_CFG_SECRET, key), .help = "Key."},
+    {KEY("retry", "note", DF_CFG_STRING, note), .help = "Note."},
+};
+static const struct df_config_table table = {keys, LEN(keys)};
+
+/* --- files ---------------------------------------------------------------------------------------
+ */
+
+static char dir[] = "/tmp/base_config_test.XXXXXX";
+static char ini_path[PATH_MAX];
+static char secret_path[PATH_MAX];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(ini_path, sizeof(ini_path), "%s/dataflow.ini", dir);
+    snprintf(secret_path, sizeof(secret_path), "%s/secret", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    unlink(ini_path);
+    unlink(secret_path);
+    return rmdir(dir);
+}
+
+static void write_file(const char *path, struct df_str text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text.ptr, text.len), text.len);
+    close(fd);
+}
+
+/* --- loading -------------------------------------------------------------------------------------
+ */
+
+static struct settings settings;
+static struct df_buf complaints;
+
+struct sources {
+    struct df_str ini; /* absent: no file */
+    const char *env[8];
+    const char *sets[4];
+};
+
+static enum df_code load(const struct sources *s)
+{
+    struct df_config_sources src = {.sets = s->sets};
+    char *env[LEN(s->env) + 1] = {NULL};
+
+    if (s->ini.ptr) {
+        write_file(ini_path, s->ini);
+        src.file = ini_path;
+    }
+    for (size_t i = 0; i < LEN(s->env) && s->env[i]; i++)
+        env[i] = strdup(s->env[i]);
+    src.env = env;
+    while (src.set_count < LEN(s->sets) && s->sets[src.set_count])
+        src.set_count++;
+    df_buf_release(&complaints);
+    df_buf_init(&complaints, 1 << 20);
+    settings = (struct settings){0};
+    enum df_code code = df_config_load(&table, &src, &settings, &complaints);
+    for (size_t i = 0; env[i]; i++)
+        free(env[i]);
+    return code;
+}
+
+static void assert_loads(const struct sources *s)
+{
+    if (load(s) != DF_OK)
+        fail_msg("refused: %s", df_buf_str(&complaints).ptr);
+    assert_int_equal(complaints.len, 0);
+}
+
+static void release(void)
+{
+    df_config_release(&table, &settings);
+    assert_null(settings.listen);
+    assert_null(settings.password);
+    df_buf_release(&complaints);
+}
+
+/* Wants exactly these complaints; in them, $F stands for the file and $S for the secret file. */
+static void assert_refused(const struct sources *s, const char *expected)
+{
+    struct df_buf wanted;
+
+    df_buf_init(&wanted, 1 << 20);
+    for (const char *p = expected; *p; p++) {
+        if (*p == '$' && (p[1] == 'F' || p[1] == 'S'))
+            df_buf_addz(&wanted, *++p == 'F' ? ini_path : secret_path);
+        else
+            df_buf_addc(&wanted, *p);
+    }
+    df_buf_addc(&wanted, '\n');
+    assert_int_equal(load(s), DF_E_CONFIG);
+    assert_string_equal(df_buf_str(&complaints).ptr, df_buf_str(&wanted).ptr);
+    assert_null(settings.listen);
+    assert_null(settings.password);
+    df_buf_release(&wanted);
+    df_buf_release(&complaints);
+}
+
+/* --- what is accepted ----------------------------------------------------------------------------
+ */
+
+static void defaults_stand_when_nothing_is_given(void **state)
+{
+    (void)state;
+    assert_loads(&(struct sources){0});
+    assert_string_equal(settings.listen, "127.0.0.1:8080");
+    assert_null(settings.name);
+    assert_int_equal(settings.max_body_bytes, 1048576);
+    assert_true(settings.migrate);
+    assert_int_equal(settings.driver, 0);
+    assert_int_equal(settings.roles, 7);
+    assert_int_equal(settings.delays.count, 3);
+    assert_int_equal(settings.delays.items[2], 30);
+    assert_null(settings.password);
+    release();
+}
+
+static void a_file_sets_every_type(void **state)
+{
+    (void)state;
+    assert_loads(
+        &(struct sources){.ini = DF_STR_INIT("\xEF\xBB\xBF# a comment\r\n"
+                                             "; another\r\n"
+                                             "\r\n"
+                                             "[Server]\r\n"
+                                             "  LISTEN=0.0.0.0:1  \r\n"
+                                             "max_body_bytes\t=\t2048\r\n"
+                                             "roles = api, DELIVER\r\n"
+                                             "[database]\n"
+                                             "driver = Postgres\n"
+                                             "migrate = No\n"
+                                             "password = p@ss ;word # \"quoted\" %41 = 100% [x]\n"
+                                             "[ retry ]\n"
+                                             "delays = 1, 2,3\n"
+                                             "offset = -9223372036854775808\n"
+                                             "[server]\n"
+                                             "name = na\tme\xC3\xA9")});
+    assert_string_equal(settings.listen, "0.0.0.0:1");
+    assert_int_equal(settings.max_body_bytes, 2048);
+    assert_int_equal(settings.roles, 5);
+    assert_int_equal(settings.driver, 1);
+    assert_false(settings.migrate);
+    assert_true(df_str_eq(df_secret_str(settings.password),
+                          DF_STR("p@ss ;word # \"quoted\" %41 = 100% [x]")));
+    assert_int_equal(settings.delays.count, 3);
+    assert_int_equal(settings.delays.items[1], 2);
+    assert_true(settings.offset == INT64_MIN);
+    assert_string_equal(settings.name, "na\tme\xC3\xA9");
+    release();
+}
+
+static void later_sources_win(void **state)
+{
+    (void)state;
+    assert_loads(&(struct sources){
+        .ini = DF_STR_INIT("[server]\nlisten = file\nname = file\nmax_body_bytes = 2000\n"),
+        .env = {"DATAFLOW_SERVER_LISTEN=env", "DATAFLOW_SERVER_NAME=env",
+                "DATAFLOW_SERVER_MAX_BODY_BYTES=3000"},
+        .sets = {"server.listen=set", "server.name=first", "SERVER.Name=a=b"},
+    });
+    assert_string_equal(settings.listen, "set");
+    assert_string_equal(settings.name, "a=b");
+    assert_int_equal(settings.max_body_bytes, 3000);
+    release();
+}
+
+static void empty_texts_and_lists_are_empty_not_unset(void **state)
+{
+    (void)state;
+    assert_loads(
+        &(struct sources){.ini = DF_STR_INIT("[server]\nlisten =\nroles =\n[retry]\ndelays =\n")});
+    assert_string_equal(settings.listen, "");
+    assert_int_equal(settings.roles, 0);
+    assert_int_equal(settings.delays.count, 0);
+    release();
+}
+
+static void other_variables_are_nobodys_business(void **state)
+{
+    (void)state;
+    assert_loads(&(struct sources){.env = {"DATAFLOW_CONFIG=/etc/x", "DATAFLOW_TEST_ANY=1",
+                                           "PATH=/bin", "DATAFLOWER=1", "DATAFLOW_BIN=x",
+                                           "DATAFLOW_=1", "DATAFLOW_server_listen=1"}});
+    release();
+    assert_loads(&(struct sources){.env = {"dataflow_server_listen=x", "DATAFLOW_BROKEN"}});
+    assert_string_equal(settings.listen, "127.0.0.1:8080");
+    release();
+}
+
+static void a_value_of_4096_bytes_is_whole(void **state)
+{
+    static char text[5000] = "[server]\nlisten = ";
+    size_t head = strlen(text);
+    (void)state;
+
+    memset(text + head, 'v', 4096);
+    assert_loads(&(struct sources){.ini = df_str_n(text, head + 4096)});
+    assert_int_equal(strlen(settings.listen), 4096);
+    release();
+}
+
+static void secrets_come_from_files_in_every_source(void **state)
+{
+    char line[2][PATH_MAX + 100];
+    static const struct {
+        struct df_str content, secret;
+    } cases[] = {
+        {DF_STR_INIT("hush"), DF_STR_INIT("hush")},
+        {DF_STR_INIT("hush\n"), DF_STR_INIT("hush")},
+        {DF_STR_INIT("hush\r\n"), DF_STR_INIT("hush")},
+        {DF_STR_INIT("hush\n\n"), DF_STR_INIT("hush\n")},
+        {DF_STR_INIT(" two\nlines \n"), DF_STR_INIT(" two\nlines ")},
+        {DF_STR_INIT("\xFF\x01"), DF_STR_INIT("\xFF\x01")},
+    };
+    (void)state;
+
+    snprintf(line[0], sizeof(line[0]), "[database]\npassword_FILE = %s\n", secret_path);
+    for (size_t i = 0; i < LEN(cases); i++) {
+        write_file(secret_path, cases[i].content);
+        assert_loads(&(struct sources){.ini = df_str_c(line[0])});
+        assert_true(df_str_eq(df_secret_str(settings.password), cases[i].secret));
+        release();
+    }
+    snprintf(line[0], sizeof(line[0]), "DATAFLOW_DATABASE_PASSWORD_FILE=%s", secret_path);
+    snprintf(line[1], sizeof(line[1]), "retry.key_file=%s", secret_path);
+    assert_loads(&(struct sources){.env = {line[0]}, .sets = {line[1]}});
+    assert_true(df_str_eq(df_secret_str(settings.password), DF_STR("\xFF\x01")));
+    assert_true(df_str_eq(df_secret_str(settings.key), DF_STR("\xFF\x01")));
+    release();
+}
+
+static void a_later_secret_replaces_an_earlier_file_and_the_reverse(void **state)
+{
+    char line[PATH_MAX + 100];
+    (void)state;
+
+    write_file(secret_path, DF_STR("from file"));
+    snprintf(line, sizeof(line), "DATAFLOW_DATABASE_PASSWORD_FILE=%s", secret_path);
+    assert_loads(
+        &(struct sources){.ini = DF_STR_INIT("[database]\npassword = plain\n"), .env = {line}});
+    assert_true(df_str_eq(df_secret_str(settings.password), DF_STR("from file")));
+    release();
+    /* The replaced path is not even looked at. */
+    assert_loads(&(struct sources){.ini = DF_STR_INIT("[database]\npassword_file = /nonexistent\n"),
+                                   .env = {"DATAFLOW_DATABASE_PASSWORD= plain "}});
+    assert_true(df_str_eq(df_secret_str(settings.password), DF_STR(" plain ")));
+    release();
+}
+
+static void a_secret_file_may_have_64_kib(void **state)
+{
+    static char text[65537];
+    char set[PATH_MAX + 100];
+    (void)state;
+
+    memset(text, 's', sizeof(text));
+    snprintf(set, sizeof(set), "retry.key_file=%s", secret_path);
+    write_file(secret_path, df_str_n(text, 65536));
+    assert_loads(&(struct sources){.sets = {set}});
+    assert_int_equal(df_secret_str(settings.key).len, 65536);
+    release();
+    write_file(secret_path, df_str_n(text, 65537));
+    assert_refused(&(struct sources){.sets = {set}},
+                   "--set retry.key_file: $S is larger than 65536 bytes");
+}
+
+/* --- what is refused -----------------------------------------------------------------------------
+ */
+
+static void faulty_files_are_refused_with_their_line(void **state)
+{
+    static const struct {
+        struct df_str ini;
+        const char *complaint;
+    } cases[] = {
+        {DF_STR_INIT("[nowhere]\na = 1\n"), "$F:2: [nowhere] a: unknown section"},
+        {DF_STR_INIT("[server]\n\nport = 1\n"), "$F:3: [server] port: unknown key"},
+        {DF_STR_INIT("[server]\nlisten_file = x\n"), "$F:2: [server] listen_file: unknown key"},
+        {DF_STR_INIT("[server]\n_file = x\n"), "$F:2: [server] _file: unknown key"},
+        {DF_STR_INIT("[server]\nlisten = a\nListen = b\n"),
+         "$F:3: [server] listen: given twice, first on line 2"},
+        {DF_STR_INIT("[server]\nlisten = a\n[retry]\n[server]\nlisten = a\n"),
+         "$F:5: [server] listen: given twice, first on line 2"},
+        {DF_STR_INIT("[server]\nlisten\n"), "$F:2: expected [section] or key = value"},
+        {DF_STR_INIT("[server]\nlisten: x\n"), "$F:2: expected [section] or key = value"},
+        {DF_STR_INIT("[server]\nlisten = a\n  continued\n"),
+         "$F:3: expected [section] or key = value"},
+        {DF_STR_INIT("[server]\n = x\n"), "$F:2: the name before \"=\" is missing"},
+        {DF_STR_INIT("listen = x\n"), "$F:1: a [section] must come first"},
+        {DF_STR_INIT("[server\nlisten = x\n"),
+         "$F:1: a section is written [name], with nothing after it"},
+        {DF_STR_INIT("[server] # no\nlisten = x\n"),
+         "$F:1: a section is written [name], with nothing after it"},
+        {DF_STR_INIT("[ ]\n"), "$F:1: a section is written [name], with nothing after it"},
+        {DF_STR_INIT("["), "$F:1: a section is written [name], with nothing after it"},
+        {DF_STR_INIT("[server]\nlisten = a\0b\n"), "$F:2: a NUL byte is not allowed"},
+        {DF_STR_INIT("[server]\nlisten = a\x1b[0m\n"), "$F:2: control characters are not allowed"},
+        {DF_STR_INIT("[server]\nlisten = a\rname = b\n"),
+         "$F:2: control characters are not allowed"},
+        {DF_STR_INIT("[server]\n# caf\xE9\n"), "$F:2: the text is not valid UTF-8"},
+        {DF_STR_INIT("[server]\nmax_body_bytes = 5\n"),
+         "$F:2: [server] max_body_bytes: must be between 1024 and 1073741824, not \"5\""},
+        {DF_STR_INIT("[server]\nmax_body_bytes = -5\n"),
+         "$F:2: [server] max_body_bytes: must be between 1024 and 1073741824, not \"-5\""},
+        {DF_STR_INIT("[server]\nmax_body_bytes = 99999999999999999999\n"),
+         "$F:2: [server] max_body_bytes: must be between 1024 and 1073741824, not "
+         "\"99999999999999999999\""},
+        {DF_STR_INIT("[server]\nmax_body_bytes = 5k\n"),
+         "$F:2: [server] max_body_bytes: must be a whole number between 1024 and 1073741824, not "
+         "\"5k\""},
+        {DF_STR_INIT("[server]\nmax_body_bytes =\n"),
+         "$F:2: [server] max_body_bytes: must be a whole number between 1024 and 1073741824, not "
+         "\"\""},
+        {DF_STR_INIT("[retry]\noffset = 9223372036854775808\n"),
+         "$F:2: [retry] offset: must be between -9223372036854775808 and 9223372036854775807, not "
+         "\"9223372036854775808\""},
+        {DF_STR_INIT("[server]\nroles = api,cook\n"),
+         "$F:2: [server] roles: must be all, or some of api, process, deliver, not \"cook\""},
+        {DF_STR_INIT("[server]\nroles = api,\n"),
+         "$F:2: [server] roles: must be all, or some of api, process, deliver, not \"\""},
+        {DF_STR_INIT("[server]\nroles = all,api\n"),
+         "$F:2: [server] roles: must be all, or some of api, process, deliver, not \"all\""},
+        {DF_STR_INIT("[database]\ndriver = oracle\n"),
+         "$F:2: [database] driver: must be one of sqlite, postgres, sqlserver, not \"oracle\""},
+        {DF_STR_INIT("[database]\nmigrate = maybe\n"),
+         "$F:2: [database] migrate: must be on or off, not \"maybe\""},
+        {DF_STR_INIT("[database]\npassword =\n"), "$F:2: [database] password: must not be empty"},
+        {DF_STR_INIT("[database]\npassword_file =\n"),
+         "$F:2: [database] password_file: must be the path of a file"},
+        {DF_STR_INIT("[database]\npassword = x\npassword_file = /x\n"),
+         "$F:3: [database] password_file: password and password_file must not both be given"},
+        {DF_STR_INIT("[database]\npassword_file = /x\npassword = x\n"),
+         "$F:3: [database] password: password and password_file must not both be given\n"
+         "$F:2: [database] password_file: /x cannot be read: No such file or directory"},
+        {DF_STR_INIT("[retry]\ndelays = 1,x\n"),
+         "$F:2: [retry] delays: must be a whole number between 0 and 86400, not \"x\""},
+        {DF_STR_INIT("[retry]\ndelays = 1,,2\n"),
+         "$F:2: [retry] delays: must be a whole number between 0 and 86400, not \"\""},
+        {DF_STR_INIT("[retry]\ndelays = 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\n"),
+         "$F:2: [retry] delays: must be at most 16 numbers"},
+        {DF_STR_INIT("[server]\nname = elevenbytes\n"),
+         "$F:2: [server] name: must be at most 10 bytes long"},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++)
+        assert_refused(&(struct sources){.ini = cases[i].ini}, cases[i].complaint);
+}
+
+static void faulty_variables_and_options_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *env, *set, *complaint;
+    } cases[] = {
+        {"DATAFLOW_SERVER_PORT=1", NULL, "DATAFLOW_SERVER_PORT: no such setting"},
+        {"DATAFLOW_SERVER_\x1b[2J\n=1", NULL, "DATAFLOW_SERVER_?[2J?: no such setting"},
+        {"DATAFLOW_SERVER_LISTEN_FILE=/x", NULL, "DATAFLOW_SERVER_LISTEN_FILE: no such setting"},
+        {"DATAFLOW_SERVER_LISTEN=a\nb", NULL,
+         "DATAFLOW_SERVER_LISTEN: control characters are not allowed"},
+        {"DATAFLOW_SERVER_LISTEN=\xFF", NULL,
+         "DATAFLOW_SERVER_LISTEN: the text is not valid UTF-8"},
+        {"DATAFLOW_DATABASE_MIGRATE=", NULL,
+         "DATAFLOW_DATABASE_MIGRATE: must be on or off, not \"\""},
+        {"DATAFLOW_DATABASE_PASSWORD_FILE=/nonexistent/x", NULL,
+         "DATAFLOW_DATABASE_PASSWORD_FILE: /nonexistent/x cannot be read: No such file or "
+         "directory"},
+        {"DATAFLOW_DATABASE_PASSWORD_FILE=/", NULL,
+         "DATAFLOW_DATABASE_PASSWORD_FILE: / is not a regular file"},
+        {"DATAFLOW_DATABASE_PASSWORD_FILE=/dev/null", NULL,
+         "DATAFLOW_DATABASE_PASSWORD_FILE: /dev/null is not a regular file"},
+        {NULL, "server.listen", "--set: option number 1 is not of the form section.key=value"},
+        {NULL, "listen=x", "--set: option number 1 is not of the form section.key=value"},
+        {NULL, ".listen=x", "--set: option number 1 is not of the form section.key=value"},
+        {NULL, "server.=x", "--set: option number 1 is not of the form section.key=value"},
+        {NULL, "=x", "--set: option number 1 is not of the form section.key=value"},
+        {NULL, "", "--set: option number 1 is not of the form section.key=value"},
+        {NULL, "server.port=1", "--set server.port: unknown key"},
+        {NULL, "nowhere.port=1", "--set nowhere.port: unknown section"},
+        {NULL, "database.driver=x",
+         "--set database.driver: must be one of sqlite, postgres, sqlserver, not \"x\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++)
+        assert_refused(&(struct sources){.env = {cases[i].env}, .sets = {cases[i].set}},
+                       cases[i].complaint);
+    assert_refused(&(struct sources){.sets = {"retry.key=a", "retry.key_file=/x"}},
+                   "--set retry.key_file: key and key_file must not both be given");
+}
+
+static void bad_secret_files_are_refused(void **state)
+{
+    static const struct {
+        struct df_str content;
+        const char *complaint;
+    } cases[] = {
+        {DF_STR_INIT(""), "--set retry.key_file: $S is empty"},
+        {DF_STR_INIT("\n"), "--set retry.key_file: $S is empty"},
+        {DF_STR_INIT("\r\n"), "--set retry.key_file: $S is empty"},
+        {DF_STR_INIT("a\0b"), "--set retry.key_file: $S contains a NUL byte"},
+    };
+    char set[PATH_MAX + 100];
+    (void)state;
+
+    snprintf(set, sizeof(set), "retry.key_file=%s", secret_path);
+    for (size_t i = 0; i < LEN(cases); i++) {
+        write_file(secret_path, cases[i].content);
+        assert_refused(&(struct sources){.sets = {set}}, cases[i].complaint);
+    }
+    /* A pipe without a writer must not hang the start. */
+    unlink(secret_path);
+    assert_int_equal(mkfifo(secret_path, 0600), 0);
+    assert_refused(&(struct sources){.sets = {set}},
+                   "--set retry.key_file: $S is not a regular file");
+    unlink(secret_path);
+    write_file(secret_path, DF_STR("x"));
+    chmod(secret_path, 0);
+    if (access(secret_path, R_OK) != 0)
+        assert_refused(&(struct sources){.sets = {set}},
+                       "--set retry.key_file: $S cannot be read: Permission denied");
+    chmod(secret_path, 0600);
+}
+
+static void unreadable_configuration_is_refused(void **state)
+{
+    static const struct {
+        const char *path, *complaint;
+    } cases[] = {
+        {"/nonexistent.ini", "/nonexistent.ini: cannot be read: No such file or directory\n"},
+        {"/", "/: is not a regular file\n"},
+        {"/dev/zero", "/dev/zero: is larger than 1048576 bytes\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct df_config_sources src = {.file = cases[i].path};
+        df_buf_init(&complaints, 1 << 20);
+        settings = (struct settings){0};
+        assert_int_equal(df_config_load(&table, &src, &settings, &complaints), DF_E_CONFIG);
+        assert_string_equal(df_buf_str(&complaints).ptr, cases[i].complaint);
+        df_buf_release(&complaints);
+    }
+}
+
+static void long_lines_and_values_are_refused_not_cut(void **state)
+{
+    static char text[70000] = "[server]\nlisten = ";
+    size_t head = strlen(text);
+    (void)state;
+
+    memset(text + head, 'v', sizeof(text) - head);
+    assert_refused(&(struct sources){.ini = df_str_n(text, head + 4097)},
+                   "$F:2: [server] listen: must be at most 4096 bytes long");
+    assert_refused(&(struct sources){.ini = df_str_n(text, sizeof(text))},
+                   "$F:2: the line is too long");
+    text[head - 2] = 'v'; /* a name as long */
+    text[sizeof(text) - 1] = '=';
+    assert_refused(&(struct sources){.ini = df_str_n(text, sizeof(text))},
+                   "$F:2: the line is too long");
+
+    head = (size_t)snprintf(text, sizeof(text), "[database]\npassword_file = ");
+    memset(text + head, 'p', 5000);
+    assert_refused(&(struct sources){.ini = df_str_n(text, head + 5000)},
+                   "$F:2: [database] password_file: must be the path of a file");
+}
+
+static void all_complaints_come_at_once(void **state)
+{
+    (void)state;
+    assert_refused(
+        &(struct sources){
+            .ini = DF_STR_INIT("[server]\nmax_body_bytes = 1\nbogus = 1\nhm\n[database]\n"
+                               "migrate = x\npassword_file = /nonexistent\n"),
+            .env = {"DATAFLOW_BOGUS=1", "DATAFLOW_SERVER_ROLES=x"},
+            .sets = {"bogus", "retry.delays=-1"},
+        },
+        "$F:2: [server] max_body_bytes: must be between 1024 and 1073741824, not \"1\"\n"
+        "$F:3: [server] bogus: unknown key\n"
+        "$F:4: expected [section] or key = value\n"
+        "$F:6: [database] migrate: must be on or off, not \"x\"\n"
+        "DATAFLOW_BOGUS: no such setting\n"
+        "DATAFLOW_SERVER_ROLES: must be all, or some of api, process, deliver, not \"x\"\n"
+        "--set: option number 1 is not of the form section.key=value\n"
+        "--set retry.delays: must be between 0 and 86400, not \"-1\"\n"
+        "$F:7: [database] password_file: /nonexistent cannot be read: No such file or directory");
+}
+
+static void a_flood_of_complaints_is_counted(void **state)
+{
+    static char text[20000] = "[server]\n";
+    (void)state;
+
+    size_t len = strlen(text);
+    for (size_t i = 0; i < 250; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "bogus%zu = 1\n", i);
+    assert_int_equal(load(&(struct sources){.ini = df_str_n(text, len)}), DF_E_CONFIG);
+    assert_true(df_str_ends(df_buf_str(&complaints), DF_STR("\nand 150 more\n")));
+    df_buf_release(&complaints);
+}
+
+static void a_secret_is_never_shown(void **state)
+{
+    static char text[6000] = "[database]\npassword = ";
+    static const char *const faulty[] = {
+        "[database]\npassword = hunter2\npassword = hunter2\n",
+        "[database]\npassword = hunter2\x01\n",
+        "[database]\npassword hunter2\n",
+        "[database]\npasword = hunter2\n",
+        "[datbase]\npassword = hunter2\n",
+    };
+    (void)state;
+
+    for (size_t i = 0; i < LEN(faulty); i++) {
+        assert_int_equal(load(&(struct sources){.ini = df_str_c(faulty[i])}), DF_E_CONFIG);
+        assert_null(strstr(df_buf_str(&complaints).ptr, "hunter2"));
+    }
+    static const char *const sets[] = {"database.password", "hunter2", "x=hunter2"};
+    for (size_t i = 0; i < LEN(sets); i++) {
+        assert_int_equal(load(&(struct sources){.sets = {sets[i]}}), DF_E_CONFIG);
+        assert_null(strstr(df_buf_str(&complaints).ptr, "hunter2"));
+    }
+    size_t head = strlen(text);
+    memset(text + head, 'h', 5000);
+    assert_refused(&(struct sources){.ini = df_str_n(text, head + 5000)},
+                   "$F:2: [database] password: must be at most 4096 bytes long");
+}
+
+static void a_wrong_default_is_found(void **state)
+{
+    static const struct df_config_key wrong[] = {
+        {KEY("a", "b", DF_CFG_INT, offset), .def = "11", .min = 1, .max = 10, .help = ""}};
+    const struct df_config_table t = {wrong, 1};
+    const struct df_config_sources src = {0};
+    (void)state;
+
+    df_buf_init(&complaints, 1000);
+    assert_int_equal(df_config_load(&t, &src, &settings, &complaints), DF_E_CONFIG);
+    assert_string_equal(df_buf_str(&complaints).ptr,
+                        "default of [a] b: must be between 1 and 10, not \"11\"\n");
+    df_buf_release(&complaints);
+}
+
+/* --- printing ------------------------------------------------------------------------------------
+ */
+
+static void the_effective_configuration_is_printed_and_can_be_read_again(void **state)
+{
+    static const char expected[] = "[server]\n"
+                                   "listen = 127.0.0.1:8080\n"
+                                   "max_body_bytes = 1048576\n"
+                                   "roles = api,deliver\n"
+                                   "# name =\n"
+                                   "\n"
+                                   "[database]\n"
+                                   "driver = sqlserver\n"
+                                   "migrate = off\n"
+                                   "password = (set)\n"
+                                   "\n"
+                                   "[retry]\n"
+                                   "delays = 1,5,30\n"
+                                   "offset = -7\n"
+                                   "# key =\n"
+                                   "note = 100% \"as is\"; # all\n";
+    struct df_buf out;
+    (void)state;
+
+    df_buf_init(&out, 1 << 20);
+    assert_loads(&(struct sources){
+        .sets = {"database.password=hunter2", "database.migrate=off", "database.driver=sqlserver",
+                 "server.roles=deliver,api"},
+        .env = {"DATAFLOW_RETRY_OFFSET=-7", "DATAFLOW_RETRY_NOTE=100% \"as is\"; # all"}});
+    df_config_print(&table, &settings, &out);
+    assert_string_equal(df_buf_str(&out).ptr, expected);
+    release();
+
+    assert_loads(&(struct sources){.ini = df_str_c(expected)});
+    df_buf_reset(&out);
+    df_config_print(&table, &settings, &out);
+    assert_string_equal(df_buf_str(&out).ptr, expected);
+    release();
+    df_buf_release(&out);
+}
+
+static void the_reference_is_a_table_for_each_section(void **state)
+{
+    struct df_buf out;
+    (void)state;
+
+    df_buf_init(&out, 1 << 20);
+    df_config_print_docs(&table, &out);
+    const char *text = df_buf_str(&out).ptr;
+    assert_true(df_str_starts(df_str_c(text),
+                              DF_STR("## [server]\n\n| key | value | default | meaning |\n"
+                                     "| --- | --- | --- | --- |\n"
+                                     "| `listen` | text | `127.0.0.1:8080` | Address. |\n"
+                                     "| `max_body_bytes` | whole number, 1024 to 1073741824 | "
+                                     "`1048576` | Largest body. |\n"
+                                     "| `roles` | all, or some of api, process, deliver | `all` | "
+                                     "What runs \\| here. |\n"
+                                     "| `name` | text, at most 10 bytes |  | Name. |\n"
+                                     "\n## [database]\n")));
+    assert_non_null(strstr(text, "| `password` | secret, or `password_file` |  | Password. |\n"));
+    assert_non_null(strstr(text, "| `migrate` | on or off | `on` | Apply scripts. |\n"));
+    assert_non_null(strstr(text, "| `driver` | one of sqlite, postgres, sqlserver | `sqlite` |"));
+    assert_non_null(strstr(text, "| `delays` | up to 16 whole numbers, 0 to 86400, with commas |"));
+    df_buf_release(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_stand_when_nothing_is_given),
+        cmocka_unit_test(a_file_sets_every_type),
+        cmocka_unit_test(later_sources_win),
+        cmocka_unit_test(empty_texts_and_lists_are_empty_not_unset),
+        cmocka_unit_test(other_variables_are_nobodys_business),
+        cmocka_unit_test(a_value_of_4096_bytes_is_whole),
+        cmocka_unit_test(secrets_come_from_files_in_every_source),
+        cmocka_unit_test(a_later_secret_replaces_an_earlier_file_and_the_reverse),
+        cmocka_unit_test(a_secret_file_may_have_64_kib),
+        cmocka_unit_test(faulty_files_are_refused_with_their_line),
+        cmocka_unit_test(faulty_variables_and_options_are_refused_by_name),
+        cmocka_unit_test(bad_secret_files_are_refused),
+        cmocka_unit_test(unreadable_configuration_is_refused),
+        cmocka_unit_test(long_lines_and_values_are_refused_not_cut),
+        cmocka_unit_test(all_complaints_come_at_once),
+        cmocka_unit_test(a_flood_of_complaints_is_counted),
+        cmocka_unit_test(a_secret_is_never_shown),
+        cmocka_unit_test(a_wrong_default_is_found),
+        cmocka_unit_test(the_effective_configuration_is_printed_and_can_be_read_again),
+        cmocka_unit_test(the_reference_is_a_table_for_each_section),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

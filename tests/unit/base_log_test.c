@@ -1,0 +1,469 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pty.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LEN(a)   (sizeof(a) / sizeof((a)[0]))
+#define HEAD     "{\"time\":\"2026-11-15T03:16:05.123Z\",\"level\":"
+#define ELLIPSIS "\xE2\x80\xA6"
+
+static struct df_fake_clock fake;
+static char captured[1 << 21];
+static int saved_stderr = -1;
+static int capture_fd = -1;
+
+static void capture(void)
+{
+    saved_stderr = dup(2);
+    capture_fd = memfd_create("log", MFD_CLOEXEC);
+    assert_true(saved_stderr >= 0 && capture_fd >= 0);
+    /* O_APPEND as a log file would have it: lines of several threads must not overwrite each other.
+     */
+    assert_int_equal(fcntl(capture_fd, F_SETFL, O_APPEND), 0);
+    assert_int_equal(dup2(capture_fd, 2), 2);
+}
+
+static const char *captured_lines(void)
+{
+    dup2(saved_stderr, 2);
+    close(saved_stderr);
+    ssize_t n = pread(capture_fd, captured, sizeof(captured) - 1, 0);
+    close(capture_fd);
+    assert_true(n >= 0);
+    captured[n] = '\0';
+    return captured;
+}
+
+static int use_json(void **state)
+{
+    (void)state;
+    df_fake_clock_init(&fake, INT64_C(1794712565123), 1);
+    df_log_init(DF_LOG_DEBUG, DF_LOG_JSON, &fake.base);
+    df_log_ctx_use(NULL);
+    return 0;
+}
+
+/* --- a strict reader of flat JSON objects --------------------------------------------------------
+ */
+
+static const char *skip_string(const char *p)
+{
+    if (*p++ != '"')
+        return NULL;
+    for (; *p != '"'; p++) {
+        if ((unsigned char)*p < 0x20)
+            return NULL;
+        if (*p == '\\') {
+            p++;
+            if (*p == 'u') {
+                if (strspn(p + 1, "0123456789abcdef") < 4)
+                    return NULL;
+                p += 4;
+            } else if (!*p || !strchr("\"\\/bfnrt", *p)) {
+                return NULL;
+            }
+        }
+    }
+    return p + 1;
+}
+
+static bool is_json_line(struct df_str line)
+{
+    char *text = strndup(line.ptr, line.len);
+    const char *p = text;
+    bool good = df_utf8_valid_prefix(line) == line.len && strlen(text) == line.len && *p == '{';
+
+    while (good && (p = skip_string(p + 1)) && *p == ':') {
+        p++;
+        p = *p == '"' ? skip_string(p) : p + strspn(p, "-+.0123456789eEnultr");
+        if (!p || *p != ',')
+            break;
+    }
+    good = good && p && strcmp(p, "}") == 0;
+    free(text);
+    return good;
+}
+
+/* --- lines ---------------------------------------------------------------------------------------
+ */
+
+static void a_line_is_an_object_with_its_members_in_order(void **state)
+{
+    (void)state;
+    const struct df_log_field fields[] = {
+        DF_F("client", DF_STR("acme")),
+        DF_FI("rows", 500000),
+        DF_FI("ratio", 0.1),
+        DF_FI("debt", -3),
+        DF_F("none", DF_STR_NULL),
+        DF_F("empty", DF_STR("")),
+    };
+    capture();
+    df_log_info("ServerStarted", "listening on %s", "127.0.0.1:80");
+    df_log_write(DF_LOG_WARN, "Slow", fields, LEN(fields), "%s", "");
+    assert_string_equal(
+        captured_lines(), HEAD
+        "\"info\",\"event\":\"ServerStarted\",\"message\":\"listening on 127.0.0.1:80\"}\n" HEAD
+        "\"warn\",\"event\":\"Slow\",\"message\":\"\",\"client\":\"acme\",\"rows\":500000,"
+        "\"ratio\":0.1,\"debt\":-3,\"empty\":\"\"}\n");
+}
+
+static void numbers_are_whole_where_they_can_be(void **state)
+{
+    static const struct {
+        double v;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {-0.0, "0"},
+        {123456789012345, "123456789012345"},
+        {1e15, "1e+15"},
+        {1.5, "1.5"},
+        {0.30000000000000004, "0.30000000000000004"},
+        {-2.25e-7, "-2.25e-07"},
+        {(double)NAN, "null"},
+        {(double)INFINITY, "null"},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        const struct df_log_field f = DF_FI("n", cases[i].v);
+        char expected[200];
+        capture();
+        df_log_write(DF_LOG_INFO, "N", &f, 1, "m");
+        snprintf(expected, sizeof(expected),
+                 HEAD "\"info\",\"event\":\"N\",\"message\":\"m\",\"n\":%s}\n", cases[i].text);
+        assert_string_equal(captured_lines(), expected);
+    }
+}
+
+static void text_is_escaped(void **state)
+{
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"quote \" slash \\ /", "quote \\\" slash \\\\ /"},
+        {"a\nb\rc\td\be\f", "a\\nb\\rc\\td\\be\\f"},
+        {"\x01\x1b[31m\x7f", "\\u0001\\u001b[31m\\u007f"},
+        {"ol\xC3\xA1 \xE2\x82\xAC \xF0\x9F\x98\x80", "ol\xC3\xA1 \xE2\x82\xAC \xF0\x9F\x98\x80"},
+        {"\xC2\x85|\xC2\x9B|\xC2\xA0", "\\u0085|\\u009b|\xC2\xA0"},
+        {"\xE2\x80\xA8|\xE2\x80\xA9|\xE2\x80\xA7", "\\u2028|\\u2029|\xE2\x80\xA7"},
+        {"\xFF|\xC3|\xED\xA0\x80|", "\xEF\xBF\xBD|\xEF\xBF\xBD|"
+                                    "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD|"},
+        {"trailing newline\n", "trailing newline"},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        char expected[300];
+        capture();
+        df_log_error("E", "%s", cases[i].in);
+        snprintf(expected, sizeof(expected), HEAD "\"error\",\"event\":\"E\",\"message\":\"%s\"}\n",
+                 cases[i].out);
+        assert_string_equal(captured_lines(), expected);
+    }
+}
+
+static void any_bytes_give_one_valid_line(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        char bytes[3][300];
+        df_random(&fake.base, bytes, sizeof(bytes));
+        bytes[0][299] = '\0';
+        const struct df_log_field fields[] = {
+            DF_F("a", df_str_n(bytes[1], df_random_below(&fake.base, 300))),
+            DF_F("b", df_str_n(bytes[2], 300)),
+        };
+        capture();
+        df_log_write(DF_LOG_INFO, "Bytes", fields, LEN(fields), "%s", bytes[0]);
+        struct df_str line = df_str_c(captured_lines());
+        assert_true(line.len > 0 && line.ptr[line.len - 1] == '\n');
+        assert_true(is_json_line(df_str_n(line.ptr, line.len - 1)));
+    }
+}
+
+static void a_long_message_is_cut_between_characters(void **state)
+{
+    static char text[20000];
+    (void)state;
+    for (size_t shift = 0; shift < 4; shift++) {
+        memset(text, 'x', shift);
+        for (size_t i = shift; i + 4 < sizeof(text); i += 3)
+            memcpy(text + i, "\xE2\x82\xAC", 4);
+        capture();
+        df_log_info("Long", "%s", text);
+        struct df_str line = df_str_c(captured_lines());
+        assert_in_range(line.len, 4000, 8192);
+        assert_true(is_json_line(df_str_n(line.ptr, line.len - 1)));
+        assert_true(df_str_ends(line, DF_STR("\xE2\x82\xAC" ELLIPSIS "\"}\n")));
+    }
+}
+
+/* Lengths around the message's limit, where a byte too many would show. */
+static void a_message_is_cut_at_its_limit_only(void **state)
+{
+    static char text[5000];
+    (void)state;
+    for (size_t len = 4080; len < 4110; len++) {
+        memset(text, 'x', len);
+        text[len] = '\0';
+        capture();
+        df_log_info("Long", "%s", text);
+        struct df_str line = df_str_c(captured_lines());
+        bool cut = df_str_ends(line, DF_STR(ELLIPSIS "\"}\n"));
+        assert_int_equal(cut, len > 4093);
+        assert_true(is_json_line(df_str_n(line.ptr, line.len - 1)));
+    }
+}
+
+static void a_line_too_long_loses_fields_and_says_so(void **state)
+{
+    static char text[2000];
+    struct df_log_field fields[12];
+    char names[12][4];
+    (void)state;
+
+    memset(text, '\x01', sizeof(text)); /* six bytes each when escaped */
+    for (size_t i = 0; i < LEN(fields); i++) {
+        snprintf(names[i], sizeof(names[i]), "f%zu", i);
+        fields[i] = (struct df_log_field)DF_F(names[i], df_str_n(text, sizeof(text)));
+    }
+    fields[11] = (struct df_log_field)DF_FI("last", 1);
+    capture();
+    df_log_write(DF_LOG_INFO, "Wide", fields, LEN(fields), "%s", "m");
+    struct df_str line = df_str_c(captured_lines());
+    assert_in_range(line.len, 6000, 8192);
+    assert_true(is_json_line(df_str_n(line.ptr, line.len - 1)));
+    assert_true(df_str_ends(line, DF_STR(",\"last\":1,\"truncated\":true}\n")));
+    assert_ptr_equal(strchr(line.ptr, '\n'), line.ptr + line.len - 1);
+}
+
+/* --- context -------------------------------------------------------------------------------------
+ */
+
+static void context_is_in_every_line_until_it_is_taken_away(void **state)
+{
+    struct df_log_ctx ctx = {.count = 0};
+    struct df_log_ctx inner = {.count = 0};
+    (void)state;
+
+    df_log_ctx_set(&ctx, "traceId", DF_STR("t1"));
+    df_log_ctx_set(&ctx, "clientId", DF_STR("c1"));
+    df_log_ctx_set(&ctx, "traceId", DF_STR("t2"));
+    df_log_ctx_set(&ctx, "ip", DF_STR_NULL);
+    df_log_ctx_set(&inner, "batchId", DF_STR("b1"));
+    capture();
+    assert_null(df_log_ctx_use(&ctx));
+    df_log_info("A", "a");
+    assert_ptr_equal(df_log_ctx_use(&inner), &ctx);
+    df_log_info("B", "b");
+    assert_ptr_equal(df_log_ctx_use(NULL), &inner);
+    df_log_info("C", "c");
+    assert_string_equal(
+        captured_lines(), HEAD
+        "\"info\",\"event\":\"A\",\"message\":\"a\",\"traceId\":\"t2\",\"clientId\":\"c1\"}\n" HEAD
+        "\"info\",\"event\":\"B\",\"message\":\"b\",\"batchId\":\"b1\"}\n" HEAD
+        "\"info\",\"event\":\"C\",\"message\":\"c\"}\n");
+}
+
+static void a_context_takes_no_more_than_it_holds(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+    struct df_log_ctx ctx = {.count = 0};
+    (void)state;
+
+    for (size_t i = 0; i < LEN(names); i++)
+        df_log_ctx_set(&ctx, names[i], DF_STR("x"));
+    assert_int_equal(ctx.count, DF_LOG_CTX_MAX);
+    df_log_ctx_set(&ctx, "h", DF_STR("y"));
+    assert_true(df_str_eq(ctx.fields[7].text, DF_STR("y")));
+}
+
+static void names_are_unique_in_a_line(void **state)
+{
+    struct df_log_ctx ctx = {.count = 0};
+    const struct df_log_field fields[] = {
+        DF_F("id", DF_STR("first")),
+        DF_F("id", DF_STR("own")),
+        DF_F("event", DF_STR("mine")),
+        DF_F("kept", DF_STR_NULL),
+    };
+    (void)state;
+
+    df_log_ctx_set(&ctx, "id", DF_STR("context"));
+    df_log_ctx_set(&ctx, "kept", DF_STR("context"));
+    df_log_ctx_use(&ctx);
+    capture();
+    df_log_write(DF_LOG_INFO, "U", fields, LEN(fields), "m");
+    assert_string_equal(captured_lines(),
+                        HEAD "\"info\",\"event\":\"U\",\"message\":\"m\",\"kept\":\"context\","
+                             "\"id\":\"own\",\"event_\":\"mine\"}\n");
+    df_log_ctx_use(NULL);
+}
+
+/* --- levels and formats --------------------------------------------------------------------------
+ */
+
+static void levels_below_are_silent_and_not_counted(void **state)
+{
+    (void)state;
+    df_log_init(DF_LOG_WARN, DF_LOG_JSON, &fake.base);
+    uint64_t info = df_log_count(DF_LOG_INFO);
+    uint64_t warn = df_log_count(DF_LOG_WARN);
+    capture();
+    errno = ENOENT;
+    df_log_info("Quiet", "x");
+    df_log_warn("Loud", "x");
+    assert_int_equal(errno, ENOENT);
+    assert_null(strstr(captured_lines(), "Quiet"));
+    assert_int_equal(df_log_count(DF_LOG_INFO), info);
+    assert_int_equal(df_log_count(DF_LOG_WARN), warn + 1);
+    assert_false(df_log_enabled(DF_LOG_INFO));
+    assert_true(df_log_enabled(DF_LOG_ERROR));
+}
+
+static void text_is_for_people(void **state)
+{
+    const struct df_log_field fields[] = {
+        DF_F("client", DF_STR("acme")),
+        DF_F("path", DF_STR("a b")),
+        DF_F("evil", DF_STR("\x1b[2J")),
+        DF_F("empty", DF_STR("")),
+        DF_FI("rows", 7),
+    };
+    (void)state;
+
+    df_log_init(DF_LOG_DEBUG, DF_LOG_TEXT, &fake.base);
+    capture();
+    df_log_info("ServerStarted", "listening on %s", "x");
+    df_log_write(DF_LOG_ERROR, "Failed", fields, LEN(fields), "%s", "");
+    assert_string_equal(captured_lines(), "03:16:05.123 INFO  ServerStarted listening on x\n"
+                                          "03:16:05.123 ERROR Failed client=acme path=\"a b\" "
+                                          "evil=\"\\u001b[2J\" empty=\"\" rows=7\n");
+}
+
+/* What a line looks like on a terminal; NULL when there are no terminals here. */
+static const char *on_terminal(enum df_log_format format)
+{
+    int master, slave;
+    if (openpty(&master, &slave, NULL, NULL, NULL) != 0)
+        return NULL;
+    int saved = dup(2);
+    dup2(slave, 2);
+    df_log_init(DF_LOG_DEBUG, format, &fake.base);
+    df_log_warn("Seen", "x");
+    dup2(saved, 2);
+    close(saved);
+    ssize_t n = read(master, captured, sizeof(captured) - 1);
+    close(slave);
+    close(master);
+    assert_true(n > 0);
+    captured[n] = '\0';
+    return captured;
+}
+
+static void a_terminal_gets_text_in_colour_unless_told_otherwise(void **state)
+{
+    (void)state;
+    unsetenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    const char *line = on_terminal(DF_LOG_AUTO);
+    if (!line)
+        skip();
+    assert_string_equal(line, "03:16:05.123 \033[33mWARN  \033[0;1mSeen\033[0m x\r\n");
+    assert_int_equal(on_terminal(DF_LOG_JSON)[0], '{');
+    setenv("NO_COLOR", "1", 1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    assert_string_equal(on_terminal(DF_LOG_AUTO), "03:16:05.123 WARN  Seen x\r\n");
+    unsetenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+}
+
+static void a_file_gets_json_by_itself(void **state)
+{
+    (void)state;
+    capture();
+    df_log_init(DF_LOG_DEBUG, DF_LOG_AUTO, &fake.base);
+    df_log_debug("D", "d");
+    assert_string_equal(captured_lines(), HEAD "\"debug\",\"event\":\"D\",\"message\":\"d\"}\n");
+}
+
+/* --- threads -------------------------------------------------------------------------------------
+ */
+
+enum { THREADS = 4, LINES = 500 };
+
+static void *write_lines(void *arg)
+{
+    struct df_log_ctx ctx = {.count = 0};
+    char id[2] = {*(const char *)arg, '\0'};
+
+    df_log_ctx_set(&ctx, "thread", df_str_c(id));
+    df_log_ctx_use(&ctx);
+    for (int i = 0; i < LINES; i++)
+        df_log_info("Line", "%s%s%s%s%s", id, id, id, id, id);
+    df_log_ctx_use(NULL);
+    return NULL;
+}
+
+static void lines_of_threads_do_not_mix(void **state)
+{
+    pthread_t threads[THREADS];
+    unsigned seen[THREADS] = {0};
+    (void)state;
+
+    capture();
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, write_lines, (void *)(uintptr_t) & "abcd"[i]), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+
+    struct df_str rest = df_str_c(captured_lines());
+    while (rest.len > 0) {
+        struct df_str line;
+        char expected[200];
+        rest = df_str_cut(rest, '\n', &line);
+        assert_true(line.len > 2);
+        char id = line.ptr[line.len - 3];
+        assert_in_range(id, 'a', 'd');
+        snprintf(expected, sizeof(expected),
+                 HEAD "\"info\",\"event\":\"Line\",\"message\":\"%c%c%c%c%c\",\"thread\":\"%c\"}",
+                 id, id, id, id, id, id);
+        assert_true(df_str_eq(line, df_str_c(expected)));
+        seen[id - 'a']++;
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(seen[i], LINES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_line_is_an_object_with_its_members_in_order, use_json),
+        cmocka_unit_test_setup(numbers_are_whole_where_they_can_be, use_json),
+        cmocka_unit_test_setup(text_is_escaped, use_json),
+        cmocka_unit_test_setup(any_bytes_give_one_valid_line, use_json),
+        cmocka_unit_test_setup(a_long_message_is_cut_between_characters, use_json),
+        cmocka_unit_test_setup(a_message_is_cut_at_its_limit_only, use_json),
+        cmocka_unit_test_setup(a_line_too_long_loses_fields_and_says_so, use_json),
+        cmocka_unit_test_setup(context_is_in_every_line_until_it_is_taken_away, use_json),
+        cmocka_unit_test_setup(a_context_takes_no_more_than_it_holds, use_json),
+        cmocka_unit_test_setup(names_are_unique_in_a_line, use_json),
+        cmocka_unit_test_setup(levels_below_are_silent_and_not_counted, use_json),
+        cmocka_unit_test_setup(text_is_for_people, use_json),
+        cmocka_unit_test_setup(a_terminal_gets_text_in_colour_unless_told_otherwise, use_json),
+        cmocka_unit_test_setup(a_file_gets_json_by_itself, use_json),
+        cmocka_unit_test_setup(lines_of_threads_do_not_mix, use_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,444 @@
+/* Routes, request targets and header fields: what needs no server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "net/field.h"
+#include "net/router.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static void nothing(struct df_req *req)
+{
+    (void)req;
+}
+
+static const struct df_route first_table[] = {
+    {.method = "GET", .pattern = "/", .handle = nothing},
+    {.method = "GET", .pattern = "/tickets", .handle = nothing},
+    {.method = "POST", .pattern = "/tickets", .handle = nothing},
+    {.method = "GET", .pattern = "/tickets/{id}", .handle = nothing},
+    {.method = "GET", .pattern = "/tickets/latest", .handle = nothing},
+    {.method = "DELETE", .pattern = "/tickets/{id}", .handle = nothing},
+    {.method = "POST", .pattern = "/tickets/{ticketId}/acks/{ackId}", .handle = nothing},
+    {.method = NULL},
+};
+static const struct df_route second_table[] = {
+    {.method = "GET", .pattern = "/files/{path...}", .handle = nothing},
+    {.method = "GET", .pattern = "/files/index.html", .handle = nothing},
+    {.method = "PUT", .pattern = "/files/{name}", .handle = nothing},
+    {.method = NULL},
+};
+static const struct df_route *const tables[] = {first_table, second_table, NULL};
+
+struct fixture {
+    struct df_router *router;
+    struct df_arena arena;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    struct df_err err = DF_ERR_INIT;
+
+    df_arena_init(&f.arena);
+    if (df_router_new(tables, &f.router, &err) != DF_OK)
+        return -1;
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    df_router_free(f->router);
+    df_arena_release(&f->arena);
+    return 0;
+}
+
+static enum df_code parse(struct fixture *f, const char *raw, struct df_target *t,
+                          struct df_err *err)
+{
+    struct df_str path;
+    struct df_str query = df_str_cut(df_str_c(raw), '?', &path);
+    return df_target_parse(&f->arena, path, query, true, t, err);
+}
+
+/* --- routes -------------------------------------------------------------------------------------- */
+
+static void a_request_finds_its_route(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *method, *target, *pattern;
+        const char *name, *value;
+    } rows[] = {
+        {"GET", "/", "/", NULL, NULL},
+        {"HEAD", "/", "/", NULL, NULL},
+        {"GET", "/v1", "/", NULL, NULL},
+        {"GET", "/v1/", "/", NULL, NULL},
+        {"GET", "/tickets", "/tickets", NULL, NULL},
+        {"GET", "/tickets?x=/y", "/tickets", NULL, NULL},
+        {"HEAD", "/tickets", "/tickets", NULL, NULL},
+        {"POST", "/v1/tickets", "/tickets", NULL, NULL},
+        {"GET", "/%74ickets", "/tickets", NULL, NULL},
+        {"GET", "/tickets/7", "/tickets/{id}", "id", "7"},
+        {"GET", "/v1/tickets/7", "/tickets/{id}", "id", "7"},
+        {"GET", "/tickets/a%20b%2Fc", "/tickets/{id}", "id", "a b/c"},
+        {"GET", "/tickets/%C3%A7", "/tickets/{id}", "id", "\xC3\xA7"},
+        {"GET", "/tickets/\xC3\xA7", "/tickets/{id}", "id", "\xC3\xA7"},
+        {"GET", "/tickets/a+b", "/tickets/{id}", "id", "a+b"},
+        {"GET", "/tickets/v2", "/tickets/{id}", "id", "v2"},
+        {"GET", "/tickets/latest", "/tickets/latest", NULL, NULL},
+        {"DELETE", "/tickets/latest", "/tickets/{id}", "id", "latest"},
+        {"POST", "/tickets/7/acks/9", "/tickets/{ticketId}/acks/{ackId}", "ackId", "9"},
+        {"POST", "/tickets/7/acks/9", "/tickets/{ticketId}/acks/{ackId}", "ticketId", "7"},
+        {"GET", "/files/a", "/files/{path...}", "path", "a"},
+        {"GET", "/files/a/b/c.js", "/files/{path...}", "path", "a/b/c.js"},
+        {"GET", "/v1/files/a%20a/b", "/files/{path...}", "path", "a a/b"},
+        {"GET", "/files/index.html", "/files/index.html", NULL, NULL},
+        {"PUT", "/files/index.html", "/files/{name}", "name", "index.html"},
+        {"GET", "http://host:80/tickets/7", "/tickets/{id}", "id", "7"},
+        {"GET", "HTTPS://host", "/", NULL, NULL},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct df_target t;
+        struct df_match m;
+        struct df_err err = DF_ERR_INIT;
+        assert_int_equal(parse(f, rows[i].target, &t, &err), DF_OK);
+        df_router_find(f->router, df_method_of(df_str_c(rows[i].method)), &t, &m);
+        assert_non_null(m.route);
+        assert_string_equal(m.route->pattern, rows[i].pattern);
+        assert_ptr_equal(m.route, df_router_at(f->router, m.index));
+        if (rows[i].name) {
+            struct df_str v = df_match_param(&m, df_str_c(rows[i].name));
+            assert_true(df_str_eq(v, df_str_c(rows[i].value)));
+        }
+        assert_null(df_match_param(&m, DF_STR("nobody")).ptr);
+    }
+}
+
+static void a_path_without_a_route_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rows[] = {
+        "/nothing",   "/tickets/",      "/tickets/7/",  "/tickets//7",   "//tickets",
+        "/v2/tickets", "/v1/v1/tickets", "/v0",          "/v1/tickets/",  "/files",
+        "/files/",    "/files//a",      "/files/a//b",  "/TICKETS",      "/tickets/7/acks",
+        "//",         "/v1//",          "/tickets%2F7", "/v10/tickets",
+        "/files/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9/0/1/2/3",
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct df_target t;
+        struct df_match m;
+        struct df_err err = DF_ERR_INIT;
+        assert_int_equal(parse(f, rows[i], &t, &err), DF_OK);
+        df_router_find(f->router, DF_GET, &t, &m);
+        assert_null(m.route);
+        assert_int_equal(m.allowed, 0);
+    }
+}
+
+static void a_wrong_method_learns_which_ones_there_are(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *method, *target, *allow;
+    } rows[] = {
+        {"PUT", "/tickets", "GET, HEAD, POST"},
+        {"POST", "/tickets/7", "GET, HEAD, DELETE"},
+        {"POST", "/tickets/latest", "GET, HEAD, DELETE"},
+        {"GET", "/tickets/7/acks/9", "POST"},
+        {"HEAD", "/tickets/7/acks/9", "POST"},
+        {"BREW", "/", "GET, HEAD"},
+        {"get", "/", "GET, HEAD"},
+        {"POST", "/files/a", "GET, HEAD, PUT"},
+        {"POST", "/files/a/b", "GET, HEAD"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct df_target t;
+        struct df_match m;
+        struct df_err err = DF_ERR_INIT;
+        struct df_buf b;
+        assert_int_equal(parse(f, rows[i].target, &t, &err), DF_OK);
+        df_router_find(f->router, df_method_of(df_str_c(rows[i].method)), &t, &m);
+        assert_null(m.route);
+        df_buf_init(&b, 256);
+        df_router_write_allow(m.allowed, &b);
+        assert_string_equal(b.ptr, rows[i].allow);
+        df_buf_release(&b);
+    }
+}
+
+static void a_bad_table_is_refused(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {
+        "",        "tickets",     "/a//b",           "/a/",
+        "/{}",     "/{...}",      "/a{b}",           "/{a}b",
+        "/{a",     "/a}",         "/{a{b}}",         "/{a...}/b",
+        "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}",
+    };
+
+    for (size_t i = 0; i < COUNT(patterns); i++) {
+        const struct df_route table[] = {{.method = "GET", .pattern = patterns[i]},
+                                         {.method = NULL}};
+        const struct df_route *const list[] = {table, NULL};
+        struct df_router *r = NULL;
+        struct df_err err = DF_ERR_INIT;
+        assert_int_equal(df_router_new(list, &r, &err), DF_E_CONFIG);
+        assert_null(r);
+    }
+}
+
+static void the_same_route_twice_is_refused(void **state)
+{
+    (void)state;
+    const struct df_route one[] = {{.method = "GET", .pattern = "/a/{x}/b"}, {.method = NULL}};
+    const struct df_route other[] = {{.method = "POST", .pattern = "/a/{x}/b"},
+                                     {.method = "GET", .pattern = "/a/{y}/b"},
+                                     {.method = NULL}};
+    const struct df_route *const list[] = {one, other, NULL};
+    struct df_router *r = NULL;
+    struct df_err err = DF_ERR_INIT;
+
+    assert_int_equal(df_router_new(list, &r, &err), DF_E_CONFIG);
+    assert_non_null(strstr(err.detail, "GET /a/{y}/b"));
+
+    const struct df_route brew[] = {{.method = "BREW", .pattern = "/"}, {.method = NULL}};
+    const struct df_route *const brews[] = {brew, NULL};
+    assert_int_equal(df_router_new(brews, &r, &err), DF_E_CONFIG);
+}
+
+/* --- targets ------------------------------------------------------------------------------------- */
+
+static void a_bad_target_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rows[] = {
+        "",           "*",           "tickets",      "host:80",        "ftp://host/",
+        "http:/",     "http://",     "http:///a",    "/a b",           "/a\tb",
+        "/a\x7F",     "/a#b",        "/?a#b",        "/%",             "/%4",
+        "/%4g",       "/%g4",        "/%00",         "/a/%00b",        "/?x=%",
+        "/?x=%zz",    "/?x=%00",     "/?x=a b",      "/..",            "/.",
+        "/a/../b",    "/a/./b",      "/a/..",        "/%2e%2e",        "/a/%2E%2E/b",
+        "/a/.%2e",    "/x%2f..%2fy", "/files/..%2f", "/%2e",           "/%FF",
+        "/%C3",       "/%C0%AF",     "/%ED%A0%80",   "/\xFF",          "/?x=%FF",
+        "/?%C0%80",   "/a%0Ab",      "/a%7F",        "http://h/../a",
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct df_target t;
+        struct df_err err = DF_ERR_INIT;
+        assert_int_equal(parse(f, rows[i], &t, &err), DF_E_BAD_REQUEST);
+        assert_true(err.detail[0] != '\0');
+    }
+}
+
+static void a_long_target_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static char raw[DF_TARGET_MAX_BYTES + 3];
+    struct df_target t;
+    struct df_err err = DF_ERR_INIT;
+
+    memset(raw, 'a', sizeof(raw) - 1);
+    raw[0] = '/';
+    raw[DF_TARGET_MAX_BYTES] = '\0';
+    assert_int_equal(parse(f, raw, &t, &err), DF_OK);
+    raw[DF_TARGET_MAX_BYTES] = 'a';
+    assert_int_equal(parse(f, raw, &t, &err), DF_E_URI_TOO_LONG);
+    raw[1] = '?';
+    assert_int_equal(parse(f, raw, &t, &err), DF_E_URI_TOO_LONG);
+}
+
+static void the_path_is_decoded_and_loses_its_version(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const rows[][2] = {
+        {"/", "/"},       {"/v1", "/"},          {"/v1/", "/"},
+        {"/a/b", "/a/b"}, {"/v1/a%20b", "/a b"}, {"/a%2Fb", "/a/b"},
+        {"/v1x", "/v1x"}, {"/%761/a", "/a"},     {"/v", "/v"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct df_target t;
+        struct df_err err = DF_ERR_INIT;
+        assert_int_equal(parse(f, rows[i][0], &t, &err), DF_OK);
+        assert_true(df_str_eq(t.path, df_str_c(rows[i][1])));
+        assert_false(t.unroutable);
+    }
+}
+
+static void a_query_parameter_is_found_and_decoded(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *query, *name, *value;
+    } rows[] = {
+        {"a=1&b=2", "a", "1"},        {"a=1&b=2", "b", "2"},  {"a=1&b=2", "c", NULL},
+        {"a", "a", ""},               {"a=", "a", ""},        {"a&b", "b", ""},
+        {"PageSize=5", "pageSize", "5"}, {"a=x+y", "a", "x y"}, {"a=x%2By", "a", "x+y"},
+        {"a=%C3%A7", "a", "\xC3\xA7"}, {"%61=1", "a", "1"},    {"a=1&a=2", "a", "1"},
+        {"a=b=c", "a", "b=c"},        {"", "a", NULL},        {"&&", "a", NULL},
+        {"&&a=1&", "a", "1"},         {"=1", "", "1"},        {"x+y=1", "x y", "1"},
+        {"a=%26", "a", "&"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct df_str v = df_target_query(&f->arena, df_str_c(rows[i].query), df_str_c(rows[i].name));
+        if (rows[i].value)
+            assert_true(v.ptr && df_str_eq(v, df_str_c(rows[i].value)));
+        else
+            assert_null(v.ptr);
+    }
+    assert_null(df_target_query(&f->arena, DF_STR_NULL, DF_STR("a")).ptr);
+}
+
+/* --- fields -------------------------------------------------------------------------------------- */
+
+static void json_media_types_are_told_from_others(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "application/json",
+        "APPLICATION/JSON",
+        "application/json; charset=utf-8",
+        "application/json;charset=\"UTF-8\"",
+        "application/json ; charset=utf8",
+        "application/problem+json",
+        "application/vnd.acme.v2+json; profile=x",
+    };
+    static const char *const bad[] = {
+        "",
+        "json",
+        "text/json",
+        "text/plain",
+        "application/jsonx",
+        "application/xml",
+        "application/+json",
+        "application/",
+        "application/json; charset=iso-8859-1",
+        "application/json;charset=",
+        "application/json;charset",
+        "application/js on",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=application/json",
+    };
+
+    for (size_t i = 0; i < COUNT(good); i++)
+        assert_true(df_field_is_json(df_str_c(good[i])));
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(df_field_is_json(df_str_c(bad[i])));
+    assert_false(df_field_is_json(DF_STR_NULL));
+}
+
+static void content_lengths_are_digits(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",    "-1", "+1",  " 1",  "1 ",
+                                      "0x1", "1,1", "1.0", "1e3", "99999999999999999999"};
+    int64_t v;
+
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(df_field_length(df_str_c(bad[i]), &v));
+    assert_true(df_field_length(DF_STR("0"), &v) && v == 0);
+    assert_true(df_field_length(DF_STR("00012"), &v) && v == 12);
+}
+
+static void correlation_ids_are_taken_only_if_harmless(void **state)
+{
+    (void)state;
+    char text[130];
+
+    memset(text, 'x', sizeof(text));
+    assert_true(df_field_correlation_ok(DF_STR("a.B_9:-")));
+    assert_true(df_field_correlation_ok(df_str_n(text, 128)));
+    assert_false(df_field_correlation_ok(df_str_n(text, 129)));
+    assert_false(df_field_correlation_ok(DF_STR("")));
+    assert_false(df_field_correlation_ok(DF_STR("a b")));
+    assert_false(df_field_correlation_ok(DF_STR("a\"b")));
+    assert_false(df_field_correlation_ok(DF_STR("a/b")));
+    assert_false(df_field_correlation_ok(DF_STR("\xC3\xA7")));
+    assert_false(df_field_correlation_ok(df_str_n("a\0b", 3)));
+}
+
+static void a_traceparent_is_taken_only_if_strict(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
+        "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+        "00-0af7651916cd43dd8448eb211c80319g-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-zz",
+        "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01",
+    };
+    struct df_trace t;
+
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(df_field_traceparent(df_str_c(bad[i]), &t));
+    assert_true(df_field_traceparent(
+        DF_STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), &t));
+    assert_true(t.sampled);
+    assert_true(df_str_eq(t.trace_id, DF_STR("0af7651916cd43dd8448eb211c80319c")));
+    assert_true(df_str_eq(t.parent_id, DF_STR("b7ad6b7169203331")));
+    assert_true(df_field_traceparent(
+        DF_STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02"), &t));
+    assert_false(t.sampled);
+}
+
+static void names_and_values_with_strange_bytes_are_refused(void **state)
+{
+    (void)state;
+    assert_true(df_field_is_token(DF_STR("X-Client_Id.1!")));
+    assert_false(df_field_is_token(DF_STR("")));
+    assert_false(df_field_is_token(DF_STR("A B")));
+    assert_false(df_field_is_token(DF_STR("A:")));
+    assert_false(df_field_is_token(DF_STR("A\xC3\xA7")));
+    assert_false(df_field_is_token(df_str_n("A\0", 2)));
+    assert_true(df_field_value_ok(DF_STR("a\tb \xC3\xA7")));
+    assert_true(df_field_value_ok(DF_STR("")));
+    assert_false(df_field_value_ok(DF_STR("a\rb")));
+    assert_false(df_field_value_ok(DF_STR("a\x7F")));
+    assert_false(df_field_value_ok(df_str_n("a\0", 2)));
+    assert_true(df_field_host_ok(DF_STR("[::1]:80")));
+    assert_true(df_field_host_ok(DF_STR("")));
+    assert_false(df_field_host_ok(DF_STR("a b")));
+    assert_false(df_field_host_ok(DF_STR("a@b")));
+    assert_false(df_field_host_ok(DF_STR("a/b")));
+    assert_false(df_field_host_ok(DF_STR("a,b")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_finds_its_route),
+        cmocka_unit_test(a_path_without_a_route_is_not_found),
+        cmocka_unit_test(a_wrong_method_learns_which_ones_there_are),
+        cmocka_unit_test(a_bad_table_is_refused),
+        cmocka_unit_test(the_same_route_twice_is_refused),
+        cmocka_unit_test(a_bad_target_is_refused),
+        cmocka_unit_test(a_long_target_is_refused),
+        cmocka_unit_test(the_path_is_decoded_and_loses_its_version),
+        cmocka_unit_test(a_query_parameter_is_found_and_decoded),
+        cmocka_unit_test(json_media_types_are_told_from_others),
+        cmocka_unit_test(content_lengths_are_digits),
+        cmocka_unit_test(correlation_ids_are_taken_only_if_harmless),
+        cmocka_unit_test(a_traceparent_is_taken_only_if_strict),
+        cmocka_unit_test(names_and_values_with_strange_bytes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,484 @@
+/* What the schema has (against schema_expected.h) and what it enforces. */
+#include "schema_fixture.h"
+
+#include "base/clock.h"
+#include "schema_expected.h"
+
+#include <ctype.h>
+
+#define CLIENT "11111111-1111-4111-8111-111111111111"
+#define POLICY "22222222-2222-4222-8222-222222222222"
+#define BATCH  "33333333-3333-4333-8333-333333333333"
+#define HOOK   "44444444-4444-4444-8444-444444444444"
+#define EVENT  "55555555-5555-4555-8555-555555555555"
+
+/* --- what the schema has
+ * -------------------------------------------------------------------------- */
+
+static const char *const one_param[] = {"table"};
+static const char *const two_params[] = {"table", "name"};
+
+/* name, type, nullable, default */
+static const struct df_query columns_query = {
+    .name = "test_columns",
+    .params = one_param,
+    .param_count = 1,
+    .text = {[DF_SQLITE] = {.sql = "SELECT name, type, NOT \"notnull\", dflt_value "
+                                   "FROM pragma_table_info(?1) ORDER BY cid"},
+             [DF_POSTGRES] =
+                 {.sql = "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod) || "
+                         "CASE WHEN a.attidentity = '' THEN '' ELSE ' identity' END, "
+                         "(NOT a.attnotnull)::int, pg_get_expr(d.adbin, d.adrelid) "
+                         "FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid "
+                         "AND d.adnum = a.attnum WHERE a.attrelid = to_regclass($1) "
+                         "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"}},
+};
+
+/* columns, unique, filtered */
+static const struct df_query index_query = {
+    .name = "test_index",
+    .params = two_params,
+    .param_count = 2,
+    .text = {[DF_SQLITE] = {.sql = "SELECT (SELECT group_concat(i.name) FROM "
+                                   "pragma_index_info(l.name) i), l.\"unique\", l.partial "
+                                   "FROM pragma_index_list(?1) l WHERE l.name = ?2"},
+             [DF_POSTGRES] =
+                 {.sql = "SELECT (SELECT string_agg(a.attname, ',' ORDER BY k.ord) "
+                         "FROM unnest(x.indkey) WITH ORDINALITY k (n, ord) JOIN pg_attribute a "
+                         "ON a.attrelid = x.indrelid AND a.attnum = k.n), x.indisunique::int, "
+                         "(x.indpred IS NOT NULL)::int FROM pg_index x "
+                         "JOIN pg_class i ON i.oid = x.indexrelid "
+                         "WHERE x.indrelid = to_regclass($1) AND i.relname = left(lower($2), 63)"}},
+};
+
+/* column, referenced table, what happens on delete; SQLite keeps a constraint's name in the table's
+ * text only */
+static const struct df_query key_query = {
+    .name = "test_key",
+    .params = two_params,
+    .param_count = 2,
+    .text = {[DF_SQLITE] = {.sql = "SELECT k.col, k.ref, k.del FROM (SELECT \"from\" AS col, "
+                                   "\"table\" AS ref, on_delete AS del, 'FK' AS kind "
+                                   "FROM pragma_foreign_key_list(?1) UNION ALL "
+                                   "SELECT name, NULL, NULL, 'PK' FROM pragma_table_info(?1) "
+                                   "WHERE pk > 0) k WHERE k.kind = substr(?2, 1, 2) AND "
+                                   "EXISTS (SELECT 1 FROM sqlite_schema s WHERE s.name = ?1 AND "
+                                   "instr(s.sql, 'CONSTRAINT ' || ?2) > 0)"},
+             [DF_POSTGRES] =
+                 {.sql = "SELECT a.attname::text, (SELECT relname::text FROM pg_class "
+                         "WHERE oid = c.confrelid), CASE c.confdeltype WHEN 'c' THEN 'CASCADE' "
+                         "WHEN 'a' THEN 'NO ACTION' ELSE c.confdeltype::text END "
+                         "FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid "
+                         "AND a.attnum = c.conkey[1] WHERE c.conrelid = to_regclass($1) "
+                         "AND c.conname = left(lower($2), 63) "
+                         "AND c.contype = lower(left($2, 1))::\"char\""}},
+};
+
+/* The database's own name of a type in the notation of schema_expected.h. */
+static const char *type_on(enum df_dialect d, const char *type)
+{
+    static const struct {
+        const char *type, *name[DF_DIALECT_COUNT];
+    } plain[] = {
+        {"identity", {"INTEGER", "bigint identity"}},
+        {"uuid", {"TEXT", "uuid"}},
+        {"time", {"TEXT", "timestamp(3) with time zone"}},
+        {"max", {"TEXT", "text"}},
+        {"blob", {"BLOB", "bytea"}},
+        {"bit", {"BIT", "boolean"}},
+        {"int", {"INT", "integer"}},
+        {"tinyint", {"TINYINT", "smallint"}},
+        {"bigint", {"BIGINT", "bigint"}},
+    };
+    static char out[64];
+
+    for (size_t i = 0; i < LEN(plain); i++)
+        if (strcmp(plain[i].type, type) == 0)
+            return plain[i].name[d];
+    if (d == DF_POSTGRES) {
+        (void)snprintf(out, sizeof(out), "%s%s", type[0] == 'c' ? "character" : "character varying",
+                       strchr(type, '('));
+        return out;
+    }
+    size_t n = 0;
+    for (; type[n]; n++)
+        out[n] = (char)toupper((unsigned char)type[n]);
+    out[n] = '\0';
+    return out;
+}
+
+static bool same_default(enum df_dialect d, const struct expected_column *c, struct df_str actual)
+{
+    char want[128];
+
+    if (!c->def || !actual.ptr)
+        return !c->def && !actual.ptr;
+    if (strcmp(c->def, "now") == 0)
+        return memmem(actual.ptr, actual.len, d == DF_SQLITE ? "strftime" : "CURRENT_TIMESTAMP",
+                      d == DF_SQLITE ? 8 : 17) != NULL;
+    if (strcmp(c->type, "bit") == 0 && d == DF_POSTGRES)
+        return df_str_eq(actual, df_str_c(c->def[0] == '1' ? "true" : "false"));
+    if (isdigit((unsigned char)c->def[0]))
+        return df_str_eq(actual, df_str_c(c->def));
+    (void)snprintf(want, sizeof(want), "'%s'%s", c->def,
+                   d == DF_POSTGRES ? "::character varying" : "");
+    return df_str_eq(actual, df_str_c(want));
+}
+
+/* Checks the columns of the table that expected_columns[first] begins; returns how many are
+ * expected. */
+static size_t check_table(size_t first)
+{
+    enum df_dialect d = df_db_dialect(fx.db);
+    const struct expected_column *c = &expected_columns[first];
+    const char *table = c->table;
+    struct df_err err = DF_ERR_INIT;
+    struct df_result *r = NULL;
+    enum df_code code;
+    size_t n = 0;
+
+    if (df_db_query(fx.db, &columns_query, DF_PARAMS(df_text(df_str_c(table))), &r, &err) != DF_OK)
+        fail_msg("%s: %s", table, err.detail);
+    while ((code = df_result_step(r, &err)) == DF_ROW) {
+        struct df_str name = df_col_text(r, 0);
+        bool known = first + n < LEN(expected_columns) && strcmp(c[n].table, table) == 0;
+
+        if (!known) {
+            /* A later script's column: it may not stand in the way of those who do not know it. */
+            if (df_col_int(r, 2) == 0 && df_col_null(r, 3))
+                fail_msg("%s." DF_STR_FMT " is neither nullable nor defaulted", table,
+                         DF_STR_ARG(name));
+            continue;
+        }
+        if (!df_str_ieq(name, df_str_c(c[n].column)))
+            fail_msg("%s: " DF_STR_FMT " instead of %s", table, DF_STR_ARG(name), c[n].column);
+        if (!df_str_eq(df_col_text(r, 1), df_str_c(type_on(d, c[n].type))))
+            fail_msg("%s.%s: type " DF_STR_FMT, table, c[n].column, DF_STR_ARG(df_col_text(r, 1)));
+        if ((df_col_int(r, 2) != 0) != c[n].nullable)
+            fail_msg("%s.%s: nullable is wrong", table, c[n].column);
+        if (!same_default(d, &c[n], df_col_text(r, 3)))
+            fail_msg("%s.%s: default " DF_STR_FMT, table, c[n].column,
+                     DF_STR_ARG(df_col_text(r, 3)));
+        n++;
+    }
+    df_result_free(r);
+    assert_int_equal(code, DF_DONE);
+    if (first + n < LEN(expected_columns) && strcmp(c[n].table, table) == 0)
+        fail_msg("%s.%s is missing", table, c[n].column);
+    assert_true(n > 0);
+    return n;
+}
+
+static void every_column_is_there_in_its_order(void **state)
+{
+    (void)state;
+    (void)apply();
+    for (size_t i = 0; i < LEN(expected_columns);)
+        i += check_table(i);
+}
+
+static void every_index_is_there(void **state)
+{
+    (void)state;
+    (void)apply();
+    for (size_t i = 0; i < LEN(expected_indexes); i++) {
+        const struct expected_index *x = &expected_indexes[i];
+        struct df_err err = DF_ERR_INIT;
+        struct df_result *r = NULL;
+
+        if (df_db_query(fx.db, &index_query,
+                        DF_PARAMS(df_text(df_str_c(x->table)), df_text(df_str_c(x->name))), &r,
+                        &err) != DF_OK ||
+            df_result_step(r, &err) != DF_ROW)
+            fail_msg("%s is missing %s", x->name, err.detail);
+        if (!df_str_ieq(df_col_text(r, 0), df_str_c(x->columns)) ||
+            (df_col_int(r, 1) != 0) != x->unique || (df_col_int(r, 2) != 0) != x->filtered)
+            fail_msg("%s is not as it should be: " DF_STR_FMT, x->name,
+                     DF_STR_ARG(df_col_text(r, 0)));
+        df_result_free(r);
+    }
+}
+
+static void every_key_is_there_under_its_name(void **state)
+{
+    (void)state;
+    (void)apply();
+    for (size_t i = 0; i < LEN(expected_keys); i++) {
+        const struct expected_key *k = &expected_keys[i];
+        struct df_err err = DF_ERR_INIT;
+        struct df_result *r = NULL;
+
+        if (df_db_query(fx.db, &key_query,
+                        DF_PARAMS(df_text(df_str_c(k->table)), df_text(df_str_c(k->name))), &r,
+                        &err) != DF_OK ||
+            df_result_step(r, &err) != DF_ROW)
+            fail_msg("%s is missing %s", k->name, err.detail);
+        bool same = df_str_ieq(df_col_text(r, 0), df_str_c(k->column)) &&
+                    df_str_ieq(df_col_text(r, 1), df_str_c(k->references));
+        if (k->references)
+            same = same &&
+                   df_str_eq(df_col_text(r, 2), df_str_c(k->cascade ? "CASCADE" : "NO ACTION"));
+        if (!same)
+            fail_msg("%s is not as it should be", k->name);
+        df_result_free(r);
+    }
+}
+
+/* --- what the schema does
+ * ------------------------------------------------------------------------- */
+
+/* A row in every table, with nothing given that has a default or may be missing. */
+static void insert_minimal_rows(void)
+{
+    run_on(
+        fx.db,
+        "INSERT INTO TB_COUNTERPARTIES (BusinessDocId) VALUES ('CP_1');"
+        "INSERT INTO TB_COUNTERPARTY_ADDRESSES (CounterpartyIdFk)"
+        " SELECT Id FROM TB_COUNTERPARTIES;"
+        "INSERT INTO TB_COUNTERPARTY_FISCAL_REFERENCES (CounterpartyIdFk)"
+        " SELECT Id FROM TB_COUNTERPARTIES;"
+        "INSERT INTO TB_TICKET_INTERFACE (BusinessEntity, BusinessDocId, CompanyCode, BranchCode,"
+        " DestinationCode, PhaseCode, ShipmentEvent, FunctionalAckIsRequired,"
+        " TargetApplicationCode, RawPayloadJson)"
+        " VALUES ('TCK', 'T_1', 'c', 'b', 'd', 15, 'RCD', TRUE, 'ASB', '{}');"
+        "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl)"
+        " VALUES ('T_1', '{}', 'http://x');"
+        "INSERT INTO TB_TICKET_RETURN_OUTBOX (BusinessEntity, BusinessDocId, PhaseCode,"
+        " PayloadJson, TargetUrl) VALUES ('TCK', 'T_1', 15, '{}', 'http://x');");
+    run_on(fx.db,
+           "INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt)"
+           " VALUES ('" CLIENT "', 'n', 'i', 'h', 's');"
+           "INSERT INTO ClientPolicies (Id, ClientId) VALUES ('" POLICY "', '" CLIENT "');"
+           "INSERT INTO WebhookSubscriptions (Id, ClientId, Url, Secret)"
+           " VALUES ('" HOOK "', '" CLIENT "', 'https://x', 's');"
+           "INSERT INTO ImportBatch (Id, ClientId, FileName, FileType)"
+           " VALUES ('" BATCH "', '" CLIENT "', 'leads.xlsx', 1);"
+           "INSERT INTO ImportItem (BatchId, Sequence, Status) VALUES ('" BATCH "', 1, 0);"
+           "INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash)"
+           " VALUES ('" BATCH "', 0, 0, 1, '%064d');"
+           "INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson)"
+           " VALUES ('" HOOK "', '" EVENT "', 'BatchCompleted', '{}');"
+           "INSERT INTO AuditLog (Actor, Action) VALUES ('admin', 'ClientCreated');"
+           "INSERT INTO outbox_events (id, event_type, payload) VALUES ('" EVENT "', 't', '{}');",
+           0);
+}
+
+static void defaults_are_what_they_say(void **state)
+{
+    (void)state;
+    (void)apply();
+    insert_minimal_rows();
+    for (size_t i = 0; i < LEN(expected_columns); i++) {
+        const struct expected_column *c = &expected_columns[i];
+        bool bit = strcmp(c->type, "bit") == 0;
+
+        if (!c->def || strcmp(c->table, "SchemaScripts") == 0)
+            continue;
+        const char *value = bit ? (c->def[0] == '1' ? "TRUE" : "FALSE") : c->def;
+        bool text = !bit && !isdigit((unsigned char)c->def[0]);
+        int64_t rows =
+            strcmp(c->def, "now") == 0
+                ? scalar("SELECT COUNT(*) FROM %s WHERE %s IS NOT NULL", c->table, c->column)
+                : scalar("SELECT COUNT(*) FROM %s WHERE %s = %s%s%s", c->table, c->column,
+                         text ? "'" : "", value, text ? "'" : "");
+        if (rows != 1)
+            fail_msg("%s.%s: default", c->table, c->column);
+    }
+}
+
+static void the_default_time_is_now_in_the_form_of_the_program(void **state)
+{
+    (void)state;
+    struct df_err err = DF_ERR_INIT;
+    struct df_result *r = NULL;
+
+    (void)apply();
+    insert_minimal_rows();
+    assert_int_equal(
+        df_db_query(fx.db, adhoc("SELECT CreatedAt FROM ImportBatch"), DF_NO_PARAMS, &r, &err),
+        DF_OK);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    int64_t age_ms = df_wall_ms(df_clock_real()) - df_col_time(r, 0);
+    assert_true(age_ms > -3600000 && age_ms < 3600000);
+    df_result_free(r);
+    if (df_db_dialect(fx.db) == DF_SQLITE) {
+        char now[DF_TIME_LEN + 1];
+        df_time_format(df_wall_ms(df_clock_real()), now);
+        assert_int_equal(scalar("SELECT COUNT(*) FROM ImportBatch WHERE length(CreatedAt) = %d "
+                                "AND substr(CreatedAt, 1, 10) <= '%.10s' "
+                                "AND substr(CreatedAt, 24) = 'Z'",
+                                DF_TIME_LEN, now),
+                         1);
+    }
+}
+
+/* `count` times a character of two bytes. */
+static const char *wide(size_t count)
+{
+    char *s = df_arena_alloc(&fx.arena, 2 * count + 1);
+
+    for (size_t i = 0; i < count; i++)
+        memcpy(s + 2 * i, "\xc3\xa3", 2);
+    s[2 * count] = '\0';
+    return s;
+}
+
+static void texts_are_held_to_their_length_in_characters(void **state)
+{
+    (void)state;
+    (void)apply();
+    insert_minimal_rows();
+    for (size_t i = 0; i < LEN(expected_columns); i++) {
+        const struct expected_column *c = &expected_columns[i];
+        const char *paren = strchr(c->type, '(');
+        size_t n = paren ? strtoul(paren + 1, NULL, 10) : 0;
+        bool fixed = strncmp(c->type, "char", 4) == 0;
+
+        if (!paren || strcmp(c->table, "AuditLog") == 0 || strcmp(c->table, "SchemaScripts") == 0)
+            continue;
+        run_on(fx.db, "UPDATE %s SET %s = '%s'", c->table, c->column, wide(n));
+        if (try_run("UPDATE %s SET %s = '%s'", c->table, c->column, wide(n + 1)) == DF_OK)
+            fail_msg("%s.%s takes more than %s", c->table, c->column, c->type);
+        if (fixed && try_run("UPDATE %s SET %s = '%s'", c->table, c->column, wide(n - 1)) == DF_OK)
+            fail_msg("%s.%s takes less than %s", c->table, c->column, c->type);
+    }
+}
+
+static void values_out_of_their_range_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *table, *column, *least, *most, *below, *above;
+    } ranges[] = {
+        {"Clients", "Status", "0", "1", "-1", "2"},
+        {"ClientPolicies", "AllowedStartHour", "0", "23", "-1", "24"},
+        {"ClientPolicies", "AllowedEndHour", "0", "24", "-1", "25"},
+        {"ClientPolicies", "BusinessStartHour", "0", "23", "-1", "24"},
+        {"ClientPolicies", "BusinessEndHour", "0", "24", "-1", "25"},
+        {"ImportBatch", "Status", "0", "6", "-1", "7"},
+        {"ImportBatch", "FileType", "0", "2", "-1", "3"},
+        {"ImportItem", "Status", "0", "2", "-1", "3"},
+        {"ImportChunk", "Status", "0", "5", "-1", "6"},
+        {"TB_COUNTERPARTIES", "IsDeleted", "FALSE", "TRUE", "-1", "2"},
+        {"ImportBatch", "WebhookNotified", "FALSE", "TRUE", "-1", "2"},
+        {"WebhookSubscriptions", "IsActive", "FALSE", "TRUE", "-1", "2"},
+        {"Clients", "Id", "'" CLIENT "'", "'" CLIENT "'", "'1111'", "'" CLIENT "1'"},
+        {"Clients", "Name", "'a'", "'b'", "NULL", "NULL"},
+    };
+
+    (void)apply();
+    insert_minimal_rows();
+    for (size_t i = 0; i < LEN(ranges); i++) {
+        const char *t = ranges[i].table, *c = ranges[i].column;
+        run_on(fx.db, "UPDATE %s SET %s = %s", t, c, ranges[i].least);
+        run_on(fx.db, "UPDATE %s SET %s = %s", t, c, ranges[i].most);
+        if (try_run("UPDATE %s SET %s = %s", t, c, ranges[i].below) == DF_OK)
+            fail_msg("%s.%s takes %s", t, c, ranges[i].below);
+        if (try_run("UPDATE %s SET %s = %s", t, c, ranges[i].above) == DF_OK)
+            fail_msg("%s.%s takes %s", t, c, ranges[i].above);
+    }
+    assert_int_equal(try_run("UPDATE WebhookSubscriptions SET Secret = NULL"), DF_E_DB_CONSTRAINT);
+    run_on(fx.db, "UPDATE WebhookSubscriptions SET SecretEncrypted = 'x', Secret = NULL");
+}
+
+static void what_must_be_unique_is(void **state)
+{
+    (void)state;
+    static const char *const again[] = {
+        "INSERT INTO TB_COUNTERPARTIES (BusinessDocId) VALUES ('CP_1')",
+        "INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt)"
+        " VALUES ('" POLICY "', 'n', 'i', 'h', 's')",
+        "INSERT INTO ClientPolicies (Id, ClientId) VALUES ('" HOOK "', '" CLIENT "')",
+        "INSERT INTO ImportItem (BatchId, Sequence, Status) VALUES ('" BATCH "', 1, 1)",
+        "INSERT INTO BatchLocks (Id) VALUES (1)",
+        "INSERT INTO ImportBatch (Id, ClientId, FileName, FileType, IdempotencyKey)"
+        " VALUES ('" POLICY "', '" CLIENT "', 'f', 0, 'k')",
+    };
+
+    (void)apply();
+    insert_minimal_rows();
+    run_on(fx.db, "UPDATE ImportBatch SET IdempotencyKey = 'k'");
+    for (size_t i = 0; i < LEN(again); i++)
+        if (try_run("%s", again[i]) != DF_E_DB_UNIQUE)
+            fail_msg("taken twice: %s", again[i]);
+    /* Locks by client may come: the table is not limited to its first row. */
+    run_on(fx.db, "INSERT INTO BatchLocks (Id) VALUES (2)");
+}
+
+static void children_go_with_their_parents(void **state)
+{
+    (void)state;
+    (void)apply();
+    insert_minimal_rows();
+    run_on(fx.db, "DELETE FROM TB_COUNTERPARTIES");
+    assert_int_equal(scalar("SELECT COUNT(*) FROM TB_COUNTERPARTY_ADDRESSES"), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM TB_COUNTERPARTY_FISCAL_REFERENCES"), 0);
+
+    /* Batches have files: whoever deletes a client purges them first. */
+    assert_int_equal(try_run("DELETE FROM Clients"), DF_E_DB_CONSTRAINT);
+    run_on(fx.db, "DELETE FROM ImportBatch");
+    assert_int_equal(scalar("SELECT COUNT(*) FROM ImportItem"), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM ImportChunk"), 0);
+    run_on(fx.db, "DELETE FROM Clients");
+    assert_int_equal(scalar("SELECT COUNT(*) FROM ClientPolicies"), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM WebhookSubscriptions"), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM WebhookDeliveryFailures"), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM AuditLog"), 1);
+    assert_int_equal(
+        try_run("INSERT INTO ClientPolicies (Id, ClientId) VALUES ('" POLICY "', '" CLIENT "')"),
+        DF_E_DB_CONSTRAINT);
+}
+
+static void the_audit_log_only_grows(void **state)
+{
+    (void)state;
+    (void)apply();
+    insert_minimal_rows();
+    assert_int_equal(try_run("UPDATE AuditLog SET Actor = 'somebody else'"), DF_E_DB_CONSTRAINT);
+    assert_int_equal(try_run("DELETE FROM AuditLog"), DF_E_DB_CONSTRAINT);
+    if (df_db_dialect(fx.db) == DF_SQLITE)
+        assert_int_equal(try_run("INSERT OR REPLACE INTO AuditLog (Id, Actor, Action)"
+                                 " SELECT Id, 'x', 'y' FROM AuditLog"),
+                         DF_E_DB_CONSTRAINT);
+    else
+        assert_int_equal(try_run("TRUNCATE AuditLog"), DF_E_DB_CONSTRAINT);
+    assert_int_not_equal(
+        try_run("INSERT INTO AuditLog (Actor, Action) VALUES ('%s', 'x')", wide(201)), DF_OK);
+    run_on(fx.db, "INSERT INTO AuditLog (Actor, Action) VALUES ('%s', 'x')", wide(200));
+    assert_int_equal(scalar("SELECT COUNT(*) FROM AuditLog WHERE Actor = 'admin'"), 1);
+}
+
+static void identities_are_never_given_twice(void **state)
+{
+    (void)state;
+    (void)apply();
+    insert_minimal_rows();
+    int64_t first = scalar("SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX");
+    run_on(fx.db, "DELETE FROM TB_FUNCTIONAL_ACK_OUTBOX;"
+                  "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl)"
+                  " VALUES ('T_1', '{}', 'http://x')");
+    assert_true(scalar("SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX") > first);
+}
+
+static const struct CMUnitTest tests[] = {
+    T(every_column_is_there_in_its_order),
+    T(every_index_is_there),
+    T(every_key_is_there_under_its_name),
+    T(defaults_are_what_they_say),
+    T(the_default_time_is_now_in_the_form_of_the_program),
+    T(texts_are_held_to_their_length_in_characters),
+    T(values_out_of_their_range_are_refused),
+    T(what_must_be_unique_is),
+    T(children_go_with_their_parents),
+    T(the_audit_log_only_grows),
+    T(identities_are_never_given_twice),
+};
+
+int main(void)
+{
+    int failed = cmocka_run_group_tests_name("on SQLite", tests, make_dir, remove_dir);
+
+    if (find_server())
+        failed += cmocka_run_group_tests_name("on PostgreSQL", tests, NULL, NULL);
+    return failed;
+}

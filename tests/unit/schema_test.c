@@ -1,0 +1,322 @@
+/* The runner of the schema scripts: once, again, together, after changes and failures. */
+#include "schema_fixture.h"
+
+#include "all_queries.h"
+#include "schema_scripts.h"
+
+#include <sys/wait.h>
+
+static size_t script_count(void)
+{
+    size_t n = 0;
+    const char *dialect = df_dialect_name(df_db_dialect(fx.db));
+
+    for (size_t i = 0; i < df_schema_scripts_count; i++)
+        n += strncmp(df_schema_scripts[i].name, dialect, strlen(dialect)) == 0;
+    return n;
+}
+
+static enum df_code apply_these(const struct df_file *files, size_t count, size_t *ret_applied,
+                                struct df_err *err)
+{
+    *err = DF_ERR_INIT;
+    return df_schema_apply_files(fx.db, files, count, ret_applied, err);
+}
+
+/* A script of the database under test. */
+static struct df_file script(const char *name, const char *text)
+{
+    const char *dialect = df_dialect_name(df_db_dialect(fx.db));
+
+    return (struct df_file){df_arena_printf(&fx.arena, "%s/%s", dialect, name).ptr,
+                            (const unsigned char *)text, strlen(text)};
+}
+
+/* The table of records, from the real scripts. */
+static struct df_file record_script(void)
+{
+    const char *dialect = df_dialect_name(df_db_dialect(fx.db));
+
+    for (size_t i = 0; i < df_schema_scripts_count; i++)
+        if (strncmp(df_schema_scripts[i].name, dialect, strlen(dialect)) == 0)
+            return df_schema_scripts[i];
+    fail();
+    return (struct df_file){0};
+}
+
+/* --- the runner ----------------------------------------------------------------------------------
+ */
+
+static void applying_again_does_nothing(void **state)
+{
+    (void)state;
+    size_t all = script_count();
+    assert_true(all >= 6);
+    assert_int_equal(apply(), all);
+    assert_int_equal(apply(), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM SchemaScripts"), all);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM BatchLocks WHERE Id = 1"), 1);
+}
+
+static void every_script_can_be_run_again(void **state)
+{
+    (void)state;
+    size_t all = apply();
+    run_on(fx.db, "DELETE FROM SchemaScripts");
+    assert_int_equal(apply(), all);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM BatchLocks"), 1);
+}
+
+static void processes_that_start_together_apply_each_script_once(void **state)
+{
+    (void)state;
+    pid_t children[4];
+    int pipes[2];
+    char go = 'g';
+    size_t sum = 0;
+
+    assert_int_equal(pipe(pipes), 0);
+    for (size_t i = 0; i < LEN(children); i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            struct df_err err = DF_ERR_INIT;
+            struct df_db *db = NULL;
+            size_t applied = 0;
+            ssize_t n = read(pipes[0], &go, 1);
+            bool ok =
+                n == 1 && df_db_open(&(struct df_db_options){.url = fx.url}, &db, &err) == DF_OK &&
+                df_schema_apply(db, &applied, &err) == DF_OK && df_schema_check(db, &err) == DF_OK;
+            if (!ok)
+                (void)fprintf(stderr, "child: %s\n", err.detail);
+            df_db_close(db);
+            _exit(ok ? (int)applied : 99);
+        }
+    }
+    assert_int_equal(write(pipes[1], "gggg", 4), 4);
+    for (size_t i = 0; i < LEN(children); i++) {
+        int status = 0;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_not_equal(WEXITSTATUS(status), 99);
+        sum += (size_t)WEXITSTATUS(status);
+    }
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+    assert_int_equal(sum, script_count());
+}
+
+static void check_tells_what_is_missing(void **state)
+{
+    (void)state;
+    struct df_err err = DF_ERR_INIT;
+
+    assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
+    assert_non_null(strstr(err.detail, "dataflow migrate"));
+    (void)apply();
+    assert_int_equal(df_schema_check(fx.db, &err), DF_OK);
+
+    run_on(fx.db, "DELETE FROM SchemaScripts WHERE Name = '030_imports.sql'");
+    assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
+    assert_non_null(strstr(err.detail, "030_imports.sql was not applied"));
+    assert_int_equal(apply(), 1);
+
+    run_on(fx.db, "UPDATE SchemaScripts SET Checksum = '%064d' WHERE Name = '040_webhooks.sql'", 0);
+    assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
+    assert_non_null(strstr(err.detail, "040_webhooks.sql has changed"));
+    assert_int_equal(apply(), 1);
+    assert_int_equal(df_schema_check(fx.db, &err), DF_OK);
+}
+
+static void a_database_of_a_newer_server_is_left_alone(void **state)
+{
+    (void)state;
+    struct df_err err = DF_ERR_INIT;
+
+    (void)apply();
+    run_on(fx.db, "INSERT INTO SchemaScripts (Name, Checksum) VALUES ('990_future.sql', '%064d')",
+           0);
+    run_on(fx.db, "UPDATE SchemaScripts SET Checksum = '%064d' WHERE Name = '040_webhooks.sql'", 7);
+    assert_int_equal(df_schema_check(fx.db, &err), DF_OK);
+    assert_int_equal(apply(), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM SchemaScripts WHERE Checksum = '%064d'", 7), 1);
+}
+
+static void a_script_that_fails_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct df_err err;
+    size_t applied = 77;
+    struct df_file files[] = {
+        record_script(),
+        script("500_good.sql", "CREATE TABLE IF NOT EXISTS Good (Id int);"),
+        script("510_bad.sql", "CREATE TABLE Bad (Id int);\nINSERT INTO Nowhere VALUES (1);\n"),
+    };
+
+    assert_int_not_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
+    assert_int_equal(applied, 77);
+    assert_non_null(strstr(err.detail, "510_bad.sql"));
+    assert_non_null(strcasestr(err.detail, "nowhere"));
+    assert_int_equal(scalar("SELECT COUNT(*) FROM SchemaScripts"), 2);
+    assert_int_not_equal(try_run("INSERT INTO Bad VALUES (1)"), DF_OK);
+
+    /* Corrected, it goes on from there. */
+    files[2] = script("510_bad.sql", "CREATE TABLE Bad (Id int);");
+    assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
+    assert_int_equal(applied, 1);
+    run_on(fx.db, "INSERT INTO Bad VALUES (1)");
+}
+
+#define BOX_1 "CREATE TABLE IF NOT EXISTS Box (Id int NOT NULL, Label varchar(10) NULL);\n"
+/* Once in the table for new databases, once as an addition for old ones. */
+#define BOX_2                                                                                      \
+    "CREATE TABLE IF NOT EXISTS Box (Id int NOT NULL, Label varchar(10) NULL,\n"                   \
+    "    Colour varchar(10) NULL DEFAULT 'it''s; red');\n"                                         \
+    "-- add column if missing: Box Colour\n"                                                       \
+    "ALTER TABLE Box ADD COLUMN Colour varchar(10) NULL DEFAULT 'it''s; red'; -- a comment\n"      \
+    "-- add column if missing: BOX Size\n"                                                         \
+    "-- It's for later; really.\n"                                                                 \
+    "alter table Box\n    add column Size int NOT NULL DEFAULT 3;\n"                               \
+    "CREATE INDEX IF NOT EXISTS IX_Box ON Box (Size, Colour);\n"
+
+static void an_old_database_gets_the_new_columns_and_keeps_its_rows(void **state)
+{
+    (void)state;
+    struct df_err err;
+    size_t applied = 0;
+    struct df_file files[] = {record_script(), script("500_box.sql", BOX_1)};
+
+    assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
+    run_on(fx.db, "INSERT INTO Box (Id, Label) VALUES (1, 'one'), (2, 'two')");
+
+    files[1] = script("500_box.sql", BOX_2);
+    for (int again = 0; again < 3; again++) {
+        if (apply_these(files, LEN(files), &applied, &err) != DF_OK)
+            fail_msg("%s", err.detail);
+        assert_int_equal(applied, again == 1 ? 0 : 1);
+        assert_int_equal(scalar("SELECT COUNT(*) FROM Box WHERE Label IN ('one', 'two') AND "
+                                "Colour = 'it''s; red' AND Size = 3"),
+                         2);
+        if (again == 1) /* The third time round it is run on a table that has everything. */
+            run_on(fx.db, "DELETE FROM SchemaScripts WHERE Name = '500_box.sql'");
+    }
+}
+
+static void a_new_database_gets_a_guarded_column_once(void **state)
+{
+    (void)state;
+    struct df_err err;
+    size_t applied = 0;
+    struct df_file files[] = {record_script(), script("500_box.sql", BOX_2)};
+
+    if (apply_these(files, LEN(files), &applied, &err) != DF_OK)
+        fail_msg("%s", err.detail);
+    assert_int_equal(applied, 2);
+    run_on(fx.db, "INSERT INTO Box (Id) VALUES (1)");
+    assert_int_equal(scalar("SELECT COUNT(*) FROM Box WHERE Size = 3"), 1);
+}
+
+static void a_directive_that_guards_something_else_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        BOX_1 "-- add column if missing: Box Colour\n",
+        BOX_1 "-- add column if missing: Box\nALTER TABLE Box ADD COLUMN Colour int;\n",
+        BOX_1
+        "-- add column if missing: Box Colour please\nALTER TABLE Box ADD COLUMN Colour int;\n",
+        BOX_1 "-- add column if missing: Box Colour\nALTER TABLE Box ADD COLUMN Color int;\n",
+        BOX_1 "-- add column if missing: Box Colour\nALTER TABLE Bax ADD COLUMN Colour int;\n",
+        BOX_1 "-- add column if missing: Box Colour\nALTER TABLE Box ADD Colour int;\n",
+        BOX_1 "-- add column if missing: Box Colour\nDELETE FROM Box;\n",
+    };
+
+    for (size_t i = 0; i < LEN(wrong); i++) {
+        struct df_err err;
+        size_t applied = 0;
+        struct df_file files[] = {record_script(), script("500_box.sql", wrong[i])};
+
+        assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_E_INTERNAL);
+        assert_non_null(strstr(err.detail, "add column if missing"));
+        assert_int_not_equal(try_run("INSERT INTO Box (Id) VALUES (1)"), DF_OK);
+    }
+}
+
+static void scripts_of_another_database_are_no_scripts(void **state)
+{
+    (void)state;
+    struct df_err err;
+    size_t applied = 0;
+    struct df_file files[] = {{"sqlserver/000_x.sql", (const unsigned char *)"x", 1}};
+
+    assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_E_NOT_IMPLEMENTED);
+}
+
+static void printed_scripts_run_by_hand_are_the_schema(void **state)
+{
+    (void)state;
+    struct df_err err = DF_ERR_INIT;
+    struct df_buf out;
+    const char *last = NULL;
+
+    df_buf_init(&out, (size_t)1 << 20);
+    df_schema_print(df_db_dialect(fx.db), &out);
+    assert_false(df_buf_failed(&out));
+    const char *names[] = {"000_schema_scripts.sql", "010_interface.sql", "020_clients.sql",
+                           "030_imports.sql",        "040_webhooks.sql",  "050_outbox.sql"};
+    for (size_t i = 0; i < LEN(names); i++) {
+        char heading[64];
+        (void)snprintf(heading, sizeof(heading), "-- === %s (", names[i]);
+        const char *at = strstr(df_buf_str(&out).ptr, heading);
+        assert_non_null(at);
+        assert_true(at > last);
+        last = at;
+    }
+    for (int again = 0; again < 2; again++) {
+        if (df_db_script(fx.db, df_buf_str(&out).ptr, &err) != DF_OK)
+            fail_msg("%s", err.detail);
+        assert_int_equal(df_schema_check(fx.db, &err), DF_OK);
+    }
+    assert_int_equal(apply(), 0);
+    df_buf_release(&out);
+}
+
+static void every_query_of_the_program_can_be_prepared(void **state)
+{
+    (void)state;
+    bool ok = true;
+
+    (void)apply();
+    for (size_t i = 0; i < df_all_queries_count; i++) {
+        struct df_err err = DF_ERR_INIT;
+        if (df_db_prepare(fx.db, df_all_queries[i], &err) != DF_OK) {
+            print_error("%s: %s\n", df_all_queries[i]->name, err.detail);
+            ok = false;
+        }
+    }
+    assert_true(df_all_queries_count > 0);
+    assert_true(ok);
+}
+
+static const struct CMUnitTest tests[] = {
+    T(applying_again_does_nothing),
+    T(every_script_can_be_run_again),
+    T(processes_that_start_together_apply_each_script_once),
+    T(check_tells_what_is_missing),
+    T(a_database_of_a_newer_server_is_left_alone),
+    T(a_script_that_fails_leaves_nothing_behind),
+    T(an_old_database_gets_the_new_columns_and_keeps_its_rows),
+    T(a_new_database_gets_a_guarded_column_once),
+    T(a_directive_that_guards_something_else_is_refused),
+    T(scripts_of_another_database_are_no_scripts),
+    T(printed_scripts_run_by_hand_are_the_schema),
+    T(every_query_of_the_program_can_be_prepared),
+};
+
+int main(void)
+{
+    int failed = cmocka_run_group_tests_name("on SQLite", tests, make_dir, remove_dir);
+
+    if (find_server())
+        failed += cmocka_run_group_tests_name("on PostgreSQL", tests, NULL, NULL);
+    return failed;
+}

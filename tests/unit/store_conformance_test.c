@@ -1,0 +1,1332 @@
+/*
+ * One suite for every database: what db.h promises holds on each back end there is. Nothing here
+ * knows which one it runs on, except where a database is asked to misbehave.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "store/db.h"
+#include "testdb.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static enum df_dialect dialect;
+static struct testdb t;
+static struct df_db *db;
+static struct df_err err;
+
+static const char *const tables[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "CREATE TABLE Kinds (Id INTEGER PRIMARY KEY, I INTEGER, R REAL, T TEXT, B BLOB,"
+                  " Bo INTEGER, Ti TEXT, U TEXT);"
+                  "CREATE TABLE Keys (Id INTEGER PRIMARY KEY, Name TEXT NOT NULL UNIQUE,"
+                  " Amount INTEGER NOT NULL DEFAULT 1 CHECK (Amount > 0));"
+                  "CREATE TABLE Parts (Id INTEGER PRIMARY KEY, KeyId INTEGER REFERENCES Keys(Id));",
+    [DF_POSTGRES] =
+        "CREATE TABLE Kinds (Id BIGINT PRIMARY KEY, I BIGINT, R DOUBLE PRECISION, T TEXT,"
+        " B BYTEA, Bo BOOLEAN, Ti TIMESTAMPTZ, U UUID);"
+        "CREATE TABLE Keys (Id BIGINT PRIMARY KEY, Name TEXT NOT NULL UNIQUE,"
+        " Amount BIGINT NOT NULL DEFAULT 1 CHECK (Amount > 0));"
+        "CREATE TABLE Parts (Id BIGINT PRIMARY KEY, KeyId BIGINT REFERENCES Keys(Id));",
+};
+
+TESTDB_QUERY(kinds_insert, 8,
+             "INSERT INTO Kinds (Id, I, R, T, B, Bo, Ti, U) VALUES (?1,?2,?3,?4,?5,?6,?7,?8)",
+             "INSERT INTO Kinds (Id, I, R, T, B, Bo, Ti, U) VALUES ($1,$2,$3,$4,$5,$6,$7,$8)");
+TESTDB_QUERY(kinds_get, 1, "SELECT I, R, T, B, Bo, Ti, U FROM Kinds WHERE Id = ?1",
+             "SELECT I, R, T, B, Bo, Ti, U FROM Kinds WHERE Id = $1");
+TESTDB_QUERY(kinds_by_values, 3, "SELECT Id FROM Kinds WHERE Ti = ?1 AND U = ?2 AND Bo = ?3",
+             "SELECT Id FROM Kinds WHERE Ti = $1 AND U = $2 AND Bo = $3");
+TESTDB_QUERY(key_insert, 2, "INSERT INTO Keys (Id, Name) VALUES (?1, ?2)",
+             "INSERT INTO Keys (Id, Name) VALUES ($1, $2)");
+TESTDB_QUERY(key_insert_amount, 3, "INSERT INTO Keys (Id, Name, Amount) VALUES (?1, ?2, ?3)",
+             "INSERT INTO Keys (Id, Name, Amount) VALUES ($1, $2, $3)");
+TESTDB_QUERY(
+    key_insert_returning, 2,
+    "INSERT INTO Keys (Id, Name) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING Id, Name",
+    "INSERT INTO Keys (Id, Name) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING Id, Name");
+TESTDB_QUERY(key_add, 1, "UPDATE Keys SET Amount = Amount + ?1",
+             "UPDATE Keys SET Amount = Amount + $1");
+TESTDB_QUERY(key_add_to, 2, "UPDATE Keys SET Amount = Amount + ?1 WHERE Id = ?2",
+             "UPDATE Keys SET Amount = Amount + $1 WHERE Id = $2");
+TESTDB_QUERY(key_count, 0, "SELECT COUNT(*) FROM Keys", "SELECT COUNT(*) FROM Keys");
+TESTDB_QUERY(key_sum, 0, "SELECT SUM(Amount), AVG(Amount) FROM Keys",
+             "SELECT SUM(Amount), AVG(Amount) FROM Keys");
+TESTDB_QUERY(key_list, 0, "SELECT Id, Name FROM Keys ORDER BY Id",
+             "SELECT Id, Name FROM Keys ORDER BY Id");
+TESTDB_QUERY(part_insert, 2, "INSERT INTO Parts (Id, KeyId) VALUES (?1, ?2)",
+             "INSERT INTO Parts (Id, KeyId) VALUES ($1, $2)");
+TESTDB_QUERY(nonsense, 0, "SELECT Nothing FROM Nowhere", "SELECT Nothing FROM Nowhere");
+
+static int setup(void **state)
+{
+    (void)state;
+    testdb_init(&t, dialect);
+    db = testdb_open(&t);
+    testdb_script(db, tables[dialect]);
+    err = DF_ERR_INIT;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    df_db_close(db);
+    db = NULL;
+    testdb_release(&t);
+    return 0;
+}
+
+static void begin(void)
+{
+    assert_ok(df_db_begin(db, true, &err), &err);
+}
+
+static void commit(void)
+{
+    assert_ok(df_db_commit(db, &err), &err);
+}
+
+static enum df_code insert_key(struct df_db *on, int64_t id, const char *name)
+{
+    return df_db_exec(on, &key_insert, DF_PARAMS(df_int(id), df_text(df_str_c(name))), NULL, &err);
+}
+
+static int64_t keys(void)
+{
+    return testdb_int(db, &key_count);
+}
+
+/* --- values --------------------------------------------------------------------------------------
+ */
+
+struct kinds {
+    int64_t i;
+    double r;
+    struct df_str text;
+    struct df_str blob;
+    bool b;
+    int64_t time;
+    const char *uuid;
+};
+
+static void put_kinds(int64_t id, const struct kinds *k)
+{
+    assert_ok(df_db_exec(db, &kinds_insert,
+                         DF_PARAMS(df_int(id), df_int(k->i), df_real(k->r), df_text(k->text),
+                                   df_blob(k->blob), df_bool(k->b), df_time(k->time),
+                                   df_uuid(df_str_c(k->uuid))),
+                         NULL, &err),
+              &err);
+}
+
+static void check_str(struct df_str got, struct df_str want)
+{
+    assert_non_null(got.ptr);
+    assert_int_equal(got.len, want.len);
+    assert_true(memcmp(got.ptr, want.ptr, want.len) == 0);
+}
+
+static void check_kinds(int64_t id, const struct kinds *k, const char *uuid)
+{
+    struct df_result *r = NULL;
+    assert_ok(df_db_query(db, &kinds_get, DF_PARAMS(df_int(id)), &r, &err), &err);
+    assert_int_equal(df_result_columns(r), 7);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    for (size_t i = 0; i < 7; i++)
+        assert_false(df_col_null(r, i));
+    assert_true(df_col_int(r, 0) == k->i);
+    assert_true(df_col_real(r, 1) == k->r);
+    check_str(df_col_text(r, 2), k->text);
+    check_str(df_col_blob(r, 3), k->blob);
+    assert_int_equal(df_col_bool(r, 4), k->b);
+    assert_int_equal(df_col_int(r, 4), k->b);
+    assert_true(df_col_time(r, 5) == k->time);
+    char iso[DF_TIME_LEN + 1];
+    df_time_format(k->time, iso);
+    check_str(df_col_text(r, 5), df_str_c(iso));
+    check_str(df_col_text(r, 6), df_str_c(uuid));
+    assert_int_equal(df_result_step(r, &err), DF_DONE);
+    assert_int_equal(df_result_step(r, &err), DF_DONE);
+    df_result_free(r);
+}
+
+static void every_type_comes_back_as_it_went(void **state)
+{
+    (void)state;
+    static const char every_byte[] = "\0\1\n\r\t\\'\"\x7f\x80\xff\0";
+    const struct kinds cases[] = {
+        {0, 0.0, DF_STR(""), DF_STR(""), false, 0, "00000000-0000-0000-0000-000000000000"},
+        {INT64_MAX,
+         1.7976931348623157e308,
+         DF_STR("\xF0\x9F\x9A\x80 a\xC3\xA7\xC3\xA3o '\" \\ %s"),
+         {every_byte, sizeof(every_byte) - 1},
+         true,
+         1794712565123,
+         "ffffffff-ffff-4fff-8fff-ffffffffffff"},
+        {INT64_MIN, -5e-324, DF_STR("\n\t\x01\x7f"), DF_STR("x"), true, -1,
+         "01890a5d-ac96-774b-bcce-b302099a8057"},
+        {-1, 0.1, DF_STR(" trailing "), DF_STR("\\x41"), false, -62135596800000,
+         "01890a5d-ac96-774b-bcce-b302099a8057"},
+        {1, 1e15 + 0.3, DF_STR("NULL"), DF_STR("\0"), false, 253402300799999,
+         "01890a5d-ac96-774b-bcce-b302099a8057"},
+        {42, -0.5, DF_STR("{\"a\":[1]}"), DF_STR("\n"), true, -11644473599999,
+         "01890a5d-ac96-774b-bcce-b302099a8057"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put_kinds((int64_t)i, &cases[i]);
+        check_kinds((int64_t)i, &cases[i], cases[i].uuid);
+    }
+}
+
+static void uuids_are_stored_in_lower_case(void **state)
+{
+    (void)state;
+    struct kinds k = {
+        .text = DF_STR("x"), .blob = DF_STR("x"), .uuid = "01890A5D-AC96-774B-BCCE-B302099A8057"};
+    put_kinds(1, &k);
+    check_kinds(1, &k, "01890a5d-ac96-774b-bcce-b302099a8057");
+    k.uuid = "{01890A5D-ac96-774B-BCCE-B302099A8057}";
+    put_kinds(2, &k);
+    check_kinds(2, &k, "01890a5d-ac96-774b-bcce-b302099a8057");
+}
+
+static void values_are_found_by_what_they_are(void **state)
+{
+    (void)state;
+    struct kinds k = {.text = DF_STR("x"),
+                      .blob = DF_STR("x"),
+                      .b = true,
+                      .time = 1794712565123,
+                      .uuid = "01890a5d-ac96-774b-bcce-b302099a8057"};
+    put_kinds(7, &k);
+
+    struct df_result *r = NULL;
+    assert_ok(df_db_query(db, &kinds_by_values,
+                          DF_PARAMS(df_time(k.time),
+                                    df_uuid(DF_STR("01890A5D-AC96-774B-BCCE-B302099A8057")),
+                                    df_bool(true)),
+                          &r, &err),
+              &err);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    assert_int_equal(df_col_int(r, 0), 7);
+    df_result_free(r);
+}
+
+static void null_is_not_empty(void **state)
+{
+    (void)state;
+    assert_ok(df_db_exec(db, &kinds_insert,
+                         DF_PARAMS(df_int(1), df_null(DF_INT), df_null(DF_REAL),
+                                   df_text(DF_STR_NULL), df_blob(DF_STR_NULL), df_null(DF_BOOL),
+                                   df_null(DF_TIME), df_uuid(DF_STR_NULL)),
+                         NULL, &err),
+              &err);
+    struct df_result *r = NULL;
+    assert_ok(df_db_query(db, &kinds_get, DF_PARAMS(df_int(1)), &r, &err), &err);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    for (size_t i = 0; i < 7; i++)
+        assert_true(df_col_null(r, i));
+    assert_int_equal(df_col_int(r, 0), 0);
+    assert_true(df_col_real(r, 1) == 0.0);
+    assert_null(df_col_text(r, 2).ptr);
+    assert_null(df_col_blob(r, 3).ptr);
+    assert_false(df_col_bool(r, 4));
+    assert_int_equal(df_col_time(r, 5), -1);
+    assert_null(df_col_text(r, 6).ptr);
+    df_result_free(r);
+}
+
+static void five_megabytes_come_back_whole(void **state)
+{
+    (void)state;
+    enum { SIZE = 5 << 20 };
+    char *text = malloc(SIZE);
+    char *blob = malloc(SIZE);
+    assert_non_null(text);
+    assert_non_null(blob);
+    for (size_t i = 0; i < SIZE; i++) {
+        text[i] = (char)('a' + i % 26);
+        blob[i] = (char)(i * 7 + i / 256);
+    }
+    struct kinds k = {
+        .text = {text, SIZE}, .blob = {blob, SIZE}, .uuid = "01890a5d-ac96-774b-bcce-b302099a8057"};
+    put_kinds(1, &k);
+    check_kinds(1, &k, k.uuid);
+    free(text);
+    free(blob);
+}
+
+static void parameters_may_change_once_the_query_has_run(void **state)
+{
+    (void)state;
+    char name[] = "alpha";
+    struct df_result *r = NULL;
+    begin();
+    assert_ok(df_db_query(db, &key_insert_returning,
+                          DF_PARAMS(df_int(1), df_text(df_str_n(name, 5))), &r, &err),
+              &err);
+    memset(name, 'X', 5);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    check_str(df_col_text(r, 1), DF_STR("alpha"));
+    df_result_free(r);
+    commit();
+}
+
+static void sums_and_averages_are_numbers(void **state)
+{
+    (void)state;
+    for (int64_t i = 1; i <= 4; i++)
+        assert_ok(df_db_exec(db, &key_insert_amount,
+                             DF_PARAMS(df_int(i), df_text(df_str_n("abcd" + i - 1, 1)), df_int(i)),
+                             NULL, &err),
+                  &err);
+    struct df_result *r = NULL;
+    assert_ok(df_db_query(db, &key_sum, DF_NO_PARAMS, &r, &err), &err);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    assert_int_equal(df_col_int(r, 0), 10);
+    assert_true(df_col_real(r, 0) == 10.0);
+    assert_true(df_col_real(r, 1) == 2.5);
+    assert_int_equal(df_col_int(r, 1), 2);
+    df_result_free(r);
+}
+
+static void values_that_one_database_could_not_keep_are_refused_by_all(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t param;
+        struct df_value value;
+        enum df_code code;
+    } cases[] = {
+        {3, {.type = DF_TEXT, .s = {"a\0b", 3}}, DF_E_INVALID_TEXT},
+        {3, {.type = DF_TEXT, .s = {"\0", 1}}, DF_E_INVALID_TEXT},
+        {3, {.type = DF_TEXT, .s = {"\xff", 1}}, DF_E_INVALID_TEXT},
+        {3, {.type = DF_TEXT, .s = {"\xed\xa0\x80", 3}}, DF_E_INVALID_TEXT},
+        {3, {.type = DF_TEXT, .s = {"\xc0\x80", 2}}, DF_E_INVALID_TEXT},
+        {3, {.type = DF_TEXT, .s = {"", (size_t)DF_VALUE_MAX + 1}}, DF_E_TOO_LARGE},
+        {4, {.type = DF_BLOB, .s = {"", (size_t)DF_VALUE_MAX + 1}}, DF_E_TOO_LARGE},
+        {7, {.type = DF_UUID, .s = {"", 0}}, DF_E_INVALID_TEXT},
+        {7,
+         {.type = DF_UUID, .s = {"01890a5d-ac96-774b-bcce-b302099a805g", 36}},
+         DF_E_INVALID_TEXT},
+        {6, {.type = DF_TIME, .i = INT64_MAX}, DF_E_USAGE},
+        {6, {.type = DF_TIME, .i = -62135596800001}, DF_E_USAGE},
+        {2, {.type = DF_REAL, .d = __builtin_inf()}, DF_E_USAGE},
+        {2, {.type = DF_REAL, .d = __builtin_nan("")}, DF_E_USAGE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct df_value params[8] = {df_int(1),        df_null(DF_INT),  df_null(DF_REAL),
+                                     df_null(DF_TEXT), df_null(DF_BLOB), df_null(DF_BOOL),
+                                     df_null(DF_TIME), df_null(DF_UUID)};
+        params[cases[i].param] = cases[i].value;
+        assert_code(df_db_exec(db, &kinds_insert, params, 8, NULL, &err), cases[i].code, &err);
+        assert_true(df_db_alive(db));
+    }
+}
+
+static void a_wrong_number_of_parameters_is_refused(void **state)
+{
+    (void)state;
+    struct df_result *r = NULL;
+    assert_code(df_db_exec(db, &key_insert, DF_PARAMS(df_int(1)), NULL, &err), DF_E_USAGE, &err);
+    assert_code(df_db_query(db, &key_count, DF_PARAMS(df_int(1)), &r, &err), DF_E_USAGE, &err);
+    begin();
+    assert_code(
+        df_db_exec_many(db, &key_insert, DF_PARAMS(df_int(1)), 1, NULL, NULL, NULL, NULL, &err),
+        DF_E_USAGE, &err);
+    df_db_rollback(db);
+}
+
+/* --- results -------------------------------------------------------------------------------------
+ */
+
+static void a_connection_has_one_result_at_a_time(void **state)
+{
+    (void)state;
+    struct df_result *r = NULL;
+    struct df_result *second = NULL;
+    assert_ok(df_db_query(db, &key_count, DF_NO_PARAMS, &r, &err), &err);
+    assert_code(df_db_query(db, &key_count, DF_NO_PARAMS, &second, &err), DF_E_USAGE, &err);
+    assert_code(insert_key(db, 1, "a"), DF_E_USAGE, &err);
+    df_result_free(r);
+    df_result_free(NULL);
+    assert_ok(insert_key(db, 1, "a"), &err);
+}
+
+static void a_result_may_be_freed_before_its_end(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 10; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "k%d", (int)i);
+        assert_ok(insert_key(db, i, name), &err);
+    }
+    for (int round = 0; round < 3; round++) {
+        struct df_result *r = NULL;
+        assert_ok(df_db_query(db, &key_list, DF_NO_PARAMS, &r, &err), &err);
+        assert_int_equal(df_result_step(r, &err), DF_ROW);
+        assert_int_equal(df_col_int(r, 0), 0);
+        df_result_free(r);
+    }
+}
+
+static void a_query_has_run_though_its_rows_are_not_looked_at(void **state)
+{
+    (void)state;
+    struct df_result *r = NULL;
+    assert_ok(df_db_query(db, &key_insert_returning, DF_PARAMS(df_int(1), df_text(DF_STR("a"))), &r,
+                          &err),
+              &err);
+    df_result_free(r);
+    assert_int_equal(keys(), 1);
+}
+
+static void affected_counts_rows_written(void **state)
+{
+    (void)state;
+    int64_t n = -1;
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_ok(insert_key(db, 2, "b"), &err);
+    assert_ok(df_db_exec(db, &key_add, DF_PARAMS(df_int(1)), &n, &err), &err);
+    assert_int_equal(n, 2);
+    assert_ok(df_db_exec(db, &key_add_to, DF_PARAMS(df_int(1), df_int(99)), &n, &err), &err);
+    assert_int_equal(n, 0);
+    assert_ok(df_db_exec(db, &key_add, DF_PARAMS(df_int(1)), &n, &err), &err);
+    assert_ok(df_db_exec(db, &key_count, DF_NO_PARAMS, &n, &err), &err);
+    assert_int_equal(n, 0);
+    assert_ok(
+        df_db_exec(db, &key_insert_returning, DF_PARAMS(df_int(1), df_text(DF_STR("x"))), &n, &err),
+        &err);
+    assert_int_equal(n, 0);
+    assert_ok(
+        df_db_exec(db, &key_insert_returning, DF_PARAMS(df_int(3), df_text(DF_STR("x"))), &n, &err),
+        &err);
+    assert_int_equal(n, 1);
+}
+
+/* --- errors --------------------------------------------------------------------------------------
+ */
+
+static void errors_have_the_same_code_everywhere(void **state)
+{
+    (void)state;
+    struct df_result *r = NULL;
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_code(insert_key(db, 1, "b"), DF_E_DB_UNIQUE, &err);
+    assert_code(insert_key(db, 2, "a"), DF_E_DB_UNIQUE, &err);
+    assert_code(insert_key(db, 2, NULL), DF_E_DB_CONSTRAINT, &err);
+    assert_code(df_db_exec(db, &key_insert_amount,
+                           DF_PARAMS(df_int(2), df_text(DF_STR("b")), df_int(0)), NULL, &err),
+                DF_E_DB_CONSTRAINT, &err);
+    assert_code(df_db_exec(db, &part_insert, DF_PARAMS(df_int(1), df_int(77)), NULL, &err),
+                DF_E_DB_CONSTRAINT, &err);
+    assert_code(df_db_query(db, &nonsense, DF_NO_PARAMS, &r, &err), DF_E_DB, &err);
+    assert_code(df_db_query(db, &key_insert_amount,
+                            DF_PARAMS(df_int(1), df_text(DF_STR("z")), df_int(1)), &r, &err),
+                DF_E_DB_UNIQUE, &err);
+    assert_true(df_db_alive(db));
+    assert_int_equal(keys(), 1);
+}
+
+static void errors_name_the_query_and_not_the_values(void **state)
+{
+    (void)state;
+    assert_ok(insert_key(db, 1, "12345678901"), &err);
+    assert_code(insert_key(db, 2, "12345678901"), DF_E_DB_UNIQUE, &err);
+    assert_non_null(strstr(err.detail, "key_insert"));
+    assert_null(strstr(err.detail, "12345678901"));
+}
+
+static void who_waits_too_long_for_a_lock_has_a_conflict(void **state)
+{
+    (void)state;
+    struct df_db *other = NULL;
+    struct df_db_options opt = {.url = t.url, .statement_timeout_ms = 300};
+    assert_ok(df_db_open(&opt, &other, &err), &err);
+    assert_ok(insert_key(db, 1, "a"), &err);
+    begin();
+    assert_ok(df_db_exec(db, &key_add, DF_PARAMS(df_int(1)), NULL, &err), &err);
+
+    enum df_code code = df_db_begin(other, true, &err);
+    if (code == DF_OK)
+        code = df_db_exec(other, &key_add, DF_PARAMS(df_int(1)), NULL, &err);
+    assert_code(code, DF_E_DB_CONFLICT, &err);
+    assert_int_equal(df_code_retry(code), DF_RETRY_NOW);
+    df_db_rollback(other);
+    commit();
+    assert_ok(df_db_exec(other, &key_add, DF_PARAMS(df_int(1)), NULL, &err), &err);
+    df_db_close(other);
+}
+
+static void a_reading_connection_cannot_write(void **state)
+{
+    (void)state;
+    struct df_db *reader = NULL;
+    struct df_db_options opt = {.url = t.url, .read_only = true};
+    assert_ok(df_db_open(&opt, &reader, &err), &err);
+    assert_code(insert_key(reader, 1, "a"), DF_E_USAGE, &err);
+    assert_true(df_db_alive(reader));
+    assert_int_equal(testdb_int(reader, &key_count), 0);
+    df_db_close(reader);
+}
+
+/* --- transactions --------------------------------------------------------------------------------
+ */
+
+static void what_is_rolled_back_never_was(void **state)
+{
+    (void)state;
+    begin();
+    assert_true(df_db_in_transaction(db));
+    assert_ok(insert_key(db, 1, "a"), &err);
+    df_db_rollback(db);
+    assert_false(df_db_in_transaction(db));
+    df_db_rollback(db);
+    assert_int_equal(keys(), 0);
+    begin();
+    assert_ok(insert_key(db, 1, "a"), &err);
+    commit();
+    assert_int_equal(keys(), 1);
+}
+
+static void others_see_only_what_is_committed(void **state)
+{
+    (void)state;
+    struct df_db *other = testdb_open(&t);
+    begin();
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_int_equal(testdb_int(other, &key_count), 0);
+    commit();
+    assert_int_equal(testdb_int(other, &key_count), 1);
+    df_db_close(other);
+}
+
+static void who_begins_to_read_sees_one_moment(void **state)
+{
+    (void)state;
+    struct df_db *other = testdb_open(&t);
+    assert_ok(df_db_begin(other, false, &err), &err);
+    assert_int_equal(testdb_int(other, &key_count), 0);
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_int_equal(testdb_int(other, &key_count), 0);
+    df_db_rollback(other);
+    assert_int_equal(testdb_int(other, &key_count), 1);
+    df_db_close(other);
+}
+
+static void a_failed_transaction_takes_nothing_until_rolled_back(void **state)
+{
+    (void)state;
+    begin();
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_code(insert_key(db, 1, "b"), DF_E_DB_UNIQUE, &err);
+    assert_code(insert_key(db, 2, "b"), DF_E_DB, &err);
+    assert_code(df_db_savepoint(db, &err), DF_E_DB, &err);
+    assert_code(df_db_commit(db, &err), DF_E_DB, &err);
+    assert_false(df_db_in_transaction(db));
+    assert_int_equal(keys(), 0);
+}
+
+static void rolling_back_to_a_savepoint_saves_the_rest(void **state)
+{
+    (void)state;
+    begin();
+    assert_ok(insert_key(db, 1, "a"), &err);
+
+    assert_ok(df_db_savepoint(db, &err), &err);
+    assert_ok(insert_key(db, 2, "b"), &err);
+    assert_ok(df_db_release(db, &err), &err);
+
+    assert_ok(df_db_savepoint(db, &err), &err);
+    assert_ok(insert_key(db, 3, "c"), &err);
+    assert_code(insert_key(db, 4, "a"), DF_E_DB_UNIQUE, &err);
+    assert_ok(df_db_rollback_to(db, &err), &err);
+
+    assert_ok(df_db_savepoint(db, &err), &err);
+    assert_ok(df_db_rollback_to(db, &err), &err);
+    assert_ok(df_db_savepoint(db, &err), &err);
+    assert_ok(df_db_release(db, &err), &err);
+
+    assert_ok(df_db_savepoint(db, &err), &err);
+    assert_ok(insert_key(db, 5, "c"), &err);
+    assert_ok(df_db_release(db, &err), &err);
+    assert_ok(df_db_savepoint(db, &err), &err);
+    assert_code(insert_key(db, 5, "d"), DF_E_DB_UNIQUE, &err);
+    assert_ok(df_db_rollback_to(db, &err), &err);
+    commit();
+
+    struct df_result *r = NULL;
+    static const int64_t want[] = {1, 2, 5};
+    assert_ok(df_db_query(db, &key_list, DF_NO_PARAMS, &r, &err), &err);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(df_result_step(r, &err), DF_ROW);
+        assert_int_equal(df_col_int(r, 0), want[i]);
+    }
+    assert_int_equal(df_result_step(r, &err), DF_DONE);
+    df_result_free(r);
+}
+
+static void calls_out_of_order_are_refused(void **state)
+{
+    (void)state;
+    assert_code(df_db_commit(db, &err), DF_E_USAGE, &err);
+    assert_code(df_db_savepoint(db, &err), DF_E_USAGE, &err);
+    assert_code(df_db_release(db, &err), DF_E_USAGE, &err);
+    assert_code(df_db_rollback_to(db, &err), DF_E_USAGE, &err);
+    begin();
+    assert_code(df_db_begin(db, true, &err), DF_E_USAGE, &err);
+    assert_code(df_db_schema_lock(db, &err), DF_E_USAGE, &err);
+    assert_ok(df_db_savepoint(db, &err), &err);
+    assert_code(df_db_savepoint(db, &err), DF_E_USAGE, &err);
+    assert_code(df_db_commit(db, &err), DF_E_USAGE, &err);
+    assert_false(df_db_in_transaction(db));
+    begin();
+    commit();
+    assert_code(df_db_exec_many(db, &key_insert, NULL, 2, 0, NULL, NULL, NULL, NULL, &err),
+                DF_E_USAGE, &err);
+}
+
+static void reset_ends_whatever_was_left_open(void **state)
+{
+    (void)state;
+    struct df_result *r = NULL;
+    begin();
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_ok(df_db_query(db, &key_count, DF_NO_PARAMS, &r, &err), &err);
+    df_db_reset(db);
+    assert_int_equal(keys(), 0);
+    df_db_reset(db);
+}
+
+/* --- many rows -----------------------------------------------------------------------------------
+ */
+
+#define MANY 200
+
+struct seen {
+    size_t rows[MANY];
+    size_t count;
+    bool right;
+};
+
+static void see_row(void *arg, size_t row, struct df_result *r)
+{
+    struct seen *s = arg;
+    char name[16];
+    struct df_err refused = DF_ERR_INIT;
+
+    (void)snprintf(name, sizeof(name), "n%zu", row);
+    s->right = s->right && df_col_int(r, 0) == (int64_t)row &&
+               df_str_eq(df_col_text(r, 1), df_str_c(name)) &&
+               df_db_ping(db, &refused) == DF_E_USAGE;
+    s->rows[s->count++] = row;
+}
+
+static void fill_names(struct df_value params[2 * MANY], char names[MANY][16])
+{
+    for (size_t i = 0; i < MANY; i++) {
+        (void)snprintf(names[i], 16, "n%zu", i);
+        params[2 * i] = df_int((int64_t)i);
+        params[2 * i + 1] = df_text(df_str_c(names[i]));
+    }
+}
+
+static void many_rows_return_theirs_in_order(void **state)
+{
+    (void)state;
+    struct df_value params[2 * MANY];
+    char names[MANY][16];
+    int64_t affected[MANY];
+    int64_t failed = 7;
+    struct seen seen = {.right = true};
+
+    fill_names(params, names);
+    assert_ok(insert_key(db, 50, "taken"), &err);
+    assert_ok(insert_key(db, 1000, "n60"), &err);
+    begin();
+    assert_ok(df_db_exec_many(db, &key_insert_returning, params, 2, MANY, see_row, &seen, affected,
+                              &failed, &err),
+              &err);
+    commit();
+    assert_int_equal(failed, -1);
+    assert_true(seen.right);
+    assert_int_equal(seen.count, MANY - 2);
+    for (size_t i = 0, at = 0; i < MANY; i++) {
+        bool taken = i == 50 || i == 60;
+        assert_int_equal(affected[i], taken ? 0 : 1);
+        if (!taken)
+            assert_int_equal(seen.rows[at++], i);
+    }
+    assert_int_equal(keys(), MANY);
+}
+
+static void the_failing_row_of_many_is_told(void **state)
+{
+    (void)state;
+    static const size_t bad_rows[] = {0, 1, 77, MANY - 1};
+    struct df_value params[2 * MANY];
+    char names[MANY][16];
+
+    for (size_t i = 0; i < sizeof(bad_rows) / sizeof(bad_rows[0]); i++) {
+        int64_t failed = -1;
+        fill_names(params, names);
+        begin();
+        assert_ok(insert_key(db, 5000, "first"), &err);
+        assert_ok(df_db_savepoint(db, &err), &err);
+        params[2 * bad_rows[i]] = df_int(5000);
+        assert_code(
+            df_db_exec_many(db, &key_insert, params, 2, MANY, NULL, NULL, NULL, &failed, &err),
+            DF_E_DB_UNIQUE, &err);
+        assert_int_equal(failed, bad_rows[i]);
+        assert_ok(df_db_rollback_to(db, &err), &err);
+        assert_int_equal(keys(), 1);
+
+        assert_ok(df_db_savepoint(db, &err), &err);
+        params[2 * bad_rows[i] + 1] = df_text(df_str_n("\0", 1));
+        assert_code(
+            df_db_exec_many(db, &key_insert, params, 2, MANY, NULL, NULL, NULL, &failed, &err),
+            DF_E_INVALID_TEXT, &err);
+        assert_int_equal(failed, bad_rows[i]);
+        df_db_rollback(db);
+    }
+    assert_int_equal(keys(), 0);
+}
+
+struct volume {
+    size_t rows;
+    size_t bytes;
+};
+
+static void see_volume(void *arg, size_t row, struct df_result *r)
+{
+    struct volume *v = arg;
+    v->rows += row == v->rows;
+    v->bytes += df_col_text(r, 1).len;
+}
+
+/* Fifty megabytes each way at once: neither side may wait for the other to read first. */
+static void many_large_rows_pass_both_ways(void **state)
+{
+    (void)state;
+    enum { ROWS = 5000, SIZE = 10000 };
+    struct df_value *params = calloc((size_t)2 * ROWS, sizeof(*params));
+    char *text = malloc((size_t)SIZE + ROWS);
+    struct volume v = {0};
+    assert_non_null(params);
+    assert_non_null(text);
+    /* Different tails of one buffer: no two names are the same. */
+    for (size_t i = 0; i < SIZE + ROWS; i++)
+        text[i] = (char)('a' + (i * i / 7 + i / 26) % 26);
+    for (size_t i = 0; i < ROWS; i++) {
+        params[2 * i] = df_int((int64_t)i);
+        params[2 * i + 1] = df_text(df_str_n(text + i, SIZE));
+    }
+    static const char *const plain[DF_DIALECT_COUNT] = {
+        [DF_SQLITE] = "CREATE TABLE Large (Id INTEGER PRIMARY KEY, Name TEXT)",
+        [DF_POSTGRES] = "CREATE TABLE Large (Id BIGINT PRIMARY KEY, Name TEXT)",
+    };
+    TESTDB_QUERY(large_insert, 2, "INSERT INTO Large (Id, Name) VALUES (?1, ?2) RETURNING Id, Name",
+                 "INSERT INTO Large (Id, Name) VALUES ($1, $2) RETURNING Id, Name");
+    testdb_script(db, plain[dialect]);
+    begin();
+    assert_ok(df_db_exec_many(db, &large_insert, params, 2, ROWS, see_volume, &v, NULL, NULL, &err),
+              &err);
+    commit();
+    assert_int_equal(v.rows, ROWS);
+    assert_int_equal(v.bytes, (size_t)ROWS * SIZE);
+
+    /* A failure in the middle of so much leaves the connection in step. */
+    int64_t failed = -1;
+    v = (struct volume){0};
+    begin();
+    assert_code(
+        df_db_exec_many(db, &large_insert, params, 2, ROWS, see_volume, &v, NULL, &failed, &err),
+        DF_E_DB_UNIQUE, &err);
+    assert_int_equal(failed, 0);
+    df_db_rollback(db);
+    assert_ok(df_db_ping(db, &err), &err);
+    free(params);
+    free(text);
+}
+
+static void more_queries_than_the_cache_holds_all_work(void **state)
+{
+    (void)state;
+    enum { COUNT = 400 };
+    static struct df_query queries[COUNT];
+    static char texts[COUNT][32];
+
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            (void)snprintf(texts[i], sizeof(texts[i]), "SELECT %zu", i);
+            queries[i].name = "select";
+            queries[i].text[DF_SQLITE].sql = queries[i].text[DF_POSTGRES].sql = texts[i];
+            assert_int_equal(testdb_int(db, &queries[i]), i);
+        }
+    }
+}
+
+/* --- schema --------------------------------------------------------------------------------------
+ */
+
+static void a_script_tells_the_line_of_its_error(void **state)
+{
+    (void)state;
+    assert_code(df_db_script(db,
+                             "-- a comment, \xC3\xA7\xC3\xA3o\nCREATE TABLE Fine (Id INTEGER);\n\n"
+                             "CREATE TABEL Broken (Id INTEGER);\n",
+                             &err),
+                DF_E_DB, &err);
+    assert_non_null(strstr(err.detail, "line 4"));
+    testdb_script(db, "");
+    testdb_script(db, "-- nothing\n");
+    assert_int_equal(keys(), 0);
+}
+
+static void a_script_that_fails_leaves_no_transaction_open(void **state)
+{
+    (void)state;
+    assert_code(
+        df_db_script(
+            db, "BEGIN; INSERT INTO Keys (Id, Name) VALUES (1, 'a'); SELECT * FROM Nowhere;", &err),
+        DF_E_DB, &err);
+    assert_int_equal(keys(), 0);
+    assert_ok(insert_key(db, 1, "a"), &err);
+    begin();
+    testdb_script(db, "INSERT INTO Keys (Id, Name) VALUES (2, 'b'); INSERT INTO Keys (Id, Name) "
+                      "VALUES (3, 'c');");
+    df_db_rollback(db);
+    assert_int_equal(keys(), 1);
+}
+
+/* Cached statements must not stand in the way of a changed table. */
+static void statements_survive_a_changed_schema(void **state)
+{
+    (void)state;
+    TESTDB_QUERY(star, 0, "SELECT * FROM Keys", "SELECT * FROM Keys");
+    struct df_db *other = testdb_open(&t);
+    struct df_result *r = NULL;
+
+    for (size_t columns = 3; columns < 6; columns++) {
+        assert_ok(df_db_query(db, &star, DF_NO_PARAMS, &r, &err), &err);
+        assert_int_equal(df_result_columns(r), columns);
+        df_result_free(r);
+        char sql[64];
+        (void)snprintf(sql, sizeof(sql), "ALTER TABLE Keys ADD COLUMN Extra%zu INTEGER", columns);
+        testdb_script(other, sql);
+    }
+    /* In a transaction the statement fails as a conflict, if at all, and works when all is run
+     * again. */
+    begin();
+    enum df_code code = df_db_query(db, &star, DF_NO_PARAMS, &r, &err);
+    if (code != DF_OK) {
+        assert_code(code, DF_E_DB_CONFLICT, &err);
+        df_db_rollback(db);
+        begin();
+        assert_ok(df_db_query(db, &star, DF_NO_PARAMS, &r, &err), &err);
+    }
+    df_result_free(r);
+    commit();
+    df_db_close(other);
+}
+
+struct locker {
+    struct df_db *db;
+    _Atomic int *inside;
+    _Atomic int *most;
+};
+
+static void *lock_and_work(void *arg)
+{
+    struct locker *l = arg;
+    struct df_err e = DF_ERR_INIT;
+    for (int i = 0; i < 3; i++) {
+        if (df_db_schema_lock(l->db, &e) != DF_OK)
+            return arg;
+        int now = ++*l->inside;
+        if (now > *l->most)
+            *l->most = now;
+        if (df_db_script(l->db, "UPDATE Keys SET Amount = Amount + 1", &e) != DF_OK)
+            return arg;
+        --*l->inside;
+        df_db_schema_unlock(l->db);
+    }
+    return NULL;
+}
+
+static void the_schema_lock_has_one_holder(void **state)
+{
+    (void)state;
+    _Atomic int inside = 0;
+    _Atomic int most = 0;
+    struct locker lockers[3];
+    pthread_t threads[3];
+
+    assert_ok(insert_key(db, 1, "a"), &err);
+    for (size_t i = 0; i < 3; i++) {
+        lockers[i] = (struct locker){testdb_open(&t), &inside, &most};
+        assert_int_equal(pthread_create(&threads[i], NULL, lock_and_work, &lockers[i]), 0);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+        df_db_close(lockers[i].db);
+    }
+    assert_int_equal(most, 1);
+    struct df_db *last = testdb_open(&t);
+    assert_ok(df_db_schema_lock(last, &err), &err);
+    df_db_close(last); /* frees the lock */
+    assert_ok(df_db_schema_lock(db, &err), &err);
+    df_db_schema_unlock(db);
+    df_db_schema_unlock(db);
+    assert_ok(df_db_ping(db, &err), &err);
+}
+
+/* --- several connections -------------------------------------------------------------------------
+ */
+
+struct adder {
+    struct df_db *db;
+    int64_t first;
+    int failed;
+};
+
+static void *add_keys(void *arg)
+{
+    struct adder *a = arg;
+    for (int64_t i = 0; i < 100;) {
+        struct df_err e = DF_ERR_INIT;
+        char name[24];
+        (void)snprintf(name, sizeof(name), "w%lld", (long long)(a->first + i));
+        enum df_code code = df_db_begin(a->db, true, &e);
+        if (code == DF_OK)
+            code = df_db_exec(a->db, &key_insert,
+                              DF_PARAMS(df_int(a->first + i), df_text(df_str_c(name))), NULL, &e);
+        if (code == DF_OK)
+            code = df_db_exec(a->db, &key_add_to, DF_PARAMS(df_int(1), df_int(0)), NULL, &e);
+        if (code == DF_OK)
+            code = df_db_commit(a->db, &e);
+        df_db_rollback(a->db);
+        if (code == DF_OK)
+            i++;
+        else if (df_code_retry(code) != DF_RETRY_NOW)
+            a->failed++, i++;
+    }
+    return NULL;
+}
+
+static void connections_write_side_by_side(void **state)
+{
+    (void)state;
+    struct adder adders[3];
+    pthread_t threads[3];
+
+    assert_ok(insert_key(db, 0, "shared"), &err);
+    for (size_t i = 0; i < 3; i++) {
+        adders[i] = (struct adder){.db = testdb_open(&t), .first = (int64_t)(i + 1) * 1000};
+        assert_int_equal(pthread_create(&threads[i], NULL, add_keys, &adders[i]), 0);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(adders[i].failed, 0);
+        df_db_close(adders[i].db);
+    }
+    assert_int_equal(keys(), 301);
+    assert_int_equal(testdb_int(db, &key_sum), 301 + 300);
+}
+
+/* --- claims by several processes -----------------------------------------------------------------
+ */
+
+#define CLAIM_ROWS 200
+
+static const char *const claim_tables[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "CREATE TABLE Work (Id INTEGER PRIMARY KEY, Holder INTEGER, LeaseUntil TEXT,"
+                  " Attempt INTEGER NOT NULL DEFAULT 0, Settled INTEGER NOT NULL DEFAULT 0);"
+                  "CREATE TABLE Proof (Id INTEGER, Attempt INTEGER, Holder INTEGER,"
+                  " PRIMARY KEY (Id, Attempt));",
+    [DF_POSTGRES] =
+        "CREATE TABLE Work (Id BIGINT PRIMARY KEY, Holder BIGINT, LeaseUntil TIMESTAMPTZ,"
+        " Attempt BIGINT NOT NULL DEFAULT 0, Settled BIGINT NOT NULL DEFAULT 0);"
+        "CREATE TABLE Proof (Id BIGINT, Attempt BIGINT, Holder BIGINT,"
+        " PRIMARY KEY (Id, Attempt));",
+};
+
+TESTDB_QUERY(work_insert, 1, "INSERT INTO Work (Id) VALUES (?1)",
+             "INSERT INTO Work (Id) VALUES ($1)");
+TESTDB_QUERY(
+    work_claim, 3,
+    "UPDATE Work SET Holder = ?1, LeaseUntil = ?2, Attempt = Attempt + 1 WHERE Id IN ("
+    "SELECT Id FROM Work WHERE Settled = 0 AND (Holder IS NULL OR LeaseUntil < ?3)"
+    " ORDER BY Id LIMIT 5) RETURNING Id, Attempt",
+    "UPDATE Work SET Holder = $1, LeaseUntil = $2, Attempt = Attempt + 1 WHERE Id = ANY(ARRAY("
+    "SELECT Id FROM Work WHERE Settled = 0 AND (Holder IS NULL OR LeaseUntil < $3)"
+    " ORDER BY Id LIMIT 5 FOR UPDATE SKIP LOCKED)) RETURNING Id, Attempt");
+TESTDB_QUERY(proof_insert, 3, "INSERT INTO Proof (Id, Attempt, Holder) VALUES (?1, ?2, ?3)",
+             "INSERT INTO Proof (Id, Attempt, Holder) VALUES ($1, $2, $3)");
+TESTDB_QUERY(
+    work_settle, 2,
+    "UPDATE Work SET Settled = Settled + 1 WHERE Id = ?1 AND Attempt = ?2 AND Settled = 0",
+    "UPDATE Work SET Settled = Settled + 1 WHERE Id = $1 AND Attempt = $2 AND Settled = 0");
+TESTDB_QUERY(work_left, 0, "SELECT COUNT(*) FROM Work WHERE Settled = 0",
+             "SELECT COUNT(*) FROM Work WHERE Settled = 0");
+TESTDB_QUERY(work_settled_once, 0, "SELECT COUNT(*) FROM Work WHERE Settled = 1",
+             "SELECT COUNT(*) FROM Work WHERE Settled = 1");
+
+enum { CHILD_DONE = 0, CHILD_TWO_HOLDERS = 3, CHILD_ERROR = 4 };
+
+/* A child may only leave by _exit: the parent's connections are not its own. */
+__attribute__((noreturn)) static void claim_until_done(int64_t holder)
+{
+    struct df_err e = DF_ERR_INIT;
+    struct df_db *own = NULL;
+    const struct df_clock *clock = df_clock_real();
+
+    if (df_db_open(&(struct df_db_options){.url = t.url}, &own, &e) != DF_OK)
+        _exit(CHILD_ERROR);
+    for (;;) {
+        int64_t ids[8];
+        int64_t attempts[8];
+        size_t n = 0;
+        struct df_result *r = NULL;
+        int64_t now = df_wall_ms(clock);
+        enum df_code code = df_db_query(
+            own, &work_claim, DF_PARAMS(df_int(holder), df_time(now + 200), df_time(now)), &r, &e);
+        if (code == DF_E_DB_CONFLICT)
+            continue;
+        if (code != DF_OK)
+            _exit(CHILD_ERROR);
+        while (df_result_step(r, &e) == DF_ROW && n < 8) {
+            ids[n] = df_col_int(r, 0);
+            attempts[n++] = df_col_int(r, 1);
+        }
+        df_result_free(r);
+        if (n == 0 && testdb_int(own, &work_left) == 0)
+            _exit(CHILD_DONE);
+        if (n == 0)
+            (void)usleep(5000);
+        for (size_t i = 0; i < n;) {
+            code = df_db_exec(own, &proof_insert,
+                              DF_PARAMS(df_int(ids[i]), df_int(attempts[i]), df_int(holder)), NULL,
+                              &e);
+            if (code == DF_E_DB_UNIQUE)
+                _exit(CHILD_TWO_HOLDERS);
+            if (code == DF_OK)
+                code = df_db_exec(own, &work_settle, DF_PARAMS(df_int(ids[i]), df_int(attempts[i])),
+                                  NULL, &e);
+            if (code != DF_OK && code != DF_E_DB_CONFLICT)
+                _exit(CHILD_ERROR);
+            i++; /* a conflict leaves the row to whoever claims it when the lease is over */
+        }
+    }
+}
+
+static pid_t start_claimer(int64_t holder)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        claim_until_done(holder);
+    assert_true(pid > 0);
+    return pid;
+}
+
+static void claims_by_killed_processes_are_neither_lost_nor_doubled(void **state)
+{
+    (void)state;
+    enum { CHILDREN = 4, KILLS = 25 };
+    pid_t pids[CHILDREN];
+    unsigned seed = 42;
+    int64_t holder = 0;
+
+    testdb_script(db, claim_tables[dialect]);
+    for (int64_t i = 0; i < CLAIM_ROWS; i++)
+        assert_ok(df_db_exec(db, &work_insert, DF_PARAMS(df_int(i)), NULL, &err), &err);
+
+    for (size_t i = 0; i < CHILDREN; i++)
+        pids[i] = start_claimer(++holder);
+    for (int kills = 0; kills < KILLS; kills++) {
+        (void)usleep(1000 + (useconds_t)(rand_r(&seed) % 20000));
+        size_t victim = (size_t)rand_r(&seed) % CHILDREN;
+        int status = 0;
+        kill(pids[victim], SIGKILL);
+        assert_int_equal(waitpid(pids[victim], &status, 0), pids[victim]);
+        assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == CHILD_DONE);
+        pids[victim] = start_claimer(++holder);
+    }
+    for (size_t i = 0; i < CHILDREN; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), CHILD_DONE);
+    }
+    assert_int_equal(testdb_int(db, &work_left), 0);
+    assert_int_equal(testdb_int(db, &work_settled_once), CLAIM_ROWS);
+}
+
+/* --- one database alone --------------------------------------------------------------------------
+ */
+
+static void a_terminated_connection_is_known_to_be_lost(void **state)
+{
+    (void)state;
+    if (dialect != DF_POSTGRES)
+        skip();
+    TESTDB_QUERY(end_of_me, 0, NULL, "SELECT pg_terminate_backend(pg_backend_pid())");
+    struct df_db *other = testdb_open(&t);
+    assert_ok(df_db_begin(other, true, &err), &err);
+    assert_ok(insert_key(other, 1, "a"), &err);
+    assert_code(df_db_exec(other, &end_of_me, DF_NO_PARAMS, NULL, &err), DF_E_DB_UNAVAILABLE, &err);
+    assert_false(df_db_alive(other));
+    assert_code(insert_key(other, 2, "b"), DF_E_DB_UNAVAILABLE, &err);
+    assert_code(df_db_rollback_to(other, &err), DF_E_DB_UNAVAILABLE, &err);
+    df_db_rollback(other);
+    assert_code(df_db_ping(other, &err), DF_E_DB_UNAVAILABLE, &err);
+    df_db_close(other);
+    assert_int_equal(keys(), 0);
+}
+
+static void a_statement_that_takes_too_long_is_a_timeout(void **state)
+{
+    (void)state;
+    if (dialect != DF_POSTGRES)
+        skip();
+    TESTDB_QUERY(sleep_long, 0, NULL, "SELECT pg_sleep(20)");
+    struct df_db *other = NULL;
+    struct df_db_options opt = {.url = t.url, .statement_timeout_ms = 200};
+    assert_ok(df_db_open(&opt, &other, &err), &err);
+    assert_code(df_db_exec(other, &sleep_long, DF_NO_PARAMS, NULL, &err), DF_E_DB_TIMEOUT, &err);
+    assert_true(df_db_alive(other));
+    assert_ok(df_db_ping(other, &err), &err);
+    df_db_close(other);
+}
+
+static void statements_forgotten_by_the_server_are_prepared_again(void **state)
+{
+    (void)state;
+    if (dialect != DF_POSTGRES)
+        skip();
+    assert_int_equal(keys(), 0);
+    testdb_script(db, "DEALLOCATE ALL");
+    assert_int_equal(keys(), 0);
+    testdb_script(db, "DEALLOCATE ALL");
+    begin();
+    assert_code(insert_key(db, 1, "a"), DF_OK, &err);
+    commit();
+    testdb_script(db, "DEALLOCATE ALL");
+    /* Inside a transaction the caller has to run all of it again, a few times at most. */
+    enum df_code code = DF_E_DB_CONFLICT;
+    for (int i = 0; i < 5 && code == DF_E_DB_CONFLICT; i++) {
+        begin();
+        code = insert_key(db, 2, "b");
+        if (code == DF_OK)
+            code = df_db_commit(db, &err);
+        df_db_rollback(db);
+    }
+    assert_ok(code, &err);
+    assert_int_equal(keys(), 2);
+}
+
+static void a_refused_value_is_not_quoted_in_the_error(void **state)
+{
+    (void)state;
+    if (dialect != DF_POSTGRES)
+        skip();
+    TESTDB_QUERY(as_number, 1, NULL, "SELECT ($1::text)::int");
+    assert_code(df_db_exec(db, &as_number, DF_PARAMS(df_text(DF_STR("secret-value"))), NULL, &err),
+                DF_E_DB_CONSTRAINT, &err);
+    assert_null(strstr(err.detail, "secret-value"));
+}
+
+static void new_files_are_for_their_owner_alone(void **state)
+{
+    (void)state;
+    if (dialect != DF_SQLITE)
+        skip();
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[128];
+        struct stat st;
+        (void)snprintf(path, sizeof(path), "%s/test.db%s", t.dir, suffixes[i]);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+    }
+}
+
+/* --- URLs ----------------------------------------------------------------------------------------
+ */
+
+static void urls_tell_the_database(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        enum df_code code;
+        enum df_dialect dialect;
+    } cases[] = {
+        {"sqlite:var/data.db", DF_OK, DF_SQLITE},
+        {"postgres://u:p@h/d", DF_OK, DF_POSTGRES},
+        {"postgresql://h/d", DF_OK, DF_POSTGRES},
+        {"sqlserver://u:p@h:1433/d", DF_OK, DF_SQLSERVER},
+        {"mysql://u:p@h/d", DF_E_CONFIG, DF_SQLITE},
+        {"postgres:h", DF_E_CONFIG, DF_SQLITE},
+        {"", DF_E_CONFIG, DF_SQLITE},
+        {NULL, DF_E_CONFIG, DF_SQLITE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enum df_dialect d = DF_SQLITE;
+        assert_code(df_db_dialect_of(cases[i].url, &d, &err), cases[i].code, &err);
+        assert_int_equal(d, cases[i].dialect);
+    }
+    assert_string_equal(df_dialect_name(DF_SQLITE), "sqlite");
+    assert_string_equal(df_dialect_name(DF_POSTGRES), "postgres");
+    assert_string_equal(df_dialect_name(DF_SQLSERVER), "sqlserver");
+}
+
+static void shown_urls_have_no_secrets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        const char *shown;
+    } cases[] = {
+        {"postgres://user:hunter2@db.example:5432/app?password=x",
+         "postgres://***@db.example:5432/app"},
+        {"postgres://user:hun@ter2@db/app", "postgres://***@db/app"},
+        {"postgres://db/app?user=u&password=hunter2", "postgres://db/app"},
+        {"sqlserver://sa:hunter2@db:1433/app", "sqlserver://***@db:1433/app"},
+        {"sqlite:/var/lib/x.db", "sqlite:/var/lib/x.db"},
+        {"postgres:user:hunter2@db", "postgres"},
+        {"hunter2", "hunter2"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char shown[128];
+        df_db_url_masked(cases[i].url, shown, sizeof(shown));
+        assert_string_equal(shown, cases[i].shown);
+    }
+}
+
+static void connections_that_cannot_be_made_say_why_and_no_secret(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        enum df_code code;
+    } cases[] = {
+        {"postgres://user:hunter2%zz@127.0.0.1/app", DF_E_CONFIG},
+        {"postgres://user:hunter2@127.0.0.1:port/app", DF_E_CONFIG},
+        {"postgres://user:hunter2@127.0.0.1/app?pasword=hunter2", DF_E_CONFIG},
+        {"postgres://user:hunter2@[::1/app", DF_E_CONFIG},
+        {"postgres://user:hunter2@127.0.0.1:1/app", DF_E_DB_UNAVAILABLE},
+        {"sqlserver://sa:hunter2@127.0.0.1:1/app", DF_E_CONFIG},
+        {"mysql://user:hunter2@127.0.0.1/app", DF_E_CONFIG},
+        {"sqlite:", DF_E_CONFIG},
+        {"sqlite::memory:", DF_E_CONFIG},
+        {"sqlite:/nonexistent/dir/file.db", DF_E_DB_UNAVAILABLE},
+        {"sqlite:/dev/null", DF_E_DB_UNAVAILABLE},
+        {"sqlite:/proc/self/status", DF_E_DB_UNAVAILABLE},
+        {"sqlite:/usr", DF_E_DB_UNAVAILABLE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct df_db *none = NULL;
+        err = DF_ERR_INIT;
+        enum df_code code = df_db_open(&(struct df_db_options){.url = cases[i].url}, &none, &err);
+        assert_null(none);
+        assert_code(code, cases[i].code, &err);
+        assert_true(strlen(err.detail) > 10);
+        assert_null(strstr(err.detail, "hunter2"));
+    }
+}
+
+static void a_file_that_is_no_database_is_named(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/dataflow-test-XXXXXX";
+    char path[64];
+    char url[80];
+    struct df_db *none = NULL;
+
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof(path), "%s/notes.txt", dir);
+    (void)snprintf(url, sizeof(url), "sqlite:%s", path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 500; i++)
+        (void)fputs("not a database at all\n", f);
+    (void)fclose(f);
+    assert_code(df_db_open(&(struct df_db_options){.url = url}, &none, &err), DF_E_DB, &err);
+    assert_non_null(strstr(err.detail, path));
+    (void)unlink(path);
+    (void)rmdir(dir);
+}
+
+int main(void)
+{
+#define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest on_each[] = {
+        ON_EACH(every_type_comes_back_as_it_went),
+        ON_EACH(uuids_are_stored_in_lower_case),
+        ON_EACH(values_are_found_by_what_they_are),
+        ON_EACH(null_is_not_empty),
+        ON_EACH(five_megabytes_come_back_whole),
+        ON_EACH(parameters_may_change_once_the_query_has_run),
+        ON_EACH(sums_and_averages_are_numbers),
+        ON_EACH(values_that_one_database_could_not_keep_are_refused_by_all),
+        ON_EACH(a_wrong_number_of_parameters_is_refused),
+        ON_EACH(a_connection_has_one_result_at_a_time),
+        ON_EACH(a_result_may_be_freed_before_its_end),
+        ON_EACH(a_query_has_run_though_its_rows_are_not_looked_at),
+        ON_EACH(affected_counts_rows_written),
+        ON_EACH(errors_have_the_same_code_everywhere),
+        ON_EACH(errors_name_the_query_and_not_the_values),
+        ON_EACH(who_waits_too_long_for_a_lock_has_a_conflict),
+        ON_EACH(a_reading_connection_cannot_write),
+        ON_EACH(what_is_rolled_back_never_was),
+        ON_EACH(others_see_only_what_is_committed),
+        ON_EACH(who_begins_to_read_sees_one_moment),
+        ON_EACH(a_failed_transaction_takes_nothing_until_rolled_back),
+        ON_EACH(rolling_back_to_a_savepoint_saves_the_rest),
+        ON_EACH(calls_out_of_order_are_refused),
+        ON_EACH(reset_ends_whatever_was_left_open),
+        ON_EACH(many_rows_return_theirs_in_order),
+        ON_EACH(the_failing_row_of_many_is_told),
+        ON_EACH(many_large_rows_pass_both_ways),
+        ON_EACH(more_queries_than_the_cache_holds_all_work),
+        ON_EACH(a_script_tells_the_line_of_its_error),
+        ON_EACH(a_script_that_fails_leaves_no_transaction_open),
+        ON_EACH(statements_survive_a_changed_schema),
+        ON_EACH(the_schema_lock_has_one_holder),
+        ON_EACH(connections_write_side_by_side),
+        ON_EACH(claims_by_killed_processes_are_neither_lost_nor_doubled),
+        ON_EACH(a_terminated_connection_is_known_to_be_lost),
+        ON_EACH(a_statement_that_takes_too_long_is_a_timeout),
+        ON_EACH(statements_forgotten_by_the_server_are_prepared_again),
+        ON_EACH(a_refused_value_is_not_quoted_in_the_error),
+        ON_EACH(new_files_are_for_their_owner_alone),
+    };
+    const struct CMUnitTest once[] = {
+        cmocka_unit_test(urls_tell_the_database),
+        cmocka_unit_test(shown_urls_have_no_secrets),
+        cmocka_unit_test(connections_that_cannot_be_made_say_why_and_no_secret),
+        cmocka_unit_test(a_file_that_is_no_database_is_named),
+    };
+    int failed = cmocka_run_group_tests_name("store: URLs", once, NULL, NULL);
+
+    for (int d = 0; d < DF_DIALECT_COUNT; d++) {
+        char name[64];
+        dialect = (enum df_dialect)d;
+        (void)snprintf(name, sizeof(name), "store on %s", df_dialect_name(dialect));
+        if (testdb_available(dialect))
+            failed += cmocka_run_group_tests_name(name, on_each, NULL, NULL);
+    }
+    testdb_print_skipped();
+    return failed;
+}

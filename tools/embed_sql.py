@@ -1,0 +1,477 @@
+#!/usr/bin/env python3
+"""Turns the queries of a .sql file into C: one struct df_query (src/store/db.h) for each.
+
+    embed_sql.py IN.sql OUT.c OUT.h
+    embed_sql.py --all OUT.c FILES...       the list of all queries of all files, and OUT.h
+
+A file is a row of blocks:
+
+    -- Comments explain what follows.
+    -- name: client_insert
+    INSERT INTO Clients (Id, Name) VALUES (:id, :name);
+
+    -- name: ticket_claim
+    -- dialect: sqlite, postgres
+    SELECT ... LIMIT :count
+    -- dialect: sqlserver
+    SELECT TOP (:count) ...
+
+A text without a dialect line serves every dialect that has no text of its own; it stands first.
+Parameters are written :name and numbered by their first appearance in the block's first text; all texts
+of a block have the same ones. A marker stands for the same value wherever it is repeated. Comments and
+the closing semicolon are dropped, everything else is kept as it was written.
+
+Brackets quote a name in SQLite and SQL Server but take an element of an array in PostgreSQL, so they need
+a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
+behind the operators that contain a question mark (jsonb_exists).
+
+The result is checked here and not at run time: a mistake ends with status 1 and FILE:LINE: MESSAGE.
+"""
+
+import os
+import re
+import sys
+
+DIALECTS = ("sqlite", "postgres", "sqlserver")
+ENUM = {"sqlite": "DF_SQLITE", "postgres": "DF_POSTGRES", "sqlserver": "DF_SQLSERVER"}
+# Every query must have a text for these. SQL Server has no driver yet, so its texts are optional.
+REQUIRED = ("sqlite", "postgres")
+
+# PostgreSQL cuts the names of prepared statements at 63 bytes; a driver may put something before them.
+NAME_MAX = 56
+PARAM_MAX = 255  # df_query.markers are bytes
+
+NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+DIRECTIVE = re.compile(r"--\s*(name|dialect)\s*:", re.IGNORECASE)
+STRICT_DIRECTIVE = re.compile(r"-- (name|dialect): (\S.*?)\s*\Z")
+SPACE = re.compile(r"\s+")
+IDENT = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
+NUMBER = re.compile(r"\d[A-Za-z0-9_.]*")
+PARAM = re.compile(r":([A-Za-z_][A-Za-z0-9_]*)")
+DOLLAR_QUOTE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)?\$")
+
+
+class Mistake(Exception):
+    def __init__(self, path, line, message):
+        super().__init__(f"{path}:{line}: {message}")
+
+
+class Text:
+    """The SQL of one variant: a list of strings and, for parameters, 1-tuples of a name."""
+
+    def __init__(self, dialects, line):
+        self.dialects = dialects  # None: whatever the others leave
+        self.line = line
+        self.parts = []
+        self.ended = False  # a semicolon was seen
+
+    def params(self):
+        return list(dict.fromkeys(p[0] for p in self.parts if isinstance(p, tuple)))
+
+    def empty(self):
+        return not any(isinstance(p, tuple) or p.strip() for p in self.parts)
+
+
+class Block:
+    def __init__(self, name, line):
+        self.name = name
+        self.line = line
+        self.texts = []
+
+    def by_dialect(self):
+        own = {d: t for t in self.texts if t.dialects for d in t.dialects}
+        rest = next((t for t in self.texts if t.dialects is None), None)
+        return {d: own.get(d, rest) for d in DIALECTS if own.get(d, rest)}
+
+
+class Parser:
+    """Lexes the whole file at once: a directive inside a string or a block comment is none."""
+
+    def __init__(self, path, source):
+        self.path = path
+        self.source = source
+        self.pos = 0
+        self.blocks = []
+
+    def fail(self, message, pos=None):
+        pos = self.pos if pos is None else pos
+        raise Mistake(self.path, self.source.count("\n", 0, pos) + 1, message)
+
+    def line(self):
+        return self.source.count("\n", 0, self.pos) + 1
+
+    def parse(self):
+        if "\0" in self.source:
+            self.fail("a NUL byte", self.source.index("\0"))
+        while self.pos < len(self.source):
+            self.token()
+        self.close_block()
+        if not self.blocks:
+            self.fail("no query in this file", 0)
+        return self.blocks
+
+    # --- tokens -----------------------------------------------------------------------------------
+
+    def token(self):
+        s, pos = self.source, self.pos
+        c = s[pos]
+        if s.startswith("--", pos):
+            self.line_comment()
+        elif s.startswith("/*", pos):
+            self.block_comment()
+        elif m := SPACE.match(s, pos):
+            self.emit("\n" if "\n" in m[0] else " ", m.end(), space=True)
+        elif c == "'":
+            self.quoted("'", pos)
+        elif c == '"':
+            self.quoted('"', pos)
+        elif c == "[":
+            self.bracket()
+        elif c == "$":
+            self.dollar()
+        elif c == ":":
+            self.colon()
+        elif c == "?":
+            self.fail("positional parameter '?': write :name")
+        elif c == "@":
+            self.at()
+        elif c == ";":
+            self.semicolon()
+        elif m := IDENT.match(s, pos):
+            self.identifier(m)
+        elif m := NUMBER.match(s, pos):
+            self.emit(m[0], m.end())
+        else:
+            self.emit(c, pos + 1)
+
+    def text(self):
+        if not self.blocks:
+            self.fail("SQL before the first '-- name:'")
+        block = self.blocks[-1]
+        if not block.texts:
+            block.texts.append(Text(None, self.line()))
+        return block.texts[-1]
+
+    def emit(self, what, end, space=False):
+        if space:
+            # Space between blocks belongs to nobody.
+            if self.blocks and self.blocks[-1].texts:
+                self.blocks[-1].texts[-1].parts.append(what)
+        else:
+            text = self.text()
+            if text.ended:
+                self.fail("a second statement: one block holds one")
+            text.parts.append(what)
+        self.pos = end
+
+    def line_comment(self):
+        end = self.source.find("\n", self.pos)
+        end = len(self.source) if end < 0 else end
+        comment = self.source[self.pos:end]
+        if DIRECTIVE.match(comment):
+            self.directive(comment)
+        self.pos = end
+
+    def directive(self, comment):
+        begin = self.source.rfind("\n", 0, self.pos) + 1
+        m = STRICT_DIRECTIVE.match(comment)
+        if not m or begin != self.pos:
+            self.fail("malformed directive: write '-- name: x' or '-- dialect: x, y' on a line of its own")
+        if m[1] == "name":
+            self.open_block(m[2])
+        else:
+            self.open_text(m[2])
+
+    def block_comment(self):
+        depth, pos = 0, self.pos
+        while True:
+            m = re.compile(r"/\*|\*/").search(self.source, pos)
+            if not m:
+                self.fail("unterminated comment")
+            depth += 1 if m[0] == "/*" else -1
+            pos = m.end()
+            if depth == 0:
+                break
+        self.emit(" ", pos, space=True)
+
+    def quoted(self, quote, start, escapes=False):
+        pos = self.source.index(quote, start) + 1
+        while True:
+            if pos >= len(self.source):
+                self.fail(f"unterminated {quote}")
+            c = self.source[pos]
+            if c == "\\" and escapes:
+                pos += 2
+            elif c != quote:
+                pos += 1
+            elif self.source.startswith(quote, pos + 1):
+                pos += 2
+            else:
+                break
+        self.emit(self.source[start:pos + 1], pos + 1)
+
+    def bracket(self):
+        dialects = self.text().dialects
+        if dialects is None or len({d == "postgres" for d in dialects}) == 2:
+            self.fail("brackets mean one thing in PostgreSQL and another elsewhere: "
+                      "say '-- dialect:' before them")
+        if dialects == ["postgres"]:
+            self.emit("[", self.pos + 1)
+            return
+        end = self.pos + 1
+        while True:
+            end = self.source.find("]", end)
+            if end < 0:
+                self.fail("unterminated [")
+            if not self.source.startswith("]]", end):
+                break
+            end += 2
+        self.emit(self.source[self.pos:end + 1], end + 1)
+
+    def dollar(self):
+        m = DOLLAR_QUOTE.match(self.source, self.pos)
+        if not m:
+            self.fail("positional parameter '$': write :name")
+        end = self.source.find(m[0], m.end())
+        if end < 0:
+            self.fail(f"unterminated {m[0]}")
+        self.emit(self.source[self.pos:end + len(m[0])], end + len(m[0]))
+
+    def colon(self):
+        if self.source.startswith(("::", ":="), self.pos):
+            self.emit(self.source[self.pos:self.pos + 2], self.pos + 2)
+        elif m := PARAM.match(self.source, self.pos):
+            if not NAME.match(m[1]):
+                self.fail(f"parameter :{m[1]} is not lower_snake_case")
+            self.emit((m[1],), m.end())
+        elif self.source[self.pos + 1:self.pos + 2].isdigit():
+            self.fail("positional parameter ':' and a number: write :name")
+        else:
+            self.emit(":", self.pos + 1)
+
+    def at(self):
+        # SQLite takes @x for a parameter, SQL Server for a variable, PostgreSQL has an operator.
+        dialects = self.text().dialects
+        if IDENT.match(self.source, self.pos + 1) and (dialects is None or "sqlite" in dialects):
+            self.fail("'@' before a name is a parameter in SQLite: write :name")
+        self.emit("@", self.pos + 1)
+
+    def semicolon(self):
+        text = self.text()
+        if text.ended or text.empty():
+            self.fail("an empty statement")
+        text.ended = True
+        self.pos += 1
+
+    def identifier(self, m):
+        if m[0] in ("e", "E") and self.source.startswith("'", m.end()):
+            self.quoted("'", self.pos, escapes=True)
+        else:
+            self.emit(m[0], m.end())
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def open_block(self, name):
+        self.close_block()
+        if not NAME.match(name):
+            self.fail(f"malformed name '{name}': lower-case letters, digits and underscores")
+        if len(name) > NAME_MAX:
+            self.fail(f"name '{name}' is longer than {NAME_MAX} characters")
+        for other in self.blocks:
+            if other.name == name:
+                self.fail(f"duplicate name '{name}', also on line {other.line}")
+        self.blocks.append(Block(name, self.line()))
+
+    def open_text(self, value):
+        if not self.blocks:
+            self.fail("'-- dialect:' before the first '-- name:'")
+        dialects = [d.strip() for d in value.split(",")]
+        block = self.blocks[-1]
+        for i, d in enumerate(dialects):
+            if d not in DIALECTS:
+                self.fail(f"unknown dialect '{d}': one of {', '.join(DIALECTS)}")
+            if d in dialects[:i] or any(d in (t.dialects or ()) for t in block.texts):
+                self.fail(f"'{block.name}' has two texts for {d}")
+        block.texts.append(Text(dialects, self.line()))
+
+    def close_block(self):
+        if not self.blocks:
+            return
+        block = self.blocks[-1]
+        if not block.texts:
+            raise Mistake(self.path, block.line, f"'{block.name}' is empty")
+        for t in block.texts:
+            if t.empty():
+                raise Mistake(self.path, t.line, f"'{block.name}' is empty")
+        served = block.by_dialect()
+        if any(t not in served.values() for t in block.texts):
+            raise Mistake(self.path, block.line,
+                          f"'{block.name}': every dialect has its own text, the one without is never used")
+        for d in REQUIRED:
+            if d not in served:
+                raise Mistake(self.path, block.line, f"'{block.name}' has no text for {d}")
+        self.check_params(block)
+
+    def check_params(self, block):
+        first = block.texts[0].params()
+        if len(first) > PARAM_MAX:
+            raise Mistake(self.path, block.line, f"'{block.name}' has more than {PARAM_MAX} parameters")
+        for t in block.texts[1:]:
+            here = t.params()
+            missing = [":" + p for p in first if p not in here]
+            extra = [":" + p for p in here if p not in first]
+            if missing or extra:
+                what = "; ".join(w + " " + ", ".join(ps) for w, ps in
+                                 (("lacks", missing), ("adds", extra)) if ps)
+                raise Mistake(self.path, t.line,
+                              f"'{block.name}': the parameters of this text differ from the first: {what}")
+
+
+def parse_file(path):
+    try:
+        with open(path, encoding="utf-8", newline="") as f:
+            source = f.read()
+    except UnicodeDecodeError as e:
+        with open(path, "rb") as f:
+            raise Mistake(path, f.read(e.start).count(b"\n") + 1, "not UTF-8") from None
+    return Parser(path, source.replace("\r\n", "\n")).parse()
+
+
+# --- C --------------------------------------------------------------------------------------------
+
+def render(text, dialect, params):
+    """The text as the driver sends it, and for SQL Server which parameter each marker takes."""
+    out, markers = [], []
+    for p in text.parts:
+        if not isinstance(p, tuple):
+            out.append(p)
+            continue
+        n = params.index(p[0])
+        markers.append(n)
+        out.append({"sqlite": f"?{n + 1}", "postgres": f"${n + 1}", "sqlserver": "?"}[dialect])
+        # :a directly followed by a digit or letter cannot happen: the name would have taken it.
+    return "".join(out).strip(), markers
+
+
+def char_literals():
+    table = []
+    for b in range(256):
+        c = chr(b)
+        if c in "'\\":
+            table.append(f"'\\{c}'")
+        elif 32 <= b < 127:
+            table.append(f"'{c}'")
+        else:
+            table.append(f"'\\{b:03o}'")
+    return table
+
+
+CHARS = char_literals()
+
+
+def c_array(symbol, text):
+    """An array and not a string literal: those longer than 4095 bytes are not portable C."""
+    items = [CHARS[b] for b in text.encode()] + ["0"]
+    rows = [", ".join(items[i:i + 20]) for i in range(0, len(items), 20)]
+    return f"static const char {symbol}[] = {{\n    " + ",\n    ".join(rows) + ",\n};\n"
+
+
+def c_query(block):
+    name = block.name
+    params = block.texts[0].params()
+    out, members, seen = [], [], {}
+    if params:
+        out.append(f"static const char *const params_{name}[] = {{" +
+                   ", ".join(f'"{p}"' for p in params) + "};\n")
+    for dialect, text in block.by_dialect().items():
+        sql, markers = render(text, dialect, params)
+        if sql not in seen:
+            seen[sql] = f"sql_{dialect}_{name}"
+            out.append(c_array(seen[sql], sql))
+        member = f"{{.sql = {seen[sql]}"
+        if dialect == "sqlserver" and markers:
+            out.append(f"static const unsigned char markers_{name}[] = {{" +
+                       ", ".join(map(str, markers)) + "};\n")
+            member += f", .markers = markers_{name}, .marker_count = {len(markers)}"
+        members.append(f"[{ENUM[dialect]}] = {member}}},")
+    body = "\n             ".join(members)
+    out.append(f'const struct df_query df_q_{name} = {{\n    .name = "{name}",\n'
+               f"    .params = {'params_' + name if params else 'NULL'},\n"
+               f"    .param_count = {len(params)},\n    .text = {{{body}}},\n}};\n")
+    return "\n".join(out)
+
+
+def guard(path):
+    return "DF_GEN_" + re.sub(r"[^A-Za-z0-9]", "_", "/".join(path.split("/")[-2:])).upper()
+
+
+def stem(path):
+    return re.sub(r"[^A-Za-z0-9]", "_", os.path.basename(path).removesuffix(".sql"))
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def embed(source, out_c, out_h):
+    blocks = parse_file(source)
+    list_name = f"df_q_{stem(source)}_all"
+    for b in blocks:
+        if f"df_q_{b.name}" in (list_name, list_name + "_count"):
+            raise Mistake(source, b.line, f"the name '{b.name}' is taken by the list of the file's queries")
+    g = guard(out_h)
+    write(out_h, f"/* Generated from {source} by tools/embed_sql.py. */\n#ifndef {g}\n#define {g}\n\n"
+                 '#include "store/db.h"\n\n' +
+                 "".join(f"extern const struct df_query df_q_{b.name};\n" for b in blocks) +
+                 f"\nextern const struct df_query *const {list_name}[];\n"
+                 f"extern const size_t {list_name}_count;\n\n#endif\n")
+    write(out_c, f"/* Generated from {source} by tools/embed_sql.py. */\n"
+                 f'#include "{os.path.basename(out_h)}"\n\n' +
+                 "\n".join(c_query(b) for b in blocks) +
+                 f"\nconst struct df_query *const {list_name}[] = {{\n" +
+                 "".join(f"    &df_q_{b.name},\n" for b in blocks) +
+                 f"}};\nconst size_t {list_name}_count = {len(blocks)};\n")
+
+
+def embed_all(out_c, sources):
+    names, stems, includes, members = {}, {}, [], []
+    for source in sources:
+        other = stems.setdefault(stem(source), source)
+        if other != source:
+            raise Mistake(source, 1, f"has the same name as {other}: their lists of queries would collide")
+        includes.append(f'#include "{"/".join(source.split("/")[-2:])}.h"\n')
+        for b in parse_file(source):
+            if b.name in names:
+                raise Mistake(source, b.line, f"duplicate name '{b.name}', also in {names[b.name]}")
+            names[b.name] = f"{source}:{b.line}"
+            members.append(f"    &df_q_{b.name},\n")
+    out_h = out_c.removesuffix(".c") + ".h"
+    g = guard(out_h)
+    write(out_h, f"/* Generated by tools/embed_sql.py: every query of the program. */\n#ifndef {g}\n#define {g}\n\n"
+                 '#include "store/db.h"\n\nextern const struct df_query *const df_all_queries[];\n'
+                 "extern const size_t df_all_queries_count;\n\n#endif\n")
+    write(out_c, "/* Generated by tools/embed_sql.py: every query of the program. */\n"
+                 f'#include "{os.path.basename(out_h)}"\n\n' + "".join(includes) +
+                 "\nconst struct df_query *const df_all_queries[] = {\n" +
+                 ("".join(members) or "    NULL,\n") +
+                 f"}};\nconst size_t df_all_queries_count = {len(members)};\n")
+
+
+def main(argv):
+    try:
+        if len(argv) >= 3 and argv[1] == "--all":
+            embed_all(argv[2], argv[3:])
+        elif len(argv) == 4:
+            embed(argv[1], argv[2], argv[3])
+        else:
+            print("usage: embed_sql.py IN.sql OUT.c OUT.h | --all OUT.c FILES...", file=sys.stderr)
+            return 2
+    except (Mistake, OSError) as e:
+        print(e, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
