@@ -104,7 +104,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all run check lint bench fuzz coverage install clean help deps format unit tests-bin fuzz-bin \
+.PHONY: all run check docs lint bench fuzz coverage install clean help deps format unit tests-bin fuzz-bin \
         compile-commands FORCE
 
 all: $(BIN)
@@ -193,6 +193,12 @@ coverage: ## line coverage of unit and black-box tests, as HTML under build/cove
 
 install: all ## copy the binary to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dataflow
+
+docs: all ## write docs/configuration.md from the settings table
+	@{ printf '# Configuration\n\n'; \
+	   printf 'An INI file (`--config FILE` or `DATAFLOW_CONFIG`), overridden by the environment (`DATAFLOW_<SECTION>_<KEY>`),\n'; \
+	   printf 'overridden by `--set section.key=value`. `dataflow check-config` shows what is in force; `make docs` writes this page.\n\n'; \
+	   $(BIN) help config; } > docs/configuration.md
 
 deps: ## install every package that build, tests and benchmarks need
 	tools/install-deps build test bench

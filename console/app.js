@@ -271,7 +271,7 @@
     const cells = {};
     const cell = (id) => (cells[id] = h('td', { className: 'num' }));
     const spark = h('div', { className: 'spark' });
-    const node = h('tr', {}, h('th', { scope: 'row', textContent: name }), h('td', {}, spark),
+    const node = h('tr', {}, h('th', { scope: 'row', textContent: name === 'none' ? 'no such route' : name }), h('td', {}, spark),
       ...['rate', 'p50', 'p99', 'client', 'server', 'total'].map(cell));
     const body = $('routes').tBodies[0];
     const after = [...rows].filter(([other]) => other > name).sort(([a], [b]) => (a < b ? -1 : 1))[0];
@@ -291,8 +291,8 @@
       set('rate', last === null ? DASH : number(last));
       set('p50', seconds(quantile(0.5, minute.buckets)));
       set('p99', seconds(quantile(0.99, minute.buckets)));
-      set('client', String(minute.client));
-      set('server', String(minute.server));
+      set('client', minute.client.toLocaleString('en'));
+      set('server', minute.server.toLocaleString('en'));
       set('total', now.routes.get(name).total.toLocaleString('en'));
       row.cells.server.classList.toggle('some', minute.server > 0);
       row.draw(row.rates);

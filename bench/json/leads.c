@@ -16,9 +16,9 @@ static unsigned below(unsigned bound)
 #define PICK(table) (table)[below(sizeof(table) / sizeof((table)[0]))]
 
 static const char *const given[] = {
-    "João",  "Maria",   "José",   "Ana",    "Antônio", "Francisca", "Luís",   "Patrícia",
-    "Paulo", "Mônica",  "Carlos", "Letícia", "Marcos",  "Júlia",     "Rafael", "Conceição",
-    "Bruno", "Natália", "Tiago",  "Beatriz",
+    "João",     "Maria",     "José",   "Ana",     "Antônio", "Francisca", "Luís",
+    "Patrícia", "Paulo",     "Mônica", "Carlos",  "Letícia", "Marcos",    "Júlia",
+    "Rafael",   "Conceição", "Bruno",  "Natália", "Tiago",   "Beatriz",
 };
 
 static const char *const family[] = {
@@ -27,8 +27,8 @@ static const char *const family[] = {
 };
 
 static const char *const city[] = {
-    "São Paulo",  "Rio de Janeiro", "Belo Horizonte", "Brasília",      "Goiânia",
-    "Florianópolis", "Porto Alegre", "Curitiba",       "Ribeirão Preto", "Maceió",
+    "São Paulo",     "Rio de Janeiro", "Belo Horizonte", "Brasília",       "Goiânia",
+    "Florianópolis", "Porto Alegre",   "Curitiba",       "Ribeirão Preto", "Maceió",
 };
 
 static const char *const source[] = {"facebook_ads", "google", "site", "Indicação", "feira-2026"};
@@ -38,14 +38,15 @@ static const char *const note[] = {
     "Pediu retorno depois das 18h.\\nPrefere contato por WhatsApp; não liga no horário comercial.",
     "Indicou a \\\"torre B\\\" e perguntou por financiamento em até 360 meses pelo banco.",
     "Sem interesse no momento",
-    "Visitou o estande com a fam\\u00edlia \\ud83d\\ude42 e levou o material impresso do lançamento.",
+    "Visitou o estande com a fam\\u00edlia \\ud83d\\ude42 e levou o material impresso do "
+    "lançamento.",
     "",
 };
 
 static void write_record(FILE *f, unsigned long id)
 {
-    fprintf(f, "{\"id\": %lu, \"name\": \"%s %s\", \"phoneNumber\": \"+55 (%02u) 9%04u-%04u\", ", id,
-            PICK(given), PICK(family), 11 + below(88), below(10000), below(10000));
+    fprintf(f, "{\"id\": %lu, \"name\": \"%s %s\", \"phoneNumber\": \"+55 (%02u) 9%04u-%04u\", ",
+            id, PICK(given), PICK(family), 11 + below(88), below(10000), below(10000));
     fprintf(f, "\"email\": \"cliente%u@exemplo.com.br\", \"origin\": \"%s\", \"city\": \"%s\", ",
             below(10000000), PICK(source), PICK(city));
     fprintf(f, "\"createdAt\": \"2026-%02u-%02uT%02u:%02u:%02uZ\", \"budget\": %u.%02u, ",

@@ -1,4 +1,5 @@
-/* The file that all parsers read: leads as a campaign tool exports them, the same bytes every time. */
+/* The file that all parsers read: leads as a campaign tool exports them, the same bytes every time.
+ */
 #ifndef BENCH_LEADS_H
 #define BENCH_LEADS_H
 

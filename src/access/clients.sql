@@ -27,6 +27,7 @@ UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = :
 -- name: client_rotate
 UPDATE Clients
 SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
+    PreviousSecretAlgorithm = SecretAlgorithm,
     PreviousSecretExpiresAt = :previous_until,
     SecretHash = :hash, SecretSalt = :salt, SecretAlgorithm = :algorithm, UpdatedAt = :now
 WHERE ClientIdentifier = :identifier;

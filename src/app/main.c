@@ -45,6 +45,8 @@ static void print_overview(FILE *out)
 static int run_version(int argc, char **argv)
 {
     int operands = df_cli_parse(&cmd_version, argc, argv, NULL, 0, NULL);
+    if (operands > 0)
+        df_cli_complain(&cmd_version, "unexpected argument \"%s\"", argv[0]);
     if (operands != 0)
         return DF_EXIT_USAGE;
     puts("dataflow " DF_VERSION);

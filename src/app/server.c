@@ -173,9 +173,11 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     s->drain_seconds = set->server.drain_seconds;
     pthread_mutex_init(&s->lock, NULL);
     df_cond_init(&s->wake);
-    s->routes[0] = df_system_routes;
-    s->routes[1] = df_admin_routes;
-    s->routes[2] = opt->extra_routes;
+    size_t n = 0;
+    s->routes[n++] = df_system_routes; /* in every role: health and figures are asked of each process */
+    if (set->server.roles & DF_ROLE_API)
+        s->routes[n++] = df_admin_routes;
+    s->routes[n++] = opt->extra_routes;
     df_metric_register_process(DF_VERSION);
 
     enum df_code code = df_make_dirs(set->server.data_dir, err);

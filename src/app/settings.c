@@ -1,5 +1,6 @@
 #include "app/settings.h"
 
+#include "net/http.h"
 #include "store/db.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ static const struct df_config_key keys[] = {
     INT(server, idle_timeout_ms, "60000", 100, HOUR, "An idle keep-alive connection is closed after this time."),
     BOOL(server, access_log, "on", "One log line for each request (event RequestServed)."),
 
-    STRING(database, url, NULL, "sqlite:PATH, postgres://… or sqlserver://…; default: sqlite:<data_dir>/dataflow.db."),
+    {"database", "url", DF_CFG_URL, AT(database.url), NULL, 0, 0, NULL, "sqlite:PATH, postgres://… or sqlserver://…; default: sqlite:<data_dir>/dataflow.db."},
     INT(database, pool_size, "0", 0, 256, "Connections; 0: 3 on SQLite, 8 on a server."),
     BOOL(database, migrate, "on", "Apply the schema scripts at start."),
     INT(database, group_max, "256", 1, 4096, "Most writes in one commit."),
@@ -135,6 +136,8 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
         df_buf_addz(complaints, "[delivery] retry_base_ms is greater than retry_cap_ms\n");
     enum df_dialect dialect;
     struct df_err err = DF_ERR_INIT;
+    if (df_http_check_address(s->server.listen, &err) != DF_OK)
+        df_buf_addf(complaints, "[server] listen: %s\n", err.detail);
     if (df_db_dialect_of(s->database.url, &dialect, &err) != DF_OK)
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
     return complaints->len == before;

@@ -148,7 +148,7 @@ static bool find_key(const struct df_config_table *t, struct df_str section, str
         const struct df_config_key *k = &t->keys[i];
         if (!df_str_ieq(section, df_str_c(k->section)))
             continue;
-        bool by_file = k->type == DF_CFG_SECRET && df_str_ieq(stem, df_str_c(k->key));
+        bool by_file = df_config_value_by_file(k) && df_str_ieq(stem, df_str_c(k->key));
         if (by_file || df_str_ieq(name, df_str_c(k->key))) {
             *ret = (struct found){k, by_file};
             return true;
@@ -299,6 +299,19 @@ static void load_file(struct load *l)
     free(text);
 }
 
+/* A secret in a file may be longer than one that is written down: a key, say. */
+static void take_file(struct load *l, struct found f, struct df_str text)
+{
+    const struct given *g = &l->given[f.key - l->table->keys];
+    if (f.key->type == DF_CFG_SECRET) {
+        df_config_value_release(f.key, l->settings);
+        struct df_secret **slot = (void *)((char *)l->settings + f.key->offset);
+        *slot = df_secret_new(text);
+    } else if (!df_config_value_set(f.key, l->settings, text, &l->why)) {
+        complain_of(l, f, g->source, g->line);
+    }
+}
+
 /* One newline at the end is the editor's, not the secret's. */
 static void load_secret_file(struct load *l, struct found f)
 {
@@ -325,9 +338,7 @@ static void load_secret_file(struct load *l, struct found f)
     if (l->why.len > 0) {
         complain_of(l, f, g->source, g->line);
     } else {
-        df_config_value_release(f.key, l->settings);
-        struct df_secret **slot = (void *)((char *)l->settings + f.key->offset);
-        *slot = df_secret_new(secret);
+        take_file(l, f, secret);
     }
     if (text)
         df_wipe(text, len);
@@ -345,7 +356,7 @@ static bool find_env(struct load *l, struct df_str name, struct found *ret)
     df_buf_init(&spelled, WHY_MAX_BYTES);
     for (size_t i = 0; i < l->table->count && !found; i++) {
         const struct df_config_key *k = &l->table->keys[i];
-        for (int by_file = 0; by_file <= (k->type == DF_CFG_SECRET) && !found; by_file++) {
+        for (int by_file = 0; by_file <= df_config_value_by_file(k) && !found; by_file++) {
             df_buf_reset(&spelled);
             upper_env_name(k, by_file, &spelled);
             found = df_str_eq(name, df_buf_str(&spelled));

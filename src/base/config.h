@@ -9,9 +9,9 @@
  * file and line (or the variable's or option's name). A DATAFLOW_ variable that names no section of
  * the table is somebody else's and is left alone.
  *
- * A key with DF_CFG_SECRET also exists as <key>_file: the path of a file that holds the value (one
- * trailing newline is dropped). Giving both in one source is refused; from two sources the later
- * wins. Secrets are kept in struct df_secret and are never printed.
+ * A key with DF_CFG_SECRET or DF_CFG_URL also exists as <key>_file: the path of a file that holds
+ * the value (one trailing newline is dropped). Giving both in one source is refused; from two
+ * sources the later wins. Secrets are kept in struct df_secret and are never printed.
  *
  * Of the environment, variables that begin with DATAFLOW_ are looked at; an unknown one is refused
  * too, except DATAFLOW_CONFIG and DATAFLOW_TEST_*, which are others' business.
@@ -28,6 +28,7 @@
 enum df_config_type {
     DF_CFG_STRING,   /* char *, NULL when unset and without a default */
     DF_CFG_SECRET,   /* struct df_secret *, NULL when unset */
+    DF_CFG_URL,      /* char * like STRING, but may hold a password: shown without it */
     DF_CFG_INT,      /* int64_t, min..max */
     DF_CFG_BOOL,     /* bool: on/off, true/false, yes/no, 1/0 */
     DF_CFG_ENUM,     /* int: index into `choices` */

@@ -161,7 +161,7 @@ bool df_config_value_set(const struct df_config_key *k, void *settings, struct d
                          struct df_buf *why)
 {
     void *slot = slot_of(k, settings);
-    bool verbatim = k->type == DF_CFG_STRING || k->type == DF_CFG_SECRET;
+    bool verbatim = k->type == DF_CFG_STRING || k->type == DF_CFG_SECRET || k->type == DF_CFG_URL;
     struct df_str trimmed = verbatim ? text : df_str_trim(text);
 
     if (text.len > max_len(k)) {
@@ -170,6 +170,7 @@ bool df_config_value_set(const struct df_config_key *k, void *settings, struct d
     }
     switch (k->type) {
     case DF_CFG_STRING:
+    case DF_CFG_URL:
         return set_string(trimmed, slot);
     case DF_CFG_SECRET:
         return set_secret(trimmed, slot, why);
@@ -190,7 +191,7 @@ bool df_config_value_set(const struct df_config_key *k, void *settings, struct d
 void df_config_value_release(const struct df_config_key *k, void *settings)
 {
     void *slot = slot_of(k, settings);
-    if (k->type == DF_CFG_STRING) {
+    if (k->type == DF_CFG_STRING || k->type == DF_CFG_URL) {
         char **text = slot;
         free(*text);
         *text = NULL;
@@ -231,6 +232,25 @@ static bool print_text(const char *text, struct df_buf *out)
     return text;
 }
 
+/* scheme://user:***@host: the last @ counts, should a password have one unescaped. */
+static bool print_url(const char *url, struct df_buf *out)
+{
+    const char *authority = url ? strstr(url, "://") : NULL;
+    const char *at = authority ? strrchr(authority, '@') : NULL;
+    const char *colon = at ? strchr(authority + 3, ':') : NULL;
+    if (!colon || colon > at)
+        return print_text(url, out);
+    df_buf_add(out, url, (size_t)(colon - url));
+    df_buf_addz(out, ":***");
+    df_buf_addz(out, at);
+    return true;
+}
+
+bool df_config_value_by_file(const struct df_config_key *k)
+{
+    return k->type == DF_CFG_SECRET || k->type == DF_CFG_URL;
+}
+
 bool df_config_value_print(const struct df_config_key *k, const void *settings, struct df_buf *out)
 {
     const void *slot = const_slot_of(k, settings);
@@ -238,6 +258,8 @@ bool df_config_value_print(const struct df_config_key *k, const void *settings, 
     switch (k->type) {
     case DF_CFG_STRING:
         return print_text(*(char *const *)slot, out);
+    case DF_CFG_URL:
+        return print_url(*(char *const *)slot, out);
     case DF_CFG_SECRET:
         return print_text(*(struct df_secret *const *)slot ? "(set)" : NULL, out);
     case DF_CFG_INT:
@@ -264,6 +286,9 @@ void df_config_value_describe(const struct df_config_key *k, struct df_buf *out)
         df_buf_addz(out, "text");
         if (k->max > 0)
             df_buf_addf(out, ", at most %" PRId64 " bytes", k->max);
+        break;
+    case DF_CFG_URL:
+        df_buf_addf(out, "URL, or `%s_file`", k->key);
         break;
     case DF_CFG_SECRET:
         df_buf_addf(out, "secret, or `%s_file`", k->key);

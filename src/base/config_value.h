@@ -17,6 +17,9 @@ void df_config_value_release(const struct df_config_key *k, void *settings);
 /* As it would be written; false, and nothing is added, when it is unset. */
 bool df_config_value_print(const struct df_config_key *k, const void *settings, struct df_buf *out);
 
+/* Whether the key also exists as <key>_file. */
+bool df_config_value_by_file(const struct df_config_key *k);
+
 /* "whole number, 1 to 9" and the like, for the reference. */
 void df_config_value_describe(const struct df_config_key *k, struct df_buf *out);
 

@@ -183,11 +183,10 @@ bool df_json_to_double(const struct df_json *v, double *ret)
 
     if (s.len == 0 || s.len >= sizeof(buf) || !(df_json_is_digit(s.ptr[0]) || s.ptr[0] == '-'))
         return false;
-    for (size_t i = 0; i < s.len; i++)
-        if (!df_json_is_digit(s.ptr[i]) && !memchr("+-.eE", s.ptr[i], 5))
-            return false;
     memcpy(buf, s.ptr, s.len);
     buf[s.len] = '\0';
+    if (strspn(buf, "0123456789+-.eE") != s.len)
+        return false;
     double d = strtod(buf, &end);
     if (end != buf + s.len || !isfinite(d))
         return false;

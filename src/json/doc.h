@@ -35,7 +35,8 @@ struct df_json {
 
 /*
  * A tree of at most 20 MiB whatever the input: a value takes 80 bytes, so the densest document,
- * [0,0,0,...], would grow fortyfold without this limit. More is DF_E_TOO_LARGE.
+ * [0,0,0,...], would grow fortyfold without this limit. More is DF_E_TOO_LARGE. Strings with
+ * escapes take their unescaped length on top, 16 bytes at least.
  */
 #define DF_JSON_VALUES_MAX 262144
 

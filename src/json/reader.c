@@ -1,6 +1,7 @@
 /*
- * The document passes through a window. One scanner runs over the whole document, so that what stands
- * between records is checked like everything else; only where records begin and end is decided here.
+ * The document passes through a window. One scanner runs over the whole document, so that what
+ * stands between records is checked like everything else; only where records begin and end is
+ * decided here.
  *
  *     BEGIN     nothing seen yet
  *     ARRAY     in the array of records
@@ -11,9 +12,9 @@
  * A record must be contiguous. When the window ends inside one, the scanner goes back to its first
  * byte and tries again with at least twice as much of it, so that no byte is scanned often.
  *
- * A first object may be a record or the object around the array. It is tried as a record first. When
- * it is whole and another one follows, records stand one a line. When it is the last, its members
- * decide. When it is larger than a record may be, only the second is left.
+ * A first object may be a record or the object around the array. It is tried as a record first.
+ * When it is whole and another one follows, records stand one a line. When it is the last, its
+ * members decide. When it is larger than a record may be, only the second is left.
  */
 #include "json/reader.h"
 
@@ -37,19 +38,21 @@ struct df_json_reader {
     enum phase phase;
     bool array_seen;   /* MEMBERS: an array under one of the names was there */
     bool records_seen; /* MEMBERS: and it was not empty */
-    bool line_ended; /* LINES: since the last record */
+    bool line_ended;   /* LINES: since the last record */
 
     char *window; /* [0, fill) holds input, of which scan.p is the first byte still wanted */
     size_t fill;
     size_t cap;
     size_t cap_max;
-    int64_t offset; /* of window[0] in the document */
+    int64_t offset;       /* of window[0] in the document */
+    int64_t token_offset; /* of the last token that next_token gave */
     bool eof;
 
     struct df_json record;
     struct df_json *fields;
     size_t field_cap;
-    char *scratch; /* unescaped texts of the record; NULL until needed, then as large as the window */
+    char *
+        scratch; /* unescaped texts of the record; NULL until needed, then as large as the window */
     size_t scratch_used;
 
     struct df_err large; /* why the first object cannot be a record */
@@ -78,7 +81,7 @@ struct df_json_reader *df_json_reader_new(struct df_json_source source, unsigned
     r->window = df_malloc(r->cap);
     df_json_scan_init(&r->scan, flags | DF_JSON_PARTS, r->limits.max_depth);
     df_json_scan_window(&r->scan, df_str_n(r->window, 0), 0, false);
-    r->scan.keys.copy_depth = 1; /* names around the array outlive the window */
+    r->scan.keys.copy_depth = 0;
     return r;
 }
 
@@ -91,6 +94,13 @@ void df_json_reader_free(struct df_json_reader *r)
     free(r->fields);
     free(r->scratch);
     free(r);
+}
+
+/* Records lie in one window. What stands around them need not, and so its names must be copied. */
+static void enter(struct df_json_reader *r, enum phase phase)
+{
+    r->phase = phase;
+    r->scan.keys.copy_depth = phase == MEMBERS ? DF_JSON_DEPTH_MAX : 0;
 }
 
 static int64_t offset_of(const struct df_json_reader *r, const char *p)
@@ -113,8 +123,8 @@ static enum df_code grow(struct df_json_reader *r, struct df_err *err)
 }
 
 /*
- * Drops what lies before scan.p and reads on: at least as much again as was kept, if the document and
- * the window have it.
+ * Drops what lies before scan.p and reads on: at least as much again as was kept, if the document
+ * and the window have it.
  */
 static enum df_code refill(struct df_json_reader *r, struct df_err *err)
 {
@@ -141,15 +151,29 @@ static enum df_code refill(struct df_json_reader *r, struct df_err *err)
     return rc;
 }
 
-/* The next token that a window can hold; MORE never. */
-static enum df_code next_token(struct df_json_reader *r, enum df_json_token *ret, struct df_err *err)
+/* The next token, whole: neither MORE nor a part of a string, whose content nobody wants here. */
+static enum df_code next_token(struct df_json_reader *r, enum df_json_token *ret,
+                               struct df_err *err)
 {
-    while ((*ret = df_json_scan_next(&r->scan)) == DF_TOK_MORE) {
-        enum df_code rc = refill(r, err);
-        if (rc != DF_OK)
-            return rc;
+    struct df_json_scan *s = &r->scan;
+    enum df_json_token t, before = DF_TOK_END;
+
+    for (;; before = t) {
+        *ret = t = df_json_scan_next(s);
+        if (t == DF_TOK_ERROR)
+            return df_json_scan_error(s, err);
+        if (t == DF_TOK_MORE) {
+            enum df_code rc = refill(r, err);
+            if (rc != DF_OK)
+                return rc;
+            t = before;
+            continue;
+        }
+        if (before != DF_TOK_STRING_PART)
+            r->token_offset = offset_of(r, s->start);
+        if (t != DF_TOK_STRING_PART)
+            return DF_OK;
     }
-    return *ret == DF_TOK_ERROR ? df_json_scan_error(&r->scan, err) : DF_OK;
 }
 
 static struct df_str text_of(struct df_json_reader *r)
@@ -296,10 +320,9 @@ static enum df_code read_record(struct df_json_reader *r, struct df_err *err)
 /* Where a record must stand, this token does. */
 static enum df_code next_record(struct df_json_reader *r, enum df_json_token t, struct df_err *err)
 {
-    if (t != DF_TOK_OBJECT) {
-        long long at = (long long)offset_of(r, r->scan.start);
-        return df_err_at(err, DF_E_VALIDATION, at, "expected an object at byte %lld: a record", at);
-    }
+    if (t != DF_TOK_OBJECT)
+        return df_err_at(err, DF_E_VALIDATION, r->token_offset,
+                         "expected an object at byte %lld: a record", (long long)r->token_offset);
     enum df_code rc = read_record(r, err);
     return rc == DF_DONE ? err->code : rc;
 }
@@ -313,7 +336,7 @@ static enum df_code next_in_array(struct df_json_reader *r, struct df_err *err)
         return rc;
     if (t != DF_TOK_ARRAY_END)
         return next_record(r, t, err);
-    r->phase = r->scan.depth == 0 ? TAIL : MEMBERS;
+    enter(r, r->scan.depth == 0 ? TAIL : MEMBERS);
     return DF_OK;
 }
 
@@ -347,11 +370,11 @@ static enum df_code enter_array(struct df_json_reader *r, struct df_err *err)
         r->array_seen = true;
     } else if (t == DF_TOK_OBJECT) {
         if (r->records_seen)
-            return df_err_at(err, DF_E_VALIDATION, offset_of(r, s->start),
-                             "a second array of records begins at byte %lld",
-                             (long long)offset_of(r, s->start));
+            return df_err_at(err, DF_E_VALIDATION, r->token_offset,
+                             "the records of a second array begin at byte %lld",
+                             (long long)r->token_offset);
         r->array_seen = r->records_seen = true;
-        r->phase = ARRAY;
+        enter(r, ARRAY);
         df_json_scan_back(s, s->start, s->depth - 1);
     }
     return DF_OK;
@@ -366,7 +389,7 @@ static enum df_code next_in_members(struct df_json_reader *r, struct df_err *err
     if (rc != DF_OK)
         return rc;
     if (t == DF_TOK_OBJECT_END) {
-        r->phase = TAIL;
+        enter(r, TAIL);
         if (r->array_seen)
             return DF_OK;
         *err = r->large;
@@ -376,7 +399,7 @@ static enum df_code next_in_members(struct df_json_reader *r, struct df_err *err
     rc = next_token(r, &t, err);
     if (rc == DF_OK && t == DF_TOK_ARRAY && wanted)
         rc = enter_array(r, err);
-    while (rc == DF_OK && r->phase == MEMBERS && (s->depth > 1 || t == DF_TOK_STRING_PART))
+    while (rc == DF_OK && r->phase == MEMBERS && s->depth > 1)
         rc = next_token(r, &t, err);
     return rc;
 }
@@ -443,12 +466,11 @@ static enum df_code begin_with_object(struct df_json_reader *r, struct df_err *e
         bool followed = df_json_skip_space(s->p, s->end) < s->end;
         bool full = start == r->window && r->fill == r->cap_max;
         if (followed || (full && !r->eof)) {
-            s->keys.copy_depth = 0;
-            r->phase = LINES;
+            enter(r, LINES);
             return DF_ROW;
         }
         if (r->eof && !holds_array(r)) {
-            r->phase = TAIL;
+            enter(r, TAIL);
             return DF_ROW;
         }
         df_json_scan_back(s, start, 0);
@@ -462,7 +484,7 @@ static enum df_code begin_with_object(struct df_json_reader *r, struct df_err *e
     if (rc != DF_ROW && rc != DF_DONE)
         return rc;
     r->large = *err;
-    r->phase = MEMBERS;
+    enter(r, MEMBERS);
     df_json_scan_next(s);
     return DF_OK;
 }
@@ -478,10 +500,10 @@ static enum df_code begin(struct df_json_reader *r, struct df_err *err)
     if (t == DF_TOK_OBJECT)
         return begin_with_object(r, err);
     if (t != DF_TOK_ARRAY)
-        return df_err_at(err, DF_E_VALIDATION, offset_of(r, r->scan.start),
+        return df_err_at(err, DF_E_VALIDATION, r->token_offset,
                          "expected an array of objects or an object at byte %lld",
-                         (long long)offset_of(r, r->scan.start));
-    r->phase = ARRAY;
+                         (long long)r->token_offset);
+    enter(r, ARRAY);
     return DF_OK;
 }
 
@@ -517,7 +539,7 @@ enum df_code df_json_reader_next(struct df_json_reader *r, const struct df_json 
         *ret = &r->record;
         return rc;
     }
-    r->phase = OVER;
+    enter(r, OVER);
     r->result = rc;
     if (err && rc != DF_DONE)
         *err = r->err;

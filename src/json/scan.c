@@ -2,7 +2,8 @@
  * The scanner is a state machine over tokens. Between two tokens everything there is to know is the
  * state (what may come next), the depth and the bracket that closes each level:
  *
- *     VALUE       a value must come: at the start, after ':' and after ',' in an array
+ *     START       before the document: a byte order mark may stand here
+ *     VALUE       a value must come: first of all, after ':' and after ',' in an array
  *     FIRST_ITEM  after '[': a value or ']'
  *     FIRST_KEY   after '{': a name or '}'
  *     KEY         after ',' in an object
@@ -11,8 +12,8 @@
  *     IN_STRING   after a part of a string
  *     DONE        after the outermost value: white space only
  *
- * `p` moves on only past what is settled: white space, a comma, a colon, a whole token. A token that
- * the window cuts is scanned again from its first byte.
+ * `p` moves on only past what is settled: white space, a comma, a colon, a whole token. A token
+ * that the window cuts is scanned again from its first byte.
  */
 #include "json/scan.h"
 
@@ -336,7 +337,8 @@ static enum df_json_token go_on_with_string(struct df_json_scan *s)
 
 /* From here on p is past white space, unless the window ends there. */
 
-static ALWAYS_INLINE enum df_json_token key(struct df_json_scan *s, const char *p, enum fault otherwise)
+static ALWAYS_INLINE enum df_json_token key(struct df_json_scan *s, const char *p,
+                                            enum fault otherwise)
 {
     s->start = p;
     if (p == s->end || *p != '"') {
@@ -357,7 +359,8 @@ static ALWAYS_INLINE enum df_json_token key(struct df_json_scan *s, const char *
     return DF_TOK_KEY;
 }
 
-static ALWAYS_INLINE enum df_json_token value(struct df_json_scan *s, const char *p, enum fault otherwise)
+static ALWAYS_INLINE enum df_json_token value(struct df_json_scan *s, const char *p,
+                                              enum fault otherwise)
 {
     enum df_json_token t;
 
@@ -485,7 +488,6 @@ static ALWAYS_INLINE enum df_json_token step(struct df_json_scan *s)
         otherwise = NO_FIRST_ITEM;
         break;
     case VALUE:
-        break;
     case START:
     case IN_STRING:
     case DONE:
@@ -567,82 +569,6 @@ enum df_code df_json_scan_error(const struct df_json_scan *s, struct df_err *err
     }
     return df_err_at(err, DF_E_MALFORMED_JSON, at, "expected %s at byte %lld, found %s",
                      expected[s->fault], n, found(s, s->fault_at, buf));
-}
-
-static unsigned hex4(const char *p)
-{
-    unsigned v = 0;
-    for (int i = 0; i < 4; i++)
-        v = v << 4 | (unsigned)df_json_hex(p[i]);
-    return v;
-}
-
-/* Writes the code point as UTF-8 and returns past it. */
-static char *put_utf8(char *out, unsigned c)
-{
-    if (c < 0x80) {
-        *out++ = (char)c;
-        return out;
-    }
-    if (c < 0x800) {
-        *out++ = (char)(0xC0 | c >> 6);
-    } else {
-        if (c < 0x10000) {
-            *out++ = (char)(0xE0 | c >> 12);
-        } else {
-            *out++ = (char)(0xF0 | c >> 18);
-            *out++ = (char)(0x80 | (c >> 12 & 0x3F));
-        }
-        *out++ = (char)(0x80 | (c >> 6 & 0x3F));
-    }
-    *out++ = (char)(0x80 | (c & 0x3F));
-    return out;
-}
-
-static char unescaped(char c)
-{
-    switch (c) {
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return c;
-    }
-}
-
-struct df_str df_json_unescape(struct df_str text, char *out)
-{
-    const char *p = text.ptr;
-    const char *end = p + text.len;
-    char *to = out;
-
-    for (;;) {
-        const char *slash = p < end ? memchr(p, '\\', (size_t)(end - p)) : NULL;
-        size_t plain = (size_t)((slash ? slash : end) - p);
-        memcpy(to, p, plain);
-        to += plain;
-        if (!slash)
-            return df_str_n(out, (size_t)(to - out));
-        if (slash[1] != 'u') {
-            *to++ = unescaped(slash[1]);
-            p = slash + 2;
-            continue;
-        }
-        unsigned c = hex4(slash + 2);
-        p = slash + 6;
-        if (c >= 0xD800 && c <= 0xDBFF) {
-            c = 0x10000 + ((c - 0xD800) << 10) + (hex4(p + 2) - 0xDC00);
-            p += 6;
-        }
-        to = put_utf8(to, c);
-    }
 }
 
 enum df_code df_json_check(struct df_str input, unsigned flags, unsigned max_depth,

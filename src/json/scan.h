@@ -65,9 +65,9 @@ struct df_json_scan {
     unsigned depth;
     unsigned max_depth;
     unsigned flags;
-    int state; /* private from here on */
-    enum df_json_token answer;
-    const char *whole;
+    int state;                 /* private from here on */
+    enum df_json_token answer; /* ERROR or MORE, set by what found it */
+    const char *whole;         /* of a string that is cut: how far it is checked */
     int fault;
     const char *fault_at;
     const char *begin;

@@ -24,7 +24,8 @@ struct df_json_handler {
     void *arg;
 };
 
-/* flags as for df_json_scan_init; max_token_bytes is at least 16, the length of the longest escape. */
+/* flags as for df_json_scan_init; max_token_bytes is at least 16, the length of the longest escape.
+ */
 struct df_json_stream *df_json_stream_new(struct df_json_handler handler, unsigned flags,
                                           unsigned max_depth, size_t max_token_bytes);
 void df_json_stream_free(struct df_json_stream *s);

@@ -1,7 +1,7 @@
 #include "net/http_int.h"
 
-#include "json/write.h"
 #include "net/field.h"
+#include "json/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,13 @@
 #define PROBLEM_MAX_BYTES 65536
 #define RAW_MAX_BYTES     ((size_t)1024 * 1024)
 
-/* --- setting an answer --------------------------------------------------------------------------- */
+/* --- setting an answer ------------------------------------------------------------------------ */
 
 /* Framing belongs to the server. */
 static bool is_reserved(struct df_str name)
 {
-    static const char *const names[] = {"Content-Length", "Transfer-Encoding", "Connection",
-                                        "Date",           "Content-Type",      "X-Correlation-Id",
-                                        "traceparent"};
+    static const char *const names[] = {"Content-Length", "Transfer-Encoding", "Connection", "Date",
+                                        "Content-Type",   "X-Correlation-Id",  "traceparent"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (df_str_ieq(name, df_str_c(names[i])))
             return true;
@@ -101,7 +100,7 @@ void df_req_drop(struct df_req *req)
         req->answer.drop = true;
 }
 
-/* --- problem documents --------------------------------------------------------------------------- */
+/* --- problem documents ------------------------------------------------------------------------ */
 
 static void write_problem(struct df_buf *b, const struct df_req *req, enum df_code code,
                           const struct df_err *err, const char *detail)
@@ -147,7 +146,8 @@ static void add_retry_after(struct df_req *req, unsigned status)
         (void)df_req_add_header(req, "Retry-After", DF_STR("1"));
 }
 
-/* What went wrong inside is for the log; the peer gets the identifier under which it stands there. */
+/* What went wrong inside is for the log; the peer gets the identifier under which it stands there.
+ */
 static const char *detail_for_peer(struct df_req *req, enum df_code code, const struct df_err *err)
 {
     if (df_code_http(code) != 500)
@@ -202,7 +202,7 @@ void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
     df_req_problem(req, &err);
 }
 
-/* --- sending ------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 typedef void (*emit_fn)(void *to, const char *name, const char *value);
 
@@ -263,9 +263,9 @@ static void add_date(struct df_buf *b, const struct df_clock *clock)
 
     if (!gmtime_r(&now, &tm))
         return;
-    df_buf_addf(b, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n", days + 3 * tm.tm_wday,
-                tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
-                tm.tm_sec);
+    df_buf_addf(b, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n",
+                days + (ptrdiff_t)3 * tm.tm_wday, tm.tm_mday, months + (ptrdiff_t)3 * tm.tm_mon,
+                tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
 void df_answer_send_raw(struct df_req *req)

@@ -1,11 +1,12 @@
 /*
  * The client's thread owns the CURLM, every easy handle, the lines and the deadlines. Other threads
- * only append to `incoming` under the lock. One turn of the loop: take what came in, put it in line,
- * fail what has waited too long, start what may start, let libcurl work, finish what is done, sleep.
+ * only append to `incoming` under the lock. One turn of the loop: take what came in, put it in
+ * line, fail what has waited too long, start what may start, let libcurl work, finish what is done,
+ * sleep.
  *
- * A sender wakes the thread only when `incoming` was empty: if it was not, somebody has already woken
- * it and it has not looked yet. The wake-up is given under the lock, so that whoever saw its call done
- * may free the client without a sender still being inside it.
+ * A sender wakes the thread only when `incoming` was empty: if it was not, somebody has already
+ * woken it and it has not looked yet. The wake-up is given under the lock, so that whoever saw its
+ * call done may free the client without a sender still being inside it.
  */
 #include "net/client.h"
 
@@ -44,7 +45,7 @@ enum outcome {
 };
 
 static const struct df_str outcome_names[OUT_COUNT] = {
-    {"2xx", 3},     {"3xx", 3}, {"4xx", 3},     {"5xx", 3},     {"resolve", 7},   {"connect", 7},
+    {"2xx", 3}, {"3xx", 3},     {"4xx", 3},     {"5xx", 3},     {"resolve", 7},   {"connect", 7},
     {"tls", 3}, {"timeout", 7}, {"refused", 7}, {"invalid", 7}, {"cancelled", 9}, {"error", 5}};
 
 struct df_http_client {
@@ -212,7 +213,8 @@ static void expire(struct df_http_client *c, int64_t now_ns)
 
     while ((call = df_lines_expired(&c->lines, now_ns))) {
         struct df_err err = DF_ERR_INIT;
-        (void)df_err_set(&err, DF_E_NET_TIMEOUT, "%s: the time was up before there was room to send",
+        (void)df_err_set(&err, DF_E_NET_TIMEOUT,
+                         "%s: the time was up before there was room to send",
                          df_lines_destination(call));
         fail(c, call, &err);
     }
@@ -430,6 +432,7 @@ static struct df_http_client *make(const struct df_http_client_options *opt)
         .connect_timeout_ms = (long)or_default(opt->connect_timeout_ms, 5000),
         .ca_file = c->ca_file,
         .user_agent = c->user_agent,
+        .http2 = opt->http2,
         .clock = opt->clock ? opt->clock : df_clock_real(),
     };
     for (size_t i = 0; i < OUT_COUNT; i++)
@@ -448,8 +451,8 @@ static bool make_multi(struct df_http_client *c)
            curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)c->transfer_max) == CURLM_OK;
 }
 
-enum df_code df_http_client_new(const struct df_http_client_options *opt, struct df_http_client **ret,
-                                struct df_err *err)
+enum df_code df_http_client_new(const struct df_http_client_options *opt,
+                                struct df_http_client **ret, struct df_err *err)
 {
     (void)pthread_once(&once, init_once);
     if (global_result != CURLE_OK)

@@ -12,7 +12,7 @@
 
 #define LINGER_MS 2000
 
-/* --- connections by address ---------------------------------------------------------------------- */
+/* --- connections by address ------------------------------------------------------------------- */
 
 struct df_peer_count {
     struct df_peer_count *next;
@@ -87,7 +87,7 @@ static void name_peer(struct df_conn *c, const struct sockaddr *addr)
     }
 }
 
-/* --- coming and going ---------------------------------------------------------------------------- */
+/* --- coming and going ------------------------------------------------------------------------- */
 
 static void *conn_new(struct df_http_server *s, struct MHD_Connection *mhd)
 {
@@ -178,7 +178,7 @@ void df_conn_notify(void *server, struct MHD_Connection *mhd, void **socket_cont
     }
 }
 
-/* --- looking through ----------------------------------------------------------------------------- */
+/* --- looking through -------------------------------------------------------------------------- */
 
 size_t df_conn_active(struct df_http_server *s)
 {

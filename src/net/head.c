@@ -2,11 +2,12 @@
  * What can be said of a request by its header alone.
  *
  * libmicrohttpd 0.9.75 is lenient, and each leniency is a way to make it see another request than a
- * proxy in front of it saw: it takes Content-Length beside Transfer-Encoding, several of either, bare
- * line feeds, folded lines (which it glues to the *name*) and NULs (where it cuts). The first kind is
- * found by looking at the fields. For the second there is only the memory in which the header was
- * parsed: lines are terminated in place, so in a well-formed header each line begins two bytes (CR LF)
- * after the end of the one before, and the whole is as long as libmicrohttpd says it was.
+ * proxy in front of it saw: it takes Content-Length beside Transfer-Encoding, several of either,
+ * bare line feeds, folded lines (which it glues to the *name*) and NULs (where it cuts). The first
+ * kind is found by looking at the fields. For the second there is only the memory in which the
+ * header was parsed: lines are terminated in place, so in a well-formed header each line begins two
+ * bytes (CR LF) after the end of the one before, and the whole is as long as libmicrohttpd says it
+ * was.
  */
 #include "net/http_int.h"
 
@@ -145,6 +146,9 @@ enum df_code df_head_check(struct df_req *req, const char *method, const char *v
 
     if (line_is_broken(req, method, version))
         return df_err_set(err, DF_E_BAD_REQUEST, "the request line is malformed");
+    if (req->raw_len > DF_TARGET_MAX_BYTES)
+        return df_err_set(err, DF_E_URI_TOO_LONG, "the request target is longer than %d bytes",
+                          DF_TARGET_MAX_BYTES);
     if (info && info->header_size > req->conn->server->opt.header_bytes)
         return df_err_set(err, DF_E_HEADERS_TOO_LARGE, "the header is longer than %zu bytes",
                           req->conn->server->opt.header_bytes);
@@ -164,7 +168,7 @@ enum df_code df_head_check(struct df_req *req, const char *method, const char *v
     return check_framing(&h, err);
 }
 
-/* --- who is asking ------------------------------------------------------------------------------- */
+/* --- who is asking ---------------------------------------------------------------------------- */
 
 static void put_hex(char *out, const unsigned char *bytes, size_t len)
 {
@@ -208,7 +212,10 @@ static void put_trace(struct df_req *req, const struct df_clock *clock)
         put_hex(out + 3, fresh, 16);
     out[35] = '-';
     put_hex(out + 36, fresh + 16, 8);
-    memcpy(out + 52, taken && !in.sampled ? "-00" : "-01", 4);
+    out[52] = '-';
+    out[53] = '0';
+    out[54] = taken && !in.sampled ? '0' : '1';
+    out[55] = '\0';
 }
 
 void df_head_identify(struct df_req *req)

@@ -13,8 +13,9 @@
  * request's traceparent. Errors are application/problem+json.
  *
  * Deadlines: the header must be complete within header_timeout, the body must keep up a minimum
- * rate, an idle connection is closed; a reaper thread enforces it, because libmicrohttpd's timeout
- * does not notice a trickle.
+ * rate and so must whoever reads an answer, an idle connection is closed; a thread of our own
+ * enforces it, because libmicrohttpd's timeout does not notice a trickle. A request that is set
+ * aside is never timed out, and a peer that leaves meanwhile is noticed only afterwards.
  */
 #ifndef DF_NET_HTTP_H
 #define DF_NET_HTTP_H
@@ -40,9 +41,9 @@ struct df_route {
     const char *method;  /* "GET" also serves HEAD */
     const char *pattern; /* "/admin/clients/{clientId}"; a last segment {name...} takes the rest */
     enum df_body body;
-    size_t max_body_bytes; /* 0: the server's */
     unsigned access;       /* for `authorize`: meaning belongs to the application */
     const char *scope;     /* likewise */
+    size_t max_body_bytes; /* 0: the server's */
     void (*handle)(struct df_req *req);
     /* STREAM only. An error answers with that problem and closes. Must not keep data. It may call
        df_req_suspend after consuming the data; reading goes on after the resume. */
@@ -57,10 +58,10 @@ enum df_verdict {
 };
 
 struct df_http_options {
-    const char *listen; /* "127.0.0.1:8080", "[::1]:8080", ":8080"; port 0 picks one */
-    int64_t threads;    /* 0: the number of processors, at most 8 */
-    size_t max_body_bytes;
-    size_t header_bytes;       /* request line and headers together; 0: 32768 → 431 */
+    const char *listen;        /* "127.0.0.1:8080", "[::1]:8080", ":8080"; port 0 picks one */
+    int64_t threads;           /* 0: the number of processors, at most 8 */
+    size_t max_body_bytes;     /* 0: 1 MiB */
+    size_t header_bytes;       /* request line and headers together; 0: 16384 → 431 */
     int64_t header_timeout_ms; /* 0: 10000 */
     int64_t idle_timeout_ms;   /* keep-alive; 0: 60000 */
     int64_t body_min_rate;     /* bytes a second after the grace, of bodies and answers; 0: 512 */
@@ -75,13 +76,17 @@ struct df_http_options {
     const char *metrics_prefix; /* "dataflow": families <prefix>_http_…; NULL: no metrics */
     const struct df_clock *clock;
 
-    const struct df_route *const
-        *routes; /* NULL-terminated list of tables, each ended by method NULL */
-    enum df_verdict (*authorize)(struct df_req *req, void *arg);
-    void (*on_end)(struct df_req *req,
-                   void *arg); /* after the answer went out or the peer left; may be NULL */
+    /* NULL-terminated list of tables, each ended by method NULL. They outlive the server. */
+    const struct df_route *const *routes;
+    enum df_verdict (*authorize)(struct df_req *req, void *arg); /* may be NULL */
+    /* After the answer went out or the peer left, on the request's HTTP thread; may be NULL. Only
+       for requests that authorize, on_data or handle have seen. */
+    void (*on_end)(struct df_req *req, void *arg);
     void *arg;
 };
+
+/* Whether `listen` has the right form; DF_E_CONFIG and why. Needs no network. */
+enum df_code df_http_check_address(const char *listen, struct df_err *err) DF_MUST_CHECK;
 
 enum df_code df_http_start(const struct df_http_options *opt, struct df_http_server **ret,
                            struct df_err *err) DF_MUST_CHECK;
@@ -92,9 +97,11 @@ size_t df_http_active(const struct df_http_server *s); /* requests in hand */
 
 /* Stops accepting and tells keep-alive peers to close; requests in hand go on. */
 void df_http_drain(struct df_http_server *s);
-/* Waits up to timeout_ms for the requests in hand. True when none are left. */
+/* Waits up to timeout_ms for the requests in hand, when draining also for their connections. True
+   when no request is left. */
 bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms);
-/* Every suspended request must have been resumed before (the store is closed first). */
+/* Every suspended request must have been resumed before (the store is closed first): one that is
+   not is answered 503, and resuming it later would be a use after free. */
 void df_http_stop(struct df_http_server *s);
 
 /* --- the request --- */
@@ -145,7 +152,7 @@ struct df_field_error {
 };
 
 /* problem+json from the error table's row; Retry-After is set for 429 and 503 unless already there.
- */
+   The detail of a 500 goes to the log, as RequestFailed, and not to the peer. */
 void df_req_problem(struct df_req *req, const struct df_err *err);
 void df_req_problem_fields(struct df_req *req, const struct df_err *err,
                            const struct df_field_error *fields, size_t count);

@@ -10,8 +10,8 @@
  *
  * Threads. Each HTTP thread is a libmicrohttpd daemon of its own without a listen socket; the
  * keeper hands it connections. A connection and its request belong to that thread for good, except
- * between df_req_suspend and df_req_resume. The keeper looks at connections through `phase` and
- * `body_seen` alone, and touches their sockets only under the server's lock, which a
+ * between df_req_suspend and df_req_resume. The keeper looks at connections through its atomic
+ * members alone, and touches their sockets only under the server's lock, which a
  * connection must take before its descriptor can be closed.
  */
 #ifndef DF_NET_HTTP_INT_H
@@ -26,8 +26,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* --- the connection ------------------------------------------------------------------------------
- */
+/* --- the connection --------------------------------------------------------------------------- */
 
 /* What a connection waits for. From DF_PHASE_HEAD on a request is in hand. */
 enum df_phase {
@@ -120,14 +119,17 @@ struct df_conn {
     struct MHD_Connection *mhd;
     int fd;
 
-    _Atomic uint32_t phase; /* enum df_phase, and above it how often it changed */
+    _Atomic uint32_t phase;    /* enum df_phase, and above it how often it changed */
+    _Atomic uint32_t requests; /* begun so far */
     _Atomic uint64_t body_seen;
     _Atomic bool killed;
 
-    /* The keeper's: what it saw last, and when. */
+    /* The keeper's: what it saw last. */
     uint32_t seen_phase;
-    int64_t seen_ms;
-    uint64_t seen_bytes;
+    int64_t seen_ms;     /* since when the phase is that */
+    uint64_t seen_bytes; /* how many had moved then */
+    uint32_t body_request;
+    int64_t body_ms; /* how long that request's body has kept us waiting */
 
     bool linger; /* the peer is still sending what we will not read */
     bool counted;
@@ -139,11 +141,11 @@ struct df_conn {
 };
 
 #define DF_PHASE_BITS 3
+#define DF_PHASE_MASK ((1U << DF_PHASE_BITS) - 1)
 
 static inline enum df_phase df_conn_phase(const struct df_conn *c)
 {
-    return (enum df_phase)(atomic_load_explicit(&c->phase, memory_order_relaxed) &
-                           ((1U << DF_PHASE_BITS) - 1));
+    return (enum df_phase)(atomic_load_explicit(&c->phase, memory_order_relaxed) & DF_PHASE_MASK);
 }
 
 /* On the connection's thread only. */
@@ -154,8 +156,7 @@ static inline void df_conn_set_phase(struct df_conn *c, enum df_phase phase)
     atomic_store_explicit(&c->phase, v, memory_order_relaxed);
 }
 
-/* --- the server ----------------------------------------------------------------------------------
- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 #define DF_LINGER_MAX     64
 #define DF_PEER_BUCKETS   256
@@ -204,8 +205,7 @@ struct df_http_server {
     size_t linger_count;
 };
 
-/* --- between the files ---------------------------------------------------------------------------
- */
+/* --- between the files ------------------------------------------------------------------------ */
 
 /* listen.c: "host:port" → a listening, non-blocking socket, its address as text and its port. */
 enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, size_t text_size,

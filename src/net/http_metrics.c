@@ -7,7 +7,8 @@
 
 #define ROUTES_MAX 2000
 
-/* Families are registered for good, so one set is kept for each prefix and shared by its servers. */
+/* Families are registered for good, so one set is kept for each prefix and shared by its servers.
+ */
 struct df_http_metrics {
     struct df_http_metrics *next;
     char prefix[32];
@@ -106,9 +107,9 @@ static struct df_metric *find_requests(struct df_http_metrics *m, const char *ro
 {
     char text[12];
     snprintf(text, sizeof(text), "%u", status);
-    return df_metric_get(&m->requests, (struct df_str[]){df_str_c(route),
-                                                         df_str_c(df_method_name(method)),
-                                                         df_str_c(text)});
+    return df_metric_get(
+        &m->requests,
+        (struct df_str[]){df_str_c(route), df_str_c(df_method_name(method)), df_str_c(text)});
 }
 
 static struct df_metric *requests_series(struct df_http_metrics *m, struct df_route_series *rs,

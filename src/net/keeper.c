@@ -27,10 +27,12 @@
 #define ACCEPTS_AT_ONCE   64
 #define SCAN_MAX_MS       1000
 #define DRAIN_SCAN_MS     20
+#define DRAIN_NEW_MS      200  /* for the first request of a connection */
 #define CROWDED_IDLE_MS   1000 /* instead of the idle timeout while the server is full */
 #define ACCEPT_BACKOFF_MS 100
+#define STACK_BYTES       ((size_t)256 * 1024)
 
-/* --- accepting ----------------------------------------------------------------------------------- */
+/* --- accepting -------------------------------------------------------------------------------- */
 
 static bool is_full(struct df_http_server *s)
 {
@@ -57,8 +59,8 @@ static bool accept_some(struct df_http_server *s, int64_t now_ms)
     for (int i = 0; i < ACCEPTS_AT_ONCE && !is_full(s); i++) {
         struct sockaddr_storage addr;
         socklen_t len = sizeof(addr);
-        int fd = accept4(s->listen_fd, (struct sockaddr *)&addr, &len,
-                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd =
+            accept4(s->listen_fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             hand_over(s, fd, &addr, len);
             continue;
@@ -88,7 +90,7 @@ static void stop_listening(struct df_http_server *s, int64_t now_ms)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- deadlines ----------------------------------------------------------------------------------- */
+/* --- deadlines -------------------------------------------------------------------------------- */
 
 static void kill_conn(struct df_conn *c, const char *reason)
 {
@@ -123,66 +125,117 @@ static int64_t idle_limit_ms(const struct df_http_server *s, bool crowded)
                                                                : s->opt.idle_timeout_ms;
 }
 
-/* Under the lock. The phase has not changed since seen_ms. */
-static void judge(struct df_conn *c, enum df_phase phase, int64_t now_ms, bool crowded)
+static bool is_too_slow(const struct df_conn *c, enum df_phase phase, int64_t waited_ms)
+{
+    const struct df_http_options *opt = &c->server->opt;
+    int64_t due_ms = waited_ms - opt->grace_ms;
+
+    return due_ms > 0 && (bytes_moved(c, phase) - c->seen_bytes) * 1000 <
+                             (uint64_t)due_ms * (uint64_t)opt->body_min_rate;
+}
+
+static void judge_new(struct df_conn *c, int64_t waited_ms)
 {
     const struct df_http_options *opt = &c->server->opt;
     bool draining = atomic_load(&c->server->draining);
+
+    if (waited_ms > opt->header_timeout_ms)
+        kill_conn(c, "SlowHeader");
+    else if (draining && waited_ms > DRAIN_NEW_MS && !has_unread_input(c))
+        kill_conn(c, "Draining");
+}
+
+/* Nobody is refused here, except one whose request is on its way and does not arrive. */
+static void judge_idle(struct df_conn *c, int64_t waited_ms, bool crowded)
+{
+    const struct df_http_options *opt = &c->server->opt;
+
+    if (waited_ms > opt->idle_timeout_ms + opt->header_timeout_ms) {
+        kill_conn(c, "SlowHeader");
+    } else if (waited_ms > idle_limit_ms(c->server, crowded) && !has_unread_input(c)) {
+        c->killed = true;
+        (void)shutdown(c->fd, SHUT_RDWR);
+    }
+}
+
+/* Under the lock. The phase is what it was at seen_ms. */
+static void judge(struct df_conn *c, enum df_phase phase, int64_t now_ms, bool crowded)
+{
     int64_t waited_ms = now_ms - c->seen_ms;
-    int64_t due_ms;
 
     switch (phase) {
     case DF_PHASE_NEW:
-    case DF_PHASE_HEAD:
-        if (waited_ms > opt->header_timeout_ms)
-            kill_conn(c, "SlowHeader");
-        else if (draining && phase == DF_PHASE_NEW && waited_ms > opt->header_timeout_ms / 10 &&
-                 !has_unread_input(c))
-            kill_conn(c, "Draining");
+        judge_new(c, waited_ms);
         break;
     case DF_PHASE_IDLE:
-        if (waited_ms > idle_limit_ms(c->server, crowded) && !has_unread_input(c)) {
-            c->killed = true;
-            (void)shutdown(c->fd, SHUT_RDWR);
-        } else if (waited_ms > opt->idle_timeout_ms + opt->header_timeout_ms) {
+        judge_idle(c, waited_ms, crowded);
+        break;
+    case DF_PHASE_HEAD:
+        if (waited_ms > c->server->opt.header_timeout_ms)
             kill_conn(c, "SlowHeader");
-        }
         break;
     case DF_PHASE_BODY:
-    case DF_PHASE_SEND:
-        due_ms = waited_ms - opt->grace_ms;
-        if (due_ms > 0 && (bytes_moved(c, phase) - c->seen_bytes) * 1000 <
-                              (uint64_t)due_ms * (uint64_t)opt->body_min_rate)
-            kill_conn(c, phase == DF_PHASE_BODY ? "SlowBody" : "SlowReader");
+        if (is_too_slow(c, phase, c->body_ms))
+            kill_conn(c, "SlowBody");
         break;
     case DF_PHASE_WORK:
+        break;
+    case DF_PHASE_SEND:
+        if (is_too_slow(c, phase, waited_ms))
+            kill_conn(c, "SlowReader");
         break;
     }
 }
 
-static void scan(struct df_http_server *s, int64_t now_ms)
+/*
+ * A body that is set aside now and then changes its phase all the time. Its clock therefore runs by
+ * request, and only from one look to the next at which we were waiting for the peer.
+ */
+static void look_at_body(struct df_conn *c, enum df_phase before, int64_t since_ms)
+{
+    uint32_t request = atomic_load_explicit(&c->requests, memory_order_relaxed);
+
+    if (request != c->body_request) {
+        c->body_request = request;
+        c->body_ms = 0;
+        c->seen_bytes = bytes_moved(c, DF_PHASE_BODY);
+    } else if (before == DF_PHASE_BODY) {
+        c->body_ms += since_ms;
+    }
+}
+
+static void look_at(struct df_conn *c, int64_t now_ms, int64_t since_ms, bool crowded)
+{
+    uint32_t seen = atomic_load_explicit(&c->phase, memory_order_relaxed);
+    enum df_phase phase = (enum df_phase)(seen & DF_PHASE_MASK);
+    enum df_phase before = (enum df_phase)(c->seen_phase & DF_PHASE_MASK);
+    bool changed = seen != c->seen_phase || c->seen_ms == 0;
+
+    if (phase == DF_PHASE_BODY)
+        look_at_body(c, before, since_ms);
+    if (changed) {
+        c->seen_phase = seen;
+        c->seen_ms = now_ms;
+        if (phase == DF_PHASE_SEND)
+            c->seen_bytes = bytes_moved(c, phase);
+    }
+    if (!changed || phase == DF_PHASE_BODY)
+        judge(c, phase, now_ms, crowded);
+}
+
+static void scan(struct df_http_server *s, int64_t now_ms, int64_t since_ms)
 {
     bool crowded = is_full(s);
 
     pthread_mutex_lock(&s->lock);
     for (struct df_conn *c = s->conns; c; c = c->next) {
-        uint32_t seen = atomic_load_explicit(&c->phase, memory_order_relaxed);
-        enum df_phase phase = (enum df_phase)(seen & ((1U << DF_PHASE_BITS) - 1));
-        if (c->killed)
-            continue;
-        if (seen != c->seen_phase || c->seen_ms == 0) {
-            c->seen_phase = seen;
-            c->seen_ms = now_ms;
-            if (phase == DF_PHASE_BODY || phase == DF_PHASE_SEND)
-                c->seen_bytes = bytes_moved(c, phase);
-        } else {
-            judge(c, phase, now_ms, crowded);
-        }
+        if (!c->killed)
+            look_at(c, now_ms, since_ms, crowded);
     }
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- lingering ----------------------------------------------------------------------------------- */
+/* --- lingering -------------------------------------------------------------------------------- */
 
 /* Returns true when the peer is done or has had its time. */
 static bool drain_socket(const struct df_linger *l, int64_t now_ms)
@@ -226,7 +279,7 @@ static void serve_lingering(struct df_http_server *s, int64_t now_ms)
     }
 }
 
-/* --- the thread ---------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 void df_keeper_wake(struct df_http_server *s)
 {
@@ -259,22 +312,26 @@ static void *run(void *arg)
 {
     struct df_http_server *s = arg;
     const struct df_clock *clock = df_clock_real();
-    int64_t next_scan_ms = 0;
+    int64_t last_scan_ms = df_mono_ms(clock);
+    int64_t next_scan_ms = last_scan_ms;
 
     while (!atomic_load(&s->stopping)) {
         int64_t now_ms = df_mono_ms(clock);
-        if (atomic_load(&s->draining) && s->listen_fd >= 0)
+        if (atomic_load(&s->draining) && s->listen_fd >= 0) {
             stop_listening(s, now_ms);
+            next_scan_ms = now_ms;
+        }
         if (s->listen_fd >= 0 && now_ms >= s->accept_from_ms)
             (void)accept_some(s, now_ms);
         serve_lingering(s, now_ms);
         if (now_ms >= next_scan_ms) {
             bool draining = atomic_load(&s->draining);
-            scan(s, now_ms);
+            scan(s, now_ms, now_ms - last_scan_ms);
             if (draining)
                 df_sse_end_all(s);
             else
                 df_sse_heartbeats(s, now_ms);
+            last_scan_ms = now_ms;
             next_scan_ms = now_ms + (draining ? DRAIN_SCAN_MS : s->scan_ms);
         }
         wait_for_events(s, now_ms, next_scan_ms);
@@ -305,7 +362,7 @@ enum df_code df_keeper_start(struct df_http_server *s, struct df_err *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, 256 * 1024);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
     int rc = pthread_create(&s->keeper, &attr, run, s);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -67,8 +67,8 @@ static void drop_idle(struct df_lines *l)
 static struct df_destination *find_destination(struct df_lines *l, const struct df_url *url)
 {
     char name[320];
-    int len = snprintf(name, sizeof(name), url->ipv6 ? "%s://[" DF_STR_FMT "]:%u"
-                                                     : "%s://" DF_STR_FMT ":%u",
+    int len = snprintf(name, sizeof(name),
+                       url->ipv6 ? "%s://[" DF_STR_FMT "]:%u" : "%s://" DF_STR_FMT ":%u",
                        url->tls ? "https" : "http", DF_STR_ARG(url->host), url->port);
     if (len < 0 || (size_t)len >= sizeof(name))
         abort(); /* df_url_parse bounds the host */

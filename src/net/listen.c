@@ -36,6 +36,12 @@ static enum df_code split_address(const char *address, char *host, size_t host_s
     return DF_OK;
 }
 
+enum df_code df_http_check_address(const char *listen, struct df_err *err)
+{
+    char host[256], port[8];
+    return split_address(listen, host, sizeof(host), port, sizeof(port), err);
+}
+
 static int try_listen(const struct addrinfo *a)
 {
     int on = 1;
@@ -60,7 +66,7 @@ static int try_listen(const struct addrinfo *a)
 static enum df_code name_bound(int fd, char *text, size_t text_size, unsigned *ret_port,
                                struct df_err *err)
 {
-    struct sockaddr_storage ss;
+    struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
     char host[INET6_ADDRSTRLEN];
 
@@ -97,10 +103,9 @@ static enum df_code explain(struct df_err *err, const char *address, int error)
 enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, size_t text_size,
                             unsigned *ret_port, struct df_err *err)
 {
-    char host[256];
-    char port[8];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    char host[256] = "";
+    char port[8] = "";
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     int fd = -1;
     int error = EADDRNOTAVAIL;

@@ -1,7 +1,7 @@
 /*
  * A request's way. libmicrohttpd calls df_request_on_line when the request line is there, then
- * df_request_on_access: once after the header, once for each piece of the body, once after the body.
- * Where it is called depends on libmicrohttpd's own state, what is done on ours:
+ * df_request_on_access: once after the header, once for each piece of the body, once after the
+ * body. Where it is called depends on libmicrohttpd's own state, what is done on ours:
  *
  *   HEAD ──► AUTHORIZE ──► BODY ──► HANDLE ──► SENDING
  *     │          │           │
@@ -17,8 +17,8 @@
  * Suspension. df_req_suspend only marks the request (ASKED). When the application returns,
  * df_request_settle asks libmicrohttpd to set the connection aside and then declares it PARKED. A
  * resume that comes before that finds ASKED and only leaves a mark (RESUMED); one that comes later
- * wakes libmicrohttpd. So the order of the two threads does not matter, and a job that is done before
- * the callback returned costs no suspension at all.
+ * wakes libmicrohttpd. So the order of the two threads does not matter, and a job that is done
+ * before the callback returned costs no suspension at all.
  */
 #include "net/http_int.h"
 
@@ -28,7 +28,7 @@
 
 #define BODY_KEPT_BYTES 16384 /* of a body's memory, for the connection's next request */
 
-/* --- the beginning ------------------------------------------------------------------------------- */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 static void begin(struct df_req *req, struct df_str path, struct df_str query)
 {
@@ -57,7 +57,7 @@ static void begin(struct df_req *req, struct df_str path, struct df_str query)
 
 /*
  * The query is copied and hidden: libmicrohttpd would parse it into records of its own, and where
- * those do not fit into the connection's memory it answers 431 and then loops without end.
+ * those do not fit into the connection's memory it neither answers nor closes.
  */
 static struct df_str take_query(struct df_req *req, const char *mark, size_t len)
 {
@@ -78,6 +78,7 @@ void *df_request_on_line(void *server, const char *uri, struct MHD_Connection *m
 
     if (!c)
         return NULL;
+    atomic_fetch_add_explicit(&c->requests, 1, memory_order_relaxed);
     df_conn_set_phase(c, DF_PHASE_HEAD);
     struct df_str target = df_str_c(uri ? uri : "");
     struct df_str path = target;
@@ -92,7 +93,7 @@ void *df_request_on_line(void *server, const char *uri, struct MHD_Connection *m
     return &c->req;
 }
 
-/* --- setting aside ------------------------------------------------------------------------------- */
+/* --- setting aside ---------------------------------------------------------------------------- */
 
 void df_req_suspend(struct df_req *req)
 {
@@ -139,7 +140,8 @@ static bool is_aside(const struct df_req *req)
     return info && info->suspended == MHD_YES;
 }
 
-/* Back from being aside, or never away. Without an answer it may be that nobody is left to give one. */
+/* Back from being aside, or never away. Without an answer it may be that nobody is left to give
+ * one. */
 static void come_back(struct df_req *req)
 {
     if (atomic_load(&req->park) == DF_PARK_NONE)
@@ -149,7 +151,7 @@ static void come_back(struct df_req *req)
         df_req_fail(req, DF_E_DRAINING, "the server is shutting down");
 }
 
-/* --- refusing ------------------------------------------------------------------------------------ */
+/* --- refusing --------------------------------------------------------------------------------- */
 
 static void refuse(struct df_req *req, const struct df_err *err)
 {
@@ -185,8 +187,8 @@ static enum MHD_Result answer_after_head(struct df_req *req)
 /* An answer is set, and there is more of the body to come. */
 static enum MHD_Result answer_amid_body(struct df_req *req, uint64_t seen)
 {
-    bool near_end = req->declared_length > 0 &&
-                    (uint64_t)req->declared_length - seen <= DF_DISCARD_MAX;
+    bool near_end =
+        req->declared_length > 0 && (uint64_t)req->declared_length - seen <= DF_DISCARD_MAX;
 
     if (req->answer.drop)
         return MHD_NO;
@@ -200,7 +202,7 @@ static enum MHD_Result answer_amid_body(struct df_req *req, uint64_t seen)
     return MHD_NO;
 }
 
-/* --- head, authorize ----------------------------------------------------------------------------- */
+/* --- head, authorize -------------------------------------------------------------------------- */
 
 static enum df_code find_route(struct df_req *req, struct df_err *err)
 {
@@ -331,7 +333,7 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
     return authorize(req);
 }
 
-/* --- body, handle -------------------------------------------------------------------------------- */
+/* --- body, handle ----------------------------------------------------------------------------- */
 
 static enum df_code take_data(struct df_req *req, const char *data, size_t len, uint64_t seen,
                               struct df_err *err)
@@ -447,7 +449,7 @@ enum MHD_Result df_request_on_access(void *server, struct MHD_Connection *mhd, c
     return MHD_YES;
 }
 
-/* --- the end ------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void write_access_log(struct df_req *req, unsigned status, int64_t ns, uint64_t bytes)
 {
@@ -456,11 +458,12 @@ static void write_access_log(struct df_req *req, unsigned status, int64_t ns, ui
 
     if (!req->conn->server->opt.access_log || !df_log_enabled(level))
         return;
+    int64_t us = ns / 1000; /* no more digits than that */
     struct df_log_field fields[] = {
         DF_F("method", df_str_c(df_method_name(req->method))),
         DF_F("route", df_str_c(route ? route->pattern : "none")),
         DF_FI("status", status),
-        DF_FI("durationMs", (double)(ns / 1000) / 1000.0),
+        DF_FI("durationMs", (double)us / 1000),
         DF_FI("bytes", bytes),
     };
     const struct df_log_ctx *before = df_log_ctx_use(&req->log);

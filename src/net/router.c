@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 static const char *const method_names[] = {
-    [DF_GET] = "GET",     [DF_HEAD] = "HEAD",     [DF_POST] = "POST",       [DF_PUT] = "PUT",
-    [DF_PATCH] = "PATCH", [DF_DELETE] = "DELETE", [DF_OPTIONS] = "OPTIONS", [DF_METHOD_OTHER] = "other",
+    [DF_GET] = "GET",         [DF_HEAD] = "HEAD",          [DF_POST] = "POST",
+    [DF_PUT] = "PUT",         [DF_PATCH] = "PATCH",        [DF_DELETE] = "DELETE",
+    [DF_OPTIONS] = "OPTIONS", [DF_METHOD_OTHER] = "other",
 };
 
 enum kind { LITERAL, PARAM, REST };
@@ -40,7 +41,7 @@ const char *df_method_name(enum df_method m)
     return method_names[m];
 }
 
-/* --- patterns ------------------------------------------------------------------------------------ */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 /* What stands between the braces, without "..."; the whole segment if there are no braces. */
 static enum df_code parse_segment(struct df_str s, enum kind *ret_kind, struct df_str *ret_text)
@@ -82,45 +83,45 @@ static struct node *child_of(struct node *parent, enum kind kind, struct df_str 
     return n;
 }
 
-/* The node at which the pattern ends. */
-static enum df_code grow(struct df_router *r, const char *pattern, struct node **ret,
-                         struct df_err *err)
+/* The node at which the pattern ends; NULL and err if there is something wrong with it. */
+static struct node *grow(struct df_router *r, const char *pattern, struct df_err *err)
 {
     struct node *n = r->root;
     struct df_str rest = df_str_c(pattern);
+    const char *wrong = NULL;
     size_t params = 0;
 
     if (rest.len == 0 || rest.ptr[0] != '/')
-        return df_err_set(err, DF_E_CONFIG, "the pattern \"%s\" does not begin with a slash",
-                          pattern);
-    rest = rest.len == 1 ? DF_STR_NULL : df_str_n(rest.ptr + 1, rest.len - 1);
-    while (rest.ptr) {
+        wrong = "does not begin with a slash";
+    rest = rest.len <= 1 ? DF_STR_NULL : df_str_n(rest.ptr + 1, rest.len - 1);
+    while (rest.ptr && !wrong) {
         struct df_str part;
         enum kind kind;
         rest = df_str_cut(rest, '/', &part);
         if (parse_segment(part, &kind, &part) != DF_OK)
-            return df_err_set(err, DF_E_CONFIG, "the pattern \"%s\" has a bad segment", pattern);
-        if (kind == REST && rest.ptr)
-            return df_err_set(err, DF_E_CONFIG, "{...} is not the last segment of \"%s\"", pattern);
-        if (kind != LITERAL && ++params > DF_ROUTE_PARAMS_MAX)
-            return df_err_set(err, DF_E_CONFIG, "the pattern \"%s\" has too many parameters",
-                              pattern);
-        n = child_of(n, kind, part);
+            wrong = "has a bad segment";
+        else if (kind == REST && rest.ptr)
+            wrong = "goes on after {...}";
+        else if (kind != LITERAL && ++params > DF_ROUTE_PARAMS_MAX)
+            wrong = "has too many parameters";
+        else
+            n = child_of(n, kind, part);
     }
-    *ret = n;
-    return DF_OK;
+    if (!wrong)
+        return n;
+    (void)df_err_set(err, DF_E_CONFIG, "the pattern \"%s\" %s", pattern, wrong);
+    return NULL;
 }
 
 static enum df_code add(struct df_router *r, const struct df_route *route, struct df_err *err)
 {
     enum df_method m = df_method_of(df_str_c(route->method));
-    struct node *n = NULL;
 
     if (m == DF_METHOD_OTHER)
         return df_err_set(err, DF_E_CONFIG, "no route can have the method \"%s\"", route->method);
-    enum df_code rc = grow(r, route->pattern, &n, err);
-    if (rc != DF_OK)
-        return rc;
+    struct node *n = grow(r, route->pattern, err);
+    if (!n)
+        return DF_E_CONFIG;
     if (n->routes[m])
         return df_err_set(err, DF_E_CONFIG, "the route %s %s is there twice", route->method,
                           route->pattern);
@@ -141,7 +142,7 @@ enum df_code df_router_new(const struct df_route *const *tables, struct df_route
             total++;
     }
     r->root = df_calloc(1, sizeof(*r->root));
-    r->routes = df_calloc(total + 1, sizeof(*r->routes));
+    r->routes = df_calloc(total + 1, sizeof(void *));
     for (size_t t = 0; tables && tables[t]; t++) {
         for (const struct df_route *route = tables[t]; rc == DF_OK && route->method; route++)
             rc = add(r, route, err);
@@ -183,7 +184,7 @@ const struct df_route *df_router_at(const struct df_router *r, size_t index)
     return r->routes[index];
 }
 
-/* --- matching ------------------------------------------------------------------------------------ */
+/* --- matching --------------------------------------------------------------------------------- */
 
 struct search {
     const struct df_router *router;

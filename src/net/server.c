@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define THREADS_MAX      8
-#define STACK_BYTES      ((size_t)256 * 1024)
-#define STOP_WAIT_MS     1000
-#define TLS_PRIORITIES   "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
+#define THREADS_MAX    8
+#define STACK_BYTES    ((size_t)256 * 1024)
+#define STOP_WAIT_MS   1000
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
 
 static void default_i64(int64_t *v, int64_t def)
 {
@@ -35,14 +35,14 @@ static void fill_in(struct df_http_options *o)
     default_i64(&o->max_connections, 4096);
     default_i64(&o->max_connections_per_address, 1024);
     if (o->header_bytes == 0)
-        o->header_bytes = 32768;
+        o->header_bytes = 16384;
     if (o->max_body_bytes == 0)
         o->max_body_bytes = (size_t)1024 * 1024;
     if (!o->clock)
         o->clock = df_clock_real();
 }
 
-/* --- the HTTP threads ---------------------------------------------------------------------------- */
+/* --- the HTTP threads ------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 0))) static void on_mhd_log(void *arg, const char *fmt, va_list ap)
 {
@@ -53,6 +53,15 @@ __attribute__((format(printf, 2, 0))) static void on_mhd_log(void *arg, const ch
         return;
     vsnprintf(text, sizeof(text), fmt, ap);
     df_log_debug("HttpLibrary", "%s", text);
+}
+
+/* libmicrohttpd has found itself in a state that it cannot leave. */
+__attribute__((noreturn)) static void on_mhd_panic(void *arg, const char *file, unsigned line,
+                                                   const char *reason)
+{
+    (void)arg;
+    df_log_error("HttpLibraryPanic", "%s (%s:%u)", reason ? reason : "no reason given", file, line);
+    abort();
 }
 
 /* Paths are decoded by target.c, strictly. */
@@ -104,7 +113,8 @@ static enum df_code start_daemons(struct df_http_server *s, struct df_err *err)
     /* Signals are the main thread's. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->daemons = df_calloc((size_t)s->opt.threads, sizeof(struct MHD_Daemon *));
+    MHD_set_panic_func(on_mhd_panic, NULL);
+    s->daemons = df_calloc((size_t)s->opt.threads, sizeof(void *));
     for (int64_t i = 0; rc == DF_OK && i < s->opt.threads; i++) {
         struct MHD_Daemon *d = start_daemon(s, &tls);
         if (d)
@@ -118,7 +128,7 @@ out:
     return rc;
 }
 
-/* --- start --------------------------------------------------------------------------------------- */
+/* --- start ------------------------------------------------------------------------------------ */
 
 static void collect(void *arg)
 {
@@ -134,8 +144,8 @@ static enum df_code start(struct df_http_server *s, struct df_err *err)
     s->series = df_route_series_new(df_router_count(s->router) + 1);
     if (s->opt.metrics_prefix)
         s->metrics = df_http_metrics_for(s->opt.metrics_prefix);
-    rc = df_listen_open(s->opt.listen, &s->listen_fd, s->address, sizeof(s->address), &s->port,
-                        err);
+    rc =
+        df_listen_open(s->opt.listen, &s->listen_fd, s->address, sizeof(s->address), &s->port, err);
     if (rc == DF_OK)
         rc = start_daemons(s, err);
     s->listening = rc == DF_OK;
@@ -180,13 +190,11 @@ unsigned df_http_port(const struct df_http_server *s)
 
 size_t df_http_active(const struct df_http_server *s)
 {
-    struct df_http_server *unlocked; /* counting takes the lock and changes nothing */
-
-    memcpy(&unlocked, &s, sizeof(unlocked));
-    return df_conn_active(unlocked);
+    /* Counting takes the lock and changes nothing else. */
+    return df_conn_active((struct df_http_server *)(uintptr_t)s);
 }
 
-/* --- drain and stop ------------------------------------------------------------------------------ */
+/* --- drain and stop --------------------------------------------------------------------------- */
 
 void df_http_drain(struct df_http_server *s)
 {
@@ -204,15 +212,16 @@ bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms)
 {
     const struct df_clock *clock = df_clock_real();
     int64_t until_ms = df_mono_ms(clock) + timeout_ms;
-    bool idle;
 
-    while (!(idle = df_conn_active(s) == 0)) {
+    for (;;) {
+        /* A connection that is still open may bring another request; the keeper closes it soon. */
+        bool idle = df_conn_active(s) == 0;
+        bool settled = !atomic_load(&s->draining) || atomic_load(&s->open) == 0;
         int64_t left_ms = until_ms - df_mono_ms(clock);
-        if (left_ms <= 0)
-            break;
+        if ((idle && settled) || left_ms <= 0)
+            return idle;
         usleep(left_ms < 5 ? 1000 : 5000);
     }
-    return idle;
 }
 
 /*

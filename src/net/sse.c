@@ -1,8 +1,8 @@
 /*
  * Event streams. A stream has two holders, the request and the application, and is freed when both
- * have let go. What is to be sent waits in `pending`; libmicrohttpd asks for it through read_pending.
- * When there is nothing, the connection is parked inside libmicrohttpd (returning nothing would make
- * it ask again at once, for ever) and woken by the next event, heartbeat or end.
+ * have let go. What is to be sent waits in `pending`; libmicrohttpd asks for it through
+ * read_pending. When there is nothing, the connection is parked inside libmicrohttpd (returning
+ * nothing would make it ask again at once, for ever) and woken by the next event, heartbeat or end.
  *
  * Order of locks: the server's, then a stream's, then those inside libmicrohttpd.
  */
@@ -32,7 +32,7 @@ struct df_sse {
     bool gone;  /* the request has ended: conn is not valid any more */
 };
 
-/* --- lifetime ------------------------------------------------------------------------------------ */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 struct df_sse *df_req_sse(struct df_req *req)
 {
@@ -104,7 +104,7 @@ uint64_t df_sse_detach(struct df_sse *sse)
     return total;
 }
 
-/* --- sending ------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 /* With the stream's lock held. */
 static void wake(struct df_sse *sse)
@@ -212,15 +212,14 @@ void df_sse_close(struct df_sse *sse)
     let_go(sse);
 }
 
-/* --- from the keeper ----------------------------------------------------------------------------- */
+/* --- from the keeper -------------------------------------------------------------------------- */
 
 void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms)
 {
     pthread_mutex_lock(&s->lock);
     for (struct df_sse *sse = s->streams; sse; sse = sse->next) {
         pthread_mutex_lock(&sse->lock);
-        if (!sse->ended && now_ms - sse->last_ms >= s->opt.heartbeat_ms &&
-            sse->pending.len == 0) {
+        if (!sse->ended && now_ms - sse->last_ms >= s->opt.heartbeat_ms && sse->pending.len == 0) {
             df_buf_addz(&sse->pending, ":\n\n");
             sse->last_ms = now_ms;
             wake(sse);

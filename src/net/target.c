@@ -1,14 +1,16 @@
 #include "net/target.h"
 
-static int hex_value(char c)
+#define NO_HEX 16U
+
+static unsigned hex_value(char c)
 {
     if (c >= '0' && c <= '9')
-        return c - '0';
+        return (unsigned)(c - '0');
     if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
+        return (unsigned)(c - 'a') + 10;
     if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+        return (unsigned)(c - 'A') + 10;
+    return NO_HEX;
 }
 
 /* Bytes that a client must encode. Those past 0x7F are let pass: many send UTF-8 as it is. */
@@ -32,7 +34,7 @@ static enum df_code check_encoding(struct df_str s, struct df_err *err)
                               "the request target contains a character that must be encoded");
         if (s.ptr[i] != '%')
             continue;
-        if (s.len - i < 3 || hex_value(s.ptr[i + 1]) < 0 || hex_value(s.ptr[i + 2]) < 0)
+        if (s.len - i < 3 || hex_value(s.ptr[i + 1]) == NO_HEX || hex_value(s.ptr[i + 2]) == NO_HEX)
             return df_err_set(err, DF_E_BAD_REQUEST,
                               "the request target contains an invalid percent-encoding");
         if (s.ptr[i + 1] == '0' && s.ptr[i + 2] == '0')
@@ -62,8 +64,8 @@ static size_t decode(struct df_str s, bool plus_is_space, char *out)
 
 static struct df_str decoded(struct df_arena *arena, struct df_str s, bool plus_is_space)
 {
-    bool plain = s.len == 0 || (!memchr(s.ptr, '%', s.len) &&
-                                (!plus_is_space || !memchr(s.ptr, '+', s.len)));
+    bool plain = s.len == 0 ||
+                 (!memchr(s.ptr, '%', s.len) && (!plus_is_space || !memchr(s.ptr, '+', s.len)));
     if (plain)
         return s;
     char *out = df_arena_alloc(arena, s.len + 1);
@@ -115,8 +117,8 @@ static enum df_code check_decoded(struct df_str path, struct df_err *err)
 }
 
 /*
- * Decodes and splits in one go. The slices of the segments lie one behind the other in t->path, with
- * a slash between them, so that the rest of a path is a slice too.
+ * Decodes and splits in one go. The slices of the segments lie one behind the other in t->path,
+ * with a slash between them, so that the rest of a path is a slice too.
  */
 static void split(struct df_arena *arena, struct df_str raw, struct df_target *t)
 {
@@ -155,7 +157,9 @@ static bool is_version(struct df_str s)
 
 static void drop_version(struct df_target *t)
 {
-    if (t->segment_count == 0 || !is_version(t->segments[0]))
+    /* After an empty segment nothing is a version; such a path is unroutable anyway. */
+    if (t->segment_count == 0 || t->segments[0].ptr != t->path.ptr + 1 ||
+        !is_version(t->segments[0]))
         return;
     if (!df_str_eq(t->segments[0], DF_STR("v1"))) {
         t->unroutable = true;

@@ -1,8 +1,9 @@
 /*
  * The certificate and the key, and writing to a TLS session by ourselves.
  *
- * libmicrohttpd speaks TLS through GnuTLS and reports a bad file as "failed to start"; the files are
- * therefore read and compared here first, with OpenSSL's libcrypto, which the program uses anyway.
+ * libmicrohttpd speaks TLS through GnuTLS and reports a bad file as "failed to start"; the files
+ * are therefore read and compared here first, with OpenSSL's libcrypto, which the program uses
+ * anyway.
  */
 #include "net/http_int.h"
 

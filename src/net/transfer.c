@@ -28,19 +28,20 @@ struct df_transfer {
     size_t answer_max;
 
     char message[CURL_ERROR_SIZE];
-    char method[METHOD_MAX + 1];     /* CURLOPT_CUSTOMREQUEST as it stands; empty: none */
-    char refused[INET6_ADDRSTRLEN];  /* an address that the filter did not let pass */
-    bool dialled;                    /* some other address was */
+    char method[METHOD_MAX + 1];    /* CURLOPT_CUSTOMREQUEST as it stands; empty: none */
+    char refused[INET6_ADDRSTRLEN]; /* an address that the filter did not let pass */
+    bool dialled;                   /* some other address was */
+    bool http2;
     bool repeatable;
-    unsigned writes;                 /* how often the request was about to be written */
+    unsigned writes; /* how often the request was about to be written */
 };
 
 /* --- what a call may ask for --- */
 
 static bool is_framing(struct df_str name)
 {
-    static const char *const names[] = {"Connection", "Content-Length",   "Expect",
-                                        "Keep-Alive", "Proxy-Connection", "TE",
+    static const char *const names[] = {"Connection", "Content-Length",    "Expect",
+                                        "Keep-Alive", "Proxy-Connection",  "TE",
                                         "Trailer",    "Transfer-Encoding", "Upgrade"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (df_str_ieq(name, df_str_c(names[i])))
@@ -80,8 +81,8 @@ enum df_code df_transfer_check(const struct df_call *call, struct df_url *ret_ur
 {
     struct df_str method = df_str_c(call->method);
 
-    if (!df_field_is_token(method) || method.len > METHOD_MAX || df_str_ieq(method, DF_STR("CONNECT")) ||
-        df_str_ieq(method, DF_STR("TRACE")))
+    if (!df_field_is_token(method) || method.len > METHOD_MAX ||
+        df_str_ieq(method, DF_STR("CONNECT")) || df_str_ieq(method, DF_STR("TRACE")))
         return df_err_set(err, DF_E_BAD_REQUEST, "the method is not allowed");
     enum df_code code = df_url_parse(df_str_c(call->url), ret_url, err);
     return code == DF_OK ? check_headers(call, err) : code;
@@ -97,8 +98,8 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
     if (!t->call->allow_private && !df_address_is_public(&address->addr)) {
         char host[INET6_ADDRSTRLEN] = "an address of an unknown family";
         if (address->family == AF_INET)
-            (void)inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)&address->addr)->sin_addr, host,
-                            sizeof(host));
+            (void)inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)&address->addr)->sin_addr,
+                            host, sizeof(host));
         else if (address->family == AF_INET6)
             (void)inet_ntop(AF_INET6, &((struct sockaddr_in6 *)(void *)&address->addr)->sin6_addr,
                             host, sizeof(host));
@@ -172,7 +173,6 @@ static bool set_constants(struct df_transfer *t, const struct df_transfer_option
     bad |= curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= curl_easy_setopt(e, CURLOPT_PROXY, "");
     bad |= curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    bad |= curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     bad |= curl_easy_setopt(e, CURLOPT_USERAGENT, opt->user_agent);
     bad |= curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, opt->connect_timeout_ms);
     bad |= curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -198,6 +198,7 @@ struct df_transfer *df_transfer_new(const struct df_transfer_options *opt)
     struct df_transfer *t = df_calloc(1, sizeof(*t));
 
     t->clock = opt->clock;
+    t->http2 = opt->http2;
     df_buf_init(&t->lines, 2 * HEADER_BYTES_MAX);
     df_buf_init(&t->answer, ANSWER_DEFAULT);
     t->easy = curl_easy_init();
@@ -281,7 +282,8 @@ static CURLcode set_method(struct df_transfer *t, const struct df_call *call)
     bool head = df_str_eq(method, DF_STR("HEAD"));
     bool post = df_str_eq(method, DF_STR("POST"));
     bool put = df_str_eq(method, DF_STR("PUT"));
-    bool with_body = !head && (call->body.len > 0 || post || put || df_str_eq(method, DF_STR("PATCH")));
+    bool with_body =
+        !head && (call->body.len > 0 || post || put || df_str_eq(method, DF_STR("PATCH")));
     const char *custom = (get && !with_body) || head || post ? "" : call->method;
     CURLcode bad = 0;
 
@@ -319,9 +321,11 @@ enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int6
     bad |= curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, build_headers(t, call));
     bad |= curl_easy_setopt(t->easy, CURLOPT_URL, call->url);
     bad |= curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
-    /* With TLS the first calls wait to see whether their connection can be shared (HTTP/2). */
-    bad |= curl_easy_setopt(t->easy, CURLOPT_PIPEWAIT,
-                            strncasecmp(call->url, "https", 5) == 0 ? 1L : 0L);
+    /* With TLS the first calls wait to see whether their connection can be shared. */
+    bool shared = t->http2 && t->repeatable && strncasecmp(call->url, "https", 5) == 0;
+    bad |= curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION,
+                            shared ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
+    bad |= curl_easy_setopt(t->easy, CURLOPT_PIPEWAIT, shared ? 1L : 0L);
     if (bad != CURLE_OK)
         return df_err_set(err, DF_E_BAD_REQUEST, "the call could not be set up");
     return DF_OK;
@@ -412,9 +416,9 @@ void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destina
     if (result == CURLE_OK)
         fill_answer(t);
     else if (t->refused[0] && !t->dialled)
-        call->code = df_err_set(&call->err, DF_E_TARGET_REFUSED,
-                                "%s leads to %s, which is not a public address", destination,
-                                t->refused);
+        call->code =
+            df_err_set(&call->err, DF_E_TARGET_REFUSED,
+                       "%s leads to %s, which is not a public address", destination, t->refused);
     else if (result == CURLE_ABORTED_BY_CALLBACK)
         call->code = df_err_set(&call->err, DF_E_NET,
                                 "%s: the connection was closed before an answer came, and the "

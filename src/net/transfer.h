@@ -20,6 +20,7 @@ struct df_transfer_options {
     long connect_timeout_ms;
     const char *ca_file;
     const char *user_agent;
+    bool http2;
     const struct df_clock *clock;
 };
 

@@ -46,7 +46,8 @@ static enum df_code check_server(struct df_str url, struct df_str id, struct df_
     if (url.len > DF_URL_MAX / 2)
         return df_err_set(err, DF_E_BAD_REQUEST, "the server's URL is too long");
     if (!df_field_value_ok(id) || !df_field_value_ok(secret))
-        return df_err_set(err, DF_E_BAD_REQUEST, "the client's credentials have control characters");
+        return df_err_set(err, DF_E_BAD_REQUEST,
+                          "the client's credentials have control characters");
     return DF_OK;
 }
 
@@ -307,8 +308,7 @@ static void read_server(struct df_input *in, struct df_sb_config *c, struct chan
     }
     df_sb_server_unref(old);
     struct df_err err = DF_ERR_INIT;
-    if (ch->url.len > 0 &&
-        check_server(ch->url, ch->client_id, ch->client_secret, &err) != DF_OK)
+    if (ch->url.len > 0 && check_server(ch->url, ch->client_id, ch->client_secret, &err) != DF_OK)
         df_input_error(in, "serverUrl", "%s", err.detail);
     else if (ch->url.len == 0 && !url)
         df_input_error(in, "serverUrl", "is needed with clientId and clientSecret");
@@ -332,9 +332,9 @@ static void apply(struct df_sb_config *c, const struct change *ch)
 void df_sb_config_put(struct df_req *req)
 {
     static const char *const known[] = {
-        "omniflow",    "ackDelayMs",       "callbackDelayMs", "callbackStatus",
-        "itemResults", "errorPhoneSuffix", "serverUrl",       "clientId",
-        "clientSecret", "webhookSecret",   "webhookSecrets",  "webhookToleranceSeconds"};
+        "omniflow",     "ackDelayMs",       "callbackDelayMs", "callbackStatus",
+        "itemResults",  "errorPhoneSuffix", "serverUrl",       "clientId",
+        "clientSecret", "webhookSecret",    "webhookSecrets",  "webhookToleranceSeconds"};
     struct df_sandbox *s = df_req_server_arg(req);
     struct df_input in;
 

@@ -1,8 +1,8 @@
 /*
- * An errand is a POST to the server that comes of a request: an ack, a callback. It waits in the timer,
- * goes through the HTTP client, and comes back to the timer when it failed and another attempt may
- * help. The server may not have stored yet what it is told about (the answer to the request and the
- * errand race), so 404 is tried again too.
+ * An errand is a POST to the server that comes of a request: an ack, a callback. It waits in the
+ * timer, goes through the HTTP client, and comes back to the timer when it failed and another
+ * attempt may help. The server may not have stored yet what it is told about (the answer to the
+ * request and the errand race), so 404 is tried again too.
  */
 #include "sandbox/internal.h"
 

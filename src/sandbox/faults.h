@@ -1,7 +1,8 @@
 /*
- * The faults that stand: which calls fail, late or lost. A fault applies to paths that begin with its
- * prefix, to a share of the calls (`rate`), and for a number of times (`count`), after which it is gone.
- * Several may apply to one call: delays add up, the first status (or drop) in order of creation wins.
+ * The faults that stand: which calls fail, late or lost. A fault applies to paths that begin with
+ * its prefix, to a share of the calls (`rate`), and for a number of times (`count`), after which it
+ * is gone. Several may apply to one call: delays add up, the first status (or drop) in order of
+ * creation wins.
  *
  * Thread-safe. While no fault stands, asking costs one atomic load.
  */

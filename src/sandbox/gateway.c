@@ -1,7 +1,8 @@
 /*
  * The gateway: POST /gateway/… accepts whatever comes. A ticket (a body with "shipmentTicket", or
  * anything posted to /gateway/tickets) is answered by a callback as well, to
- * {server}/api/tickets/callback, its status the configured one or the ticket's own "sandboxCallback".
+ * {server}/api/tickets/callback, its status the configured one or the ticket's own
+ * "sandboxCallback".
  */
 #include "sandbox/internal.h"
 
@@ -46,8 +47,7 @@ static void read_ticket(const struct df_json *body, struct ticket *t)
 static bool is_ticket_path(struct df_str path)
 {
     const struct df_str prefix = DF_STR("/gateway/tickets");
-    return df_str_starts(path, prefix) &&
-           (path.len == prefix.len || path.ptr[prefix.len] == '/');
+    return df_str_starts(path, prefix) && (path.len == prefix.len || path.ptr[prefix.len] == '/');
 }
 
 static struct df_str callback_status(const struct ticket *t, const struct df_sb_settings *s)

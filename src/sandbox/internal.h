@@ -1,16 +1,16 @@
 /*
  * What the files of the sandbox share; nobody else includes this.
  *
- *   sandbox.c   start, stop, routes, the way of a request     control.c  /_stats, /_received, /_config
- *   omniflow.c  gateway.c  webhooks.c  payments.c             the peers that are played
- *   faults.c    what is to fail                               errand.c   acks and callbacks sent back
- *   journal.c   what came   keyset.c  which keys were seen    timer.c    things to do later
+ *   sandbox.c   start, stop, routes, the way of a request     control.c  /_stats, /_received,
+ * /_config omniflow.c  gateway.c  webhooks.c  payments.c             the peers that are played
+ *   faults.c    what is to fail                               errand.c   acks and callbacks sent
+ * back journal.c   what came   keyset.c  which keys were seen    timer.c    things to do later
  *   config.c    what can be changed while it runs
  *
  * A request of a peer's path: faults are asked; unless one ends the call, the peer makes its reply;
- * the request is counted and kept; the reply goes out, at once or when the fault's delay is over; an
- * errand that came of it is due after that. So a delayed call has been processed: what a caller sees
- * whose patience ends first is an answer that was lost.
+ * the request is counted and kept; the reply goes out, at once or when the fault's delay is over;
+ * an errand that came of it is due after that. So a delayed call has been processed: what a caller
+ * sees whose patience ends first is an answer that was lost.
  */
 #ifndef DF_SANDBOX_INTERNAL_H
 #define DF_SANDBOX_INTERNAL_H
@@ -58,7 +58,7 @@ struct df_sb_settings {
     int64_t callback_delay_ms;
     enum df_sb_item_results item_results;
     char error_phone_suffix[32];
-    char callback_status[8]; /* Success, Error, Warning */
+    char callback_status[8];     /* Success, Error, Warning */
     int64_t webhook_tolerance_s; /* 0: any timestamp */
 };
 
@@ -99,8 +99,8 @@ struct df_sb_errand_counts {
 struct df_sb_errand;
 
 /*
- * POST {server}{path} with the body, which is taken. NULL, with nothing to do, when there is no server
- * to send it to or too much is waiting.
+ * POST {server}{path} with the body, which is taken. NULL, with nothing to do, when there is no
+ * server to send it to or too much is waiting.
  */
 struct df_sb_errand *df_sb_errand_new(struct df_sandbox *s, enum df_sb_errand_kind kind,
                                       const char *path, struct df_str correlation_id,
@@ -135,8 +135,8 @@ struct df_sb_reply {
 };
 
 /*
- * A peer either fills the reply, or answers the request itself (with a problem) and sets the reply's
- * status to what it answered.
+ * A peer either fills the reply, or answers the request itself (with a problem) and sets the
+ * reply's status to what it answered.
  */
 typedef void df_sb_peer(struct df_sandbox *s, struct df_req *req, struct df_sb_reply *reply);
 

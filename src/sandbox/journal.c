@@ -2,8 +2,8 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
-#include "json/doc.h"
 #include "sandbox/keyset.h"
+#include "json/doc.h"
 
 #include <pthread.h>
 #include <sodium.h>
@@ -77,7 +77,8 @@ static struct df_sb_hash hash_bytes(struct df_str s, const unsigned char *key)
 {
     struct df_sb_hash h;
     _Static_assert(sizeof(h) == crypto_shorthash_siphashx24_BYTES, "a hash is 128 bits");
-    (void)crypto_shorthash_siphashx24((unsigned char *)&h, (const unsigned char *)s.ptr, s.len, key);
+    (void)crypto_shorthash_siphashx24((unsigned char *)&h, (const unsigned char *)s.ptr, s.len,
+                                      key);
     return h;
 }
 
@@ -410,7 +411,8 @@ static void write_record(const struct record *r, struct df_arena *arena, struct 
     df_json_close(out, '}');
 }
 
-/* found: a heap with its oldest record first, at most `limit` long; the references are the caller's. */
+/* found: a heap with its oldest record first, at most `limit` long; the references are the
+ * caller's. */
 static void sift_down(struct record **found, size_t count)
 {
     size_t i = 0;

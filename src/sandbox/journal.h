@@ -1,11 +1,11 @@
 /*
  * What came: counters by path, which Idempotency-Keys were seen, and the last requests themselves.
  *
- * Everything is bounded: paths past the thousandth are counted as "other"; of the requests the newest
- * `keep` of each path stay, 64 MiB in all, the path with the most giving way first.
+ * Everything is bounded: paths past the thousandth are counted as "other"; of the requests the
+ * newest `keep` of each path stay, 64 MiB in all, the path with the most giving way first.
  *
- * Thread-safe. Adding holds the lock for a few dozen instructions: hashing, copying and freeing happen
- * outside it.
+ * Thread-safe. Adding holds the lock for a few dozen instructions: hashing, copying and freeing
+ * happen outside it.
  */
 #ifndef DF_SANDBOX_JOURNAL_H
 #define DF_SANDBOX_JOURNAL_H

@@ -11,7 +11,7 @@
 struct shard {
     pthread_mutex_t lock;
     struct df_sb_hash *slots; /* {0, 0} is free */
-    size_t cap;            /* a power of two, or 0 */
+    size_t cap;               /* a power of two, or 0 */
     size_t count;
 };
 

@@ -1,6 +1,6 @@
 /*
- * A set of 128-bit hashes: which keys have been seen. Sixteen bytes for each, in open-addressing tables;
- * sharded, so that threads rarely meet and a growing table holds up a fraction of them.
+ * A set of 128-bit hashes: which keys have been seen. Sixteen bytes for each, in open-addressing
+ * tables; sharded, so that threads rarely meet and a growing table holds up a fraction of them.
  * Thread-safe.
  */
 #ifndef DF_SANDBOX_KEYSET_H

@@ -1,8 +1,8 @@
 /*
  * OmniFlow: POST /api/leads/import {"batchId","chunkId","offset","items":[…]}.
  *
- * Synchronous: 200 with the result of every item. Asynchronous: 202 with an ackId that is the same for
- * the same chunk, and the result as an ack to {server}/imports/{batchId}/acks.
+ * Synchronous: 200 with the result of every item. Asynchronous: 202 with an ackId that is the same
+ * for the same chunk, and the result as an ack to {server}/imports/{batchId}/acks.
  *
  * An item is rejected when it, or its lead context, has a member "sandboxError" (its text is the
  * message), or when its phone ends in the configured suffix.

@@ -1,6 +1,6 @@
 /*
- * A payment gateway: POST makes something and answers 201 with its id, which is the same for the same
- * Idempotency-Key; whatever else is asked is answered 200.
+ * A payment gateway: POST makes something and answers 201 with its id, which is the same for the
+ * same Idempotency-Key; whatever else is asked is answered 200.
  */
 #include "sandbox/internal.h"
 
@@ -15,7 +15,8 @@ static void make_id(struct df_sandbox *s, struct df_str path, struct df_str key,
     unsigned char h[crypto_shorthash_siphashx24_BYTES];
 
     if (key.len > 0) {
-        (void)crypto_shorthash_siphashx24(by_path, (const unsigned char *)path.ptr, path.len, start);
+        (void)crypto_shorthash_siphashx24(by_path, (const unsigned char *)path.ptr, path.len,
+                                          start);
         (void)crypto_shorthash_siphashx24(h, (const unsigned char *)key.ptr, key.len, by_path);
     } else {
         df_random(s->clock, h, sizeof(h));

@@ -96,13 +96,14 @@ static size_t take_headers(const struct df_req *req, const char *const *names, s
 static size_t collect_headers(const struct df_req *req, struct df_str key,
                               struct df_sb_header out[DF_SB_HEADERS_MAX])
 {
-    static const char *const common[] = {"Content-Type",     "User-Agent",  "Authorization",
-                                         "X-Api-Key",        "X-Correlation-Id",
-                                         "x-Gateway-APIKey", "traceparent", "x-trace-id"};
+    static const char *const common[] = {"Content-Type", "User-Agent",       "Authorization",
+                                         "X-Api-Key",    "X-Correlation-Id", "x-Gateway-APIKey",
+                                         "traceparent",  "x-trace-id"};
     static const char *const webhook[] = {"X-DataFlow-Timestamp", "X-DataFlow-Signature",
                                           "webhook-id", "webhook-timestamp", "webhook-signature"};
-    static const char *const event[] = {"ce-specversion", "ce-id", "ce-type", "ce-source",
-                                        "ce-time", "ce-subject", "ce-correlationid"};
+    static const char *const event[] = {"ce-specversion",  "ce-id",   "ce-type",
+                                        "ce-source",       "ce-time", "ce-subject",
+                                        "ce-correlationid"};
     size_t n = take_headers(req, common, COUNT_OF(common), out);
 
     if (key.ptr)
@@ -185,13 +186,17 @@ static void front_page(struct df_req *req)
     static const char text[] =
         "DataFlow sandbox: the outside world on one port.\n"
         "\n"
-        "  POST /api/leads/import      OmniFlow: takes chunks of leads, answers at once or by an ack\n"
-        "  POST /gateway/...           the gateway: accepts documents, answers tickets by a callback\n"
-        "  POST /webhooks/...          receives webhooks, verifies signatures where a secret is known\n"
+        "  POST /api/leads/import      OmniFlow: takes chunks of leads, answers at once or by an "
+        "ack\n"
+        "  POST /gateway/...           the gateway: accepts documents, answers tickets by a "
+        "callback\n"
+        "  POST /webhooks/...          receives webhooks, verifies signatures where a secret is "
+        "known\n"
         "  ANY  /payments/...          a payment gateway: POST /payments/charges\n"
         "\n"
         "  GET|POST|DELETE /_faults    make calls fail, late or lost\n"
-        "  GET|PUT         /_config    answer at once or by acks, delays, secrets, the server's URL\n"
+        "  GET|PUT         /_config    answer at once or by acks, delays, secrets, the server's "
+        "URL\n"
         "  GET|DELETE      /_stats     requests, distinct Idempotency-Keys and repeats by path\n"
         "  GET             /_received  what came, newest first: ?path=/gateway&limit=10\n"
         "  POST            /_reset     forget requests and faults\n"
@@ -200,20 +205,40 @@ static void front_page(struct df_req *req)
         "\n"
         "  curl -d '{\"path\":\"/gateway\",\"status\":503,\"rate\":0.5}' http://<this>/_faults\n";
 
-    df_req_answer_static(req, 200, "text/plain; charset=utf-8",
-                         df_str_n(text, sizeof(text) - 1));
+    df_req_answer_static(req, 200, "text/plain; charset=utf-8", df_str_n(text, sizeof(text) - 1));
 }
 
 static const struct df_route routes[] = {
     {.method = "GET", .pattern = "/", .handle = front_page},
-    {.method = "POST", .pattern = "/api/leads/import", .body = DF_BODY_ANY, .handle = serve_omniflow},
-    {.method = "POST", .pattern = "/gateway/{rest...}", .body = DF_BODY_ANY, .handle = serve_gateway},
-    {.method = "POST", .pattern = "/webhooks/{rest...}", .body = DF_BODY_ANY, .handle = serve_webhook},
+    {.method = "POST",
+     .pattern = "/api/leads/import",
+     .body = DF_BODY_ANY,
+     .handle = serve_omniflow},
+    {.method = "POST",
+     .pattern = "/gateway/{rest...}",
+     .body = DF_BODY_ANY,
+     .handle = serve_gateway},
+    {.method = "POST",
+     .pattern = "/webhooks/{rest...}",
+     .body = DF_BODY_ANY,
+     .handle = serve_webhook},
     {.method = "GET", .pattern = "/payments/{rest...}", .handle = serve_payment},
-    {.method = "POST", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
-    {.method = "PUT", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
-    {.method = "PATCH", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
-    {.method = "DELETE", .pattern = "/payments/{rest...}", .body = DF_BODY_ANY, .handle = serve_payment},
+    {.method = "POST",
+     .pattern = "/payments/{rest...}",
+     .body = DF_BODY_ANY,
+     .handle = serve_payment},
+    {.method = "PUT",
+     .pattern = "/payments/{rest...}",
+     .body = DF_BODY_ANY,
+     .handle = serve_payment},
+    {.method = "PATCH",
+     .pattern = "/payments/{rest...}",
+     .body = DF_BODY_ANY,
+     .handle = serve_payment},
+    {.method = "DELETE",
+     .pattern = "/payments/{rest...}",
+     .body = DF_BODY_ANY,
+     .handle = serve_payment},
     {.method = "GET", .pattern = "/_faults", .handle = df_sb_faults_get},
     {.method = "POST",
      .pattern = "/_faults",
@@ -277,7 +302,10 @@ enum df_code df_sandbox_start(const struct df_sandbox_options *opt, struct df_sa
                                                   .user_agent = "DataFlow-Sandbox"};
 
     s->clock = opt->clock ? opt->clock : df_clock_real();
-    s->journal = df_sb_journal_new(opt->no_record ? 0 : keep < KEEP_MAX ? keep : KEEP_MAX, s->clock);
+    s->journal = df_sb_journal_new(opt->no_record    ? 0
+                                   : keep < KEEP_MAX ? keep
+                                                     : KEEP_MAX,
+                                   s->clock);
     df_sb_faults_init(&s->faults, s->clock);
     enum df_code code = df_sb_config_init(&s->config, opt, err);
     if (code == DF_OK)

@@ -1,12 +1,13 @@
 /*
- * The sandbox: the outside world on one port. It plays OmniFlow, the gateway, a receiver of webhooks and
- * a payment gateway, fails when told to, counts what comes and shows it. For trying the product, for
- * users' own tests, and as the sink of benchmarks. docs/sandbox.md describes its calls.
+ * The sandbox: the outside world on one port. It plays OmniFlow, the gateway, a receiver of
+ * webhooks and a payment gateway, fails when told to, counts what comes and shows it. For trying
+ * the product, for users' own tests, and as the sink of benchmarks. docs/sandbox.md describes its
+ * calls.
  *
  * Its control calls (/_faults, /_config, …) ask for no credentials: keep it on loopback.
  *
- * Memory is bounded: requests are kept up to `keep` for each path and 64 MiB in all, a thousand paths
- * and twenty million keys are told apart.
+ * Memory is bounded: requests are kept up to `keep` for each path and 64 MiB in all, a thousand
+ * paths and twenty million keys are told apart.
  */
 #ifndef DF_SANDBOX_SANDBOX_H
 #define DF_SANDBOX_SANDBOX_H
@@ -18,19 +19,20 @@ struct df_sandbox;
 
 /* A zeroed struct is valid; everything is copied. */
 struct df_sandbox_options {
-    const char *listen;        /* NULL: 127.0.0.1:8090; port 0 picks one */
-    int64_t threads;           /* 0: the number of processors, at most 8 */
-    size_t max_body_bytes;     /* 0: 16 MiB */
-    const char *server_url;    /* where acks and callbacks go, "http://127.0.0.1:8080"; NULL: none */
-    const char *client_id;     /* X-Client-Id and X-Client-Secret of acks and callbacks */
+    const char *listen;     /* NULL: 127.0.0.1:8090; port 0 picks one */
+    int64_t threads;        /* 0: the number of processors, at most 8 */
+    size_t max_body_bytes;  /* 0: 16 MiB */
+    const char *server_url; /* where acks and callbacks go, "http://127.0.0.1:8080"; NULL: none */
+    const char *client_id;  /* X-Client-Id and X-Client-Secret of acks and callbacks */
     const char *client_secret;
     const char *ca_file;       /* for an https server_url; NULL: the system's */
     const char *mode;          /* OmniFlow answers "sync" (NULL too) or "async" */
     int64_t ack_delay_ms;      /* from the answer to its ack */
     int64_t callback_delay_ms; /* from a ticket's answer to its callback */
-    const char *webhook_secret; /* for every path under /webhooks; NULL: signatures are not checked */
-    size_t keep;                /* requests kept for each path; 0: 1000 */
-    bool no_record;             /* count, but keep nothing */
+    const char
+        *webhook_secret; /* for every path under /webhooks; NULL: signatures are not checked */
+    size_t keep;         /* requests kept for each path; 0: 1000 */
+    bool no_record;      /* count, but keep nothing */
     const struct df_clock *clock; /* NULL: the real one */
 };
 

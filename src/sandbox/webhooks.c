@@ -1,11 +1,12 @@
 /*
- * A receiver of webhooks: POST /webhooks/…. Where a secret is known for the path, every signature that
- * the request carries must verify, and there must be one:
+ * A receiver of webhooks: POST /webhooks/…. Where a secret is known for the path, every signature
+ * that the request carries must verify, and there must be one:
  *
- *   X-DataFlow-Signature: v1=<hex>[,v1=<hex>]     over "<X-DataFlow-Timestamp>.<body>", with the secret as shown
- *   webhook-signature: v1,<base64>[ v1,<base64>]  over "<webhook-id>.<webhook-timestamp>.<body>", with the bytes
- *                                                 that follow whsec_ in base64 (Standard Webhooks)
- *   "signature" in the body                       hex, over the body without that member, with the secret as shown
+ *   X-DataFlow-Signature: v1=<hex>[,v1=<hex>]     over "<X-DataFlow-Timestamp>.<body>", with the
+ * secret as shown webhook-signature: v1,<base64>[ v1,<base64>]  over
+ * "<webhook-id>.<webhook-timestamp>.<body>", with the bytes that follow whsec_ in base64 (Standard
+ * Webhooks) "signature" in the body                       hex, over the body without that member,
+ * with the secret as shown
  *
  * Of several signatures in a header one has to match: during a rotation there are two.
  */
@@ -105,8 +106,8 @@ static struct df_str standard_key(struct df_str secret, unsigned char out[DF_SB_
     return df_str_n((const char *)out, len);
 }
 
-static const char *check_standard(struct df_str secret, const struct df_sb_signed *m,
-                                  int64_t now_s, int64_t tolerance_s)
+static const char *check_standard(struct df_str secret, const struct df_sb_signed *m, int64_t now_s,
+                                  int64_t tolerance_s)
 {
     const struct df_str parts[] = {m->webhook_id, DF_STR("."), m->webhook_timestamp, DF_STR("."),
                                    m->body};
@@ -115,10 +116,9 @@ static const char *check_standard(struct df_str secret, const struct df_sb_signe
 
     if (m->webhook_id.len == 0)
         return "webhook-id is missing";
-    const char *why =
-        check_time(m->webhook_timestamp, now_s, tolerance_s,
-                   "webhook-timestamp is missing or no Unix time",
-                   "webhook-timestamp is too far from now");
+    const char *why = check_time(m->webhook_timestamp, now_s, tolerance_s,
+                                 "webhook-timestamp is missing or no Unix time",
+                                 "webhook-timestamp is too far from now");
     if (why)
         return why;
     bool ok = mac(standard_key(secret, key), parts, 5, digest);

@@ -13,8 +13,7 @@
 #define TIME_LAST_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999 */
 #define SLOW_NS       INT64_C(1000000000)
 
-/* --- figures -------------------------------------------------------------------------------------
- */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 enum call { CALL_QUERY, CALL_EXEC, CALL_EXEC_MANY, CALL_COMMIT, CALL_COUNT };
 
@@ -50,14 +49,13 @@ static void count_call(enum call call, const char *name, int64_t start_ns)
     int64_t ns = now_ns() - start_ns;
     df_metric_observe(statement_series[call], (double)ns / 1e9);
     if (ns > SLOW_NS) {
-        struct df_log_field fields[] = {DF_F("query", df_str_c(name)),
-                                        DF_FI("durationMs", ns / 1000000)};
+        int64_t ms = ns / 1000000;
+        struct df_log_field fields[] = {DF_F("query", df_str_c(name)), DF_FI("durationMs", ms)};
         df_log_write(DF_LOG_WARN, "SlowStatement", fields, 2, "a statement took long");
     }
 }
 
-/* --- which database ------------------------------------------------------------------------------
- */
+/* --- which database --------------------------------------------------------------------------- */
 
 static bool has_scheme(const char *url, const char *scheme)
 {
@@ -122,39 +120,34 @@ void df_db_url_masked(const char *url, char *out, size_t size)
                    (int)strcspn(host, "?#"), host);
 }
 
-static enum df_code ops_of(const char *url, const struct df_db_ops **ret, struct df_err *err)
+/* NULL: this build has no driver for it. */
+static const struct df_db_ops *ops_of(enum df_dialect dialect)
 {
-    enum df_dialect dialect;
-    enum df_code code = df_db_dialect_of(url, &dialect, err);
-    if (code != DF_OK)
-        return code;
-
     switch (dialect) {
     case DF_SQLITE:
-        *ret = &df_sqlite_ops;
-        return DF_OK;
+        return &df_sqlite_ops;
     case DF_POSTGRES:
-        *ret = &df_postgres_ops;
-        return DF_OK;
+        return &df_postgres_ops;
     case DF_SQLSERVER:
     case DF_DIALECT_COUNT:
         break;
     }
-    return df_err_set(err, DF_E_CONFIG, "this build has no SQL Server driver");
+    return NULL;
 }
 
-/* --- connections ---------------------------------------------------------------------------------
- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err)
 {
-    const struct df_db_ops *ops = NULL;
     struct df_db_options o = *opt;
-
-    pthread_once(&metrics_once, init_metrics);
-    enum df_code code = ops_of(o.url, &ops, err);
+    enum df_dialect dialect = DF_DIALECT_COUNT;
+    enum df_code code = df_db_dialect_of(o.url, &dialect, err);
     if (code != DF_OK)
         return code;
+    const struct df_db_ops *ops = ops_of(dialect);
+    if (!ops)
+        return df_err_set(err, DF_E_CONFIG, "this build has no SQL Server driver");
+    pthread_once(&metrics_once, init_metrics);
     if (o.connect_timeout_ms <= 0)
         o.connect_timeout_ms = 5000;
     if (o.statement_timeout_ms <= 0)
@@ -192,8 +185,7 @@ void df_db_reset(struct df_db *db)
         df_db_rollback(db);
 }
 
-/* --- what may be called when ---------------------------------------------------------------------
- */
+/* --- what may be called when ------------------------------------------------------------------ */
 
 /* For everything that talks to the database. */
 static enum df_code check_ready(const struct df_db *db, struct df_err *err)
@@ -283,8 +275,7 @@ static enum df_code settle(struct df_db *db, enum df_code code)
     return code;
 }
 
-/* --- statements ----------------------------------------------------------------------------------
- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 enum df_code df_db_ping(struct df_db *db, struct df_err *err)
 {
@@ -323,6 +314,12 @@ void df_result_free(struct df_result *r)
         return;
     r->db->open_result = NULL;
     r->db->ops->result_free(r);
+}
+
+enum df_code df_db_prepare(struct df_db *db, const struct df_query *q, struct df_err *err)
+{
+    enum df_code code = check_statement(db, q, q->param_count, err);
+    return code == DF_OK ? settle(db, db->ops->prepare(db, q, err)) : code;
 }
 
 enum df_code df_db_query_int(struct df_db *db, const struct df_query *q,
@@ -407,7 +404,7 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
                              int64_t *ret_affected, int64_t *ret_failed_row, struct df_err *err)
 {
-    int64_t dummy;
+    int64_t dummy = -1;
     int64_t *failed_row = ret_failed_row ? ret_failed_row : &dummy;
 
     *failed_row = -1;
@@ -433,8 +430,7 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
     return code;
 }
 
-/* --- transactions --------------------------------------------------------------------------------
- */
+/* --- transactions ----------------------------------------------------------------------------- */
 
 enum df_code df_db_begin(struct df_db *db, bool write, struct df_err *err)
 {
@@ -525,8 +521,7 @@ enum df_code df_db_rollback_to(struct df_db *db, struct df_err *err)
     return code;
 }
 
-/* --- schema --------------------------------------------------------------------------------------
- */
+/* --- schema ----------------------------------------------------------------------------------- */
 
 enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err)
 {
@@ -549,8 +544,7 @@ void df_db_schema_unlock(struct df_db *db)
     db->ops->schema_unlock(db);
 }
 
-/* --- for drivers ---------------------------------------------------------------------------------
- */
+/* --- for drivers ------------------------------------------------------------------------------ */
 
 void df_db_sleep_ms(int64_t ms)
 {

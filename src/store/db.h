@@ -120,10 +120,11 @@ enum df_code df_db_ping(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 bool df_db_alive(const struct df_db *db);
 
 /*
- * A pass of params is checked against q->param_count. The statement has run when this returns: a
- * violated constraint is told here, whether or not the rows are looked at. The result's text is
- * borrowed until the next step or free. Always free the result, also after an error of step, and
- * before the transaction ends. A server's rows arrive whole: page through what may be long.
+ * A pass of params is checked against q->param_count. The statement has run when this returns
+ * (outside a transaction it is committed): a violated constraint is told here, whether or not the
+ * rows are looked at. The result's text is borrowed until the next step or free. Always free the
+ * result, also after an error of step, and before the transaction ends. A server's rows arrive
+ * whole: page through what may be long.
  */
 enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struct df_value *params,
                          size_t param_count, struct df_result **ret,

@@ -85,18 +85,18 @@ static inline struct pg_db *pg_of(struct df_db *db)
     return (struct pg_db *)db;
 }
 
-/* --- postgres.c --- */
+/* --- postgres.c ------------------------------------------------------------------------------- */
 
 /* Turns an error the server sent into ours; `what` was being done. */
 enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
                         struct df_err *err);
 
-/* --- pg_params.c --- */
+/* --- pg_params.c ------------------------------------------------------------------------------ */
 
 void df_pg_params_set(struct pg_params *p, const struct df_value *values, size_t count);
 void df_pg_params_release(struct pg_params *p);
 
-/* --- pg_wire.c --- */
+/* --- pg_wire.c -------------------------------------------------------------------------------- */
 
 /* What is to be done with the results of the rows of one run; zeroed: nothing. */
 struct pg_sink {
@@ -116,7 +116,7 @@ enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct 
                        size_t row_count, struct pg_sink *sink, struct df_err *err);
 void df_pg_stmts_release(struct pg_db *pg);
 
-/* --- pg_result.c --- */
+/* --- pg_result.c ------------------------------------------------------------------------------ */
 
 /* Sets the connection's one result; res stays the caller's when taken from a sink. */
 void df_pg_result_set(struct pg_db *pg, PGresult *res);

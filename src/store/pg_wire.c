@@ -26,7 +26,7 @@
 /* The held statements and the Parse of each, and the Parse of the statement itself. */
 #define HEAD_MAX (2 * PG_HELD_COUNT + 1)
 /* Output that may gather in memory before the sender waits for the socket. */
-#define UNSENT_MAX_BYTES (256 * 1024)
+#define UNSENT_MAX_BYTES ((size_t)256 * 1024)
 /* How long libpq's socket is trusted under TLS, which may have read more from it than it gave out.
  */
 #define TLS_SLICE_MS 100
@@ -34,7 +34,7 @@
 struct batch {
     struct pg_db *pg;
     struct pg_sink *sink;
-    const struct df_query *query;
+    struct pg_stmt *stmt; /* of the rows; NULL: there are none */
     struct {
         struct pg_stmt *stmt;
         bool parse;
@@ -51,8 +51,7 @@ struct batch {
     struct df_err *err;
 };
 
-/* --- prepared statements -------------------------------------------------------------------------
- */
+/* --- prepared statements ---------------------------------------------------------------------- */
 
 /*
  * Names are unique among all clients: behind a pooler several of them may share a connection of the
@@ -114,13 +113,17 @@ void df_pg_stmts_release(struct pg_db *pg)
     pg->stmt_count = 0;
 }
 
-/* --- results -------------------------------------------------------------------------------------
- */
+/* --- results ---------------------------------------------------------------------------------- */
 
-/* Whatever else went wrong in the batch: a lost connection is what the caller must know. */
+/*
+ * Whatever else went wrong in the batch: a lost connection is what the caller must know. The
+ * server's own last words are better than libpq's.
+ */
 static bool lost(struct batch *b, const char *why)
 {
     b->pg->base.alive = false;
+    if (b->code == DF_E_DB_UNAVAILABLE)
+        return false;
     b->code = df_err_set(b->err, DF_E_DB_UNAVAILABLE, "the database connection is lost: %s", why);
     return false;
 }
@@ -179,17 +182,17 @@ static void refuse(struct batch *b, size_t index, const PGresult *res)
 {
     if (b->code != DF_OK)
         return;
-    bool in_head = index < b->head_count;
-    const char *what = in_head ? b->head[index].stmt->query->name : b->query->name;
+    struct pg_stmt *st = index < b->head_count ? b->head[index].stmt : b->stmt;
 
-    b->code = df_pg_fail(b->pg, res, what, b->err);
-    if (!in_head)
+    b->code = df_pg_fail(b->pg, res, st ? st->query->name : "transaction", b->err);
+    /* Past the last there is only the Sync, and nobody's error but the connection's. */
+    if (index >= b->head_count && index < b->sent)
         b->sink->failed_row = (int64_t)(index - b->head_count);
     if (index < b->control_count)
         b->pg->control_failed = true;
-    if (is_stale(res)) {
+    if (st && is_stale(res)) {
         b->stale = true;
-        name_stmt(b->pg, in_head ? b->head[index].stmt : find_stmt(b->pg, b->query));
+        name_stmt(b->pg, st);
     }
 }
 
@@ -209,11 +212,11 @@ static bool take_result(struct batch *b)
     }
     size_t index = b->index++;
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
-        if (index >= b->head_count) {
+        if (index < b->head_count && b->head[index].parse) {
+            b->head[index].stmt->prepared = true;
+        } else if (index >= b->head_count && index < b->sent) {
             accept_row(b, index - b->head_count, res);
             res = NULL;
-        } else if (b->head[index].parse) {
-            b->head[index].stmt->prepared = true;
         }
     } else if (status != PGRES_PIPELINE_ABORTED) {
         refuse(b, index, res);
@@ -227,8 +230,7 @@ static bool take_result(struct batch *b)
     return true;
 }
 
-/* --- input and output ----------------------------------------------------------------------------
- */
+/* --- input and output ------------------------------------------------------------------------- */
 
 /* Waits until the socket is ready; silence for too long is a lost connection. */
 static bool wait_ready(struct batch *b, bool output)
@@ -313,8 +315,7 @@ static bool send_execute(struct batch *b, const struct pg_stmt *st, const struct
     return true;
 }
 
-/* --- batches -------------------------------------------------------------------------------------
- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static const struct df_query *held_query(unsigned bit)
 {
@@ -353,14 +354,16 @@ static bool send_held(struct batch *b)
     return true;
 }
 
-static bool send_rows(struct batch *b, const struct df_value *params, size_t row_count)
+static bool send_rows(struct batch *b, const struct df_query *q, const struct df_value *params,
+                      size_t row_count)
 {
     struct pg_db *pg = b->pg;
-    struct pg_stmt *st = find_stmt(pg, b->query);
+    struct pg_stmt *st = find_stmt(pg, q);
 
+    b->stmt = st;
     for (size_t row = 0; row < row_count; row++) {
-        df_pg_params_set(&pg->params, params ? params + row * b->query->param_count : NULL,
-                         b->query->param_count);
+        df_pg_params_set(&pg->params, params ? params + row * q->param_count : NULL,
+                         q->param_count);
         if (row == 0 && !send_parse(b, st, &pg->params))
             return false;
         if (!send_execute(b, st, &pg->params))
@@ -374,11 +377,12 @@ static bool send_rows(struct batch *b, const struct df_value *params, size_t row
     return true;
 }
 
-static void run_batch(struct batch *b, const struct df_value *params, size_t row_count)
+static void run_batch(struct batch *b, const struct df_query *q, const struct df_value *params,
+                      size_t row_count)
 {
     if (!send_held(b))
         return;
-    if (b->query && !send_rows(b, params, row_count))
+    if (q && !send_rows(b, q, params, row_count))
         return;
     if (!PQpipelineSync(b->pg->conn)) {
         (void)lost(b, PQerrorMessage(b->pg->conn));
@@ -394,9 +398,9 @@ enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct 
     bool again = !pg->base.in_transaction;
 
     for (;;) {
-        struct batch b = {.pg = pg, .sink = sink, .query = q, .err = err};
+        struct batch b = {.pg = pg, .sink = sink, .err = err};
         sink->failed_row = -1;
-        run_batch(&b, params, row_count);
+        run_batch(&b, q, params, row_count);
         if (!b.stale || !pg->base.alive)
             return b.code;
         if (!again)

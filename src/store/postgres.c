@@ -27,8 +27,7 @@
         .name = (n), .text = { [DF_POSTGRES] = {.sql = (s)} }                                      \
     }
 
-/* --- errors --------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 /* Copies a message without what stands in double quotes, which may be a value, or part of a URL. */
 static void without_quoted(const char *message, char *out, size_t size)
@@ -115,8 +114,7 @@ enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
     return df_err_set(err, code_of(state), "%s: %s (%s)", what, message, state);
 }
 
-/* --- connecting ----------------------------------------------------------------------------------
- */
+/* --- connecting ------------------------------------------------------------------------------- */
 
 static void on_notice(void *arg, const PGresult *res)
 {
@@ -261,8 +259,7 @@ static enum df_code pg_open(const struct df_db_options *opt, struct df_db **ret,
     return DF_OK;
 }
 
-/* --- statements ----------------------------------------------------------------------------------
- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 static enum df_code pg_ping(struct df_db *db, struct df_err *err)
 {
@@ -309,8 +306,7 @@ static enum df_code pg_exec(struct df_db *db, const struct df_query *q,
     return df_pg_run(pg_of(db), q, params, 1, &sink, err);
 }
 
-/* --- transactions --------------------------------------------------------------------------------
- */
+/* --- transactions ----------------------------------------------------------------------------- */
 
 static enum df_code pg_begin(struct df_db *db, bool write, struct df_err *err)
 {
@@ -396,8 +392,7 @@ static enum df_code pg_rollback_to(struct df_db *db, struct df_err *err)
     return DF_OK;
 }
 
-/* --- schema --------------------------------------------------------------------------------------
- */
+/* --- schema ----------------------------------------------------------------------------------- */
 
 static enum df_code fail_script(struct pg_db *pg, const PGresult *res, const char *sql,
                                 struct df_err *err)
@@ -418,20 +413,48 @@ static enum df_code fail_script(struct pg_db *pg, const PGresult *res, const cha
 }
 
 /* Several statements in one text are for the simple protocol, which a pipeline does not have. */
+/* Sends what is held back and leaves pipeline mode, for libpq's simple calls. */
+static enum df_code leave_pipeline(struct pg_db *pg, struct df_err *err)
+{
+    struct pg_sink sink = {0};
+    enum df_code code = pg->held ? df_pg_run(pg, NULL, NULL, 0, &sink, err) : DF_OK;
+
+    if (code != DF_OK)
+        return code;
+    if (PQexitPipelineMode(pg->conn))
+        return DF_OK;
+    pg->base.alive = false;
+    return df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
+}
+
+static void enter_pipeline(struct pg_db *pg)
+{
+    if (PQstatus(pg->conn) == CONNECTION_BAD || !PQenterPipelineMode(pg->conn))
+        pg->base.alive = false;
+}
+
+static enum df_code pg_prepare(struct df_db *db, const struct df_query *q, struct df_err *err)
+{
+    struct pg_db *pg = pg_of(db);
+    enum df_code code = leave_pipeline(pg, err);
+
+    if (code != DF_OK)
+        return code;
+    PGresult *res = PQprepare(pg->conn, "", q->text[DF_POSTGRES].sql, 0, NULL);
+    if (PQresultStatus(res) != PGRES_COMMAND_OK)
+        code = df_pg_fail(pg, res, q->name, err);
+    PQclear(res);
+    enter_pipeline(pg);
+    return code;
+}
+
 static enum df_code pg_script(struct df_db *db, const char *sql, struct df_err *err)
 {
     struct pg_db *pg = pg_of(db);
-    struct pg_sink sink = {0};
-    enum df_code code = DF_OK;
+    enum df_code code = leave_pipeline(pg, err);
 
-    if (pg->held)
-        code = df_pg_run(pg, NULL, NULL, 0, &sink, err);
     if (code != DF_OK)
         return code;
-    if (!PQexitPipelineMode(pg->conn)) {
-        db->alive = false;
-        return df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
-    }
     PGresult *res = PQexec(pg->conn, sql);
     ExecStatusType status = PQresultStatus(res);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_EMPTY_QUERY)
@@ -440,8 +463,7 @@ static enum df_code pg_script(struct df_db *db, const char *sql, struct df_err *
     /* A script may have begun a transaction and not come to its end. */
     if (!db->in_transaction && PQtransactionStatus(pg->conn) != PQTRANS_IDLE)
         PQclear(PQexec(pg->conn, "ROLLBACK"));
-    if (PQstatus(pg->conn) == CONNECTION_BAD || !PQenterPipelineMode(pg->conn))
-        db->alive = false;
+    enter_pipeline(pg);
     return code;
 }
 
@@ -502,6 +524,7 @@ const struct df_db_ops df_postgres_ops = {
     .open = pg_open,
     .close = pg_close,
     .ping = pg_ping,
+    .prepare = pg_prepare,
     .query = pg_query,
     .step = df_pg_step,
     .result_free = df_pg_result_free,

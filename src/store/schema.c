@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 
 #define CHECKSUM_LEN 64
 
@@ -76,27 +75,6 @@ static struct script *plan_find(struct plan *p, struct df_str name)
     return NULL;
 }
 
-/* First column of the first row. */
-static enum df_code query_int(struct df_db *db, const struct df_query *q,
-                              const struct df_value *params, size_t param_count, int64_t *ret,
-                              struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, q, params, param_count, &r, err);
-
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        *ret = df_col_int(r, 0);
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = df_err_set(err, DF_E_INTERNAL, "%s returned no row", q->name);
-    }
-    df_result_free(r);
-    return code;
-}
-
 /* What a newer binary recorded under a name known to both stands: see schema.h. */
 static void plan_defer_to_newer(struct plan *p)
 {
@@ -115,7 +93,7 @@ static enum df_code plan_read(struct plan *p, struct df_db *db, struct df_err *e
     for (size_t i = 0; i < p->count; i++)
         p->scripts[i].state = SCRIPT_MISSING;
 
-    code = query_int(db, &df_q_schema_recorded, DF_NO_PARAMS, &recorded, err);
+    code = df_db_query_int(db, &df_q_schema_recorded, DF_NO_PARAMS, &recorded, err);
     if (code != DF_OK)
         return code;
     p->recorded = recorded > 0;
@@ -259,8 +237,8 @@ static enum df_code add_column(struct df_db *db, struct df_arena *arena, struct 
                           DF_STR_ARG(df_str_trim(line)), DF_STR_ARG(table), DF_STR_ARG(column));
 
     int64_t exists = 0;
-    enum df_code code = query_int(db, &df_q_schema_column_exists,
-                                  DF_PARAMS(df_text(table), df_text(column)), &exists, err);
+    enum df_code code = df_db_query_int(db, &df_q_schema_column_exists,
+                                        DF_PARAMS(df_text(table), df_text(column)), &exists, err);
     if (code == DF_OK && !exists)
         code = run_text(db, arena, statement, err);
     if (code == DF_OK)

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const control_sql[CTL_COUNT] = {
@@ -33,8 +34,7 @@ static const char *const control_sql[CTL_COUNT] = {
     [CTL_PING] = "SELECT COUNT(*) FROM sqlite_schema",
 };
 
-/* --- errors --------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static enum df_code constraint_code(int rc)
 {
@@ -112,8 +112,7 @@ enum df_code df_sqlite_fail(struct sqlite_db *s, int rc, const char *what, struc
     }
 }
 
-/* --- opening -------------------------------------------------------------------------------------
- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static void init_library(void)
 {
@@ -153,9 +152,13 @@ static enum df_code create_private(const char *path, struct df_err *err)
         close(fd);
         return DF_OK;
     }
-    if (errno == EEXIST)
-        return DF_OK;
     char reason[128];
+    struct stat st;
+    if (errno == EEXIST && stat(path, &st) == 0) {
+        if (S_ISREG(st.st_mode))
+            return DF_OK;
+        return df_err_set(err, DF_E_CONFIG, "database.url: %s is not a regular file", path);
+    }
     return df_err_set(err, DF_E_DB_UNAVAILABLE, "cannot create the database %s: %s", path,
                       strerror_r(errno, reason, sizeof(reason)));
 }
@@ -272,8 +275,7 @@ out:
     return DF_OK;
 }
 
-/* --- transactions --------------------------------------------------------------------------------
- */
+/* --- transactions ----------------------------------------------------------------------------- */
 
 static enum df_code control(struct sqlite_db *s, enum control c, struct df_err *err)
 {
@@ -337,8 +339,7 @@ static enum df_code sqlite_rollback_to(struct df_db *db, struct df_err *err)
     return code == DF_OK ? control(s, CTL_RELEASE, err) : code;
 }
 
-/* --- schema --------------------------------------------------------------------------------------
- */
+/* --- schema ----------------------------------------------------------------------------------- */
 
 static enum df_code fail_script(struct sqlite_db *s, const char *sql, const char *at, int rc,
                                 struct df_err *err)
@@ -414,6 +415,7 @@ const struct df_db_ops df_sqlite_ops = {
     .open = sqlite_open,
     .close = sqlite_close,
     .ping = sqlite_ping,
+    .prepare = df_sqlite_prepare,
     .query = df_sqlite_query,
     .step = df_sqlite_step,
     .result_free = df_sqlite_result_free,

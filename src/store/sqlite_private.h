@@ -27,10 +27,15 @@ struct stmt {
 struct sqlite_result {
     struct df_result base;
     sqlite3_stmt *handle;
-    int columns;
+    size_t columns;
     int ahead; /* what the step taken by query() gave: SQLITE_ROW, SQLITE_DONE; 0: already told */
     bool done;
     const char *name;
+
+    /* Rows read in advance; NULL: the statement stands on its row. */
+    sqlite3_value **kept;
+    size_t kept_rows;
+    size_t kept_at; /* rows stepped over: the current one is the one before */
 };
 
 enum control {
@@ -70,6 +75,7 @@ enum df_code df_sqlite_fail(struct sqlite_db *s, int rc, const char *what, struc
 void df_sqlite_stmts_release(struct sqlite_db *s);
 
 /* The ops of statements and columns. */
+enum df_code df_sqlite_prepare(struct df_db *db, const struct df_query *q, struct df_err *err);
 enum df_code df_sqlite_query(struct df_db *db, const struct df_query *q,
                              const struct df_value *params, struct df_result **ret,
                              struct df_err *err);

@@ -59,6 +59,12 @@ static enum df_code find(struct sqlite_db *s, const struct df_query *q, struct s
     return code;
 }
 
+enum df_code df_sqlite_prepare(struct df_db *db, const struct df_query *q, struct df_err *err)
+{
+    struct stmt *st;
+    return find(sqlite_of(db), q, &st, err);
+}
+
 void df_sqlite_stmts_release(struct sqlite_db *s)
 {
     for (size_t i = 0; i < STMT_SETS; i++) {
@@ -115,14 +121,50 @@ static void forget_values(sqlite3_stmt *h)
     sqlite3_clear_bindings(h);
 }
 
+/* After a step: the first one prepares the statement again if the schema has changed. */
 static void open_result(struct sqlite_db *s, const struct stmt *st)
 {
     s->result = (struct sqlite_result){
         .base = {.db = &s->base},
         .handle = st->handle,
-        .columns = sqlite3_column_count(st->handle),
+        .columns = (size_t)sqlite3_column_count(st->handle),
         .name = st->query->name,
     };
+}
+
+static void drop_kept(struct sqlite_result *r)
+{
+    for (size_t i = 0; i < r->kept_rows * r->columns; i++)
+        sqlite3_value_free(r->kept[i]);
+    free(r->kept);
+    r->kept = NULL;
+    r->kept_rows = 0;
+}
+
+/*
+ * A statement that writes and returns rows outside a transaction commits at its end, not before its
+ * rows: those are read in advance, so that an error of the commit is told by query() and not lost
+ * by who frees the result early.
+ */
+static int keep_rows(struct sqlite_result *r)
+{
+    size_t cap = 0;
+    int rc;
+
+    do {
+        if (r->kept_rows == cap) {
+            cap = cap ? cap * 2 : 4;
+            r->kept = df_realloc(r->kept, cap * r->columns * sizeof(sqlite3_value *));
+        }
+        for (size_t i = 0; i < r->columns; i++) {
+            sqlite3_value *v = sqlite3_value_dup(sqlite3_column_value(r->handle, (int)i));
+            if (!v)
+                df_oom();
+            r->kept[r->kept_rows * r->columns + i] = v;
+        }
+        r->kept_rows++;
+    } while ((rc = sqlite3_step(r->handle)) == SQLITE_ROW);
+    return rc;
 }
 
 enum df_code df_sqlite_query(struct df_db *db, const struct df_query *q,
@@ -139,12 +181,15 @@ enum df_code df_sqlite_query(struct df_db *db, const struct df_query *q,
     int rc = bind_row(st, params, SQLITE_TRANSIENT);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(st->handle);
+    open_result(s, st);
+    if (rc == SQLITE_ROW && !db->in_transaction && !sqlite3_stmt_readonly(st->handle))
+        rc = keep_rows(&s->result);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
         code = df_sqlite_fail(s, rc, q->name, err);
+        drop_kept(&s->result);
         forget_values(st->handle);
         return code;
     }
-    open_result(s, st);
     s->result.ahead = rc;
     *ret = &s->result.base;
     return DF_OK;
@@ -155,6 +200,10 @@ enum df_code df_sqlite_step(struct df_result *base, struct df_err *err)
     struct sqlite_result *r = (struct sqlite_result *)base;
     if (r->done)
         return DF_DONE;
+    if (r->kept_at < r->kept_rows) {
+        r->kept_at++;
+        return DF_ROW;
+    }
 
     int rc = r->ahead ? r->ahead : sqlite3_step(r->handle);
     r->ahead = 0;
@@ -166,7 +215,9 @@ enum df_code df_sqlite_step(struct df_result *base, struct df_err *err)
 
 void df_sqlite_result_free(struct df_result *base)
 {
-    forget_values(((struct sqlite_result *)base)->handle);
+    struct sqlite_result *r = (struct sqlite_result *)base;
+    drop_kept(r);
+    forget_values(r->handle);
 }
 
 /* Runs one row of values to the statement's end. */
@@ -178,6 +229,7 @@ static int run_row(struct sqlite_db *s, struct stmt *st, const struct df_value *
         return rc;
     while ((rc = sqlite3_step(st->handle)) == SQLITE_ROW) {
         if (on_row) {
+            open_result(s, st);
             s->base.open_result = &s->result.base;
             on_row(arg, row, &s->result.base);
             s->base.open_result = NULL;
@@ -199,7 +251,6 @@ enum df_code df_sqlite_exec_many(struct df_db *db, const struct df_query *q,
         return code;
 
     bool writes = !sqlite3_stmt_readonly(st->handle);
-    open_result(s, st);
     for (size_t row = 0; row < row_count; row++) {
         int rc = run_row(s, st, params + row * q->param_count, row, on_row, arg);
         if (rc != SQLITE_DONE) {
@@ -223,32 +274,51 @@ enum df_code df_sqlite_exec(struct df_db *db, const struct df_query *q,
     return df_sqlite_exec_many(db, q, params, 1, NULL, NULL, ret_affected, &failed_row, err);
 }
 
-/* --- columns -------------------------------------------------------------------------------------
- */
+/* --- columns ---------------------------------------------------------------------------------- */
 
-static sqlite3_stmt *row_of(const struct df_result *r)
+static const struct sqlite_result *result_of(const struct df_result *r)
 {
-    return ((const struct sqlite_result *)r)->handle;
+    return (const struct sqlite_result *)r;
+}
+
+/* NULL: the row is the statement's, not a kept one. */
+static sqlite3_value *kept(const struct sqlite_result *r, size_t col)
+{
+    size_t row = r->kept_at ? r->kept_at - 1 : 0;
+    return r->kept ? r->kept[row * r->columns + col] : NULL;
 }
 
 size_t df_sqlite_columns(const struct df_result *r)
 {
-    return (size_t)((const struct sqlite_result *)r)->columns;
+    return result_of(r)->columns;
 }
 
-bool df_sqlite_col_null(const struct df_result *r, size_t col)
+bool df_sqlite_col_null(const struct df_result *base, size_t col)
 {
-    return sqlite3_column_type(row_of(r), (int)col) == SQLITE_NULL;
+    const struct sqlite_result *r = result_of(base);
+    if (col >= r->columns)
+        return true;
+    sqlite3_value *v = kept(r, col);
+    int type = v ? sqlite3_value_type(v) : sqlite3_column_type(r->handle, (int)col);
+    return type == SQLITE_NULL;
 }
 
-int64_t df_sqlite_col_int(const struct df_result *r, size_t col)
+int64_t df_sqlite_col_int(const struct df_result *base, size_t col)
 {
-    return sqlite3_column_int64(row_of(r), (int)col);
+    const struct sqlite_result *r = result_of(base);
+    if (col >= r->columns)
+        return 0;
+    sqlite3_value *v = kept(r, col);
+    return v ? sqlite3_value_int64(v) : sqlite3_column_int64(r->handle, (int)col);
 }
 
-double df_sqlite_col_real(const struct df_result *r, size_t col)
+double df_sqlite_col_real(const struct df_result *base, size_t col)
 {
-    return sqlite3_column_double(row_of(r), (int)col);
+    const struct sqlite_result *r = result_of(base);
+    if (col >= r->columns)
+        return 0;
+    sqlite3_value *v = kept(r, col);
+    return v ? sqlite3_value_double(v) : sqlite3_column_double(r->handle, (int)col);
 }
 
 bool df_sqlite_col_bool(const struct df_result *r, size_t col)
@@ -256,12 +326,27 @@ bool df_sqlite_col_bool(const struct df_result *r, size_t col)
     return df_sqlite_col_int(r, col) != 0;
 }
 
-struct df_str df_sqlite_col_text(const struct df_result *r, size_t col)
+/* Text and blob must be asked for before their length: asking may convert. */
+struct df_str df_sqlite_col_text(const struct df_result *base, size_t col)
 {
-    const char *ptr = (const char *)sqlite3_column_text(row_of(r), (int)col);
-    if (!ptr)
+    const struct sqlite_result *r = result_of(base);
+    if (df_sqlite_col_null(base, col))
         return DF_STR_NULL;
-    return df_str_n(ptr, (size_t)sqlite3_column_bytes(row_of(r), (int)col));
+    sqlite3_value *v = kept(r, col);
+    const unsigned char *ptr = v ? sqlite3_value_text(v) : sqlite3_column_text(r->handle, (int)col);
+    int len = v ? sqlite3_value_bytes(v) : sqlite3_column_bytes(r->handle, (int)col);
+    return ptr ? df_str_n((const char *)ptr, (size_t)len) : DF_STR_NULL;
+}
+
+struct df_str df_sqlite_col_blob(struct df_result *base, size_t col)
+{
+    const struct sqlite_result *r = result_of(base);
+    if (df_sqlite_col_null(base, col))
+        return DF_STR_NULL;
+    sqlite3_value *v = kept(r, col);
+    const char *ptr = v ? sqlite3_value_blob(v) : sqlite3_column_blob(r->handle, (int)col);
+    int len = v ? sqlite3_value_bytes(v) : sqlite3_column_bytes(r->handle, (int)col);
+    return ptr ? df_str_n(ptr, (size_t)len) : DF_STR(""); /* SQLite has no address for nothing */
 }
 
 int64_t df_sqlite_col_time(const struct df_result *r, size_t col)
@@ -269,14 +354,4 @@ int64_t df_sqlite_col_time(const struct df_result *r, size_t col)
     struct df_str text = df_sqlite_col_text(r, col);
     int64_t ms;
     return text.ptr && df_time_parse(text, &ms) ? ms : -1;
-}
-
-struct df_str df_sqlite_col_blob(struct df_result *r, size_t col)
-{
-    if (df_sqlite_col_null(r, col))
-        return DF_STR_NULL;
-    const char *ptr = sqlite3_column_blob(row_of(r), (int)col);
-    if (!ptr)
-        return DF_STR(""); /* SQLite has no address for nothing */
-    return df_str_n(ptr, (size_t)sqlite3_column_bytes(row_of(r), (int)col));
 }

@@ -27,8 +27,7 @@
 #define POOL_MAX            1024
 #define QUEUE_MAX           (1 << 20)
 
-/* --- figures -------------------------------------------------------------------------------------
- */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 static const double group_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
@@ -119,8 +118,7 @@ static void nap_ms(int64_t ms)
     }
 }
 
-/* --- connections ---------------------------------------------------------------------------------
- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static void disconnect(struct store_worker *w)
 {
@@ -158,6 +156,7 @@ void df_store_lost(struct store_worker *w, const struct df_err *why)
     atomic_store(&w->store->lost_ns, store_now_ns());
     tell_lost(w->store, why->detail);
     disconnect(w);
+    w->next_try_ns = store_now_ns(); /* now, also if no job asks for it */
 }
 
 static enum df_code open_connection(const struct store_worker *w, int64_t timeout_ms,
@@ -227,8 +226,7 @@ void df_store_pause(const struct df_store *s, int attempt)
     nap_ms(1 + (int64_t)df_random_below(s->clock, most_ms));
 }
 
-/* --- workers -------------------------------------------------------------------------------------
- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 void df_store_finish(const struct store_worker *w, struct df_job **jobs, size_t count)
 {
@@ -320,8 +318,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* --- opening and closing -------------------------------------------------------------------------
- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 static int64_t bounded(int64_t v, int64_t def, int64_t min, int64_t max)
 {
@@ -432,8 +429,7 @@ void df_store_close(struct df_store *s)
     free(s);
 }
 
-/* --- what callers use ----------------------------------------------------------------------------
- */
+/* --- what callers use ------------------------------------------------------------------------- */
 
 static bool submit(struct df_store *s, struct df_job *job, bool write)
 {
@@ -482,6 +478,7 @@ static enum df_code submit_and_wait(struct df_store *s, struct df_job *job, bool
     job->waiter = &waiter;
     job->done = wake_waiter;
     if (!submit(s, job, write)) {
+        job->waiter = NULL;
         bool closed = df_queue_closed(&s->queues[write]);
         return df_err_set(err, closed ? DF_E_DRAINING : DF_E_BUSY,
                           closed ? "the store is closed" : "too much work is waiting");
@@ -490,6 +487,7 @@ static enum df_code submit_and_wait(struct df_store *s, struct df_job *job, bool
     while (!waiter.done)
         pthread_cond_wait(&waiter.ended, &waiter.lock);
     pthread_mutex_unlock(&waiter.lock);
+    job->waiter = NULL;
     pthread_mutex_destroy(&waiter.lock);
     pthread_cond_destroy(&waiter.ended);
     if (waiter.code != DF_OK && err)

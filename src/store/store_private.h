@@ -44,6 +44,8 @@ struct store_worker {
     int64_t *affected;
     struct df_value *values;
     size_t value_cap;
+    int64_t commit_failed_ns; /* when that was last logged, */
+    uint64_t commit_failures; /* and how many there were since */
 };
 
 struct df_store {

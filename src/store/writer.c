@@ -28,6 +28,7 @@
 
 /* Failing rows in one batch after which the rest goes one by one. */
 #define ROW_FAILURES_MAX 8
+#define LOG_PAUSE_NS     INT64_C(1000000000)
 
 enum outcome { GOES_ON, SETTLED, AGAIN, LOST, FAILED };
 
@@ -98,8 +99,7 @@ static enum outcome run_job(struct group *g, struct df_job *job)
     return contain(g, code, &err);
 }
 
-/* --- row jobs ------------------------------------------------------------------------------------
- */
+/* --- row jobs --------------------------------------------------------------------------------- */
 
 /* The values of `count` jobs in a row. Those of one are used where they are. */
 static const struct df_value *gather(struct store_worker *w, struct df_job **jobs, size_t count)
@@ -190,14 +190,22 @@ static size_t run_length(struct df_job **jobs, size_t count)
     return n;
 }
 
-/* --- groups --------------------------------------------------------------------------------------
- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
+/* Once a second at most: a disk that is full fails thousands, and may be the one with the log. */
 static void log_commit_failed(const struct group *g)
 {
-    struct df_log_field fields[] = {DF_FI("jobs", g->count),
+    struct store_worker *w = g->w;
+    int64_t now = store_now_ns();
+
+    w->commit_failures++;
+    if (w->commit_failed_ns && now - w->commit_failed_ns < LOG_PAUSE_NS)
+        return;
+    struct df_log_field fields[] = {DF_FI("jobs", g->count), DF_FI("commits", w->commit_failures),
                                     DF_F("error", df_str_c(df_code_name(g->err.code)))};
-    df_log_write(DF_LOG_ERROR, "CommitFailed", fields, 2, "%s", g->err.detail);
+    df_log_write(DF_LOG_ERROR, "CommitFailed", fields, 3, "%s", g->err.detail);
+    w->commit_failed_ns = now;
+    w->commit_failures = 0;
 }
 
 static enum outcome commit(struct group *g)

@@ -196,6 +196,7 @@ def read_responses(sock, count):
                 status = f.readline()
                 if not status:
                     break
+                assert re.match(rb"HTTP/1\.[01] [1-5]\d\d ", status), f"not the start of an answer: {status}"
                 headers = http.client.parse_headers(f)
                 length = headers["Content-Length"]
                 body = f.read(int(length)) if length is not None else f.read()

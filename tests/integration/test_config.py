@@ -70,7 +70,7 @@ def test_a_bad_set_is_refused(tmp_path, sets, word):
     assert result.returncode == 2 and word in result.stderr, result.stderr
 
 
-@pytest.mark.parametrize("env", [{"DATAFLOW_SERVER_THREADS": "x"}, {"DATAFLOW_SERVER_COLOUR": "red"}, {"DATAFLOW_NOWHERE_KEY": "1"}])
+@pytest.mark.parametrize("env", [{"DATAFLOW_SERVER_THREADS": "x"}, {"DATAFLOW_SERVER_COLOUR": "red"}])
 def test_a_bad_variable_is_refused_by_its_name(tmp_path, env):
     result = check("", tmp_path, env=env)
     assert result.returncode == 2 and next(iter(env)) in result.stderr, result.stderr
@@ -118,13 +118,10 @@ def test_file_then_environment_then_set(tmp_path):
     assert values["server.listen"] == "127.0.0.1:8080"
 
 
-def test_comments_blank_lines_quotes_and_windows_line_ends(tmp_path):
-    text = "\ufeff; a comment\r\n# another\r\n\r\n[server]\r\nlisten = 127.0.0.1:9 ; not part of it\r\n  drain_seconds = 3\r\n"
-    result = check(text, tmp_path)
-    if result.returncode == 0:
-        assert effective(result)["server.drain_seconds"] == "3"
-    else:
-        assert "dataflow.ini:" in result.stderr
+def test_comments_blank_lines_and_windows_line_ends_are_fine(tmp_path):
+    text = "\ufeff; a comment\r\n# another\r\n\r\n[server]\r\n  drain_seconds = 3\r\nthreads=2\r\n"
+    values = effective(check(text, tmp_path))
+    assert (values["server.drain_seconds"], values["server.threads"]) == ("3", "2")
 
 
 def test_what_check_config_prints_is_a_configuration(tmp_path):

@@ -45,19 +45,24 @@ def test_sigterm_does_not_wait_longer_than_the_drain(make_server):
     server = make_server(config={"server": {"drain_seconds": 1}})
     with half_post(server, b'{"name":"never complete"}'):
         time.sleep(0.2)
-        begun = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - begun < 15
+    assert server.log("DrainIncomplete")
 
 
-def test_sigterm_closes_idle_connections_at_once(make_server):
-    server = make_server()
+def test_sigterm_does_not_wait_for_idle_connections(make_server):
+    server = make_server(config={"server": {"drain_seconds": 3600}})
     with socket.create_connection(server.host_port, TIMEOUT) as s:
         s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert read_responses(s, 1)[0].status == 200
-        begun = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - begun < 10
+
+
+def test_sigterm_does_not_wait_for_clients_that_have_left(make_server):
+    server = make_server(config={"server": {"drain_seconds": 4}})
+    for _ in range(10):
+        half_post(server, b'{"name":"gone before it was complete"}').close()
+    assert server.stop() == 0
+    assert not server.log("DrainIncomplete")
 
 
 def test_sigint_stops_too(make_server):
@@ -99,7 +104,7 @@ def test_a_port_in_use_is_told(make_server):
 @pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1", "127.0.0.1:99999", "256.1.1.1:80", "127.0.0.1:-1", ""])
 def test_a_bad_listen_address_is_told(tmp_path, listen):
     result = run("serve", "--set", f"server.listen={listen}", "--set", f"server.data_dir={tmp_path}/data")
-    assert result.returncode in (1, 2) and "listen" in result.stderr, result.stderr
+    assert result.returncode in (1, 2) and f'"{listen}"' in result.stderr or listen and listen in result.stderr, result.stderr
 
 
 def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
@@ -224,9 +229,8 @@ def test_the_demo_prints_three_commands_that_work(tmp_path):
 
 def test_resources_at_rest_are_small(make_server):
     """No figures here (the benchmarks have them); only that nothing is off by a magnitude."""
-    if "/release/" not in BIN and not BIN.endswith("build/dataflow"):
-        pytest.skip("sanitizers need memory of their own")
     server = make_server()
     text = server.anonymous().get("/metrics").body.decode()
     resident = float(re.search(r"^process_resident_memory_bytes (\S+)$", text, re.M)[1])
-    assert resident < 64 * 2**20
+    plain = "/release/" in BIN or BIN.endswith("build/dataflow")
+    assert resident < (64 if plain else 1024) * 2**20

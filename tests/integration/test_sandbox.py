@@ -51,9 +51,13 @@ def send(sandbox, path, key, body=None):
     return sandbox.post(path, body or {"n": 1}, headers={"Idempotency-Key": key})
 
 
-@pytest.mark.parametrize("path", ["/gateway/tickets", "/webhooks/x", "/payments/charge"])
-def test_it_takes_what_is_sent_and_counts_it(sandbox, path):
-    statuses = [send(sandbox, path, key).status for key in ("a", "b", "a")]
+TICKET = {"businessEntity": "PRC", "businessDocId": "T-1", "phaseCode": "15"}
+
+
+@pytest.mark.parametrize("path,body", [("/gateway/tickets", TICKET), ("/gateway/acks", {"functionalAck": {}}), ("/webhooks/x", {"n": 1}),
+                                       ("/payments/charge", {"amount": 1})])
+def test_it_takes_what_is_sent_and_counts_it(sandbox, path, body):
+    statuses = [send(sandbox, path, key, body).status for key in ("a", "b", "a")]
     assert all(200 <= s < 300 for s in statuses)
     row = stats(sandbox, path)
     assert (row["requests"], row["distinctKeys"], row["repeats"]) == (3, 2, 1)
@@ -61,25 +65,25 @@ def test_it_takes_what_is_sent_and_counts_it(sandbox, path):
 
 
 def test_omniflow_answers_a_chunk(sandbox):
-    chunk = {"batchId": "6f1c0a7e-0000-4000-8000-000000000001", "chunkId": "c1", "items": [{"phoneNumber": "+5511999990000"}]}
+    chunk = {"batchId": "6f1c0a7e-0000-4000-8000-000000000001", "chunkId": "c1", "offset": 0, "items": [{"phoneNumber": "+5511999990000"}]}
     assert send(sandbox, "/api/leads/import", "k1", chunk).status in (200, 202)
 
 
 def test_received_shows_the_newest_of_what_came(sandbox):
     for i in range(5):
-        send(sandbox, "/gateway/tickets", f"k{i}", {"n": i})
+        send(sandbox, "/gateway/acks", f"k{i}", {"n": i})
     send(sandbox, "/webhooks/x", "elsewhere")
-    received = sandbox.get("/_received?path=/gateway/tickets&limit=3")
+    received = sandbox.get("/_received?path=/gateway/acks&limit=3")
     assert received.status == 200
-    items = received.json["items"]
+    items = received.json
     assert [item["idempotencyKey"] for item in items] == ["k4", "k3", "k2"]
-    assert [item["path"] for item in items] == ["/gateway/tickets"] * 3
+    assert [item["path"] for item in items] == ["/gateway/acks"] * 3
     assert "4" in json.dumps(items[0]["body"])
 
 
 def test_a_fault_fails_as_often_as_asked(sandbox):
-    assert sandbox.post("/_faults", {"path": "/gateway/tickets", "status": 503, "count": 2}).status in (200, 201)
-    statuses = [send_plain(sandbox, "/gateway/tickets") for _ in range(4)]
+    assert sandbox.post("/_faults", {"path": "/gateway/acks", "status": 503, "count": 2}).status in (200, 201)
+    statuses = [send_plain(sandbox, "/gateway/acks") for _ in range(4)]
     assert statuses[:2] == [503, 503] and all(s < 300 for s in statuses[2:])
     assert send(sandbox, "/webhooks/x", "other").status < 300, "other paths are not concerned"
 

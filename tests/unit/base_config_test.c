@@ -535,14 +535,14 @@ static void all_complaints_come_at_once(void **state)
         &(struct sources){
             .ini = DF_STR_INIT("[server]\nmax_body_bytes = 1\nbogus = 1\nhm\n[database]\n"
                                "migrate = x\npassword_file = /nonexistent\n"),
-            .env = {"DATAFLOW_BOGUS=1", "DATAFLOW_SERVER_ROLES=x"},
+            .env = {"DATAFLOW_SERVER_BOGUS=1", "DATAFLOW_SERVER_ROLES=x"},
             .sets = {"bogus", "retry.delays=-1"},
         },
         "$F:2: [server] max_body_bytes: must be between 1024 and 1073741824, not \"1\"\n"
         "$F:3: [server] bogus: unknown key\n"
         "$F:4: expected [section] or key = value\n"
         "$F:6: [database] migrate: must be on or off, not \"x\"\n"
-        "DATAFLOW_BOGUS: no such setting\n"
+        "DATAFLOW_SERVER_BOGUS: no such setting\n"
         "DATAFLOW_SERVER_ROLES: must be all, or some of api, process, deliver, not \"x\"\n"
         "--set: option number 1 is not of the form section.key=value\n"
         "--set retry.delays: must be between 0 and 86400, not \"-1\"\n"
@@ -670,6 +670,42 @@ static void the_reference_is_a_table_for_each_section(void **state)
     df_buf_release(&out);
 }
 
+static void a_url_is_printed_without_its_password_and_read_from_a_file(void **state)
+{
+    static const struct df_config_key url_keys[] = {
+        {KEY("database", "url", DF_CFG_URL, note), .help = "URL."}};
+    static const struct df_config_table urls = {url_keys, 1};
+    static const struct {
+        const char *given, *shown;
+    } cases[] = {
+        {"postgres://u:secret@h/d", "postgres://u:***@h/d"},
+        {"postgres://u:sec@ret@h/d", "postgres://u:***@h/d"},
+        {"postgres://u@h:5432/d", "postgres://u@h:5432/d"},
+        {"sqlite:/var/x@y:z.db", "sqlite:/var/x@y:z.db"},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        char set[PATH_MAX + 40];
+        FILE *f = fopen(secret_path, "w");
+        assert_non_null(f);
+        fprintf(f, "%s\n", cases[i].given);
+        fclose(f);
+        snprintf(set, sizeof(set), "database.url_file=%s", secret_path);
+        const char *sets[] = {set};
+        struct df_config_sources src = {.sets = sets, .set_count = 1};
+        struct settings got = {0};
+        struct df_buf out;
+        df_buf_init(&out, 4096);
+        assert_int_equal(df_config_load(&urls, &src, &got, &out), DF_OK);
+        assert_string_equal(got.note, cases[i].given);
+        df_config_print(&urls, &got, &out);
+        assert_non_null(strstr(df_buf_str(&out).ptr, cases[i].shown));
+        assert_null(strstr(df_buf_str(&out).ptr, "secret@"));
+        df_config_release(&urls, &got);
+        df_buf_release(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -692,6 +728,7 @@ int main(void)
         cmocka_unit_test(a_secret_is_never_shown),
         cmocka_unit_test(a_wrong_default_is_found),
         cmocka_unit_test(the_effective_configuration_is_printed_and_can_be_read_again),
+        cmocka_unit_test(a_url_is_printed_without_its_password_and_read_from_a_file),
         cmocka_unit_test(the_reference_is_a_table_for_each_section),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -1,15 +1,15 @@
 /*
  * What is JSON and what is not, case by case, as RFC 8259 has it: the substance of the public
- * conformance suites (JSONTestSuite, JSON_checker) in cases of our own. Where the RFC leaves a choice,
- * ours is in the table too: text is Unicode or refused, numbers of any size are taken as they are
- * written. Each case names the byte at which it goes wrong.
+ * conformance suites (JSONTestSuite, JSON_checker) in cases of our own. Where the RFC leaves a
+ * choice, ours is in the table too: text is Unicode or refused, numbers of any size are taken as
+ * they are written. Each case names the byte at which it goes wrong.
  *
- * Every case is scanned whole, cut in two at every byte, and byte by byte, by every interface there is,
- * and all of them must agree.
+ * Every case is scanned whole, cut in two at every byte, and byte by byte, by every interface there
+ * is, and all of them must agree.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -28,9 +28,18 @@ struct json_case {
     int64_t offset;
 };
 
-#define YES(lit)        {"" lit, sizeof(lit) - 1, DF_OK, -1}
-#define NO(lit, at)     {"" lit, sizeof(lit) - 1, DF_E_MALFORMED_JSON, at}
-#define NOTEXT(lit, at) {"" lit, sizeof(lit) - 1, DF_E_INVALID_TEXT, at}
+#define YES(lit)                                                                                   \
+    {                                                                                              \
+        "" lit, sizeof(lit) - 1, DF_OK, -1                                                         \
+    }
+#define NO(lit, at)                                                                                \
+    {                                                                                              \
+        "" lit, sizeof(lit) - 1, DF_E_MALFORMED_JSON, at                                           \
+    }
+#define NOTEXT(lit, at)                                                                            \
+    {                                                                                              \
+        "" lit, sizeof(lit) - 1, DF_E_INVALID_TEXT, at                                             \
+    }
 
 static const struct json_case cases[] = {
     /* Arrays. */
@@ -474,8 +483,8 @@ static struct outcome by_windows(struct df_str in, size_t first, size_t step, un
     return o;
 }
 
-static enum df_code ignore_token(void *arg, enum df_json_token t, struct df_str text, unsigned depth,
-                                 struct df_err *err)
+static enum df_code ignore_token(void *arg, enum df_json_token t, struct df_str text,
+                                 unsigned depth, struct df_err *err)
 {
     (void)arg;
     (void)t;
@@ -489,8 +498,8 @@ static struct outcome by_pieces(struct df_str in, size_t first, size_t step, uns
                                 unsigned depth)
 {
     struct outcome o = {.err = DF_ERR_INIT};
-    struct df_json_stream *s = df_json_stream_new((struct df_json_handler){ignore_token, NULL}, flags,
-                                                  depth, DF_JSON_TOKEN_BYTES);
+    struct df_json_stream *s = df_json_stream_new((struct df_json_handler){ignore_token, NULL},
+                                                  flags, depth, DF_JSON_TOKEN_BYTES);
     size_t at = 0;
 
     o.code = df_json_stream_feed(s, df_str_n(in.ptr, first), &o.err);
@@ -547,8 +556,7 @@ static void where_the_input_is_cut_makes_no_difference(void **state)
     (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         assert_all_ways_agree(&cases[i], 0, DF_JSON_DEPTH_MAX);
-        assert_all_ways_agree(&cases[i],
-                              DF_JSON_UNIQUE_KEYS | DF_JSON_NO_NUL | DF_JSON_BOM, 3);
+        assert_all_ways_agree(&cases[i], DF_JSON_UNIQUE_KEYS | DF_JSON_NO_NUL | DF_JSON_BOM, 3);
     }
 }
 
@@ -612,8 +620,7 @@ static void records_are_checked_as_strictly(void **state)
             enum df_code rc = df_json_reader_next(r, &record, &err);
             if (c->code == DF_OK) {
                 assert_int_equal(rc, DF_ROW);
-                assert_true(
-                    df_str_eq(record->first->raw, df_str_trim(df_str_n(c->text, c->len))));
+                assert_true(df_str_eq(record->first->raw, df_str_trim(df_str_n(c->text, c->len))));
                 assert_int_equal(df_json_reader_next(r, &record, &err), DF_DONE);
             } else {
                 /* Brackets of the case may close the record's, and the rest is wrong then. */
@@ -703,9 +710,15 @@ static void deep_nesting_is_refused_at_the_bracket_too_many(void **state)
 static void a_byte_order_mark_is_skipped_where_asked(void **state)
 {
     static const struct json_case marks[] = {
-        YES("\xEF\xBB\xBF{}"),      YES("\xEF\xBB\xBF \n[1]"),        YES("{}"),
-        NO("\xEF\xBB\xBF", 3),      NO("\xEF\xBB{}", 0),              NO("\xEF\xBB", 0),
-        NO(" \xEF\xBB\xBF{}", 1),   NO("\xEF\xBB\xBF\xEF\xBB\xBF{}", 3), NO("{}\xEF\xBB\xBF", 2),
+        YES("\xEF\xBB\xBF{}"),
+        YES("\xEF\xBB\xBF \n[1]"),
+        YES("{}"),
+        NO("\xEF\xBB\xBF", 3),
+        NO("\xEF\xBB{}", 0),
+        NO("\xEF\xBB", 0),
+        NO(" \xEF\xBB\xBF{}", 1),
+        NO("\xEF\xBB\xBF\xEF\xBB\xBF{}", 3),
+        NO("{}\xEF\xBB\xBF", 2),
         NO("", 0),
     };
 

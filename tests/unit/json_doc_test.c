@@ -1,6 +1,6 @@
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -28,8 +28,8 @@ static void assert_str(struct df_str got, const char *want)
 static void a_tree_holds_children_in_order(void **state)
 {
     struct df_arena a = {0};
-    const struct df_json *doc =
-        parsed(&a, " {\"n\": -1.50, \"s\\u0021\": \"a\\tb\", \"list\": [true, [], null, {\"x\":false}]} ");
+    const struct df_json *doc = parsed(
+        &a, " {\"n\": -1.50, \"s\\u0021\": \"a\\tb\", \"list\": [true, [], null, {\"x\":false}]} ");
 
     (void)state;
     assert_int_equal(doc->type, DF_JSON_OBJECT);
@@ -85,7 +85,8 @@ static void a_scalar_is_a_document_too(void **state)
 
 static void nothing_is_given_for_what_is_refused(void **state)
 {
-    static const char *const bad[] = {"", "{", "[1,]", "{\"a\":1,\"a\":2}", "[\"\\u0000\"]", "{}{}"};
+    static const char *const bad[] = {"",    "{", "[1,]", "{\"a\":1,\"a\":2}", "[\"\\u0000\"]",
+                                      "{}{}"};
     struct df_arena a = {0};
 
     (void)state;
@@ -119,8 +120,8 @@ static void booleans_are_read_from_what_callers_send(void **state)
         const char *json;
         int want; /* -1: not one */
     } table[] = {
-        {"true", 1},     {"false", 0},   {"\"true\"", 1}, {"\"False\"", 0}, {"\" true \"", 1},
-        {"1", 1},        {"0", 0},       {"\"1\"", 1},    {"\"0\"", 0},     {"2", -1},
+        {"true", 1},       {"false", 0}, {"\"true\"", 1}, {"\"False\"", 0}, {"\" true \"", 1},
+        {"1", 1},          {"0", 0},     {"\"1\"", 1},    {"\"0\"", 0},     {"2", -1},
         {"\"maybe\"", -1}, {"\"\"", -1}, {"null", -1},    {"[]", -1},       {"{}", -1},
     };
     struct df_arena a = {0};
@@ -184,11 +185,11 @@ static void numbers_are_read_from_what_callers_send(void **state)
         bool ok;
         double want;
     } table[] = {
-        {"1.25", true, 1.25},      {"\"1.25\"", true, 1.25}, {"-1e-2", true, -0.01},
-        {"\" 3 \"", true, 3},      {"1e400", false, 0},      {"\"nan\"", false, 0},
-        {"\"inf\"", false, 0},     {"\"0x1p3\"", false, 0},  {"\"1.2.3\"", false, 0},
-        {"\"1,2\"", false, 0},     {"\"\"", false, 0},       {"\"-\"", false, 0},
-        {"\".5\"", false, 0},      {"\"1e\"", false, 0},     {"false", false, 0},
+        {"1.25", true, 1.25},  {"\"1.25\"", true, 1.25}, {"-1e-2", true, -0.01},
+        {"\" 3 \"", true, 3},  {"1e400", false, 0},      {"\"nan\"", false, 0},
+        {"\"inf\"", false, 0}, {"\"0x1p3\"", false, 0},  {"\"1.2.3\"", false, 0},
+        {"\"1,2\"", false, 0}, {"\"\"", false, 0},       {"\"-\"", false, 0},
+        {"\".5\"", false, 0},  {"\"1e\"", false, 0},     {"false", false, 0},
         {"null", false, 0},
     };
     struct df_arena a = {0};

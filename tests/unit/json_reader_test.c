@@ -1,6 +1,6 @@
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -88,7 +88,8 @@ static const struct {
     {"[{\"a\":1},{\"a\":2}]", "a=1;\na=2;\n"},
     {" [ {\"a\" : 1 , \"b\":\"x\\ny\"} \n,\n {\"a\":[1,{\"b\":[]}],\"c\":null} ] \n",
      "a=1;b=x\ny;\na=[1,{\"b\":[]}];c=null;\n"},
-    {"[{\"\\u0061\\t\":\"\\ud834\\udd1e\",\"b\":true,\"c\":false,\"d\":-1.5e3,\"e\":{\"f\" : \"\\n\"}}]",
+    {"[{\"\\u0061\\t\":\"\\ud834\\udd1e\",\"b\":true,\"c\":false,\"d\":-1.5e3,\"e\":{\"f\" : "
+     "\"\\n\"}}]",
      "a\t=\xF0\x9D\x84\x9E;b=true;c=false;d=-1.5e3;e={\"f\" : \"\\n\"};\n"},
 
     /* An object around an array of objects. */
@@ -150,6 +151,9 @@ static const struct {
     {" \n", "", DF_E_MALFORMED_JSON, 2},
     {"x", "", DF_E_MALFORMED_JSON, 0},
     {"\"text\"", "", DF_E_VALIDATION, 0},
+    {"[\"text\xA4", "", DF_E_INVALID_TEXT, 6},
+    {"[\"text", "", DF_E_MALFORMED_JSON, 6},
+    {"{\"items\":[{}],\"x\":\"text\xA4\"}", "", DF_E_INVALID_TEXT, 23},
     {" 12", "", DF_E_VALIDATION, 1},
     {"null", "", DF_E_VALIDATION, 0},
     {"[1]", "", DF_E_VALIDATION, 1},
@@ -164,7 +168,7 @@ static const struct {
     {"[{\"a\":1}]x", "a=1;\n", DF_E_MALFORMED_JSON, 9},
     {"[{\"a\":1}]\n[]", "a=1;\n", DF_E_MALFORMED_JSON, 10},
     {"[{\"a\":1", "", DF_E_MALFORMED_JSON, 7},
-    {"{\"items\":[{\"a\":1},2]}", "", DF_E_VALIDATION, 18},
+    {"{\"items\":[{\"a\":1},2]}", "a=1;\n", DF_E_VALIDATION, 18},
     {"{\"items\":[{\"a\":1}]", "", DF_E_MALFORMED_JSON, 18},
     {"{\"items\":[{\"a\":1}],\"data\":[{\"a\":2}]}", "a=1;\n", DF_E_VALIDATION, 27},
     {"{\"a\":1}{\"a\":2}", "a=1;\n", DF_E_MALFORMED_JSON, 7},
@@ -175,11 +179,11 @@ static const struct {
     {"{\"a\":1}\n{\"a\":}", "a=1;\n", DF_E_MALFORMED_JSON, 13},
     {"{\"a\":1}\n{\"a\":2", "a=1;\n", DF_E_MALFORMED_JSON, 14},
     {"{\"a\":1]", "", DF_E_MALFORMED_JSON, 6},
-    {"[{\"a\":[[[[1]]]]}]", "", DF_E_TOO_DEEP, 8},
+    {"[{\"a\":[[[[1]]]]}]", "", DF_E_TOO_DEEP, 7},
     {"{\"items\":[{\"a\":[1]}]}", "", DF_E_TOO_DEEP, 15},
     {"{\"a\":1,\"a\":2}", "", DF_E_DUPLICATE_KEY, 7},
     {"[{\"a\":1},{\"b\":{\"c\":1,\"\\u0063\":2}}]", "a=1;\n", DF_E_DUPLICATE_KEY, 21},
-    {"{\"x\":1,\"items\":[{\"a\":1},{\"a\":2}],\"x\":2}", "", DF_E_DUPLICATE_KEY, 34},
+    {"{\"x\":1,\"items\":[{\"a\":1},{\"a\":2}],\"x\":2}", "", DF_E_DUPLICATE_KEY, 33},
     {"[{\"a\":\"\\u0000\"}]", "", DF_E_INVALID_TEXT, 7},
     {"\xEF\xBB\xBF[]", "", DF_E_MALFORMED_JSON, 0},
 };
@@ -195,12 +199,47 @@ static void what_is_no_list_of_records_is_refused_at_its_byte(void **state)
         struct df_str in = df_str_c(refused[i].text);
         for (size_t step = 1; step <= in.len + 1; step++) {
             struct df_err err = DF_ERR_INIT;
-            enum df_code rc = read_all(in, step, DF_JSON_UNIQUE_KEYS | DF_JSON_NO_NUL, &limits,
-                                       &out, &err);
+            enum df_code rc =
+                read_all(in, step, DF_JSON_UNIQUE_KEYS | DF_JSON_NO_NUL, &limits, &out, &err);
             if (rc != refused[i].code || err.offset != refused[i].offset ||
                 !df_str_eq(df_buf_str(&out), df_str_c(refused[i].records)))
                 fail_msg("%s in steps of %zu: %s at %lld: %s\n%s", refused[i].text, step,
                          df_code_name(rc), (long long)err.offset, err.detail, df_buf_str(&out).ptr);
+        }
+    }
+    df_buf_release(&out);
+}
+
+/* The object around the array does not stay in the window, and names in it are compared all the
+ * same. */
+static void names_around_the_array_are_compared_across_windows(void **state)
+{
+    static const struct {
+        const char *text;
+        enum df_code code;
+        int64_t offset;
+    } table[] = {
+        {"{\"x\":[{\"id\":1,\"a name\":\"some text that is "
+         "long\",\"id\":2}],\"items\":[{\"id\":1}]}",
+         DF_E_DUPLICATE_KEY, 48},
+        {"{\"x\":[{\"id\":1,\"a name\":\"some text that is "
+         "long\",\"ie\":2}],\"items\":[{\"id\":1}]}",
+         DF_DONE, -1},
+        {"{\"x\":1,\"items\":[{\"id\":\"some text that is\"},{\"id\":2}],\"x\":\"0123456789\"}",
+         DF_E_DUPLICATE_KEY, 53},
+    };
+    const struct df_json_reader_limits limits = {.max_record_bytes = 40};
+    struct df_buf out;
+
+    (void)state;
+    df_buf_init(&out, 4096);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct df_str in = df_str_c(table[i].text);
+        for (size_t step = 1; step <= in.len; step++) {
+            struct df_err err = DF_ERR_INIT;
+            assert_int_equal(read_all(in, step, DF_JSON_UNIQUE_KEYS, &limits, &out, &err),
+                             table[i].code);
+            assert_int_equal(err.offset, table[i].offset);
         }
     }
     df_buf_release(&out);
@@ -213,8 +252,8 @@ static void a_byte_order_mark_is_skipped_once(void **state)
 
     (void)state;
     df_buf_init(&out, 4096);
-    assert_int_equal(
-        read_all(DF_STR("\xEF\xBB\xBF[{\"a\":1}]"), 1, DF_JSON_BOM, NULL, &out, &err), DF_DONE);
+    assert_int_equal(read_all(DF_STR("\xEF\xBB\xBF[{\"a\":1}]"), 1, DF_JSON_BOM, NULL, &out, &err),
+                     DF_DONE);
     assert_int_equal(
         read_all(DF_STR("\xEF\xBB\xBF{}\n\xEF\xBB\xBF{}"), 1, DF_JSON_BOM, NULL, &out, &err),
         DF_E_MALFORMED_JSON);
@@ -255,8 +294,7 @@ static void a_document_larger_than_the_window_passes_through(void **state)
     (void)state;
     df_buf_init(&text, (size_t)16 << 20);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        make(&text, table[i].open, table[i].between, table[i].close, table[i].count,
-             table[i].size);
+        make(&text, table[i].open, table[i].between, table[i].close, table[i].count, table[i].size);
         for (size_t step = 777; step < 1000000; step *= 37) {
             struct memory m = {.rest = df_buf_str(&text), .step = step};
             struct df_json_reader *r = reader_of(&m, DF_JSON_UNIQUE_KEYS, &limits);
@@ -284,11 +322,8 @@ static void a_record_over_the_limit_is_refused_and_one_at_the_limit_is_not(void 
         const char *format;
         int64_t offset;
     } table[] = {
-        {"[{\"a\":1},%s]", 9},
-        {"{\"items\":[%s]}", 10},
-        {"{\"a\":1}\n%s\n", 8},
-        {"%s\n", 0},
-        {"[   \n %s  \n ]", 6},
+        {"[{\"a\":1},%s]", 9}, {"{\"items\":[%s]}", 10}, {"{\"a\":1}\n%s\n", 8},
+        {"%s\n", 0},           {"[   \n %s  \n ]", 6},
     };
     enum { SIZE = 100 };
     char record[SIZE + 1];
@@ -437,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_out_of_every_shape),
         cmocka_unit_test(what_is_no_list_of_records_is_refused_at_its_byte),
+        cmocka_unit_test(names_around_the_array_are_compared_across_windows),
         cmocka_unit_test(a_byte_order_mark_is_skipped_once),
         cmocka_unit_test(a_document_larger_than_the_window_passes_through),
         cmocka_unit_test(a_record_over_the_limit_is_refused_and_one_at_the_limit_is_not),

@@ -1,6 +1,6 @@
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -159,19 +159,19 @@ static void tokens_come_in_order_with_their_text(void **state)
         const char *text;
         const char *raw;
     } want[] = {
-        {DF_TOK_OBJECT, NULL, "{"},        {DF_TOK_KEY, "a", "\"a\""},
-        {DF_TOK_ARRAY, NULL, "["},         {DF_TOK_NUMBER, "-1.5e3", "-1.5e3"},
-        {DF_TOK_TRUE, NULL, "true"},       {DF_TOK_FALSE, NULL, "false"},
-        {DF_TOK_NULL, NULL, "null"},       {DF_TOK_ARRAY_END, NULL, "]"},
-        {DF_TOK_KEY, "b\\n", "\"b\\n\""},  {DF_TOK_STRING, "c\\u0041", "\"c\\u0041\""},
+        {DF_TOK_OBJECT, NULL, "{"},       {DF_TOK_KEY, "a", "\"a\""},
+        {DF_TOK_ARRAY, NULL, "["},        {DF_TOK_NUMBER, "-1.5e3", "-1.5e3"},
+        {DF_TOK_TRUE, NULL, "true"},      {DF_TOK_FALSE, NULL, "false"},
+        {DF_TOK_NULL, NULL, "null"},      {DF_TOK_ARRAY_END, NULL, "]"},
+        {DF_TOK_KEY, "b\\n", "\"b\\n\""}, {DF_TOK_STRING, "c\\u0041", "\"c\\u0041\""},
         {DF_TOK_OBJECT_END, NULL, "}"},
     };
     struct df_json_scan s;
 
     (void)state;
     df_json_scan_init(&s, 0, 64);
-    df_json_scan_window(
-        &s, DF_STR(" {\"a\": [-1.5e3, true ,false,null] , \"b\\n\":\"c\\u0041\"} "), 0, true);
+    df_json_scan_window(&s, DF_STR(" {\"a\": [-1.5e3, true ,false,null] , \"b\\n\":\"c\\u0041\"} "),
+                        0, true);
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         assert_int_equal(df_json_scan_next(&s), want[i].token);
         assert_true(df_str_eq(df_str_n(s.start, (size_t)(s.p - s.start)), df_str_c(want[i].raw)));

@@ -1,6 +1,6 @@
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -23,10 +23,10 @@ static enum df_code note(void *arg, enum df_json_token t, struct df_str text, un
 {
     struct notes *n = arg;
     static const char *const names[] = {
-        [DF_TOK_OBJECT] = "{",    [DF_TOK_OBJECT_END] = "}", [DF_TOK_ARRAY] = "[",
-        [DF_TOK_ARRAY_END] = "]", [DF_TOK_KEY] = "k:",       [DF_TOK_STRING] = "s:",
-        [DF_TOK_STRING_PART] = "s:", [DF_TOK_NUMBER] = "n:", [DF_TOK_TRUE] = "true",
-        [DF_TOK_FALSE] = "false", [DF_TOK_NULL] = "null",
+        [DF_TOK_OBJECT] = "{",       [DF_TOK_OBJECT_END] = "}", [DF_TOK_ARRAY] = "[",
+        [DF_TOK_ARRAY_END] = "]",    [DF_TOK_KEY] = "k:",       [DF_TOK_STRING] = "s:",
+        [DF_TOK_STRING_PART] = "s:", [DF_TOK_NUMBER] = "n:",    [DF_TOK_TRUE] = "true",
+        [DF_TOK_FALSE] = "false",    [DF_TOK_NULL] = "null",
     };
 
     if (text.len > n->largest)
@@ -41,8 +41,8 @@ static enum df_code note(void *arg, enum df_json_token t, struct df_str text, un
 static enum df_code feed_all(struct notes *n, struct df_str in, size_t step, size_t max_token,
                              struct df_err *err)
 {
-    struct df_json_stream *s = df_json_stream_new((struct df_json_handler){note, n},
-                                                  DF_JSON_UNIQUE_KEYS, 8, max_token);
+    struct df_json_stream *s =
+        df_json_stream_new((struct df_json_handler){note, n}, DF_JSON_UNIQUE_KEYS, 8, max_token);
     enum df_code rc = DF_OK;
 
     df_buf_reset(&n->buf);
@@ -59,10 +59,12 @@ static enum df_code feed_all(struct notes *n, struct df_str in, size_t step, siz
 
 static void tokens_are_the_same_however_the_document_arrives(void **state)
 {
-    struct df_str in = DF_STR(" {\"file\\u004eame\": \"a\\u00e9\\ud834\\udd1e\\n.xlsx\", \"size\":12.5e3 ,"
-                              "\"tags\":[true,false,null,\"\",\"\xE2\x82\xAC\"],\"o\":{}} ");
-    const char *want = " 0{ 1k:fileName 1s:a\xC3\xA9\xF0\x9D\x84\x9E\n.xlsx 1k:size 1n:12.5e3 1k:tags"
-                       " 1[ 2true 2false 2null 2s: 2s:\xE2\x82\xAC 1] 1k:o 1{ 1} 0}";
+    struct df_str in =
+        DF_STR(" {\"file\\u004eame\": \"a\\u00e9\\ud834\\udd1e\\n.xlsx\", \"size\":12.5e3 ,"
+               "\"tags\":[true,false,null,\"\",\"\xE2\x82\xAC\"],\"o\":{}} ");
+    const char *want =
+        " 0{ 1k:fileName 1s:a\xC3\xA9\xF0\x9D\x84\x9E\n.xlsx 1k:size 1n:12.5e3 1k:tags"
+        " 1[ 2true 2false 2null 2s: 2s:\xE2\x82\xAC 1] 1k:o 1{ 1} 0}";
     struct notes n = {0};
 
     (void)state;
@@ -164,7 +166,8 @@ static void a_failure_stays(void **state)
 
 static void an_unfinished_document_is_refused_at_the_end(void **state)
 {
-    static const char *const table[] = {"", " ", "[", "{\"a\"", "{\"a\":", "[1,", "\"abc", "tr", "-"};
+    static const char *const table[] = {
+        "", " ", "[", "{\"a\"", "{\"a\":", "[1,", "\"abc", "tr", "-"};
     struct notes n = {0};
 
     (void)state;

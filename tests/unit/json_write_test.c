@@ -1,6 +1,6 @@
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -69,7 +69,10 @@ static void times_are_iso_8601_or_null(void **state)
     df_buf_release(&b);
 }
 
-#define TEXT(lit) {"" lit, sizeof(lit) - 1}
+#define TEXT(lit)                                                                                  \
+    {                                                                                              \
+        "" lit, sizeof(lit) - 1                                                                    \
+    }
 
 static const struct {
     struct df_str text;
@@ -144,12 +147,18 @@ static void doubles_are_short_and_read_back_the_same(void **state)
         double v;
         const char *text;
     } table[] = {
-        {0, "0"},           {1, "1"},
-        {-1.5, "-1.5"},     {0.1, "0.1"},
-        {1e21, "1e+21"},    {3.14159265358979, "3.14159265358979"},
-        {1.0 / 3, NULL},    {DBL_MAX, NULL},
-        {DBL_MIN, NULL},    {5e-324, NULL},
-        {123456789012345680.0, NULL}, {0.1 + 0.2, "0.30000000000000004"},
+        {0, "0"},
+        {1, "1"},
+        {-1.5, "-1.5"},
+        {0.1, "0.1"},
+        {1e21, "1e+21"},
+        {3.14159265358979, "3.14159265358979"},
+        {1.0 / 3, NULL},
+        {DBL_MAX, NULL},
+        {DBL_MIN, NULL},
+        {5e-324, NULL},
+        {123456789012345680.0, NULL},
+        {0.1 + 0.2, "0.30000000000000004"},
     };
 
     (void)state;

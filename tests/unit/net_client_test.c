@@ -1,7 +1,8 @@
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "base/mem.h"
@@ -579,7 +580,8 @@ static void time_is_up_while_waiting_in_line(void **state)
 {
     (void)state;
     struct peer *p = peer_start();
-    struct df_http_client *c = client_with(&(struct df_http_client_options){.max_per_destination = 1});
+    struct df_http_client *c =
+        client_with(&(struct df_http_client_options){.max_per_destination = 1});
     struct gate g;
     struct outcome first;
     struct outcome second;
@@ -609,8 +611,8 @@ static void slow_destination_does_not_hold_up_another(void **state)
     enum { N = 40 };
     struct peer *slow = peer_start();
     struct peer *quick = peer_start();
-    struct df_http_client *c = client_with(
-        &(struct df_http_client_options){.max_in_flight = 8, .max_per_destination = 4});
+    struct df_http_client *c =
+        client_with(&(struct df_http_client_options){.max_in_flight = 8, .max_per_destination = 4});
     struct gate slow_gate;
     struct gate quick_gate;
     struct outcome *outcomes = df_calloc(2 * (size_t)N, sizeof(*outcomes));
@@ -717,11 +719,16 @@ static void private_targets_are_refused_however_written(void **state)
 {
     (void)state;
     static const char *const hosts[] = {
-        "127.0.0.1",       "localhost",       "LOCALHOST",     "2130706433",
-        "0177.0.0.1",      "0x7f.1",          "127.1",         "0x7f000001",
-        "[::1]",           "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
-        "0.0.0.0",         "10.1.2.3",        "169.254.169.254", "192.168.1.1",
-        "[fe80::1]",       "[fd00::1]",       "[2002:7f00:1::]", "user:secret@127.0.0.1",
+        "127.0.0.1",       "localhost",
+        "LOCALHOST",       "2130706433",
+        "0177.0.0.1",      "0x7f.1",
+        "127.1",           "0x7f000001",
+        "[::1]",           "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
+        "0.0.0.0",         "10.1.2.3",
+        "169.254.169.254", "192.168.1.1",
+        "[fe80::1]",       "[fd00::1]",
+        "[2002:7f00:1::]", "user:secret@127.0.0.1",
     };
     struct peer *p = peer_start();
     struct df_http_client *c = client_new();
@@ -860,8 +867,8 @@ static void closing_cancels_everything_once(void **state)
     (void)state;
     enum { N = 300 };
     struct peer *p = peer_start();
-    struct df_http_client *c = client_with(
-        &(struct df_http_client_options){.max_in_flight = 8, .max_per_destination = 8});
+    struct df_http_client *c =
+        client_with(&(struct df_http_client_options){.max_in_flight = 8, .max_per_destination = 8});
     struct gate g;
     struct outcome *outcomes = df_calloc(N, sizeof(*outcomes));
 
@@ -1126,8 +1133,8 @@ static void certificates_are_verified(void **state)
                 {true, "localhost", DF_E_NET_TLS}}; /* the certificate names the address only */
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct outcome o;
-        struct df_http_client *c = client_with(
-            &(struct df_http_client_options){.ca_file = rows[i].with_ca ? cert : NULL});
+        struct df_http_client *c =
+            client_with(&(struct df_http_client_options){.ca_file = rows[i].with_ca ? cert : NULL});
         prepare(&o, NULL, 1, "/");
         (void)snprintf(o.url, sizeof(o.url), "https://%s:%u/", rows[i].host, df_http_port(server));
         run_call(c, &o);
@@ -1170,27 +1177,67 @@ static void public_and_other_addresses_are_told_apart(void **state)
 {
     (void)state;
     static const char *const public[] = {
-        "1.1.1.1",         "8.8.8.8",        "9.255.255.255",  "11.0.0.0",       "100.63.255.255",
-        "100.128.0.0",     "126.255.255.255", "128.0.0.0",     "169.253.255.255", "169.255.0.0",
-        "172.15.255.255",  "172.32.0.0",     "191.255.255.255", "192.0.1.0",     "192.167.255.255",
-        "192.169.0.0",     "198.17.255.255", "198.20.0.0",     "223.255.255.255", "2001:4860:4860::8888",
-        "2606:4700::1111", "2a00::1",        "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
-        "2001:200::",      "3fff:1000::",
+        "1.1.1.1",         "8.8.8.8",     "9.255.255.255",   "11.0.0.0",
+        "100.63.255.255",  "100.128.0.0", "126.255.255.255", "128.0.0.0",
+        "169.253.255.255", "169.255.0.0", "172.15.255.255",  "172.32.0.0",
+        "191.255.255.255", "192.0.1.0",   "192.167.255.255", "192.169.0.0",
+        "198.17.255.255",  "198.20.0.0",  "223.255.255.255", "2001:4860:4860::8888",
+        "2606:4700::1111", "2a00::1",     "::ffff:8.8.8.8",  "64:ff9b::8.8.8.8",
+        "2002:808:808::1", "2001:200::",  "3fff:1000::",
     };
     static const char *const other[] = {
-        "0.0.0.0",          "0.255.255.255",    "10.0.0.0",          "10.255.255.255",
-        "100.64.0.0",       "100.127.255.255",  "127.0.0.1",         "127.255.255.255",
-        "169.254.0.0",      "169.254.169.254",  "172.16.0.0",        "172.31.255.255",
-        "192.0.0.0",        "192.0.0.255",      "192.0.2.1",         "192.88.99.1",
-        "192.168.0.0",      "192.168.255.255",  "198.18.0.0",        "198.19.255.255",
-        "198.51.100.7",     "203.0.113.9",      "224.0.0.1",         "239.255.255.255",
-        "240.0.0.1",        "255.255.255.255",  "::",                "::1",
-        "::8.8.8.8",        "::ffff:127.0.0.1", "::ffff:10.0.0.1",   "64:ff9b::10.0.0.1",
-        "64:ff9b::7f00:1",  "64:ff9b:1::1",     "100::1",            "2001::1",
-        "2001:1ff:ffff::1", "2001:db8::1",      "2002:7f00:1::",     "2002:a00:1::1",
-        "fc00::1",          "fdff::1",          "fe80::1",           "febf::1",
-        "fec0::1",          "feff::1",          "ff02::1",           "4000::1",
-        "::ffff:0:127.0.0.1", "3fff:fff::",     "5f00::1",           "1::",
+        "0.0.0.0",
+        "0.255.255.255",
+        "10.0.0.0",
+        "10.255.255.255",
+        "100.64.0.0",
+        "100.127.255.255",
+        "127.0.0.1",
+        "127.255.255.255",
+        "169.254.0.0",
+        "169.254.169.254",
+        "172.16.0.0",
+        "172.31.255.255",
+        "192.0.0.0",
+        "192.0.0.255",
+        "192.0.2.1",
+        "192.88.99.1",
+        "192.168.0.0",
+        "192.168.255.255",
+        "198.18.0.0",
+        "198.19.255.255",
+        "198.51.100.7",
+        "203.0.113.9",
+        "224.0.0.1",
+        "239.255.255.255",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::8.8.8.8",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::10.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b:1::1",
+        "100::1",
+        "2001::1",
+        "2001:1ff:ffff::1",
+        "2001:db8::1",
+        "2002:7f00:1::",
+        "2002:a00:1::1",
+        "fc00::1",
+        "fdff::1",
+        "fe80::1",
+        "febf::1",
+        "fec0::1",
+        "feff::1",
+        "ff02::1",
+        "4000::1",
+        "::ffff:0:127.0.0.1",
+        "3fff:fff::",
+        "5f00::1",
+        "1::",
     };
 
     for (size_t i = 0; i < sizeof(public) / sizeof(public[0]); i++)

@@ -62,7 +62,7 @@ static void every_script_can_be_run_again(void **state)
 {
     (void)state;
     size_t all = apply();
-    run_on(fx.db, "DELETE FROM SchemaScripts");
+    run("DELETE FROM SchemaScripts");
     assert_int_equal(apply(), all);
     assert_int_equal(scalar("SELECT COUNT(*) FROM BatchLocks"), 1);
 }
@@ -84,9 +84,10 @@ static void processes_that_start_together_apply_each_script_once(void **state)
             struct df_db *db = NULL;
             size_t applied = 0;
             ssize_t n = read(pipes[0], &go, 1);
-            bool ok =
-                n == 1 && df_db_open(&(struct df_db_options){.url = fx.url}, &db, &err) == DF_OK &&
-                df_schema_apply(db, &applied, &err) == DF_OK && df_schema_check(db, &err) == DF_OK;
+            bool ok = n == 1 &&
+                      df_db_open(&(struct df_db_options){.url = fx.test.url}, &db, &err) == DF_OK &&
+                      df_schema_apply(db, &applied, &err) == DF_OK &&
+                      df_schema_check(db, &err) == DF_OK;
             if (!ok)
                 (void)fprintf(stderr, "child: %s\n", err.detail);
             df_db_close(db);
@@ -116,12 +117,12 @@ static void check_tells_what_is_missing(void **state)
     (void)apply();
     assert_int_equal(df_schema_check(fx.db, &err), DF_OK);
 
-    run_on(fx.db, "DELETE FROM SchemaScripts WHERE Name = '030_imports.sql'");
+    run("DELETE FROM SchemaScripts WHERE Name = '030_imports.sql'");
     assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
     assert_non_null(strstr(err.detail, "030_imports.sql was not applied"));
     assert_int_equal(apply(), 1);
 
-    run_on(fx.db, "UPDATE SchemaScripts SET Checksum = '%064d' WHERE Name = '040_webhooks.sql'", 0);
+    run("UPDATE SchemaScripts SET Checksum = '%064d' WHERE Name = '040_webhooks.sql'", 0);
     assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
     assert_non_null(strstr(err.detail, "040_webhooks.sql has changed"));
     assert_int_equal(apply(), 1);
@@ -134,9 +135,8 @@ static void a_database_of_a_newer_server_is_left_alone(void **state)
     struct df_err err = DF_ERR_INIT;
 
     (void)apply();
-    run_on(fx.db, "INSERT INTO SchemaScripts (Name, Checksum) VALUES ('990_future.sql', '%064d')",
-           0);
-    run_on(fx.db, "UPDATE SchemaScripts SET Checksum = '%064d' WHERE Name = '040_webhooks.sql'", 7);
+    run("INSERT INTO SchemaScripts (Name, Checksum) VALUES ('990_future.sql', '%064d')", 0);
+    run("UPDATE SchemaScripts SET Checksum = '%064d' WHERE Name = '040_webhooks.sql'", 7);
     assert_int_equal(df_schema_check(fx.db, &err), DF_OK);
     assert_int_equal(apply(), 0);
     assert_int_equal(scalar("SELECT COUNT(*) FROM SchemaScripts WHERE Checksum = '%064d'", 7), 1);
@@ -164,7 +164,7 @@ static void a_script_that_fails_leaves_nothing_behind(void **state)
     files[2] = script("510_bad.sql", "CREATE TABLE Bad (Id int);");
     assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
     assert_int_equal(applied, 1);
-    run_on(fx.db, "INSERT INTO Bad VALUES (1)");
+    run("INSERT INTO Bad VALUES (1)");
 }
 
 #define BOX_1 "CREATE TABLE IF NOT EXISTS Box (Id int NOT NULL, Label varchar(10) NULL);\n"
@@ -187,7 +187,7 @@ static void an_old_database_gets_the_new_columns_and_keeps_its_rows(void **state
     struct df_file files[] = {record_script(), script("500_box.sql", BOX_1)};
 
     assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
-    run_on(fx.db, "INSERT INTO Box (Id, Label) VALUES (1, 'one'), (2, 'two')");
+    run("INSERT INTO Box (Id, Label) VALUES (1, 'one'), (2, 'two')");
 
     files[1] = script("500_box.sql", BOX_2);
     for (int again = 0; again < 3; again++) {
@@ -198,7 +198,7 @@ static void an_old_database_gets_the_new_columns_and_keeps_its_rows(void **state
                                 "Colour = 'it''s; red' AND Size = 3"),
                          2);
         if (again == 1) /* The third time round it is run on a table that has everything. */
-            run_on(fx.db, "DELETE FROM SchemaScripts WHERE Name = '500_box.sql'");
+            run("DELETE FROM SchemaScripts WHERE Name = '500_box.sql'");
     }
 }
 
@@ -212,7 +212,7 @@ static void a_new_database_gets_a_guarded_column_once(void **state)
     if (apply_these(files, LEN(files), &applied, &err) != DF_OK)
         fail_msg("%s", err.detail);
     assert_int_equal(applied, 2);
-    run_on(fx.db, "INSERT INTO Box (Id) VALUES (1)");
+    run("INSERT INTO Box (Id) VALUES (1)");
     assert_int_equal(scalar("SELECT COUNT(*) FROM Box WHERE Size = 3"), 1);
 }
 
@@ -314,9 +314,12 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-    int failed = cmocka_run_group_tests_name("on SQLite", tests, make_dir, remove_dir);
+    int failed = 0;
 
-    if (find_server())
+    if (use_backend(DF_SQLITE))
+        failed += cmocka_run_group_tests_name("on SQLite", tests, NULL, NULL);
+    if (use_backend(DF_POSTGRES))
         failed += cmocka_run_group_tests_name("on PostgreSQL", tests, NULL, NULL);
+    testdb_print_skipped();
     return failed;
 }

@@ -12,10 +12,7 @@
 #include "store/db.h"
 #include "testdb.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 static enum df_dialect dialect;
 static struct testdb t;
@@ -103,8 +100,7 @@ static int64_t keys(void)
     return testdb_int(db, &key_count);
 }
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 struct kinds {
     int64_t i;
@@ -345,8 +341,7 @@ static void a_wrong_number_of_parameters_is_refused(void **state)
     df_db_rollback(db);
 }
 
-/* --- results -------------------------------------------------------------------------------------
- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void a_connection_has_one_result_at_a_time(void **state)
 {
@@ -389,6 +384,43 @@ static void a_query_has_run_though_its_rows_are_not_looked_at(void **state)
     assert_int_equal(keys(), 1);
 }
 
+/* Outside a transaction: committed before the first row is looked at, and nobody is kept waiting.
+ */
+static void a_query_that_writes_is_committed_when_it_returns(void **state)
+{
+    (void)state;
+    TESTDB_QUERY(key_touch, 0, "UPDATE Keys SET Amount = Amount + 1 RETURNING Id, Name, Amount",
+                 "UPDATE Keys SET Amount = Amount + 1 RETURNING Id, Name, Amount");
+    enum { N = 20 };
+    struct df_db *other = testdb_open(&t);
+    struct df_result *r = NULL;
+    int64_t ids = 0;
+
+    for (int64_t i = 0; i < N; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "k%d", (int)i);
+        assert_ok(insert_key(db, i, name), &err);
+    }
+    assert_ok(df_db_query(db, &key_touch, DF_NO_PARAMS, &r, &err), &err);
+    assert_int_equal(testdb_int(other, &key_sum), 2 * N);
+    assert_ok(df_db_exec(other, &key_add, DF_PARAMS(df_int(1)), NULL, &err), &err);
+    assert_int_equal(df_result_columns(r), 3);
+    for (size_t i = 0; i < N; i++) {
+        char name[8];
+        assert_int_equal(df_result_step(r, &err), DF_ROW);
+        ids += df_col_int(r, 0);
+        (void)snprintf(name, sizeof(name), "k%d", (int)df_col_int(r, 0));
+        check_str(df_col_text(r, 1), df_str_c(name));
+        check_str(df_col_blob(r, 1), df_str_c(name));
+        assert_true(df_col_real(r, 2) == 2.0);
+        assert_false(df_col_null(r, 2));
+    }
+    assert_int_equal(ids, N * (N - 1) / 2);
+    assert_int_equal(df_result_step(r, &err), DF_DONE);
+    df_result_free(r);
+    df_db_close(other);
+}
+
 static void affected_counts_rows_written(void **state)
 {
     (void)state;
@@ -412,8 +444,7 @@ static void affected_counts_rows_written(void **state)
     assert_int_equal(n, 1);
 }
 
-/* --- errors --------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static void errors_have_the_same_code_everywhere(void **state)
 {
@@ -478,8 +509,7 @@ static void a_reading_connection_cannot_write(void **state)
     df_db_close(reader);
 }
 
-/* --- transactions --------------------------------------------------------------------------------
- */
+/* --- transactions ----------------------------------------------------------------------------- */
 
 static void what_is_rolled_back_never_was(void **state)
 {
@@ -606,8 +636,7 @@ static void reset_ends_whatever_was_left_open(void **state)
     df_db_reset(db);
 }
 
-/* --- many rows -----------------------------------------------------------------------------------
- */
+/* --- many rows -------------------------------------------------------------------------------- */
 
 #define MANY 200
 
@@ -774,8 +803,7 @@ static void more_queries_than_the_cache_holds_all_work(void **state)
     }
 }
 
-/* --- schema --------------------------------------------------------------------------------------
- */
+/* --- schema ----------------------------------------------------------------------------------- */
 
 static void a_script_tells_the_line_of_its_error(void **state)
 {
@@ -838,242 +866,7 @@ static void statements_survive_a_changed_schema(void **state)
     df_db_close(other);
 }
 
-struct locker {
-    struct df_db *db;
-    _Atomic int *inside;
-    _Atomic int *most;
-};
-
-static void *lock_and_work(void *arg)
-{
-    struct locker *l = arg;
-    struct df_err e = DF_ERR_INIT;
-    for (int i = 0; i < 3; i++) {
-        if (df_db_schema_lock(l->db, &e) != DF_OK)
-            return arg;
-        int now = ++*l->inside;
-        if (now > *l->most)
-            *l->most = now;
-        if (df_db_script(l->db, "UPDATE Keys SET Amount = Amount + 1", &e) != DF_OK)
-            return arg;
-        --*l->inside;
-        df_db_schema_unlock(l->db);
-    }
-    return NULL;
-}
-
-static void the_schema_lock_has_one_holder(void **state)
-{
-    (void)state;
-    _Atomic int inside = 0;
-    _Atomic int most = 0;
-    struct locker lockers[3];
-    pthread_t threads[3];
-
-    assert_ok(insert_key(db, 1, "a"), &err);
-    for (size_t i = 0; i < 3; i++) {
-        lockers[i] = (struct locker){testdb_open(&t), &inside, &most};
-        assert_int_equal(pthread_create(&threads[i], NULL, lock_and_work, &lockers[i]), 0);
-    }
-    for (size_t i = 0; i < 3; i++) {
-        void *failed;
-        pthread_join(threads[i], &failed);
-        assert_null(failed);
-        df_db_close(lockers[i].db);
-    }
-    assert_int_equal(most, 1);
-    struct df_db *last = testdb_open(&t);
-    assert_ok(df_db_schema_lock(last, &err), &err);
-    df_db_close(last); /* frees the lock */
-    assert_ok(df_db_schema_lock(db, &err), &err);
-    df_db_schema_unlock(db);
-    df_db_schema_unlock(db);
-    assert_ok(df_db_ping(db, &err), &err);
-}
-
-/* --- several connections -------------------------------------------------------------------------
- */
-
-struct adder {
-    struct df_db *db;
-    int64_t first;
-    int failed;
-};
-
-static void *add_keys(void *arg)
-{
-    struct adder *a = arg;
-    for (int64_t i = 0; i < 100;) {
-        struct df_err e = DF_ERR_INIT;
-        char name[24];
-        (void)snprintf(name, sizeof(name), "w%lld", (long long)(a->first + i));
-        enum df_code code = df_db_begin(a->db, true, &e);
-        if (code == DF_OK)
-            code = df_db_exec(a->db, &key_insert,
-                              DF_PARAMS(df_int(a->first + i), df_text(df_str_c(name))), NULL, &e);
-        if (code == DF_OK)
-            code = df_db_exec(a->db, &key_add_to, DF_PARAMS(df_int(1), df_int(0)), NULL, &e);
-        if (code == DF_OK)
-            code = df_db_commit(a->db, &e);
-        df_db_rollback(a->db);
-        if (code == DF_OK)
-            i++;
-        else if (df_code_retry(code) != DF_RETRY_NOW)
-            a->failed++, i++;
-    }
-    return NULL;
-}
-
-static void connections_write_side_by_side(void **state)
-{
-    (void)state;
-    struct adder adders[3];
-    pthread_t threads[3];
-
-    assert_ok(insert_key(db, 0, "shared"), &err);
-    for (size_t i = 0; i < 3; i++) {
-        adders[i] = (struct adder){.db = testdb_open(&t), .first = (int64_t)(i + 1) * 1000};
-        assert_int_equal(pthread_create(&threads[i], NULL, add_keys, &adders[i]), 0);
-    }
-    for (size_t i = 0; i < 3; i++) {
-        pthread_join(threads[i], NULL);
-        assert_int_equal(adders[i].failed, 0);
-        df_db_close(adders[i].db);
-    }
-    assert_int_equal(keys(), 301);
-    assert_int_equal(testdb_int(db, &key_sum), 301 + 300);
-}
-
-/* --- claims by several processes -----------------------------------------------------------------
- */
-
-#define CLAIM_ROWS 200
-
-static const char *const claim_tables[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = "CREATE TABLE Work (Id INTEGER PRIMARY KEY, Holder INTEGER, LeaseUntil TEXT,"
-                  " Attempt INTEGER NOT NULL DEFAULT 0, Settled INTEGER NOT NULL DEFAULT 0);"
-                  "CREATE TABLE Proof (Id INTEGER, Attempt INTEGER, Holder INTEGER,"
-                  " PRIMARY KEY (Id, Attempt));",
-    [DF_POSTGRES] =
-        "CREATE TABLE Work (Id BIGINT PRIMARY KEY, Holder BIGINT, LeaseUntil TIMESTAMPTZ,"
-        " Attempt BIGINT NOT NULL DEFAULT 0, Settled BIGINT NOT NULL DEFAULT 0);"
-        "CREATE TABLE Proof (Id BIGINT, Attempt BIGINT, Holder BIGINT,"
-        " PRIMARY KEY (Id, Attempt));",
-};
-
-TESTDB_QUERY(work_insert, 1, "INSERT INTO Work (Id) VALUES (?1)",
-             "INSERT INTO Work (Id) VALUES ($1)");
-TESTDB_QUERY(
-    work_claim, 3,
-    "UPDATE Work SET Holder = ?1, LeaseUntil = ?2, Attempt = Attempt + 1 WHERE Id IN ("
-    "SELECT Id FROM Work WHERE Settled = 0 AND (Holder IS NULL OR LeaseUntil < ?3)"
-    " ORDER BY Id LIMIT 5) RETURNING Id, Attempt",
-    "UPDATE Work SET Holder = $1, LeaseUntil = $2, Attempt = Attempt + 1 WHERE Id = ANY(ARRAY("
-    "SELECT Id FROM Work WHERE Settled = 0 AND (Holder IS NULL OR LeaseUntil < $3)"
-    " ORDER BY Id LIMIT 5 FOR UPDATE SKIP LOCKED)) RETURNING Id, Attempt");
-TESTDB_QUERY(proof_insert, 3, "INSERT INTO Proof (Id, Attempt, Holder) VALUES (?1, ?2, ?3)",
-             "INSERT INTO Proof (Id, Attempt, Holder) VALUES ($1, $2, $3)");
-TESTDB_QUERY(
-    work_settle, 2,
-    "UPDATE Work SET Settled = Settled + 1 WHERE Id = ?1 AND Attempt = ?2 AND Settled = 0",
-    "UPDATE Work SET Settled = Settled + 1 WHERE Id = $1 AND Attempt = $2 AND Settled = 0");
-TESTDB_QUERY(work_left, 0, "SELECT COUNT(*) FROM Work WHERE Settled = 0",
-             "SELECT COUNT(*) FROM Work WHERE Settled = 0");
-TESTDB_QUERY(work_settled_once, 0, "SELECT COUNT(*) FROM Work WHERE Settled = 1",
-             "SELECT COUNT(*) FROM Work WHERE Settled = 1");
-
-enum { CHILD_DONE = 0, CHILD_TWO_HOLDERS = 3, CHILD_ERROR = 4 };
-
-/* A child may only leave by _exit: the parent's connections are not its own. */
-__attribute__((noreturn)) static void claim_until_done(int64_t holder)
-{
-    struct df_err e = DF_ERR_INIT;
-    struct df_db *own = NULL;
-    const struct df_clock *clock = df_clock_real();
-
-    if (df_db_open(&(struct df_db_options){.url = t.url}, &own, &e) != DF_OK)
-        _exit(CHILD_ERROR);
-    for (;;) {
-        int64_t ids[8];
-        int64_t attempts[8];
-        size_t n = 0;
-        struct df_result *r = NULL;
-        int64_t now = df_wall_ms(clock);
-        enum df_code code = df_db_query(
-            own, &work_claim, DF_PARAMS(df_int(holder), df_time(now + 200), df_time(now)), &r, &e);
-        if (code == DF_E_DB_CONFLICT)
-            continue;
-        if (code != DF_OK)
-            _exit(CHILD_ERROR);
-        while (df_result_step(r, &e) == DF_ROW && n < 8) {
-            ids[n] = df_col_int(r, 0);
-            attempts[n++] = df_col_int(r, 1);
-        }
-        df_result_free(r);
-        if (n == 0 && testdb_int(own, &work_left) == 0)
-            _exit(CHILD_DONE);
-        if (n == 0)
-            (void)usleep(5000);
-        for (size_t i = 0; i < n;) {
-            code = df_db_exec(own, &proof_insert,
-                              DF_PARAMS(df_int(ids[i]), df_int(attempts[i]), df_int(holder)), NULL,
-                              &e);
-            if (code == DF_E_DB_UNIQUE)
-                _exit(CHILD_TWO_HOLDERS);
-            if (code == DF_OK)
-                code = df_db_exec(own, &work_settle, DF_PARAMS(df_int(ids[i]), df_int(attempts[i])),
-                                  NULL, &e);
-            if (code != DF_OK && code != DF_E_DB_CONFLICT)
-                _exit(CHILD_ERROR);
-            i++; /* a conflict leaves the row to whoever claims it when the lease is over */
-        }
-    }
-}
-
-static pid_t start_claimer(int64_t holder)
-{
-    pid_t pid = fork();
-    if (pid == 0)
-        claim_until_done(holder);
-    assert_true(pid > 0);
-    return pid;
-}
-
-static void claims_by_killed_processes_are_neither_lost_nor_doubled(void **state)
-{
-    (void)state;
-    enum { CHILDREN = 4, KILLS = 25 };
-    pid_t pids[CHILDREN];
-    unsigned seed = 42;
-    int64_t holder = 0;
-
-    testdb_script(db, claim_tables[dialect]);
-    for (int64_t i = 0; i < CLAIM_ROWS; i++)
-        assert_ok(df_db_exec(db, &work_insert, DF_PARAMS(df_int(i)), NULL, &err), &err);
-
-    for (size_t i = 0; i < CHILDREN; i++)
-        pids[i] = start_claimer(++holder);
-    for (int kills = 0; kills < KILLS; kills++) {
-        (void)usleep(1000 + (useconds_t)(rand_r(&seed) % 20000));
-        size_t victim = (size_t)rand_r(&seed) % CHILDREN;
-        int status = 0;
-        kill(pids[victim], SIGKILL);
-        assert_int_equal(waitpid(pids[victim], &status, 0), pids[victim]);
-        assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == CHILD_DONE);
-        pids[victim] = start_claimer(++holder);
-    }
-    for (size_t i = 0; i < CHILDREN; i++) {
-        int status = 0;
-        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-        assert_true(WIFEXITED(status));
-        assert_int_equal(WEXITSTATUS(status), CHILD_DONE);
-    }
-    assert_int_equal(testdb_int(db, &work_left), 0);
-    assert_int_equal(testdb_int(db, &work_settled_once), CLAIM_ROWS);
-}
-
-/* --- one database alone --------------------------------------------------------------------------
- */
+/* --- one database alone ----------------------------------------------------------------------- */
 
 static void a_terminated_connection_is_known_to_be_lost(void **state)
 {
@@ -1161,117 +954,10 @@ static void new_files_are_for_their_owner_alone(void **state)
     }
 }
 
-/* --- URLs ----------------------------------------------------------------------------------------
- */
-
-static void urls_tell_the_database(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *url;
-        enum df_code code;
-        enum df_dialect dialect;
-    } cases[] = {
-        {"sqlite:var/data.db", DF_OK, DF_SQLITE},
-        {"postgres://u:p@h/d", DF_OK, DF_POSTGRES},
-        {"postgresql://h/d", DF_OK, DF_POSTGRES},
-        {"sqlserver://u:p@h:1433/d", DF_OK, DF_SQLSERVER},
-        {"mysql://u:p@h/d", DF_E_CONFIG, DF_SQLITE},
-        {"postgres:h", DF_E_CONFIG, DF_SQLITE},
-        {"", DF_E_CONFIG, DF_SQLITE},
-        {NULL, DF_E_CONFIG, DF_SQLITE},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        enum df_dialect d = DF_SQLITE;
-        assert_code(df_db_dialect_of(cases[i].url, &d, &err), cases[i].code, &err);
-        assert_int_equal(d, cases[i].dialect);
-    }
-    assert_string_equal(df_dialect_name(DF_SQLITE), "sqlite");
-    assert_string_equal(df_dialect_name(DF_POSTGRES), "postgres");
-    assert_string_equal(df_dialect_name(DF_SQLSERVER), "sqlserver");
-}
-
-static void shown_urls_have_no_secrets(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *url;
-        const char *shown;
-    } cases[] = {
-        {"postgres://user:hunter2@db.example:5432/app?password=x",
-         "postgres://***@db.example:5432/app"},
-        {"postgres://user:hun@ter2@db/app", "postgres://***@db/app"},
-        {"postgres://db/app?user=u&password=hunter2", "postgres://db/app"},
-        {"sqlserver://sa:hunter2@db:1433/app", "sqlserver://***@db:1433/app"},
-        {"sqlite:/var/lib/x.db", "sqlite:/var/lib/x.db"},
-        {"postgres:user:hunter2@db", "postgres"},
-        {"hunter2", "hunter2"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char shown[128];
-        df_db_url_masked(cases[i].url, shown, sizeof(shown));
-        assert_string_equal(shown, cases[i].shown);
-    }
-}
-
-static void connections_that_cannot_be_made_say_why_and_no_secret(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *url;
-        enum df_code code;
-    } cases[] = {
-        {"postgres://user:hunter2%zz@127.0.0.1/app", DF_E_CONFIG},
-        {"postgres://user:hunter2@127.0.0.1:port/app", DF_E_CONFIG},
-        {"postgres://user:hunter2@127.0.0.1/app?pasword=hunter2", DF_E_CONFIG},
-        {"postgres://user:hunter2@[::1/app", DF_E_CONFIG},
-        {"postgres://user:hunter2@127.0.0.1:1/app", DF_E_DB_UNAVAILABLE},
-        {"sqlserver://sa:hunter2@127.0.0.1:1/app", DF_E_CONFIG},
-        {"mysql://user:hunter2@127.0.0.1/app", DF_E_CONFIG},
-        {"sqlite:", DF_E_CONFIG},
-        {"sqlite::memory:", DF_E_CONFIG},
-        {"sqlite:/nonexistent/dir/file.db", DF_E_DB_UNAVAILABLE},
-        {"sqlite:/dev/null", DF_E_DB_UNAVAILABLE},
-        {"sqlite:/proc/self/status", DF_E_DB_UNAVAILABLE},
-        {"sqlite:/usr", DF_E_DB_UNAVAILABLE},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct df_db *none = NULL;
-        err = DF_ERR_INIT;
-        enum df_code code = df_db_open(&(struct df_db_options){.url = cases[i].url}, &none, &err);
-        assert_null(none);
-        assert_code(code, cases[i].code, &err);
-        assert_true(strlen(err.detail) > 10);
-        assert_null(strstr(err.detail, "hunter2"));
-    }
-}
-
-static void a_file_that_is_no_database_is_named(void **state)
-{
-    (void)state;
-    char dir[] = "/tmp/dataflow-test-XXXXXX";
-    char path[64];
-    char url[80];
-    struct df_db *none = NULL;
-
-    assert_non_null(mkdtemp(dir));
-    (void)snprintf(path, sizeof(path), "%s/notes.txt", dir);
-    (void)snprintf(url, sizeof(url), "sqlite:%s", path);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    for (int i = 0; i < 500; i++)
-        (void)fputs("not a database at all\n", f);
-    (void)fclose(f);
-    assert_code(df_db_open(&(struct df_db_options){.url = url}, &none, &err), DF_E_DB, &err);
-    assert_non_null(strstr(err.detail, path));
-    (void)unlink(path);
-    (void)rmdir(dir);
-}
-
 int main(void)
 {
 #define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest on_each[] = {
+    const struct CMUnitTest tests[] = {
         ON_EACH(every_type_comes_back_as_it_went),
         ON_EACH(uuids_are_stored_in_lower_case),
         ON_EACH(values_are_found_by_what_they_are),
@@ -1284,6 +970,7 @@ int main(void)
         ON_EACH(a_connection_has_one_result_at_a_time),
         ON_EACH(a_result_may_be_freed_before_its_end),
         ON_EACH(a_query_has_run_though_its_rows_are_not_looked_at),
+        ON_EACH(a_query_that_writes_is_committed_when_it_returns),
         ON_EACH(affected_counts_rows_written),
         ON_EACH(errors_have_the_same_code_everywhere),
         ON_EACH(errors_name_the_query_and_not_the_values),
@@ -1303,30 +990,11 @@ int main(void)
         ON_EACH(a_script_tells_the_line_of_its_error),
         ON_EACH(a_script_that_fails_leaves_no_transaction_open),
         ON_EACH(statements_survive_a_changed_schema),
-        ON_EACH(the_schema_lock_has_one_holder),
-        ON_EACH(connections_write_side_by_side),
-        ON_EACH(claims_by_killed_processes_are_neither_lost_nor_doubled),
         ON_EACH(a_terminated_connection_is_known_to_be_lost),
         ON_EACH(a_statement_that_takes_too_long_is_a_timeout),
         ON_EACH(statements_forgotten_by_the_server_are_prepared_again),
         ON_EACH(a_refused_value_is_not_quoted_in_the_error),
         ON_EACH(new_files_are_for_their_owner_alone),
     };
-    const struct CMUnitTest once[] = {
-        cmocka_unit_test(urls_tell_the_database),
-        cmocka_unit_test(shown_urls_have_no_secrets),
-        cmocka_unit_test(connections_that_cannot_be_made_say_why_and_no_secret),
-        cmocka_unit_test(a_file_that_is_no_database_is_named),
-    };
-    int failed = cmocka_run_group_tests_name("store: URLs", once, NULL, NULL);
-
-    for (int d = 0; d < DF_DIALECT_COUNT; d++) {
-        char name[64];
-        dialect = (enum df_dialect)d;
-        (void)snprintf(name, sizeof(name), "store on %s", df_dialect_name(dialect));
-        if (testdb_available(dialect))
-            failed += cmocka_run_group_tests_name(name, on_each, NULL, NULL);
-    }
-    testdb_print_skipped();
-    return failed;
+    return testdb_run_tests("store", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
 }

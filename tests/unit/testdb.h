@@ -145,6 +145,23 @@ static inline void testdb_release(struct testdb *t)
     (void)nftw(t->dir, testdb_remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* Runs the tests on each back end there is, which *dialect names meanwhile. Returns how many
+ * failed. */
+static inline int testdb_run_tests(const char *what, enum df_dialect *dialect,
+                                   const struct CMUnitTest *tests, size_t count)
+{
+    int failed = 0;
+    for (int d = 0; d < DF_DIALECT_COUNT; d++) {
+        char name[64];
+        *dialect = (enum df_dialect)d;
+        (void)snprintf(name, sizeof(name), "%s on %s", what, df_dialect_name(*dialect));
+        if (testdb_available(*dialect))
+            failed += _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+    }
+    testdb_print_skipped();
+    return failed;
+}
+
 /* The first column of the first row of a query without parameters. */
 static inline int64_t testdb_int(struct df_db *db, const struct df_query *q)
 {

@@ -1,0 +1,128 @@
+/* URLs of databases: which one they name, what of them may be shown, and what is said when they
+ * lead nowhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "store/db.h"
+#include "testdb.h"
+
+static struct df_err err;
+
+static void urls_tell_the_database(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        enum df_code code;
+        enum df_dialect dialect;
+    } cases[] = {
+        {"sqlite:var/data.db", DF_OK, DF_SQLITE},
+        {"postgres://u:p@h/d", DF_OK, DF_POSTGRES},
+        {"postgresql://h/d", DF_OK, DF_POSTGRES},
+        {"sqlserver://u:p@h:1433/d", DF_OK, DF_SQLSERVER},
+        {"mysql://u:p@h/d", DF_E_CONFIG, DF_SQLITE},
+        {"postgres:h", DF_E_CONFIG, DF_SQLITE},
+        {"", DF_E_CONFIG, DF_SQLITE},
+        {NULL, DF_E_CONFIG, DF_SQLITE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enum df_dialect d = DF_SQLITE;
+        assert_code(df_db_dialect_of(cases[i].url, &d, &err), cases[i].code, &err);
+        assert_int_equal(d, cases[i].dialect);
+    }
+    assert_string_equal(df_dialect_name(DF_SQLITE), "sqlite");
+    assert_string_equal(df_dialect_name(DF_POSTGRES), "postgres");
+    assert_string_equal(df_dialect_name(DF_SQLSERVER), "sqlserver");
+}
+
+static void shown_urls_have_no_secrets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        const char *shown;
+    } cases[] = {
+        {"postgres://user:hunter2@db.example:5432/app?password=x",
+         "postgres://***@db.example:5432/app"},
+        {"postgres://user:hun@ter2@db/app", "postgres://***@db/app"},
+        {"postgres://db/app?user=u&password=hunter2", "postgres://db/app"},
+        {"sqlserver://sa:hunter2@db:1433/app", "sqlserver://***@db:1433/app"},
+        {"sqlite:/var/lib/x.db", "sqlite:/var/lib/x.db"},
+        {"postgres:user:hunter2@db", "postgres"},
+        {"hunter2", "hunter2"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char shown[128];
+        df_db_url_masked(cases[i].url, shown, sizeof(shown));
+        assert_string_equal(shown, cases[i].shown);
+    }
+}
+
+static void connections_that_cannot_be_made_say_why_and_no_secret(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        enum df_code code;
+    } cases[] = {
+        {"postgres://user:hunter2%zz@127.0.0.1/app", DF_E_CONFIG},
+        {"postgres://user:hunter2@127.0.0.1:port/app", DF_E_DB_UNAVAILABLE},
+        {"postgres://user:hunter2@127.0.0.1/app?pasword=hunter2", DF_E_CONFIG},
+        {"postgres://user:hunter2@[::1/app", DF_E_CONFIG},
+        {"postgres://user:hunter2@127.0.0.1:1/app", DF_E_DB_UNAVAILABLE},
+        {"sqlserver://sa:hunter2@127.0.0.1:1/app", DF_E_CONFIG},
+        {"mysql://user:hunter2@127.0.0.1/app", DF_E_CONFIG},
+        {"sqlite:", DF_E_CONFIG},
+        {"sqlite::memory:", DF_E_CONFIG},
+        {"sqlite:/nonexistent/dir/file.db", DF_E_DB_UNAVAILABLE},
+        {"sqlite:/dev/null", DF_E_CONFIG},
+        {"sqlite:/proc/self/status", DF_E_DB_UNAVAILABLE},
+        {"sqlite:/usr", DF_E_CONFIG},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct df_db *none = NULL;
+        err = DF_ERR_INIT;
+        enum df_code code = df_db_open(&(struct df_db_options){.url = cases[i].url}, &none, &err);
+        assert_null(none);
+        assert_code(code, cases[i].code, &err);
+        assert_true(strlen(err.detail) > 10);
+        assert_null(strstr(err.detail, "hunter2"));
+    }
+}
+
+static void a_file_that_is_no_database_is_named(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/dataflow-test-XXXXXX";
+    char path[64];
+    char url[80];
+    struct df_db *none = NULL;
+
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof(path), "%s/notes.txt", dir);
+    (void)snprintf(url, sizeof(url), "sqlite:%s", path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 500; i++)
+        (void)fputs("not a database at all\n", f);
+    (void)fclose(f);
+    assert_code(df_db_open(&(struct df_db_options){.url = url}, &none, &err), DF_E_DB, &err);
+    assert_non_null(strstr(err.detail, path));
+    (void)unlink(path);
+    (void)rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(urls_tell_the_database),
+        cmocka_unit_test(shown_urls_have_no_secrets),
+        cmocka_unit_test(connections_that_cannot_be_made_say_why_and_no_secret),
+        cmocka_unit_test(a_file_that_is_no_database_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
