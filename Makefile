@@ -130,19 +130,24 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
 # Generated headers must stand before the first compilation; later the dependency files know.
 $(LIB_OBJ) $(MAIN_OBJ): | $(GEN)
 
+# Changes when a file comes or goes, which timestamps alone do not show.
+$(B)/gen/.inputs: FORCE
+	@mkdir -p $(@D)
+	@echo '$(SQL) $(SCRIPTS) $(CONSOLE)' | cmp -s - $@ || echo '$(SQL) $(SCRIPTS) $(CONSOLE)' > $@
+
 $(B)/gen/%.sql.c: src/%.sql tools/embed_sql.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py $< $@ $(@:.c=.h)
 
-$(B)/gen/all_queries.c: $(SQL) tools/embed_sql.py
+$(B)/gen/all_queries.c: $(SQL) $(B)/gen/.inputs tools/embed_sql.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --all $@ $(SQL)
 
-$(B)/gen/schema_scripts.c: $(SCRIPTS) tools/embed_files.py
+$(B)/gen/schema_scripts.c: $(SCRIPTS) $(B)/gen/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_schema_scripts scripts $@ $(SCRIPTS)
 
-$(B)/gen/console_files.c: $(CONSOLE) tools/embed_files.py
+$(B)/gen/console_files.c: $(CONSOLE) $(B)/gen/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_console_files console $@ $(CONSOLE)
 
@@ -153,7 +158,7 @@ $(B)/tests/unit/%: tests/unit/%.c $(LIB)
 	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS) -lcmocka $(TEST_LIBS)
 
 # The reference that the JSON scanner is compared with.
-$(B)/tests/unit/json_% $(B)/tests/fuzz/fuzz_json%: TEST_LIBS += -ljansson
+$(B)/tests/unit/json_% $(B)/tests/fuzz/fuzz_json: TEST_LIBS += -ljansson
 
 $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
 	@mkdir -p $(@D)

@@ -96,6 +96,12 @@ class Postgres:
             self.process.wait()
         self.process = None
 
+    def kill(self):
+        """As a machine that loses its power, but for what the kernel still writes."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+
     def close(self):
         self.stop()
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -32,6 +32,11 @@ ROOT = Path(__file__).resolve().parents[1]
 UNTHREADED = ("json_",)  # tests that the thread sanitizer would only make slow
 CORES = os.cpu_count() or 1
 FAILURE_LINES = 120  # of a failing command's output
+SUPPRESSIONS = ROOT / "tests" / "tsan.supp"
+SANITIZERS = {
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1" + (f" suppressions={SUPPRESSIONS}" if SUPPRESSIONS.exists() else ""),
+}
 
 
 class Result:
@@ -54,6 +59,7 @@ class Result:
 
 running = set()
 running_lock = threading.Lock()
+interrupted = threading.Event()  # nothing new is started
 
 
 class Finished:
@@ -77,6 +83,8 @@ def command(args, timeout, **env):
                                    stderr=subprocess.STDOUT, env=environment(**env), start_new_session=True)
         with running_lock:
             running.add(process)
+            if interrupted.is_set():
+                end_group(process)
         timed_out = False
         try:
             process.wait(timeout)
@@ -147,7 +155,7 @@ def parse_cmocka(output):
 def unit_program(path, timeout):
     def run():
         name = os.path.basename(path).removesuffix("_test")
-        done = command([path], timeout, TSAN_OPTIONS=tsan_options(), UBSAN_OPTIONS="print_stacktrace=1")
+        done = command([path], timeout, **SANITIZERS)
         result = parse_cmocka(done.output)
         result.failed = [f"{name}: {test}" for test in result.failed]
         result.skipped = [f"{name}: {test}" for test in result.skipped]
@@ -155,12 +163,6 @@ def unit_program(path, timeout):
             result.failed.append(f"{name}: ran no test")
         return judge(result, done, name, timeout)
     return run
-
-
-def tsan_options():
-    options = "halt_on_error=1 second_deadlock_stack=1"
-    suppressions = ROOT / "tests" / "tsan.supp"
-    return f"{options} suppressions={suppressions}" if suppressions.exists() else options
 
 
 def unit(kind, without=()):
@@ -192,17 +194,16 @@ def pytest(directory, kind, *args, timeout, **env):
             report = Path(scratch) / "junit.xml"
             done = command([sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={scratch}/t",
                             f"--junitxml={report}", *args, f"tests/{directory}"], timeout,
-                           DATAFLOW_BIN=f"build/{kind}/dataflow", PYTHONDONTWRITEBYTECODE=1, UBSAN_OPTIONS="print_stacktrace=1", **env)
+                           DATAFLOW_BIN=f"build/{kind}/dataflow", PYTHONDONTWRITEBYTECODE=1, **SANITIZERS, **env)
             result = parse_junit(report) if report.exists() else Result()
         return judge(result, done, f"pytest tests/{directory} {' '.join(args)}", timeout)
     return run
 
 
-def black_box(kind):
+def black_box(kind, shards=("sqlite", "postgres", "none")):
     def run(_options):
-        shards = ("sqlite", "postgres", "none")
         result = side_by_side([pytest("integration", kind, f"--shard={shard}", timeout=600) for shard in shards])
-        if not os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"):
+        if kind in ("release", "coverage") and not os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"):
             result.skipped.append("black-box tests on SQL Server: DATAFLOW_TEST_SQLSERVER_URL is not set")
         return result
     return run
@@ -210,8 +211,8 @@ def black_box(kind):
 
 def crash(kind, rounds):
     def run(_options):
-        return side_by_side([pytest("crash", kind, "-k", backend, timeout=600, DATAFLOW_CRASH_ROUNDS=rounds, DATAFLOW_TEST_SECONDS=600)
-                             for backend in ("sqlite", "postgres")])
+        return side_by_side([pytest("crash", kind, "-k", tests, timeout=600, DATAFLOW_CRASH_ROUNDS=rounds)
+                             for tests in ("sqlite", "not sqlite")])
     return run
 
 
@@ -267,8 +268,9 @@ SUITES = [
     ("unit-asan", ("build-asan",), unit("asan")),
     ("black-box-asan", ("build-asan",), black_box("asan")),
     ("crash-asan", ("build-asan",), crash("asan", 8)),
-    ("build-tsan", (), build("tsan", "unit")),
+    ("build-tsan", (), build("tsan", "unit", "all")),
     ("unit-tsan", ("build-tsan",), unit("tsan", UNTHREADED)),
+    ("black-box-tsan", ("build-tsan",), black_box("tsan", ("sqlite", "postgres"))),
     ("build-fuzz", (), build("fuzz", "fuzz-bin")),
     ("fuzz", ("build-fuzz",), fuzz),
 ]
@@ -354,9 +356,9 @@ def coverage_report():
 
 
 def stop_everything(number, _frame):
-    with running_lock:
-        for process in running:
-            end_group(process)
+    interrupted.set()
+    for process in list(running):
+        end_group(process)
     raise SystemExit(128 + number)
 
 
@@ -374,7 +376,7 @@ def main():
     unknown = set(options.only or ()) - {name for name, _, _ in suites}
     if unknown:
         parser.error(f"no suite {', '.join(sorted(unknown))}; --list names them")
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop_everything)
     suites = selected(suites, options.only)
     postgres = None
@@ -388,8 +390,6 @@ def main():
         if options.coverage:
             coverage_report()
         return report(results)
-    except KeyboardInterrupt:
-        return 130
     finally:
         if postgres:
             postgres.close()

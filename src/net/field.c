@@ -83,10 +83,11 @@ bool df_field_is_json(struct df_str content_type)
     return true;
 }
 
+/* Visible ASCII, but for what would need care in HTML or a quoted string. */
 bool df_field_correlation_ok(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++) {
-        if (!is_alnum(s.ptr[i]) && !is_one_of(s.ptr[i], "._:-"))
+        if (s.ptr[i] <= ' ' || s.ptr[i] > '~' || is_one_of(s.ptr[i], "\"\\<>"))
             return false;
     }
     return s.len >= 1 && s.len <= 128;

@@ -128,6 +128,8 @@ struct df_conn {
     uint32_t seen_phase;
     int64_t seen_ms;     /* since when the phase is that */
     uint64_t seen_bytes; /* how many had moved then */
+    bool end_seen;       /* the peer has closed, at the last look */
+    uint64_t end_bytes;  /* of its bodies so far, then */
     uint32_t body_request;
     int64_t body_ms; /* how long that request's body has kept us waiting */
 

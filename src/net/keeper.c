@@ -158,6 +158,42 @@ static void judge_idle(struct df_conn *c, int64_t waited_ms, bool crowded)
     }
 }
 
+/*
+ * libmicrohttpd's epoll is edge-triggered: an end of the stream that comes together with the last
+ * bytes is not seen until something else happens. Believed at the second look at which nothing has
+ * moved, since what came before the end may still be on its way through the connection's thread.
+ */
+static bool has_left(struct df_conn *c)
+{
+    char byte;
+    uint64_t moved = atomic_load_explicit(&c->body_seen, memory_order_relaxed);
+
+    if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) {
+        c->end_seen = false;
+        return false;
+    }
+    bool twice = c->end_seen && c->end_bytes == moved;
+    c->end_seen = true;
+    c->end_bytes = moved;
+    return twice;
+}
+
+/* Phases in which it is the peer's turn to send. */
+static bool is_reading(enum df_phase phase)
+{
+    switch (phase) {
+    case DF_PHASE_NEW:
+    case DF_PHASE_IDLE:
+    case DF_PHASE_HEAD:
+    case DF_PHASE_BODY:
+        return true;
+    case DF_PHASE_WORK:
+    case DF_PHASE_SEND:
+        break;
+    }
+    return false;
+}
+
 /* Under the lock. The phase is what it was at seen_ms. */
 static void judge(struct df_conn *c, enum df_phase phase, int64_t now_ms, bool crowded)
 {
@@ -214,13 +250,18 @@ static void look_at(struct df_conn *c, int64_t now_ms, int64_t since_ms, bool cr
     if (phase == DF_PHASE_BODY)
         look_at_body(c, before, since_ms);
     if (changed) {
+        c->end_seen = false;
         c->seen_phase = seen;
         c->seen_ms = now_ms;
         if (phase == DF_PHASE_SEND)
             c->seen_bytes = bytes_moved(c, phase);
     }
-    if (!changed || phase == DF_PHASE_BODY)
+    if (!changed && is_reading(phase) && has_left(c)) {
+        c->killed = true;
+        (void)shutdown(c->fd, SHUT_RDWR);
+    } else if (!changed || phase == DF_PHASE_BODY) {
         judge(c, phase, now_ms, crowded);
+    }
 }
 
 static void scan(struct df_http_server *s, int64_t now_ms, int64_t since_ms)

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define DELAY_MAX_MS 600000
+#define DELAY_MAX_MS 3600000
 
 static const char *const item_results[] = {"all", "errors", "none"};
 
@@ -104,8 +104,12 @@ enum df_code df_sb_config_init(struct df_sb_config *c, const struct df_sandbox_o
                           DF_SB_SECRET_LEN);
     if (opt->webhook_secret && opt->webhook_secret[0])
         c->webhook_secret = df_secret_new(df_str_c(opt->webhook_secret));
-    return df_sb_config_set_server(c, df_str_c(opt->server_url), df_str_c(opt->client_id),
-                                   df_str_c(opt->client_secret), err);
+    if (df_sb_config_set_server(c, df_str_c(opt->server_url), df_str_c(opt->client_id),
+                                df_str_c(opt->client_secret), err) == DF_OK)
+        return DF_OK;
+    if (err)
+        err->code = DF_E_CONFIG;
+    return DF_E_CONFIG;
 }
 
 static void free_secret(struct df_sb_path_secret *s)

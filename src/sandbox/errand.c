@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "net/field.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -55,6 +56,21 @@ static bool worth_repeating(const struct df_call *call)
            call->status == 429 || call->status >= 500;
 }
 
+/* A wrong URL or credential fails every errand: one line for each hundred is enough. */
+static void log_failure(const struct df_sb_errand *e, const struct df_call *call, uint64_t nth)
+{
+    const char *kind = e->kind == DF_SB_ACK ? "ack" : "callback";
+
+    if (call->code == DF_E_CANCELLED || nth % 100 != 1)
+        return;
+    if (call->code == DF_OK)
+        df_log_warn("SandboxErrandFailed", "the server answered %u to %s %" PRIu64 " that failed",
+                    call->status, kind, nth);
+    else
+        df_log_warn("SandboxErrandFailed", "%s %" PRIu64 " failed: %s", kind, nth,
+                    call->err.detail);
+}
+
 static void done(struct df_call *call)
 {
     struct df_sb_errand *e = call->arg;
@@ -68,12 +84,7 @@ static void done(struct df_call *call)
     if (worth_repeating(call) && e->attempts < RETRIES &&
         df_sb_timer_add(e->sandbox->timer, &e->item, retry_ms[e->attempts++]))
         return;
-    atomic_fetch_add(&counts->failed, 1);
-    if (call->code == DF_OK)
-        df_log_warn("SandboxErrandFailed", "the server answered %u to the sandbox's %s",
-                    call->status, e->kind == DF_SB_ACK ? "ack" : "callback");
-    else if (call->code != DF_E_CANCELLED)
-        df_log_warn("SandboxErrandFailed", "%s", call->err.detail);
+    log_failure(e, call, atomic_fetch_add(&counts->failed, 1) + 1);
     free_errand(e);
 }
 

@@ -10,11 +10,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define SLOTS       2048 /* of the table of paths: a power of two, at least twice their number */
-#define PATH_MAX_   512
-#define STATUSES    16 /* told apart on one path; more are counted with the last */
-#define TEXT_MAX    ((size_t)0xffff)
-#define OUTPUT_MARK ((size_t)32 << 20) /* a list that has grown past this ends */
+#define SLOTS          2048 /* of the table of paths: a power of two, at least twice their number */
+#define NAME_MAX_BYTES 512
+#define RING_FIRST     64
+#define STATUSES       16 /* told apart on one path; more are counted with the last */
+#define TEXT_MAX       ((size_t)0xffff)
+#define OUTPUT_MARK    ((size_t)32 << 20) /* a list that has grown past this ends */
 
 /* A kept request. Immutable; readers hold a reference while they write it out. */
 struct record {
@@ -50,8 +51,9 @@ struct path {
     } statuses[STATUSES];
     size_t status_count;
 
-    struct record **ring; /* `keep` of them; NULL until the first */
-    size_t head;          /* the oldest */
+    struct record **ring;
+    size_t cap;  /* of the ring; grows up to `keep` */
+    size_t head; /* the oldest */
     size_t count;
     size_t bytes;
 };
@@ -176,7 +178,7 @@ static struct path *find_path(struct df_sb_journal *j, struct df_str name, struc
             return j->slots[i];
         i = (i + 1) & (SLOTS - 1);
     }
-    if (name.len > PATH_MAX_ || j->path_count - (j->other != NULL) >= DF_SB_PATHS_MAX) {
+    if (name.len > NAME_MAX_BYTES || j->path_count - (j->other != NULL) >= DF_SB_PATHS_MAX) {
         if (!j->other)
             j->other = new_path(j, DF_STR("other"), (struct df_sb_hash){0, 0});
         return j->other;
@@ -201,7 +203,7 @@ static void count_status(struct path *p, unsigned status)
 static struct record *drop_oldest(struct df_sb_journal *j, struct path *p)
 {
     struct record *r = p->ring[p->head];
-    p->head = (p->head + 1) % j->keep;
+    p->head = (p->head + 1) % p->cap;
     p->count--;
     p->bytes -= r->size;
     j->bytes -= r->size;
@@ -224,17 +226,31 @@ static struct path *largest_path(struct df_sb_journal *j, struct path *likely)
     return likely;
 }
 
+static void grow_ring(struct df_sb_journal *j, struct path *p)
+{
+    size_t cap = p->cap ? p->cap * 2 : RING_FIRST;
+    if (cap > j->keep)
+        cap = j->keep;
+    struct record **ring = df_calloc(cap, sizeof(struct record *));
+    for (size_t i = 0; i < p->count; i++)
+        ring[i] = p->ring[(p->head + i) % p->cap];
+    free(p->ring);
+    p->ring = ring;
+    p->cap = cap;
+    p->head = 0;
+}
+
 /* Returns the records that gave way: a list, the caller's. */
 static struct record *keep_record(struct df_sb_journal *j, struct path *p, struct record *r)
 {
     struct record *drops = NULL;
 
-    if (!p->ring)
-        p->ring = df_calloc(j->keep, sizeof(struct record *));
     if (p->count == j->keep)
         drops = chain(drops, drop_oldest(j, p));
+    else if (p->count == p->cap)
+        grow_ring(j, p);
     r->number = j->number++;
-    p->ring[(p->head + p->count++) % j->keep] = r;
+    p->ring[(p->head + p->count++) % p->cap] = r;
     p->bytes += r->size;
     j->bytes += r->size;
     while (j->bytes > DF_SB_BYTES_MAX)
@@ -452,7 +468,7 @@ static size_t collect(struct df_sb_journal *j, struct df_str prefix, size_t limi
         if (p != j->other && !df_str_starts(df_str_c(p->name), prefix))
             continue;
         for (size_t k = p->count; k > 0; k--) {
-            struct record *r = p->ring[(p->head + k - 1) % j->keep];
+            struct record *r = p->ring[(p->head + k - 1) % p->cap];
             if (n == limit && r->number < found[0]->number)
                 break;
             if (p == j->other && !df_str_starts(r->path, prefix))

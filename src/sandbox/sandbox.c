@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define KEEP_DEFAULT     1000
-#define KEEP_MAX         ((size_t)100000)
+#define KEEP_MAX         ((size_t)1000000)
 #define BODY_DEFAULT     ((size_t)16 << 20)
 #define CONTROL_BODY_MAX ((size_t)1 << 20)
 #define STOP_WAIT_MS     2000

@@ -79,6 +79,13 @@ class Backend:
         else:
             raise ValueError(name)
 
+    @classmethod
+    def on(cls, url):
+        """A PostgreSQL database that somebody else made."""
+        backend = cls.__new__(cls)
+        backend.name, backend.url = "postgres", url
+        return backend
+
     def query(self, sql):
         if self.name == "sqlite":
             with contextlib.closing(sqlite3.connect(self.file, timeout=TIMEOUT)) as connection:

@@ -306,6 +306,42 @@ def test_a_bad_grace_is_400_and_rotates_nothing(server, grace):
     assert client.get("/whoami").status == 200
 
 
+# --- all at once -------------------------------------------------------------------------------------
+
+
+def test_calls_of_every_kind_at_the_same_time_get_along(make_server):
+    server = make_server()
+    steady = server.new_client("Steady")
+    churned = [server.new_client(f"Churned {i}") for i in range(3)]
+    statuses, stop = [], threading.Event()
+
+    def repeat(*calls):
+        while not stop.is_set():
+            statuses.extend((name, call().status) for name, call in calls)
+
+    def churn(client):
+        path = f"/admin/clients/{client.id}"
+        return (("patch", lambda: server.admin().patch(path, {"status": "Suspended"})), ("mine", lambda: client.get("/whoami")),
+                ("patch", lambda: server.admin().patch(path, {"status": "Active"})), ("mine", lambda: client.get("/whoami")),
+                ("rotate", lambda: server.admin().post(f"{path}/rotate-secret?graceSeconds=600")))
+
+    groups = [(("steady", lambda: steady.get("/whoami")),)] * 2 + [churn(c) for c in churned]
+    groups.append((("create", lambda: server.admin().post("/admin/clients", {"name": "More"})), ("list", lambda: server.admin().get("/admin/clients")),
+                   ("metrics", lambda: server.anonymous().get("/metrics")), ("ready", lambda: server.anonymous().get("/readyz"))))
+    threads = [threading.Thread(target=repeat, args=group) for group in groups]
+    for thread in threads:
+        thread.start()
+    time.sleep(2)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    expected = {"steady": {200}, "patch": {200}, "rotate": {200}, "create": {201}, "list": {200}, "metrics": {200}, "ready": {200},
+                # Its secret is outlived by the second rotation.
+                "mine": {200, 401, 403, 429}}
+    assert {name for name, _ in statuses} == set(expected)
+    assert not [found for found in statuses if found[1] not in expected[found[0]]]
+
+
 # --- what remains ------------------------------------------------------------------------------------
 
 

@@ -151,9 +151,7 @@ def test_postgres_restarted_means_503_and_then_recovery(tmp_path):
     postgres = pg.Postgres().start()
     server = None
     try:
-        backend = Backend.__new__(Backend)
-        backend.name, backend.url = "postgres", postgres.url()
-        server = Server(backend, tmp_path).start()
+        server = Server(Backend.on(postgres.url()), tmp_path).start()
         client = server.new_client()
         assert client.get("/whoami").status == 200
         postgres.stop()

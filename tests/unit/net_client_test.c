@@ -12,11 +12,10 @@
 #include "net/url.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
+#include <netinet/tcp.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +42,8 @@ struct peer {
     struct peer_connection connections[PEER_CONNECTIONS];
     size_t connection_count;
     bool stopping;
+    pthread_cond_t opened;
+    bool open; /* what came to /wait is answered */
     _Atomic int requests;
     const char *retry_after;
 };
@@ -120,6 +121,12 @@ static bool serve(struct peer *p, int fd, const char *request, size_t len, unsig
         char byte;
         (void)!recv(fd, &byte, 1, 0);
         return false;
+    } else if (path_is(request, "/wait")) {
+        pthread_mutex_lock(&p->lock);
+        while (!p->open)
+            (void)pthread_cond_wait(&p->opened, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+        answer(fd, 200, "", "", 0);
     } else if (path_is(request, "/close") || (path_is(request, "/once") && nth > 1)) {
         return false;
     } else if (path_is(request, "/partial")) {
@@ -162,8 +169,10 @@ static void *peer_main(void *arg)
     struct peer *p = arg;
     for (;;) {
         int fd = accept(p->fd, NULL, NULL);
+        int on = 1;
         if (fd < 0)
             return NULL;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         pthread_mutex_lock(&p->lock);
         if (p->stopping || p->connection_count == PEER_CONNECTIONS) {
             (void)close(fd);
@@ -194,6 +203,7 @@ static struct peer *peer_start(void)
 {
     struct peer *p = df_calloc(1, sizeof(*p));
     (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_cond_init(&p->opened, NULL);
     p->fd = listen_somewhere(&p->port);
     assert_int_equal(pthread_create(&p->thread, NULL, peer_main, p), 0);
     return p;
@@ -213,6 +223,14 @@ static void peer_stop(struct peer *p)
     }
     (void)close(p->fd);
     free(p);
+}
+
+static void peer_open(struct peer *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->open = true;
+    (void)pthread_cond_broadcast(&p->opened);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static size_t peer_connections(struct peer *p)
@@ -551,7 +569,6 @@ static void silent_peer_is_a_timeout(void **state)
     o.call.timeout_ms = 100;
     run_call(c, &o);
     assert_int_equal(o.code, DF_E_NET_TIMEOUT);
-    assert_true(o.call.maybe_sent);
     free(o.body);
     df_http_client_free(c);
     peer_stop(p);
@@ -642,6 +659,21 @@ static void slow_destination_does_not_hold_up_another(void **state)
     peer_stop(quick);
 }
 
+struct turn {
+    struct outcome o;
+    struct gate *busy;
+    size_t busy_done;
+};
+
+static void note_turn(struct df_call *call)
+{
+    struct turn *t = call->arg;
+    pthread_mutex_lock(&t->busy->lock);
+    t->busy_done = t->busy->done;
+    pthread_mutex_unlock(&t->busy->lock);
+    gate_signal(t->o.gate);
+}
+
 static void destinations_take_turns(void **state)
 {
     (void)state;
@@ -651,23 +683,27 @@ static void destinations_take_turns(void **state)
     struct df_http_client *c = client_with(&(struct df_http_client_options){.max_in_flight = 1});
     struct gate g;
     struct gate other_gate;
-    struct outcome *outcomes = df_calloc(LONG + 1, sizeof(*outcomes));
+    struct outcome *outcomes = df_calloc(LONG, sizeof(*outcomes));
+    struct turn turn = {.busy = &g};
 
     gate_init(&g);
     gate_init(&other_gate);
-    /* The first hangs until the others stand in line behind it, so that their order is certain. */
-    prepare(&outcomes[0], &g, busy->port, "/hang");
-    outcomes[0].call.timeout_ms = 200;
-    df_http_client_send(c, &outcomes[0].call);
-    for (int i = 1; i < LONG; i++) {
-        prepare(&outcomes[i], &g, busy->port, "/ok");
+    /* The first is answered when all the others stand in line behind it. */
+    for (int i = 0; i < LONG; i++) {
+        prepare(&outcomes[i], &g, busy->port, i == 0 ? "/wait" : "/ok");
         df_http_client_send(c, &outcomes[i].call);
     }
-    prepare(&outcomes[LONG], &other_gate, other->port, "/ok");
-    df_http_client_send(c, &outcomes[LONG].call);
+    prepare(&turn.o, &other_gate, other->port, "/ok");
+    turn.o.call.done = note_turn;
+    turn.o.call.arg = &turn;
+    df_http_client_send(c, &turn.o.call);
+    peer_open(busy);
     gate_wait(&other_gate, 1);
     gate_wait(&g, LONG);
-    for (int i = 0; i <= LONG; i++)
+    /* The line of two hundred did not have to end first. The client may have woken up late and seen
+       the answer before the last calls: then a turn or two more passed. */
+    assert_in_range(turn.busy_done, 1, LONG / 2);
+    for (int i = 0; i < LONG; i++)
         free(outcomes[i].body);
     free(outcomes);
     df_http_client_free(c);

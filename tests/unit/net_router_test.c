@@ -439,7 +439,9 @@ static void correlation_ids_are_taken_only_if_harmless(void **state)
     assert_false(df_field_correlation_ok(DF_STR("")));
     assert_false(df_field_correlation_ok(DF_STR("a b")));
     assert_false(df_field_correlation_ok(DF_STR("a\"b")));
-    assert_false(df_field_correlation_ok(DF_STR("a/b")));
+    assert_true(df_field_correlation_ok(DF_STR("order/7=a+b|c#1")));
+    assert_false(df_field_correlation_ok(DF_STR("a<b")));
+    assert_false(df_field_correlation_ok(DF_STR("a\\b")));
     assert_false(df_field_correlation_ok(DF_STR("\xC3\xA7")));
     assert_false(df_field_correlation_ok(df_str_n("a\0b", 3)));
 }

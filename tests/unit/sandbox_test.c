@@ -898,6 +898,38 @@ static void paths_past_the_thousandth_are_counted_together(void **state)
     df_sb_journal_free(j);
 }
 
+static void the_newest_of_a_path_are_kept(void **state)
+{
+    (void)state;
+    struct df_sb_journal *j = df_sb_journal_new(150, df_clock_real());
+    struct df_buf buf;
+    struct df_json_out out;
+
+    for (int i = 0; i < 1000; i++) {
+        char body[16];
+        (void)snprintf(body, sizeof(body), "%d", i);
+        const struct df_sb_received r = {.method = DF_STR("POST"),
+                                         .path = DF_STR("/gateway/ring"),
+                                         .body = df_str_c(body),
+                                         .status = 200};
+        (void)df_sb_journal_add(j, &r);
+    }
+    df_buf_init(&buf, 1 << 20);
+    df_json_out_init(&out, &buf);
+    df_sb_journal_write_received(j, DF_STR(""), 1000, &out);
+    const char *at = buf.ptr;
+    for (int i = 999; i >= 850; i--) {
+        char want[24];
+        (void)snprintf(want, sizeof(want), "\"body\":%d,", i);
+        at = strstr(at, want);
+        if (!at)
+            fail_msg("%d is not where it belongs", i);
+    }
+    assert_null(strstr(buf.ptr, "\"body\":849,"));
+    df_buf_release(&buf);
+    df_sb_journal_free(j);
+}
+
 static void kept_requests_are_bounded(void **state)
 {
     (void)state;
@@ -1000,7 +1032,7 @@ static void bad_configuration_is_refused_whole(void **state)
     } rows[] = {
         {"{\"omniflow\":\"later\"}", "\"field\":\"omniflow\""},
         {"{\"ackDelayMs\":-1}", "\"field\":\"ackDelayMs\""},
-        {"{\"callbackDelayMs\":700000}", "\"field\":\"callbackDelayMs\""},
+        {"{\"callbackDelayMs\":3600001}", "\"field\":\"callbackDelayMs\""},
         {"{\"callbackStatus\":\"Fine\"}", "\"field\":\"callbackStatus\""},
         {"{\"itemResults\":\"some\"}", "\"field\":\"itemResults\""},
         {"{\"serverUrl\":\"ftp://x/\"}", "\"field\":\"serverUrl\""},
@@ -1071,7 +1103,11 @@ static void wrong_options_are_refused(void **state)
     for (size_t i = 0; i < LEN(rows); i++) {
         struct df_sandbox *s = NULL;
         struct df_err err = DF_ERR_INIT;
-        assert_int_not_equal(df_sandbox_start(&rows[i], &s, &err), DF_OK);
+        enum df_code code = df_sandbox_start(&rows[i], &s, &err);
+        assert_int_equal(code, err.code);
+        assert_int_not_equal(code, DF_OK);
+        if (!rows[i].listen || strcmp(rows[i].listen, "nonsense") != 0)
+            assert_int_equal(code, DF_E_CONFIG);
         assert_null(s);
         assert_true(strlen(err.detail) > 0);
     }
@@ -1163,6 +1199,7 @@ int main(void)
         WITH_SANDBOX(received_requests_are_shown_newest_first),
         WITH_SANDBOX(large_bodies_are_kept_cut),
         cmocka_unit_test(paths_past_the_thousandth_are_counted_together),
+        cmocka_unit_test(the_newest_of_a_path_are_kept),
         cmocka_unit_test(kept_requests_are_bounded),
         cmocka_unit_test(keys_are_told_apart_and_bounded),
         WITH_SANDBOX(without_recording_requests_are_only_counted),
