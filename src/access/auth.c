@@ -8,11 +8,11 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#define VERIFIED_MS     (5 * 60 * 1000) /* how long a verified secret is remembered */
+#define VERIFIED_MS     INT64_C(300000) /* how long a verified secret is remembered */
 #define ROW_FRESH_MS    3000            /* how long a row is believed without looking */
 #define SEEN_EVERY_MS   60000
 #define HASH_QUEUE      256
-#define HASH_STACK      (128 * 1024)
+#define HASH_STACK      ((size_t)128 * 1024)
 #define CACHE_BUCKETS   1024 /* power of two */
 #define CACHE_MAX       65536
 #define FINGERPRINT_LEN 32
@@ -265,12 +265,13 @@ static bool refuse(struct df_req *req, enum df_code code, const char *detail)
     return false;
 }
 
-/* The caller is who it says; may it? Sets the answer and returns false if not. */
-static bool admit(struct df_req *req, const struct df_client *c)
+/*
+ * The caller is who it says; may it? Sets the answer and returns false if not. The client lives as
+ * long as the request: in its arena.
+ */
+static bool admit(struct df_req *req, struct df_client *c)
 {
-    struct df_client *copy = DF_ARENA_NEW(df_req_arena(req), struct df_client);
-    *copy = *c;
-    df_log_ctx_set(df_req_log(req), "clientId", df_str_c(copy->identifier));
+    df_log_ctx_set(df_req_log(req), "clientId", df_str_c(c->identifier));
     if (c->status == DF_CLIENT_SUSPENDED)
         return refuse(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
     const char *scope = df_req_route(req)->scope;
@@ -279,7 +280,7 @@ static bool admit(struct df_req *req, const struct df_client *c)
         df_req_fail(req, DF_E_SCOPE_MISSING, "This client lacks the scope \"%s\".", scope);
         return false;
     }
-    df_req_set_user(req, copy);
+    df_req_set_user(req, c);
     return true;
 }
 
@@ -291,13 +292,15 @@ static bool reject(struct df_req *req)
 enum lookup { MISS, STALE, HIT };
 
 /* On a HIT *ret is the client and the sighting is noted. */
-static enum lookup look_up(struct df_auth *a, struct check *c, struct df_client *ret)
+static enum lookup look_up(struct df_auth *a, struct df_str identifier,
+                           const unsigned char fp[FINGERPRINT_LEN], uint64_t *ret_generation,
+                           struct df_client *ret)
 {
     int64_t now = df_mono_ms(a->clock);
     enum lookup found = MISS;
     pthread_mutex_lock(&a->lock);
-    struct entry *e = *slot_locked(a, c->identifier);
-    if (e && verified_locked(a, e, c->fp, now)) {
+    struct entry *e = *slot_locked(a, identifier);
+    if (e && verified_locked(a, e, fp, now)) {
         found = now - e->row_read_ms <= ROW_FRESH_MS && e->row_read_ms ? HIT : STALE;
         if (found == HIT) {
             *ret = e->record.client;
@@ -305,7 +308,7 @@ static enum lookup look_up(struct df_auth *a, struct check *c, struct df_client 
             df_metric_add(e->requests, 1);
         }
     }
-    c->generation = a->generation;
+    *ret_generation = a->generation;
     pthread_mutex_unlock(&a->lock);
     return found;
 }
@@ -346,15 +349,15 @@ static void run_hash(struct df_hash_task *t)
     static const struct df_secret_hash nobody;
     const struct df_log_ctx *outer = df_log_ctx_use(df_req_log(c->req));
     struct df_client known;
-    uint64_t generation = c->generation;
+    uint64_t generation;
     bool current = false, previous = false;
-    if (c->found && look_up(c->auth, c, &known) == HIT && c->generation == generation) {
+    if (c->found && look_up(c->auth, c->identifier, c->fp, &generation, &known) == HIT &&
+        c->generation == generation) {
         count_outcome("coalesced");
         finish_verified(c);
         df_log_ctx_use(outer);
         return;
     }
-    c->generation = generation;
     current =
         df_secret_hash_matches(c->found ? &c->record.current : &nobody, c->secret) && c->found;
     if (!current && c->found && previous_valid(c->auth, &c->record))
@@ -450,18 +453,22 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
         }
         return DF_ANSWERED;
     }
+    unsigned char fp[FINGERPRINT_LEN];
+    uint64_t generation;
+    struct df_client *client = df_arena_alloc(df_req_arena(req), sizeof *client);
+    make_fingerprint(a, secret, fp);
+    if (look_up(a, identifier, fp, &generation, client) == HIT)
+        return admit(req, client) ? DF_PASS : DF_ANSWERED;
+    if (throttled(req, a->client_failures))
+        return DF_ANSWERED;
+
     struct check *c = DF_ARENA_NEW(df_req_arena(req), struct check);
     c->auth = a;
     c->req = req;
     c->identifier = identifier;
     c->secret = secret;
-    make_fingerprint(a, secret, c->fp);
-
-    struct df_client client;
-    if (look_up(a, c, &client) == HIT)
-        return admit(req, &client) ? DF_PASS : DF_ANSWERED;
-    if (throttled(req, a->client_failures))
-        return DF_ANSWERED;
+    c->generation = generation;
+    memcpy(c->fp, fp, sizeof c->fp);
     c->task.run = run_hash;
     c->job.run = run_load;
     c->job.done = load_done;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ARGON2_MEMORY_BYTES (19456u * 1024)
+#define ARGON2_MEMORY_BYTES ((size_t)19456 * 1024)
 #define ARGON2_PASSES       2
 #define ARGON2_NAME         "argon2id,v=19,m=19456,t=2,p=1"
 #define SECRET_PREFIX       "dfs_"

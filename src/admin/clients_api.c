@@ -10,7 +10,7 @@
 #include "net/input.h"
 
 #define ANSWER_MAX        (1 << 20)
-#define GRACE_MAX_SECONDS (7 * 24 * 3600)
+#define GRACE_MAX_SECONDS INT64_C(604800)
 
 /* One call on its way. Lives in the request's arena. */
 struct call {

@@ -5,6 +5,7 @@
 #include "app/cli.h"
 
 #include "net/http.h"
+#include "store/db.h"
 
 /*
  * POST /bench/rows: one row a request, through authentication, validation and the group-committing
@@ -19,8 +20,12 @@ int df_bench_load(int argc, char **argv);
 /* bench store: the same rows by a bare loop through the store, without HTTP. */
 int df_bench_store(int argc, char **argv);
 
-#define DF_BENCH_EVENT   "bench.row"
-#define DF_BENCH_PAYLOAD 564 /* with the id, 600 bytes a row */
+#define DF_BENCH_PAYLOAD 520 /* with keys and codes, 600 bytes a row */
+#define DF_BENCH_COLUMNS 11  /* parameters of the insert */
+
+/* One row's parameters: what differs, and constants for the rest. */
+void df_bench_row(struct df_value params[DF_BENCH_COLUMNS], struct df_str doc_id,
+                  struct df_str payload, int64_t now_ms);
 
 /* Fills a payload of that many bytes; the same for every row but for its number. */
 void df_bench_payload(char *out, size_t len, uint64_t number);

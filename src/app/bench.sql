@@ -1,5 +1,9 @@
--- What the benchmarks write: rows of the server's own outbox, as POST bodies bring them.
+-- What the benchmarks write: a ticket as it arrives, the product's most common document. 31 columns,
+-- the primary key, the unique key and four indexes.
 
 -- name: bench_insert
-INSERT INTO outbox_events (id, event_type, payload, created_at)
-VALUES (:id, :event_type, :payload, :created_at);
+INSERT INTO TB_TICKET_INTERFACE (BusinessEntity, BusinessDocId, CompanyCode, BranchCode,
+    DestinationCode, PhaseCode, ShipmentEvent, FunctionalAckIsRequired, TargetApplicationCode,
+    RawPayloadJson, CreatedAt, UpdatedAt)
+VALUES (:entity, :doc_id, :company, :branch, :destination, :phase, :event, :ack, :target, :payload,
+    :now, :now);

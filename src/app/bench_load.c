@@ -67,7 +67,7 @@ static size_t slot_of(uint64_t us)
     if (us < 16)
         return us;
     unsigned top = 63u - (unsigned)__builtin_clzll(us);
-    size_t slot = (top - 3) * 16 + ((us >> (top - 4)) & 15);
+    size_t slot = (size_t)(top - 3) * 16 + ((us >> (top - 4)) & 15);
     return slot < SLOTS ? slot : SLOTS - 1;
 }
 
@@ -108,7 +108,7 @@ static void build_request(struct load *l)
     l->id_at = strstr(l->request, "{\"id\":\"") + 7;
 }
 
-static void send_next(struct load *l, struct conn *c)
+static bool send_next(struct load *l, struct conn *c)
 {
     struct df_uuid id = df_uuid_v7(l->clock);
     memcpy(l->id_at, id.text, DF_UUID_LEN);
@@ -116,10 +116,11 @@ static void send_next(struct load *l, struct conn *c)
     c->sent_ns = df_mono_ns(l->clock);
     ssize_t n = write(c->fd, l->request, l->request_len);
     if (n != (ssize_t)l->request_len) {
-        fprintf(stderr, "dataflow bench load: the server does not take requests any more\n");
-        exit(DF_EXIT_FAILED);
+        df_cli_complain(&cmd, "the server does not take requests any more");
+        return false;
     }
     l->sent++;
+    return true;
 }
 
 static void count_answer(struct load *l, const struct conn *c)
@@ -154,15 +155,14 @@ static bool read_answer(struct load *l, struct conn *c)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n <= 0) {
-        fprintf(stderr, "dataflow bench load: the server closed a connection\n");
+        df_cli_complain(&cmd, "the server closed a connection");
         return false;
     }
     c->got += (size_t)n;
-    if (answer_complete(c)) {
-        count_answer(l, c);
-        send_next(l, c);
-    }
-    return true;
+    if (!answer_complete(c))
+        return true;
+    count_answer(l, c);
+    return send_next(l, c);
 }
 
 /* --- the loop --- */
@@ -217,7 +217,7 @@ static int run_load(struct load *l)
     build_request(l);
     bool ok = connect_all(l);
     for (int64_t i = 0; ok && i < l->connections; i++)
-        send_next(l, &l->conns[i]);
+        ok = send_next(l, &l->conns[i]);
     ok = ok && run_for(l, l->warmup);
     l->measuring = true;
     int64_t start = df_mono_ns(l->clock);

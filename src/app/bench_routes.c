@@ -10,7 +10,7 @@ struct row {
     struct df_job job;
     struct df_req *req;
     struct df_uuid id;
-    struct df_value params[4];
+    struct df_value params[DF_BENCH_COLUMNS];
 };
 
 static void answer_created(struct row *r)
@@ -38,10 +38,7 @@ static struct row *read_row(struct df_req *req)
         df_input_error(&in, "id", "must be a UUID");
     if (!df_input_ok(&in, req))
         return NULL;
-    r->params[0] = df_uuid(df_uuid_str(&r->id));
-    r->params[1] = df_text(DF_STR(DF_BENCH_EVENT));
-    r->params[2] = df_text(payload);
-    r->params[3] = df_time(df_wall_ms(df_services_of(req)->clock));
+    df_bench_row(r->params, df_uuid_str(&r->id), payload, df_wall_ms(df_services_of(req)->clock));
     return r;
 }
 

@@ -48,6 +48,9 @@ const struct df_command df_cmd_bench = {
             "/bench/echo\n"
             "bench load  [--at HOST:PORT] [--path P] [--client-id I] [--client-secret S]\n"
             "            [--connections N] [--seconds N] [--warmup N]   a closed loop of requests\n"
-            "bench store [--config FILE] [--seconds N] [--group N]   rows by a bare loop, no HTTP",
+            "bench store [--config FILE] [--seconds N] [--group N] [--direct]   the same rows by a "
+            "bare\n"
+            "            loop through the store, no HTTP; --direct: on a connection, without its "
+            "threads",
     .run = run,
 };

@@ -125,7 +125,7 @@ static enum df_code fill_client(const struct session *s, struct change *c, const
                                 const char *id, const char *scopes, struct df_err *err)
 {
     struct df_str n = df_str_c(name);
-    if (df_str_trim(n).len == 0)
+    if (!n.ptr || df_str_trim(n).len == 0)
         return df_err_set(err, DF_E_USAGE, "--name is required");
     if (df_utf8_valid_prefix(n) != n.len || df_utf8_count(n) > DF_CLIENT_NAME_MAX)
         return df_err_set(err, DF_E_USAGE, "--name must be UTF-8 of at most %d characters",

@@ -174,7 +174,8 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     pthread_mutex_init(&s->lock, NULL);
     df_cond_init(&s->wake);
     size_t n = 0;
-    s->routes[n++] = df_system_routes; /* in every role: health and figures are asked of each process */
+    /* Whatever its role, a process is asked for its health and its figures. */
+    s->routes[n++] = df_system_routes;
     if (set->server.roles & DF_ROLE_API)
         s->routes[n++] = df_admin_routes;
     s->routes[n++] = opt->extra_routes;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define SMALL_BODY        1024
 #define PROBLEM_MAX_BYTES 65536
 #define RAW_MAX_BYTES     ((size_t)1024 * 1024)
 
@@ -67,9 +68,15 @@ void df_req_answer(struct df_req *req, unsigned status, const char *content_type
         free(body);
         return;
     }
-    req->answer.owned = body;
-    req->answer.body = body;
     req->answer.body_len = len;
+    if (len > SMALL_BODY) {
+        req->answer.owned = body;
+        req->answer.body = body;
+        return;
+    }
+    /* Given back by the thread that took it: memory that wanders between threads is dear. */
+    req->answer.body = df_arena_str(&req->arena, df_str_n(body, len)).ptr;
+    free(body);
 }
 
 void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,

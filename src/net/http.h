@@ -117,6 +117,11 @@ struct df_str df_req_param(const struct df_req *req, const char *name);
  * "?x=". */
 struct df_str df_req_query(const struct df_req *req, const char *name);
 struct df_str df_req_header(const struct df_req *req, const char *name);
+/* Calls `each` for every header line in the order of arrival, names as they were written, a
+   repeated name as often as it came. What it is given lives as long as the request. */
+void df_req_each_header(const struct df_req *req,
+                        void (*each)(void *arg, struct df_str name, struct df_str value),
+                        void *arg);
 struct df_str df_req_body(const struct df_req *req);
 /* Content-Length as declared, -1 when chunked. */
 int64_t df_req_declared_length(const struct df_req *req);

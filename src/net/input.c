@@ -74,7 +74,8 @@ struct df_str df_input_text(struct df_input *in, const char *field, size_t max_c
     }
     if (need == DF_REQUIRED && df_str_trim(v->text).len == 0)
         df_input_error(in, field, "must not be empty");
-    size_t chars = df_utf8_count(v->text);
+    /* There are never more characters than bytes. */
+    size_t chars = v->text.len > max_chars ? df_utf8_count(v->text) : 0;
     if (chars > max_chars)
         df_input_error(in, field, "has %zu characters, at most %zu are allowed", chars, max_chars);
     return v->text;

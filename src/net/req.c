@@ -47,6 +47,28 @@ struct df_str df_req_header(const struct df_req *req, const char *name)
     return df_str_trim(df_str_n(value ? value : "", len));
 }
 
+struct visit {
+    void (*each)(void *arg, struct df_str name, struct df_str value);
+    void *arg;
+};
+
+static enum MHD_Result visit_header(void *arg, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_len, const char *value, size_t value_len)
+{
+    const struct visit *v = arg;
+
+    (void)kind;
+    v->each(v->arg, df_str_n(name, name_len), df_str_trim(df_str_n(value ? value : "", value_len)));
+    return MHD_YES;
+}
+
+void df_req_each_header(const struct df_req *req,
+                        void (*each)(void *arg, struct df_str name, struct df_str value), void *arg)
+{
+    struct visit v = {.each = each, .arg = arg};
+    (void)MHD_get_connection_values_n(req->conn->mhd, MHD_HEADER_KIND, visit_header, &v);
+}
+
 struct df_str df_req_body(const struct df_req *req)
 {
     return df_buf_str(&req->body);

@@ -32,6 +32,7 @@ struct record {
     struct df_str query;
     struct df_str key;
     struct df_str body;
+    bool headers_cut;
     size_t header_count;
     struct df_sb_header headers[];
 };
@@ -145,6 +146,7 @@ static struct record *make_record(const struct df_sb_received *r, int64_t now_ms
                            .verified = r->verified,
                            .size = size,
                            .body_total = r->body.len,
+                           .headers_cut = r->headers_cut,
                            .header_count = n};
     char *to = (char *)&rec->headers[n];
     rec->method = copy(&to, method);
@@ -401,6 +403,41 @@ static void write_body(const struct record *r, struct df_arena *arena, struct df
     df_arena_reset(arena);
 }
 
+static bool came_before(const struct record *r, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (df_str_ieq(r->headers[i].name, r->headers[at].name))
+            return true;
+    return false;
+}
+
+/* An object has each name once; the values of a repeated header are one list (RFC 9110). */
+static struct df_str joined_value(const struct record *r, size_t first, struct df_arena *arena)
+{
+    struct df_str value = r->headers[first].value;
+
+    for (size_t i = first + 1; i < r->header_count; i++)
+        if (df_str_ieq(r->headers[i].name, r->headers[first].name))
+            value = df_arena_printf(arena, DF_STR_FMT ", " DF_STR_FMT, DF_STR_ARG(value),
+                                    DF_STR_ARG(r->headers[i].value));
+    return value;
+}
+
+static void write_headers(const struct record *r, struct df_arena *arena, struct df_json_out *out)
+{
+    df_json_key(out, "headers");
+    df_json_open(out, '{');
+    for (size_t i = 0; i < r->header_count; i++) {
+        if (came_before(r, i))
+            continue;
+        df_json_key_str(out, r->headers[i].name);
+        df_json_text(out, joined_value(r, i, arena));
+    }
+    df_json_close(out, '}');
+    if (r->headers_cut)
+        df_json_kv_bool(out, "headersCut", true);
+}
+
 static void write_record(const struct record *r, struct df_arena *arena, struct df_json_out *out)
 {
     df_json_open(out, '{');
@@ -409,13 +446,7 @@ static void write_record(const struct record *r, struct df_arena *arena, struct 
     df_json_kv_text(out, "path", r->path);
     if (r->query.ptr)
         df_json_kv_text(out, "query", r->query);
-    df_json_key(out, "headers");
-    df_json_open(out, '{');
-    for (size_t i = 0; i < r->header_count; i++) {
-        df_json_key_str(out, r->headers[i].name);
-        df_json_text(out, r->headers[i].value);
-    }
-    df_json_close(out, '}');
+    write_headers(r, arena, out);
     write_body(r, arena, out);
     if (r->status == DF_SB_DROPPED)
         df_json_kv_text(out, "status", DF_STR("dropped"));

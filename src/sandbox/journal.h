@@ -14,13 +14,14 @@
 #include "base/str.h"
 #include "json/write.h"
 
-#define DF_SB_PATHS_MAX    1000
-#define DF_SB_KEYS_MAX     ((size_t)20000000)
-#define DF_SB_BODY_MAX     ((size_t)64 << 10)
-#define DF_SB_BYTES_MAX    ((size_t)64 << 20)
-#define DF_SB_RECEIVED_MAX 1000 /* listed at once */
-#define DF_SB_HEADERS_MAX  32
-#define DF_SB_DROPPED      0 /* as a status: closed without an answer */
+#define DF_SB_PATHS_MAX        1000
+#define DF_SB_KEYS_MAX         ((size_t)20000000)
+#define DF_SB_BODY_MAX         ((size_t)64 << 10)
+#define DF_SB_BYTES_MAX        ((size_t)64 << 20)
+#define DF_SB_RECEIVED_MAX     1000 /* listed at once */
+#define DF_SB_HEADERS_MAX      64
+#define DF_SB_HEADER_BYTES_MAX ((size_t)8 << 10) /* names and values of one request */
+#define DF_SB_DROPPED          0                 /* as a status: closed without an answer */
 
 struct df_sb_journal;
 
@@ -42,6 +43,7 @@ struct df_sb_received {
     enum df_sb_verified verified;
     const struct df_sb_header *headers;
     size_t header_count;
+    bool headers_cut; /* there were more */
 };
 
 /* keep 0: count only. */

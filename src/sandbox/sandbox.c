@@ -78,48 +78,80 @@ static void hold(struct df_sandbox *s, struct df_req *req, const struct df_sb_re
         let_go(&h->item, true);
 }
 
-static size_t take_headers(const struct df_req *req, const char *const *names, size_t count,
-                           struct df_sb_header *out)
+/* --- what is kept of a request --- */
+
+/* The second letter tells most candidates apart before anything is compared. */
+static inline bool word_at(struct df_str s, struct df_str word)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct df_str value = df_req_header(req, names[i]);
-        if (value.ptr)
-            out[n++] = (struct df_sb_header){df_str_c(names[i]), value};
-    }
-    return n;
+    return s.len >= word.len && (s.ptr[1] | 0x20) == word.ptr[1] &&
+           df_str_ieq(df_str_n(s.ptr, word.len), word);
 }
 
-#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
-
-/* Those that mean something to one of the peers. */
-static size_t collect_headers(const struct df_req *req, struct df_str key,
-                              struct df_sb_header out[DF_SB_HEADERS_MAX])
+/* Whether a name holds one of the words that credentials go by; asked of each header of each
+   request. */
+static bool is_credential(struct df_str name)
 {
-    static const char *const common[] = {"Content-Type", "User-Agent",       "Authorization",
-                                         "X-Api-Key",    "X-Correlation-Id", "x-Gateway-APIKey",
-                                         "traceparent",  "x-trace-id"};
-    static const char *const webhook[] = {"X-DataFlow-Timestamp", "X-DataFlow-Signature",
-                                          "webhook-id", "webhook-timestamp", "webhook-signature"};
-    static const char *const event[] = {"ce-specversion",  "ce-id",   "ce-type",
-                                        "ce-source",       "ce-time", "ce-subject",
-                                        "ce-correlationid"};
-    size_t n = take_headers(req, common, COUNT_OF(common), out);
+    const size_t shortest = 6;
 
-    if (key.ptr)
-        out[n++] = (struct df_sb_header){DF_STR("Idempotency-Key"), key};
-    if (df_str_starts(df_req_path(req), DF_STR("/webhooks"))) {
-        n += take_headers(req, webhook, COUNT_OF(webhook), out + n);
-        n += take_headers(req, event, COUNT_OF(event), out + n);
+    for (; name.len >= shortest; name.ptr++, name.len--) {
+        switch (name.ptr[0] | 0x20) {
+        case 'a':
+            if (word_at(name, DF_STR("authorization")) || word_at(name, DF_STR("admin-key")) ||
+                word_at(name, DF_STR("api-key")) || word_at(name, DF_STR("apikey")))
+                return true;
+            break;
+        case 'c':
+            if (word_at(name, DF_STR("cookie")))
+                return true;
+            break;
+        case 's':
+            if (word_at(name, DF_STR("secret")))
+                return true;
+            break;
+        default:
+            break;
+        }
     }
-    return n;
+    return false;
+}
+
+struct kept_headers {
+    struct df_sb_received *received;
+    struct df_sb_header list[DF_SB_HEADERS_MAX];
+    size_t bytes;
+};
+
+static void keep_header(void *arg, struct df_str name, struct df_str value)
+{
+    struct kept_headers *kept = arg;
+    struct df_sb_received *r = kept->received;
+
+    if (is_credential(name))
+        value = DF_STR("(hidden)");
+    size_t bytes = name.len + value.len;
+    if (r->header_count == DF_SB_HEADERS_MAX || bytes > DF_SB_HEADER_BYTES_MAX - kept->bytes) {
+        r->headers_cut = true;
+        return;
+    }
+    kept->bytes += bytes;
+    kept->list[r->header_count++] = (struct df_sb_header){name, value};
+}
+
+/* What is collected is borrowed from the request; the journal copies it. */
+static void collect_headers(const struct df_req *req, struct df_sb_received *r,
+                            struct kept_headers *kept)
+{
+    kept->received = r;
+    kept->bytes = 0;
+    r->headers = kept->list;
+    df_req_each_header(req, keep_header, kept);
 }
 
 /* True when the request's key is a repeat. */
 static bool record(struct df_sandbox *s, const struct df_req *req, unsigned status,
                    enum df_sb_verified verified)
 {
-    struct df_sb_header headers[DF_SB_HEADERS_MAX];
+    struct kept_headers headers;
     struct df_sb_received r = {
         .method = df_req_method(req),
         .path = df_req_path(req),
@@ -128,10 +160,9 @@ static bool record(struct df_sandbox *s, const struct df_req *req, unsigned stat
         .body = df_req_body(req),
         .status = status,
         .verified = verified,
-        .headers = headers,
     };
     if (df_sb_journal_keeps(s->journal))
-        r.header_count = collect_headers(req, r.key, headers);
+        collect_headers(req, &r, &headers);
     return df_sb_journal_add(s->journal, &r);
 }
 

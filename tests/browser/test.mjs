@@ -270,6 +270,8 @@ for (const scheme of ['light', 'dark']) {
       await eventually('figures', async () => /(µs|ms)$/.test(await text(page, '#p99')));
       await page.waitForTimeout(1500);
       await page.screenshot({ path: join(SHOTS, `overview-${scheme}-${device}.png`), fullPage: true });
+      const cut = await page.locator('#overview .scroll').evaluate((e) => e.scrollWidth - e.clientWidth);
+      assert.ok(cut <= 0, `${cut} pixels of the routes are out of sight`);
       await stop();
       await page.evaluate((key) => sessionStorage.setItem('dataflow.adminKey', key), demo.key);
       await page.goto(`${demo.url}#clients`);

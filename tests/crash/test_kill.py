@@ -74,7 +74,7 @@ def server(request, tmp_path):
 
 
 def stored(backend):
-    rows = [(str(i), p) for i, p in backend.query("SELECT id, payload FROM outbox_events")]
+    rows = [(str(i), p) for i, p in backend.query("SELECT BusinessDocId, RawPayloadJson FROM TB_TICKET_INTERFACE")]
     ids = {i for i, _ in rows}
     assert len(ids) == len(rows), "a row is there twice"
     assert all(p == PAYLOAD for _, p in rows), "a row is torn"

@@ -249,6 +249,39 @@ static void bad_headers_are_not_added(void **state)
     assert_true(has(&r, "Cache-Control", "max-age=5"));
 }
 
+static void add_line(void *arg, struct df_str name, struct df_str value)
+{
+    df_buf_addf(arg, DF_STR_FMT "=" DF_STR_FMT "\n", DF_STR_ARG(name), DF_STR_ARG(value));
+}
+
+static void do_list(struct df_req *req)
+{
+    struct df_buf b;
+    df_buf_init(&b, 65536);
+    df_req_each_header(req, add_line, &b);
+    df_req_answer(req, 200, "text/plain", &b);
+}
+
+static void headers_are_listed_as_they_came(void **state)
+{
+    (void)state;
+    static const struct df_route list[] = {{.method = "GET", .pattern = "/list", .handle = do_list},
+                                           {.method = NULL}};
+    const struct df_route *const list_tables[] = {list, NULL};
+    struct df_http_options opt = defaults();
+    opt.routes = list_tables;
+    struct df_http_server *s = start(&opt);
+
+    struct reply r = ask(s, "GET /list HTTP/1.1\r\n" H "X-Two: a\r\nx-empty:\r\n"
+                            "X-TWO: \t b c \t\r\n\r\n");
+    assert_int_equal(r.status, 200);
+    assert_string_equal(r.body, "Host=x\nX-Two=a\nx-empty=\nX-TWO=b c\n");
+    r = ask(s, "GET /list HTTP/1.0\r\n\r\n");
+    assert_int_equal(r.status, 200);
+    assert_string_equal(r.body, "");
+    df_http_stop(s);
+}
+
 static void correlation_and_trace_are_taken_or_made(void **state)
 {
     (void)state;
@@ -522,6 +555,7 @@ int main(void)
         cmocka_unit_test(a_handler_without_an_answer_is_an_internal_error),
         cmocka_unit_test(a_dropped_request_gets_nothing),
         cmocka_unit_test(bad_headers_are_not_added),
+        cmocka_unit_test(headers_are_listed_as_they_came),
         cmocka_unit_test(correlation_and_trace_are_taken_or_made),
         cmocka_unit_test(a_request_is_set_aside_and_answered_by_a_worker),
         cmocka_unit_test(authorization_may_be_deferred),

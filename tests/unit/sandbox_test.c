@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "sandbox/internal.h"
+#include "json/doc.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -849,6 +850,112 @@ static void received_requests_are_shown_newest_first(void **state)
     assert_int_equal(call("GET", "/_received?limit=x", NULL), 400);
 }
 
+/* The headers of the newest request, in an arena that the caller releases. */
+static const struct df_json *received_headers(struct df_arena *arena, const struct df_json **record)
+{
+    const struct df_json *doc = NULL;
+
+    assert_int_equal(call("GET", "/_received?limit=1", NULL), 200);
+    df_arena_init(arena);
+    assert_int_equal(df_json_parse(arena, df_str_c(last.body), &doc, NULL), DF_OK);
+    assert_int_equal(doc->count, 1);
+    if (record)
+        *record = doc->first;
+    return df_json_get(doc->first, "headers");
+}
+
+static void every_header_is_kept_but_credentials_are_hidden(void **state)
+{
+    (void)state;
+    static const struct {
+        struct df_call_header header;
+        const char *shown;
+    } rows[] = {
+        {{DF_STR_INIT("X-Anything"), DF_STR_INIT("at \"all\"")}, "at \"all\""},
+        {{DF_STR_INIT("x-lower"), DF_STR_INIT("")}, ""},
+        {{DF_STR_INIT("X-Twice"), DF_STR_INIT("one")}, "one, two, three"},
+        {{DF_STR_INIT("x-twice"), DF_STR_INIT("two")}, NULL},
+        {{DF_STR_INIT("X-TWICE"), DF_STR_INIT("three")}, NULL},
+        {{DF_STR_INIT("webhook-signature"), DF_STR_INIT("v1,abc")}, "v1,abc"},
+        {{DF_STR_INIT("Idempotency-Key"), DF_STR_INIT("k")}, "k"},
+        {{DF_STR_INIT("X-Author"), DF_STR_INIT("a")}, "a"},
+        {{DF_STR_INIT("X-Secre"), DF_STR_INIT("b")}, "b"},
+        {{DF_STR_INIT("cooki"), DF_STR_INIT("c")}, "c"},
+        {{DF_STR_INIT("Authorization"), DF_STR_INIT("Bearer hush")}, "(hidden)"},
+        {{DF_STR_INIT("PROXY-AUTHORIZATION"), DF_STR_INIT("hush")}, "(hidden)"},
+        {{DF_STR_INIT("X-Client-Secret"), DF_STR_INIT("hush")}, "(hidden)"},
+        {{DF_STR_INIT("x-admin-key"), DF_STR_INIT("hush")}, "(hidden)"},
+        {{DF_STR_INIT("Cookie"), DF_STR_INIT("a=hush")}, "(hidden)"},
+        {{DF_STR_INIT("X-Api-Key"), DF_STR_INIT("hush")}, "(hidden)"},
+        {{DF_STR_INIT("x-Gateway-APIKey"), DF_STR_INIT("hush")}, "(hidden)"},
+        {{DF_STR_INIT("sSECRETs"), DF_STR_INIT("hush")}, "(hidden)"},
+        {{DF_STR_INIT("aapi-keyring"), DF_STR_INIT("hush")}, "(hidden)"},
+    };
+    struct df_call_header headers[LEN(rows)];
+    struct df_arena arena;
+
+    for (size_t i = 0; i < LEN(rows); i++)
+        headers[i] = rows[i].header;
+    assert_int_equal(send_with("POST", "/gateway/a", DF_STR("{}"), headers, LEN(rows)), 200);
+    const struct df_json *shown = received_headers(&arena, NULL);
+    for (size_t i = 0; i < LEN(rows); i++) {
+        const struct df_json *v = df_json_get(shown, rows[i].header.name.ptr);
+        if (rows[i].shown && !(v && df_str_eq(v->text, df_str_c(rows[i].shown))))
+            fail_msg("row %zu: %s", i, last.body);
+    }
+    assert_non_null(df_json_get(shown, "Host"));
+    assert_non_null(df_json_get(shown, "User-Agent"));
+    expect("\"x-lower\":");
+    expect_not("hush");
+    expect_not("headersCut");
+    df_arena_release(&arena);
+}
+
+static void kept_headers_are_bounded_in_number(void **state)
+{
+    (void)state;
+    enum { N = 90 };
+    struct df_call_header headers[N];
+    char names[N][16];
+    struct df_arena arena;
+    const struct df_json *record;
+    bool cut = false;
+
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "X-%d", i);
+        headers[i] = (struct df_call_header){df_str_c(names[i]), DF_STR("v")};
+    }
+    assert_int_equal(send_with("POST", "/gateway/a", DF_STR("{}"), headers, N), 200);
+    const struct df_json *shown = received_headers(&arena, &record);
+    assert_int_equal(shown->count, DF_SB_HEADERS_MAX);
+    assert_true(df_json_to_bool(df_json_get(record, "headersCut"), &cut) && cut);
+    assert_non_null(df_json_get(shown, "X-0"));
+    df_arena_release(&arena);
+}
+
+static void kept_headers_are_bounded_in_bytes(void **state)
+{
+    (void)state;
+    enum { BIG = 5000 };
+    char *value = malloc(BIG);
+    memset(value, 'v', BIG);
+    const struct df_call_header headers[] = {{DF_STR("X-First"), df_str_n(value, BIG)},
+                                             {DF_STR("X-Second"), df_str_n(value, BIG)},
+                                             {DF_STR("X-Secret"), df_str_n(value, BIG)},
+                                             {DF_STR("X-Small"), DF_STR("fits")}};
+    struct df_arena arena;
+
+    assert_int_equal(send_with("POST", "/gateway/a", DF_STR("{}"), headers, LEN(headers)), 200);
+    const struct df_json *shown = received_headers(&arena, NULL);
+    assert_int_equal(df_json_get(shown, "X-First")->text.len, BIG);
+    assert_null(df_json_get(shown, "X-Second"));
+    assert_non_null(df_json_get(shown, "X-Secret"));
+    assert_non_null(df_json_get(shown, "X-Small"));
+    expect("},\"headersCut\":true,\"body\":");
+    df_arena_release(&arena);
+    free(value);
+}
+
 static void large_bodies_are_kept_cut(void **state)
 {
     (void)state;
@@ -1197,6 +1304,9 @@ int main(void)
         WITH_SANDBOX(the_same_key_on_another_path_is_another_key),
         WITH_SANDBOX(control_calls_are_not_counted),
         WITH_SANDBOX(received_requests_are_shown_newest_first),
+        WITH_SANDBOX(every_header_is_kept_but_credentials_are_hidden),
+        WITH_SANDBOX(kept_headers_are_bounded_in_number),
+        WITH_SANDBOX(kept_headers_are_bounded_in_bytes),
         WITH_SANDBOX(large_bodies_are_kept_cut),
         cmocka_unit_test(paths_past_the_thousandth_are_counted_together),
         cmocka_unit_test(the_newest_of_a_path_are_kept),
