@@ -209,19 +209,30 @@ static void write_item(void *arg, const struct df_client *client)
     df_client_write_json(client, &c->json);
 }
 
-static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+/* A job may run again: its answer is begun afresh. */
+static void open_page(struct call *c)
 {
-    struct call *c = (struct call *)job;
     df_buf_reset(&c->out);
     df_json_out_init(&c->json, &c->out);
     df_json_open(&c->json, '{');
     df_json_key(&c->json, "items");
     df_json_open(&c->json, '[');
-    enum df_code code =
-        df_client_list(db, c->page.size, c->page.offset, write_item, c, &c->page.total, err);
+}
+
+static void close_page(struct call *c)
+{
     df_json_close(&c->json, ']');
     df_page_write(&c->page, &c->json);
     df_json_close(&c->json, '}');
+}
+
+static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    open_page(c);
+    enum df_code code =
+        df_client_list(db, c->page.size, c->page.offset, write_item, c, &c->page.total, err);
+    close_page(c);
     return code;
 }
 
@@ -306,16 +317,10 @@ static void handle_patch(struct df_req *req)
 static enum df_code run_audit(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct call *c = (struct call *)job;
-    df_buf_reset(&c->out);
-    df_json_out_init(&c->json, &c->out);
-    df_json_open(&c->json, '{');
-    df_json_key(&c->json, "items");
-    df_json_open(&c->json, '[');
+    open_page(c);
     enum df_code code =
         df_audit_list(db, c->page.size, c->page.offset, &c->json, &c->page.total, err);
-    df_json_close(&c->json, ']');
-    df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+    close_page(c);
     return code;
 }
 

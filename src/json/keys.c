@@ -116,7 +116,7 @@ enum df_json_keys_result df_json_keys_add(struct df_json_keys *k, struct df_str 
             name.text.ptr = memcpy(name.owned, text.ptr, text.len);
     }
     if (k->count == k->cap) {
-        k->cap = k->cap ? k->cap * 2 : FEW * 2;
+        k->cap = k->cap ? k->cap * 2 : (size_t)FEW * 2;
         k->names = df_realloc(k->names, k->cap * sizeof(*k->names));
     }
     k->names[k->count] = name;
