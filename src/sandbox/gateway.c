@@ -1,7 +1,7 @@
 /*
  * The gateway: POST /gateway/… accepts whatever comes. A ticket (a body with "shipmentTicket", or
- * anything posted to /gateway/tickets) is answered by a callback as well, to
- * {server}/api/tickets/callback, its status the configured one or the ticket's own
+ * what is posted to /gateway/tickets, if it has a ticket's key) is answered by a callback as well,
+ * to {server}/api/tickets/callback, its status the configured one or the ticket's own
  * "sandboxCallback".
  */
 #include "sandbox/internal.h"
@@ -97,22 +97,12 @@ void df_sb_gateway(struct df_sandbox *s, struct df_req *req, struct df_sb_reply 
     if (!by_path && (raw.len == 0 || !memmem(raw.ptr, raw.len, mark.ptr, mark.len)))
         return;
 
-    struct df_input in;
     struct ticket t = {0};
-    if (!df_input_json(&in, req)) {
-        reply->status = 400;
+    struct df_err err = DF_ERR_INIT;
+    const struct df_json *body;
+    if (df_json_parse(df_req_arena(req), raw, &body, &err) != DF_OK || body->type != DF_JSON_OBJECT)
         return;
-    }
-    read_ticket(in.object, &t);
-    if (!t.business_entity.len)
-        df_input_error(&in, "businessEntity", "is required");
-    if (!t.business_doc_id.len)
-        df_input_error(&in, "businessDocId", "is required");
-    if (!t.phase_code.len)
-        df_input_error(&in, "phaseCode", "is required");
-    if (!df_input_ok(&in, req)) {
-        reply->status = 400;
-        return;
-    }
-    reply->errand = make_callback(s, &t);
+    read_ticket(body, &t);
+    if (t.business_entity.len && t.business_doc_id.len && t.phase_code.len)
+        reply->errand = make_callback(s, &t);
 }
