@@ -2,10 +2,10 @@
  * SQLite: the embedded database, in WAL mode with synchronous=FULL, so that a commit which returned
  * has been fsynced. One connection writes at a time; readers see the last commit and block nobody.
  *
- * Checkpoints happen inside the commit that makes the WAL longer than WAL_PAGES. Fewer and longer
- * was chosen over many and short: a page that is written a hundred times between two checkpoints is
- * copied home once. A checkpointing thread beside the writer would never catch up with a busy one
- * and let the WAL grow without bound.
+ * Checkpoints happen inside the commit that makes the WAL longer than a thousand pages, and that
+ * commit's callers wait for it. Four thousand gained 2 % of throughput and doubled the p99 latency
+ * of a busy server. A checkpointing thread beside a busy writer would never catch up with it and
+ * let the WAL grow without bound.
  *
  * The schema lock is an flock on PATH.lock, not a transaction: it must outlast the transactions of
  * the scripts that run under it, and the kernel drops it with the process.
@@ -220,7 +220,7 @@ static enum df_code configure(struct sqlite_db *s, struct df_err *err)
         return code;
     return pragmas(s,
                    "PRAGMA synchronous=FULL;"
-                   "PRAGMA wal_autocheckpoint=4000;"
+                   "PRAGMA wal_autocheckpoint=1000;"
                    "PRAGMA journal_size_limit=67108864;",
                    err);
 }
