@@ -47,7 +47,6 @@ struct load {
     size_t request_len;
     char *id_at;
     bool measuring;
-    uint64_t sent;
     uint64_t ok, failed;
     uint64_t latency[SLOTS];
     char first_failure[160];
@@ -119,7 +118,6 @@ static bool send_next(struct load *l, struct conn *c)
         df_cli_complain(&cmd, "the server does not take requests any more");
         return false;
     }
-    l->sent++;
     return true;
 }
 

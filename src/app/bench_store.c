@@ -1,9 +1,8 @@
 /* The limit that ingestion is measured against: the same rows through the store, without HTTP. */
 #include "app/bench.h"
 #include "app/bench.sql.h"
-#include "app/server.h"
+#include "app/database.h"
 #include "base/uuid.h"
-#include "store/schema.h"
 #include "store/store.h"
 
 #include <stdio.h>
@@ -81,13 +80,8 @@ static enum df_code run_bench(struct loop *l, const struct df_settings *s, bool 
 {
     struct df_db *db = NULL;
     struct df_store *store = NULL;
-    struct df_db_options opt = {.url = s->database.url};
     struct df_store_options so = {.url = s->database.url, .clock = l->clock};
-    enum df_code code = df_make_dirs(s->server.data_dir, err);
-    if (code == DF_OK)
-        code = df_db_open(&opt, &db, err);
-    if (code == DF_OK)
-        code = df_schema_apply(db, NULL, err);
+    enum df_code code = df_open_database(s, true, &db, NULL, err);
     if (code == DF_OK && !direct)
         code = df_store_open(&so, &store, err);
     if (code == DF_OK)
@@ -122,10 +116,8 @@ int df_bench_store(int argc, char **argv)
     df_bench_payload(l.payload, sizeof l.payload, 0);
     struct df_err err = DF_ERR_INIT;
     enum df_code code = run_bench(&l, &s, direct, seconds, &err);
-    if (code != DF_OK)
-        df_cli_complain(&cmd, "%s", err.detail);
     free(l.ids);
     free(l.params);
     df_settings_release(&s);
-    return code == DF_OK ? DF_EXIT_OK : DF_EXIT_FAILED;
+    return df_cli_result(&cmd, code, &err);
 }

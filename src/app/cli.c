@@ -16,6 +16,14 @@ void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
     fprintf(stderr, "dataflow %s: %s\n", cmd->name, line);
 }
 
+int df_cli_result(const struct df_command *cmd, enum df_code code, const struct df_err *err)
+{
+    if (code == DF_OK)
+        return DF_EXIT_OK;
+    df_cli_complain(cmd, "%s", err->detail);
+    return code == DF_E_USAGE || code == DF_E_CONFIG ? DF_EXIT_USAGE : DF_EXIT_FAILED;
+}
+
 static const struct df_option *find_option(struct df_str name, const struct df_option *options,
                                            size_t count)
 {

@@ -53,6 +53,9 @@ bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s);
 void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Tells err, if there is one, and gives the exit status that belongs to code. */
+int df_cli_result(const struct df_command *cmd, enum df_code code, const struct df_err *err);
+
 /* A number among the options; complains and returns false when it is none or out of range. */
 bool df_cli_int(const struct df_command *cmd, const char *option, const char *text, int64_t min,
                 int64_t max, int64_t *ret);

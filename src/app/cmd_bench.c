@@ -11,20 +11,7 @@ static int bench_serve(int argc, char **argv)
     if (df_cli_parse(&df_cmd_bench, argc, argv, NULL, 0, &config) != 0 ||
         !df_cli_settings(&config, &settings))
         return DF_EXIT_USAGE;
-    df_server_block_signals();
-    df_log_init((enum df_log_level)settings.log.level, (enum df_log_format)settings.log.format,
-                df_clock_real());
-    struct df_server_options opt = {.settings = &settings, .extra_routes = df_bench_routes};
-    struct df_server *server = NULL;
-    struct df_err err = DF_ERR_INIT;
-    enum df_code code = df_server_start(&opt, &server, &err);
-    if (code == DF_OK)
-        df_server_wait();
-    else
-        df_cli_complain(&df_cmd_bench, "%s", err.detail);
-    df_server_stop(server);
-    df_settings_release(&settings);
-    return code == DF_OK ? DF_EXIT_OK : DF_EXIT_FAILED;
+    return df_serve(&df_cmd_bench, &settings, df_bench_routes, NULL);
 }
 
 static int run(int argc, char **argv)

@@ -1,8 +1,7 @@
 /* dataflow client: the operations of /admin/clients, straight on the database. */
 #include "access/clients.h"
 #include "app/cli.h"
-#include "app/server.h"
-#include "store/schema.h"
+#include "app/database.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -33,17 +32,9 @@ static struct df_actor actor_of(struct session *s)
     return (struct df_actor){.name = df_str_c(s->actor)};
 }
 
-/* As the server does at start: the first command on a new database makes it. */
 static enum df_code open_database(struct session *s, struct df_err *err)
 {
-    enum df_code code = df_make_dirs(s->settings.server.data_dir, err);
-    if (code != DF_OK)
-        return code;
-    struct df_db_options opt = {.url = s->settings.database.url};
-    code = df_db_open(&opt, &s->db, err);
-    if (code == DF_OK && s->settings.database.migrate)
-        code = df_schema_apply(s->db, NULL, err);
-    return code;
+    return df_open_database(&s->settings, s->settings.database.migrate, &s->db, NULL, err);
 }
 
 /* Runs a change in a transaction of its own. */
@@ -283,8 +274,7 @@ static int run(int argc, char **argv)
     if (code == DF_OK)
         return df_cli_print(&s.out);
     df_buf_release(&s.out);
-    df_cli_complain(&df_cmd_client, "%s", err.detail);
-    return code == DF_E_USAGE || code == DF_E_CONFIG ? DF_EXIT_USAGE : DF_EXIT_FAILED;
+    return df_cli_result(&df_cmd_client, code, &err);
 }
 
 const struct df_command df_cmd_client = {

@@ -41,10 +41,8 @@ static int run(int argc, char **argv)
     struct df_err err = DF_ERR_INIT;
     struct df_sandbox *sandbox = NULL;
     enum df_code code = df_sandbox_start(&opt, &sandbox, &err);
-    if (code != DF_OK) {
-        df_cli_complain(&df_cmd_sandbox, "%s", err.detail);
-        return code == DF_E_CONFIG || code == DF_E_USAGE ? DF_EXIT_USAGE : DF_EXIT_FAILED;
-    }
+    if (code != DF_OK)
+        return df_cli_result(&df_cmd_sandbox, code, &err);
     printf("sandbox on http://%s/\n", df_sandbox_address(sandbox));
     fflush(stdout);
     df_server_wait();

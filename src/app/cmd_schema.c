@@ -1,6 +1,6 @@
 /* Commands about the database as a whole: migrate, check-config, backup, restore. */
 #include "app/cli.h"
-#include "app/server.h"
+#include "app/database.h"
 #include "store/backup.h"
 #include "store/schema.h"
 
@@ -23,27 +23,14 @@ static int begin(const struct df_command *cmd, int argc, char **argv, int operan
     return df_cli_settings(&config, s) ? -1 : DF_EXIT_USAGE;
 }
 
-static int report(const struct df_command *cmd, enum df_code code, const struct df_err *err)
-{
-    if (code == DF_OK)
-        return DF_EXIT_OK;
-    df_cli_complain(cmd, "%s", err->detail);
-    return code == DF_E_USAGE || code == DF_E_CONFIG ? DF_EXIT_USAGE : DF_EXIT_FAILED;
-}
-
 /* --- migrate --- */
 
 static enum df_code migrate(const struct df_settings *s, size_t *ret_applied, struct df_err *err)
 {
     struct df_db *db = NULL;
-    enum df_code code = df_make_dirs(s->server.data_dir, err);
-    if (code != DF_OK)
-        return code;
-    struct df_db_options opt = {.url = s->database.url};
-    code = df_db_open(&opt, &db, err);
+    enum df_code code = df_open_database(s, true, &db, ret_applied, err);
     if (code == DF_OK)
-        code = df_schema_apply(db, ret_applied, err);
-    df_db_close(db);
+        df_db_close(db);
     return code;
 }
 
@@ -53,7 +40,7 @@ static int print_scripts(const struct df_settings *s)
     enum df_dialect dialect;
     enum df_code code = df_db_dialect_of(s->database.url, &dialect, &err);
     if (code != DF_OK)
-        return report(&df_cmd_migrate, code, &err);
+        return df_cli_result(&df_cmd_migrate, code, &err);
     struct df_buf out;
     df_buf_init(&out, OUTPUT_MAX);
     df_schema_print(dialect, &out);
@@ -73,7 +60,7 @@ static int run_migrate(int argc, char **argv)
     } else {
         struct df_err err = DF_ERR_INIT;
         size_t applied = 0;
-        status = report(&df_cmd_migrate, migrate(&s, &applied, &err), &err);
+        status = df_cli_result(&df_cmd_migrate, migrate(&s, &applied, &err), &err);
         if (status == DF_EXIT_OK)
             printf("%zu schema script%s applied\n", applied, applied == 1 ? "" : "s");
     }
@@ -121,7 +108,7 @@ static int run_copy(const struct df_command *cmd, int argc, char **argv,
     if (status >= 0)
         return status;
     struct df_err err = DF_ERR_INIT;
-    status = report(cmd, copy(s.database.url, argv[0], &err), &err);
+    status = df_cli_result(cmd, copy(s.database.url, argv[0], &err), &err);
     df_settings_release(&s);
     return status;
 }

@@ -2,7 +2,31 @@
 #include "app/demo.h"
 #include "app/server.h"
 
-#include <stdio.h>
+int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
+             const struct df_route *extra_routes, const char *demo_sandbox)
+{
+    struct df_demo *demo = NULL;
+    struct df_server *server = NULL;
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = DF_OK;
+
+    df_server_block_signals();
+    df_log_init((enum df_log_level)take_settings->log.level,
+                (enum df_log_format)take_settings->log.format, df_clock_real());
+    if (demo_sandbox)
+        code = df_demo_prepare(take_settings, &demo, &err);
+    struct df_server_options opt = {.settings = take_settings, .extra_routes = extra_routes};
+    if (code == DF_OK)
+        code = df_server_start(&opt, &server, &err);
+    if (code == DF_OK && demo)
+        code = df_demo_start(demo, server, demo_sandbox, &err);
+    if (code == DF_OK)
+        df_server_wait();
+    df_demo_stop(demo);
+    df_server_stop(server);
+    df_settings_release(take_settings);
+    return df_cli_result(cmd, code, &err);
+}
 
 static int run(int argc, char **argv)
 {
@@ -22,29 +46,7 @@ static int run(int argc, char **argv)
     struct df_settings settings;
     if (!df_cli_settings(&config, &settings))
         return DF_EXIT_USAGE;
-
-    df_server_block_signals();
-    df_log_init((enum df_log_level)settings.log.level, (enum df_log_format)settings.log.format,
-                df_clock_real());
-    struct df_demo *demo = NULL;
-    struct df_server *server = NULL;
-    struct df_err err = DF_ERR_INIT;
-    enum df_code code = demo_wanted ? df_demo_prepare(&settings, &demo, &err) : DF_OK;
-    struct df_server_options opt = {.settings = &settings};
-    if (code == DF_OK)
-        code = df_server_start(&opt, &server, &err);
-    if (code == DF_OK && demo)
-        code = df_demo_start(demo, server, sandbox_listen, &err);
-    if (code == DF_OK)
-        df_server_wait();
-    else
-        df_cli_complain(&df_cmd_serve, "%s", err.detail);
-    df_demo_stop(demo);
-    df_server_stop(server);
-    df_settings_release(&settings);
-    if (code == DF_E_CONFIG)
-        return DF_EXIT_USAGE;
-    return code == DF_OK ? DF_EXIT_OK : DF_EXIT_FAILED;
+    return df_serve(&df_cmd_serve, &settings, NULL, demo_wanted ? sandbox_listen : NULL);
 }
 
 const struct df_command df_cmd_serve = {

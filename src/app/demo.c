@@ -1,5 +1,6 @@
 #include "app/demo.h"
 
+#include "app/database.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>

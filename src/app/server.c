@@ -1,14 +1,12 @@
 #include "app/server.h"
 
 #include "admin/admin.h"
+#include "app/database.h"
 #include "app/system_routes.h"
 #include "base/metrics.h"
-#include "store/schema.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #define HOUSEKEEPING_MS 5000
 
@@ -51,29 +49,6 @@ void df_server_wait(void)
     df_log_info("ServerStopping", "signal %d: finishing what is in hand", sig);
 }
 
-/* --- directories --- */
-
-enum df_code df_make_dirs(const char *path, struct df_err *err)
-{
-    char *copy = strdup(path);
-    if (!copy)
-        abort();
-    enum df_code code = DF_OK;
-    for (char *p = copy + 1; code == DF_OK; p++) {
-        if (*p != '/' && *p != '\0')
-            continue;
-        char end = *p;
-        *p = '\0';
-        if (mkdir(copy, 0700) != 0 && errno != EEXIST)
-            code = df_err_errno(err, "cannot make directory %s", copy);
-        *p = end;
-        if (end == '\0')
-            break;
-    }
-    free(copy);
-    return code;
-}
-
 /* --- housekeeping: what has to be done now and then --- */
 
 static void *housekeep(void *arg)
@@ -105,18 +80,17 @@ static void stop_housekeeping(struct df_server *s)
 
 /* --- start --- */
 
-static enum df_code apply_schema(const struct df_server_options *opt, struct df_err *err)
+static enum df_code prepare_database(const struct df_settings *set, struct df_err *err)
 {
     struct df_db *db = NULL;
     size_t applied = 0;
-    struct df_db_options dbo = {.url = opt->settings->database.url};
-    enum df_code code = df_db_open(&dbo, &db, err);
-    if (code == DF_OK && opt->settings->database.migrate)
-        code = df_schema_apply(db, &applied, err);
-    if (code == DF_OK && applied > 0)
+    enum df_code code = df_open_database(set, set->database.migrate, &db, &applied, err);
+    if (code != DF_OK)
+        return code;
+    if (applied > 0)
         df_log_info("SchemaApplied", "%zu schema scripts ran", applied);
     df_db_close(db);
-    return code;
+    return DF_OK;
 }
 
 static enum df_verdict authorize(struct df_req *req, void *arg)
@@ -181,8 +155,8 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     s->routes[n++] = opt->extra_routes;
     df_metric_register_process(DF_VERSION);
 
-    enum df_code code = df_make_dirs(set->server.data_dir, err);
-    if (code != DF_OK || (code = apply_schema(opt, err)) != DF_OK)
+    enum df_code code = prepare_database(set, err);
+    if (code != DF_OK)
         goto out;
     struct df_store_options so = {.url = set->database.url,
                                   .pool_size = set->database.pool_size,

@@ -32,10 +32,15 @@ void df_server_wait(void);
 /* Drains (stop accepting, finish what is in hand within drain_seconds) and frees. NULL is fine. */
 void df_server_stop(struct df_server *s);
 
+/*
+ * Starts, waits for a signal, drains: the whole of `serve`, for cmd's name in messages. With
+ * demo_sandbox (an address) as a demo. The exit status.
+ */
+struct df_command;
+int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
+             const struct df_route *extra_routes, const char *demo_sandbox);
+
 /* "METHOD /path" a line, for the documentation's test. */
 void df_server_print_routes(struct df_buf *out);
-
-/* Makes the directory and its parents, readable by the owner alone. */
-enum df_code df_make_dirs(const char *path, struct df_err *err) DF_MUST_CHECK;
 
 #endif
