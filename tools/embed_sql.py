@@ -19,7 +19,8 @@ A file is a row of blocks:
 A text without a dialect line serves every dialect that has no text of its own; it stands first.
 Parameters are written :name and numbered by their first appearance in the block's first text; all texts
 of a block have the same ones. A marker stands for the same value wherever it is repeated. Comments and
-the closing semicolon are dropped, everything else is kept as it was written.
+the closing semicolon are dropped, everything else is kept as it was written. One text holds one statement; one
+for SQL Server alone may hold several.
 
 Brackets quote a name in SQLite and SQL Server but take an element of an array in PostgreSQL, so they need
 a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
@@ -34,8 +35,6 @@ import sys
 
 DIALECTS = ("sqlite", "postgres", "sqlserver")
 ENUM = {"sqlite": "DF_SQLITE", "postgres": "DF_POSTGRES", "sqlserver": "DF_SQLSERVER"}
-# Every query must have a text for these. SQL Server has no driver yet, so its texts are optional.
-REQUIRED = ("sqlite", "postgres")
 
 # PostgreSQL cuts the names of prepared statements at 63 bytes; a driver may put something before them.
 NAME_MAX = 56
@@ -67,6 +66,10 @@ class Text:
 
     def params(self):
         return list(dict.fromkeys(p[0] for p in self.parts if isinstance(p, tuple)))
+
+    def may_go_on(self):
+        """Several statements in one text: only T-SQL has no other way (an UPDATE, and an INSERT if it found no row)."""
+        return self.dialects == ["sqlserver"]
 
     def empty(self):
         return not any(isinstance(p, tuple) or p.strip() for p in self.parts)
@@ -159,8 +162,9 @@ class Parser:
                 self.blocks[-1].texts[-1].parts.append(what)
         else:
             text = self.text()
-            if text.ended:
+            if text.ended and not text.may_go_on():
                 self.fail("a second statement: one block holds one")
+            text.ended = False
             text.parts.append(what)
         self.pos = end
 
@@ -260,6 +264,8 @@ class Parser:
         text = self.text()
         if text.ended or text.empty():
             self.fail("an empty statement")
+        if text.may_go_on():
+            text.parts.append(";")
         text.ended = True
         self.pos += 1
 
@@ -307,7 +313,7 @@ class Parser:
         if any(t not in served.values() for t in block.texts):
             raise Mistake(self.path, block.line,
                           f"'{block.name}': every dialect has its own text, the one without is never used")
-        for d in REQUIRED:
+        for d in DIALECTS:
             if d not in served:
                 raise Mistake(self.path, block.line, f"'{block.name}' has no text for {d}")
         self.check_params(block)
@@ -350,7 +356,7 @@ def render(text, dialect, params):
         markers.append(n)
         out.append({"sqlite": f"?{n + 1}", "postgres": f"${n + 1}", "sqlserver": "?"}[dialect])
         # :a directly followed by a digit or letter cannot happen: the name would have taken it.
-    return "".join(out).strip(), markers
+    return "".join(out).strip().rstrip(";"), markers
 
 
 def char_literals():

@@ -9,6 +9,11 @@ SELECT Id, OccurredAt, Actor, Action, Target, Ip, CorrelationId, DetailsJson
 FROM AuditLog
 ORDER BY Id DESC
 LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, OccurredAt, Actor, Action, Target, Ip, CorrelationId, DetailsJson
+FROM AuditLog
+ORDER BY Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: audit_count
 SELECT COUNT(*) FROM AuditLog;

@@ -358,8 +358,11 @@ static void run_hash(struct df_hash_task *t)
         df_log_ctx_use(outer);
         return;
     }
-    current =
-        df_secret_hash_matches(c->found ? &c->record.current : &nobody, c->secret) && c->found;
+    bool usable = c->found && c->record.has_current;
+    if (c->found && !usable)
+        df_log_warn("SecretUnusable",
+                    "the secret of the client was hashed by another program: rotate it");
+    current = df_secret_hash_matches(usable ? &c->record.current : &nobody, c->secret) && usable;
     if (!current && c->found && previous_valid(c->auth, &c->record))
         previous = df_secret_hash_matches(&c->record.previous, c->secret);
     if (current || previous) {

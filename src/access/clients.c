@@ -198,16 +198,17 @@ enum df_code df_client_load(struct df_db *db, struct df_str identifier,
     if (code != DF_OK)
         return code;
     code = df_result_step(r, err);
+    /* The database's collation may ignore case, or blanks at the end; we do not. */
+    if (code == DF_ROW && !df_str_eq(df_col_text(r, 2), identifier))
+        code = DF_DONE;
     if (code == DF_ROW) {
         struct df_client_record rec = {0};
         read_client(r, &rec.client);
-        code = read_hash(r, 7, &rec.current)
-                   ? DF_OK
-                   : df_err_set(err, DF_E_DB, "the stored secret of a client is damaged");
+        rec.has_current = read_hash(r, 7, &rec.current);
         rec.has_previous = read_hash(r, 9, &rec.previous) && !df_col_null(r, 11);
         rec.previous_expires_at = df_col_time(r, 11);
-        if (code == DF_OK)
-            *ret = rec;
+        *ret = rec;
+        code = DF_OK;
     } else if (code == DF_DONE) {
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no client \"" DF_STR_FMT "\".",
                           DF_STR_ARG(identifier));

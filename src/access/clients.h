@@ -56,6 +56,7 @@ struct df_secret_hash {
 
 struct df_client_record {
     struct df_client client;
+    bool has_current; /* false: the row was made by others, who hash otherwise; rotate the secret */
     struct df_secret_hash current;
     bool has_previous;
     struct df_secret_hash previous;

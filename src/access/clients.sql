@@ -1,4 +1,7 @@
 -- Clients: who may call, with which secret and which scopes.
+--
+-- The CAST is for SQL Server, where parameters are NVARCHAR and the column is not: its index would not be used. One
+-- character more than the column has, since a CAST cuts and would find what was not asked for.
 
 -- name: client_insert
 INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt, SecretAlgorithm, Status,
@@ -9,19 +12,24 @@ VALUES (:id, :name, :identifier, :hash, :salt, :algorithm, :status, :scopes, :no
 SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt,
        SecretHash, SecretSalt, PreviousSecretHash, PreviousSecretSalt, PreviousSecretExpiresAt
 FROM Clients
-WHERE ClientIdentifier = :identifier;
+WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
 -- name: client_list
 SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt
 FROM Clients
 ORDER BY CreatedAt DESC, Id DESC
 LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt
+FROM Clients
+ORDER BY CreatedAt DESC, Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: client_count
 SELECT COUNT(*) FROM Clients;
 
 -- name: client_set_status
-UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = :identifier;
+UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
 -- The secret so far becomes the previous one; it is valid until :previous_until, NULL: not at all.
 -- name: client_rotate
@@ -30,7 +38,7 @@ SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
     PreviousSecretAlgorithm = SecretAlgorithm,
     PreviousSecretExpiresAt = :previous_until,
     SecretHash = :hash, SecretSalt = :salt, SecretAlgorithm = :algorithm, UpdatedAt = :now
-WHERE ClientIdentifier = :identifier;
+WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
 -- Not UpdatedAt: being seen changes nothing about the client.
 -- name: client_seen

@@ -134,11 +134,10 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
                     "[gateway] api_key (or api_key_file) is needed when a gateway URL is set\n");
     if (s->delivery.retry_base_ms > s->delivery.retry_cap_ms)
         df_buf_addz(complaints, "[delivery] retry_base_ms is greater than retry_cap_ms\n");
-    enum df_dialect dialect;
     struct df_err err = DF_ERR_INIT;
     if (df_http_check_address(s->server.listen, &err) != DF_OK)
         df_buf_addf(complaints, "[server] listen: %s\n", err.detail);
-    if (df_db_dialect_of(s->database.url, &dialect, &err) != DF_OK)
+    if (df_db_check_url(s->database.url, &err) != DF_OK)
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
     return complaints->len == before;
 }

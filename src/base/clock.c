@@ -180,12 +180,13 @@ static char *put_digits(char *p, int value, int width)
     return p + width;
 }
 
-void df_time_format(int64_t wall_ms, char out[DF_TIME_LEN + 1])
+struct df_date_time df_time_split(int64_t wall_ms)
 {
     /* 0000-01-01 to 9999-12-31: what four digits hold. */
     const int64_t first = INT64_C(-62167219200000);
     const int64_t last = INT64_C(253402300799999);
     int64_t t = wall_ms < first ? first : wall_ms > last ? last : wall_ms;
+    struct df_date_time d;
 
     int64_t days = t / MS_PER_DAY;
     int ms = (int)(t % MS_PER_DAY);
@@ -193,22 +194,37 @@ void df_time_format(int64_t wall_ms, char out[DF_TIME_LEN + 1])
         ms += (int)MS_PER_DAY;
         days--;
     }
-    int year, month, day;
-    date_from_days(days, &year, &month, &day);
+    date_from_days(days, &d.year, &d.month, &d.day);
+    d.hour = ms / 3600000;
+    d.minute = ms / 60000 % 60;
+    d.second = ms / 1000 % 60;
+    d.ms = ms % 1000;
+    return d;
+}
 
-    char *p = put_digits(out, year, 4);
+int64_t df_time_join(const struct df_date_time *t)
+{
+    return days_from_date(t->year, t->month, t->day) * MS_PER_DAY + t->hour * INT64_C(3600000) +
+           t->minute * INT64_C(60000) + t->second * INT64_C(1000) + t->ms;
+}
+
+void df_time_format(int64_t wall_ms, char out[DF_TIME_LEN + 1])
+{
+    struct df_date_time t = df_time_split(wall_ms);
+
+    char *p = put_digits(out, t.year, 4);
     *p++ = '-';
-    p = put_digits(p, month, 2);
+    p = put_digits(p, t.month, 2);
     *p++ = '-';
-    p = put_digits(p, day, 2);
+    p = put_digits(p, t.day, 2);
     *p++ = 'T';
-    p = put_digits(p, ms / 3600000, 2);
+    p = put_digits(p, t.hour, 2);
     *p++ = ':';
-    p = put_digits(p, ms / 60000 % 60, 2);
+    p = put_digits(p, t.minute, 2);
     *p++ = ':';
-    p = put_digits(p, ms / 1000 % 60, 2);
+    p = put_digits(p, t.second, 2);
     *p++ = '.';
-    p = put_digits(p, ms % 1000, 3);
+    p = put_digits(p, t.ms, 3);
     *p++ = 'Z';
     *p = '\0';
 }

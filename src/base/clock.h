@@ -72,6 +72,22 @@ void df_time_format(int64_t wall_ms, char out[DF_TIME_LEN + 1]);
  */
 bool df_time_parse(struct df_str s, int64_t *ret_wall_ms);
 
+/* A moment as the calendar and the clock on the wall in UTC show it. */
+struct df_date_time {
+    int year; /* 0 to 9999 */
+    int month;
+    int day;
+    int hour;
+    int minute;
+    int second;
+    int ms;
+};
+
+/* A moment outside the years 0 to 9999 is taken for the nearest inside. */
+struct df_date_time df_time_split(int64_t wall_ms);
+/* The fields must be those of a real date. */
+int64_t df_time_join(const struct df_date_time *t);
+
 /* A condition variable bound to CLOCK_MONOTONIC, and its timed wait. */
 void df_cond_init(pthread_cond_t *c);
 /* Returns false when the time was up. A negative timeout is none at all, not for ever. */

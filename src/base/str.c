@@ -134,19 +134,26 @@ size_t df_utf8_valid_prefix(struct df_str s)
     return i;
 }
 
+/* Of the character that starts with c; none for a byte inside one. */
+static size_t units_of(unsigned char c)
+{
+    return (size_t)!is_tail(c) + (c >= 0xF0);
+}
+
 size_t df_utf8_count(struct df_str s)
 {
     size_t count = 0;
     for (size_t i = 0; i < s.len; i++)
-        count += !is_tail((unsigned char)s.ptr[i]);
+        count += units_of((unsigned char)s.ptr[i]);
     return count;
 }
 
-struct df_str df_utf8_cut(struct df_str s, size_t max_chars)
+struct df_str df_utf8_cut(struct df_str s, size_t max_units)
 {
     size_t count = 0;
     for (size_t i = 0; i < s.len; i++) {
-        if (!is_tail((unsigned char)s.ptr[i]) && count++ == max_chars)
+        count += units_of((unsigned char)s.ptr[i]);
+        if (count > max_units)
             return df_str_n(s.ptr, i);
     }
     return s;

@@ -76,10 +76,13 @@ bool df_str_to_bool(struct df_str s, bool *ret);
  */
 size_t df_utf8_valid_prefix(struct df_str s);
 
-/* Number of code points of a valid UTF-8 slice: what a column's width counts. */
+/*
+ * The length of valid UTF-8 in UTF-16 units: a character, or two for those past U+FFFF (emoji). It
+ * is what the width of an NVARCHAR counts, and so what all widths are held to, on every database.
+ */
 size_t df_utf8_count(struct df_str s);
 
-/* The longest prefix of at most max_chars code points that ends on a character's end. */
-struct df_str df_utf8_cut(struct df_str s, size_t max_chars);
+/* The longest prefix of at most max_units that ends on a character's end. */
+struct df_str df_utf8_cut(struct df_str s, size_t max_units);
 
 #endif

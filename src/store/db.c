@@ -120,19 +120,19 @@ void df_db_url_masked(const char *url, char *out, size_t size)
                    (int)strcspn(host, "?#"), host);
 }
 
-/* NULL: this build has no driver for it. */
-static const struct df_db_ops *ops_of(enum df_dialect dialect)
+static const struct df_db_ops *const drivers[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = &df_sqlite_ops,
+    [DF_POSTGRES] = &df_postgres_ops,
+    [DF_SQLSERVER] = &df_odbc_ops,
+};
+
+enum df_code df_db_check_url(const char *url, struct df_err *err)
 {
-    switch (dialect) {
-    case DF_SQLITE:
-        return &df_sqlite_ops;
-    case DF_POSTGRES:
-        return &df_postgres_ops;
-    case DF_SQLSERVER:
-    case DF_DIALECT_COUNT:
-        break;
-    }
-    return NULL;
+    enum df_dialect dialect = DF_SQLITE;
+    enum df_code code = df_db_dialect_of(url, &dialect, err);
+    if (code == DF_OK && drivers[dialect]->check_url)
+        code = drivers[dialect]->check_url(url, err);
+    return code;
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -140,19 +140,16 @@ static const struct df_db_ops *ops_of(enum df_dialect dialect)
 enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err)
 {
     struct df_db_options o = *opt;
-    enum df_dialect dialect = DF_DIALECT_COUNT;
+    enum df_dialect dialect = DF_SQLITE;
     enum df_code code = df_db_dialect_of(o.url, &dialect, err);
     if (code != DF_OK)
         return code;
-    const struct df_db_ops *ops = ops_of(dialect);
-    if (!ops)
-        return df_err_set(err, DF_E_CONFIG, "this build has no SQL Server driver");
     pthread_once(&metrics_once, init_metrics);
     if (o.connect_timeout_ms <= 0)
         o.connect_timeout_ms = 5000;
     if (o.statement_timeout_ms <= 0)
         o.statement_timeout_ms = 30000;
-    return ops->open(&o, ret, err);
+    return drivers[dialect]->open(&o, ret, err);
 }
 
 void df_db_close(struct df_db *db)
@@ -319,6 +316,9 @@ void df_result_free(struct df_result *r)
 enum df_code df_db_prepare(struct df_db *db, const struct df_query *q, struct df_err *err)
 {
     enum df_code code = check_statement(db, q, q->param_count, err);
+    if (code == DF_OK && !db->ops->prepare)
+        return df_err_set(err, DF_E_NOT_IMPLEMENTED, "%s cannot be asked without running a query",
+                          df_dialect_name(db->ops->dialect));
     return code == DF_OK ? settle(db, db->ops->prepare(db, q, err)) : code;
 }
 

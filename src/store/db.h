@@ -101,6 +101,8 @@ struct df_db_options {
 /* Which database a URL names; DF_E_CONFIG when it names none. Needs no connection. */
 enum df_code df_db_dialect_of(const char *url, enum df_dialect *ret,
                               struct df_err *err) DF_MUST_CHECK;
+/* Whether the URL can be understood, as far as that can be told without a connection. */
+enum df_code df_db_check_url(const char *url, struct df_err *err) DF_MUST_CHECK;
 const char *df_dialect_name(enum df_dialect d); /* "sqlite", "postgres", "sqlserver" */
 
 enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret,
@@ -168,7 +170,8 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              int64_t *ret_affected, int64_t *ret_failed_row,
                              struct df_err *err) DF_MUST_CHECK;
 
-/* Has the database parse the query and look up what it names, without running it. */
+/* Has the database parse the query and look up what it names, without running it;
+ * DF_E_NOT_IMPLEMENTED where that cannot be had (SQL Server). */
 enum df_code df_db_prepare(struct df_db *db, const struct df_query *q,
                            struct df_err *err) DF_MUST_CHECK;
 

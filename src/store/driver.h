@@ -25,6 +25,7 @@ struct df_result {
 
 struct df_db_ops {
     enum df_dialect dialect;
+    enum df_code (*check_url)(const char *url, struct df_err *err); /* NULL: nothing to check */
     enum df_code (*open)(const struct df_db_options *opt, struct df_db **ret, struct df_err *err);
     void (*close)(struct df_db *db);
     enum df_code (*ping)(struct df_db *db, struct df_err *err);
@@ -49,6 +50,7 @@ struct df_db_ops {
                               void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
                               int64_t *ret_affected, int64_t *ret_failed_row, struct df_err *err);
 
+    /* NULL: the database cannot be asked. */
     enum df_code (*prepare)(struct df_db *db, const struct df_query *q, struct df_err *err);
 
     enum df_code (*begin)(struct df_db *db, bool write, struct df_err *err);
@@ -74,5 +76,6 @@ int df_db_line_at(const char *sql, size_t offset);
 
 extern const struct df_db_ops df_sqlite_ops;
 extern const struct df_db_ops df_postgres_ops;
+extern const struct df_db_ops df_odbc_ops;
 
 #endif

@@ -172,22 +172,41 @@ static PGconn *start_connection(const struct df_db_options *opt, const char *opt
     return PQconnectdbParams(keywords, values, 1);
 }
 
-static enum df_code connect_server(struct pg_db *pg, const struct df_db_options *opt,
-                                   struct df_err *err)
+/* NULL: err says why. */
+static PQconninfoOption *parse_url(const char *url, struct df_err *err)
 {
     char safe[256];
     char masked[256];
     char *message = NULL;
+
+    PQconninfoOption *parsed = PQconninfoParse(url, &message);
+    if (!parsed) {
+        df_db_url_masked(url, masked, sizeof(masked));
+        without_quoted(message ? message : "", safe, sizeof(safe));
+        PQfreemem(message);
+        df_err_set(err, DF_E_CONFIG, "database.url %s is not understood: %s", masked, safe);
+    }
+    return parsed;
+}
+
+static enum df_code pg_check_url(const char *url, struct df_err *err)
+{
+    PQconninfoOption *parsed = parse_url(url, err);
+    PQconninfoFree(parsed);
+    return parsed ? DF_OK : DF_E_CONFIG;
+}
+
+static enum df_code connect_server(struct pg_db *pg, const struct df_db_options *opt,
+                                   struct df_err *err)
+{
+    char masked[256];
     struct df_buf options;
     enum df_code code = DF_OK;
 
     df_db_url_masked(opt->url, masked, sizeof(masked));
-    PQconninfoOption *parsed = PQconninfoParse(opt->url, &message);
-    if (!parsed) {
-        without_quoted(message ? message : "", safe, sizeof(safe));
-        PQfreemem(message);
-        return df_err_set(err, DF_E_CONFIG, "database.url %s is not understood: %s", masked, safe);
-    }
+    PQconninfoOption *parsed = parse_url(opt->url, err);
+    if (!parsed)
+        return DF_E_CONFIG;
     const char *from_url = NULL;
     for (const PQconninfoOption *o = parsed; o->keyword; o++) {
         if (strcmp(o->keyword, "options") == 0)
@@ -521,6 +540,7 @@ static void pg_schema_unlock(struct df_db *db)
 
 const struct df_db_ops df_postgres_ops = {
     .dialect = DF_POSTGRES,
+    .check_url = pg_check_url,
     .open = pg_open,
     .close = pg_close,
     .ping = pg_ping,

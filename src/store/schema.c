@@ -384,21 +384,22 @@ enum df_code df_schema_check(struct df_db *db, struct df_err *err)
     return code;
 }
 
-/* The statement that records a script, with its values in place of the markers (?1 or $1). */
+/* The statement that records a script, with its values in place of the markers (?1, $1 or ?). */
 static void print_record(enum df_dialect d, const struct script *s, struct df_buf *out)
 {
     const char *sql = df_q_schema_script_record.text[d].sql;
+    const unsigned char *markers = df_q_schema_script_record.text[d].markers;
 
     for (; sql && *sql; sql++) {
-        bool marker = (*sql == '?' || *sql == '$') && isdigit((unsigned char)sql[1]);
-        if (!marker) {
+        bool numbered = (*sql == '?' || *sql == '$') && isdigit((unsigned char)sql[1]);
+        if (!numbered && !(markers && *sql == '?')) {
             df_buf_addc(out, *sql);
             continue;
         }
-        sql++;
-        if (*sql == '1')
+        int param = numbered ? *++sql - '1' : *markers++;
+        if (param == 0)
             df_buf_addf(out, "'" DF_STR_FMT "'", DF_STR_ARG(s->name));
-        else if (*sql == '2')
+        else if (param == 1)
             df_buf_addf(out, "'%s'", s->checksum);
         else
             df_buf_addc(out, '0');
@@ -406,20 +407,39 @@ static void print_record(enum df_dialect d, const struct script *s, struct df_bu
     df_buf_addz(out, ";\n");
 }
 
+/* What stands around each script, so that it is applied whole or not at all. */
+struct frame {
+    const char *head; /* of all */
+    const char *begin;
+    const char *before_record;
+    const char *after_record;
+};
+
+static const struct frame frames[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = {"", "BEGIN;\n\n", "\n", "\nCOMMIT;\n"},
+    [DF_POSTGRES] = {"", "BEGIN;\n\n", "\n", "\nCOMMIT;\n"},
+    /* Some tools go on after an error, with the transaction gone. */
+    [DF_SQLSERVER] = {"SET XACT_ABORT ON;\nGO\n\n", "BEGIN TRANSACTION;\nGO\n\n",
+                      "\nIF @@TRANCOUNT = 0\n    RAISERROR(N'The script was not applied', 16, 1);\n"
+                      "ELSE\nBEGIN\n",
+                      "END;\nGO\nIF @@TRANCOUNT > 0\n    COMMIT TRANSACTION;\nGO\n"},
+};
+
 void df_schema_print(enum df_dialect d, struct df_buf *out)
 {
     struct plan plan;
 
     plan_init(&plan, d, df_schema_scripts, df_schema_scripts_count);
+    df_buf_addz(out, frames[d].head);
     for (size_t i = 0; i < plan.count; i++) {
         const struct script *s = &plan.scripts[i];
 
-        df_buf_addf(out, "%s-- === " DF_STR_FMT " (%s) ===\n\nBEGIN;\n\n", i ? "\n" : "",
-                    DF_STR_ARG(s->name), df_dialect_name(d));
+        df_buf_addf(out, "%s-- === " DF_STR_FMT " (%s) ===\n\n%s", i ? "\n" : "",
+                    DF_STR_ARG(s->name), df_dialect_name(d), frames[d].begin);
         df_buf_adds(out, df_str_trim(s->text));
-        df_buf_addz(out, "\n\n");
+        df_buf_addf(out, "\n%s", frames[d].before_record);
         print_record(d, s, out);
-        df_buf_addz(out, "\nCOMMIT;\n");
+        df_buf_addz(out, frames[d].after_record);
     }
     plan_release(&plan);
 }

@@ -6,7 +6,7 @@ SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'SchemaScript
 -- dialect: postgres
 SELECT COUNT(to_regclass('SchemaScripts'));
 -- dialect: sqlserver
-SELECT COUNT(*) FROM sys.tables WHERE name = 'SchemaScripts';
+SELECT COUNT(OBJECT_ID(N'SchemaScripts', N'U'));
 
 -- name: schema_script_list
 SELECT Name, Checksum FROM SchemaScripts ORDER BY Name;
@@ -23,6 +23,13 @@ INSERT INTO SchemaScripts (Name, Checksum, AppliedAt, DurationMs)
 VALUES (:name, :checksum, CURRENT_TIMESTAMP, :duration_ms)
 ON CONFLICT (Name) DO UPDATE
 SET Checksum = excluded.Checksum, AppliedAt = excluded.AppliedAt, DurationMs = excluded.DurationMs;
+-- dialect: sqlserver
+UPDATE SchemaScripts WITH (UPDLOCK, HOLDLOCK)
+SET Checksum = :checksum, AppliedAt = SYSUTCDATETIME(), DurationMs = :duration_ms
+WHERE Name = CAST(:name AS VARCHAR(201));
+IF @@ROWCOUNT = 0
+    INSERT INTO SchemaScripts (Name, Checksum, AppliedAt, DurationMs)
+    VALUES (:name, :checksum, SYSUTCDATETIME(), :duration_ms);
 
 -- name: schema_column_exists
 -- dialect: sqlite

@@ -47,6 +47,7 @@ struct df_job {
     enum df_code code;
     struct df_err err;
     int64_t queued_ns;
+    bool expelled; /* failed, and took the transaction with it: the others run again without it */
 };
 
 struct df_store_options {

@@ -13,12 +13,16 @@
  *
  * What can happen to a group as a whole (enum outcome):
  *
- *   SETTLED  committed, or every job failed by its own fault and nothing was left to commit
- *   AGAIN    a deadlock, a lock that was not to be had: rolled back and run again, after a short
- * pause, up to STORE_CONFLICTS_MAX times. In the last round a job that meets a conflict fails alone
- *   LOST     the connection died before COMMIT was sent: nothing of it can have happened; run again
- * once, on a new one FAILED   everything else: the connection died in COMMIT (nobody knows whether
- * it happened), a disk is full. All fail
+ * - SETTLED: committed, or every job failed by its own fault and nothing was left to commit.
+ * - AGAIN: a deadlock, a lock that was not to be had: rolled back and run again, after a short
+ *   pause, up to STORE_CONFLICTS_MAX times. In the last round a job that meets a conflict fails
+ *   alone.
+ * - EXPELLED: a job failed by its own fault, and the database rolled the whole transaction back for
+ *   it (SQL Server does, for some errors): the others run again without it.
+ * - LOST: the connection died before COMMIT was sent: nothing of it can have happened; run again
+ *   once, on a new one.
+ * - FAILED: everything else: the connection died in COMMIT (nobody knows whether it happened), a
+ *   disk is full. All fail.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -30,13 +34,14 @@
 #define ROW_FAILURES_MAX 8
 #define LOG_PAUSE_NS     INT64_C(1000000000)
 
-enum outcome { GOES_ON, SETTLED, AGAIN, LOST, FAILED };
+enum outcome { GOES_ON, SETTLED, AGAIN, EXPELLED, LOST, FAILED };
 
 struct group {
     struct store_worker *w;
     struct df_db *db;
     struct df_job **jobs;
     size_t count;
+    bool single;       /* no batches: one of them took the transaction with it */
     bool last_round;   /* conflicts are a job's own from here on */
     struct df_err err; /* why the group as a whole came to nothing */
 };
@@ -58,8 +63,9 @@ static void set_failed(struct df_job *job, enum df_code code, const struct df_er
 }
 
 /*
- * After a failure under a savepoint: can the group go on? An error that the database met with
- * rolling back the whole transaction, as SQLite does when the disk is full, is everybody's.
+ * After a failure under a savepoint: can the group go on? The database may have met the error with
+ * rolling back the whole transaction. That is the culprit's affair, unless it is of the kind that
+ * is everybody's, like a full disk.
  */
 static enum outcome contain(struct group *g, enum df_code code, const struct df_err *err)
 {
@@ -75,9 +81,7 @@ static enum outcome contain(struct group *g, enum df_code code, const struct df_
         return GOES_ON;
     if (!df_db_alive(g->db))
         return LOST;
-    if (df_code_retry(code) != DF_RETRY_LATER)
-        g->err = why;
-    return FAILED;
+    return df_code_retry(code) == DF_RETRY_LATER ? FAILED : EXPELLED;
 }
 
 static enum outcome run_job(struct group *g, struct df_job *job)
@@ -96,7 +100,9 @@ static enum outcome run_job(struct group *g, struct df_job *job)
     if (code == DF_OK)
         return GOES_ON;
     set_failed(job, code, &err);
-    return contain(g, code, &err);
+    enum outcome o = contain(g, code, &err);
+    job->expelled = o == EXPELLED;
+    return o;
 }
 
 /* --- row jobs --------------------------------------------------------------------------------- */
@@ -143,10 +149,10 @@ static enum df_code write_rows(struct group *g, struct df_job **jobs, size_t cou
 
 static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count)
 {
-    size_t failures = 0;
+    size_t failures = g->single ? ROW_FAILURES_MAX : 0;
     size_t failed = SIZE_MAX; /* known to fail once those before it are written */
     size_t start = 0;
-    size_t len = count;
+    size_t len = g->single ? 1 : count;
 
     while (start < count) {
         struct df_err err = DF_ERR_INIT;
@@ -164,6 +170,13 @@ static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count
             continue;
         }
         enum outcome o = contain(g, code, &err);
+        if (o == EXPELLED && row < 0 && len > 1) {
+            g->single = true; /* to find out which it was */
+        } else if (o == EXPELLED) {
+            struct df_job *job = jobs[start + (row < 0 ? 0 : (size_t)row)];
+            set_failed(job, code, &err);
+            job->expelled = true;
+        }
         if (o != GOES_ON)
             return o;
         failures++;
@@ -183,9 +196,9 @@ static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count
 static size_t run_length(struct df_job **jobs, size_t count)
 {
     size_t n = 1;
-    if (jobs[0]->run)
+    if (jobs[0]->run || jobs[0]->expelled)
         return 1;
-    while (n < count && !jobs[n]->run && jobs[n]->query == jobs[0]->query)
+    while (n < count && !jobs[n]->run && !jobs[n]->expelled && jobs[n]->query == jobs[0]->query)
         n++;
     return n;
 }
@@ -241,7 +254,9 @@ static enum outcome run_all(struct group *g)
     for (size_t i = 0; i < g->count;) {
         size_t n = run_length(g->jobs + i, g->count - i);
         bool rows = !g->jobs[i]->run;
-        enum outcome o = rows ? run_rows(g, g->jobs + i, n) : run_job(g, g->jobs[i]);
+        enum outcome o = g->jobs[i]->expelled ? GOES_ON
+                         : rows               ? run_rows(g, g->jobs + i, n)
+                                              : run_job(g, g->jobs[i]);
         if (o != GOES_ON)
             return o;
         for (size_t end = i + n; i < end; i++)
@@ -291,11 +306,15 @@ static void run_group(struct group *g)
             return;
         if (o == AGAIN) {
             df_store_pause(w->store, conflicts++);
+        } else if (o == EXPELLED) {
+            continue; /* one fewer, or smaller steps: it comes to an end */
         } else if (o == LOST && !lost_before) {
             lost_before = true;
         } else {
-            for (size_t i = 0; i < g->count; i++)
-                set_failed(g->jobs[i], g->err.code, &g->err);
+            for (size_t i = 0; i < g->count; i++) {
+                if (!g->jobs[i]->expelled)
+                    set_failed(g->jobs[i], g->err.code, &g->err);
+            }
             return;
         }
     }
@@ -303,6 +322,8 @@ static void run_group(struct group *g)
 
 void df_writer_run(struct store_worker *w, struct df_job **jobs, size_t count)
 {
+    for (size_t i = 0; i < count; i++)
+        jobs[i]->expelled = false;
     for (size_t done = 0; done < count;) {
         size_t n = 0;
         for (size_t units = 0; done + n < count && units < w->store->savepoints_max; units++)

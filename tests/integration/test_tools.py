@@ -84,9 +84,10 @@ def test_a_variant_follows_the_first_texts_numbering(tmp_path):
     assert got["a"] == ("x,n", "SELECT ?1 LIMIT ?2", "SELECT $1 LIMIT $2", "SELECT TOP (?) ? <- 1,0")
 
 
-def test_a_query_may_lack_sql_server_for_now(tmp_path):
-    got = rendered(tmp_path, "-- name: a\n-- dialect: sqlite, postgres\nSELECT 1\n")
-    assert got["a"] == ("", "SELECT 1", "SELECT 1", "-")
+def test_a_text_for_sql_server_may_hold_several_statements(tmp_path):
+    got = rendered(tmp_path, "-- name: a\nSELECT :x, :y;\n-- dialect: sqlserver\n"
+                             "UPDATE t SET a = :y WHERE b = :x; IF @@ROWCOUNT = 0 SELECT :x;\n")
+    assert got["a"][3] == "UPDATE t SET a = ? WHERE b = ?; IF @@ROWCOUNT = 0 SELECT ? <- 1,0,0"
 
 
 LEXING = [
@@ -112,7 +113,7 @@ LEXING = [
 @pytest.mark.parametrize("sql,expected", LEXING)
 def test_postgres_text_is_lexed_not_searched(tmp_path, sql, expected):
     use = "" if ":p" in sql else ", :p"
-    text = f"-- name: a\n-- dialect: sqlite\nSELECT :p\n-- dialect: postgres\nSELECT {sql}{use};\n"
+    text = f"-- name: a\n-- dialect: sqlite, sqlserver\nSELECT :p\n-- dialect: postgres\nSELECT {sql}{use};\n"
     done = embed_sql(tmp_path, text)
     assert (done.returncode, done.stderr) == (0, "")
     c = ('#include "room/x.sql.h"\n#include <stdio.h>\n'
@@ -169,6 +170,9 @@ MISTAKES = [
     ("-- name: a\n-- dialect: sqlite\nSELECT 1\n-- dialect: postgres, sqlite\nSELECT 2\n", 4, "two texts for sqlite"),
     ("-- name: a\n-- dialect: sqlite\nSELECT 1\n", 1, "no text for postgres"),
     ("-- name: a\n-- dialect: postgres, sqlserver\nSELECT 1\n", 1, "no text for sqlite"),
+    ("-- name: a\n-- dialect: sqlite, postgres\nSELECT 1\n", 1, "no text for sqlserver"),
+    ("-- name: a\nSELECT 1\n-- dialect: sqlserver\nSELECT 1;;\n", 4, "empty statement"),
+    ("-- name: a\n-- dialect: sqlite, sqlserver\nSELECT 1;\nSELECT 2\n", 4, "second statement"),
     ("-- name: a\nSELECT 1\n-- dialect: sqlite\nSELECT 1\n-- dialect: postgres, sqlserver\nSELECT 1\n", 1, "never used"),
     ("-- name: a\nSELECT :a, :b\n-- dialect: sqlserver\nSELECT :a, :c\n", 3, "lacks :b; adds :c"),
     ("-- name: a\nSELECT [x]\n", 2, "brackets"),

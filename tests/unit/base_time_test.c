@@ -138,6 +138,85 @@ static void every_day_agrees_with_the_c_library(void **state)
     }
 }
 
+static bool is_leap(int year)
+{
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+/* The day after, without the calendar under test. */
+static void next_day(struct df_date_time *t)
+{
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int length = lengths[t->month - 1] + (t->month == 2 && is_leap(t->year));
+
+    t->day = t->day % length + 1;
+    t->month = t->day == 1 ? t->month % 12 + 1 : t->month;
+    t->year += t->day == 1 && t->month == 1;
+}
+
+static void every_day_is_split_and_joined(void **state)
+{
+    struct df_date_time day = {.year = 1, .month = 1, .day = 1};
+    int64_t midnight_ms = INT64_C(-62135596800000);
+    (void)state;
+
+    for (; day.year <= 9999; next_day(&day), midnight_ms += 86400000) {
+        struct df_date_time t = day;
+        int64_t ms = (midnight_ms / 86400000 * 7919 % 86400000 + 86400000) % 86400000;
+        t.hour = (int)(ms / 3600000);
+        t.minute = (int)(ms / 60000 % 60);
+        t.second = (int)(ms / 1000 % 60);
+        t.ms = (int)(ms % 1000);
+
+        struct df_date_time split = df_time_split(midnight_ms + ms);
+        assert_memory_equal(&split, &t, sizeof(t));
+        assert_int_equal(df_time_join(&t), midnight_ms + ms);
+        assert_int_equal(df_time_join(&day), midnight_ms);
+        split = df_time_split(midnight_ms - 1);
+        assert_int_equal(split.hour * 3600 + split.minute * 60 + split.second, 86399);
+    }
+    assert_int_equal(midnight_ms, INT64_C(253402300800000));
+}
+
+static void joining_agrees_with_the_c_library(void **state)
+{
+    struct df_fake_clock f;
+    (void)state;
+
+    df_fake_clock_init(&f, 0, 11);
+    for (int i = 0; i < 20000; i++) {
+        /* From 0001-01-01 to 9999-12-31. */
+        time_t at = (time_t)df_random_below(&f.base, UINT64_C(315537897600)) - 62135596800;
+        struct df_date_time t = df_time_split((int64_t)at * 1000 + i % 1000);
+        struct tm tm = {
+            .tm_year = t.year - 1900,
+            .tm_mon = t.month - 1,
+            .tm_mday = t.day,
+            .tm_hour = t.hour,
+            .tm_min = t.minute,
+            .tm_sec = t.second,
+        };
+        assert_int_equal(timegm(&tm), at);
+        assert_int_equal(df_time_join(&t), (int64_t)at * 1000 + i % 1000);
+    }
+}
+
+static void times_past_four_digits_of_a_year_are_the_nearest(void **state)
+{
+    static const struct df_date_time first = {0, 1, 1, 0, 0, 0, 0};
+    static const struct df_date_time last = {9999, 12, 31, 23, 59, 59, 999};
+    static const int64_t early[] = {INT64_MIN, INT64_C(-62167219200001), INT64_C(-62167219200000)};
+    static const int64_t late[] = {INT64_MAX, INT64_C(253402300800000), INT64_C(253402300799999)};
+    (void)state;
+
+    for (size_t i = 0; i < LEN(early); i++) {
+        struct df_date_time t = df_time_split(early[i]);
+        assert_memory_equal(&t, &first, sizeof(t));
+        t = df_time_split(late[i]);
+        assert_memory_equal(&t, &last, sizeof(t));
+    }
+}
+
 static void times_are_read_in_all_their_forms(void **state)
 {
     static const struct {
@@ -350,6 +429,9 @@ int main(void)
         cmocka_unit_test(real_time_goes_on),
         cmocka_unit_test(times_are_written_as_iso_8601),
         cmocka_unit_test(every_day_agrees_with_the_c_library),
+        cmocka_unit_test(every_day_is_split_and_joined),
+        cmocka_unit_test(joining_agrees_with_the_c_library),
+        cmocka_unit_test(times_past_four_digits_of_a_year_are_the_nearest),
         cmocka_unit_test(times_are_read_in_all_their_forms),
         cmocka_unit_test(what_is_no_time_is_refused),
         cmocka_unit_test(a_timed_wait_says_when_time_is_up),

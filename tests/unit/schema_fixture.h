@@ -87,7 +87,8 @@ static const struct df_query *adhoc(const char *sql)
     struct df_query *q = DF_ARENA_NEW(&fx.arena, struct df_query);
 
     q->name = "adhoc";
-    q->text[DF_SQLITE].sql = q->text[DF_POSTGRES].sql = df_arena_cstr(&fx.arena, df_str_c(sql));
+    for (int d = 0; d < DF_DIALECT_COUNT; d++)
+        q->text[d].sql = df_arena_cstr(&fx.arena, df_str_c(sql));
     return q;
 }
 
@@ -115,12 +116,5 @@ static size_t apply(void)
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-/* Makes d the back end of the next group; false: there is none of it. */
-static bool use_backend(enum df_dialect d)
-{
-    fx.dialect = d;
-    return testdb_available(d);
-}
 
 #endif

@@ -15,64 +15,83 @@
 /* --- what the schema has
  * -------------------------------------------------------------------------- */
 
-static const char *const one_param[] = {"table"};
-static const char *const two_params[] = {"table", "name"};
+/* name, type, nullable, default. SQL Server has full precision where DATETIME2 says nothing: 7
+ * digits, on Babelfish 6. */
+TESTDB_QUERY(columns_query, 1,
+             "SELECT name, type, NOT \"notnull\", dflt_value "
+             "FROM pragma_table_info(?1) ORDER BY cid",
+             "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod) || "
+             "CASE WHEN a.attidentity = '' THEN '' ELSE ' identity' END, "
+             "(NOT a.attnotnull)::int, pg_get_expr(d.adbin, d.adrelid) "
+             "FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid "
+             "AND d.adnum = a.attnum WHERE a.attrelid = to_regclass($1) "
+             "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+             "SELECT i.COLUMN_NAME, CONCAT(i.DATA_TYPE, CASE "
+             "WHEN i.CHARACTER_MAXIMUM_LENGTH = -1 THEN '(max)' "
+             "WHEN i.CHARACTER_MAXIMUM_LENGTH > 0 "
+             "THEN CONCAT('(', i.CHARACTER_MAXIMUM_LENGTH, ')') "
+             "WHEN i.DATETIME_PRECISION < 6 THEN CONCAT('(', i.DATETIME_PRECISION, ')') "
+             "WHEN c.is_identity = 1 THEN ' identity' ELSE '' END), "
+             "c.is_nullable, OBJECT_DEFINITION(c.default_object_id) "
+             "FROM INFORMATION_SCHEMA.COLUMNS i JOIN sys.columns c "
+             "ON c.object_id = OBJECT_ID(i.TABLE_NAME) AND c.name = i.COLUMN_NAME "
+             "WHERE i.TABLE_NAME = ? ORDER BY i.ORDINAL_POSITION");
 
-/* name, type, nullable, default */
-static const struct df_query columns_query = {
-    .name = "test_columns",
-    .params = one_param,
-    .param_count = 1,
-    .text = {[DF_SQLITE] = {.sql = "SELECT name, type, NOT \"notnull\", dflt_value "
-                                   "FROM pragma_table_info(?1) ORDER BY cid"},
-             [DF_POSTGRES] =
-                 {.sql = "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod) || "
-                         "CASE WHEN a.attidentity = '' THEN '' ELSE ' identity' END, "
-                         "(NOT a.attnotnull)::int, pg_get_expr(d.adbin, d.adrelid) "
-                         "FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid "
-                         "AND d.adnum = a.attnum WHERE a.attrelid = to_regclass($1) "
-                         "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"}},
-};
-
-/* columns, unique, filtered */
-static const struct df_query index_query = {
-    .name = "test_index",
-    .params = two_params,
-    .param_count = 2,
-    .text = {[DF_SQLITE] = {.sql = "SELECT (SELECT group_concat(i.name) FROM "
-                                   "pragma_index_info(l.name) i), l.\"unique\", l.partial "
-                                   "FROM pragma_index_list(?1) l WHERE l.name = ?2"},
-             [DF_POSTGRES] =
-                 {.sql = "SELECT (SELECT string_agg(a.attname, ',' ORDER BY k.ord) "
-                         "FROM unnest(x.indkey) WITH ORDINALITY k (n, ord) JOIN pg_attribute a "
-                         "ON a.attrelid = x.indrelid AND a.attnum = k.n), x.indisunique::int, "
-                         "(x.indpred IS NOT NULL)::int FROM pg_index x "
-                         "JOIN pg_class i ON i.oid = x.indexrelid "
-                         "WHERE x.indrelid = to_regclass($1) AND i.relname = left(lower($2), 63)"}},
-};
+/*
+ * columns, unique, filtered. Babelfish shows the first 31 characters of an index's and its table's
+ * name and an ending of its own, by which several may be meant; and it does not tell of filters.
+ */
+TESTDB_QUERY_MARKED(
+    index_query, 2,
+    "SELECT (SELECT group_concat(i.name) FROM pragma_index_info(l.name) i), l.\"unique\", "
+    "l.partial FROM pragma_index_list(?1) l WHERE l.name = ?2",
+    "SELECT (SELECT string_agg(a.attname, ',' ORDER BY k.ord) "
+    "FROM unnest(x.indkey) WITH ORDINALITY k (n, ord) JOIN pg_attribute a "
+    "ON a.attrelid = x.indrelid AND a.attnum = k.n), x.indisunique::int, "
+    "(x.indpred IS NOT NULL)::int FROM pg_index x "
+    "JOIN pg_class i ON i.oid = x.indexrelid "
+    "WHERE x.indrelid = to_regclass($1) AND i.relname = left(lower($2), 63)",
+    "SELECT CONCAT(COL_NAME(a.object_id, a.column_id), "
+    "',' + COL_NAME(b.object_id, b.column_id), ',' + COL_NAME(c.object_id, c.column_id)), "
+    "i.is_unique, CASE WHEN SERVERPROPERTY('Babelfish') = 1 THEN NULL ELSE i.has_filter END "
+    "FROM sys.indexes i JOIN sys.index_columns a "
+    "ON a.object_id = i.object_id AND a.index_id = i.index_id AND a.key_ordinal = 1 "
+    "LEFT JOIN sys.index_columns b "
+    "ON b.object_id = i.object_id AND b.index_id = i.index_id AND b.key_ordinal = 2 "
+    "LEFT JOIN sys.index_columns c "
+    "ON c.object_id = i.object_id AND c.index_id = i.index_id AND c.key_ordinal = 3 "
+    "WHERE i.object_id = OBJECT_ID(?) AND i.is_primary_key = 0 AND (i.name = ? "
+    "OR SERVERPROPERTY('Babelfish') = 1 AND i.name LIKE LEFT(CONCAT(?, ?), 31) + '%')",
+    0, 1, 1, 0);
 
 /* column, referenced table, what happens on delete; SQLite keeps a constraint's name in the table's
- * text only */
-static const struct df_query key_query = {
-    .name = "test_key",
-    .params = two_params,
-    .param_count = 2,
-    .text = {[DF_SQLITE] = {.sql = "SELECT k.col, k.ref, k.del FROM (SELECT \"from\" AS col, "
-                                   "\"table\" AS ref, on_delete AS del, 'FK' AS kind "
-                                   "FROM pragma_foreign_key_list(?1) UNION ALL "
-                                   "SELECT name, NULL, NULL, 'PK' FROM pragma_table_info(?1) "
-                                   "WHERE pk > 0) k WHERE k.kind = substr(?2, 1, 2) AND "
-                                   "EXISTS (SELECT 1 FROM sqlite_schema s WHERE s.name = ?1 AND "
-                                   "instr(s.sql, 'CONSTRAINT ' || ?2) > 0)"},
-             [DF_POSTGRES] =
-                 {.sql = "SELECT a.attname::text, (SELECT relname::text FROM pg_class "
-                         "WHERE oid = c.confrelid), CASE c.confdeltype WHEN 'c' THEN 'CASCADE' "
-                         "WHEN 'a' THEN 'NO ACTION' ELSE c.confdeltype::text END "
-                         "FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid "
-                         "AND a.attnum = c.conkey[1] WHERE c.conrelid = to_regclass($1) "
-                         "AND c.conname = left(lower($2), 63) "
-                         "AND c.contype = lower(left($2, 1))::\"char\""}},
-};
+ * text only, Babelfish calls no index clustered */
+TESTDB_QUERY_MARKED(
+    key_query, 2,
+    "SELECT k.col, k.ref, k.del FROM (SELECT \"from\" AS col, \"table\" AS ref, "
+    "on_delete AS del, 'FK' AS kind FROM pragma_foreign_key_list(?1) UNION ALL "
+    "SELECT name, NULL, NULL, 'PK' FROM pragma_table_info(?1) WHERE pk > 0) k "
+    "WHERE k.kind = substr(?2, 1, 2) AND EXISTS (SELECT 1 FROM sqlite_schema s "
+    "WHERE s.name = ?1 AND instr(s.sql, 'CONSTRAINT ' || ?2) > 0)",
+    "SELECT a.attname::text, (SELECT relname::text FROM pg_class "
+    "WHERE oid = c.confrelid), CASE c.confdeltype WHEN 'c' THEN 'CASCADE' "
+    "WHEN 'a' THEN 'NO ACTION' ELSE c.confdeltype::text END "
+    "FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid "
+    "AND a.attnum = c.conkey[1] WHERE c.conrelid = to_regclass($1) "
+    "AND c.conname = left(lower($2), 63) "
+    "AND c.contype = lower(left($2, 1))::\"char\"",
+    "SELECT COL_NAME(i.object_id, c.column_id), CAST(NULL AS NVARCHAR(128)), "
+    "CAST(NULL AS NVARCHAR(128)) FROM sys.key_constraints k "
+    "JOIN sys.indexes i ON i.object_id = k.parent_object_id AND i.name = k.name "
+    "JOIN sys.index_columns c ON c.object_id = i.object_id AND c.index_id = i.index_id "
+    "WHERE k.parent_object_id = OBJECT_ID(?) AND k.name = ? AND k.type = 'PK' "
+    "AND (i.type_desc = 'CLUSTERED' OR SERVERPROPERTY('Babelfish') = 1) UNION ALL "
+    "SELECT COL_NAME(f.parent_object_id, c.parent_column_id), "
+    "OBJECT_NAME(f.referenced_object_id), REPLACE(f.delete_referential_action_desc, '_', ' ') "
+    "FROM sys.foreign_keys f JOIN sys.foreign_key_columns c "
+    "ON c.constraint_object_id = f.object_id "
+    "WHERE f.parent_object_id = OBJECT_ID(?) AND f.name = ?",
+    0, 1, 0, 1);
 
 /* The database's own name of a type in the notation of schema_expected.h. */
 static const char *type_on(enum df_dialect d, const char *type)
@@ -80,21 +99,23 @@ static const char *type_on(enum df_dialect d, const char *type)
     static const struct {
         const char *type, *name[DF_DIALECT_COUNT];
     } plain[] = {
-        {"identity", {"INTEGER", "bigint identity"}},
-        {"uuid", {"TEXT", "uuid"}},
-        {"time", {"TEXT", "timestamp(3) with time zone"}},
-        {"max", {"TEXT", "text"}},
-        {"blob", {"BLOB", "bytea"}},
-        {"bit", {"BIT", "boolean"}},
-        {"int", {"INT", "integer"}},
-        {"tinyint", {"TINYINT", "smallint"}},
-        {"bigint", {"BIGINT", "bigint"}},
+        {"identity", {"INTEGER", "bigint identity", "bigint identity"}},
+        {"uuid", {"TEXT", "uuid", "uniqueidentifier"}},
+        {"time", {"TEXT", "timestamp(3) with time zone", "datetime2"}},
+        {"max", {"TEXT", "text", "nvarchar(max)"}},
+        {"blob", {"BLOB", "bytea", "varbinary(max)"}},
+        {"bit", {"BIT", "boolean", "bit"}},
+        {"int", {"INT", "integer", "int"}},
+        {"tinyint", {"TINYINT", "smallint", "tinyint"}},
+        {"bigint", {"BIGINT", "bigint", "bigint"}},
     };
     static char out[64];
 
     for (size_t i = 0; i < LEN(plain); i++)
         if (strcmp(plain[i].type, type) == 0)
             return plain[i].name[d];
+    if (d == DF_SQLSERVER)
+        return type;
     if (d == DF_POSTGRES) {
         (void)snprintf(out, sizeof(out), "%s%s", type[0] == 'c' ? "character" : "character varying",
                        strchr(type, '('));
@@ -109,13 +130,16 @@ static const char *type_on(enum df_dialect d, const char *type)
 
 static bool same_default(enum df_dialect d, const struct expected_column *c, struct df_str actual)
 {
+    static const char *const now[] = {"strftime", "CURRENT_TIMESTAMP", "sysutcdatetime()"};
     char want[128];
 
     if (!c->def || !actual.ptr)
         return !c->def && !actual.ptr;
+    /* SQL Server puts parentheses around, around numbers twice. */
+    while (d == DF_SQLSERVER && actual.ptr[0] == '(')
+        actual = df_str_n(actual.ptr + 1, actual.len - 2);
     if (strcmp(c->def, "now") == 0)
-        return memmem(actual.ptr, actual.len, d == DF_SQLITE ? "strftime" : "CURRENT_TIMESTAMP",
-                      d == DF_SQLITE ? 8 : 17) != NULL;
+        return memmem(actual.ptr, actual.len, now[d], strlen(now[d])) != NULL;
     if (strcmp(c->type, "bit") == 0 && d == DF_POSTGRES)
         return df_str_eq(actual, df_str_c(c->def[0] == '1' ? "true" : "false"));
     if (isdigit((unsigned char)c->def[0]))
@@ -150,7 +174,8 @@ static size_t check_table(size_t first)
                          DF_STR_ARG(name));
             continue;
         }
-        if (!df_str_ieq(name, df_str_c(c[n].column)))
+        /* PostgreSQL alone does not keep their case. */
+        if (!(d == DF_POSTGRES ? df_str_ieq : df_str_eq)(name, df_str_c(c[n].column)))
             fail_msg("%s: " DF_STR_FMT " instead of %s", table, DF_STR_ARG(name), c[n].column);
         if (!df_str_eq(df_col_text(r, 1), df_str_c(type_on(d, c[n].type))))
             fail_msg("%s.%s: type " DF_STR_FMT, table, c[n].column, DF_STR_ARG(df_col_text(r, 1)));
@@ -185,17 +210,19 @@ static void every_index_is_there(void **state)
         const struct expected_index *x = &expected_indexes[i];
         struct df_err err = DF_ERR_INIT;
         struct df_result *r = NULL;
+        bool found = false;
 
-        if (df_db_query(fx.db, &index_query,
-                        DF_PARAMS(df_text(df_str_c(x->table)), df_text(df_str_c(x->name))), &r,
-                        &err) != DF_OK ||
-            df_result_step(r, &err) != DF_ROW)
-            fail_msg("%s is missing %s", x->name, err.detail);
-        if (!df_str_ieq(df_col_text(r, 0), df_str_c(x->columns)) ||
-            (df_col_int(r, 1) != 0) != x->unique || (df_col_int(r, 2) != 0) != x->filtered)
-            fail_msg("%s is not as it should be: " DF_STR_FMT, x->name,
-                     DF_STR_ARG(df_col_text(r, 0)));
+        assert_ok(df_db_query(fx.db, &index_query,
+                              DF_PARAMS(df_text(df_str_c(x->table)), df_text(df_str_c(x->name))),
+                              &r, &err),
+                  &err);
+        while (!found && df_result_step(r, &err) == DF_ROW)
+            found = df_str_ieq(df_col_text(r, 0), df_str_c(x->columns)) &&
+                    (df_col_int(r, 1) != 0) == x->unique &&
+                    (df_col_null(r, 2) || (df_col_int(r, 2) != 0) == x->filtered);
         df_result_free(r);
+        if (!found)
+            fail_msg("%s is missing or not as it should be", x->name);
     }
 }
 
@@ -227,7 +254,15 @@ static void every_key_is_there_under_its_name(void **state)
 /* --- what the schema does
  * ------------------------------------------------------------------------- */
 
-/* A row in every table, with nothing given that has a default or may be missing. */
+/* A value that columns of bytes take. */
+static const char *blob(void)
+{
+    static const char *const literals[] = {"x'68'", "'\\x68'", "0x68"};
+    return literals[fx.dialect];
+}
+
+/* A row in every table, with nothing given that has a default or may be missing. Truth is '1' and
+ * '0', which all databases read as what the column is. */
 static void insert_minimal_rows(void)
 {
     run("INSERT INTO TB_COUNTERPARTIES (BusinessDocId) VALUES ('CP_1');"
@@ -238,13 +273,13 @@ static void insert_minimal_rows(void)
         "INSERT INTO TB_TICKET_INTERFACE (BusinessEntity, BusinessDocId, CompanyCode, BranchCode,"
         " DestinationCode, PhaseCode, ShipmentEvent, FunctionalAckIsRequired,"
         " TargetApplicationCode, RawPayloadJson)"
-        " VALUES ('TCK', 'T_1', 'c', 'b', 'd', 15, 'RCD', TRUE, 'ASB', '{}');"
+        " VALUES ('TCK', 'T_1', 'c', 'b', 'd', 15, 'RCD', '1', 'ASB', '{}');"
         "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl)"
         " VALUES ('T_1', '{}', 'http://x');"
         "INSERT INTO TB_TICKET_RETURN_OUTBOX (BusinessEntity, BusinessDocId, PhaseCode,"
         " PayloadJson, TargetUrl) VALUES ('TCK', 'T_1', 15, '{}', 'http://x');");
     run("INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt)"
-        " VALUES ('" CLIENT "', 'n', 'i', 'h', 's');"
+        " VALUES ('" CLIENT "', 'n', 'i', %s, %s);"
         "INSERT INTO ClientPolicies (Id, ClientId) VALUES ('" POLICY "', '" CLIENT "');"
         "INSERT INTO WebhookSubscriptions (Id, ClientId, Url, Secret)"
         " VALUES ('" HOOK "', '" CLIENT "', 'https://x', 's');"
@@ -257,7 +292,7 @@ static void insert_minimal_rows(void)
         " VALUES ('" HOOK "', '" EVENT "', 'BatchCompleted', '{}');"
         "INSERT INTO AuditLog (Actor, Action) VALUES ('admin', 'ClientCreated');"
         "INSERT INTO outbox_events (id, event_type, payload) VALUES ('" EVENT "', 't', '{}');",
-        0);
+        blob(), blob(), 0);
 }
 
 static void defaults_are_what_they_say(void **state)
@@ -267,17 +302,13 @@ static void defaults_are_what_they_say(void **state)
     insert_minimal_rows();
     for (size_t i = 0; i < LEN(expected_columns); i++) {
         const struct expected_column *c = &expected_columns[i];
-        bool bit = strcmp(c->type, "bit") == 0;
 
         if (!c->def || strcmp(c->table, "SchemaScripts") == 0)
             continue;
-        const char *value = bit ? (c->def[0] == '1' ? "TRUE" : "FALSE") : c->def;
-        bool text = !bit && !isdigit((unsigned char)c->def[0]);
         int64_t rows =
             strcmp(c->def, "now") == 0
                 ? scalar("SELECT COUNT(*) FROM %s WHERE %s IS NOT NULL", c->table, c->column)
-                : scalar("SELECT COUNT(*) FROM %s WHERE %s = %s%s%s", c->table, c->column,
-                         text ? "'" : "", value, text ? "'" : "");
+                : scalar("SELECT COUNT(*) FROM %s WHERE %s = '%s'", c->table, c->column, c->def);
         if (rows != 1)
             fail_msg("%s.%s: default", c->table, c->column);
     }
@@ -309,15 +340,22 @@ static void the_default_time_is_now_in_the_form_of_the_program(void **state)
     }
 }
 
-/* `count` times a character of two bytes. */
-static const char *wide(size_t count)
+/* A text of so many characters, of two bytes each in UTF-8. Not so for SQL Server's VARCHAR, which
+ * counts bytes of the database's code page. */
+static const char *text_of(size_t count, const char *type)
 {
-    char *s = df_arena_alloc(&fx.arena, 2 * count + 1);
+    bool tsql = fx.dialect == DF_SQLSERVER;
+    const char *character = tsql && type[0] != 'n' ? "a" : "\xc3\xa3";
+    struct df_buf b;
 
+    df_buf_init(&b, 2 * count + 8);
+    df_buf_addz(&b, tsql && type[0] == 'n' ? "N'" : "'");
     for (size_t i = 0; i < count; i++)
-        memcpy(s + 2 * i, "\xc3\xa3", 2);
-    s[2 * count] = '\0';
-    return s;
+        df_buf_addz(&b, character);
+    df_buf_addc(&b, '\'');
+    const char *literal = df_arena_cstr(&fx.arena, df_buf_str(&b));
+    df_buf_release(&b);
+    return literal;
 }
 
 static void texts_are_held_to_their_length_in_characters(void **state)
@@ -333,49 +371,63 @@ static void texts_are_held_to_their_length_in_characters(void **state)
 
         if (!paren || strcmp(c->table, "AuditLog") == 0 || strcmp(c->table, "SchemaScripts") == 0)
             continue;
-        run("UPDATE %s SET %s = '%s'", c->table, c->column, wide(n));
-        if (try_run("UPDATE %s SET %s = '%s'", c->table, c->column, wide(n + 1)) == DF_OK)
+        run("UPDATE %s SET %s = %s", c->table, c->column, text_of(n, c->type));
+        if (try_run("UPDATE %s SET %s = %s", c->table, c->column, text_of(n + 1, c->type)) == DF_OK)
             fail_msg("%s.%s takes more than %s", c->table, c->column, c->type);
-        if (fixed && try_run("UPDATE %s SET %s = '%s'", c->table, c->column, wide(n - 1)) == DF_OK)
+        if (fixed &&
+            try_run("UPDATE %s SET %s = %s", c->table, c->column, text_of(n - 1, c->type)) == DF_OK)
             fail_msg("%s.%s takes less than %s", c->table, c->column, c->type);
     }
+}
+
+struct range {
+    const char *table, *column, *least, *most, *below, *above;
+};
+
+static const struct range ranges[] = {
+    {"Clients", "Status", "0", "1", "-1", "2"},
+    {"ClientPolicies", "AllowedStartHour", "0", "23", "-1", "24"},
+    {"ClientPolicies", "AllowedEndHour", "0", "24", "-1", "25"},
+    {"ClientPolicies", "BusinessStartHour", "0", "23", "-1", "24"},
+    {"ClientPolicies", "BusinessEndHour", "0", "24", "-1", "25"},
+    {"ImportBatch", "Status", "0", "6", "-1", "7"},
+    {"ImportBatch", "FileType", "0", "2", "-1", "3"},
+    {"ImportItem", "Status", "0", "2", "-1", "3"},
+    {"ImportChunk", "Status", "0", "5", "-1", "6"},
+    {"Clients", "Id", "'" CLIENT "'", "'" CLIENT "'", "''", "'1111'"},
+    {"Clients", "Name", "'a'", "'b'", "NULL", "NULL"},
+};
+
+/* What SQL Server converts: every number but 0 is 1, and what stands behind a UUID is cut. */
+static const struct range converted[] = {
+    {"TB_COUNTERPARTIES", "IsDeleted", "'0'", "'1'", "-1", "2"},
+    {"ImportBatch", "WebhookNotified", "'0'", "'1'", "-1", "2"},
+    {"WebhookSubscriptions", "IsActive", "'0'", "'1'", "-1", "2"},
+    {"Clients", "Id", "'" CLIENT "'", "'" CLIENT "'", "'" CLIENT "1'", "'" CLIENT "x'"},
+};
+
+static void check_range(const struct range *r)
+{
+    const char *const outside[] = {r->below, r->above};
+
+    run("UPDATE %s SET %s = %s", r->table, r->column, r->least);
+    run("UPDATE %s SET %s = %s", r->table, r->column, r->most);
+    for (size_t i = 0; i < LEN(outside); i++)
+        if (try_run("UPDATE %s SET %s = %s", r->table, r->column, outside[i]) == DF_OK)
+            fail_msg("%s.%s takes %s", r->table, r->column, outside[i]);
 }
 
 static void values_out_of_their_range_are_refused(void **state)
 {
     (void)state;
-    static const struct {
-        const char *table, *column, *least, *most, *below, *above;
-    } ranges[] = {
-        {"Clients", "Status", "0", "1", "-1", "2"},
-        {"ClientPolicies", "AllowedStartHour", "0", "23", "-1", "24"},
-        {"ClientPolicies", "AllowedEndHour", "0", "24", "-1", "25"},
-        {"ClientPolicies", "BusinessStartHour", "0", "23", "-1", "24"},
-        {"ClientPolicies", "BusinessEndHour", "0", "24", "-1", "25"},
-        {"ImportBatch", "Status", "0", "6", "-1", "7"},
-        {"ImportBatch", "FileType", "0", "2", "-1", "3"},
-        {"ImportItem", "Status", "0", "2", "-1", "3"},
-        {"ImportChunk", "Status", "0", "5", "-1", "6"},
-        {"TB_COUNTERPARTIES", "IsDeleted", "FALSE", "TRUE", "-1", "2"},
-        {"ImportBatch", "WebhookNotified", "FALSE", "TRUE", "-1", "2"},
-        {"WebhookSubscriptions", "IsActive", "FALSE", "TRUE", "-1", "2"},
-        {"Clients", "Id", "'" CLIENT "'", "'" CLIENT "'", "'1111'", "'" CLIENT "1'"},
-        {"Clients", "Name", "'a'", "'b'", "NULL", "NULL"},
-    };
-
     (void)apply();
     insert_minimal_rows();
-    for (size_t i = 0; i < LEN(ranges); i++) {
-        const char *t = ranges[i].table, *c = ranges[i].column;
-        run("UPDATE %s SET %s = %s", t, c, ranges[i].least);
-        run("UPDATE %s SET %s = %s", t, c, ranges[i].most);
-        if (try_run("UPDATE %s SET %s = %s", t, c, ranges[i].below) == DF_OK)
-            fail_msg("%s.%s takes %s", t, c, ranges[i].below);
-        if (try_run("UPDATE %s SET %s = %s", t, c, ranges[i].above) == DF_OK)
-            fail_msg("%s.%s takes %s", t, c, ranges[i].above);
-    }
+    for (size_t i = 0; i < LEN(ranges); i++)
+        check_range(&ranges[i]);
+    for (size_t i = 0; fx.dialect != DF_SQLSERVER && i < LEN(converted); i++)
+        check_range(&converted[i]);
     assert_int_equal(try_run("UPDATE WebhookSubscriptions SET Secret = NULL"), DF_E_DB_CONSTRAINT);
-    run("UPDATE WebhookSubscriptions SET SecretEncrypted = 'x', Secret = NULL");
+    run("UPDATE WebhookSubscriptions SET SecretEncrypted = %s, Secret = NULL", blob());
 }
 
 static void what_must_be_unique_is(void **state)
@@ -384,7 +436,7 @@ static void what_must_be_unique_is(void **state)
     static const char *const again[] = {
         "INSERT INTO TB_COUNTERPARTIES (BusinessDocId) VALUES ('CP_1')",
         "INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt)"
-        " VALUES ('" POLICY "', 'n', 'i', 'h', 's')",
+        " SELECT '" POLICY "', Name, ClientIdentifier, SecretHash, SecretSalt FROM Clients",
         "INSERT INTO ClientPolicies (Id, ClientId) VALUES ('" HOOK "', '" CLIENT "')",
         "INSERT INTO ImportItem (BatchId, Sequence, Status) VALUES ('" BATCH "', 1, 1)",
         "INSERT INTO BatchLocks (Id) VALUES (1)",
@@ -398,6 +450,15 @@ static void what_must_be_unique_is(void **state)
     for (size_t i = 0; i < LEN(again); i++)
         if (try_run("%s", again[i]) != DF_E_DB_UNIQUE)
             fail_msg("taken twice: %s", again[i]);
+    /* But any number may come without a key. */
+    for (int i = 1; i <= 2; i++) {
+        run("INSERT INTO ImportBatch (Id, ClientId, FileName, FileType)"
+            " VALUES ('%08d-0000-4000-8000-000000000000', '" CLIENT "', 'f', 0)",
+            i);
+        run("INSERT INTO outbox_events (id, event_type, payload, client_id)"
+            " VALUES ('%08d-0000-4000-8000-000000000000', 't', '{}', '" CLIENT "')",
+            i);
+    }
     /* Locks by client may come: the table is not limited to its first row. */
     run("INSERT INTO BatchLocks (Id) VALUES (2)");
 }
@@ -437,11 +498,13 @@ static void the_audit_log_only_grows(void **state)
         assert_int_equal(try_run("INSERT OR REPLACE INTO AuditLog (Id, Actor, Action)"
                                  " SELECT Id, 'x', 'y' FROM AuditLog"),
                          DF_E_DB_CONSTRAINT);
-    else
+    /* On SQL Server TRUNCATE fires no trigger, but needs the right to alter the table. */
+    if (df_db_dialect(fx.db) == DF_POSTGRES)
         assert_int_equal(try_run("TRUNCATE AuditLog"), DF_E_DB_CONSTRAINT);
     assert_int_not_equal(
-        try_run("INSERT INTO AuditLog (Actor, Action) VALUES ('%s', 'x')", wide(201)), DF_OK);
-    run("INSERT INTO AuditLog (Actor, Action) VALUES ('%s', 'x')", wide(200));
+        try_run("INSERT INTO AuditLog (Actor, Action) VALUES (%s, 'x')", text_of(201, "nvarchar")),
+        DF_OK);
+    run("INSERT INTO AuditLog (Actor, Action) VALUES (%s, 'x')", text_of(200, "nvarchar"));
     assert_int_equal(scalar("SELECT COUNT(*) FROM AuditLog WHERE Actor = 'admin'"), 1);
 }
 
@@ -473,12 +536,5 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-    int failed = 0;
-
-    if (use_backend(DF_SQLITE))
-        failed += cmocka_run_group_tests_name("on SQLite", tests, NULL, NULL);
-    if (use_backend(DF_POSTGRES))
-        failed += cmocka_run_group_tests_name("on PostgreSQL", tests, NULL, NULL);
-    testdb_print_skipped();
-    return failed;
+    return testdb_run_tests("schema", &fx.dialect, tests, LEN(tests));
 }

@@ -149,7 +149,7 @@ static void a_script_that_fails_leaves_nothing_behind(void **state)
     size_t applied = 77;
     struct df_file files[] = {
         record_script(),
-        script("500_good.sql", "CREATE TABLE IF NOT EXISTS Good (Id int);"),
+        script("500_good.sql", "CREATE TABLE Good (Id int);"),
         script("510_bad.sql", "CREATE TABLE Bad (Id int);\nINSERT INTO Nowhere VALUES (1);\n"),
     };
 
@@ -179,17 +179,45 @@ static void a_script_that_fails_leaves_nothing_behind(void **state)
     "alter table Box\n    add column Size int NOT NULL DEFAULT 3;\n"                               \
     "CREATE INDEX IF NOT EXISTS IX_Box ON Box (Size, Colour);\n"
 
+/* The same without the directive, which T-SQL needs not. NOT NULL, or rows that are there would not
+ * get the default. */
+#define BOX_1_TSQL                                                                                 \
+    "IF OBJECT_ID(N'Box', N'U') IS NULL\n"                                                         \
+    "CREATE TABLE Box (Id int NOT NULL, Label varchar(10) NULL);\n"
+#define BOX_2_TSQL                                                                                 \
+    "IF OBJECT_ID(N'Box', N'U') IS NULL\n"                                                         \
+    "CREATE TABLE Box (Id int NOT NULL, Label varchar(10) NULL,\n"                                 \
+    "    Colour varchar(10) NOT NULL DEFAULT 'it''s; red');\n"                                     \
+    "GO\n"                                                                                         \
+    "IF COL_LENGTH(N'Box', N'Colour') IS NULL\n"                                                   \
+    "    ALTER TABLE Box ADD Colour varchar(10) NOT NULL DEFAULT 'it''s; red'; -- a comment\n"     \
+    "IF COL_LENGTH(N'BOX', N'Size') IS NULL\n"                                                     \
+    "-- It's for later; really.\n"                                                                 \
+    "    alter table Box add Size int NOT NULL DEFAULT 3;\n"                                       \
+    "  go  \n"                                                                                     \
+    "IF NOT EXISTS (SELECT 1 FROM sys.indexes\n"                                                   \
+    "               WHERE object_id = OBJECT_ID(N'Box') AND name LIKE N'IX[_]Box%')\n"             \
+    "    CREATE INDEX IX_Box ON Box (Size, Colour);\n"
+
+static struct df_file box_script(int version)
+{
+    bool tsql = fx.dialect == DF_SQLSERVER;
+    const char *first = tsql ? BOX_1_TSQL : BOX_1;
+
+    return script("500_box.sql", version == 1 ? first : tsql ? BOX_2_TSQL : BOX_2);
+}
+
 static void an_old_database_gets_the_new_columns_and_keeps_its_rows(void **state)
 {
     (void)state;
     struct df_err err;
     size_t applied = 0;
-    struct df_file files[] = {record_script(), script("500_box.sql", BOX_1)};
+    struct df_file files[] = {record_script(), box_script(1)};
 
     assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
     run("INSERT INTO Box (Id, Label) VALUES (1, 'one'), (2, 'two')");
 
-    files[1] = script("500_box.sql", BOX_2);
+    files[1] = box_script(2);
     for (int again = 0; again < 3; again++) {
         if (apply_these(files, LEN(files), &applied, &err) != DF_OK)
             fail_msg("%s", err.detail);
@@ -207,7 +235,7 @@ static void a_new_database_gets_a_guarded_column_once(void **state)
     (void)state;
     struct df_err err;
     size_t applied = 0;
-    struct df_file files[] = {record_script(), script("500_box.sql", BOX_2)};
+    struct df_file files[] = {record_script(), box_script(2)};
 
     if (apply_these(files, LEN(files), &applied, &err) != DF_OK)
         fail_msg("%s", err.detail);
@@ -219,6 +247,9 @@ static void a_new_database_gets_a_guarded_column_once(void **state)
 static void a_directive_that_guards_something_else_is_refused(void **state)
 {
     (void)state;
+    /* It stands before ADD COLUMN, which T-SQL has not: scripts there ask COL_LENGTH. */
+    if (fx.dialect == DF_SQLSERVER)
+        skip();
     static const char *const wrong[] = {
         BOX_1 "-- add column if missing: Box Colour\n",
         BOX_1 "-- add column if missing: Box\nALTER TABLE Box ADD COLUMN Colour int;\n",
@@ -246,9 +277,11 @@ static void scripts_of_another_database_are_no_scripts(void **state)
     (void)state;
     struct df_err err;
     size_t applied = 0;
-    struct df_file files[] = {{"sqlserver/000_x.sql", (const unsigned char *)"x", 1}};
+    enum df_dialect other = (fx.dialect + 1) % DF_DIALECT_COUNT;
+    struct df_file file = {df_arena_printf(&fx.arena, "%s/000_x.sql", df_dialect_name(other)).ptr,
+                           (const unsigned char *)"x", 1};
 
-    assert_int_equal(apply_these(files, LEN(files), &applied, &err), DF_E_NOT_IMPLEMENTED);
+    assert_int_equal(apply_these(&file, 1, &applied, &err), DF_E_NOT_IMPLEMENTED);
 }
 
 static void printed_scripts_run_by_hand_are_the_schema(void **state)
@@ -280,7 +313,40 @@ static void printed_scripts_run_by_hand_are_the_schema(void **state)
     df_buf_release(&out);
 }
 
-static void every_query_of_the_program_can_be_prepared(void **state)
+/* The text with NULL for its markers; 1 where a number of rows is wanted. */
+static const char *without_markers(const char *sql)
+{
+    struct df_buf b;
+
+    df_buf_init(&b, (size_t)1 << 20);
+    for (const char *p = sql; *p; p++) {
+        struct df_str before = df_str_trim(df_buf_str(&b));
+        bool rows = df_str_ends(before, DF_STR("TOP (")) || df_str_ends(before, DF_STR("NEXT")) ||
+                    df_str_ends(before, DF_STR("OFFSET"));
+        df_buf_adds(&b, *p != '?' ? df_str_n(p, 1) : rows ? DF_STR("1") : DF_STR("NULL"));
+    }
+    const char *text = df_arena_cstr(&fx.arena, df_buf_str(&b));
+    df_buf_release(&b);
+    return text;
+}
+
+/*
+ * On SQL Server a query is run and undone. Preparing would not do: FreeTDS calls parameters of
+ * which it knows nothing varchar, which is not to be had for bytes and numbers of rows, and
+ * Babelfish looks at a text of several statements only when it runs. What a constraint refuses has
+ * passed.
+ */
+static enum df_code look_up(const struct df_query *q, struct df_err *err)
+{
+    if (fx.dialect != DF_SQLSERVER)
+        return df_db_prepare(fx.db, q, err);
+    assert_ok(df_db_begin(fx.db, true, err), err);
+    enum df_code code = df_db_script(fx.db, without_markers(q->text[DF_SQLSERVER].sql), err);
+    df_db_rollback(fx.db);
+    return code == DF_E_DB_CONSTRAINT ? DF_OK : code;
+}
+
+static void every_query_of_the_program_finds_what_it_names(void **state)
 {
     (void)state;
     bool ok = true;
@@ -288,13 +354,17 @@ static void every_query_of_the_program_can_be_prepared(void **state)
     (void)apply();
     for (size_t i = 0; i < df_all_queries_count; i++) {
         struct df_err err = DF_ERR_INIT;
-        if (df_db_prepare(fx.db, df_all_queries[i], &err) != DF_OK) {
+        if (look_up(df_all_queries[i], &err) != DF_OK) {
             print_error("%s: %s\n", df_all_queries[i]->name, err.detail);
             ok = false;
         }
     }
     assert_true(df_all_queries_count > 0);
     assert_true(ok);
+
+    struct df_err err = DF_ERR_INIT;
+    assert_int_not_equal(look_up(adhoc("SELECT Nothing FROM Clients"), &err), DF_OK);
+    assert_int_not_equal(look_up(adhoc("DELETE FROM Nowhere"), &err), DF_OK);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -309,17 +379,10 @@ static const struct CMUnitTest tests[] = {
     T(a_directive_that_guards_something_else_is_refused),
     T(scripts_of_another_database_are_no_scripts),
     T(printed_scripts_run_by_hand_are_the_schema),
-    T(every_query_of_the_program_can_be_prepared),
+    T(every_query_of_the_program_finds_what_it_names),
 };
 
 int main(void)
 {
-    int failed = 0;
-
-    if (use_backend(DF_SQLITE))
-        failed += cmocka_run_group_tests_name("on SQLite", tests, NULL, NULL);
-    if (use_backend(DF_POSTGRES))
-        failed += cmocka_run_group_tests_name("on PostgreSQL", tests, NULL, NULL);
-    testdb_print_skipped();
-    return failed;
+    return testdb_run_tests("schema scripts", &fx.dialect, tests, LEN(tests));
 }

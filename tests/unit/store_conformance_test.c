@@ -31,35 +31,58 @@ static const char *const tables[DF_DIALECT_COUNT] = {
         "CREATE TABLE Keys (Id BIGINT PRIMARY KEY, Name TEXT NOT NULL UNIQUE,"
         " Amount BIGINT NOT NULL DEFAULT 1 CHECK (Amount > 0));"
         "CREATE TABLE Parts (Id BIGINT PRIMARY KEY, KeyId BIGINT REFERENCES Keys(Id));",
+    [DF_SQLSERVER] =
+        "CREATE TABLE Kinds (Id BIGINT PRIMARY KEY, I BIGINT, R FLOAT, T NVARCHAR(MAX),"
+        " B VARBINARY(MAX), Bo BIT, Ti DATETIME2, U UNIQUEIDENTIFIER);\n"
+        "CREATE TABLE Keys (Id BIGINT PRIMARY KEY, Name NVARCHAR(400) NOT NULL UNIQUE,"
+        " Amount BIGINT NOT NULL DEFAULT 1 CHECK (Amount > 0));\nGO\n"
+        "CREATE TABLE Parts (Id BIGINT PRIMARY KEY, KeyId BIGINT REFERENCES Keys(Id));\n",
 };
 
 TESTDB_QUERY(kinds_insert, 8,
              "INSERT INTO Kinds (Id, I, R, T, B, Bo, Ti, U) VALUES (?1,?2,?3,?4,?5,?6,?7,?8)",
-             "INSERT INTO Kinds (Id, I, R, T, B, Bo, Ti, U) VALUES ($1,$2,$3,$4,$5,$6,$7,$8)");
+             "INSERT INTO Kinds (Id, I, R, T, B, Bo, Ti, U) VALUES ($1,$2,$3,$4,$5,$6,$7,$8)",
+             "INSERT INTO Kinds (Id, I, R, T, B, Bo, Ti, U) VALUES (?,?,?,?,?,?,?,?)");
+TESTDB_QUERY(kinds_insert_few, 7,
+             "INSERT INTO Kinds (Id, I, R, T, Bo, Ti, U) VALUES (?1,?2,?3,?4,?5,?6,?7)",
+             "INSERT INTO Kinds (Id, I, R, T, Bo, Ti, U) VALUES ($1,$2,$3,$4,$5,$6,$7)",
+             "INSERT INTO Kinds (Id, I, R, T, Bo, Ti, U) VALUES (?, ?, ?, ?, ?, ?, ?)");
 TESTDB_QUERY(kinds_get, 1, "SELECT I, R, T, B, Bo, Ti, U FROM Kinds WHERE Id = ?1",
-             "SELECT I, R, T, B, Bo, Ti, U FROM Kinds WHERE Id = $1");
+             "SELECT I, R, T, B, Bo, Ti, U FROM Kinds WHERE Id = $1",
+             "SELECT I, R, T, B, Bo, Ti, U FROM Kinds WHERE Id = ?");
 TESTDB_QUERY(kinds_by_values, 3, "SELECT Id FROM Kinds WHERE Ti = ?1 AND U = ?2 AND Bo = ?3",
-             "SELECT Id FROM Kinds WHERE Ti = $1 AND U = $2 AND Bo = $3");
+             "SELECT Id FROM Kinds WHERE Ti = $1 AND U = $2 AND Bo = $3",
+             "SELECT Id FROM Kinds WHERE Ti = ? AND U = ? AND Bo = ?");
 TESTDB_QUERY(key_insert, 2, "INSERT INTO Keys (Id, Name) VALUES (?1, ?2)",
-             "INSERT INTO Keys (Id, Name) VALUES ($1, $2)");
+             "INSERT INTO Keys (Id, Name) VALUES ($1, $2)",
+             "INSERT INTO Keys (Id, Name) VALUES (?, ?)");
 TESTDB_QUERY(key_insert_amount, 3, "INSERT INTO Keys (Id, Name, Amount) VALUES (?1, ?2, ?3)",
-             "INSERT INTO Keys (Id, Name, Amount) VALUES ($1, $2, $3)");
-TESTDB_QUERY(
+             "INSERT INTO Keys (Id, Name, Amount) VALUES ($1, $2, $3)",
+             "INSERT INTO Keys (Id, Name, Amount) VALUES (?, ?, ?)");
+TESTDB_QUERY_MARKED(
     key_insert_returning, 2,
     "INSERT INTO Keys (Id, Name) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING Id, Name",
-    "INSERT INTO Keys (Id, Name) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING Id, Name");
+    "INSERT INTO Keys (Id, Name) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING Id, Name",
+    "INSERT INTO Keys (Id, Name) OUTPUT inserted.Id, inserted.Name SELECT ?, ?"
+    " WHERE NOT EXISTS (SELECT 1 FROM Keys WITH (UPDLOCK, HOLDLOCK) WHERE Id = ? OR Name = ?)",
+    0, 1, 0, 1);
 TESTDB_QUERY(key_add, 1, "UPDATE Keys SET Amount = Amount + ?1",
-             "UPDATE Keys SET Amount = Amount + $1");
+             "UPDATE Keys SET Amount = Amount + $1", "UPDATE Keys SET Amount = Amount + ?");
 TESTDB_QUERY(key_add_to, 2, "UPDATE Keys SET Amount = Amount + ?1 WHERE Id = ?2",
-             "UPDATE Keys SET Amount = Amount + $1 WHERE Id = $2");
-TESTDB_QUERY(key_count, 0, "SELECT COUNT(*) FROM Keys", "SELECT COUNT(*) FROM Keys");
+             "UPDATE Keys SET Amount = Amount + $1 WHERE Id = $2",
+             "UPDATE Keys SET Amount = Amount + ? WHERE Id = ?");
+TESTDB_QUERY(key_count, 0, "SELECT COUNT(*) FROM Keys", "SELECT COUNT(*) FROM Keys",
+             "SELECT COUNT(*) FROM Keys");
 TESTDB_QUERY(key_sum, 0, "SELECT SUM(Amount), AVG(Amount) FROM Keys",
-             "SELECT SUM(Amount), AVG(Amount) FROM Keys");
+             "SELECT SUM(Amount), AVG(Amount) FROM Keys",
+             "SELECT SUM(Amount), AVG(CAST(Amount AS FLOAT)) FROM Keys");
 TESTDB_QUERY(key_list, 0, "SELECT Id, Name FROM Keys ORDER BY Id",
-             "SELECT Id, Name FROM Keys ORDER BY Id");
+             "SELECT Id, Name FROM Keys ORDER BY Id", "SELECT Id, Name FROM Keys ORDER BY Id");
 TESTDB_QUERY(part_insert, 2, "INSERT INTO Parts (Id, KeyId) VALUES (?1, ?2)",
-             "INSERT INTO Parts (Id, KeyId) VALUES ($1, $2)");
-TESTDB_QUERY(nonsense, 0, "SELECT Nothing FROM Nowhere", "SELECT Nothing FROM Nowhere");
+             "INSERT INTO Parts (Id, KeyId) VALUES ($1, $2)",
+             "INSERT INTO Parts (Id, KeyId) VALUES (?, ?)");
+TESTDB_QUERY(nonsense, 0, "SELECT Nothing FROM Nowhere", "SELECT Nothing FROM Nowhere",
+             "SELECT Nothing FROM Nowhere");
 
 static int setup(void **state)
 {
@@ -390,7 +413,9 @@ static void a_query_that_writes_is_committed_when_it_returns(void **state)
 {
     (void)state;
     TESTDB_QUERY(key_touch, 0, "UPDATE Keys SET Amount = Amount + 1 RETURNING Id, Name, Amount",
-                 "UPDATE Keys SET Amount = Amount + 1 RETURNING Id, Name, Amount");
+                 "UPDATE Keys SET Amount = Amount + 1 RETURNING Id, Name, Amount",
+                 "UPDATE Keys SET Amount = Keys.Amount + 1"
+                 " OUTPUT inserted.Id, inserted.Name, inserted.Amount");
     enum { N = 20 };
     struct df_db *other = testdb_open(&t);
     struct df_result *r = NULL;
@@ -697,6 +722,111 @@ static void many_rows_return_theirs_in_order(void **state)
     assert_int_equal(keys(), MANY);
 }
 
+static void many_rows_without_an_answer_are_counted(void **state)
+{
+    (void)state;
+    struct df_value params[2 * MANY];
+    char names[MANY][16];
+    int64_t affected[MANY];
+    static const size_t counts[] = {1, 2, 3, 5, 64, 65, MANY};
+
+    fill_names(params, names);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        begin();
+        assert_ok(df_db_exec_many(db, &key_insert, params, 2, counts[i], NULL, NULL, affected, NULL,
+                                  &err),
+                  &err);
+        for (size_t row = 0; row < counts[i]; row++)
+            assert_int_equal(affected[row], 1);
+        assert_int_equal(keys(), counts[i]);
+        for (size_t row = 0; row < counts[i]; row++) {
+            params[2 * row] = df_int(1);
+            params[2 * row + 1] = df_int((int64_t)(row % 2 ? 1000 : 0));
+        }
+        assert_ok(df_db_exec_many(db, &key_add_to, params, 2, counts[i], NULL, NULL, affected, NULL,
+                                  &err),
+                  &err);
+        for (size_t row = 0; row < counts[i]; row++)
+            assert_int_equal(affected[row], row % 2 ? 0 : 1);
+        df_db_rollback(db);
+        fill_names(params, names);
+    }
+}
+
+/* Every kind of value in many rows at once, which some drivers send in another way than in one. */
+static void pass_many_of_every_type(bool blobs)
+{
+    enum { N = 40 };
+    static const char *const texts[] = {
+        "",     "a\xC3\xA7\xC3\xA3o", "\xF0\x9F\x9A\x80\"\\/\b\x01\x7f",
+        "null", "\xE2\x80\xA8'; --",  " \t\r\n "};
+    struct df_value params[8 * N];
+    struct df_str all[N];
+    char *large = malloc(10000);
+    assert_non_null(large);
+    memset(large, 'x', 10000);
+
+    for (size_t i = 0; i < N; i++) {
+        all[i] = i == 7 ? df_str_n(large, 10000) : df_str_c(texts[i % 6]);
+        struct df_value *p = &params[8 * i];
+        p[0] = df_int((int64_t)i);
+        p[1] = i % 5 ? df_int(i % 2 ? INT64_MIN + (int64_t)i : INT64_MAX - (int64_t)i)
+                     : df_null(DF_INT);
+        p[2] = i % 4 ? df_real(1.0 / (double)(i + 1)) : df_null(DF_REAL);
+        p[3] = i % 3 || i == 7 ? df_text(all[i]) : df_null(DF_TEXT);
+        p[4] = df_null(DF_BLOB);
+        p[5] = i % 7 ? df_bool(i % 2) : df_null(DF_BOOL);
+        p[6] = i % 6 ? df_time(i == 1 ? -62135596800000 : 1794712565123 + (int64_t)i * 86400001)
+                     : df_null(DF_TIME);
+        p[7] = i % 8 ? df_uuid(DF_STR("01890A5D-AC96-774B-BCCE-B302099A8057")) : df_null(DF_UUID);
+    }
+    /* With the blob, and without: not every way of sending can hold one. */
+    begin();
+    if (!blobs) {
+        struct df_value few[7 * N];
+        for (size_t i = 0; i < N; i++) {
+            memcpy(&few[7 * i], &params[8 * i], 4 * sizeof(few[0]));
+            memcpy(&few[7 * i + 4], &params[8 * i + 5], 3 * sizeof(few[0]));
+        }
+        assert_ok(df_db_exec_many(db, &kinds_insert_few, few, 7, N, NULL, NULL, NULL, NULL, &err),
+                  &err);
+    } else {
+        assert_ok(df_db_exec_many(db, &kinds_insert, params, 8, N, NULL, NULL, NULL, NULL, &err),
+                  &err);
+    }
+    commit();
+    for (size_t i = 0; i < N; i++) {
+        const struct df_value *p = &params[8 * i];
+        struct df_result *r = NULL;
+        assert_ok(df_db_query(db, &kinds_get, DF_PARAMS(df_int((int64_t)i)), &r, &err), &err);
+        assert_int_equal(df_result_step(r, &err), DF_ROW);
+        for (size_t c = 1; c < 8; c++)
+            assert_int_equal(df_col_null(r, c - 1), p[c].null);
+        assert_true(p[1].null || df_col_int(r, 0) == p[1].i);
+        assert_true(p[2].null || df_col_real(r, 1) == p[2].d);
+        if (!p[3].null)
+            check_str(df_col_text(r, 2), p[3].s);
+        assert_true(p[5].null || df_col_bool(r, 4) == (p[5].i != 0));
+        assert_true(p[6].null || df_col_time(r, 5) == p[6].i);
+        if (!p[7].null)
+            check_str(df_col_text(r, 6), DF_STR("01890a5d-ac96-774b-bcce-b302099a8057"));
+        df_result_free(r);
+    }
+    free(large);
+}
+
+static void many_rows_of_every_type_come_back_as_they_went(void **state)
+{
+    (void)state;
+    pass_many_of_every_type(true);
+}
+
+static void many_rows_without_blobs_come_back_as_they_went(void **state)
+{
+    (void)state;
+    pass_many_of_every_type(false);
+}
+
 static void the_failing_row_of_many_is_told(void **state)
 {
     (void)state;
@@ -761,9 +891,11 @@ static void many_large_rows_pass_both_ways(void **state)
     static const char *const plain[DF_DIALECT_COUNT] = {
         [DF_SQLITE] = "CREATE TABLE Large (Id INTEGER PRIMARY KEY, Name TEXT)",
         [DF_POSTGRES] = "CREATE TABLE Large (Id BIGINT PRIMARY KEY, Name TEXT)",
+        [DF_SQLSERVER] = "CREATE TABLE Large (Id BIGINT PRIMARY KEY, Name NVARCHAR(MAX))",
     };
     TESTDB_QUERY(large_insert, 2, "INSERT INTO Large (Id, Name) VALUES (?1, ?2) RETURNING Id, Name",
-                 "INSERT INTO Large (Id, Name) VALUES ($1, $2) RETURNING Id, Name");
+                 "INSERT INTO Large (Id, Name) VALUES ($1, $2) RETURNING Id, Name",
+                 "INSERT INTO Large (Id, Name) OUTPUT inserted.Id, inserted.Name VALUES (?, ?)");
     testdb_script(db, plain[dialect]);
     begin();
     assert_ok(df_db_exec_many(db, &large_insert, params, 2, ROWS, see_volume, &v, NULL, NULL, &err),
@@ -797,7 +929,8 @@ static void more_queries_than_the_cache_holds_all_work(void **state)
         for (size_t i = 0; i < COUNT; i++) {
             (void)snprintf(texts[i], sizeof(texts[i]), "SELECT %zu", i);
             queries[i].name = "select";
-            queries[i].text[DF_SQLITE].sql = queries[i].text[DF_POSTGRES].sql = texts[i];
+            for (size_t d = 0; d < DF_DIALECT_COUNT; d++)
+                queries[i].text[d].sql = texts[i];
             assert_int_equal(testdb_int(db, &queries[i]), i);
         }
     }
@@ -839,7 +972,7 @@ static void a_script_that_fails_leaves_no_transaction_open(void **state)
 static void statements_survive_a_changed_schema(void **state)
 {
     (void)state;
-    TESTDB_QUERY(star, 0, "SELECT * FROM Keys", "SELECT * FROM Keys");
+    TESTDB_QUERY(star, 0, "SELECT * FROM Keys", "SELECT * FROM Keys", "SELECT * FROM Keys");
     struct df_db *other = testdb_open(&t);
     struct df_result *r = NULL;
 
@@ -848,7 +981,8 @@ static void statements_survive_a_changed_schema(void **state)
         assert_int_equal(df_result_columns(r), columns);
         df_result_free(r);
         char sql[64];
-        (void)snprintf(sql, sizeof(sql), "ALTER TABLE Keys ADD COLUMN Extra%zu INTEGER", columns);
+        (void)snprintf(sql, sizeof(sql), "ALTER TABLE Keys ADD %s Extra%zu INTEGER",
+                       dialect == DF_SQLSERVER ? "" : "COLUMN", columns);
         testdb_script(other, sql);
     }
     /* In a transaction the statement fails as a conflict, if at all, and works when all is run
@@ -871,13 +1005,18 @@ static void statements_survive_a_changed_schema(void **state)
 static void a_terminated_connection_is_known_to_be_lost(void **state)
 {
     (void)state;
-    if (dialect != DF_POSTGRES)
+    if (dialect == DF_SQLITE)
         skip();
-    TESTDB_QUERY(end_of_me, 0, NULL, "SELECT pg_terminate_backend(pg_backend_pid())");
+    TESTDB_QUERY(own_id, 0, NULL, "SELECT pg_backend_pid()", "SELECT @@SPID");
+    char end[64];
     struct df_db *other = testdb_open(&t);
     assert_ok(df_db_begin(other, true, &err), &err);
     assert_ok(insert_key(other, 1, "a"), &err);
-    assert_code(df_db_exec(other, &end_of_me, DF_NO_PARAMS, NULL, &err), DF_E_DB_UNAVAILABLE, &err);
+    (void)snprintf(end, sizeof(end),
+                   dialect == DF_POSTGRES ? "SELECT pg_terminate_backend(%lld)" : "KILL %lld",
+                   (long long)testdb_int(other, &own_id));
+    testdb_admin(&t, end);
+    assert_code(insert_key(other, 2, "b"), DF_E_DB_UNAVAILABLE, &err);
     assert_false(df_db_alive(other));
     assert_code(insert_key(other, 2, "b"), DF_E_DB_UNAVAILABLE, &err);
     assert_code(df_db_rollback_to(other, &err), DF_E_DB_UNAVAILABLE, &err);
@@ -890,15 +1029,26 @@ static void a_terminated_connection_is_known_to_be_lost(void **state)
 static void a_statement_that_takes_too_long_is_a_timeout(void **state)
 {
     (void)state;
-    if (dialect != DF_POSTGRES)
+    if (dialect == DF_SQLITE)
         skip();
-    TESTDB_QUERY(sleep_long, 0, NULL, "SELECT pg_sleep(20)");
+    TESTDB_QUERY(sleep_long, 0, NULL, "SELECT pg_sleep(20)",
+                 /* Babelfish has no WAITFOR. */
+                 "SELECT COUNT_BIG(*) FROM sys.all_objects a CROSS JOIN sys.all_objects b"
+                 " CROSS JOIN sys.all_objects c CROSS JOIN sys.all_objects d");
+    TESTDB_QUERY(own_id, 0, "SELECT 0", "SELECT 0", "SELECT @@SPID");
     struct df_db *other = NULL;
     struct df_db_options opt = {.url = t.url, .statement_timeout_ms = 200};
     assert_ok(df_db_open(&opt, &other, &err), &err);
+    int64_t id = testdb_int(other, &own_id);
     assert_code(df_db_exec(other, &sleep_long, DF_NO_PARAMS, NULL, &err), DF_E_DB_TIMEOUT, &err);
-    assert_true(df_db_alive(other));
-    assert_ok(df_db_ping(other, &err), &err);
+    if (dialect == DF_POSTGRES || df_db_alive(other)) {
+        assert_ok(df_db_ping(other, &err), &err);
+    } else {
+        /* Babelfish does not hear that a running statement is cancelled. */
+        char end[64];
+        (void)snprintf(end, sizeof(end), "KILL %lld", (long long)id);
+        testdb_admin(&t, end);
+    }
     df_db_close(other);
 }
 
@@ -931,9 +1081,9 @@ static void statements_forgotten_by_the_server_are_prepared_again(void **state)
 static void a_refused_value_is_not_quoted_in_the_error(void **state)
 {
     (void)state;
-    if (dialect != DF_POSTGRES)
+    if (dialect == DF_SQLITE)
         skip();
-    TESTDB_QUERY(as_number, 1, NULL, "SELECT ($1::text)::int");
+    TESTDB_QUERY(as_number, 1, NULL, "SELECT ($1::text)::int", "SELECT CAST(? AS INT)");
     assert_code(df_db_exec(db, &as_number, DF_PARAMS(df_text(DF_STR("secret-value"))), NULL, &err),
                 DF_E_DB_CONSTRAINT, &err);
     assert_null(strstr(err.detail, "secret-value"));
@@ -984,6 +1134,9 @@ int main(void)
         ON_EACH(calls_out_of_order_are_refused),
         ON_EACH(reset_ends_whatever_was_left_open),
         ON_EACH(many_rows_return_theirs_in_order),
+        ON_EACH(many_rows_without_an_answer_are_counted),
+        ON_EACH(many_rows_of_every_type_come_back_as_they_went),
+        ON_EACH(many_rows_without_blobs_come_back_as_they_went),
         ON_EACH(the_failing_row_of_many_is_told),
         ON_EACH(many_large_rows_pass_both_ways),
         ON_EACH(more_queries_than_the_cache_holds_all_work),

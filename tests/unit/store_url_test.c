@@ -74,7 +74,7 @@ static void connections_that_cannot_be_made_say_why_and_no_secret(void **state)
         {"postgres://user:hunter2@127.0.0.1/app?pasword=hunter2", DF_E_CONFIG},
         {"postgres://user:hunter2@[::1/app", DF_E_CONFIG},
         {"postgres://user:hunter2@127.0.0.1:1/app", DF_E_DB_UNAVAILABLE},
-        {"sqlserver://sa:hunter2@127.0.0.1:1/app", DF_E_CONFIG},
+        {"sqlserver://sa:hunter2@127.0.0.1:1/app", DF_E_DB_UNAVAILABLE},
         {"mysql://user:hunter2@127.0.0.1/app", DF_E_CONFIG},
         {"sqlite:", DF_E_CONFIG},
         {"sqlite::memory:", DF_E_CONFIG},

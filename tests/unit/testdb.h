@@ -1,8 +1,9 @@
 /*
  * Databases for tests: a fresh one on each back end there is. SQLite always; PostgreSQL when
  * DATAFLOW_TEST_POSTGRES_URL names a database in which schemas may be created (each test database
- * is a schema of its own, dropped afterwards). A back end that is not there is named on a line that
- * starts with SKIP.
+ * is a schema of its own, dropped afterwards); SQL Server when DATAFLOW_TEST_SQLSERVER_URL names
+ * one whose user may create databases. A back end that is not there is named on a line that starts
+ * with SKIP.
  *
  *     struct testdb t;
  *     testdb_init(&t, DF_SQLITE);
@@ -26,17 +27,31 @@
 
 struct testdb {
     enum df_dialect dialect;
-    char url[1024]; /* of the fresh database */
-    char dir[64];   /* temporary directory; removed with everything in it */
-    char schema[64];
+    char url[1024];  /* of the fresh database */
+    char dir[64];    /* temporary directory; removed with everything in it */
+    char schema[64]; /* or database, on SQL Server */
 };
 
-/* A query with hand-written texts, as tools/embed_sql.py would make it. */
-#define TESTDB_QUERY(var, params_, sqlite_, postgres_)                                             \
+/* A query with hand-written texts, as tools/embed_sql.py would make it. Those for SQL Server have
+ * their markers in the order of the parameters, each once, or say which is which. */
+#define TESTDB_QUERY(var, params_, sqlite_, postgres_, sqlserver_)                                 \
     static const struct df_query var = {                                                           \
         .name = #var,                                                                              \
         .param_count = (params_),                                                                  \
-        .text = {[DF_SQLITE] = {.sql = (sqlite_)}, [DF_POSTGRES] = {.sql = (postgres_)}},          \
+        .text = {[DF_SQLITE] = {.sql = (sqlite_)},                                                 \
+                 [DF_POSTGRES] = {.sql = (postgres_)},                                             \
+                 [DF_SQLSERVER] = {.sql = (sqlserver_)}},                                          \
+    }
+#define TESTDB_QUERY_MARKED(var, params_, sqlite_, postgres_, sqlserver_, ...)                     \
+    static const unsigned char var##_markers[] = {__VA_ARGS__};                                    \
+    static const struct df_query var = {                                                           \
+        .name = #var,                                                                              \
+        .param_count = (params_),                                                                  \
+        .text = {[DF_SQLITE] = {.sql = (sqlite_)},                                                 \
+                 [DF_POSTGRES] = {.sql = (postgres_)},                                             \
+                 [DF_SQLSERVER] = {.sql = (sqlserver_),                                            \
+                                   .markers = var##_markers,                                       \
+                                   .marker_count = sizeof(var##_markers)}},                        \
     }
 
 #define assert_ok(expr, err)                                                                       \
@@ -66,7 +81,7 @@ static inline const char *testdb_env(enum df_dialect d)
 
 static inline bool testdb_available(enum df_dialect d)
 {
-    return d == DF_SQLITE || (d == DF_POSTGRES && testdb_env(d));
+    return d == DF_SQLITE || testdb_env(d);
 }
 
 /* Says which back ends are missing. */
@@ -74,6 +89,8 @@ static inline void testdb_print_skipped(void)
 {
     if (!testdb_available(DF_POSTGRES))
         (void)printf("SKIP postgres: DATAFLOW_TEST_POSTGRES_URL is not set\n");
+    if (!testdb_available(DF_SQLSERVER))
+        (void)printf("SKIP sqlserver: DATAFLOW_TEST_SQLSERVER_URL is not set\n");
 }
 
 static inline struct df_db *testdb_open_url(const char *url)
@@ -103,6 +120,12 @@ static inline void testdb_admin(const struct testdb *t, const char *sql)
     df_db_close(db);
 }
 
+/* What a fresh database is on this server. */
+static inline const char *testdb_container(enum df_dialect d)
+{
+    return d == DF_POSTGRES ? "SCHEMA" : "DATABASE";
+}
+
 static inline void testdb_init(struct testdb *t, enum df_dialect d)
 {
     static unsigned serial;
@@ -116,14 +139,31 @@ static inline void testdb_init(struct testdb *t, enum df_dialect d)
         return;
     }
     const char *base = testdb_env(d);
-    char sql[128];
+    char sql[256];
     clock_gettime(CLOCK_REALTIME, &now);
     (void)snprintf(t->schema, sizeof(t->schema), "dftest_%d_%u_%ld", (int)getpid(), ++serial,
                    now.tv_nsec);
-    (void)snprintf(t->url, sizeof(t->url), "%s%coptions=-csearch_path%%3D%s", base,
-                   strchr(base, '?') ? '&' : '?', t->schema);
-    (void)snprintf(sql, sizeof(sql), "CREATE SCHEMA %s", t->schema);
+    if (d == DF_POSTGRES) {
+        (void)snprintf(t->url, sizeof(t->url), "%s%coptions=-csearch_path%%3D%s", base,
+                       strchr(base, '?') ? '&' : '?', t->schema);
+    } else {
+        /* Another database on the same server, with the same options. */
+        size_t authority = (size_t)(strstr(base, "://") + 3 - base);
+        size_t server = authority + strcspn(base + authority, "/?");
+        const char *options = strchr(base, '?');
+        (void)snprintf(t->url, sizeof(t->url), "%.*s/%s%s", (int)server, base, t->schema,
+                       options ? options : "");
+    }
+    (void)snprintf(sql, sizeof(sql), "CREATE %s %s", testdb_container(d), t->schema);
     testdb_admin(t, sql);
+    if (d == DF_SQLSERVER) {
+        /* Babelfish always has snapshots, and does not know the statement. */
+        (void)snprintf(sql, sizeof(sql),
+                       "IF CHARINDEX('Babelfish', @@VERSION) = 0"
+                       " EXEC('ALTER DATABASE %s SET ALLOW_SNAPSHOT_ISOLATION ON')",
+                       t->schema);
+        testdb_admin(t, sql);
+    }
 }
 
 static inline int testdb_remove_entry(const char *path, const struct stat *st, int flag,
@@ -139,7 +179,8 @@ static inline void testdb_release(struct testdb *t)
 {
     if (t->schema[0]) {
         char sql[128];
-        (void)snprintf(sql, sizeof(sql), "DROP SCHEMA IF EXISTS %s CASCADE", t->schema);
+        (void)snprintf(sql, sizeof(sql), "DROP %s IF EXISTS %s%s", testdb_container(t->dialect),
+                       t->schema, t->dialect == DF_POSTGRES ? " CASCADE" : "");
         testdb_admin(t, sql);
     }
     (void)nftw(t->dir, testdb_remove_entry, 8, FTW_DEPTH | FTW_PHYS);

@@ -1,0 +1,217 @@
+/*
+ * sqlserver://user:password@host:port/database?options, and what FreeTDS is told for it.
+ *
+ * Neither unixODBC nor FreeTDS has a way to quote every character: a value in braces ends at the
+ * first "}" for the one and at the first "};" for the other. So values go as they are where that
+ * works, in braces where that works, and are refused otherwise.
+ */
+#include "store/odbc_private.h"
+
+#include <stdio.h>
+
+#define DEFAULT_PORT 1433
+
+enum option { OPTION_ENCRYPT, OPTION_APP, OPTION_DRIVER, OPTION_COUNT };
+
+static const char *const option_names[OPTION_COUNT] = {"encrypt", "app", "driver"};
+
+/* What people know from other drivers and this one has not. */
+static const struct {
+    const char *name;
+    const char *why;
+} refused_options[] = {
+    {"instance", "named instances are not looked up: give the port the instance listens on"},
+    {"trusted_connection",
+     "integrated authentication is not supported: give a user and a password"},
+    {"integrated_security",
+     "integrated authentication is not supported: give a user and a password"},
+    {"failover_partner",
+     "mirroring partners are not tried: give the listener of an availability group"},
+    {"multi_subnet_failover", "addresses are tried one after the other; leave the option out"},
+    {"trust_server_certificate", "certificates are checked when freetds.conf names a 'ca file'"},
+};
+
+struct url_parts {
+    struct df_str user;
+    struct df_str password;
+    struct df_str host;
+    struct df_str database;
+    int64_t port;
+    struct df_str options[OPTION_COUNT];
+};
+
+static enum df_code refuse(struct df_err *err, const char *why)
+{
+    /* Never the URL itself: a misplaced password would stand in the log. */
+    return df_err_set(err, DF_E_CONFIG,
+                      "database.url sqlserver://user:password@host:port/database: %s", why);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool decode(struct df_arena *a, struct df_str s, struct df_str *ret)
+{
+    char *out = df_arena_alloc(a, s.len + 1);
+    size_t len = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        if (c == '%') {
+            int high = i + 2 < s.len ? hex_digit(s.ptr[i + 1]) : -1;
+            int low = i + 2 < s.len ? hex_digit(s.ptr[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        if ((unsigned char)c < 0x20)
+            return false;
+        out[len++] = c;
+    }
+    out[len] = '\0';
+    *ret = df_str_n(out, len);
+    return df_utf8_valid_prefix(*ret) == len;
+}
+
+static enum df_code take_option(struct df_arena *a, struct df_str pair, struct url_parts *p,
+                                struct df_err *err)
+{
+    struct df_str key;
+    struct df_str value = df_str_cut(pair, '=', &key);
+
+    for (size_t i = 0; i < sizeof(refused_options) / sizeof(refused_options[0]); i++) {
+        if (df_str_ieq(key, df_str_c(refused_options[i].name)))
+            return refuse(err, refused_options[i].why);
+    }
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (!df_str_eq(key, df_str_c(option_names[i])))
+            continue;
+        if (p->options[i].ptr)
+            return refuse(err, "an option is given twice");
+        if (!value.ptr || !decode(a, value, &p->options[i]))
+            return refuse(err, "an option is not percent-encoded UTF-8");
+        return DF_OK;
+    }
+    return refuse(err, "an unknown option; there are encrypt, app and driver");
+}
+
+static enum df_code take_host(struct df_str authority, struct url_parts *p, struct df_err *err)
+{
+    struct df_str port;
+
+    p->port = DEFAULT_PORT;
+    if (authority.len > 0 && authority.ptr[0] == '[') {
+        const char *close = memchr(authority.ptr, ']', authority.len);
+        if (!close)
+            return refuse(err, "the address has no closing bracket");
+        p->host = df_str_n(authority.ptr + 1, (size_t)(close - authority.ptr) - 1);
+        port = df_str_n(close + 1, (size_t)(authority.ptr + authority.len - close) - 1);
+        if (port.len > 0 && port.ptr[0] != ':')
+            return refuse(err, "something stands behind the bracket that is no port");
+        port = port.len > 0 ? df_str_n(port.ptr + 1, port.len - 1) : DF_STR_NULL;
+    } else {
+        port = df_str_cut(authority, ':', &p->host);
+    }
+    if (p->host.len == 0)
+        return refuse(err, "the host is missing");
+    if (memchr(p->host.ptr, '\\', p->host.len))
+        return refuse(err, refused_options[0].why);
+    if (strspn(p->host.ptr, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                            ".-_:%") < p->host.len)
+        return refuse(err, "the host has a character that no host has");
+    if (port.ptr && (!df_str_to_i64(port, &p->port) || p->port < 1 || p->port > 65535))
+        return refuse(err, "the port is not a number from 1 to 65535");
+    return DF_OK;
+}
+
+static enum df_code parse(struct df_arena *a, const char *url, struct url_parts *p,
+                          struct df_err *err)
+{
+    static const char scheme[] = "sqlserver://";
+    struct df_str rest = df_str_c(url + sizeof(scheme) - 1);
+    struct df_str authority;
+    struct df_str path;
+
+    struct df_str query = df_str_cut(rest, '?', &path);
+    struct df_str database = df_str_cut(path, '/', &authority);
+    const char *at = memrchr(authority.ptr, '@', authority.len);
+    if (!at)
+        return refuse(err, "the user is missing; integrated authentication is not supported");
+    struct df_str user;
+    struct df_str password =
+        df_str_cut(df_str_n(authority.ptr, (size_t)(at - authority.ptr)), ':', &user);
+    size_t host_at = (size_t)(at - authority.ptr) + 1;
+
+    enum df_code code =
+        take_host(df_str_n(authority.ptr + host_at, authority.len - host_at), p, err);
+    if (code != DF_OK)
+        return code;
+    if (!decode(a, user, &p->user) ||
+        !decode(a, password.ptr ? password : DF_STR(""), &p->password))
+        return refuse(err, "user or password are not percent-encoded UTF-8");
+    if (p->user.len == 0)
+        return refuse(err, "the user is missing; integrated authentication is not supported");
+    if (!database.ptr || database.len == 0)
+        return refuse(err, "the database is missing");
+    if (!decode(a, database, &p->database) || memchr(p->database.ptr, '/', p->database.len))
+        return refuse(err, "the database's name is not percent-encoded UTF-8");
+    while (code == DF_OK && query.ptr && query.len > 0) {
+        struct df_str pair;
+        query = df_str_cut(query, '&', &pair);
+        code = take_option(a, pair, p, err);
+    }
+    return code;
+}
+
+/* False: there is no way to say it. */
+static bool add(struct df_buf *out, const char *key, struct df_str value)
+{
+    bool braces = value.len > 0 && (memchr(value.ptr, ';', value.len) || value.ptr[0] == '{' ||
+                                    value.ptr[0] == ' ' || value.ptr[value.len - 1] == ' ');
+    if (braces && memchr(value.ptr, '}', value.len))
+        return false;
+    df_buf_addf(out, "%s=%s", key, braces ? "{" : "");
+    df_buf_adds(out, value);
+    df_buf_addz(out, braces ? "};" : ";");
+    return true;
+}
+
+enum df_code df_odbc_connection_string(const char *url, struct df_buf *out, struct df_err *err)
+{
+    struct df_arena arena = {0};
+    struct url_parts p = {0};
+    bool encrypt = true;
+
+    df_arena_init(&arena);
+    enum df_code code = parse(&arena, url, &p, err);
+    if (code != DF_OK)
+        goto out;
+    struct df_str app = p.options[OPTION_APP];
+    struct df_str driver = p.options[OPTION_DRIVER];
+    if (p.options[OPTION_ENCRYPT].ptr && !df_str_to_bool(p.options[OPTION_ENCRYPT], &encrypt)) {
+        code = refuse(err, "encrypt is on or off");
+        goto out;
+    }
+    bool said = add(out, "DRIVER", driver.ptr ? driver : DF_STR("FreeTDS")) &&
+                add(out, "Server", p.host) && add(out, "UID", p.user) &&
+                add(out, "PWD", p.password) && add(out, "Database", p.database) &&
+                add(out, "APP", app.ptr ? app : DF_STR("dataflow"));
+    df_buf_addf(out, "Port=%lld;TDS_Version=7.4;Encryption=%s;", (long long)p.port,
+                encrypt ? "require" : "off");
+    /* Else freetds.conf may say 64 KiB, and longer texts would be cut. */
+    df_buf_addz(out, "TextSize=2147483647;ClientCharset=UTF-8;");
+    if (!said)
+        code = refuse(err, "a value with both ';' (or a blank at an end, or '{' at the start) and "
+                           "'}' cannot be said to ODBC");
+    else if (df_buf_failed(out))
+        code = refuse(err, "it is too long");
+out:
+    df_arena_release(&arena);
+    return code;
+}
