@@ -30,32 +30,61 @@ static const char *skip_quoted(const char *p)
     return *p ? p + 1 : p;
 }
 
-/* The list behind VALUES, in its parentheses; NULL: it is not such a statement. */
-static const char *find_values(const char *sql)
+/* The parenthesis that closes the one at p; NULL: there is none. */
+static const char *find_close(const char *p)
 {
-    const char *list = NULL;
     int depth = 0;
 
+    while (*p) {
+        if (*p == '\'' || *p == '"') {
+            p = skip_quoted(p);
+            continue;
+        }
+        depth += *p == '(' ? 1 : *p == ')' ? -1 : 0;
+        if (depth == 0)
+            return p;
+        p++;
+    }
+    return NULL;
+}
+
+/* INSERT ... VALUES (...): where the word stands, and the list in its parentheses. */
+struct values {
+    const char *word;
+    const char *open;
+    const char *close;
+};
+
+static bool find_values(const char *sql, struct values *ret)
+{
+    struct values v = {0};
+
     if (!word_at(sql, "INSERT"))
-        return NULL;
+        return false;
     for (const char *p = sql; *p;) {
         bool start = p == sql || !(isalnum((unsigned char)p[-1]) || p[-1] == '_');
         if (*p == '\'' || *p == '"') {
             p = skip_quoted(p);
             continue;
         }
-        if (*p == ';' || *p == '[')
-            return NULL; /* several statements, or names that this does not read */
-        if (start && (word_at(p, "SELECT") || word_at(p, "OUTPUT")))
-            return NULL;
-        depth += *p == '(' ? 1 : *p == ')' ? -1 : 0;
-        if (start && depth == 0 && word_at(p, "VALUES"))
-            list = p + strlen("VALUES");
+        if (start && !v.word && word_at(p, "VALUES"))
+            v.word = p;
+        /* Several statements, other kinds of INSERT, or what this does not read. */
+        if (*p == ';' || *p == '[' || (*p == '?' && !v.word) ||
+            (start && (word_at(p, "SELECT") || word_at(p, "OUTPUT"))))
+            return false;
         p++;
     }
-    while (list && isspace((unsigned char)*list))
-        list++;
-    return list && *list == '(' ? list : NULL;
+    if (!v.word)
+        return false;
+    v.open = v.word + strlen("VALUES");
+    while (isspace((unsigned char)*v.open))
+        v.open++;
+    v.close = *v.open == '(' ? find_close(v.open) : NULL;
+    if (!v.close || df_str_trim(df_str_c(v.close + 1)).len > 0)
+        return false; /* more than one list, or something behind it */
+    *ret = v;
+    return true;
 }
 
 /* What the tilde's digits stand for; the tilde itself is put back last. */
@@ -86,7 +115,10 @@ static bool has_rare(struct df_str s)
 bool df_odbc_bulk_fits(enum odbc_bulk bulk, const struct df_query *q, const struct df_value *params,
                        size_t rows)
 {
-    if (bulk == ODBC_BULK_NONE || !find_values(q->text[DF_SQLSERVER].sql) || q->param_count == 0)
+    struct values found;
+
+    if (bulk == ODBC_BULK_NONE || q->param_count == 0 ||
+        !find_values(q->text[DF_SQLSERVER].sql, &found))
         return false;
     for (size_t i = 0; i < rows * q->param_count; i++) {
         const struct df_value *v = &params[i];
@@ -145,18 +177,14 @@ void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape,
 {
     const char *sql = q->text[DF_SQLSERVER].sql;
     const unsigned char *markers = q->text[DF_SQLSERVER].markers;
-    const char *list = find_values(sql);
-    const char *values = list;
+    struct values v;
     size_t marker = 0;
 
-    while (strncasecmp(values, "VALUES", strlen("VALUES")) != 0)
-        values--;
-    df_buf_add(out, sql, (size_t)(values - sql));
+    if (!find_values(sql, &v))
+        return; /* df_odbc_bulk_fits has said that it is one */
+    df_buf_add(out, sql, (size_t)(v.word - sql));
     df_buf_addz(out, "SELECT ");
-    const char *end = list + strlen(list);
-    while (end[-1] != ')')
-        end--;
-    for (const char *p = list + 1; p < end - 1;) {
+    for (const char *p = v.open + 1; p < v.close;) {
         const char *next = *p == '\'' || *p == '"' ? skip_quoted(p) : p + 1;
         if (*p == '?') {
             add_column(out, shape, markers ? markers[marker] : marker);

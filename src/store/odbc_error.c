@@ -229,7 +229,7 @@ enum df_code df_odbc_fail(struct odbc_db *o, SQLSMALLINT type, SQLHANDLE handle,
         o->base.alive = false;
         /* A server that does not answer a cancelled statement in time is given up, too; the
          * time is still the reason. */
-        if (code != DF_E_DB_TIMEOUT)
+        if (code != DF_E_DB_TIMEOUT && type == SQL_HANDLE_STMT)
             return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: the database connection is lost: %s",
                               what, d.message);
     }

@@ -13,7 +13,9 @@
 #include "store/odbc_private.h"
 #include "testdb.h"
 
+#include <arpa/inet.h>
 #include <libpq-fe.h>
+#include <sys/socket.h>
 
 static const struct odbc_flavour postgres = {
     .settings = "SET lock_timeout = %lld; SELECT 1, 0",
@@ -333,6 +335,11 @@ static void only_plain_inserts_go_as_json(void **state)
         {"INSERT INTO T DEFAULT VALUES", false},
         {"UPDATE T SET A = ?", false},
         {"INSERTED (A) VALUES (?)", false},
+        {"INSERT INTO T (A) VALUES (?), (?)", false},
+        {"INSERT INTO T (A) VALUES (?", false},
+        {"INSERT INTO T (A) VALUES (?) OPTION (RECOMPILE)", false},
+        {"INSERT TOP (?) INTO T (A) VALUES (?)", false},
+        {"INSERT INTO T (A) VALUES ((SELECT MAX(B) FROM U WHERE C = ?))", false},
         {"", false},
     };
     const struct df_value v[4] = {df_int(1), df_text(DF_STR("x")), df_int(2), df_null(DF_TEXT)};
@@ -645,6 +652,25 @@ static void who_cannot_connect_is_told_why_without_the_password(void **state)
     assert_null(strstr(err.detail, "hunter2"));
 }
 
+/* A server that takes the connection and says nothing. */
+static void who_connects_to_silence_gives_up(void **state)
+{
+    (void)state;
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    char url[80];
+    struct df_db *none = NULL;
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+    (void)snprintf(url, sizeof(url), "sqlserver://sa:x@127.0.0.1:%u/d", ntohs(addr.sin_port));
+    struct df_db_options opt = {.url = url, .connect_timeout_ms = 1000};
+    assert_code(df_db_open(&opt, &none, &err), DF_E_DB_UNAVAILABLE, &err);
+    (void)close(fd);
+}
+
 /* --- scripts, statements ---------------------------------------------------------------------- */
 
 static void scripts_are_cut_at_go(void **state)
@@ -718,6 +744,7 @@ int main(void)
         cmocka_unit_test(an_insert_of_many_takes_its_values_from_json),
         cmocka_unit_test(urls_become_connection_strings),
         cmocka_unit_test(what_the_error_numbers_of_sql_server_mean),
+        cmocka_unit_test(who_connects_to_silence_gives_up),
         cmocka_unit_test(who_cannot_connect_is_told_why_without_the_password),
     };
     int failed = cmocka_run_group_tests_name("odbc", alone, NULL, NULL);
