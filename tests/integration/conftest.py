@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from harness import BACKENDS, Backend, Server
+from harness import BACKENDS, Backend, Server, skip_if_missing
 
 TEST_SECONDS = int(os.environ.get("DATAFLOW_TEST_SECONDS", "180"))
 
@@ -41,8 +41,7 @@ def pytest_runtest_protocol(item):
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def backend_name(request):
-    if request.param == "sqlserver" and not os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"):
-        pytest.skip("DATAFLOW_TEST_SQLSERVER_URL is not set")
+    skip_if_missing(request.param)
     return request.param
 
 

@@ -12,12 +12,14 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import psycopg2
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -62,6 +64,45 @@ def postgres_execute(sql, url=None):
             return cursor.fetchall() if cursor.description else None
 
 
+def skip_if_missing(name):
+    if name == "sqlserver" and not os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"):
+        pytest.skip("DATAFLOW_TEST_SQLSERVER_URL is not set")
+
+
+def sqlserver_url(database):
+    """Another database on the server of DATAFLOW_TEST_SQLSERVER_URL, with the same options."""
+    return urlsplit(os.environ["DATAFLOW_TEST_SQLSERVER_URL"])._replace(path="/" + database).geturl()
+
+
+def sqlserver_connect():
+    import pyodbc  # only here: without a server nobody needs the package
+
+    url = urlsplit(os.environ["DATAFLOW_TEST_SQLSERVER_URL"])
+    encrypted = parse_qs(url.query).get("encrypt", ["on"])[0] in ("on", "true", "yes", "1")
+    # The same for every database: pyodbc asks a server for its types once a string, and that takes long.
+    text = (f"DRIVER=FreeTDS;Server={url.hostname};Port={url.port or 1433};Database={unquote(url.path[1:])};"
+            f"UID={unquote(url.username)};PWD={unquote(url.password)};Encryption={'require' if encrypted else 'off'};"
+            "TDS_Version=7.4;ClientCharset=UTF-8;TextSize=2147483647")
+    return pyodbc.connect(text, autocommit=True)
+
+
+def sqlserver_execute(sql, connection=None):
+    with contextlib.nullcontext(connection) if connection else contextlib.closing(sqlserver_connect()) as used:
+        cursor = used.execute(sql)
+        return [tuple(row) for row in cursor] if cursor.description else None
+
+
+def sqlserver_script(text, database):
+    """By a program of the database's own, as sqlcmd would: batches between lines with GO."""
+    url = urlsplit(os.environ["DATAFLOW_TEST_SQLSERVER_URL"])
+    args = ["tsql", "-H", url.hostname, "-p", str(url.port or 1433), "-D", database, "-U", unquote(url.username),
+            "-P", unquote(url.password), "-J", "UTF-8", "-o", "q"]
+    done = subprocess.run(args, input=text.encode(), capture_output=True, timeout=60, check=True,
+                          env=os.environ | {"TDSVER": "7.4"})
+    told = done.stderr.decode()  # tsql goes on after an error, and ends as if there had been none
+    assert not re.search(r"^Msg \d+ \(severity (1[1-9]|2\d)", told, re.M), told
+
+
 class Backend:
     """A fresh, empty database of one kind."""
 
@@ -76,6 +117,14 @@ class Backend:
             self.database = f"t_{uuid.uuid4().hex[:16]}"
             postgres_execute(f"CREATE DATABASE {self.database}")
             self.url = postgres_url(self.database)
+        elif name == "sqlserver":
+            self.database = f"t_{uuid.uuid4().hex[:16]}"
+            sqlserver_execute(f"CREATE DATABASE {self.database}")
+            # Babelfish always has snapshots, and does not know the statement.
+            sqlserver_execute("IF CHARINDEX('Babelfish', @@VERSION) = 0"
+                              f" EXEC('ALTER DATABASE {self.database} SET ALLOW_SNAPSHOT_ISOLATION ON')")
+            self.url = sqlserver_url(self.database)
+            self._connection = None  # kept, because a new one takes a quarter of a second
         else:
             raise ValueError(name)
 
@@ -90,18 +139,108 @@ class Backend:
         if self.name == "sqlite":
             with contextlib.closing(sqlite3.connect(self.file, timeout=TIMEOUT)) as connection:
                 return connection.execute(sql).fetchall()
-        return postgres_execute(sql, self.url)
+        if self.name == "postgres":
+            return postgres_execute(sql, self.url)
+        if not self._connection:
+            self._connection = sqlserver_connect()
+            self._connection.execute(f"USE {self.database}")
+        return sqlserver_execute(sql, self._connection)
+
+    def script(self, text):
+        """As an administrator would run it, by hand."""
+        if self.name == "sqlite":
+            with contextlib.closing(sqlite3.connect(self.file, timeout=TIMEOUT)) as connection:
+                connection.executescript(text)
+        elif self.name == "postgres":
+            postgres_execute(text, self.url)
+        else:
+            sqlserver_script(text, self.database)
 
     def all_bytes(self):
         """Everything that is stored, to look for what must not be."""
         if self.name == "sqlite":
             return b"".join(p.read_bytes() for p in self.directory.glob("dataflow.db*"))
+        if self.name == "sqlserver":
+            tables = self.query("SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_TYPE = 'BASE TABLE'")
+            values = (value for table, in tables for row in self.query(f"SELECT * FROM {table}") for value in row)
+            return b"\n".join(v if isinstance(v, bytes) else str(v).encode() for v in values)
         dump = subprocess.run([f"{pg.bin_dir()}/pg_dump", self.url], capture_output=True, timeout=60, check=True)
         return dump.stdout
 
     def drop(self):
         if self.name == "postgres":
             postgres_execute(f"DROP DATABASE IF EXISTS {self.database} WITH (FORCE)")
+        elif self.name == "sqlserver":
+            if self._connection:
+                self._connection.close()
+            wait_for(self._dropped, "the last session in the database to end", every=0.2)
+
+    def _dropped(self):
+        import pyodbc
+
+        try:
+            sqlserver_execute(f"DROP DATABASE IF EXISTS {self.database}")
+        except pyodbc.Error as error:
+            if "currently in use" not in str(error):
+                raise
+            return False
+        return True
+
+
+class Relay:
+    """Stands before a database that the tests may not stop, and hands on until it is cut. Keeps what was sent there."""
+
+    def __init__(self, url):
+        parts = urlsplit(url)
+        self.target = (parts.hostname, parts.port)
+        self.address = ("127.0.0.1", pg.free_port())
+        self.url = parts._replace(netloc="{}@{}:{}".format(parts.netloc.rpartition("@")[0], *self.address)).geturl()
+        self.sent = bytearray()
+        self._lock = threading.Lock()
+        self._sockets = set()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.cut()
+
+    def start(self):
+        self._open(socket.create_server(self.address), self._accept)
+        return self
+
+    def cut(self):
+        with self._lock:
+            sockets, self._sockets = self._sockets, set()
+        for s in sockets:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)  # wakes who waits on it
+            s.close()
+
+    def _open(self, s, function, *args):
+        with self._lock:
+            self._sockets.add(s)
+        threading.Thread(target=self._until_cut, args=(function, s, *args), daemon=True).start()
+
+    @staticmethod
+    def _until_cut(function, *args):
+        with contextlib.suppress(OSError):
+            function(*args)
+
+    def _accept(self, listener):
+        while True:
+            client, _ = listener.accept()
+            server = socket.create_connection(self.target, TIMEOUT)
+            server.settimeout(None)
+            self._open(client, self._copy, server, self.sent)
+            self._open(server, self._copy, client, bytearray())
+
+    @staticmethod
+    def _copy(source, target, kept):
+        while data := source.recv(65536):
+            kept += data
+            target.sendall(data)
+        target.shutdown(socket.SHUT_RDWR)
 
 
 # --- HTTP --------------------------------------------------------------------------------------------
@@ -250,6 +389,8 @@ class Server:
         self.args = args
         self.env = env or {}
         self.secrets = {ADMIN_KEY, pg.PASSWORD}
+        if backend and backend.name == "sqlserver":
+            self.secrets.add(urlsplit(backend.url).password)
         sections = {
             "server": {"listen": "127.0.0.1:0", "data_dir": self.directory / "data"},
             "database": {"url": backend.url} if backend else {},

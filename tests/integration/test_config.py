@@ -82,6 +82,9 @@ def test_a_bad_variable_is_refused_by_its_name(tmp_path, env):
     ({"delivery": {"retry_base_ms": 5000, "retry_cap_ms": 1000}}, "retry_cap_ms"),
     ({"database": {"url": "mysql://x/y"}}, "database"),
     ({"database": {"url": "nonsense"}}, "database"),
+    ({"database": {"url": "postgres://u:p@[::1/x"}}, "database"),
+    ({"database": {"url": "postgres://u:p@h/x?pasword=y"}}, "database"),
+    ({"database": {"url": "sqlserver://h/x"}}, "database"),
 ])
 def test_what_no_single_key_can_tell_is_checked_too(tmp_path, sections, word):
     path = write_config(tmp_path / "dataflow.ini", sections)
