@@ -221,7 +221,8 @@ enum df_code df_odbc_fail(struct odbc_db *o, SQLSMALLINT type, SQLHANDLE handle,
     (void)read_error(type, handle, &d);
     enum df_code code = o->flavour->code_of(d.state, d.native, d.message);
     /* The names that the violated constraints are known by stand in quotes as well. */
-    bool names = d.native == 547 || d.native == 515 || d.native == 2627 || d.native == 2601;
+    bool names = d.native == 547 || d.native == 515 || d.native == 2627 || d.native == 2601 ||
+                 d.native == 1505;
     without_values(d.message, code == DF_E_DB_CONSTRAINT && !names);
     if (ret)
         *ret = (struct odbc_trouble){.line = d.line, .forgotten = d.native == NO_SUCH_HANDLE};

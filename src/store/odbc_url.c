@@ -11,24 +11,27 @@
 
 #define DEFAULT_PORT 1433
 
-enum option { OPTION_ENCRYPT, OPTION_APP, OPTION_DRIVER, OPTION_COUNT };
+enum option { OPTION_ENCRYPT, OPTION_APP, OPTION_DRIVER, OPTION_SERVERNAME, OPTION_COUNT };
 
-static const char *const option_names[OPTION_COUNT] = {"encrypt", "app", "driver"};
+static const char *const option_names[OPTION_COUNT] = {"encrypt", "app", "driver", "servername"};
 
-/* What people know from other drivers and this one has not. */
+/* What people know from other drivers, which write it with and without underscores, and this one
+ * has not. */
 static const struct {
     const char *name;
     const char *why;
 } refused_options[] = {
     {"instance", "named instances are not looked up: give the port the instance listens on"},
-    {"trusted_connection",
+    {"instancename", "named instances are not looked up: give the port the instance listens on"},
+    {"trustedconnection", "integrated authentication is not supported: give a user and a password"},
+    {"integratedsecurity",
      "integrated authentication is not supported: give a user and a password"},
-    {"integrated_security",
-     "integrated authentication is not supported: give a user and a password"},
-    {"failover_partner",
+    {"failoverpartner",
      "mirroring partners are not tried: give the listener of an availability group"},
-    {"multi_subnet_failover", "addresses are tried one after the other; leave the option out"},
-    {"trust_server_certificate", "certificates are checked when freetds.conf names a 'ca file'"},
+    {"multisubnetfailover", "all addresses of a name are dialled at once; leave the option out"},
+    {"trustservercertificate",
+     "the certificate is verified only with servername=, a section of freetds.conf that has a "
+     "'ca file'; leave the option out"},
 };
 
 struct url_parts {
@@ -85,8 +88,14 @@ static enum df_code take_option(struct df_arena *a, struct df_str pair, struct u
     struct df_str key;
     struct df_str value = df_str_cut(pair, '=', &key);
 
+    char plain[32];
+    size_t len = 0;
+    for (size_t i = 0; i < key.len && len < sizeof(plain); i++) {
+        if (key.ptr[i] != '_')
+            plain[len++] = key.ptr[i];
+    }
     for (size_t i = 0; i < sizeof(refused_options) / sizeof(refused_options[0]); i++) {
-        if (df_str_ieq(key, df_str_c(refused_options[i].name)))
+        if (df_str_ieq(df_str_n(plain, len), df_str_c(refused_options[i].name)))
             return refuse(err, refused_options[i].why);
     }
     for (size_t i = 0; i < OPTION_COUNT; i++) {
@@ -98,7 +107,7 @@ static enum df_code take_option(struct df_arena *a, struct df_str pair, struct u
             return refuse(err, "an option is not percent-encoded UTF-8");
         return DF_OK;
     }
-    return refuse(err, "an unknown option; there are encrypt, app and driver");
+    return refuse(err, "an unknown option; there are encrypt, app, driver and servername");
 }
 
 static enum df_code take_host(struct df_str authority, struct url_parts *p, struct df_err *err)
@@ -198,12 +207,16 @@ enum df_code df_odbc_connection_string(const char *url, struct df_buf *out, stru
         code = refuse(err, "encrypt is on or off");
         goto out;
     }
+    struct df_str section = p.options[OPTION_SERVERNAME];
+    /* FreeTDS reads freetds.conf only for a section that is named; host and port are then its. */
     bool said = add(out, "DRIVER", driver.ptr ? driver : DF_STR("FreeTDS")) &&
-                add(out, "Server", p.host) && add(out, "UID", p.user) &&
-                add(out, "PWD", p.password) && add(out, "Database", p.database) &&
+                add(out, section.ptr ? "Servername" : "Server", section.ptr ? section : p.host) &&
+                add(out, "UID", p.user) && add(out, "PWD", p.password) &&
+                add(out, "Database", p.database) &&
                 add(out, "APP", app.ptr ? app : DF_STR("dataflow"));
-    df_buf_addf(out, "Port=%lld;TDS_Version=7.4;Encryption=%s;", (long long)p.port,
-                encrypt ? "require" : "off");
+    if (!section.ptr)
+        df_buf_addf(out, "Port=%lld;", (long long)p.port);
+    df_buf_addf(out, "TDS_Version=7.4;Encryption=%s;", encrypt ? "require" : "off");
     /* Else freetds.conf may say 64 KiB, and longer texts would be cut. */
     df_buf_addz(out, "TextSize=2147483647;ClientCharset=UTF-8;");
     if (!said)

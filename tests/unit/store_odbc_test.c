@@ -474,7 +474,10 @@ static void urls_become_connection_strings(void **state)
         {"sqlserver://sa:hunter2@h/x?instance=SQLEXPRESS", NULL, "named instances"},
         {"sqlserver://sa:hunter2@h/x?Trusted_Connection=yes", NULL, "integrated"},
         {"sqlserver://sa:hunter2@h/x?failover_partner=h2", NULL, "availability group"},
+        {"sqlserver://sa:hunter2@h/x?TrustServerCertificate=yes", NULL, "ca file"},
         {"sqlserver://sa:hunter2@h/x?color=blue", NULL, "unknown option"},
+        {"sqlserver://sa:pw@db/x?servername=redex",
+         "DRIVER=FreeTDS;Servername=redex;UID=sa;PWD=pw;Database=x;APP=dataflow;" TAIL_ON, NULL},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct df_buf out;
