@@ -7,10 +7,17 @@
 
 #include "access/auth.h"
 
+struct df_delivery;
+struct df_breakers;
+struct df_interface;
+
 struct df_services {
     struct df_store *store;
     struct df_auth *auth;
     const struct df_clock *clock;
+    struct df_breakers *breakers;
+    struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
+    struct df_interface *interface;
 };
 
 static inline const struct df_services *df_services_of(const struct df_req *req)

@@ -1,5 +1,6 @@
 #include "app/cli.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -167,4 +168,15 @@ int df_cli_print(struct df_buf *take_text)
         fputs("dataflow: could not write to standard output\n", stderr);
     df_buf_release(take_text);
     return ok ? DF_EXIT_OK : DF_EXIT_FAILED;
+}
+
+struct df_actor df_cli_actor(char *buf, size_t size)
+{
+    struct passwd pw, *found = NULL;
+    char text[1024];
+    if (getpwuid_r(getuid(), &pw, text, sizeof text, &found) == 0 && found)
+        snprintf(buf, size, "cli:%s", found->pw_name);
+    else
+        snprintf(buf, size, "cli:%u", (unsigned)getuid());
+    return (struct df_actor){.name = df_str_c(buf)};
 }

@@ -2,6 +2,7 @@
 #ifndef DF_APP_CLI_H
 #define DF_APP_CLI_H
 
+#include "access/audit.h"
 #include "app/settings.h"
 
 enum df_exit { DF_EXIT_OK = 0, DF_EXIT_FAILED = 1, DF_EXIT_USAGE = 2 };
@@ -15,7 +16,7 @@ struct df_command {
 };
 
 extern const struct df_command df_cmd_serve, df_cmd_migrate, df_cmd_check_config, df_cmd_client,
-    df_cmd_backup, df_cmd_restore, df_cmd_sandbox, df_cmd_bench;
+    df_cmd_outbox, df_cmd_backup, df_cmd_restore, df_cmd_sandbox, df_cmd_bench;
 
 enum df_option_kind { DF_OPT_FLAG, DF_OPT_VALUE };
 
@@ -62,5 +63,8 @@ bool df_cli_int(const struct df_command *cmd, const char *option, const char *te
 
 /* Writes a buffer to standard output and releases it; DF_EXIT_FAILED when that fails. */
 int df_cli_print(struct df_buf *take_text);
+
+/* Who sits at the terminal, for the audit log. The name is written to buf. */
+struct df_actor df_cli_actor(char *buf, size_t size);
 
 #endif

@@ -3,7 +3,6 @@
 #include "app/cli.h"
 #include "app/database.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,17 +19,6 @@ struct session {
     struct df_buf out;
     struct df_json_out jout;
 };
-
-static struct df_actor actor_of(struct session *s)
-{
-    struct passwd pw, *found = NULL;
-    char buf[1024];
-    if (getpwuid_r(getuid(), &pw, buf, sizeof buf, &found) == 0 && found)
-        snprintf(s->actor, sizeof s->actor, "cli:%s", found->pw_name);
-    else
-        snprintf(s->actor, sizeof s->actor, "cli:%u", (unsigned)getuid());
-    return (struct df_actor){.name = df_str_c(s->actor)};
-}
 
 static enum df_code open_database(struct session *s, struct df_err *err)
 {
@@ -90,7 +78,7 @@ static enum df_code make_secret(struct session *s, struct change *c, struct df_e
 static enum df_code insert(struct session *s, void *arg, struct df_err *err)
 {
     struct change *c = arg;
-    struct df_actor by = actor_of(s);
+    struct df_actor by = df_cli_actor(s->actor, sizeof s->actor);
     return df_client_insert(s->db, &c->client, &c->hash, &by, df_wall_ms(s->clock), err);
 }
 
@@ -155,7 +143,7 @@ static enum df_code create(struct session *s, const char *name, const char *id, 
 static enum df_code rotate(struct session *s, void *arg, struct df_err *err)
 {
     struct change *c = arg;
-    struct df_actor by = actor_of(s);
+    struct df_actor by = df_cli_actor(s->actor, sizeof s->actor);
     int64_t now = df_wall_ms(s->clock);
     return df_client_rotate(s->db, c->identifier, &c->hash, c->grace_ms ? now + c->grace_ms : 0,
                             &by, now, err);
@@ -164,7 +152,7 @@ static enum df_code rotate(struct session *s, void *arg, struct df_err *err)
 static enum df_code set_status(struct session *s, void *arg, struct df_err *err)
 {
     struct change *c = arg;
-    struct df_actor by = actor_of(s);
+    struct df_actor by = df_cli_actor(s->actor, sizeof s->actor);
     return df_client_set_status(s->db, c->identifier, c->status, &by, df_wall_ms(s->clock), err);
 }
 

@@ -14,7 +14,7 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     df_log_init((enum df_log_level)take_settings->log.level,
                 (enum df_log_format)take_settings->log.format, df_clock_real());
     if (demo_sandbox)
-        code = df_demo_prepare(take_settings, &demo, &err);
+        code = df_demo_prepare(take_settings, demo_sandbox, &demo, &err);
     struct df_server_options opt = {.settings = take_settings, .extra_routes = extra_routes};
     if (code == DF_OK)
         code = df_server_start(&opt, &server, &err);

@@ -15,6 +15,7 @@ struct df_demo {
     struct df_settings *settings;
     struct df_sandbox *sandbox;
     char *client_secret; /* wiped when freed */
+    bool gateway;        /* the sandbox is the gateway */
 };
 
 /* --- small files that hold one secret --- */
@@ -57,12 +58,38 @@ static enum df_code write_small(const char *path, const char *text, struct df_er
 
 /* --- before the server --- */
 
-enum df_code df_demo_prepare(struct df_settings *settings, struct df_demo **ret, struct df_err *err)
+static char *gateway_url(const char *sandbox_listen, const char *what)
+{
+    char *url;
+    if (asprintf(&url, "http://%s/gateway/%s", sandbox_listen, what) < 0)
+        abort();
+    return url;
+}
+
+/* Unless one is configured. A port that is not chosen yet cannot be written down. */
+static bool use_sandbox_as_gateway(struct df_settings *s, const char *sandbox_listen)
+{
+    struct df_str listen = df_str_c(sandbox_listen);
+    if (s->gateway.functional_ack_url || s->gateway.ticket_return_url ||
+        s->gateway.ticket_send_url || df_str_ends(listen, DF_STR(":0")))
+        return false;
+    s->gateway.functional_ack_url = gateway_url(sandbox_listen, "functional-ack");
+    s->gateway.ticket_return_url = gateway_url(sandbox_listen, "ticket-return");
+    s->gateway.ticket_send_url = gateway_url(sandbox_listen, "tickets");
+    if (!s->gateway.api_key)
+        s->gateway.api_key = df_secret_new(DF_STR("sandbox"));
+    s->delivery.allow_private_targets = true;
+    return true;
+}
+
+enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,
+                             struct df_demo **ret, struct df_err *err)
 {
     struct df_demo *d = calloc(1, sizeof *d);
     if (!d)
         abort();
     d->settings = settings;
+    d->gateway = use_sandbox_as_gateway(settings, sandbox_listen);
     *ret = d;
     if (settings->admin.key)
         return DF_OK;
@@ -174,6 +201,16 @@ static void print_welcome(const struct df_demo *d, const struct df_server *serve
            DF_VERSION, scheme, at, df_sandbox_address(d->sandbox), d->settings->server.data_dir,
            DF_STR_ARG(key), DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
            d->client_secret, scheme, at, DF_STR_ARG(key), df_sandbox_address(d->sandbox));
+    if (d->gateway)
+        printf("    curl -s %s://%s/api/tickets -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'"
+               " -H 'Content-Type: application/json' -d '{\"businessEntity\":\"TCK\","
+               "\"businessDocId\":\"T-1\",\"phaseCode\":15,\"companyCode\":\"0050\","
+               "\"branchCode\":\"01\",\"destinationCode\":\"SSZ\",\"shipmentEvent\":\"RCD\","
+               "\"targetApplicationCode\":\"ASB\",\"functionalAckIsRequired\":true}'\n\n"
+               "    curl -s '%s://%s/api/tickets?businessEntity=TCK&businessDocId=T-1'"
+               " -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'\n\n",
+               scheme, at, DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
+               d->client_secret);
     fflush(stdout);
 }
 

@@ -11,9 +11,10 @@
 
 struct df_demo;
 
-/* Before the server starts: sets settings->admin.key if it is not set. */
-enum df_code df_demo_prepare(struct df_settings *settings, struct df_demo **ret,
-                             struct df_err *err) DF_MUST_CHECK;
+/* Before the server starts: sets settings->admin.key if it is not set, and the sandbox as the
+ * gateway if none is (and its port is known). */
+enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,
+                             struct df_demo **ret, struct df_err *err) DF_MUST_CHECK;
 /* Makes the client, starts the sandbox, prints what to do. */
 enum df_code df_demo_start(struct df_demo *d, struct df_server *server, const char *sandbox_listen,
                            struct df_err *err) DF_MUST_CHECK;

@@ -1,20 +1,25 @@
 #include "app/server.h"
 
 #include "admin/admin.h"
+#include "admin/outbox.h"
 #include "app/database.h"
 #include "app/system_routes.h"
 #include "base/metrics.h"
+#include "interface/interface.h"
 
 #include <signal.h>
 #include <stdlib.h>
 
 #define HOUSEKEEPING_MS 5000
+/* Room for more destinations than one that hangs. */
+#define CALLS_FOR(n) ((n) > 64 ? 4 * (n) : 256)
 
 struct df_server {
     struct df_services services; /* the HTTP server's argument: its address must not change */
     struct df_http_server *http;
+    struct df_http_client *client;
     int64_t drain_seconds;
-    const struct df_route *routes[8];
+    const struct df_route *routes[16];
 
     pthread_t housekeeper;
     bool housekeeping;
@@ -22,6 +27,13 @@ struct df_server {
     pthread_cond_t wake;
     bool stopping;
 };
+
+/* What the role `api` answers. */
+static const struct df_route *const api_tables[] = {
+    df_admin_routes,  df_outbox_routes,   df_counterparty_routes,
+    df_ticket_routes, df_callback_routes, df_ack_routes,
+};
+#define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
 /* --- signals --- */
 
@@ -136,6 +148,76 @@ static void log_started(const struct df_server *s, const struct df_settings *set
                  df_http_address(s->http));
 }
 
+/* --- deliveries --- */
+
+/* The channels are known to every process; only one with the role delivers. */
+static enum df_code start_delivery(struct df_server *s, const struct df_settings *set,
+                                   struct df_err *err)
+{
+    struct df_services *sv = &s->services;
+    const struct df_retry_policy retry = {.base_ms = set->delivery.retry_base_ms,
+                                          .cap_ms = set->delivery.retry_cap_ms,
+                                          .max_attempts = set->delivery.max_attempts};
+    struct df_http_client_options co = {.max_in_flight = CALLS_FOR(set->delivery.concurrency),
+                                        .max_per_destination = set->delivery.concurrency,
+                                        .user_agent = "DataFlow/" DF_VERSION,
+                                        .clock = sv->clock};
+    enum df_code code = df_http_client_new(&co, &s->client, err);
+    if (code != DF_OK)
+        return code;
+    sv->breakers = df_breakers_new(&(struct df_breaker_options){
+        .window = set->breaker.window,
+        .min_calls = set->breaker.min_calls,
+        .failure_rate = set->breaker.failure_rate,
+        .slow_call_ms = set->breaker.slow_call_ms,
+        .open_ms = set->breaker.open_ms,
+        .half_open_calls = set->breaker.half_open_calls,
+        .clock = sv->clock,
+    });
+    sv->delivery = df_delivery_new(&(struct df_delivery_options){
+        .store = sv->store,
+        .client = s->client,
+        .breakers = sv->breakers,
+        .clock = sv->clock,
+        .retry = retry,
+        .lease_ms = set->delivery.lease_ms,
+        .timeout_ms = set->delivery.timeout_ms,
+        .allow_private = set->delivery.allow_private_targets,
+    });
+    sv->interface = df_interface_new(&(struct df_interface_options){
+        .store = sv->store,
+        .clock = sv->clock,
+        .functional_ack_url = set->gateway.functional_ack_url,
+        .ticket_return_url = set->gateway.ticket_return_url,
+        .ticket_send_url = set->gateway.ticket_send_url,
+        .api_key = set->gateway.api_key,
+        .api_key_header = set->gateway.api_key_header,
+        .ack_business_application = set->gateway.ack_business_application,
+        .retry = retry,
+        .lease_ms = set->delivery.lease_ms,
+        .notify_url = set->database.url,
+    });
+    df_interface_add_channels(sv->interface, sv->delivery);
+    if (set->server.roles & DF_ROLE_DELIVER)
+        df_delivery_start(sv->delivery);
+    if (set->server.roles & DF_ROLE_PROCESS)
+        df_interface_start(sv->interface);
+    return DF_OK;
+}
+
+/* What is being sent may come back while the drain lasts; the rest is cut off and sent again later.
+ */
+static void stop_delivery(struct df_server *s, int64_t deadline_ms)
+{
+    struct df_services *sv = &s->services;
+
+    df_interface_stop(sv->interface);
+    int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
+    df_delivery_stop(sv->delivery, left_ms > 0 ? left_ms : 0);
+    df_http_client_free(s->client);
+    df_delivery_end(sv->delivery);
+}
+
 enum df_code df_server_start(const struct df_server_options *opt, struct df_server **ret,
                              struct df_err *err)
 {
@@ -150,8 +232,8 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     size_t n = 0;
     /* Whatever its role, a process is asked for its health and its figures. */
     s->routes[n++] = df_system_routes;
-    if (set->server.roles & DF_ROLE_API)
-        s->routes[n++] = df_admin_routes;
+    for (size_t i = 0; set->server.roles & DF_ROLE_API && i < API_TABLES; i++)
+        s->routes[n++] = api_tables[i];
     s->routes[n++] = opt->extra_routes;
     df_metric_register_process(DF_VERSION);
 
@@ -171,6 +253,8 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
                                  .failures_per_minute = set->auth.failures_per_minute,
                                  .hash_threads = set->auth.hash_threads};
     s->services.auth = df_auth_new(&ao);
+    if ((code = start_delivery(s, set, err)) != DF_OK)
+        goto out;
     df_system_started(df_mono_ms(s->services.clock));
     if ((code = listen_http(s, set, err)) != DF_OK)
         goto out;
@@ -204,6 +288,7 @@ void df_server_stop(struct df_server *s)
 {
     if (!s)
         return;
+    int64_t deadline_ms = df_mono_ms(df_clock_real()) + s->drain_seconds * 1000;
     if (s->http) {
         df_system_draining();
         df_http_drain(s->http);
@@ -216,7 +301,11 @@ void df_server_stop(struct df_server *s)
         df_auth_stop(s->services.auth);
         df_auth_flush_seen(s->services.auth);
     }
+    stop_delivery(s, deadline_ms);
     df_store_close(s->services.store);
+    df_delivery_free(s->services.delivery);
+    df_interface_free(s->services.interface);
+    df_breakers_free(s->services.breakers);
     if (s->http) {
         df_http_stop(s->http);
         df_log_info("ServerStopped", "everything in hand was finished");
@@ -236,5 +325,6 @@ static void print_table(const struct df_route *table, struct df_buf *out)
 void df_server_print_routes(struct df_buf *out)
 {
     print_table(df_system_routes, out);
-    print_table(df_admin_routes, out);
+    for (size_t i = 0; i < API_TABLES; i++)
+        print_table(api_tables[i], out);
 }

@@ -90,7 +90,7 @@ static const struct df_config_key keys[] = {
     INT(breaker, window, "10", 1, 10000, "Calls in the breaker's window."),
     INT(breaker, min_calls, "5", 1, 10000, "Calls before the rate counts."),
     INT(breaker, failure_rate, "50", 1, 100, "Per cent of failures that opens the breaker."),
-    INT(breaker, slow_call_ms, "0", 0, HOUR, "A call slower than this counts as failed; 0: off."),
+    INT(breaker, slow_call_ms, "0", 0, HOUR, "A call slower than this is slow; when all in the window are, the breaker opens. 0: off."),
     INT(breaker, open_ms, "10000", 1, 24 * HOUR, "How long the breaker stays open."),
     INT(breaker, half_open_calls, "3", 1, 1000, "Probes while half open."),
 
@@ -119,6 +119,15 @@ static void set_default_url(struct df_settings *s)
         return;
     if (asprintf(&s->database.url, "sqlite:%s/dataflow.db", s->server.data_dir) < 0)
         abort();
+}
+
+/* An empty URL is none. */
+static void drop_empty(char **text)
+{
+    if (*text && !**text) {
+        free(*text);
+        *text = NULL;
+    }
 }
 
 /* What no single key can tell. */
@@ -150,6 +159,9 @@ enum df_code df_settings_load(const struct df_config_sources *src, struct df_set
     if (code != DF_OK)
         return code;
     set_default_url(s);
+    drop_empty(&s->gateway.functional_ack_url);
+    drop_empty(&s->gateway.ticket_return_url);
+    drop_empty(&s->gateway.ticket_send_url);
     if (check_together(s, complaints))
         return DF_OK;
     df_settings_release(s);

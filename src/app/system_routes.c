@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/metrics.h"
 #include "console_files.h"
+#include "delivery/delivery.h"
 #include "store/schema.h"
 #include "json/write.h"
 
@@ -82,6 +83,23 @@ static void write_check(struct df_json_out *json, const char *name, const struct
     df_json_close(json, '}');
 }
 
+/* A channel that is not configured keeps its rows: that is said, and no reason to be not ready. */
+static void write_channels(struct df_json_out *json, const struct df_delivery *d)
+{
+    df_json_key(json, "channels");
+    df_json_open(json, '[');
+    for (size_t i = 0; d && i < df_delivery_channels(d); i++) {
+        const struct df_channel *c = df_delivery_channel(d, i);
+        df_json_open(json, '{');
+        df_json_kv_text(json, "name", df_str_c(c->name));
+        df_json_kv_bool(json, "configured", !c->missing);
+        if (c->missing)
+            df_json_kv_text(json, "missing", df_str_c(c->missing));
+        df_json_close(json, '}');
+    }
+    df_json_close(json, ']');
+}
+
 static const char *not_ready_because(const struct ready *r)
 {
     if (atomic_load(&draining))
@@ -119,6 +137,7 @@ static void ready_done(struct df_job *job, enum df_code code, const struct df_er
     if (schema_known)
         write_check(&json, "schema", &r->schema, NULL);
     df_json_close(&json, ']');
+    write_channels(&json, services->delivery);
     df_json_close(&json, '}');
     if (!ready)
         df_req_add_header(r->req, "Retry-After", DF_STR("1"));

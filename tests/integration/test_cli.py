@@ -120,7 +120,8 @@ def test_printed_schema_can_be_applied_by_hand(make_server, backend_name):
     assert printed.returncode == 0 and "CREATE TABLE" in printed.stdout
     if backend_name == "sqlite":
         assert not server.backend.file.exists(), "printing touches no database"
-    for _ in range(2):
+    # SQLite has no ADD COLUMN IF NOT EXISTS: by hand, once.
+    for _ in range(1 if backend_name == "sqlite" else 2):
         server.backend.script(printed.stdout)
     server.start()
     assert server.anonymous().get("/readyz").status == 200

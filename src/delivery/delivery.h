@@ -1,0 +1,61 @@
+/*
+ * The delivery engine: one for all channels. A thread of its own decides; the store claims and
+ * settles, the HTTP client sends.
+ *
+ * A cycle of a channel is one job for the store, and so one commit: it settles what has come back
+ * and claims as many rows as there is room for. While it runs, answers gather for the next. Cycles
+ * of different channels run side by side.
+ *
+ * New work wakes the engine at once (df_delivery_wake, from any thread); a look every poll_ms is
+ * the backstop, and what other processes rely on where the database cannot notify.
+ *
+ * Destinations (scheme, host, port) have a breaker each, and each a share of the slots, so that one
+ * that hangs keeps nobody else waiting.
+ */
+#ifndef DF_DELIVERY_DELIVERY_H
+#define DF_DELIVERY_DELIVERY_H
+
+#include "delivery/channel.h"
+#include "resilience/breaker.h"
+#include "resilience/retry.h"
+#include "store/store.h"
+
+struct df_delivery;
+
+struct df_delivery_options {
+    struct df_store *store;
+    struct df_http_client *client;
+    struct df_breakers *breakers;
+    const struct df_clock *clock;
+    struct df_retry_policy retry;
+    int64_t lease_ms;
+    int64_t timeout_ms;
+    int64_t poll_ms; /* 0: 1000 */
+    bool allow_private;
+};
+
+struct df_delivery *df_delivery_new(const struct df_delivery_options *opt);
+/* Before start. The channel lives as long as the engine. */
+void df_delivery_add(struct df_delivery *d, const struct df_channel *c);
+void df_delivery_start(struct df_delivery *d);
+
+/* There is new work in this channel. Cheap; any thread. */
+void df_delivery_wake(struct df_delivery *d, const struct df_channel *c);
+
+/*
+ * The end, in four steps; NULL is fine in each.
+ * stop: claims nothing more and waits up to drain_ms for what is on its way. Then the client is
+ * freed, which brings the rest back, cut off. end: settles what came back; the engine's thread is
+ * gone. What could not be settled is claimed again when its lease is over, here or elsewhere. Then
+ * the store is closed, whose last jobs may still wake the engine. free.
+ */
+void df_delivery_stop(struct df_delivery *d, int64_t drain_ms);
+void df_delivery_end(struct df_delivery *d);
+void df_delivery_free(struct df_delivery *d);
+
+size_t df_delivery_channels(const struct df_delivery *d);
+const struct df_channel *df_delivery_channel(const struct df_delivery *d, size_t i);
+/* NULL: there is none of that name. */
+const struct df_channel *df_delivery_find(const struct df_delivery *d, struct df_str name);
+
+#endif

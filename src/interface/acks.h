@@ -1,0 +1,15 @@
+/* Functional acks that wait to be sent. */
+#ifndef DF_INTERFACE_ACKS_H
+#define DF_INTERFACE_ACKS_H
+
+#include "store/db.h"
+
+/*
+ * Adds one to the outbox, due at once, inside the caller's transaction; after the commit wake
+ * DF_WORK_ACKS. target_url is the absent slice while none is configured: the channel fills it in.
+ */
+enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,
+                            struct df_str target_url, int64_t now_ms, int64_t *ret_id,
+                            struct df_err *err) DF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,201 @@
+/* /api/functional-ack: acks that callers want sent, and what has become of them. */
+#include "interface/acks.h"
+
+#include "interface/acks.sql.h"
+#include "interface/interface.h"
+#include "interface/payload.h"
+#include "net/input.h"
+#include "json/write.h"
+
+/* 200 rows with an error of 2000 characters each, and a payload of 1000 headers, have room. */
+#define ANSWER_MAX (4 << 20)
+
+/* One call on its way. Lives in the request's arena. */
+struct call {
+    struct df_job job;
+    struct df_req *req;
+    const struct df_services *services;
+    struct df_str business_doc_id;
+    struct df_str payload;
+    int64_t now_ms;
+    int64_t id;
+    struct df_page page;
+    struct df_buf out;
+    struct df_json_out json;
+};
+
+static struct call *call_new(struct df_req *req)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+    c->req = req;
+    c->services = df_services_of(req);
+    c->now_ms = df_wall_ms(c->services->clock);
+    df_buf_init(&c->out, ANSWER_MAX);
+    df_json_out_init(&c->json, &c->out);
+    return c;
+}
+
+static void finish(struct call *c, unsigned status, enum df_code code, const struct df_err *err)
+{
+    if (code == DF_OK) {
+        df_req_answer(c->req, status, "application/json", &c->out);
+    } else {
+        df_buf_release(&c->out);
+        df_req_problem(c->req, err);
+    }
+    df_req_resume(c->req);
+}
+
+enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,
+                            struct df_str target_url, int64_t now_ms, int64_t *ret_id,
+                            struct df_err *err)
+{
+    return df_db_query_int(db, &df_q_functional_ack_insert,
+                           DF_PARAMS(df_text(business_doc_id), df_text(payload),
+                                     df_text(target_url.ptr ? target_url : DF_STR("")),
+                                     df_time(now_ms)),
+                           ret_id, err);
+}
+
+/* --- POST /api/functional-ack --- */
+
+static void build(struct call *c, const struct df_ack *ack)
+{
+    const struct df_interface_options *opt = df_interface_options_of(c->services->interface);
+    struct df_buf payload;
+    df_buf_init(&payload, ANSWER_MAX);
+    df_ack_build(ack, df_str_c(opt->ack_business_application), &payload);
+    c->payload = df_arena_str(df_req_arena(c->req), df_buf_str(&payload));
+    df_buf_release(&payload);
+}
+
+static enum df_code run_post(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    const struct df_interface_options *opt = df_interface_options_of(c->services->interface);
+    return df_ack_enqueue(db, c->business_doc_id, c->payload, df_str_c(opt->functional_ack_url),
+                          c->now_ms, &c->id, err);
+}
+
+static void post_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    if (code == DF_OK) {
+        df_interface_wake(c->services->interface, DF_WORK_ACKS);
+        df_json_open(&c->json, '{');
+        df_json_kv_int(&c->json, "id", c->id);
+        df_json_kv_text(&c->json, "businessDocId", c->business_doc_id);
+        df_json_kv_text(&c->json, "status", DF_STR("Pending"));
+        df_json_close(&c->json, '}');
+    }
+    finish(c, 202, code, err);
+}
+
+static void handle_post(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    struct df_input in;
+    struct df_ack ack;
+    if (!df_input_json(&in, req))
+        return;
+    df_ack_read(&in, &ack, &c->payload);
+    if (!df_input_ok(&in, req))
+        return;
+    c->business_doc_id = ack.doc.business_doc_id;
+    if (!c->payload.ptr)
+        build(c, &ack);
+    df_log_ctx_set(df_req_log(req), "businessDocId", c->business_doc_id);
+    c->job.run = run_post;
+    c->job.done = post_done;
+    df_req_write(req, &c->job);
+}
+
+/* --- GET /api/functional-ack --- */
+
+static void write_row(struct df_result *r, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_int(out, "id", df_col_int(r, 0));
+    df_json_kv_text(out, "businessDocId", df_col_text(r, 1));
+    df_json_kv_text(out, "targetUrl", df_col_text(r, 2));
+    df_json_kv_text(out, "status", df_col_text(r, 3));
+    df_json_kv_int(out, "attemptCount", df_col_int(r, 4));
+    df_json_kv_time(out, "createdAt", df_col_time(r, 5));
+    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, 6));
+    df_json_kv_time(out, "sentAt", df_col_time(r, 7));
+    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, 8));
+    df_json_kv_text(out, "lastError", df_col_text(r, 9));
+    df_json_close(out, '}');
+}
+
+static enum df_code write_rows(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(
+        db, &df_q_functional_ack_list,
+        DF_PARAMS(df_text(c->business_doc_id), df_int(c->page.size), df_int(c->page.offset)), &r,
+        err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        write_row(r, &c->json);
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* It may run again: the answer is begun afresh. */
+static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    enum df_code code =
+        df_db_query_int(db, &df_q_functional_ack_count, DF_PARAMS(df_text(c->business_doc_id)),
+                        &c->page.total, err);
+    if (code != DF_OK)
+        return code;
+    df_buf_reset(&c->out);
+    df_json_out_init(&c->json, &c->out);
+    df_json_open(&c->json, '{');
+    df_json_key(&c->json, "items");
+    df_json_open(&c->json, '[');
+    code = write_rows(db, c, err);
+    df_json_close(&c->json, ']');
+    df_page_write(&c->page, &c->json);
+    df_json_close(&c->json, '}');
+    return code;
+}
+
+static void get_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    finish((struct call *)job, 200, code, err);
+}
+
+static void handle_get(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    struct df_input in;
+    df_input_init(&in, df_req_arena(req), NULL);
+    c->business_doc_id = df_str_trim(df_req_query(req, "businessDocId"));
+    if (c->business_doc_id.len == 0)
+        df_input_error(&in, "businessDocId", "is required");
+    if (!df_input_ok(&in, req) || !df_input_page(req, &c->page))
+        return;
+    c->job.run = run_get;
+    c->job.done = get_done;
+    df_req_read(req, &c->job);
+}
+
+const struct df_route df_ack_routes[] = {
+    {.method = "POST",
+     .pattern = "/api/functional-ack",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "interface",
+     .body = DF_BODY_JSON,
+     .handle = handle_post},
+    {.method = "GET",
+     .pattern = "/api/functional-ack",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "interface",
+     .body = DF_BODY_NONE,
+     .handle = handle_get},
+    {.method = NULL},
+};

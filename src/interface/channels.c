@@ -1,0 +1,272 @@
+/* What the three channels send, and the interface as a whole. */
+#include "base/mem.h"
+#include "interface/channels.sql.h"
+#include "interface/interface_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static void add_header(struct df_delivery_request *req, const char *name, struct df_str value)
+{
+    req->headers[req->header_count++] =
+        (struct df_call_header){.name = df_str_c(name), .value = value};
+}
+
+/* Identifiers are text of any kind; a header's value is visible ASCII. */
+static struct df_str header_text(struct df_arena *a, struct df_str s)
+{
+    char *out = df_arena_alloc(a, 3 * s.len + 1);
+    size_t len = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        if (c > 0x20 && c < 0x7F && c != '%')
+            out[len++] = (char)c;
+        else
+            len += (size_t)snprintf(out + len, 4, "%%%02X", c);
+    }
+    return df_str_n(out, len);
+}
+
+static void add_trace(const struct df_interface *i, struct df_arena *a,
+                      struct df_delivery_request *req)
+{
+    uint64_t id[3];
+    df_random(i->opt.clock, id, sizeof(id));
+    struct df_str trace = df_arena_printf(a, "%016llx%016llx", (unsigned long long)id[0] | 1,
+                                          (unsigned long long)id[1]);
+    add_header(req, "traceparent",
+               df_arena_printf(a, "00-" DF_STR_FMT "-%016llx-01", DF_STR_ARG(trace),
+                               (unsigned long long)id[2] | 1));
+    add_header(req, "x-trace-id", trace);
+}
+
+static enum df_code build(const struct df_channel *c, struct df_str id, struct df_str reference,
+                          struct df_str url, struct df_str body, struct df_arena *a,
+                          struct df_delivery_request *ret, struct df_err *err)
+{
+    const struct df_interface *i = c->arg;
+
+    if (url.len == 0)
+        return df_err_set(err, DF_E_CONFIG, "the row has no target");
+    ret->url = df_arena_cstr(a, url);
+    ret->body = df_arena_str(a, body);
+    ret->correlation_id = df_arena_str(a, reference);
+    add_header(ret, "Content-Type", DF_STR("application/json"));
+    if (i->opt.api_key)
+        add_header(ret, i->opt.api_key_header, df_secret_str(i->opt.api_key));
+    add_header(ret, "X-Correlation-Id", header_text(a, reference));
+    add_header(ret, "Idempotency-Key",
+               df_arena_printf(a, "%s:" DF_STR_FMT, c->name, DF_STR_ARG(id)));
+    add_trace(i, a, ret);
+    return DF_OK;
+}
+
+static struct df_str or_configured(struct df_str target, const char *configured)
+{
+    return target.len > 0 || !configured ? target : df_str_c(configured);
+}
+
+/* Columns: BusinessDocId, TargetUrl, PayloadJson. */
+static enum df_code build_ack(const struct df_channel *c, struct df_str id, struct df_result *r,
+                              struct df_arena *a, struct df_delivery_request *ret,
+                              struct df_err *err)
+{
+    const struct df_interface *i = c->arg;
+    return build(c, id, df_col_text(r, 3),
+                 or_configured(df_col_text(r, 4), i->opt.functional_ack_url), df_col_text(r, 5), a,
+                 ret, err);
+}
+
+static enum df_code build_return(const struct df_channel *c, struct df_str id, struct df_result *r,
+                                 struct df_arena *a, struct df_delivery_request *ret,
+                                 struct df_err *err)
+{
+    const struct df_interface *i = c->arg;
+    return build(c, id, df_col_text(r, 3),
+                 or_configured(df_col_text(r, 4), i->opt.ticket_return_url), df_col_text(r, 5), a,
+                 ret, err);
+}
+
+/* Columns: BusinessDocId, RawPayloadJson. */
+static enum df_code build_gateway(const struct df_channel *c, struct df_str id, struct df_result *r,
+                                  struct df_arena *a, struct df_delivery_request *ret,
+                                  struct df_err *err)
+{
+    const struct df_interface *i = c->arg;
+    return build(c, id, df_col_text(r, 3), df_str_c(i->opt.ticket_send_url), df_col_text(r, 4), a,
+                 ret, err);
+}
+
+void df_interface_set_channels(struct df_interface *i)
+{
+    const struct df_interface_options *o = &i->opt;
+
+    i->channels[CHANNEL_ACK] = (struct df_channel){
+        .name = "functional-ack",
+        .id_type = DF_INT,
+        .claim = &df_q_ack_claim,
+        .sent = {&df_q_ack_sent},
+        .failed = {&df_q_ack_failed},
+        .deferred = {&df_q_ack_deferred},
+        .next_due = &df_q_ack_next_due,
+        .waiting = &df_q_ack_waiting,
+        .counts = &df_q_ack_counts,
+        .list = &df_q_ack_list,
+        .total = &df_q_ack_total,
+        .get = &df_q_ack_get,
+        .retry = {&df_q_ack_retry},
+        .retry_all = {&df_q_ack_retry_all},
+        .build = build_ack,
+        .missing = o->functional_ack_url ? NULL : "gateway.functional_ack_url",
+        .arg = i,
+    };
+    i->channels[CHANNEL_RETURN] = (struct df_channel){
+        .name = "ticket-return",
+        .id_type = DF_INT,
+        .claim = &df_q_return_claim,
+        .claimed = {&df_q_return_claimed_ticket},
+        .sent = {&df_q_return_sent, &df_q_return_sent_ticket},
+        .failed = {&df_q_return_failed, &df_q_return_failed_ticket},
+        .deferred = {&df_q_return_deferred, &df_q_return_deferred_ticket},
+        .next_due = &df_q_return_next_due,
+        .waiting = &df_q_return_waiting,
+        .counts = &df_q_return_counts,
+        .list = &df_q_return_list,
+        .total = &df_q_return_total,
+        .get = &df_q_return_get,
+        .retry = {&df_q_return_retry, &df_q_return_retry_ticket},
+        .retry_all = {&df_q_return_retry_all, &df_q_return_retry_all_ticket},
+        .build = build_return,
+        .missing = o->ticket_return_url ? NULL : "gateway.ticket_return_url",
+        .arg = i,
+    };
+    i->channels[CHANNEL_GATEWAY] = (struct df_channel){
+        .name = "ticket-gateway",
+        .id_type = DF_INT,
+        .claim = &df_q_gateway_claim,
+        .sent = {&df_q_gateway_sent},
+        .failed = {&df_q_gateway_failed},
+        .deferred = {&df_q_gateway_deferred},
+        .next_due = &df_q_gateway_next_due,
+        .waiting = &df_q_gateway_waiting,
+        .counts = &df_q_gateway_counts,
+        .list = &df_q_gateway_list,
+        .total = &df_q_gateway_total,
+        .get = &df_q_gateway_get,
+        .retry = {&df_q_gateway_retry},
+        .retry_all = {&df_q_gateway_retry_all},
+        .build = build_gateway,
+        .missing = o->ticket_send_url ? NULL : "gateway.ticket_send_url",
+        .arg = i,
+    };
+}
+
+/* --- the interface ---------------------------------------------------------------------------- */
+
+struct df_interface *df_interface_new(const struct df_interface_options *opt)
+{
+    struct df_interface *i = df_calloc(1, sizeof(*i));
+
+    i->opt = *opt;
+    pthread_mutex_init(&i->lock, NULL);
+    df_cond_init(&i->changed);
+    df_interface_set_channels(i);
+    return i;
+}
+
+static void heard(void *arg, size_t topic);
+
+void df_interface_add_channels(struct df_interface *i, struct df_delivery *d)
+{
+    static const char *const topics[DF_WORK_COUNT + 1] = {
+        [DF_WORK_TICKETS] = "tickets",
+        [DF_WORK_ACKS] = "functional-ack",
+        [DF_WORK_RETURNS] = "ticket-return",
+        [DF_WORK_GATEWAY] = "ticket-gateway",
+    };
+
+    i->opt.delivery = d;
+    for (size_t c = 0; c < CHANNEL_COUNT; c++)
+        df_delivery_add(d, &i->channels[c]);
+    if (i->opt.notify_url)
+        i->notifier = df_notifier_new(&(struct df_notifier_options){
+            .url = i->opt.notify_url, .topics = topics, .heard = heard, .arg = i});
+}
+
+const struct df_interface_options *df_interface_options_of(const struct df_interface *i)
+{
+    return &i->opt;
+}
+
+void df_interface_start(struct df_interface *i)
+{
+    i->woken = true;
+    if (pthread_create(&i->thread, NULL, df_ticket_processing, i) != 0)
+        abort();
+    pthread_setname_np(i->thread, "tickets");
+    i->started = true;
+}
+
+void df_interface_stop(struct df_interface *i)
+{
+    if (!i)
+        return;
+    /* Before the engine goes, which it wakes. */
+    df_notifier_free(i->notifier);
+    i->notifier = NULL;
+    if (!i->started)
+        return;
+    pthread_mutex_lock(&i->lock);
+    i->stopping = true;
+    pthread_cond_signal(&i->changed);
+    pthread_mutex_unlock(&i->lock);
+    pthread_join(i->thread, NULL);
+    i->started = false;
+}
+
+void df_interface_free(struct df_interface *i)
+{
+    if (!i)
+        return;
+    df_interface_stop(i);
+    pthread_cond_destroy(&i->changed);
+    pthread_mutex_destroy(&i->lock);
+    free(i);
+}
+
+void df_interface_heard(struct df_interface *i, enum df_interface_work w)
+{
+    switch (w) {
+    case DF_WORK_TICKETS:
+        pthread_mutex_lock(&i->lock);
+        i->woken = true;
+        pthread_cond_signal(&i->changed);
+        pthread_mutex_unlock(&i->lock);
+        return;
+    case DF_WORK_ACKS:
+        df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_ACK]);
+        return;
+    case DF_WORK_RETURNS:
+        df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_RETURN]);
+        return;
+    case DF_WORK_GATEWAY:
+        df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_GATEWAY]);
+        return;
+    case DF_WORK_COUNT:
+        return;
+    }
+}
+
+void df_interface_wake(struct df_interface *i, enum df_interface_work w)
+{
+    df_interface_heard(i, w);
+    df_notifier_tell(i->notifier, w);
+}
+
+static void heard(void *arg, size_t topic)
+{
+    df_interface_heard(arg, (enum df_interface_work)topic);
+}

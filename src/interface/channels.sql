@@ -1,0 +1,317 @@
+-- The three channels of the interface, for the delivery engine (src/delivery/channel.h says what each query takes and
+-- gives). A row is due when NextAttemptAt is; only such rows are in its index. On SQL Server the condition of a claim stands
+-- twice: where lock hints are not heeded, whoever waited for a row looks at the outer one again.
+
+-- --- functional acks ---
+
+-- name: ack_claim
+-- dialect: sqlite
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: postgres
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
+FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND o.NextAttemptAt <= :now;
+
+-- name: ack_sent
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
+WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+
+-- name: ack_failed
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Error', LastAttemptAt = :now, NextAttemptAt = :due, LastError = :error
+WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+
+-- name: ack_deferred
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = CASE WHEN AttemptCount > 1 THEN 'Error' ELSE 'Pending' END, AttemptCount = AttemptCount - 1, NextAttemptAt = :due
+WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+
+-- name: ack_next_due
+SELECT MIN(NextAttemptAt) FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt IS NOT NULL;
+
+-- name: ack_waiting
+SELECT COUNT(*), MIN(CreatedAt) FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt IS NOT NULL;
+
+-- name: ack_counts
+SELECT Status, COUNT(*), MIN(CreatedAt) FROM TB_FUNCTIONAL_ACK_OUTBOX GROUP BY Status;
+
+-- name: ack_list
+SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt,
+       NextAttemptAt, LastError
+FROM TB_FUNCTIONAL_ACK_OUTBOX
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt,
+       NextAttemptAt, LastError
+FROM TB_FUNCTIONAL_ACK_OUTBOX
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: ack_total
+SELECT COUNT(*) FROM TB_FUNCTIONAL_ACK_OUTBOX
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));
+
+-- name: ack_get
+SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt,
+       NextAttemptAt, LastError, PayloadJson
+FROM TB_FUNCTIONAL_ACK_OUTBOX
+WHERE Id = :id;
+
+-- name: ack_retry
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Id = :id AND Status = 'Error';
+
+-- name: ack_retry_all
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Status = 'Error';
+
+-- --- ticket returns ---
+
+-- name: return_claim
+-- dialect: sqlite
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: postgres
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
+FROM TB_TICKET_RETURN_OUTBOX AS o
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND o.NextAttemptAt <= :now;
+
+-- name: return_sent
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
+WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+
+-- name: return_failed
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Error', LastAttemptAt = :now, NextAttemptAt = :due, LastError = :error
+WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+
+-- name: return_deferred
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = CASE WHEN AttemptCount > 1 THEN 'Error' ELSE 'Pending' END, AttemptCount = AttemptCount - 1, NextAttemptAt = :due
+WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+
+-- name: return_next_due
+SELECT MIN(NextAttemptAt) FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt IS NOT NULL;
+
+-- name: return_waiting
+SELECT COUNT(*), MIN(CreatedAt) FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt IS NOT NULL;
+
+-- name: return_counts
+SELECT Status, COUNT(*), MIN(CreatedAt) FROM TB_TICKET_RETURN_OUTBOX GROUP BY Status;
+
+-- name: return_list
+SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt,
+       NextAttemptAt, LastError
+FROM TB_TICKET_RETURN_OUTBOX
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt,
+       NextAttemptAt, LastError
+FROM TB_TICKET_RETURN_OUTBOX
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: return_total
+SELECT COUNT(*) FROM TB_TICKET_RETURN_OUTBOX
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));
+
+-- name: return_get
+SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt,
+       NextAttemptAt, LastError, PayloadJson
+FROM TB_TICKET_RETURN_OUTBOX
+WHERE Id = :id;
+
+-- name: return_retry
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Id = :id AND Status = 'Error';
+
+-- name: return_retry_all
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Status = 'Error';
+
+-- --- the outcome of returns, in their tickets ---
+
+-- name: return_claimed_ticket
+UPDATE TB_TICKET_INTERFACE
+SET ReturnStatus = 'Sending', ReturnAttemptCount = ReturnAttemptCount + 1, ReturnLastAttemptAt = :now
+WHERE Id = (SELECT t.Id
+            FROM TB_TICKET_RETURN_OUTBOX AS o
+            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
+             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+            WHERE o.Id = :id AND o.AttemptCount = :fence AND o.Status = 'Sending');
+
+-- name: return_sent_ticket
+UPDATE TB_TICKET_INTERFACE
+SET ReturnStatus = 'Sent', ReturnSentAt = :now, ReturnLastError = NULL
+WHERE Id = (SELECT t.Id
+            FROM TB_TICKET_RETURN_OUTBOX AS o
+            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
+             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+            WHERE o.Id = :id AND o.AttemptCount = :fence AND o.Status = 'Sent');
+
+-- name: return_failed_ticket
+UPDATE TB_TICKET_INTERFACE
+SET ReturnStatus = 'Error', ReturnLastAttemptAt = :now, ReturnLastError = :error
+WHERE Id = (SELECT t.Id
+            FROM TB_TICKET_RETURN_OUTBOX AS o
+            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
+             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+            WHERE o.Id = :id AND o.AttemptCount = :fence AND o.Status = 'Error');
+
+-- After the row's own: there the attempt is one less already.
+-- name: return_deferred_ticket
+UPDATE TB_TICKET_INTERFACE
+SET ReturnStatus = CASE WHEN ReturnAttemptCount > 1 THEN 'Error' ELSE 'Pending' END,
+    ReturnAttemptCount = ReturnAttemptCount - 1
+WHERE Id = (SELECT t.Id
+            FROM TB_TICKET_RETURN_OUTBOX AS o
+            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
+             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+            WHERE o.Id = :id AND o.AttemptCount = :fence - 1 AND o.Status IN ('Pending', 'Error'));
+
+-- name: return_retry_ticket
+UPDATE TB_TICKET_INTERFACE
+SET ReturnStatus = 'Pending', ReturnAttemptCount = 0
+WHERE Id = (SELECT t.Id
+            FROM TB_TICKET_RETURN_OUTBOX AS o
+            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
+             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+            WHERE o.Id = :id AND o.Status = 'Pending' AND o.NextAttemptAt = :now);
+
+-- name: return_retry_all_ticket
+UPDATE TB_TICKET_INTERFACE
+SET ReturnStatus = 'Pending', ReturnAttemptCount = 0
+WHERE Id IN (SELECT t.Id
+             FROM TB_TICKET_RETURN_OUTBOX AS o
+             JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
+              AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+             WHERE o.Status = 'Pending' AND o.NextAttemptAt = :now);
+
+-- --- tickets to the gateway; the fence knows the version of the payload too, which may be replaced meanwhile ---
+-- A ticket that is not processed yet, or never will be, has nothing to send: people are not shown it.
+
+-- name: gateway_claim
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit)
+RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson;
+-- dialect: sqlserver
+UPDATE o
+SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = o.GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, CAST(inserted.PayloadVersion AS BIGINT) * 1000000 + inserted.GatewaySendAttemptCount, inserted.BusinessDocId, inserted.RawPayloadJson
+FROM TB_TICKET_INTERFACE AS o
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
+  AND o.GatewaySendNextAttemptAt <= :now;
+
+-- name: gateway_sent
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sent', GatewaySendSentAt = :now, GatewaySendNextAttemptAt = NULL, GatewaySendLastError = NULL
+WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+  AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending';
+
+-- name: gateway_failed
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Error', GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :due, GatewaySendLastError = :error
+WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+  AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending';
+
+-- name: gateway_deferred
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = CASE WHEN GatewaySendAttemptCount > 1 THEN 'Error' ELSE 'Pending' END, GatewaySendAttemptCount = GatewaySendAttemptCount - 1, GatewaySendNextAttemptAt = :due
+WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+  AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending';
+
+-- name: gateway_next_due
+SELECT MIN(GatewaySendNextAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
+
+-- name: gateway_waiting
+SELECT COUNT(*), MIN(CreatedAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
+
+-- name: gateway_counts
+SELECT GatewaySendStatus, COUNT(*), MIN(CreatedAt)
+FROM TB_TICKET_INTERFACE
+WHERE (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
+GROUP BY GatewaySendStatus;
+
+-- name: gateway_list
+SELECT Id, BusinessDocId, CAST(NULL AS VARCHAR(500)), GatewaySendStatus, GatewaySendAttemptCount, CreatedAt, GatewaySendLastAttemptAt, GatewaySendSentAt,
+       GatewaySendNextAttemptAt, GatewaySendLastError
+FROM TB_TICKET_INTERFACE
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
+  AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
+ORDER BY Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, BusinessDocId, CAST(NULL AS VARCHAR(500)), GatewaySendStatus, GatewaySendAttemptCount, CreatedAt, GatewaySendLastAttemptAt, GatewaySendSentAt,
+       GatewaySendNextAttemptAt, GatewaySendLastError
+FROM TB_TICKET_INTERFACE
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
+  AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
+ORDER BY Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: gateway_total
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
+  AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL);
+
+-- name: gateway_get
+SELECT Id, BusinessDocId, CAST(NULL AS VARCHAR(500)), GatewaySendStatus, GatewaySendAttemptCount, CreatedAt, GatewaySendLastAttemptAt, GatewaySendSentAt,
+       GatewaySendNextAttemptAt, GatewaySendLastError, RawPayloadJson
+FROM TB_TICKET_INTERFACE
+WHERE Id = :id;
+
+-- name: gateway_retry
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+WHERE Id = :id AND GatewaySendStatus = 'Error';
+
+-- name: gateway_retry_all
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+WHERE GatewaySendStatus = 'Error';

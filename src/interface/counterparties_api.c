@@ -1,0 +1,428 @@
+/*
+ * /api/counterparties.
+ *
+ * A document replaces what there was under its BusinessDocId: the row, its addresses and its fiscal
+ * references, in one transaction, together with the functional ack where one is asked for. The
+ * upsert comes first and holds the row until the commit, so that two documents at once never mix
+ * their children.
+ */
+#include "interface/acks.h"
+#include "interface/counterparties.sql.h"
+#include "interface/interface.h"
+#include "interface/payload.h"
+#include "net/input.h"
+#include "json/write.h"
+
+/* One counterparty is answered with its raw payload, which is at most twice as long in quotes. */
+#define ANSWER_MAX (64 << 20)
+
+/* Its fields are a few hundred characters. */
+#define ACK_MAX (64 << 10)
+
+/* Children written by one statement. */
+#define CHUNK            64
+#define CHILD_PARAMS_MAX 14
+
+/* One call on its way. Lives in the request's arena. */
+struct call {
+    struct df_job job;
+    struct df_req *req;
+    const struct df_services *services;
+    int64_t now_ms;
+
+    /* POST */
+    struct df_counterparty party;
+    int64_t id;
+    bool created;
+
+    /* GET; the absent slice asks for all */
+    struct df_str business_doc_id;
+    struct df_str business_entity;
+    struct df_str entity_type;
+    struct df_str counterparty_id;
+    struct df_str fiscal_number;
+    struct df_page page;
+
+    struct df_buf out;
+    struct df_json_out json;
+};
+
+static struct call *call_new(struct df_req *req)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+    c->req = req;
+    c->services = df_services_of(req);
+    c->now_ms = df_wall_ms(c->services->clock);
+    df_buf_init(&c->out, ANSWER_MAX);
+    df_json_out_init(&c->json, &c->out);
+    return c;
+}
+
+static void finish(struct call *c, enum df_code code, const struct df_err *err)
+{
+    if (code != DF_OK)
+        df_req_problem(c->req, err);
+    else if (df_buf_failed(&c->out))
+        df_req_fail(c->req, DF_E_INTERNAL, "The answer is longer than %d bytes.", ANSWER_MAX);
+    else
+        df_req_answer(c->req, 200, "application/json", &c->out);
+    df_buf_release(&c->out);
+    df_req_resume(c->req);
+}
+
+/* --- POST /api/counterparties --- */
+
+static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
+{
+    const struct df_counterparty *d = &c->party;
+    const struct df_doc_id *id = &d->doc;
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_counterparty_upsert,
+                    DF_PARAMS(df_text(id->business_doc_id), df_text(id->business_app_id),
+                              df_text(id->business_entity), df_text(id->original_business_doc_id),
+                              df_text(d->counterparty_id), df_text(d->entity_type),
+                              df_text(d->name), df_text(d->local_name), df_text(d->search_name),
+                              df_text(d->reference_code), df_bool(d->is_deleted),
+                              df_text(d->source), df_time(c->now_ms), df_text(df_req_body(c->req))),
+                    &r, err);
+    /* Where lock hints are not heeded, another wrote it between our UPDATE and our INSERT. */
+    if (code == DF_E_DB_UNIQUE)
+        return df_err_set(err, DF_E_DB_CONFLICT, "the counterparty is being written by another");
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        c->id = df_col_int(r, 0);
+        c->created = df_col_null(r, 1);
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = df_err_set(err, DF_E_INTERNAL, "the counterparty was written without an answer");
+    }
+    df_result_free(r);
+    return code;
+}
+
+static void address_values(const struct call *c, size_t i, struct df_value *v)
+{
+    const struct df_address *a = &c->party.addresses[i];
+    const struct df_value values[] = {df_int(c->id),
+                                      df_text(a->address_type_code),
+                                      df_text(a->address_type_name),
+                                      df_text(a->phone),
+                                      df_text(a->fax),
+                                      df_text(a->addr_line1),
+                                      df_text(a->addr_line2),
+                                      df_text(a->city_code),
+                                      df_text(a->zip_code),
+                                      df_text(a->state),
+                                      df_text(a->district),
+                                      df_bool(a->is_main_address),
+                                      df_bool(a->is_deleted),
+                                      df_time(c->now_ms)};
+    memcpy(v, values, sizeof values);
+}
+
+static void fiscal_values(const struct call *c, size_t i, struct df_value *v)
+{
+    const struct df_fiscal_reference *f = &c->party.fiscal_references[i];
+    const struct df_value values[] = {df_int(c->id), df_text(f->fiscal_reference_type_code),
+                                      df_text(f->fiscal_reference_type_name),
+                                      df_text(f->fiscal_number), df_time(c->now_ms)};
+    memcpy(v, values, sizeof values);
+}
+
+/* In the order of the document, which is that of their ids. */
+static enum df_code
+insert_children(struct df_db *db, const struct call *c, const struct df_query *q, size_t count,
+                void (*fill)(const struct call *c, size_t i, struct df_value *v),
+                struct df_err *err)
+{
+    struct df_value values[CHUNK * CHILD_PARAMS_MAX];
+    enum df_code code = DF_OK;
+
+    for (size_t from = 0; from < count && code == DF_OK; from += CHUNK) {
+        size_t n = count - from < CHUNK ? count - from : CHUNK;
+        for (size_t i = 0; i < n; i++)
+            fill(c, from + i, values + i * q->param_count);
+        code = df_db_exec_many(db, q, values, q->param_count, n, NULL, NULL, NULL, NULL, err);
+    }
+    return code;
+}
+
+static enum df_code delete_children(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    enum df_code code =
+        df_db_exec(db, &df_q_counterparty_addresses_delete, DF_PARAMS(df_int(c->id)), NULL, err);
+    if (code == DF_OK)
+        code =
+            df_db_exec(db, &df_q_counterparty_fiscal_delete, DF_PARAMS(df_int(c->id)), NULL, err);
+    return code;
+}
+
+static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    const struct df_interface_options *opt = df_interface_options_of(c->services->interface);
+    struct df_ack ack = {.doc = c->party.doc,
+                         .object = DF_ACK_COUNTERPARTY,
+                         .operation = c->created ? DF_ACK_CREATE : DF_ACK_UPDATE,
+                         .status = c->created ? DF_ACK_CREATED : DF_ACK_DONE,
+                         .message = c->created ? DF_STR("Counterparty created")
+                                               : DF_STR("Counterparty updated")};
+    struct df_buf payload;
+    int64_t id;
+
+    df_buf_init(&payload, ACK_MAX);
+    df_ack_build(&ack, df_str_c(opt->ack_business_application), &payload);
+    enum df_code code = df_ack_enqueue(db, ack.doc.business_doc_id, df_buf_str(&payload),
+                                       df_str_c(opt->functional_ack_url), c->now_ms, &id, err);
+    df_buf_release(&payload);
+    return code;
+}
+
+static enum df_code run_post(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    enum df_code code = upsert(db, c, err);
+    if (code == DF_OK && !c->created)
+        code = delete_children(db, c, err);
+    if (code == DF_OK)
+        code = insert_children(db, c, &df_q_counterparty_address_insert, c->party.address_count,
+                               address_values, err);
+    if (code == DF_OK)
+        code = insert_children(db, c, &df_q_counterparty_fiscal_insert, c->party.fiscal_count,
+                               fiscal_values, err);
+    if (code == DF_OK && c->party.ack_required)
+        code = enqueue_ack(db, c, err);
+    return code;
+}
+
+static void post_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    if (code == DF_OK) {
+        if (c->party.ack_required)
+            df_interface_wake(c->services->interface, DF_WORK_ACKS);
+        df_json_open(&c->json, '{');
+        df_json_kv_int(&c->json, "id", c->id);
+        df_json_kv_text(&c->json, "businessDocId", c->party.doc.business_doc_id);
+        df_json_kv_text(&c->json, "status", DF_STR("Received"));
+        df_json_kv_bool(&c->json, "created", c->created);
+        df_json_close(&c->json, '}');
+    }
+    finish(c, code, err);
+}
+
+static void handle_post(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    struct df_input in;
+    if (!df_input_json(&in, req))
+        return;
+    df_counterparty_read(&in, &c->party);
+    if (!df_input_ok(&in, req))
+        return;
+    df_log_ctx_set(df_req_log(req), "businessDocId", c->party.doc.business_doc_id);
+    c->job.run = run_post;
+    c->job.done = post_done;
+    df_req_write(req, &c->job);
+}
+
+/* --- GET /api/counterparties --- */
+
+static const char *const text_names[] = {
+    "businessDocId",  "businessAppId", "businessEntity", "originalBusinessDocId",
+    "counterpartyId", "entityType",    "name",           "localName",
+    "searchName",     "referenceCode",
+};
+static const char *const address_names[] = {
+    "addressTypeCode", "addressTypeName", "phone",   "fax",   "addrLine1",
+    "addrLine2",       "cityCode",        "zipCode", "state", "district",
+};
+static const char *const fiscal_names[] = {
+    "fiscalReferenceTypeCode",
+    "fiscalReferenceTypeName",
+    "fiscalNumber",
+};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Columns of text from `first` on; the column behind them. */
+static size_t write_texts(struct df_json_out *j, const struct df_result *r, size_t first,
+                          const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        df_json_kv_text(j, names[i], df_col_text(r, first + i));
+    return first + count;
+}
+
+/* The columns that counterparty_get and the lists have in common. */
+static void write_columns(struct df_json_out *j, const struct df_result *r)
+{
+    df_json_kv_int(j, "id", df_col_int(r, 0));
+    size_t col = write_texts(j, r, 1, text_names, COUNT(text_names));
+    df_json_kv_bool(j, "isDeleted", df_col_bool(r, col));
+    df_json_kv_text(j, "source", df_col_text(r, col + 1));
+    df_json_kv_text(j, "status", df_col_text(r, col + 2));
+    df_json_kv_time(j, "createdAt", df_col_time(r, col + 3));
+    df_json_kv_time(j, "updatedAt", df_col_time(r, col + 4));
+}
+#define RAW_PAYLOAD_COLUMN (1 + COUNT(text_names) + 5)
+
+static void write_item(struct df_json_out *j, const struct df_result *r)
+{
+    df_json_open(j, '{');
+    write_columns(j, r);
+    df_json_close(j, '}');
+}
+
+static void write_address(struct df_json_out *j, const struct df_result *r)
+{
+    df_json_open(j, '{');
+    size_t col = write_texts(j, r, 0, address_names, COUNT(address_names));
+    df_json_kv_bool(j, "isMainAddress", df_col_bool(r, col));
+    df_json_kv_bool(j, "isDeleted", df_col_bool(r, col + 1));
+    df_json_close(j, '}');
+}
+
+static void write_fiscal(struct df_json_out *j, const struct df_result *r)
+{
+    df_json_open(j, '{');
+    write_texts(j, r, 0, fiscal_names, COUNT(fiscal_names));
+    df_json_close(j, '}');
+}
+
+/* "key": the rows of a query, each written by `write`. */
+static enum df_code write_rows(struct df_db *db, struct call *c, const char *key,
+                               const struct df_query *q, const struct df_value *params,
+                               size_t param_count,
+                               void (*write)(struct df_json_out *j, const struct df_result *r),
+                               struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, q, params, param_count, &r, err);
+    if (code != DF_OK)
+        return code;
+    df_json_key(&c->json, key);
+    df_json_open(&c->json, '[');
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        write(&c->json, r);
+    df_json_close(&c->json, ']');
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* A job may run again: its answer is begun afresh. */
+static void begin_answer(struct call *c)
+{
+    df_buf_reset(&c->out);
+    df_json_out_init(&c->json, &c->out);
+    df_json_open(&c->json, '{');
+}
+
+static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_counterparty_get,
+                    DF_PARAMS(df_text(c->business_doc_id), df_text(c->business_entity)), &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        c->id = df_col_int(r, 0);
+        write_columns(&c->json, r);
+        df_json_kv_text(&c->json, "rawPayload", df_col_text(r, RAW_PAYLOAD_COLUMN));
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such counterparty.");
+    }
+    df_result_free(r);
+    return code;
+}
+
+/* In a transaction, so that the children are those of the row. */
+static enum df_code run_one(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    enum df_code code = df_db_begin(db, false, err);
+    if (code != DF_OK)
+        return code;
+    begin_answer(c);
+    code = write_parent(db, c, err);
+    if (code == DF_OK)
+        code = write_rows(db, c, "addresses", &df_q_counterparty_addresses,
+                          DF_PARAMS(df_int(c->id)), write_address, err);
+    if (code == DF_OK)
+        code = write_rows(db, c, "fiscalReferences", &df_q_counterparty_fiscal,
+                          DF_PARAMS(df_int(c->id)), write_fiscal, err);
+    df_json_close(&c->json, '}');
+    df_db_rollback(db); /* nothing was written */
+    return code;
+}
+
+static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    bool find = c->counterparty_id.ptr || c->fiscal_number.ptr;
+    size_t filters = find ? 4 : 2;
+    struct df_value params[6] = {df_text(c->business_entity), df_text(c->entity_type),
+                                 df_text(c->counterparty_id), df_text(c->fiscal_number)};
+
+    enum df_code code =
+        df_db_query_int(db, find ? &df_q_counterparty_find_count : &df_q_counterparty_count, params,
+                        filters, &c->page.total, err);
+    if (code != DF_OK)
+        return code;
+    params[filters] = df_int(c->page.size);
+    params[filters + 1] = df_int(c->page.offset);
+    begin_answer(c);
+    code = write_rows(db, c, "items", find ? &df_q_counterparty_find : &df_q_counterparty_list,
+                      params, filters + 2, write_item, err);
+    df_page_write(&c->page, &c->json);
+    df_json_close(&c->json, '}');
+    return code;
+}
+
+static void get_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    finish((struct call *)job, code, err);
+}
+
+/* Without the blanks around it, as codes are stored; "?name=" is as if it were not there. */
+static struct df_str filter(const struct df_req *req, const char *name)
+{
+    struct df_str s = df_str_trim(df_req_query(req, name));
+    return s.len > 0 ? s : DF_STR_NULL;
+}
+
+static void handle_get(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    c->business_doc_id = filter(req, "businessDocId");
+    c->business_entity = filter(req, "businessEntity");
+    c->entity_type = filter(req, "entityType");
+    c->counterparty_id = filter(req, "counterpartyId");
+    c->fiscal_number = filter(req, "fiscalNumber");
+    if (!c->business_doc_id.ptr && !df_input_page(req, &c->page))
+        return;
+    c->job.run = c->business_doc_id.ptr ? run_one : run_list;
+    c->job.done = get_done;
+    df_req_read(req, &c->job);
+}
+
+const struct df_route df_counterparty_routes[] = {
+    {.method = "POST",
+     .pattern = "/api/counterparties",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "interface",
+     .body = DF_BODY_JSON,
+     .handle = handle_post},
+    {.method = "GET",
+     .pattern = "/api/counterparties",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "interface",
+     .body = DF_BODY_NONE,
+     .handle = handle_get},
+    {.method = NULL},
+};

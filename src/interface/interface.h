@@ -1,0 +1,61 @@
+/*
+ * The interface between business systems: counterparties, shipment tickets, functional acks.
+ * Handlers store documents; the ticket processing works on them; three channels of the delivery
+ * engine bring the outcome to the gateway.
+ */
+#ifndef DF_INTERFACE_INTERFACE_H
+#define DF_INTERFACE_INTERFACE_H
+
+#include "access/services.h"
+#include "base/secret.h"
+#include "delivery/delivery.h"
+
+struct df_interface;
+
+struct df_interface_options {
+    struct df_store *store;
+    struct df_delivery *delivery; /* woken when there is something to send */
+    const char *notify_url;       /* of the database, to tell other processes; NULL: not to */
+    const struct df_clock *clock;
+    const char *functional_ack_url; /* NULL: not configured; rows of the channel wait */
+    const char *ticket_return_url;
+    const char *ticket_send_url;
+    const struct df_secret *api_key;
+    const char *api_key_header;
+    const char *ack_business_application;
+    struct df_retry_policy retry; /* of tickets whose processing failed */
+    int64_t lease_ms;
+};
+
+/* Copies the options' struct; what it points to outlives the interface. */
+struct df_interface *df_interface_new(const struct df_interface_options *opt);
+/* Adds the three channels to an engine. */
+void df_interface_add_channels(struct df_interface *i, struct df_delivery *d);
+/* The ticket processing (role `process`). */
+void df_interface_start(struct df_interface *i);
+/* Ends it, after what it has in hand. */
+void df_interface_stop(struct df_interface *i);
+void df_interface_free(struct df_interface *i);
+
+const struct df_interface_options *df_interface_options_of(const struct df_interface *i);
+
+enum df_interface_work {
+    DF_WORK_TICKETS,
+    DF_WORK_ACKS,
+    DF_WORK_RETURNS,
+    DF_WORK_GATEWAY,
+    DF_WORK_COUNT
+};
+
+/* There is something to do: here, and in other processes where the database can tell them. Cheap;
+ * any thread; after the commit. */
+void df_interface_wake(struct df_interface *i, enum df_interface_work w);
+/* Another process said so. */
+void df_interface_heard(struct df_interface *i, enum df_interface_work w);
+
+extern const struct df_route df_counterparty_routes[];
+extern const struct df_route df_ack_routes[];
+extern const struct df_route df_ticket_routes[];
+extern const struct df_route df_callback_routes[];
+
+#endif

@@ -1,0 +1,30 @@
+#ifndef DF_INTERFACE_PRIVATE_H
+#define DF_INTERFACE_PRIVATE_H
+
+#include "interface/interface.h"
+#include "store/notify.h"
+
+enum { CHANNEL_ACK, CHANNEL_RETURN, CHANNEL_GATEWAY, CHANNEL_COUNT };
+
+struct df_interface {
+    struct df_interface_options opt;
+    struct df_channel channels[CHANNEL_COUNT];
+
+    struct df_notifier *notifier; /* may be NULL */
+
+    /* The ticket processing. */
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool woken;
+    bool stopping;
+};
+
+/* --- channels.c --- */
+void df_interface_set_channels(struct df_interface *i);
+
+/* --- processing.c --- */
+void *df_ticket_processing(void *arg);
+
+#endif

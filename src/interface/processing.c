@@ -1,0 +1,349 @@
+/*
+ * The ticket processing: claims tickets that wait, checks each for its phase, and in one
+ * transaction for many of them writes what comes of it: Processed, the return, the send to the
+ * gateway, the functional ack; or Error, with every problem named.
+ *
+ * Claim and outcome are two commits: between them the ticket is Processing, under a lease. Whoever
+ * dies there loses nothing; the ticket is taken again when the lease is over. A newer payload that
+ * comes in between wins: the outcome finds another fence and changes nothing.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+#include "interface/acks.sql.h"
+#include "interface/interface_private.h"
+#include "interface/payload.h"
+#include "interface/processing.sql.h"
+
+#include <stdlib.h>
+
+#define CLAIM_MAX      256
+#define POLL_MS        1000
+#define BACKOFF_MAX_MS 5000
+#define ERROR_UNITS    2000
+#define ACK_MAX_BYTES  (1 << 20)
+
+static struct df_metric_family processed_total = {
+    .name = "dataflow_tickets_processed_total",
+    .help = "Tickets whose processing ended, by outcome (processed, rejected, overtaken).",
+    .type = DF_COUNTER,
+    .labels = {"outcome"},
+};
+
+struct ticket {
+    int64_t id;
+    int64_t fence;
+    struct df_str raw;
+    struct df_str doc_id;
+    struct df_str problems; /* absent: it is fit */
+    struct df_str answer;   /* the return; absent when it is not fit */
+    struct df_str ack;      /* absent: none is wanted */
+    bool settled;           /* it was still ours when the outcome was written */
+};
+
+struct batch {
+    struct df_job job;
+    struct df_interface *i;
+    struct df_arena arena; /* of the tickets: until the batch is through */
+    struct df_arena params;
+    struct ticket *tickets;
+    size_t count;
+    int64_t next_due_ms; /* -1: nothing waits */
+    size_t processed;
+    size_t rejected;
+    bool acks;
+};
+
+/* --- claiming --------------------------------------------------------------------------------- */
+
+static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct batch *b = (struct batch *)job;
+    int64_t now_ms = df_wall_ms(b->i->opt.clock);
+    struct df_result *r = NULL;
+
+    b->count = 0;
+    b->next_due_ms = -1;
+    df_arena_reset(&b->arena);
+    b->tickets = DF_ARENA_ARRAY(&b->arena, struct ticket, CLAIM_MAX);
+    enum df_code code = df_db_query(
+        db, &df_q_process_claim,
+        DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.lease_ms), df_int(CLAIM_MAX)), &r,
+        err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW && b->count < CLAIM_MAX) {
+        struct ticket *t = &b->tickets[b->count++];
+        t->id = df_col_int(r, 0);
+        t->fence = df_col_int(r, 2);
+        t->raw = df_arena_str(&b->arena, df_col_text(r, 3));
+    }
+    df_result_free(r);
+    if (code != DF_DONE || b->count > 0)
+        return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    code = df_db_query(db, &df_q_process_next_due, DF_NO_PARAMS, &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW && !df_col_null(r, 0))
+        b->next_due_ms = df_col_time(r, 0);
+    df_result_free(r);
+    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+}
+
+/* --- the work --------------------------------------------------------------------------------- */
+
+static struct df_str built(struct df_arena *a, struct df_buf *take_buf)
+{
+    struct df_str s = df_arena_str(a, df_buf_str(take_buf));
+    df_buf_release(take_buf);
+    return s;
+}
+
+/* The ack of a ticket that is fit, or of one that is not. */
+static struct df_str build_ack(const struct batch *b, struct df_arena *a, const struct df_ticket *t,
+                               struct df_str problems)
+{
+    struct df_buf out;
+    struct df_ack ack = {
+        .doc = t->doc,
+        .object = DF_ACK_TICKET,
+        .operation = DF_ACK_PROCESS,
+        .status = problems.ptr ? DF_ACK_INVALID : DF_ACK_DONE,
+        .message = problems.ptr ? problems : DF_STR("Processed"),
+        .header_count = t->target_count,
+    };
+
+    df_buf_init(&out, ACK_MAX_BYTES);
+    df_ack_build(&ack, df_str_c(b->i->opt.ack_business_application), &out);
+    return built(a, &out);
+}
+
+static void work_on(struct batch *b, struct ticket *t)
+{
+    struct df_arena *a = &b->arena;
+    struct df_err err = DF_ERR_INIT;
+    const struct df_json *root = NULL;
+    struct df_ticket parsed = {0};
+    struct df_input in;
+
+    if (df_json_parse(a, t->raw, &root, &err) != DF_OK) {
+        t->problems = df_arena_str(a, df_utf8_cut(df_str_c(err.detail), ERROR_UNITS));
+        return;
+    }
+    df_input_init(&in, a, root);
+    df_ticket_check(&in, &parsed);
+    t->problems = df_payload_problems(&in);
+    if (t->problems.ptr)
+        t->problems = df_utf8_cut(t->problems, ERROR_UNITS);
+    t->doc_id = parsed.doc.business_doc_id;
+    if (parsed.ack_required && t->doc_id.ptr)
+        t->ack = build_ack(b, a, &parsed, t->problems);
+    if (!t->problems.ptr) {
+        struct df_buf out;
+        df_buf_init(&out, ACK_MAX_BYTES);
+        df_ticket_return_build(&parsed, df_wall_ms(b->i->opt.clock), &out);
+        t->answer = built(a, &out);
+    }
+}
+
+/* --- the outcome ------------------------------------------------------------------------------ */
+
+/* Rows of parameters for one statement, gathered in the batch's arena. */
+struct rows {
+    const struct df_query *query;
+    struct df_value *params;
+    size_t count;
+};
+
+static struct rows rows_for(struct batch *b, const struct df_query *q)
+{
+    return (struct rows){
+        .query = q,
+        .params = DF_ARENA_ARRAY(&b->params, struct df_value, b->count * q->param_count),
+    };
+}
+
+static void add_row(struct rows *r, const struct df_value *values, size_t count)
+{
+    memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
+}
+
+static enum df_code run_rows(struct df_db *db, const struct rows *r, int64_t *affected,
+                             struct df_err *err)
+{
+    if (r->count == 0)
+        return DF_OK;
+    return df_db_exec_many(db, r->query, r->params, r->query->param_count, r->count, NULL, NULL,
+                           affected, NULL, err);
+}
+
+/* Processed or Error; t->settled tells whether it was still ours. */
+static enum df_code settle_tickets(struct df_db *db, struct batch *b, struct df_value now,
+                                   struct df_err *err)
+{
+    struct rows done = rows_for(b, &df_q_process_done);
+    struct rows failed = rows_for(b, &df_q_process_failed);
+    int64_t *done_rows = DF_ARENA_ARRAY(&b->params, int64_t, b->count);
+    int64_t *failed_rows = DF_ARENA_ARRAY(&b->params, int64_t, b->count);
+
+    for (size_t i = 0; i < b->count; i++) {
+        const struct ticket *t = &b->tickets[i];
+        if (t->problems.ptr)
+            add_row(&failed, DF_PARAMS(df_text(t->problems), now, df_null(DF_TIME), df_int(t->id),
+                                       df_int(t->fence)));
+        else
+            add_row(&done, DF_PARAMS(now, df_int(t->id), df_int(t->fence)));
+    }
+    enum df_code code = run_rows(db, &done, done_rows, err);
+    if (code == DF_OK)
+        code = run_rows(db, &failed, failed_rows, err);
+    for (size_t i = 0, d = 0, f = 0; i < b->count && code == DF_OK; i++) {
+        struct ticket *t = &b->tickets[i];
+        t->settled = t->problems.ptr ? failed_rows[f++] == 1 : done_rows[d++] == 1;
+        b->processed += t->settled && !t->problems.ptr;
+        b->rejected += t->settled && t->problems.ptr;
+    }
+    return code;
+}
+
+static enum df_code enqueue_returns(struct df_db *db, struct batch *b, struct df_value now,
+                                    struct df_err *err)
+{
+    const char *url = b->i->opt.ticket_return_url;
+    struct rows replace = rows_for(b, &df_q_return_replace);
+    struct rows insert = rows_for(b, &df_q_return_insert);
+    struct rows pending = rows_for(b, &df_q_return_pending_ticket);
+
+    for (size_t i = 0; i < b->count; i++) {
+        const struct ticket *t = &b->tickets[i];
+        if (!t->settled || t->problems.ptr)
+            continue;
+        add_row(&replace, DF_PARAMS(df_text(t->answer), now, df_int(t->id)));
+        add_row(&insert,
+                DF_PARAMS(df_text(t->answer), df_text(df_str_c(url ? url : "")), df_int(t->id)));
+        add_row(&pending, DF_PARAMS(df_int(t->id)));
+    }
+    enum df_code code = run_rows(db, &replace, NULL, err);
+    if (code == DF_OK)
+        code = run_rows(db, &insert, NULL, err);
+    return code == DF_OK ? run_rows(db, &pending, NULL, err) : code;
+}
+
+static enum df_code enqueue_acks(struct df_db *db, struct batch *b, struct df_value now,
+                                 struct df_err *err)
+{
+    const char *url = b->i->opt.functional_ack_url;
+    struct rows acks = rows_for(b, &df_q_functional_ack_insert);
+
+    for (size_t i = 0; i < b->count; i++) {
+        const struct ticket *t = &b->tickets[i];
+        if (t->settled && t->ack.ptr)
+            add_row(&acks, DF_PARAMS(df_text(t->doc_id), df_text(t->ack),
+                                     df_text(df_str_c(url ? url : "")), now));
+    }
+    b->acks = acks.count > 0;
+    return run_rows(db, &acks, NULL, err);
+}
+
+static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct batch *b = (struct batch *)job;
+    struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
+
+    b->processed = b->rejected = 0;
+    df_arena_reset(&b->params);
+    enum df_code code = settle_tickets(db, b, now, err);
+    if (code == DF_OK)
+        code = enqueue_returns(db, b, now, err);
+    return code == DF_OK ? enqueue_acks(db, b, now, err) : code;
+}
+
+static void tell(struct batch *b)
+{
+    static const char *const outcomes[] = {"processed", "rejected", "overtaken"};
+    const size_t counts[] = {b->processed, b->rejected, b->count - b->processed - b->rejected};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct df_str label = df_str_c(outcomes[i]);
+        if (counts[i] > 0)
+            df_metric_add(df_metric_get(&processed_total, &label), (double)counts[i]);
+    }
+    for (size_t i = 0; i < b->count; i++) {
+        const struct ticket *t = &b->tickets[i];
+        struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
+        if (t->problems.ptr)
+            df_log_write(DF_LOG_WARN, "TicketRejected", fields, 2,
+                         "the ticket can not be processed: see its LastError");
+        else
+            df_log_write(DF_LOG_DEBUG, "TicketProcessed", fields, 2, "the ticket was processed");
+    }
+    if (b->processed > 0) {
+        df_interface_wake(b->i, DF_WORK_RETURNS);
+        df_interface_wake(b->i, DF_WORK_GATEWAY);
+    }
+    if (b->acks)
+        df_interface_wake(b->i, DF_WORK_ACKS);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+/* One batch. *ret_wait_ms: how long there is nothing to do; 0: there may be more at once. */
+static enum df_code process_batch(struct batch *b, int64_t *ret_wait_ms, struct df_err *err)
+{
+    struct df_store *store = b->i->opt.store;
+
+    b->job = (struct df_job){.run = run_claim};
+    enum df_code code = df_store_write_wait(store, &b->job, err);
+    if (code != DF_OK)
+        return code;
+    if (b->count == 0) {
+        int64_t wait_ms =
+            b->next_due_ms < 0 ? POLL_MS : b->next_due_ms - df_wall_ms(b->i->opt.clock);
+        *ret_wait_ms = wait_ms < 1 ? 1 : wait_ms < POLL_MS ? wait_ms : POLL_MS;
+        return DF_OK;
+    }
+    *ret_wait_ms = 0;
+    for (size_t i = 0; i < b->count; i++)
+        work_on(b, &b->tickets[i]);
+    b->job = (struct df_job){.run = run_outcome};
+    code = df_store_write_wait(store, &b->job, err);
+    if (code == DF_OK)
+        tell(b);
+    return code;
+}
+
+void *df_ticket_processing(void *arg)
+{
+    struct df_interface *i = arg;
+    struct batch b = {.i = i};
+    int64_t backoff_ms = 0;
+    int64_t wait_ms = 0;
+
+    df_arena_init(&b.arena);
+    df_arena_init(&b.params);
+    pthread_mutex_lock(&i->lock);
+    while (!i->stopping) {
+        if (wait_ms > 0 && (!i->woken || backoff_ms > 0))
+            df_cond_wait_ms(&i->changed, &i->lock, wait_ms);
+        if (i->stopping)
+            break;
+        i->woken = false;
+        pthread_mutex_unlock(&i->lock);
+
+        struct df_err err = DF_ERR_INIT;
+        if (process_batch(&b, &wait_ms, &err) == DF_OK) {
+            backoff_ms = 0;
+        } else {
+            df_log_error("TicketProcessingFailed", "%s", err.detail);
+            backoff_ms = backoff_ms ? backoff_ms * 2 : 100;
+            backoff_ms = backoff_ms < BACKOFF_MAX_MS ? backoff_ms : BACKOFF_MAX_MS;
+            wait_ms = backoff_ms;
+        }
+        pthread_mutex_lock(&i->lock);
+    }
+    pthread_mutex_unlock(&i->lock);
+    df_arena_release(&b.arena);
+    df_arena_release(&b.params);
+    return NULL;
+}

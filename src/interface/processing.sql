@@ -1,0 +1,68 @@
+-- The work on tickets. A row is due when NextAttemptAt is; the fence knows attempt and version, so that the result of work on
+-- a payload that was replaced meanwhile, or by a worker that lost its lease, changes nothing.
+
+-- name: process_claim
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
+RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Processing', AttemptCount = o.AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, CAST(inserted.PayloadVersion AS BIGINT) * 1000000 + inserted.AttemptCount,
+       inserted.RawPayloadJson
+FROM TB_TICKET_INTERFACE AS o
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND o.NextAttemptAt <= :now;
+
+-- name: process_next_due
+SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
+
+-- name: process_done
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing';
+
+-- due is NULL for what can never be processed.
+-- name: process_failed
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due
+WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing';
+
+-- A return that has not gone out yet is brought up to date; one that has is not sent again.
+-- name: return_replace
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET PayloadJson = :payload, Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Status IN ('Pending', 'Error')
+  AND BusinessEntity = (SELECT t.BusinessEntity FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
+  AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
+  AND PhaseCode = (SELECT t.PhaseCode FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket);
+
+-- The ticket's UpdatedAt is the moment of this transaction.
+-- name: return_insert
+INSERT INTO TB_TICKET_RETURN_OUTBOX (BusinessEntity, BusinessDocId, PhaseCode, PayloadJson, TargetUrl, Status,
+                                     CreatedAt, NextAttemptAt)
+SELECT t.BusinessEntity, t.BusinessDocId, t.PhaseCode, :payload, :target_url, 'Pending', t.UpdatedAt, t.UpdatedAt
+FROM TB_TICKET_INTERFACE AS t
+WHERE t.Id = :ticket
+  AND NOT EXISTS (SELECT 1 FROM TB_TICKET_RETURN_OUTBOX AS o
+                  WHERE o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+                    AND o.PhaseCode = t.PhaseCode);
+
+-- name: return_pending_ticket
+UPDATE TB_TICKET_INTERFACE
+SET ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL
+WHERE Id = :ticket AND ReturnStatus <> 'Pending'
+  AND EXISTS (SELECT 1 FROM TB_TICKET_RETURN_OUTBOX AS o
+              WHERE o.BusinessEntity = TB_TICKET_INTERFACE.BusinessEntity
+                AND o.BusinessDocId = TB_TICKET_INTERFACE.BusinessDocId
+                AND o.PhaseCode = TB_TICKET_INTERFACE.PhaseCode AND o.Status = 'Pending');

@@ -1,0 +1,133 @@
+-- Tickets as they come in and are asked for, and the callbacks of the gateway.
+
+-- A new ticket, or another payload of one that is there: it takes the place of the old one and starts over. Gives no row
+-- when the payload is the same. What others wrote has no PayloadHash, and counts as another. Return* stay: they mirror
+-- the outbox, which knows whether a return was sent. PayloadVersion is 1 for new rows only.
+-- name: ticket_upsert
+INSERT INTO TB_TICKET_INTERFACE
+    (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt)
+VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now)
+ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
+SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
+    ShipmentEvent = excluded.ShipmentEvent, FunctionalAckIsRequired = excluded.FunctionalAckIsRequired,
+    TargetApplicationCode = excluded.TargetApplicationCode, RawPayloadJson = excluded.RawPayloadJson,
+    PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
+    Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = excluded.UpdatedAt,
+    NextAttemptAt = excluded.NextAttemptAt,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
+    CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
+    CallbackCode = NULL
+WHERE TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash
+RETURNING Id, Status, PayloadVersion;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE WITH (UPDLOCK, HOLDLOCK)
+SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination,
+    ShipmentEvent = :event, FunctionalAckIsRequired = :ack,
+    TargetApplicationCode = :target, RawPayloadJson = :payload,
+    PayloadHash = :hash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
+    Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
+    NextAttemptAt = :now,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
+    CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
+    CallbackCode = NULL
+OUTPUT inserted.Id, inserted.Status, inserted.PayloadVersion
+WHERE TB_TICKET_INTERFACE.BusinessEntity = CAST(:entity AS VARCHAR(101))
+  AND TB_TICKET_INTERFACE.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND TB_TICKET_INTERFACE.PhaseCode = :phase
+  AND (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> CAST(:hash AS VARCHAR(65)));
+IF @@ROWCOUNT = 0
+    INSERT INTO TB_TICKET_INTERFACE
+        (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+         FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt)
+    OUTPUT inserted.Id, inserted.Status, inserted.PayloadVersion
+    SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now
+    WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
+                      WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
+                        AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
+
+-- name: ticket_same
+SELECT Id, Status
+FROM TB_TICKET_INTERFACE
+WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
+  AND PhaseCode = :phase;
+
+-- The columns stand in the order of the table in tickets_api.c; the payloads are last, and only here.
+-- name: ticket_phases
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+       FunctionalAckIsRequired, TargetApplicationCode, CreatedAt, UpdatedAt, PayloadVersion,
+       Status, AttemptCount, LastError, NextAttemptAt,
+       ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
+       GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
+       GatewaySendNextAttemptAt,
+       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage,
+       RawPayloadJson, CallbackPayloadJson
+FROM TB_TICKET_INTERFACE
+WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase)
+  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY Id;
+
+-- name: ticket_page
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+       FunctionalAckIsRequired, TargetApplicationCode, CreatedAt, UpdatedAt, PayloadVersion,
+       Status, AttemptCount, LastError, NextAttemptAt,
+       ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
+       GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
+       GatewaySendNextAttemptAt,
+       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage
+FROM TB_TICKET_INTERFACE
+WHERE Status = CAST(:status AS VARCHAR(21))
+  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
+  AND (CAST(:doc AS VARCHAR(101)) IS NULL OR BusinessDocId = CAST(:doc AS VARCHAR(101)))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase)
+ORDER BY CreatedAt DESC, Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+       FunctionalAckIsRequired, TargetApplicationCode, CreatedAt, UpdatedAt, PayloadVersion,
+       Status, AttemptCount, LastError, NextAttemptAt,
+       ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
+       GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
+       GatewaySendNextAttemptAt,
+       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage
+FROM TB_TICKET_INTERFACE
+WHERE Status = CAST(:status AS VARCHAR(21))
+  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
+  AND (CAST(:doc AS VARCHAR(101)) IS NULL OR BusinessDocId = CAST(:doc AS VARCHAR(101)))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase)
+ORDER BY CreatedAt DESC, Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: ticket_page_total
+SELECT COUNT(*)
+FROM TB_TICKET_INTERFACE
+WHERE Status = CAST(:status AS VARCHAR(21))
+  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
+  AND (CAST(:doc AS VARCHAR(101)) IS NULL OR BusinessDocId = CAST(:doc AS VARCHAR(101)))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase);
+
+-- The callback so far is compared with the new one by the program: a database's collation may take different texts for
+-- the same.
+-- name: callback_find
+-- dialect: sqlite
+SELECT Id, CallbackStatus, CallbackPayloadJson
+FROM TB_TICKET_INTERFACE
+WHERE BusinessEntity = :entity AND BusinessDocId = :doc AND PhaseCode = :phase;
+-- dialect: postgres
+SELECT Id, CallbackStatus, CallbackPayloadJson
+FROM TB_TICKET_INTERFACE
+WHERE BusinessEntity = :entity AND BusinessDocId = :doc AND PhaseCode = :phase
+FOR UPDATE;
+-- dialect: sqlserver
+SELECT Id, CallbackStatus, CallbackPayloadJson
+FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK)
+WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
+  AND PhaseCode = :phase;
+
+-- name: callback_set
+UPDATE TB_TICKET_INTERFACE
+SET CallbackStatus = :status, CallbackReceivedAt = :now, CallbackPayloadJson = :payload, CallbackMessage = :message,
+    CallbackCode = :code, UpdatedAt = :now
+WHERE Id = :id;

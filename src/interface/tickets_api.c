@@ -1,0 +1,338 @@
+/*
+ * /api/tickets: receiving tickets and looking at them.
+ *
+ * A ticket is known by its business entity, document and phase. What was received before is told
+ * from another payload by the SHA-256 of the bytes: the same again changes nothing, so that callers
+ * may repeat a call whose answer they lost; another one replaces it and starts over.
+ */
+#include "interface/interface.h"
+#include "interface/payload.h"
+#include "interface/tickets.sql.h"
+#include "net/input.h"
+#include "json/write.h"
+
+#include <openssl/evp.h>
+
+#define ANSWER_MAX ((size_t)64 << 20) /* the payloads of a ticket's phases are in it */
+#define HASH_BYTES 32
+
+/* --- POST /api/tickets --- */
+
+/* One ticket on its way. Lives in the request's arena, as does all it points to. */
+struct receipt {
+    struct df_job job;
+    struct df_req *req;
+    struct df_ticket ticket;
+    char hash[2 * HASH_BYTES];
+    int64_t now_ms;
+    /* What became of it. */
+    int64_t id;
+    struct df_str status;
+    bool created;
+    bool changed;
+};
+
+static bool hash_payload(struct df_str payload, char out[2 * HASH_BYTES])
+{
+    static const char hex[] = "0123456789abcdef";
+    unsigned char md[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+
+    if (!EVP_Digest(payload.ptr, payload.len, md, &len, EVP_sha256(), NULL) || len != HASH_BYTES)
+        return false;
+    for (size_t i = 0; i < HASH_BYTES; i++) {
+        out[2 * i] = hex[md[i] >> 4];
+        out[2 * i + 1] = hex[md[i] & 15];
+    }
+    return true;
+}
+
+static void take_row(struct receipt *c, struct df_result *r, bool changed)
+{
+    c->id = df_col_int(r, 0);
+    c->status = df_arena_str(df_req_arena(c->req), df_col_text(r, 1));
+    c->changed = changed;
+    c->created = changed && df_col_int(r, 2) == 1;
+}
+
+/* DF_DONE: the query gave no row. */
+static enum df_code ask(struct df_db *db, struct receipt *c, const struct df_query *q,
+                        const struct df_value *params, size_t count, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, q, params, count, &r, err);
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        take_row(c, r, q == &df_q_ticket_upsert);
+        code = DF_OK;
+    }
+    df_result_free(r);
+    return code;
+}
+
+static enum df_code run_receive(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct receipt *c = (struct receipt *)job;
+    const struct df_ticket *t = &c->ticket;
+    struct df_value entity = df_text(t->doc.business_entity);
+    struct df_value doc = df_text(t->doc.business_doc_id);
+    struct df_value phase = df_int(t->phase_code);
+
+    enum df_code code = ask(
+        db, c, &df_q_ticket_upsert,
+        DF_PARAMS(entity, doc, phase, df_text(t->company_code), df_text(t->branch_code),
+                  df_text(t->destination_code), df_text(t->shipment_event),
+                  df_bool(t->ack_required), df_text(t->targets[0]), df_text(df_req_body(c->req)),
+                  df_text(df_str_n(c->hash, sizeof(c->hash))), df_time(c->now_ms)),
+        err);
+    if (code == DF_DONE)
+        code = ask(db, c, &df_q_ticket_same, DF_PARAMS(entity, doc, phase), err);
+    /* Where lock hints are not heeded, of two that insert at once the second meets the key. */
+    if (code == DF_E_DB_UNIQUE || code == DF_DONE)
+        code = df_err_set(err, DF_E_DB_CONFLICT, "The ticket was written by another call as well.");
+    return code;
+}
+
+static void receive_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct receipt *c = (struct receipt *)job;
+    struct df_buf out;
+    struct df_json_out json;
+
+    if (code != DF_OK) {
+        df_req_problem(c->req, err);
+        df_req_resume(c->req);
+        return;
+    }
+    if (c->changed)
+        df_interface_wake(df_services_of(c->req)->interface, DF_WORK_TICKETS);
+    df_buf_init(&out, ANSWER_MAX);
+    df_json_out_init(&json, &out);
+    df_json_open(&json, '{');
+    df_json_kv_int(&json, "id", c->id);
+    df_json_kv_text(&json, "businessEntity", c->ticket.doc.business_entity);
+    df_json_kv_text(&json, "businessDocId", c->ticket.doc.business_doc_id);
+    df_json_kv_int(&json, "phaseCode", c->ticket.phase_code);
+    df_json_kv_text(&json, "status", c->status);
+    df_json_kv_bool(&json, "created", c->created);
+    df_json_close(&json, '}');
+    df_req_answer(c->req, 200, "application/json", &out);
+    df_req_resume(c->req);
+}
+
+static void handle_receive(struct df_req *req)
+{
+    struct receipt *c = DF_ARENA_NEW(df_req_arena(req), struct receipt);
+    struct df_input in;
+
+    if (!df_input_json(&in, req))
+        return;
+    df_ticket_read(&in, &c->ticket);
+    if (!df_input_ok(&in, req))
+        return;
+    if (!hash_payload(df_req_body(req), c->hash)) {
+        df_req_fail(req, DF_E_INTERNAL, "the payload could not be hashed");
+        return;
+    }
+    c->req = req;
+    c->now_ms = df_wall_ms(df_services_of(req)->clock);
+    c->job.run = run_receive;
+    c->job.done = receive_done;
+    df_req_write(req, &c->job);
+}
+
+/* --- GET /api/tickets --- */
+
+struct question {
+    struct df_job job;
+    struct df_req *req;
+    struct df_str entity;
+    struct df_str doc;
+    struct df_str status;
+    int64_t phase; /* -1: any */
+    bool paged;
+    struct df_page page;
+    struct df_buf out;
+    struct df_json_out json;
+};
+
+/* In the order of the queries' columns. */
+static const struct {
+    const char *name;
+    enum df_type type;
+} columns[] = {
+    {"id", DF_INT},
+    {"businessEntity", DF_TEXT},
+    {"businessDocId", DF_TEXT},
+    {"phaseCode", DF_INT},
+    {"companyCode", DF_TEXT},
+    {"branchCode", DF_TEXT},
+    {"destinationCode", DF_TEXT},
+    {"shipmentEvent", DF_TEXT},
+    {"functionalAckIsRequired", DF_BOOL},
+    {"targetApplicationCode", DF_TEXT},
+    {"createdAt", DF_TIME},
+    {"updatedAt", DF_TIME},
+    {"payloadVersion", DF_INT},
+    {"status", DF_TEXT},
+    {"attemptCount", DF_INT},
+    {"lastError", DF_TEXT},
+    {"nextAttemptAt", DF_TIME},
+    {"returnStatus", DF_TEXT},
+    {"returnAttemptCount", DF_INT},
+    {"returnLastError", DF_TEXT},
+    {"returnLastAttemptAt", DF_TIME},
+    {"returnSentAt", DF_TIME},
+    {"gatewaySendStatus", DF_TEXT},
+    {"gatewaySendAttemptCount", DF_INT},
+    {"gatewaySendLastError", DF_TEXT},
+    {"gatewaySendLastAttemptAt", DF_TIME},
+    {"gatewaySendSentAt", DF_TIME},
+    {"gatewaySendNextAttemptAt", DF_TIME},
+    {"callbackStatus", DF_TEXT},
+    {"callbackReceivedAt", DF_TIME},
+    {"callbackCode", DF_TEXT},
+    {"callbackMessage", DF_TEXT},
+    {"rawPayloadJson", DF_TEXT},
+    {"callbackPayloadJson", DF_TEXT},
+};
+
+static void write_ticket(struct df_result *r, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    for (size_t i = 0; i < df_result_columns(r); i++) {
+        const char *name = columns[i].name;
+        if (columns[i].type == DF_INT)
+            df_json_kv_int(out, name, df_col_int(r, i));
+        else if (columns[i].type == DF_BOOL)
+            df_json_kv_bool(out, name, df_col_bool(r, i));
+        else if (columns[i].type == DF_TIME)
+            df_json_kv_time(out, name, df_col_time(r, i));
+        else
+            df_json_kv_text(out, name, df_col_text(r, i));
+    }
+    df_json_close(out, '}');
+}
+
+static enum df_code write_rows(struct df_db *db, struct question *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    struct df_value entity = df_text(c->entity);
+    struct df_value doc = df_text(c->doc);
+    struct df_value status = df_text(c->status);
+    struct df_value phase = c->phase < 0 ? df_null(DF_INT) : df_int(c->phase);
+    enum df_code code = DF_OK;
+
+    if (c->paged) {
+        code = df_db_query_int(db, &df_q_ticket_page_total, DF_PARAMS(status, entity, doc, phase),
+                               &c->page.total, err);
+        if (code == DF_OK)
+            code = df_db_query(
+                db, &df_q_ticket_page,
+                DF_PARAMS(status, entity, doc, phase, df_int(c->page.size), df_int(c->page.offset)),
+                &r, err);
+    } else {
+        code = df_db_query(db, &df_q_ticket_phases, DF_PARAMS(entity, doc, phase, status), &r, err);
+    }
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        write_ticket(r, &c->json);
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct question *c = (struct question *)job;
+
+    df_buf_reset(&c->out);
+    df_json_out_init(&c->json, &c->out);
+    df_json_open(&c->json, '{');
+    df_json_key(&c->json, "items");
+    df_json_open(&c->json, '[');
+    enum df_code code = write_rows(db, c, err);
+    df_json_close(&c->json, ']');
+    if (c->paged)
+        df_page_write(&c->page, &c->json);
+    df_json_close(&c->json, '}');
+    if (code == DF_OK && df_buf_failed(&c->out))
+        code = df_err_set(err, DF_E_INTERNAL, "the answer has more than %zu bytes", ANSWER_MAX);
+    return code;
+}
+
+static void look_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct question *c = (struct question *)job;
+
+    if (code == DF_OK) {
+        df_req_answer(c->req, 200, "application/json", &c->out);
+    } else {
+        df_buf_release(&c->out);
+        df_req_problem(c->req, err);
+    }
+    df_req_resume(c->req);
+}
+
+/* Without the blanks around it, as ids are stored; absent and empty are the same. */
+static struct df_str filter(const struct df_req *req, const char *name)
+{
+    struct df_str s = df_str_trim(df_req_query(req, name));
+    return s.len > 0 ? s : DF_STR_NULL;
+}
+
+static void read_status(struct df_input *in, struct question *c)
+{
+    static const char *const known[] = {"Awaiting", "Processing", "Processed", "Error"};
+    struct df_str given = df_req_query(c->req, "status");
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (df_str_ieq(given, df_str_c(known[i])))
+            c->status = df_str_c(known[i]);
+    if (given.ptr && !c->status.ptr)
+        df_input_error(in, "status", "must be Awaiting, Processing, Processed or Error");
+}
+
+static void handle_look(struct df_req *req)
+{
+    struct question *c = DF_ARENA_NEW(df_req_arena(req), struct question);
+    struct df_input in;
+
+    c->req = req;
+    df_input_init(&in, df_req_arena(req), NULL);
+    c->entity = filter(req, "businessEntity");
+    c->doc = filter(req, "businessDocId");
+    c->phase = df_input_query_int(&in, req, "phaseCode", 0, INT32_MAX, -1);
+    read_status(&in, c);
+    c->paged = !c->entity.ptr || !c->doc.ptr;
+    if (c->paged && !df_req_query(req, "status").ptr) {
+        static const char hint[] = "is required, unless status is given";
+        if (!c->entity.ptr)
+            df_input_error(&in, "businessEntity", hint);
+        if (!c->doc.ptr)
+            df_input_error(&in, "businessDocId", hint);
+    }
+    if (!df_input_ok(&in, req) || (c->paged && !df_input_page(req, &c->page)))
+        return;
+    df_buf_init(&c->out, ANSWER_MAX);
+    c->job.run = run_look;
+    c->job.done = look_done;
+    df_req_read(req, &c->job);
+}
+
+const struct df_route df_ticket_routes[] = {
+    {.method = "POST",
+     .pattern = "/api/tickets",
+     .body = DF_BODY_JSON,
+     .access = DF_ACCESS_CLIENT,
+     .scope = "interface",
+     .handle = handle_receive},
+    {.method = "GET",
+     .pattern = "/api/tickets",
+     .body = DF_BODY_NONE,
+     .access = DF_ACCESS_CLIENT,
+     .scope = "interface",
+     .handle = handle_look},
+    {.method = NULL},
+};

@@ -1,0 +1,486 @@
+/*
+ *   state      what happens                                     then
+ *   ---------  -----------------------------------------------  ---------------------------------
+ *   CLOSED     allow                                            permitted
+ *   CLOSED     done, fewer than min_calls in the window         counted
+ *   CLOSED     done, both rates below their thresholds          counted
+ *   CLOSED     done, a rate at or over its threshold            OPEN
+ *   OPEN       allow within open_ms                             refused
+ *   OPEN       allow after open_ms                              HALF_OPEN, permitted: a probe
+ *   HALF_OPEN  allow, fewer than half_open_calls given out      permitted: a probe
+ *   HALF_OPEN  allow, all given out                             refused
+ *   HALF_OPEN  done, not all probes recorded                    counted
+ *   HALF_OPEN  done, all recorded, both rates below             CLOSED, with an empty window
+ *   HALF_OPEN  done, all recorded, a rate at or over            OPEN, for open_ms again
+ *   any        done IGNORED                                     not counted; a probe is free again
+ *   any        done with a permit given out in an earlier state not counted
+ *
+ * Two rates are kept of the same calls, failed and slow; a failed call may be slow too. The window
+ * is a ring of the last calls, as long as there are probes while HALF_OPEN; while OPEN it stays as
+ * it was when it opened, to be shown.
+ *
+ * Differences from Resilience4j, on purpose:
+ * - There a call that outlives its state is counted in the next one: an answer to what was sent
+ *   before the breaker opened would pass for a probe. Here each state has a generation, and a
+ *   permit counts only in its own.
+ * - There min_calls, if smaller, decides for half_open_calls. Here all probes are waited for.
+ */
+#include "resilience/breaker.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+
+#include <stdlib.h>
+
+#define NS_PER_MS     INT64_C(1000000)
+#define PROBE_WAIT_MS 100  /* while probes are under way: soon, but not in a tight loop */
+#define NAMES_MAX     200  /* shown by name in metrics; the rest together as "other" */
+#define BUCKETS       1024 /* power of two */
+
+enum { FAILED = 1, SLOW = 2 }; /* bits of a call in the ring */
+
+/* Outcomes as they are counted. */
+enum { NOT_PERMITTED = DF_BREAKER_IGNORED + 1, OUTCOMES };
+static const char *const outcome_names[OUTCOMES] = {"success", "failure", "ignored",
+                                                    "not_permitted"};
+
+struct df_breaker {
+    struct df_breaker *next; /* this and the next two: the registry's, under its lock */
+    size_t holders;
+    uint64_t used;
+
+    char *name;
+    size_t name_len;
+    struct df_breaker_options opt;
+    bool other; /* its name is not in the metrics */
+    struct df_metric *shown;
+    struct df_metric *calls_total[OUTCOMES];
+
+    pthread_mutex_t lock; /* guards the rest */
+    enum df_breaker_state state;
+    uint64_t generation; /* grows with each change of state */
+    int64_t since_ms;
+    int64_t open_until_ns;
+    int64_t probes_left; /* HALF_OPEN: that may still begin */
+    int64_t not_permitted;
+    int64_t last_failure_ms;
+    int64_t window; /* calls that the ring holds in this state */
+    int64_t calls;
+    int64_t failed;
+    int64_t slow;
+    int64_t at; /* where the next call goes: once the ring is full, the oldest */
+    unsigned char ring[];
+};
+
+struct df_breakers {
+    struct df_breaker_options opt;
+    pthread_mutex_t lock;
+    struct df_breaker *buckets[BUCKETS];
+    size_t count;
+    uint64_t ticks;
+};
+
+static struct df_metric_family states = {
+    .name = "dataflow_breaker_state",
+    .help = "State of the circuit breaker: 0 closed, 1 open, 2 half open.",
+    .type = DF_GAUGE,
+    .labels = {"name"},
+    .max_series = NAMES_MAX + 1,
+};
+static struct df_metric_family calls_total = {
+    .name = "dataflow_breaker_calls_total",
+    .help = "Calls that asked a circuit breaker, by outcome.",
+    .type = DF_COUNTER,
+    .labels = {"name", "outcome"},
+    .max_series = (size_t)OUTCOMES * (NAMES_MAX + 1),
+};
+
+/* How many breakers without a name in the metrics are in each state. */
+static pthread_mutex_t others_lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t others[DF_BREAKER_HALF_OPEN + 1];
+
+/* --- metrics --- */
+
+/* The family of states, which has "other" from the start, decides who is shown by name. */
+static void find_metrics(struct df_breaker *b)
+{
+    struct df_str name = df_str_n(b->name, b->name_len);
+    const struct df_metric *rest = df_metric_get(&states, &DF_STR("other"));
+    b->shown = df_metric_get(&states, &name);
+    b->other = b->shown == rest;
+    for (size_t i = 0; i < OUTCOMES; i++) {
+        struct df_str labels[] = {b->other ? DF_STR("other") : name, df_str_c(outcome_names[i])};
+        b->calls_total[i] = df_metric_get(&calls_total, labels);
+    }
+}
+
+/* The worst of the others is shown for all of them. */
+static void show_other(const struct df_breaker *b, enum df_breaker_state from,
+                       enum df_breaker_state to)
+{
+    pthread_mutex_lock(&others_lock);
+    if (from != DF_BREAKER_CLOSED)
+        others[from]--;
+    if (to != DF_BREAKER_CLOSED)
+        others[to]++;
+    enum df_breaker_state worst = DF_BREAKER_CLOSED;
+    if (others[DF_BREAKER_OPEN] > 0)
+        worst = DF_BREAKER_OPEN;
+    else if (others[DF_BREAKER_HALF_OPEN] > 0)
+        worst = DF_BREAKER_HALF_OPEN;
+    df_metric_set(b->shown, worst);
+    pthread_mutex_unlock(&others_lock);
+}
+
+/* Under the breaker's lock: two changes at once must not be shown in the wrong order. */
+static void show(const struct df_breaker *b, enum df_breaker_state from, enum df_breaker_state to)
+{
+    if (b->other)
+        show_other(b, from, to);
+    else
+        df_metric_set(b->shown, to);
+}
+
+/* --- one breaker; functions ending in _locked need b->lock --- */
+
+const char *df_breaker_state_name(enum df_breaker_state state)
+{
+    switch (state) {
+    case DF_BREAKER_CLOSED:
+        return "CLOSED";
+    case DF_BREAKER_OPEN:
+        return "OPEN";
+    case DF_BREAKER_HALF_OPEN:
+        return "HALF_OPEN";
+    }
+    return "";
+}
+
+struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_options *opt)
+{
+    int64_t ring = opt->window > opt->half_open_calls ? opt->window : opt->half_open_calls;
+    struct df_breaker *b = df_calloc(1, sizeof *b + (size_t)ring);
+    b->name = df_strdup(name.ptr ? name : DF_STR(""));
+    b->name_len = name.len;
+    b->opt = *opt;
+    if (b->opt.slow_call_rate == 0)
+        b->opt.slow_call_rate = 100;
+    b->window = opt->window;
+    b->since_ms = df_wall_ms(opt->clock);
+    pthread_mutex_init(&b->lock, NULL);
+    find_metrics(b);
+    show(b, DF_BREAKER_CLOSED, DF_BREAKER_CLOSED);
+    return b;
+}
+
+void df_breaker_free(struct df_breaker *b)
+{
+    if (!b)
+        return;
+    show(b, b->state, DF_BREAKER_CLOSED);
+    pthread_mutex_destroy(&b->lock);
+    free(b->name);
+    free(b);
+}
+
+/* How many calls must be recorded before the rates count. */
+static int64_t calls_needed(const struct df_breaker *b)
+{
+    bool probing = b->state == DF_BREAKER_HALF_OPEN;
+    return probing || b->opt.min_calls > b->window ? b->window : b->opt.min_calls;
+}
+
+static void record_locked(struct df_breaker *b, unsigned char call)
+{
+    unsigned char *slot = &b->ring[b->at];
+    if (b->calls == b->window) {
+        b->failed -= (*slot & FAILED) != 0;
+        b->slow -= (*slot & SLOW) != 0;
+    } else {
+        b->calls++;
+    }
+    *slot = call;
+    b->failed += (call & FAILED) != 0;
+    b->slow += (call & SLOW) != 0;
+    b->at = (b->at + 1) % b->window;
+}
+
+/* In whole numbers: exact where a quotient would be rounded. */
+static bool is_over(const struct df_breaker *b)
+{
+    return b->failed * 100 >= b->opt.failure_rate * b->calls ||
+           b->slow * 100 >= b->opt.slow_call_rate * b->calls;
+}
+
+/* What a change of state tells the log, once the lock is free. */
+struct change {
+    bool made;
+    enum df_breaker_state to;
+    int64_t calls;
+    int64_t failed;
+    int64_t slow;
+};
+
+static void change_locked(struct df_breaker *b, enum df_breaker_state to, int64_t now_ns,
+                          int64_t wall_ms, struct change *ret)
+{
+    *ret = (struct change){true, to, b->calls, b->failed, b->slow};
+    show(b, b->state, to);
+    b->state = to;
+    b->generation++;
+    b->since_ms = wall_ms;
+    if (to == DF_BREAKER_OPEN) {
+        b->open_until_ns = now_ns + b->opt.open_ms * NS_PER_MS;
+        return;
+    }
+    b->calls = b->failed = b->slow = b->at = 0;
+    b->window = to == DF_BREAKER_HALF_OPEN ? b->opt.half_open_calls : b->opt.window;
+    b->probes_left = b->opt.half_open_calls;
+}
+
+static void log_change(const struct df_breaker *b, const struct change *c)
+{
+    struct df_log_field destination[] = {DF_F("destination", df_str_n(b->name, b->name_len))};
+    if (!c->made)
+        return;
+    switch (c->to) {
+    case DF_BREAKER_OPEN:
+        df_log_write(DF_LOG_WARN, "CircuitBreakerOpened", destination, 1,
+                     "of the last %lld calls %lld failed and %lld were slow: none for %lld ms",
+                     (long long)c->calls, (long long)c->failed, (long long)c->slow,
+                     (long long)b->opt.open_ms);
+        return;
+    case DF_BREAKER_HALF_OPEN:
+        df_log_write(DF_LOG_INFO, "CircuitBreakerHalfOpen", destination, 1,
+                     "probing with %lld calls", (long long)b->opt.half_open_calls);
+        return;
+    case DF_BREAKER_CLOSED:
+        df_log_write(DF_LOG_INFO, "CircuitBreakerClosed", destination, 1,
+                     "of %lld probes %lld failed and %lld were slow: calls go on",
+                     (long long)c->calls, (long long)c->failed, (long long)c->slow);
+        return;
+    }
+}
+
+/* Rounded up: whoever asks again then is not told to wait for nothing. */
+static int64_t open_left_ms(const struct df_breaker *b, int64_t now_ns)
+{
+    int64_t left_ns = b->open_until_ns - now_ns;
+    return left_ns > 0 ? (left_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+}
+
+/* 0: permitted; else how long to wait. */
+static int64_t ask_locked(struct df_breaker *b, int64_t now_ns, int64_t wall_ms,
+                          struct change *change)
+{
+    if (b->state == DF_BREAKER_CLOSED)
+        return 0;
+    if (b->state == DF_BREAKER_OPEN) {
+        int64_t left_ms = open_left_ms(b, now_ns);
+        if (left_ms > 0)
+            return left_ms;
+        change_locked(b, DF_BREAKER_HALF_OPEN, now_ns, wall_ms, change);
+    }
+    if (b->probes_left == 0)
+        return PROBE_WAIT_MS;
+    b->probes_left--;
+    return 0;
+}
+
+bool df_breaker_allow(struct df_breaker *b, struct df_breaker_permit *ret, int64_t *ret_retry_ms)
+{
+    struct change change = {0};
+    int64_t now_ns = df_mono_ns(b->opt.clock);
+    int64_t wall_ms = df_wall_ms(b->opt.clock);
+    pthread_mutex_lock(&b->lock);
+    int64_t wait_ms = ask_locked(b, now_ns, wall_ms, &change);
+    if (wait_ms > 0)
+        b->not_permitted++;
+    else
+        ret->generation = b->generation;
+    pthread_mutex_unlock(&b->lock);
+    if (wait_ms > 0) {
+        *ret_retry_ms = wait_ms;
+        df_metric_add(b->calls_total[NOT_PERMITTED], 1);
+    }
+    log_change(b, &change);
+    return wait_ms == 0;
+}
+
+void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
+                     enum df_breaker_outcome outcome, int64_t duration_ms)
+{
+    struct change change = {0};
+    bool failed = outcome == DF_BREAKER_FAILURE;
+    bool slow = b->opt.slow_call_ms > 0 && duration_ms > b->opt.slow_call_ms;
+    int64_t now_ns = df_mono_ns(b->opt.clock);
+    int64_t wall_ms = df_wall_ms(b->opt.clock);
+    pthread_mutex_lock(&b->lock);
+    if (failed)
+        b->last_failure_ms = wall_ms;
+    if (p.generation == b->generation && outcome == DF_BREAKER_IGNORED) {
+        b->probes_left++; /* read only while HALF_OPEN, which sets it anew */
+    } else if (p.generation == b->generation) {
+        record_locked(b, (unsigned char)((failed ? FAILED : 0) | (slow ? SLOW : 0)));
+        if (b->calls >= calls_needed(b)) {
+            if (is_over(b))
+                change_locked(b, DF_BREAKER_OPEN, now_ns, wall_ms, &change);
+            else if (b->state == DF_BREAKER_HALF_OPEN)
+                change_locked(b, DF_BREAKER_CLOSED, now_ns, wall_ms, &change);
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
+    df_metric_add(b->calls_total[outcome], 1);
+    log_change(b, &change);
+}
+
+void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
+{
+    int64_t now_ns = df_mono_ns(b->opt.clock);
+    pthread_mutex_lock(&b->lock);
+    bool rated = b->calls >= calls_needed(b);
+    *ret = (struct df_breaker_snapshot){
+        .name = df_str_n(b->name, b->name_len),
+        .state = b->state,
+        .since_ms = b->since_ms,
+        .retry_ms = b->state == DF_BREAKER_OPEN ? open_left_ms(b, now_ns) : 0,
+        .failure_rate = rated ? (double)b->failed * 100 / (double)b->calls : -1,
+        .slow_rate = rated ? (double)b->slow * 100 / (double)b->calls : -1,
+        .window = b->window,
+        .calls = b->calls,
+        .failed = b->failed,
+        .slow = b->slow,
+        .not_permitted = b->not_permitted,
+        .last_failure_ms = b->last_failure_ms,
+    };
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* --- the registry; functions ending in _locked need r->lock --- */
+
+struct df_breakers *df_breakers_new(const struct df_breaker_options *opt)
+{
+    struct df_breakers *r = df_calloc(1, sizeof *r);
+    r->opt = *opt;
+    pthread_mutex_init(&r->lock, NULL);
+    df_metric_register(&states);
+    df_metric_register(&calls_total);
+    return r;
+}
+
+void df_breakers_free(struct df_breakers *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (r->buckets[i]) {
+            struct df_breaker *b = r->buckets[i];
+            r->buckets[i] = b->next;
+            df_breaker_free(b);
+        }
+    }
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+static struct df_breaker **slot_locked(struct df_breakers *r, struct df_str key)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < key.len; i++)
+        h = (h ^ (unsigned char)key.ptr[i]) * 16777619u;
+    struct df_breaker **at = &r->buckets[h & (BUCKETS - 1)];
+    while (*at && !df_str_eq(df_str_n((*at)->name, (*at)->name_len), key))
+        at = &(*at)->next;
+    return at;
+}
+
+/* Whether x is the better one to forget: closed rather than not, then the longest unused. */
+static bool goes_before(const struct df_breaker *x, const struct df_breaker *y)
+{
+    bool x_closed = x->state == DF_BREAKER_CLOSED;
+    bool y_closed = y->state == DF_BREAKER_CLOSED;
+    return x_closed != y_closed ? x_closed : x->used < y->used;
+}
+
+/*
+ * What nobody holds does not change, so that its state is read here without its lock. Looking at
+ * all of them is only for the destination that is one too many.
+ */
+static bool evict_locked(struct df_breakers *r)
+{
+    struct df_breaker **victim = NULL;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct df_breaker **at = &r->buckets[i]; *at; at = &(*at)->next) {
+            if ((*at)->holders == 0 && (!victim || goes_before(*at, *victim)))
+                victim = at;
+        }
+    }
+    if (!victim)
+        return false;
+    struct df_breaker *b = *victim;
+    *victim = b->next;
+    df_breaker_free(b);
+    r->count--;
+    return true;
+}
+
+struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key)
+{
+    pthread_mutex_lock(&r->lock);
+    struct df_breaker *b = *slot_locked(r, key);
+    if (!b) {
+        while (r->count >= DF_BREAKERS_MAX && evict_locked(r)) {
+        }
+        struct df_breaker **at = slot_locked(r, key);
+        b = *at = df_breaker_new(key, &r->opt);
+        r->count++;
+    }
+    b->holders++;
+    pthread_mutex_unlock(&r->lock);
+    return b;
+}
+
+void df_breakers_put(struct df_breakers *r, struct df_breaker *b)
+{
+    pthread_mutex_lock(&r->lock);
+    b->holders--;
+    b->used = ++r->ticks;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static int by_name(const void *x, const void *y)
+{
+    const struct df_breaker *a = *(struct df_breaker *const *)x;
+    const struct df_breaker *b = *(struct df_breaker *const *)y;
+    return strcmp(a->name, b->name);
+}
+
+/* Holds them all meanwhile, which keeps them from being freed, but does not count as use. */
+void df_breakers_each(struct df_breakers *r,
+                      void (*each)(void *arg, const struct df_breaker_snapshot *s), void *arg)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&r->lock);
+    struct df_breaker **all = df_calloc(r->count, sizeof(struct df_breaker *));
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct df_breaker *b = r->buckets[i]; b; b = b->next) {
+            b->holders++;
+            all[count++] = b;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+
+    qsort(all, count, sizeof(struct df_breaker *), by_name);
+    for (size_t i = 0; i < count; i++) {
+        struct df_breaker_snapshot s;
+        df_breaker_snapshot(all[i], &s);
+        each(arg, &s);
+    }
+
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < count; i++)
+        all[i]->holders--;
+    pthread_mutex_unlock(&r->lock);
+    free(all);
+}

@@ -1,0 +1,198 @@
+/*
+ * LISTEN and NOTIFY by libpq. The thread sleeps in poll until the server speaks, or somebody has
+ * something to tell. NOTIFY takes a lock of the whole server at commit, so it is sent at most every
+ * TELL_MS, whatever the load.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/db.h"
+#include "store/notify.h"
+
+#include <libpq-fe.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define CHANNEL        "dataflow"
+#define TELL_MS        10
+#define BACKOFF_MIN_MS 200
+#define BACKOFF_MAX_MS 10000
+
+struct df_notifier {
+    struct df_notifier_options opt;
+    char *url;
+    size_t topics;
+    atomic_uint pending; /* a bit for each topic to be told */
+    atomic_bool stopping;
+    int wake;
+    pthread_t thread;
+    PGconn *conn;
+};
+
+static void sleep_until_woken(const struct df_notifier *n, int64_t ms)
+{
+    struct pollfd fd = {.fd = n->wake, .events = POLLIN};
+    (void)poll(&fd, 1, (int)ms);
+}
+
+static bool run(struct df_notifier *n, const char *sql)
+{
+    PGresult *res = PQexec(n->conn, sql);
+    bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;
+    PQclear(res);
+    return ok;
+}
+
+static void ignore_notice(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
+
+static bool connect_server(struct df_notifier *n)
+{
+    const char *const keywords[] = {"connect_timeout",
+                                    "fallback_application_name",
+                                    "keepalives_idle",
+                                    "keepalives_interval",
+                                    "keepalives_count",
+                                    "dbname",
+                                    NULL};
+    const char *const values[] = {"5", "dataflow notifications", "10", "5", "3", n->url, NULL};
+
+    n->conn = PQconnectdbParams(keywords, values, 1);
+    PQsetNoticeProcessor(n->conn, ignore_notice, NULL);
+    if (PQstatus(n->conn) == CONNECTION_OK && run(n, "LISTEN " CHANNEL))
+        return true;
+    PQfinish(n->conn);
+    n->conn = NULL;
+    return false;
+}
+
+/* What others have told. */
+static void hear(struct df_notifier *n)
+{
+    unsigned heard = 0;
+    PGnotify *note;
+
+    while ((note = PQnotifies(n->conn))) {
+        for (size_t i = 0; note->be_pid != PQbackendPID(n->conn) && i < n->topics; i++) {
+            if (strcmp(note->extra, n->opt.topics[i]) == 0)
+                heard |= 1u << i;
+        }
+        PQfreemem(note);
+    }
+    for (size_t i = 0; i < n->topics; i++) {
+        if (heard & 1u << i)
+            n->opt.heard(n->opt.arg, i);
+    }
+}
+
+static bool tell(struct df_notifier *n)
+{
+    unsigned pending = atomic_exchange(&n->pending, 0);
+    char sql[96];
+
+    for (size_t i = 0; i < n->topics; i++) {
+        if (!(pending & 1u << i))
+            continue;
+        (void)snprintf(sql, sizeof(sql), "NOTIFY " CHANNEL ", '%s'", n->opt.topics[i]);
+        if (!run(n, sql))
+            return false;
+    }
+    return true;
+}
+
+/* Until the connection is lost. */
+static void serve(struct df_notifier *n)
+{
+    struct pollfd fds[2] = {{.fd = PQsocket(n->conn), .events = POLLIN},
+                            {.fd = n->wake, .events = POLLIN}};
+
+    while (!n->stopping) {
+        if (poll(fds, 2, 60000) < 0)
+            continue;
+        if (fds[1].revents) {
+            eventfd_t count;
+            (void)eventfd_read(n->wake, &count);
+            if (!tell(n))
+                return;
+        }
+        if (!PQconsumeInput(n->conn) || PQstatus(n->conn) != CONNECTION_OK)
+            return;
+        hear(n);
+        if (fds[1].revents && !n->stopping) {
+            struct pollfd quiet = {.fd = fds[0].fd, .events = POLLIN};
+            (void)poll(&quiet, 1, TELL_MS);
+        }
+    }
+}
+
+static void *notifier(void *arg)
+{
+    struct df_notifier *n = arg;
+    int64_t backoff_ms = BACKOFF_MIN_MS;
+
+    while (!n->stopping) {
+        if (connect_server(n)) {
+            backoff_ms = BACKOFF_MIN_MS;
+            /* What was told while nobody listened is not heard any more: look once. */
+            for (size_t i = 0; i < n->topics; i++)
+                n->opt.heard(n->opt.arg, i);
+            serve(n);
+            PQfinish(n->conn);
+            n->conn = NULL;
+        }
+        if (n->stopping)
+            break;
+        df_log_debug("NotificationsLost",
+                     "other processes are not heard for now: polling has to do");
+        sleep_until_woken(n, backoff_ms);
+        backoff_ms = backoff_ms * 2 < BACKOFF_MAX_MS ? backoff_ms * 2 : BACKOFF_MAX_MS;
+    }
+    return NULL;
+}
+
+struct df_notifier *df_notifier_new(const struct df_notifier_options *opt)
+{
+    enum df_dialect dialect;
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_db_dialect_of(opt->url, &dialect, &err) != DF_OK || dialect != DF_POSTGRES)
+        return NULL;
+    struct df_notifier *n = df_calloc(1, sizeof(*n));
+    n->opt = *opt;
+    n->url = df_strdup(df_str_c(opt->url));
+    while (n->topics < DF_NOTIFY_TOPICS && opt->topics[n->topics])
+        n->topics++;
+    n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (n->wake < 0 || pthread_create(&n->thread, NULL, notifier, n) != 0)
+        abort();
+    pthread_setname_np(n->thread, "notify");
+    return n;
+}
+
+void df_notifier_free(struct df_notifier *n)
+{
+    if (!n)
+        return;
+    n->stopping = true;
+    (void)eventfd_write(n->wake, 1);
+    pthread_join(n->thread, NULL);
+    (void)close(n->wake);
+    free(n->url);
+    free(n);
+}
+
+void df_notifier_tell(struct df_notifier *n, size_t topic)
+{
+    unsigned bit = 1u << topic;
+
+    if (n && !(atomic_fetch_or(&n->pending, bit) & bit))
+        (void)eventfd_write(n->wake, 1);
+}

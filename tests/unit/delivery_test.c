@@ -1,0 +1,487 @@
+/*
+ * The delivery engine on every database there is, with a real HTTP server as the destination: every
+ * transition of the state machine in channel.h, what is recorded of it, and that one destination
+ * keeps no other waiting.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "interface/channels.sql.h"
+#include "interface/interface.h"
+#include "net/http.h"
+#include "store/schema.h"
+#include "testdb.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static enum df_dialect dialect;
+static struct testdb t;
+static struct df_db *db;
+static struct df_err err;
+static struct df_store *store;
+static struct df_http_client *client;
+static struct df_breakers *breakers;
+static struct df_delivery *engine;
+static struct df_interface *interface;
+static struct df_http_server *http;
+static struct df_http_server *other_http;
+static struct df_secret *key;
+static char urls[3][128];
+
+/* --- the destination -------------------------------------------------------------------------- */
+
+/* What comes is answered in turn with these; then with 200. */
+static _Atomic unsigned plan[64];
+static _Atomic size_t plan_count;
+static _Atomic size_t seen;
+static _Atomic bool holding; /* requests are kept until it ends */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char last_headers[1024];
+static char last_body[256];
+
+static void remember(struct df_req *req)
+{
+    static const char *const names[] = {"Content-Type", "x-Gateway-APIKey", "X-Correlation-Id",
+                                        "Idempotency-Key", "traceparent"};
+    size_t len = 0;
+    struct df_str body = df_req_body(req);
+
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        len +=
+            (size_t)snprintf(last_headers + len, sizeof(last_headers) - len, "%s=" DF_STR_FMT "\n",
+                             names[i], DF_STR_ARG(df_req_header(req, names[i])));
+    (void)snprintf(last_body, sizeof(last_body), DF_STR_FMT, DF_STR_ARG(body));
+    pthread_mutex_unlock(&lock);
+}
+
+static void take(struct df_req *req)
+{
+    size_t n = seen++;
+    remember(req);
+    while (holding)
+        (void)usleep(5000);
+    unsigned status = n < plan_count ? plan[n] : 200;
+    if (status == 0) {
+        df_req_drop(req);
+        return;
+    }
+    if (status == 429)
+        (void)df_req_add_header(req, "Retry-After", DF_STR("1"));
+    df_req_answer_static(req, status, "text/plain", DF_STR("as planned \xC3\xA7"));
+}
+
+static const struct df_route routes[] = {
+    {.method = "POST", .pattern = "/in", .body = DF_BODY_ANY, .handle = take},
+    {.method = NULL},
+};
+
+static void answer_ok(struct df_req *req)
+{
+    df_req_answer_static(req, 200, "text/plain", DF_STR("ok"));
+}
+
+static const struct df_route other_routes[] = {
+    {.method = "POST", .pattern = "/in", .body = DF_BODY_ANY, .handle = answer_ok},
+    {.method = NULL},
+};
+
+static struct df_http_server *start_http(const struct df_route *table, char *url, size_t size)
+{
+    struct df_http_server *s = NULL;
+    const struct df_route *const tables[] = {table, NULL};
+    struct df_http_options opt = {
+        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 65536, .routes = tables};
+    assert_ok(df_http_start(&opt, &s, &err), &err);
+    (void)snprintf(url, size, "http://%s/in", df_http_address(s));
+    return s;
+}
+
+/* --- the engine ------------------------------------------------------------------------------- */
+
+struct setting {
+    int64_t max_attempts;
+    int64_t base_ms;
+    int64_t open_ms;
+    int64_t lease_ms;
+    bool unconfigured;
+};
+
+static void start_engine(const struct setting *s)
+{
+    struct df_store_options so = {.url = t.url};
+    const struct df_retry_policy retry = {
+        .base_ms = s->base_ms, .cap_ms = s->base_ms * 4, .max_attempts = s->max_attempts};
+
+    assert_ok(df_store_open(&so, &store, &err), &err);
+    assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &client, &err), &err);
+    breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
+                                                            .min_calls = 5,
+                                                            .failure_rate = 50,
+                                                            .open_ms = s->open_ms,
+                                                            .half_open_calls = 1,
+                                                            .clock = df_clock_real()});
+    engine = df_delivery_new(&(struct df_delivery_options){.store = store,
+                                                           .client = client,
+                                                           .breakers = breakers,
+                                                           .clock = df_clock_real(),
+                                                           .retry = retry,
+                                                           .lease_ms = s->lease_ms,
+                                                           .timeout_ms = 5000,
+                                                           .poll_ms = 100,
+                                                           .allow_private = true});
+    interface = df_interface_new(&(struct df_interface_options){
+        .store = store,
+        .clock = df_clock_real(),
+        .functional_ack_url = s->unconfigured ? NULL : urls[0],
+        .ticket_return_url = urls[0],
+        .ticket_send_url = urls[0],
+        .api_key = key,
+        .api_key_header = "x-Gateway-APIKey",
+        .ack_business_application = "CRN",
+        .retry = retry,
+        .lease_ms = s->lease_ms,
+    });
+    df_interface_add_channels(interface, engine);
+    df_delivery_start(engine);
+}
+
+static void stop_engine(int64_t drain_ms)
+{
+    df_delivery_stop(engine, drain_ms);
+    df_interface_stop(interface);
+    df_http_client_free(client);
+    df_delivery_end(engine);
+    df_store_close(store);
+    df_delivery_free(engine);
+    df_interface_free(interface);
+    df_breakers_free(breakers);
+    engine = NULL;
+}
+
+static const struct setting quick = {
+    .max_attempts = 3, .base_ms = 20, .open_ms = 60000, .lease_ms = 60000};
+
+static int setup(void **state)
+{
+    (void)state;
+    size_t applied = 0;
+    testdb_init(&t, dialect);
+    db = testdb_open(&t);
+    assert_ok(df_schema_apply(db, &applied, &err), &err);
+    http = start_http(routes, urls[0], sizeof(urls[0]));
+    other_http = start_http(other_routes, urls[1], sizeof(urls[1]));
+    key = df_secret_new(DF_STR("k-4711"));
+    seen = plan_count = 0;
+    holding = false;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    holding = false;
+    if (engine)
+        stop_engine(5000);
+    df_http_stop(http);
+    df_http_stop(other_http);
+    df_secret_free(key);
+    df_db_close(db);
+    testdb_release(&t);
+    return 0;
+}
+
+static void set_plan(size_t count, const unsigned *statuses)
+{
+    for (size_t i = 0; i < count; i++)
+        plan[i] = statuses[i];
+    plan_count = count;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+TESTDB_QUERY(ack_insert, 4,
+             "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl,"
+             " NextAttemptAt) VALUES (?1, ?2, ?3, ?4)",
+             "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl,"
+             " NextAttemptAt) VALUES ($1, $2, $3, $4)",
+             "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl,"
+             " NextAttemptAt) VALUES (?, ?, ?, ?)");
+#define COUNT_WHERE(where)   "SELECT COUNT(*) FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE " where
+#define SAME_QUERY(var, sql) TESTDB_QUERY(var, 0, sql, sql, sql)
+SAME_QUERY(count_sent, COUNT_WHERE("Status = 'Sent' AND SentAt IS NOT NULL AND"
+                                   " NextAttemptAt IS NULL"));
+SAME_QUERY(count_dead, COUNT_WHERE("Status = 'Error' AND NextAttemptAt IS NULL AND"
+                                   " LastError IS NOT NULL"));
+SAME_QUERY(count_waiting, COUNT_WHERE("NextAttemptAt IS NOT NULL"));
+SAME_QUERY(count_pending, COUNT_WHERE("Status = 'Pending'"));
+SAME_QUERY(count_sending, COUNT_WHERE("Status = 'Sending'"));
+SAME_QUERY(attempts_sum, "SELECT SUM(AttemptCount) FROM TB_FUNCTIONAL_ACK_OUTBOX");
+SAME_QUERY(history_count, "SELECT COUNT(*) FROM DeliveryAttempts");
+SAME_QUERY(history_sent,
+           "SELECT COUNT(*) FROM DeliveryAttempts WHERE Outcome = 'Sent' AND HttpStatus ="
+           " 200 AND Answer IS NOT NULL AND Error IS NULL");
+
+static void add_acks(size_t count, const char *url)
+{
+    for (size_t i = 0; i < count; i++) {
+        char id[32];
+        (void)snprintf(id, sizeof(id), "D \xC3\xA7%zu", i);
+        assert_ok(
+            df_db_exec(db, &ack_insert,
+                       DF_PARAMS(df_text(df_str_c(id)), df_text(DF_STR("{\"a\":1}")),
+                                 df_text(df_str_c(url)), df_time(df_wall_ms(df_clock_real()))),
+                       NULL, &err),
+            &err);
+    }
+}
+
+static void wake(void)
+{
+    df_interface_wake(interface, DF_WORK_ACKS);
+}
+
+/* Until the query gives this; fails after a while. */
+static void await(const struct df_query *q, int64_t want)
+{
+    int64_t got = -1;
+    for (int i = 0; i < 1500; i++) {
+        got = testdb_int(db, q);
+        if (got == want)
+            return;
+        (void)usleep(10000);
+    }
+    fail_msg("%s: %lld, not %lld", q->name, (long long)got, (long long)want);
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+static void what_is_written_is_sent(void **state)
+{
+    (void)state;
+    enum { N = 300 };
+    start_engine(&quick);
+    add_acks(N, "");
+    wake();
+    await(&count_sent, N);
+    assert_int_equal(seen, N);
+    assert_int_equal(testdb_int(db, &attempts_sum), N);
+    assert_int_equal(testdb_int(db, &history_sent), N);
+    pthread_mutex_lock(&lock);
+    assert_non_null(strstr(last_headers, "Content-Type=application/json\n"));
+    assert_non_null(strstr(last_headers, "x-Gateway-APIKey=k-4711\n"));
+    assert_non_null(strstr(last_headers, "X-Correlation-Id=D%20%C3%A7"));
+    assert_non_null(strstr(last_headers, "Idempotency-Key=functional-ack:"));
+    assert_non_null(strstr(last_headers, "traceparent=00-"));
+    assert_string_equal(last_body, "{\"a\":1}");
+    pthread_mutex_unlock(&lock);
+}
+
+static void what_fails_is_tried_again_until_it_succeeds(void **state)
+{
+    (void)state;
+    set_plan(2, (const unsigned[]){503, 0});
+    start_engine(&quick);
+    add_acks(1, "");
+    wake();
+    await(&count_sent, 1);
+    /* A connection that was kept alive and is gone when the request comes is the client's affair.
+     */
+    assert_int_equal(seen, 3);
+    int64_t attempts = testdb_int(db, &attempts_sum);
+    assert_true(attempts == 2 || attempts == 3);
+    assert_int_equal(testdb_int(db, &history_count), attempts);
+}
+
+static void what_keeps_failing_waits_for_a_person(void **state)
+{
+    (void)state;
+    set_plan(3, (const unsigned[]){500, 502, 429});
+    start_engine(&quick);
+    add_acks(1, "");
+    wake();
+    await(&count_dead, 1);
+    assert_int_equal(seen, 3);
+    /* Who retries it by hand. */
+    TESTDB_QUERY(now_retry, 1,
+                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', AttemptCount = 0,"
+                 " NextAttemptAt = ?1 WHERE Status = 'Error'",
+                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', AttemptCount = 0,"
+                 " NextAttemptAt = $1 WHERE Status = 'Error'",
+                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', AttemptCount = 0,"
+                 " NextAttemptAt = ? WHERE Status = 'Error'");
+    assert_ok(
+        df_db_exec(db, &now_retry, DF_PARAMS(df_time(df_wall_ms(df_clock_real()))), NULL, &err),
+        &err);
+    wake();
+    await(&count_sent, 1);
+    assert_int_equal(testdb_int(db, &history_count), 4);
+}
+
+static void what_cannot_succeed_is_not_tried_again(void **state)
+{
+    (void)state;
+    static const unsigned statuses[] = {400, 404, 301, 410};
+    set_plan(4, statuses);
+    start_engine(&quick);
+    add_acks(4, "");
+    add_acks(1, "not a url");
+    add_acks(1, "ftp://example.com/x");
+    wake();
+    await(&count_dead, 6);
+    assert_int_equal(testdb_int(db, &count_waiting), 0);
+    assert_int_equal(seen, 4);
+}
+
+static void a_channel_without_a_target_keeps_its_rows(void **state)
+{
+    (void)state;
+    struct setting s = quick;
+    s.unconfigured = true;
+    start_engine(&s);
+    add_acks(3, "");
+    wake();
+    (void)usleep(300000);
+    assert_int_equal(testdb_int(db, &count_pending), 3);
+    stop_engine(1000);
+    start_engine(&quick);
+    await(&count_sent, 3);
+}
+
+static void what_another_process_left_behind_is_taken_when_its_lease_is_over(void **state)
+{
+    (void)state;
+    TESTDB_QUERY(abandon, 1,
+                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Sending', AttemptCount = 1,"
+                 " NextAttemptAt = ?1",
+                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Sending', AttemptCount = 1,"
+                 " NextAttemptAt = $1",
+                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Sending', AttemptCount = 1,"
+                 " NextAttemptAt = ?");
+    add_acks(2, "");
+    int64_t later = df_wall_ms(df_clock_real()) + 700;
+    assert_ok(df_db_exec(db, &abandon, DF_PARAMS(df_time(later)), NULL, &err), &err);
+    start_engine(&quick);
+    await(&count_sent, 2);
+    assert_true(df_wall_ms(df_clock_real()) >= later);
+    assert_int_equal(testdb_int(db, &attempts_sum), 4);
+}
+
+/* A lease that ends while the request is under way: whoever took the row meanwhile keeps it. */
+static void who_lost_its_lease_settles_nothing(void **state)
+{
+    (void)state;
+    SAME_QUERY(steal, "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET AttemptCount = 7");
+    holding = true;
+    start_engine(&quick);
+    add_acks(1, "");
+    wake();
+    for (int i = 0; i < 500 && seen == 0; i++)
+        (void)usleep(10000);
+    assert_int_equal(seen, 1);
+    assert_ok(df_db_exec(db, &steal, DF_NO_PARAMS, NULL, &err), &err);
+    holding = false;
+    await(&history_count, 1);
+    assert_int_equal(testdb_int(db, &count_sending), 1);
+    assert_int_equal(testdb_int(db, &attempts_sum), 7);
+}
+
+static void a_broken_destination_rests_and_no_attempt_is_counted(void **state)
+{
+    (void)state;
+    unsigned statuses[64];
+    struct setting s = quick;
+    s.max_attempts = 100;
+    s.open_ms = 500;
+    s.base_ms = 1;
+    for (size_t i = 0; i < 5; i++)
+        statuses[i] = 500;
+    set_plan(5, statuses);
+    start_engine(&s);
+    add_acks(40, "");
+    wake();
+    await(&count_sent, 40);
+    /* Five failures opened it; nothing came until a probe was let through. */
+    assert_true(seen >= 45);
+    assert_int_equal(testdb_int(db, &attempts_sum), testdb_int(db, &history_count));
+}
+
+static void one_destination_that_hangs_keeps_no_other_waiting(void **state)
+{
+    (void)state;
+    holding = true;
+    start_engine(&quick);
+    add_acks(50, "");
+    wake();
+    for (int i = 0; i < 500 && seen == 0; i++)
+        (void)usleep(10000);
+    add_acks(50, urls[1]);
+    wake();
+    await(&count_sent, 50);
+    assert_int_equal(testdb_int(db, &count_sending), 50);
+    holding = false;
+    await(&count_sent, 100);
+}
+
+static void what_is_under_way_at_the_end_is_finished_or_given_back(void **state)
+{
+    (void)state;
+    holding = true;
+    start_engine(&quick);
+    add_acks(5, "");
+    wake();
+    for (int i = 0; i < 500 && seen < 5; i++)
+        (void)usleep(10000);
+    stop_engine(0);
+    assert_int_equal(testdb_int(db, &count_sending), 0);
+    assert_int_equal(testdb_int(db, &count_waiting), 5);
+    holding = false;
+    start_engine(&quick);
+    await(&count_sent, 5);
+}
+
+static void the_outcome_of_a_return_stands_in_its_ticket(void **state)
+{
+    (void)state;
+    static const char *const sql =
+        "INSERT INTO TB_TICKET_INTERFACE (BusinessEntity, BusinessDocId, CompanyCode, BranchCode,"
+        " DestinationCode, PhaseCode, ShipmentEvent, FunctionalAckIsRequired,"
+        " TargetApplicationCode, RawPayloadJson, Status, NextAttemptAt)"
+        " VALUES ('TCK', 'T1', 'c', 'b', 'd', 15, 'RCD', '0', 'ASB', '{}', 'Processed', NULL);"
+        "INSERT INTO TB_TICKET_RETURN_OUTBOX (BusinessEntity, BusinessDocId, PhaseCode,"
+        " PayloadJson, TargetUrl, NextAttemptAt)"
+        " VALUES ('TCK', 'T1', 15, '{}', '', '2020-01-01T00:00:00.000%s');";
+    SAME_QUERY(returned, "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE ReturnStatus = 'Sent' AND"
+                         " ReturnAttemptCount = 2 AND ReturnSentAt IS NOT NULL");
+    char text[1024];
+    (void)snprintf(text, sizeof(text), sql, dialect == DF_SQLSERVER ? "" : "Z");
+    testdb_script(db, text);
+    set_plan(1, (const unsigned[]){503});
+    start_engine(&quick);
+    await(&returned, 1);
+}
+
+int main(void)
+{
+#define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        ON_EACH(what_is_written_is_sent),
+        ON_EACH(what_fails_is_tried_again_until_it_succeeds),
+        ON_EACH(what_keeps_failing_waits_for_a_person),
+        ON_EACH(what_cannot_succeed_is_not_tried_again),
+        ON_EACH(a_channel_without_a_target_keeps_its_rows),
+        ON_EACH(what_another_process_left_behind_is_taken_when_its_lease_is_over),
+        ON_EACH(who_lost_its_lease_settles_nothing),
+        ON_EACH(a_broken_destination_rests_and_no_attempt_is_counted),
+        ON_EACH(one_destination_that_hangs_keeps_no_other_waiting),
+        ON_EACH(what_is_under_way_at_the_end_is_finished_or_given_back),
+        ON_EACH(the_outcome_of_a_return_stands_in_its_ticket),
+    };
+    return testdb_run_tests("delivery", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
+}
