@@ -1,121 +1,25 @@
-// The console. It holds no data: it shows what /healthz, /readyz, /metrics and /admin answer.
-// Everything is written with textContent, so that nothing a client is called can become markup.
+// The console: the overview, the clients, and the way from one page to the other. It holds no data:
+// it shows what /healthz, /readyz, /metrics, /admin and /api answer.
 'use strict';
 (() => {
+  const {
+    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, looking, number, onSubmit,
+    openClient, openDialog, openKey, seconds, share, showCallers, text, time, views, CLIENT, KEY,
+  } = df;
   const POLL_MS = 1000;
   const HEALTH_EVERY = 3; // polls between two looks at health and readiness
+  const REFRESH_MS = 2000;
+  const REFRESH_SHARE = 20; // refreshing may take one part in so many of the time: counting large tables takes a while
   const POINTS = 60;
   const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
-  const QUIET = /^\/(healthz|readyz|metrics|console\/.*)?$/;
-  const KEY = 'dataflow.adminKey';
-  const DASH = '–';
-
-  const $ = (id) => document.getElementById(id);
-  const text = (id, value) => {
-    const node = $(id);
-    if (node.textContent !== value) node.textContent = value;
-  };
-
-  function h(tag, props = {}, ...children) {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(props)) {
-      if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-      else if (name in node) node[name] = value;
-      else node.setAttribute(name, value);
-    }
-    node.append(...children.filter((c) => c !== null && c !== undefined));
-    return node;
-  }
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|circuit-breakers))?$/;
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
     for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
     node.append(...children);
     return node;
-  }
-
-  // --- words and figures ------------------------------------------------------------------------
-
-  const number = (v) => (v >= 100 ? Math.round(v).toLocaleString('en') : v >= 10 ? v.toFixed(1) : v > 0 ? v.toFixed(2) : '0');
-  const share = (part, all) => (all > 0 ? `${((100 * part) / all).toFixed(part > 0 && part / all < 0.1 ? 2 : 0)} %` : DASH);
-
-  function seconds(s) {
-    if (s === null || !Number.isFinite(s)) return DASH;
-    if (s < 0.001) return `${Math.round(s * 1e6)} µs`;
-    if (s < 1) return `${(s * 1000).toFixed(s < 0.01 ? 2 : s < 0.1 ? 1 : 0)} ms`;
-    return `${s.toFixed(2)} s`;
-  }
-
-  function bytes(b) {
-    if (!(b >= 0)) return DASH;
-    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-    let i = 0;
-    while (b >= 1024 && i < units.length - 1) {
-      b /= 1024;
-      i++;
-    }
-    return `${i > 0 && b < 100 ? b.toFixed(1) : Math.round(b)} ${units[i]}`;
-  }
-
-  function duration(s) {
-    s = Math.floor(s);
-    const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
-    const first = parts.findIndex(([size]) => s >= size);
-    if (first < 0) return '0 s';
-    return parts.slice(first, first + 2)
-      .map(([size, unit], i) => `${Math.floor((i ? s % parts[first][0] : s) / size)} ${unit}`)
-      .join(' ');
-  }
-
-  function when(iso) {
-    if (!iso) return 'never';
-    const ago = (Date.now() - Date.parse(iso)) / 1000;
-    if (Number.isNaN(ago)) return iso;
-    if (ago < 5) return 'just now';
-    return ago < 86400 * 30 ? `${duration(ago).replace(/^(\d+ \w+).*/, '$1')} ago` : iso.slice(0, 10);
-  }
-
-  // --- calls ------------------------------------------------------------------------------------
-
-  class Problem extends Error {
-    constructor(status, body) {
-      super(body.detail || body.title || `The server answered ${status}.`);
-      Object.assign(this, { status, title: body.title, code: body.code, correlationId: body.correlationId, errors: body.errors || [] });
-    }
-  }
-
-  const key = () => sessionStorage.getItem(KEY) || '';
-
-  async function call(method, path, body) {
-    const headers = key() ? { 'X-Admin-Key': key() } : {};
-    if (body) headers['Content-Type'] = 'application/json';
-    let response;
-    try {
-      response = await fetch(path, {
-        method, headers, body: body && JSON.stringify(body), cache: 'no-store', credentials: 'omit', signal: AbortSignal.timeout(10000),
-      });
-    } catch {
-      throw new Problem(0, { title: 'Unreachable', detail: 'The server does not answer.' });
-    }
-    const json = /[/+]json\b/.test(response.headers.get('Content-Type') || '');
-    const data = json ? await response.json() : await response.text();
-    if (!response.ok && !(path === 'readyz' && response.status === 503)) throw new Problem(response.status, json ? data : {});
-    return data;
-  }
-
-  function describe(problem) {
-    return [
-      h('strong', { textContent: problem.title || 'Failed' }),
-      h('span', { textContent: problem.message }),
-      problem.correlationId ? h('div', { className: 'reference', textContent: `Correlation ID ${problem.correlationId}` }) : null,
-    ].filter(Boolean);
-  }
-
-  function alertProblem(problem) {
-    const box = h('div', { className: 'alert', role: 'alert' }, h('div', {}, ...describe(problem)),
-      h('button', { type: 'button', textContent: 'Dismiss', onclick: () => box.remove() }));
-    $('alerts').replaceChildren(box);
   }
 
   // --- metrics ----------------------------------------------------------------------------------
@@ -376,129 +280,30 @@
     setTimeout(poll, POLL_MS);
   }
 
-  // --- dialogs ----------------------------------------------------------------------------------
-
-  function openDialog(id) {
-    const dialog = $(id);
-    dialog.querySelectorAll('.form-error, .field-error').forEach((node) => node.replaceChildren());
-    dialog.querySelectorAll('[aria-invalid]').forEach((node) => node.removeAttribute('aria-invalid'));
-    dialog.showModal();
-    return dialog;
-  }
-
-  function showFormProblem(form, problem) {
-    const rest = [];
-    form.querySelectorAll('.form-error, .field-error').forEach((node) => node.replaceChildren());
-    form.querySelectorAll('[aria-invalid]').forEach((node) => node.removeAttribute('aria-invalid'));
-    for (const { field, message } of problem.errors) {
-      const place = form.querySelector(`[data-field="${CSS.escape(field.replace(/\W.*/, ''))}"]`);
-      if (!place) {
-        rest.push(`${field}: ${message}`);
-        continue;
-      }
-      place.textContent = message;
-      form.elements.namedItem(place.dataset.field)?.setAttribute('aria-invalid', 'true');
-    }
-    if (rest.length || problem.errors.length === 0) {
-      form.querySelector('.form-error').replaceChildren(...describe(problem), ...rest.map((line) => h('div', { textContent: line })));
-    }
-    form.querySelector('[aria-invalid]')?.focus();
-  }
-
-  // A form that makes one call: busy while it runs, open with the reason when it fails.
-  function onSubmit(form, action) {
-    form.addEventListener('submit', async (event) => {
-      event.preventDefault();
-      const button = form.querySelector('[type="submit"]');
-      button.disabled = true;
-      try {
-        await action();
-      } catch (problem) {
-        if (!(problem instanceof Problem)) throw problem;
-        showFormProblem(form, problem);
-      } finally {
-        button.disabled = false;
-      }
-    });
-  }
-
-  function openKey() {
-    $('key-input').value = '';
-    $('key-forget').hidden = !key();
-    openDialog('key-dialog');
-  }
-
-  function showSecret(title, clientId, secret) {
-    text('secret-title', title);
-    text('secret-id', clientId);
-    text('secret-value', secret);
-    text('secret-curl', `curl -H 'X-Client-Id: ${clientId}' -H 'X-Client-Secret: ${secret}' ${new URL('whoami', document.baseURI)}`);
-    text('copied', '');
-    openDialog('secret-dialog');
-  }
-
-  async function copy(button) {
-    const source = $(button.dataset.copy);
-    try {
-      await navigator.clipboard.writeText(source.textContent);
-      button.textContent = 'Copied';
-      text('copied', 'Copied');
-    } catch {
-      // Without https or permission there is no clipboard: select it, so that one keystroke does.
-      getSelection().selectAllChildren(source);
-      button.textContent = 'Selected';
-      text('copied', 'Selected; copy it with the keyboard');
-    }
-    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
-  }
-
   // --- clients ----------------------------------------------------------------------------------
 
   const PAGE_SIZE = 20;
   let page = 1;
   let acting = null; // the client a dialog is about
 
-  function showClientsAs(what) {
-    for (const id of ['clients-locked', 'clients-off', 'clients-list']) $(id).hidden = id !== what;
-    $('new-client').hidden = what !== 'clients-list';
+  async function fetchClients() {
+    const list = await call('GET', `admin/clients?page=${page}&pageSize=${PAGE_SIZE}`);
+    const pages = Math.max(1, Math.ceil(list.total / PAGE_SIZE));
+    if (page <= pages) return list;
+    page = pages;
+    return fetchClients();
   }
 
-  async function loadClients() {
-    if (!key()) {
-      // Is there a key to enter at all? Without one configured the paths do not exist.
-      const status = await call('GET', 'admin/clients?page=1&pageSize=1').then(() => 200, (problem) => problem.status);
-      showClientsAs(status === 404 ? 'clients-off' : 'clients-locked');
-      return;
-    }
-    try {
-      const list = await call('GET', `admin/clients?page=${page}&pageSize=${PAGE_SIZE}`);
-      const pages = Math.max(1, Math.ceil(list.total / PAGE_SIZE));
-      if (page > pages) {
-        page = pages;
-        await loadClients();
-        return;
-      }
-      showClients(list, pages);
-    } catch (problem) {
-      if (problem.status === 404) showClientsAs('clients-off');
-      else if (problem.status === 401) {
-        sessionStorage.removeItem(KEY);
-        showKeyButton();
-        showClientsAs('clients-locked');
-        openKey();
-        showFormProblem($('key-form'), problem);
-      } else alertProblem(problem);
-    }
-  }
+  const loadClients = () => look('clients', 'admin', fetchClients, showClients);
 
-  function showClients(list, pages) {
+  function showClients(list) {
+    const pages = Math.max(1, Math.ceil(list.total / PAGE_SIZE));
     $('clients-rows').replaceChildren(...list.items.map(clientRow));
     $('clients-none').hidden = list.total > 0;
     $('pager').hidden = pages < 2;
     $('prev').disabled = page <= 1;
     $('next').disabled = page >= pages;
     text('page-info', `Page ${page} of ${pages}, ${list.total} clients`);
-    showClientsAs('clients-list');
   }
 
   function scopeTags(scopes) {
@@ -508,15 +313,13 @@
 
   function clientRow(client) {
     const active = client.status === 'Active';
-    const status = h('span', { className: 'badge', textContent: client.status });
-    status.dataset.state = active ? 'ok' : 'warn';
     const act = (words, action) => h('button', { type: 'button', textContent: words, 'aria-label': `${words} ${client.name}`, onclick: action });
     const row = h('tr', {},
       h('td', {}, h('span', { className: 'client-name', textContent: client.name }), h('code', { className: 'client-id', textContent: client.clientId })),
-      h('td', {}, status),
+      h('td', {}, badge(client.status)),
       h('td', {}, h('div', { className: 'tags' }, ...scopeTags(client.scopes || []))),
-      h('td', { 'data-label': 'Created' }, h('time', { textContent: when(client.createdAt), title: client.createdAt || '', dateTime: client.createdAt || '' })),
-      h('td', { 'data-label': 'Last seen' }, h('time', { textContent: when(client.lastSeenAt), title: client.lastSeenAt || '', dateTime: client.lastSeenAt || '' })),
+      h('td', { 'data-label': 'Created' }, time(client.createdAt)),
+      h('td', { 'data-label': 'Last seen' }, client.lastSeenAt ? time(client.lastSeenAt) : 'never'),
       h('td', {}, h('div', { className: 'row-actions' },
         act('Rotate secret', () => openRotate(client)),
         active ? act('Suspend', () => openSuspend(client)) : act('Activate', () => setStatus(client, 'Active').catch(alertProblem)))));
@@ -544,6 +347,30 @@
     openDialog('rotate-dialog');
   }
 
+  function showSecret(title, clientId, secret) {
+    text('secret-title', title);
+    text('secret-id', clientId);
+    text('secret-value', secret);
+    text('secret-curl', `curl -H 'X-Client-Id: ${clientId}' -H 'X-Client-Secret: ${secret}' ${new URL('whoami', document.baseURI)}`);
+    text('copied', '');
+    openDialog('secret-dialog');
+  }
+
+  async function copy(button) {
+    const source = $(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = 'Copied';
+      text('copied', 'Copied');
+    } catch {
+      // Without https or permission there is no clipboard: select it, so that one keystroke does.
+      getSelection().selectAllChildren(source);
+      button.textContent = 'Selected';
+      text('copied', 'Selected; copy it with the keyboard');
+    }
+    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+  }
+
   async function createClient() {
     const form = $('create-form');
     const body = { name: form.elements.name.value.trim() };
@@ -564,21 +391,45 @@
 
   // --- wiring -----------------------------------------------------------------------------------
 
-  function showKeyButton() {
-    text('key-button', key() ? 'Admin key set' : 'Admin key');
-  }
+  views.overview = { title: 'DataFlow', enter: async () => {} };
+  views.clients = { title: 'Clients · DataFlow', enter: loadClients };
 
-  function route() {
-    const view = location.hash === '#clients' ? 'clients' : 'overview';
-    $('overview').hidden = view !== 'overview';
-    $('clients').hidden = view !== 'clients';
+  let current = null;
+
+  // #view?name=value&…; what is no view (the skip link's) changes nothing.
+  async function route() {
+    const [name, query] = (location.hash.slice(1) || 'overview').split(/\?(.*)/s);
+    const view = Object.hasOwn(views, name) ? name : current || 'overview';
+    if (view === current && view !== name) return;
+    const first = current === null;
+    current = view;
+    for (const [other] of Object.entries(views)) $(other).hidden = other !== view;
     for (const link of document.querySelectorAll('nav a')) {
       if (link.dataset.view === view) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
-    document.title = view === 'clients' ? 'Clients · DataFlow' : 'DataFlow';
+    document.title = views[view].title;
     $('alerts').replaceChildren();
-    if (view === 'clients') loadClients().catch(alertProblem);
+    document.querySelectorAll('[data-gate]').forEach((card) => { card.hidden = true; });
+    forget();
+    try {
+      await views[view].enter(new URLSearchParams(query));
+    } catch (problem) {
+      alertProblem(problem);
+    }
+    // The link that was followed may be gone with its page.
+    if (!first && document.activeElement === document.body) $(view).querySelector('h1')?.focus();
+  }
+
+  // Pages that change by themselves are looked at again and again, but not behind a dialog's back.
+  async function refresh() {
+    const { again } = views[current];
+    const from = performance.now();
+    if (again && !document.hidden && !looking() && !document.querySelector('dialog[open], [data-gate]:not([hidden])')) {
+      await again().catch((problem) => { if (!(problem instanceof Problem)) throw problem; }); // the bar tells how the server is
+    }
+    keepTime();
+    setTimeout(refresh, Math.max(REFRESH_MS, REFRESH_SHARE * (performance.now() - from)));
   }
 
   function turn(by) {
@@ -593,8 +444,10 @@
   for (const button of document.querySelectorAll('[data-copy]')) button.addEventListener('click', () => copy(button));
   $('secret-dialog').addEventListener('close', () => ['secret-id', 'secret-value', 'secret-curl'].forEach((id) => text(id, '')));
   $('key-button').addEventListener('click', openKey);
-  $('unlock').addEventListener('click', openKey);
-  $('retry-admin').addEventListener('click', () => loadClients().catch(alertProblem));
+  $('client-button').addEventListener('click', openClient);
+  for (const button of document.querySelectorAll('[data-gate="admin"] button')) button.addEventListener('click', openKey);
+  for (const button of document.querySelectorAll('[data-gate="client"] button')) button.addEventListener('click', openClient);
+  for (const button of document.querySelectorAll('[data-gate="off"] button')) button.addEventListener('click', route);
   $('prev').addEventListener('click', () => turn(-1));
   $('next').addEventListener('click', () => turn(1));
   $('new-client').addEventListener('click', () => {
@@ -602,17 +455,24 @@
     openDialog('create-dialog');
   });
   $('key-forget').addEventListener('click', () => {
-    sessionStorage.removeItem(KEY);
     $('key-dialog').close();
-    showKeyButton();
-    route();
+    keepCredential(KEY, '');
+  });
+  $('client-forget').addEventListener('click', () => {
+    $('client-dialog').close();
+    keepCredential(CLIENT, '');
   });
   onSubmit($('key-form'), async () => {
-    sessionStorage.setItem(KEY, $('key-input').value.trim());
+    const given = $('key-input').value.trim();
     $('key-input').value = '';
     $('key-dialog').close();
-    showKeyButton();
-    if (!$('clients').hidden) await loadClients();
+    keepCredential(KEY, given);
+  });
+  onSubmit($('client-form'), async () => {
+    const given = { id: $('client-id').value.trim(), secret: $('client-secret').value.trim() };
+    $('client-secret').value = '';
+    $('client-dialog').close();
+    keepCredential(CLIENT, JSON.stringify(given));
   });
   onSubmit($('create-form'), createClient);
   onSubmit($('rotate-form'), rotate);
@@ -622,7 +482,9 @@
   });
 
   addEventListener('hashchange', route);
-  showKeyButton();
+  document.addEventListener('credentials', route);
+  showCallers();
   route();
+  refresh();
   poll();
 })();

@@ -38,7 +38,7 @@ CREATE INDEX IF NOT EXISTS IX_TB_TICKET_INTERFACE_NextAttemptAt
 CREATE INDEX IF NOT EXISTS IX_TB_TICKET_INTERFACE_NextGatewaySend
     ON TB_TICKET_INTERFACE (GatewaySendNextAttemptAt) WHERE GatewaySendNextAttemptAt IS NOT NULL;
 
--- Outcome: Sent, Retry, Error. RowKey: the row's id as text. Answer: its first 500 characters.
+-- Outcome: Sent, Retry, Error, or Stale (it came too late: somebody else had the row). RowKey: the row's id as text. Answer: its first 500 characters.
 CREATE TABLE IF NOT EXISTS DeliveryAttempts (
     Id INTEGER PRIMARY KEY AUTOINCREMENT,
     Channel VARCHAR(50) NOT NULL CHECK (length(Channel) <= 50),

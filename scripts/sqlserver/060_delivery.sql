@@ -43,7 +43,7 @@ UPDATE TB_TICKET_INTERFACE SET GatewaySendNextAttemptAt = CreatedAt
     WHERE GatewaySendNextAttemptAt IS NULL AND Status = 'Processed' AND GatewaySendStatus IN ('Pending', 'Sending');
 GO
 
--- Outcome: Sent, Retry, Error. RowKey: the row's id as text. Answer: its first 500 characters.
+-- Outcome: Sent, Retry, Error, or Stale (it came too late: somebody else had the row). RowKey: the row's id as text. Answer: its first 500 characters.
 IF OBJECT_ID(N'DeliveryAttempts', N'U') IS NULL
 CREATE TABLE DeliveryAttempts (
     Id BIGINT IDENTITY(1,1) NOT NULL CONSTRAINT PK_DeliveryAttempts PRIMARY KEY CLUSTERED,

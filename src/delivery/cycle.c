@@ -77,6 +77,45 @@ static struct df_channel_values values_of(const struct delivery_row *row, int64_
     };
 }
 
+/* By id: whoever updates several rows does so in one order, or two cycles may wait for each other.
+ */
+static int by_id(const void *a, const void *b)
+{
+    const struct delivery_row *x = *(const struct delivery_row *const *)a;
+    const struct delivery_row *y = *(const struct delivery_row *const *)b;
+
+    if (x->id.len != y->id.len)
+        return x->id.len < y->id.len ? -1 : 1;
+    return memcmp(x->id.ptr, y->id.ptr, x->id.len);
+}
+
+/* The rows of the list that `wanted` settles like, in order. */
+static struct delivery_row **sorted(struct delivery_cycle *cy, const struct delivery_list *list,
+                                    const enum delivery_outcome *wanted, size_t *ret_count)
+{
+    struct delivery_row **rows = DF_ARENA_ARRAY(&cy->arena, struct delivery_row *, list->count);
+    size_t count = 0;
+
+    for (struct delivery_row *r = list->head; r; r = r->next) {
+        if (!wanted || settles_alike(r->outcome, *wanted))
+            rows[count++] = r;
+    }
+    qsort(rows, count, sizeof(struct delivery_row *), by_id);
+    *ret_count = count;
+    return rows;
+}
+
+static struct df_channel_values *values_for(struct delivery_cycle *cy, struct delivery_row **rows,
+                                            size_t count)
+{
+    struct df_channel_values *values = DF_ARENA_ARRAY(&cy->arena, struct df_channel_values, count);
+    int64_t now_ms = delivery_now(cy->channel);
+
+    for (size_t i = 0; i < count; i++)
+        values[i] = values_of(rows[i], now_ms);
+    return values;
+}
+
 /* All rows of one kind of outcome. */
 static enum df_code settle_kind(struct df_db *db, struct delivery_cycle *cy,
                                 enum delivery_outcome kind, struct df_err *err)
@@ -85,23 +124,20 @@ static enum df_code settle_kind(struct df_db *db, struct delivery_cycle *cy,
     const struct df_query *const *queries = kind == DELIVERY_SENT       ? c->sent
                                             : kind == DELIVERY_DEFERRED ? c->deferred
                                                                         : c->failed;
-    int64_t now_ms = delivery_now(cy->channel);
-    struct df_channel_values *rows =
-        DF_ARENA_ARRAY(&cy->arena, struct df_channel_values, cy->settle.count);
-    enum df_code code = DF_OK;
     size_t count = 0;
+    struct delivery_row **rows = sorted(cy, &cy->settle, &kind, &count);
+    enum df_code code = DF_OK;
 
-    for (struct delivery_row *r = cy->settle.head; r; r = r->next) {
-        if (settles_alike(r->outcome, kind))
-            rows[count++] = values_of(r, now_ms);
-    }
     if (count == 0)
         return DF_OK;
+    const struct df_channel_values *values = values_for(cy, rows, count);
     int64_t *affected = DF_ARENA_ARRAY(&cy->arena, int64_t, count);
     for (size_t i = 0; i <= DF_DELIVERY_ALSO && queries[i] && code == DF_OK; i++)
-        code = run_for(db, cy, queries[i], rows, count, i == 0 ? affected : NULL, err);
-    for (size_t i = 0; code == DF_OK && i < count; i++)
-        cy->stale += affected[i] == 0;
+        code = run_for(db, cy, queries[i], values, count, i == 0 ? affected : NULL, err);
+    for (size_t i = 0; code == DF_OK && i < count; i++) {
+        rows[i]->stale = affected[i] == 0;
+        cy->stale += rows[i]->stale;
+    }
     return code;
 }
 
@@ -120,7 +156,7 @@ static enum df_code record_attempts(struct df_db *db, struct delivery_cycle *cy,
         p[1] = df_text(r->id);
         p[2] = df_int(r->attempt);
         p[3] = df_time(r->started_ms);
-        p[4] = df_text(df_str_c(outcome_names[r->outcome]));
+        p[4] = df_text(df_str_c(r->stale ? "Stale" : outcome_names[r->outcome]));
         p[5] = call->code == DF_OK ? df_int(call->status) : df_null(DF_INT);
         p[6] = df_int(call->duration_ms);
         p[7] = df_text(r->answer);
@@ -161,8 +197,7 @@ static struct delivery_row *take_row(struct delivery_channel *ch, struct df_resu
     return row;
 }
 
-static enum df_code mirror_claims(struct df_db *db, struct delivery_cycle *cy, int64_t now_ms,
-                                  struct df_err *err)
+static enum df_code mirror_claims(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     const struct df_channel *c = cy->channel->c;
     enum df_code code = DF_OK;
@@ -170,12 +205,10 @@ static enum df_code mirror_claims(struct df_db *db, struct delivery_cycle *cy, i
 
     if (!c->claimed[0] || cy->claimed.count == 0)
         return DF_OK;
-    struct df_channel_values *rows =
-        DF_ARENA_ARRAY(&cy->arena, struct df_channel_values, cy->claimed.count);
-    for (struct delivery_row *r = cy->claimed.head; r; r = r->next)
-        rows[count++] = values_of(r, now_ms);
+    struct delivery_row **rows = sorted(cy, &cy->claimed, NULL, &count);
+    const struct df_channel_values *values = values_for(cy, rows, count);
     for (size_t i = 0; i < DF_DELIVERY_ALSO && c->claimed[i] && code == DF_OK; i++)
-        code = run_for(db, cy, c->claimed[i], rows, count, NULL, err);
+        code = run_for(db, cy, c->claimed[i], values, count, NULL, err);
     return code;
 }
 
@@ -200,7 +233,7 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
         delivery_list_add(&cy->claimed, take_row(ch, r, lease_until_ms));
     df_result_free(r);
     if (code == DF_DONE)
-        code = mirror_claims(db, cy, now_ms, err);
+        code = mirror_claims(db, cy, err);
     if (code != DF_OK)
         return code;
     if (cy->claimed.count == cy->limit) {

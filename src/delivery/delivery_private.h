@@ -44,6 +44,7 @@ struct delivery_row {
     /* How it ended. */
     enum delivery_outcome outcome;
     bool tried;
+    bool stale; /* somebody else had it when it was settled */
     int64_t started_ms;
     int64_t due_ms;
     struct df_str error;  /* absent: none */

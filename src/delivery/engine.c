@@ -22,7 +22,7 @@
 #define ATTEMPTS_KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
 #define HELD_MAX         1024 /* rows of a channel claimed at the same time */
 #define HELD_MIN         64 /* so many at first: whoever dies early leaves few behind under a lease */
-#define DESTINATION_MAX  512 /* of them for one destination */
+#define DESTINATION_MAX  768 /* of them for one destination: room is left for others */
 #define DESTINATIONS     256 /* buckets */
 #define CLAIM_MAX        512
 #define CROWDED_MS       1000 /* how long a row waits whose destination has its share */

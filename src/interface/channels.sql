@@ -1,6 +1,9 @@
 -- The three channels of the interface, for the delivery engine (src/delivery/channel.h says what each query takes and
 -- gives). A row is due when NextAttemptAt is; only such rows are in its index. On SQL Server the condition of a claim stands
 -- twice: where lock hints are not heeded, whoever waited for a row looks at the outer one again.
+--
+-- Rows are settled by their key. The other conditions stand in a CASE, which no index serves: PostgreSQL would rather go
+-- through all rows that are Sending, for each of them.
 
 -- --- functional acks ---
 
@@ -28,17 +31,20 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH 
 -- name: ack_sent
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
-WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: ack_failed
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET Status = 'Error', LastAttemptAt = :now, NextAttemptAt = :due, LastError = :error
-WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: ack_deferred
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET Status = CASE WHEN AttemptCount > 1 THEN 'Error' ELSE 'Pending' END, AttemptCount = AttemptCount - 1, NextAttemptAt = :due
-WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: ack_next_due
 SELECT MIN(NextAttemptAt) FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt IS NOT NULL;
@@ -110,17 +116,20 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (
 -- name: return_sent
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
-WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: return_failed
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET Status = 'Error', LastAttemptAt = :now, NextAttemptAt = :due, LastError = :error
-WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: return_deferred
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET Status = CASE WHEN AttemptCount > 1 THEN 'Error' ELSE 'Pending' END, AttemptCount = AttemptCount - 1, NextAttemptAt = :due
-WHERE Id = :id AND AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: return_next_due
 SELECT MIN(NextAttemptAt) FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt IS NOT NULL;
@@ -175,7 +184,8 @@ WHERE Id = (SELECT t.Id
             FROM TB_TICKET_RETURN_OUTBOX AS o
             JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
              AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id AND o.AttemptCount = :fence AND o.Status = 'Sending');
+            WHERE o.Id = :id
+              AND CASE WHEN o.AttemptCount = :fence AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1);
 
 -- name: return_sent_ticket
 UPDATE TB_TICKET_INTERFACE
@@ -184,7 +194,8 @@ WHERE Id = (SELECT t.Id
             FROM TB_TICKET_RETURN_OUTBOX AS o
             JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
              AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id AND o.AttemptCount = :fence AND o.Status = 'Sent');
+            WHERE o.Id = :id
+              AND CASE WHEN o.AttemptCount = :fence AND o.Status = 'Sent' THEN 1 ELSE 0 END = 1);
 
 -- name: return_failed_ticket
 UPDATE TB_TICKET_INTERFACE
@@ -193,7 +204,8 @@ WHERE Id = (SELECT t.Id
             FROM TB_TICKET_RETURN_OUTBOX AS o
             JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
              AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id AND o.AttemptCount = :fence AND o.Status = 'Error');
+            WHERE o.Id = :id
+              AND CASE WHEN o.AttemptCount = :fence AND o.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
 -- After the row's own: there the attempt is one less already.
 -- name: return_deferred_ticket
@@ -204,7 +216,8 @@ WHERE Id = (SELECT t.Id
             FROM TB_TICKET_RETURN_OUTBOX AS o
             JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
              AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id AND o.AttemptCount = :fence - 1 AND o.Status IN ('Pending', 'Error'));
+            WHERE o.Id = :id
+              AND CASE WHEN o.AttemptCount = :fence - 1 AND o.Status IN ('Pending', 'Error') THEN 1 ELSE 0 END = 1);
 
 -- name: return_retry_ticket
 UPDATE TB_TICKET_INTERFACE
@@ -242,7 +255,7 @@ RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 
 -- dialect: sqlserver
 UPDATE o
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = o.GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, CAST(inserted.PayloadVersion AS BIGINT) * 1000000 + inserted.GatewaySendAttemptCount, inserted.BusinessDocId, inserted.RawPayloadJson
+OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, inserted.BusinessDocId, inserted.RawPayloadJson
 FROM TB_TICKET_INTERFACE AS o
 WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
@@ -251,20 +264,23 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDL
 -- name: gateway_sent
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sent', GatewaySendSentAt = :now, GatewaySendNextAttemptAt = NULL, GatewaySendLastError = NULL
-WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
-  AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_failed
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Error', GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :due, GatewaySendLastError = :error
-WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
-  AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_deferred
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = CASE WHEN GatewaySendAttemptCount > 1 THEN 'Error' ELSE 'Pending' END, GatewaySendAttemptCount = GatewaySendAttemptCount - 1, GatewaySendNextAttemptAt = :due
-WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
-  AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending';
+WHERE Id = :id
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_next_due
 SELECT MIN(GatewaySendNextAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;

@@ -1,5 +1,6 @@
 -- The work on tickets. A row is due when NextAttemptAt is; the fence knows attempt and version, so that the result of work on
--- a payload that was replaced meanwhile, or by a worker that lost its lease, changes nothing.
+-- a payload that was replaced meanwhile, or by a worker that lost its lease, changes nothing. The CASE is explained in
+-- channels.sql.
 
 -- name: process_claim
 -- dialect: sqlite
@@ -16,7 +17,7 @@ RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCo
 -- dialect: sqlserver
 UPDATE o
 SET Status = 'Processing', AttemptCount = o.AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount, CAST(inserted.PayloadVersion AS BIGINT) * 1000000 + inserted.AttemptCount,
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
        inserted.RawPayloadJson
 FROM TB_TICKET_INTERFACE AS o
 WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
@@ -30,19 +31,23 @@ SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NU
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
-WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing';
+WHERE Id = :id
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
+           THEN 1 ELSE 0 END = 1;
 
 -- due is NULL for what can never be processed.
 -- name: process_failed
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due
-WHERE Id = :id AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing';
+WHERE Id = :id
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
+           THEN 1 ELSE 0 END = 1;
 
 -- A return that has not gone out yet is brought up to date; one that has is not sent again.
 -- name: return_replace
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET PayloadJson = :payload, Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
-WHERE Status IN ('Pending', 'Error')
+WHERE CASE WHEN Status IN ('Pending', 'Error') THEN 1 ELSE 0 END = 1
   AND BusinessEntity = (SELECT t.BusinessEntity FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND PhaseCode = (SELECT t.PhaseCode FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket);
@@ -61,8 +66,9 @@ WHERE t.Id = :ticket
 -- name: return_pending_ticket
 UPDATE TB_TICKET_INTERFACE
 SET ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL
-WHERE Id = :ticket AND ReturnStatus <> 'Pending'
+WHERE Id = :ticket AND CASE WHEN ReturnStatus <> 'Pending' THEN 1 ELSE 0 END = 1
   AND EXISTS (SELECT 1 FROM TB_TICKET_RETURN_OUTBOX AS o
               WHERE o.BusinessEntity = TB_TICKET_INTERFACE.BusinessEntity
                 AND o.BusinessDocId = TB_TICKET_INTERFACE.BusinessDocId
-                AND o.PhaseCode = TB_TICKET_INTERFACE.PhaseCode AND o.Status = 'Pending');
+                AND o.PhaseCode = TB_TICKET_INTERFACE.PhaseCode
+                AND CASE WHEN o.Status = 'Pending' THEN 1 ELSE 0 END = 1);

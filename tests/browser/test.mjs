@@ -1,152 +1,14 @@
 // The console in a real browser: what it shows, that it lives, the way from the admin key to a
 // client's secret, and that it asks nobody but its own server for anything.
 //
-//   node tests/browser/test.mjs              starts build/dataflow serve --demo by itself
+//   node tests/browser/test.mjs              all of it, with interface.mjs; starts build/dataflow by itself
 //   DATAFLOW_BIN                             another binary
 //   CHROMIUM                                 another browser than /usr/bin/chromium
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
-import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
-
-const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
-const BIN = resolve(ROOT, process.env.DATAFLOW_BIN || 'build/dataflow');
-const SHOTS = join(ROOT, 'build/browser');
-const FLAGS = ['--no-sandbox', '--headless', '--disable-gpu', '--disable-quic', '--no-first-run',
-  '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-
-const LIMIT = { timeout: 60000 };
-
-const scratch = mkdtempSync(join(tmpdir(), 'dataflow-browser-'));
-const processes = [];
-let demo;
-let bare;
-let context;
-
-// Settings of the machine's user would override the test's own.
-const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('DATAFLOW_')));
-
-function start(name, args, ready) {
-  return new Promise((done, fail) => {
-    const child = spawn(BIN, ['serve', '--set', 'server.listen=127.0.0.1:0', '--set', `server.data_dir=${scratch}/${name}`, ...args],
-      { env, cwd: scratch, stdio: ['ignore', 'pipe', 'pipe'] });
-    processes.push(child);
-    const timer = setTimeout(() => fail(new Error(`${name}: not started\n${output}`)), 30000);
-    let output = '';
-    const read = (data) => {
-      output += data;
-      const found = ready(output);
-      if (found) {
-        clearTimeout(timer);
-        done(found);
-      }
-    };
-    child.stdout.setEncoding('utf8').on('data', read);
-    child.stderr.setEncoding('utf8').on('data', read);
-    child.on('error', fail);
-    child.on('exit', (code) => fail(new Error(`${name}: exit status ${code}\n${output}`)));
-  });
-}
-
-function demoReady(output) {
-  const url = /console\s+(http:\S+)/.exec(output);
-  const key = /admin key\s+(\S+)/.exec(output);
-  const id = /X-Client-Id: (\S+)/.exec(output);
-  const secret = /X-Client-Secret: (\S+)/.exec(output);
-  return output.includes('_stats') && url && key && id && secret
-    ? { url: url[1], key: key[1], headers: { 'X-Client-Id': id[1], 'X-Client-Secret': secret[1] } } : null;
-}
-
-function bareReady(output) {
-  const line = output.split('\n').find((l) => l.includes('"ServerStarted"') && l.endsWith('}'));
-  return line ? { url: `http://${JSON.parse(line).address}/` } : null;
-}
-
-// A page that records whatever a page must not do. `allowed`: statuses that the test provokes.
-async function open(server, { allowed = [], hash = '', ...options } = {}) {
-  const page = await context.newPage();
-  const trouble = [];
-  page.on('console', (message) => {
-    const provoked = allowed.some((status) => message.text().includes(`status of ${status}`));
-    if (['error', 'warning'].includes(message.type()) && !provoked) trouble.push(message.text());
-  });
-  page.on('pageerror', (error) => trouble.push(String(error)));
-  page.on('request', (request) => {
-    if (!request.url().startsWith(server.url)) trouble.push(`asked for ${request.url()}`);
-  });
-  await page.addInitScript(() => {
-    addEventListener('securitypolicyviolation', (event) => console.error(`policy violated: ${event.violatedDirective} ${event.blockedURI}`));
-  });
-  await page.setViewportSize({ width: options.width || 1280, height: options.height || 860 });
-  await page.emulateMedia({ colorScheme: options.scheme || 'light' });
-  await page.goto(server.url + hash);
-  page.finish = async () => {
-    await page.close();
-    assert.deepEqual(trouble, []);
-  };
-  return page;
-}
-
-async function eventually(what, condition, timeout = 15000) {
-  const deadline = Date.now() + timeout;
-  for (;;) {
-    const value = await condition();
-    if (value) return value;
-    assert.ok(Date.now() < deadline, `not in time: ${what}`);
-    await new Promise((next) => setTimeout(next, 100));
-  }
-}
-
-const text = (page, selector) => page.locator(selector).textContent();
-
-// Requests until the returned function is called.
-function traffic(server) {
-  let on = true;
-  const work = async () => {
-    while (on) {
-      await fetch(`${server.url}whoami`, { headers: server.headers }).then((r) => r.arrayBuffer());
-      await fetch(`${server.url}nothing`).then((r) => r.arrayBuffer());
-      await new Promise((next) => setTimeout(next, 5));
-    }
-  };
-  const workers = [work(), work(), work()];
-  return async () => {
-    on = false;
-    await Promise.all(workers);
-  };
-}
-
-async function enterKey(page, key) {
-  await page.locator('#key-input').fill(key);
-  await page.locator('#key-form [type=submit]').click();
-}
-
-before(async () => {
-  mkdirSync(SHOTS, { recursive: true });
-  [demo, bare] = await Promise.all([
-    start('demo', ['--demo', '--sandbox-listen', '127.0.0.1:0'], demoReady),
-    start('bare', [], bareReady),
-  ]);
-  context = await chromium.launchPersistentContext(join(scratch, 'profile'), {
-    executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true, args: FLAGS, env,
-  });
-  context.setDefaultTimeout(15000);
-});
-
-after(async () => {
-  await context?.close();
-  for (const child of processes) {
-    child.removeAllListeners('exit');
-    const ended = new Promise((done) => child.once('exit', (code) => done(code)));
-    child.kill('SIGTERM');
-    assert.equal(child.exitCode ?? await ended, 0, 'the server ends with 0');
-  }
-  rmSync(scratch, { recursive: true, force: true });
-});
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { LIMIT, SHOTS, bare, demo, enterKey, eventually, open, text, traffic } from './harness.mjs';
+import './interface.mjs';
 
 test('shows version, readiness, each check and the back end', LIMIT, async () => {
   const page = await open(demo);
@@ -177,7 +39,7 @@ test('throughput, latency and routes follow the requests', LIMIT, async () => {
 
 test('from the admin key to a client, its secret once, suspended and active again', LIMIT, async () => {
   const page = await open(demo, { allowed: [400, 401, 409], hash: '#clients' });
-  await page.locator('#unlock').click();
+  await page.locator('[data-gate=admin] button').click();
   await enterKey(page, 'wrong');
   await page.locator('#key-form .form-error', { hasText: 'Correlation ID' }).waitFor();
   await enterKey(page, demo.key);
@@ -237,7 +99,7 @@ test('from the admin key to a client, its secret once, suspended and active agai
 
 test('says how to configure an admin key when there is none', LIMIT, async () => {
   const page = await open(bare, { allowed: [404], hash: '#clients' });
-  await page.locator('#clients-off', { hasText: 'admin.key_file' }).waitFor();
+  await page.locator('[data-gate=off]', { hasText: 'admin.key_file' }).waitFor();
   await page.finish();
 });
 
