@@ -169,17 +169,7 @@ static PGconn *start_connection(const struct df_db_options *opt, const char *opt
         keywords[i] = settings[i][0];
         values[i] = settings[i][1];
     }
-    /*
-     * Only a connection that exists can be told where notices go, and what a dying server says
-     * while one is made would go to standard error. So it is begun, told, and made from the start
-     * by PQreset, which unlike PQconnectPoll minds the time for each address by itself.
-     */
-    PGconn *conn = PQconnectStartParams(keywords, values, 1);
-    if (conn) {
-        PQsetNoticeReceiver(conn, on_notice, NULL);
-        PQreset(conn);
-    }
-    return conn;
+    return PQconnectdbParams(keywords, values, 1);
 }
 
 /* NULL: err says why. */
@@ -274,6 +264,7 @@ static enum df_code pg_open(const struct df_db_options *opt, struct df_db **ret,
 
     enum df_code code = connect_server(pg, opt, err);
     if (code == DF_OK) {
+        PQsetNoticeReceiver(pg->conn, on_notice, NULL);
         if (PQsetnonblocking(pg->conn, 1) != 0 || !PQenterPipelineMode(pg->conn))
             code = df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
     }
