@@ -59,6 +59,8 @@ class Box:
             sent=None, due=None, error=None):
         """A row of the channel; its id."""
         if channel == "ticket-gateway":
+            if status == "Pending" and due is None:
+                due = created  # one that is not due has nothing to send, and is not shown
             return self.ticket(reference, RawPayloadJson=payload, CreatedAt=created, GatewaySendStatus=status,
                                GatewaySendAttemptCount=attempts, GatewaySendLastAttemptAt=tried, GatewaySendSentAt=sent,
                                GatewaySendNextAttemptAt=due, GatewaySendLastError=error)
