@@ -398,6 +398,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     struct delivery_cycle *cy = (struct delivery_cycle *)job;
     struct delivery_channel *ch = cy->channel;
     struct df_delivery *d = ch->d;
+    size_t stale = cy->stale; /* the next cycle may run as soon as the lock is free */
     struct delivery_list over;
     struct delivery_row *row;
 
@@ -434,9 +435,9 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     if (code != DF_OK) {
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
         df_log_write(DF_LOG_ERROR, "DeliveryCycleFailed", fields, 1, "%s", err->detail);
-    } else if (cy->stale > 0) {
+    } else if (stale > 0) {
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name)),
-                                        DF_FI("rows", cy->stale)};
+                                        DF_FI("rows", stale)};
         df_log_write(
             DF_LOG_WARN, "DeliveryLeaseLost", fields, 2,
             "rows were settled late: somebody else has them, or a newer version was stored");
