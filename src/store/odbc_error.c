@@ -19,91 +19,86 @@ struct diagnosis {
     char message[256 * DF_UTF8_PER_UTF16 + 1];
 };
 
+static const struct {
+    int native;
+    enum df_code code;
+} numbers[] = {
+    {2601, DF_E_DB_UNIQUE},     /* unique index */
+    {2627, DF_E_DB_UNIQUE},     /* unique or primary key */
+    {547, DF_E_DB_CONSTRAINT},  /* foreign key, check */
+    {515, DF_E_DB_CONSTRAINT},  /* NULL into NOT NULL */
+    {2628, DF_E_DB_CONSTRAINT}, /* would be truncated */
+    {8152, DF_E_DB_CONSTRAINT}, /* the same before 2019 */
+    {511, DF_E_DB_CONSTRAINT},  /* row too large */
+    {1946, DF_E_DB_CONSTRAINT}, /* index entry too large */
+    {220, DF_E_DB_CONSTRAINT},  /* the rest of these: a value does not fit its type */
+    {232, DF_E_DB_CONSTRAINT},
+    {241, DF_E_DB_CONSTRAINT},
+    {242, DF_E_DB_CONSTRAINT},
+    {245, DF_E_DB_CONSTRAINT},
+    {248, DF_E_DB_CONSTRAINT},
+    {295, DF_E_DB_CONSTRAINT},
+    {8114, DF_E_DB_CONSTRAINT},
+    {8115, DF_E_DB_CONSTRAINT},
+    {8134, DF_E_DB_CONSTRAINT},
+    {8169, DF_E_DB_CONSTRAINT},
+    {1205, DF_E_DB_CONFLICT}, /* deadlock victim */
+    {1222, DF_E_DB_CONFLICT}, /* lock request time out */
+    {3960, DF_E_DB_CONFLICT}, /* snapshot update conflict */
+    {3961, DF_E_DB_CONFLICT}, /* snapshot: the schema changed */
+    {NO_SUCH_HANDLE, DF_E_DB_CONFLICT},
+    {1101, DF_E_DB_UNAVAILABLE}, /* full: file group, */
+    {1105, DF_E_DB_UNAVAILABLE},
+    {9002, DF_E_DB_UNAVAILABLE}, /* log, */
+    {701, DF_E_DB_UNAVAILABLE},  /* memory, */
+    {802, DF_E_DB_UNAVAILABLE},
+    {1204, DF_E_DB_UNAVAILABLE}, /* locks, */
+    {8645, DF_E_DB_UNAVAILABLE},
+    {10928, DF_E_DB_UNAVAILABLE}, /* sessions */
+    {10929, DF_E_DB_UNAVAILABLE},
+    {3906, DF_E_DB_UNAVAILABLE}, /* the database is read-only: a secondary */
+    {4060, DF_E_DB_UNAVAILABLE}, /* cannot open the database */
+    {945, DF_E_DB_UNAVAILABLE},  /* database offline, restoring, on another replica */
+    {922, DF_E_DB_UNAVAILABLE},
+    {927, DF_E_DB_UNAVAILABLE},
+    {942, DF_E_DB_UNAVAILABLE},
+    {952, DF_E_DB_UNAVAILABLE},
+    {976, DF_E_DB_UNAVAILABLE},
+    {978, DF_E_DB_UNAVAILABLE},
+    {983, DF_E_DB_UNAVAILABLE},
+    {596, DF_E_DB_UNAVAILABLE},   /* the session is being killed */
+    {6005, DF_E_DB_UNAVAILABLE},  /* the server shuts down */
+    {17142, DF_E_DB_UNAVAILABLE}, /* the server is paused */
+    {18456, DF_E_DB_UNAVAILABLE}, /* login failed: also while the server starts */
+    {40197, DF_E_DB_UNAVAILABLE}, /* Azure: being moved, busy, not available */
+    {40501, DF_E_DB_UNAVAILABLE},
+    {40613, DF_E_DB_UNAVAILABLE},
+    {49918, DF_E_DB_UNAVAILABLE},
+    {49919, DF_E_DB_UNAVAILABLE},
+    {49920, DF_E_DB_UNAVAILABLE},
+};
+static const struct {
+    const char *prefix;
+    enum df_code code;
+} states[] = {
+    {"HYT", DF_E_DB_TIMEOUT},    {"08", DF_E_DB_UNAVAILABLE}, {"40", DF_E_DB_CONFLICT},
+    {"22", DF_E_DB_CONSTRAINT},  {"23505", DF_E_DB_UNIQUE},   {"23", DF_E_DB_CONSTRAINT},
+    {"IM", DF_E_DB_UNAVAILABLE}, /* the driver manager has no driver */
+};
+
+static const struct {
+    const char *text;
+    enum df_code code;
+} babelfish[] = {
+    {"lock timeout", DF_E_DB_CONFLICT},           {"could not serialize", DF_E_DB_CONFLICT},
+    {"invalid input syntax", DF_E_DB_CONSTRAINT}, {"out of range", DF_E_DB_CONSTRAINT},
+    {"value too long", DF_E_DB_CONSTRAINT},       {"terminating connection", DF_E_DB_UNAVAILABLE},
+    {"is shutting down", DF_E_DB_UNAVAILABLE},    {"is starting up", DF_E_DB_UNAVAILABLE},
+    {"No space left", DF_E_DB_UNAVAILABLE},       {"too many clients", DF_E_DB_UNAVAILABLE},
+};
+
 enum df_code df_odbc_sqlserver_code(const char *state, int native, const char *message)
 {
-    static const struct {
-        int native;
-        enum df_code code;
-    } numbers[] = {
-        {2601, DF_E_DB_UNIQUE},     /* unique index */
-        {2627, DF_E_DB_UNIQUE},     /* unique or primary key */
-        {547, DF_E_DB_CONSTRAINT},  /* foreign key, check */
-        {515, DF_E_DB_CONSTRAINT},  /* NULL into NOT NULL */
-        {2628, DF_E_DB_CONSTRAINT}, /* would be truncated */
-        {8152, DF_E_DB_CONSTRAINT}, /* the same before 2019 */
-        {511, DF_E_DB_CONSTRAINT},  /* row too large */
-        {1946, DF_E_DB_CONSTRAINT}, /* index entry too large */
-        {220, DF_E_DB_CONSTRAINT},  /* the rest of these: a value does not fit its type */
-        {232, DF_E_DB_CONSTRAINT},
-        {241, DF_E_DB_CONSTRAINT},
-        {242, DF_E_DB_CONSTRAINT},
-        {245, DF_E_DB_CONSTRAINT},
-        {248, DF_E_DB_CONSTRAINT},
-        {295, DF_E_DB_CONSTRAINT},
-        {8114, DF_E_DB_CONSTRAINT},
-        {8115, DF_E_DB_CONSTRAINT},
-        {8134, DF_E_DB_CONSTRAINT},
-        {8169, DF_E_DB_CONSTRAINT},
-        {1205, DF_E_DB_CONFLICT}, /* deadlock victim */
-        {1222, DF_E_DB_CONFLICT}, /* lock request time out */
-        {3960, DF_E_DB_CONFLICT}, /* snapshot update conflict */
-        {3961, DF_E_DB_CONFLICT}, /* snapshot: the schema changed */
-        {NO_SUCH_HANDLE, DF_E_DB_CONFLICT},
-        {1101, DF_E_DB_UNAVAILABLE}, /* full: file group, */
-        {1105, DF_E_DB_UNAVAILABLE},
-        {9002, DF_E_DB_UNAVAILABLE}, /* log, */
-        {701, DF_E_DB_UNAVAILABLE},  /* memory, */
-        {802, DF_E_DB_UNAVAILABLE},
-        {1204, DF_E_DB_UNAVAILABLE}, /* locks, */
-        {8645, DF_E_DB_UNAVAILABLE},
-        {10928, DF_E_DB_UNAVAILABLE}, /* sessions */
-        {10929, DF_E_DB_UNAVAILABLE},
-        {3906, DF_E_DB_UNAVAILABLE}, /* the database is read-only: a secondary */
-        {4060, DF_E_DB_UNAVAILABLE}, /* cannot open the database */
-        {945, DF_E_DB_UNAVAILABLE},  /* database offline, restoring, on another replica */
-        {922, DF_E_DB_UNAVAILABLE},
-        {927, DF_E_DB_UNAVAILABLE},
-        {942, DF_E_DB_UNAVAILABLE},
-        {952, DF_E_DB_UNAVAILABLE},
-        {976, DF_E_DB_UNAVAILABLE},
-        {978, DF_E_DB_UNAVAILABLE},
-        {983, DF_E_DB_UNAVAILABLE},
-        {596, DF_E_DB_UNAVAILABLE},   /* the session is being killed */
-        {6005, DF_E_DB_UNAVAILABLE},  /* the server shuts down */
-        {17142, DF_E_DB_UNAVAILABLE}, /* the server is paused */
-        {18456, DF_E_DB_UNAVAILABLE}, /* login failed: also while the server starts */
-        {40197, DF_E_DB_UNAVAILABLE}, /* Azure: being moved, busy, not available */
-        {40501, DF_E_DB_UNAVAILABLE},
-        {40613, DF_E_DB_UNAVAILABLE},
-        {49918, DF_E_DB_UNAVAILABLE},
-        {49919, DF_E_DB_UNAVAILABLE},
-        {49920, DF_E_DB_UNAVAILABLE},
-    };
-    static const struct {
-        const char *prefix;
-        enum df_code code;
-    } states[] = {
-        {"HYT", DF_E_DB_TIMEOUT},    {"08", DF_E_DB_UNAVAILABLE}, {"40", DF_E_DB_CONFLICT},
-        {"22", DF_E_DB_CONSTRAINT},  {"23505", DF_E_DB_UNIQUE},   {"23", DF_E_DB_CONSTRAINT},
-        {"IM", DF_E_DB_UNAVAILABLE}, /* the driver manager has no driver */
-    };
-
-    static const struct {
-        const char *text;
-        enum df_code code;
-    } babelfish[] = {
-        {"lock timeout", DF_E_DB_CONFLICT},
-        {"could not serialize", DF_E_DB_CONFLICT},
-        {"invalid input syntax", DF_E_DB_CONSTRAINT},
-        {"out of range", DF_E_DB_CONSTRAINT},
-        {"value too long", DF_E_DB_CONSTRAINT},
-        {"terminating connection", DF_E_DB_UNAVAILABLE},
-        {"is shutting down", DF_E_DB_UNAVAILABLE},
-        {"is starting up", DF_E_DB_UNAVAILABLE},
-        {"No space left", DF_E_DB_UNAVAILABLE},
-        {"too many clients", DF_E_DB_UNAVAILABLE},
-    };
-
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (numbers[i].native == native)
             return numbers[i].code;
