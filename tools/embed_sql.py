@@ -22,6 +22,10 @@ of a block have the same ones. A marker stands for the same value wherever it is
 the closing semicolon are dropped, everything else is kept as it was written. One text holds one statement; one
 for SQL Server alone may hold several.
 
+`x IN EACH_INT(:ids)` and `x IN EACH_UUID(:ids)` take one text parameter, a JSON array ("[1,2,3]", '["0190…"]'), and are
+written for each dialect so that it looks the values up one by one, by an index if there is one, whatever it
+believes to know of the table.
+
 Brackets quote a name in SQLite and SQL Server but take an element of an array in PostgreSQL, so they need
 a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
 behind the operators that contain a question mark (jsonb_exists).
@@ -47,6 +51,14 @@ SPACE = re.compile(r"\s+")
 IDENT = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
 NUMBER = re.compile(r"\d[A-Za-z0-9_.]*")
 PARAM = re.compile(r":([A-Za-z_][A-Za-z0-9_]*)")
+EACH = re.compile(r"IN\s+EACH_(INT|UUID)\(:([A-Za-z_][A-Za-z0-9_]*)\)")
+EACH_SQL = {
+    "sqlite": ("IN (SELECT value FROM json_each(", "))"),
+    "postgres": ("= ANY(CAST(translate(", ", '[]\"', '{}') AS {type}[]))"),
+    "sqlserver": ("IN (SELECT CAST(value AS {type}) FROM OPENJSON(CAST(", " AS NVARCHAR(MAX))))"),
+}
+EACH_TYPE = {"INT": {"postgres": "BIGINT", "sqlserver": "BIGINT"},
+             "UUID": {"postgres": "UUID", "sqlserver": "UNIQUEIDENTIFIER"}}
 DOLLAR_QUOTE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)?\$")
 
 
@@ -56,7 +68,7 @@ class Mistake(Exception):
 
 
 class Text:
-    """The SQL of one variant: a list of strings and, for parameters, 1-tuples of a name."""
+    """The SQL of one variant: a list of strings and, for parameters, tuples: a name, and for EACH the type of its values."""
 
     def __init__(self, dialects, line):
         self.dialects = dialects  # None: whatever the others leave
@@ -270,7 +282,9 @@ class Parser:
         self.pos += 1
 
     def identifier(self, m):
-        if m[0] in ("e", "E") and self.source.startswith("'", m.end()):
+        if each := EACH.match(self.source, self.pos):
+            self.emit((each[2], each[1]), each.end())
+        elif m[0] in ("e", "E") and self.source.startswith("'", m.end()):
             self.quoted("'", self.pos, escapes=True)
         else:
             self.emit(m[0], m.end())
@@ -354,7 +368,11 @@ def render(text, dialect, params):
             continue
         n = params.index(p[0])
         markers.append(n)
-        out.append({"sqlite": f"?{n + 1}", "postgres": f"${n + 1}", "sqlserver": "?"}[dialect])
+        before, after = EACH_SQL[dialect] if len(p) == 2 else ("", "")
+        if len(p) == 2:
+            kind = EACH_TYPE[p[1]].get(dialect, "")
+            before, after = before.replace("{type}", kind), after.replace("{type}", kind)
+        out.append(before + {"sqlite": f"?{n + 1}", "postgres": f"${n + 1}", "sqlserver": "?"}[dialect] + after)
         # :a directly followed by a digit or letter cannot happen: the name would have taken it.
     return "".join(out).strip().rstrip(";"), markers
 

@@ -480,7 +480,13 @@ class Parser:
         return left
 
     def membership(self, at, left, negated):
+        # Written out by embed_sql.py for each dialect.
+        each = self.take("EACH_INT", "EACH_UUID")
         self.need("(")
+        if each:
+            self.primary()
+            self.need(")")
+            return Node("in", at, [left], negated=negated, query=None)
         if self.at("SELECT"):
             query, choices = self.query(), []
         else:

@@ -49,4 +49,3 @@ CREATE TABLE IF NOT EXISTS DeliveryAttempts (
     Error varchar(2000) NULL
 );
 CREATE INDEX IF NOT EXISTS IX_DeliveryAttempts_Channel_RowKey ON DeliveryAttempts (Channel, RowKey, Id);
-CREATE INDEX IF NOT EXISTS IX_DeliveryAttempts_AttemptedAt ON DeliveryAttempts (AttemptedAt);

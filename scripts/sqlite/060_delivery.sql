@@ -52,4 +52,3 @@ CREATE TABLE IF NOT EXISTS DeliveryAttempts (
     Error NVARCHAR(2000) NULL CHECK (length(Error) <= 2000)
 );
 CREATE INDEX IF NOT EXISTS IX_DeliveryAttempts_Channel_RowKey ON DeliveryAttempts (Channel, RowKey, Id);
-CREATE INDEX IF NOT EXISTS IX_DeliveryAttempts_AttemptedAt ON DeliveryAttempts (AttemptedAt);

@@ -87,8 +87,4 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'DeliveryA
                AND name LIKE LEFT(N'IX_DeliveryAttempts_Channel_RowKey', @shown) + @ending)
     CREATE NONCLUSTERED INDEX IX_DeliveryAttempts_Channel_RowKey
         ON DeliveryAttempts (Channel, RowKey, Id);
-IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'DeliveryAttempts')
-               AND name LIKE LEFT(N'IX_DeliveryAttempts_AttemptedAt', @shown) + @ending)
-    CREATE NONCLUSTERED INDEX IX_DeliveryAttempts_AttemptedAt
-        ON DeliveryAttempts (AttemptedAt);
 GO

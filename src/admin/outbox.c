@@ -174,22 +174,19 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
 
 /* --- trying again --- */
 
-/* The row's own statement, and the mirrors if it changed something. */
-static enum df_code run_retry(struct df_db *db, const struct df_query *const *queries,
-                              const struct df_channel_values *v, int64_t *ret_affected,
-                              struct df_err *err)
+/* The rows' own statement, and their mirror if it changed something. */
+static enum df_code run_retry(struct df_db *db, const struct df_query *retry,
+                              const struct df_query *mirror, const struct df_channel_values *v,
+                              int64_t *ret_affected, struct df_err *err)
 {
-    enum df_code code = DF_OK;
-    *ret_affected = 0;
-    for (size_t i = 0; i <= DF_DELIVERY_ALSO && queries[i] && code == DF_OK; i++) {
-        struct df_value params[PARAMS_MAX];
-        if (i > 0 && *ret_affected == 0)
-            break;
-        df_channel_params(queries[i], v, params);
-        code = df_db_exec(db, queries[i], params, queries[i]->param_count,
-                          i == 0 ? ret_affected : NULL, err);
-    }
-    return code;
+    struct df_value params[PARAMS_MAX];
+
+    df_channel_params(retry, v, params);
+    enum df_code code = df_db_exec(db, retry, params, retry->param_count, ret_affected, err);
+    if (code != DF_OK || !mirror || *ret_affected == 0)
+        return code;
+    df_channel_params(mirror, v, params);
+    return df_db_exec(db, mirror, params, mirror->param_count, NULL, err);
 }
 
 static void note_status(void *arg, const struct df_outbox_row *row)
@@ -231,7 +228,9 @@ enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struc
     int64_t affected = 0;
     if (v.id.null)
         return no_row(c, id, err);
-    enum df_code code = run_retry(db, c->retry, &v, &affected, err);
+    char ids[DF_CHANNEL_IDS_SIZE];
+    v.ids = df_channel_ids(v.id, ids);
+    enum df_code code = run_retry(db, c->retry, c->mirror, &v, &affected, err);
     if (code != DF_OK)
         return code;
     if (affected == 0)
@@ -247,7 +246,7 @@ enum df_code df_outbox_retry_all(struct df_db *db, const struct df_channel *c,
                                  struct df_err *err)
 {
     struct df_channel_values v = {.now = df_time(now_ms)};
-    enum df_code code = run_retry(db, c->retry_all, &v, ret, err);
+    enum df_code code = run_retry(db, c->retry_all, c->retry_all_mirror, &v, ret, err);
     if (code != DF_OK || *ret == 0)
         return code;
     char details[64];

@@ -17,11 +17,11 @@ FROM DeliveryAttempts
 WHERE Channel = CAST(:channel AS VARCHAR(51)) AND RowKey = CAST(:row_key AS VARCHAR(65))
 ORDER BY Id DESC;
 
--- In pieces, so that nobody waits long for it.
+-- In pieces, so that nobody waits long for it. The first by number are the oldest, or nearly so.
 -- name: delivery_attempt_prune
 -- dialect: sqlite, postgres
 DELETE FROM DeliveryAttempts
-WHERE Id IN (SELECT Id FROM DeliveryAttempts WHERE AttemptedAt < :before ORDER BY AttemptedAt LIMIT :limit);
+WHERE Id IN (SELECT Id FROM DeliveryAttempts ORDER BY Id LIMIT :limit) AND AttemptedAt < :before;
 -- dialect: sqlserver
 DELETE FROM DeliveryAttempts
-WHERE Id IN (SELECT TOP (:limit) a.Id FROM DeliveryAttempts AS a WHERE a.AttemptedAt < :before ORDER BY a.AttemptedAt);
+WHERE Id IN (SELECT TOP (:limit) a.Id FROM DeliveryAttempts AS a ORDER BY a.Id) AND AttemptedAt < :before;

@@ -24,7 +24,6 @@
 #include "store/db.h"
 
 #define DF_DELIVERY_HEADERS 16
-#define DF_DELIVERY_ALSO    2
 
 /* What is sent. Memory: the arena, which lives until the row is settled. */
 struct df_delivery_request {
@@ -49,16 +48,27 @@ struct df_channel {
      */
     const struct df_query *claim;
     /*
-     * Each with up to DF_DELIVERY_ALSO more statements in the same transaction: mirrors in other
-     * tables, which look at the row that the first has changed. claimed  (now, id, fence): mirrors
-     * only sent     (now, id, fence) failed   (now, due, error, id, fence): due is NULL when it is
-     * not to be tried again deferred (now, due, id, fence): it was not tried after all; the attempt
-     * is taken back
+     * What became of rows. `sent` is for many at once and answers with the ids of those it has
+     * changed; failures have a reason each, and are settled one by one.
+     *
+     * - sent     (now, ids, fence, lease_until), ids as for EACH_INT and EACH_UUID
+     * - failed   (now, due, error, id, fence, lease_until): due is NULL when it is not to be tried
+     *   again
+     * - deferred (now, due, id, fence, lease_until): it was not tried after all; the attempt is
+     *   taken back
      */
-    const struct df_query *claimed[DF_DELIVERY_ALSO];
-    const struct df_query *sent[1 + DF_DELIVERY_ALSO];
-    const struct df_query *failed[1 + DF_DELIVERY_ALSO];
-    const struct df_query *deferred[1 + DF_DELIVERY_ALSO];
+    const struct df_query *sent;
+    const struct df_query *failed;
+    const struct df_query *deferred;
+    /*
+     * For rows that are not the channel's alone; NULL otherwise.
+     *
+     * - lock   (ids): before anything is settled, takes the rows in the order that everybody does,
+     *   or two who settle the same ones in another order would wait for each other
+     * - mirror (ids): after all, copies what the rows now say to where else it is shown
+     */
+    const struct df_query *lock;
+    const struct df_query *mirror;
     /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
      * the oldest was written. */
     const struct df_query *next_due;
@@ -76,8 +86,9 @@ struct df_channel {
     const struct df_query *list;
     const struct df_query *total;
     const struct df_query *get;
-    const struct df_query *retry[1 + DF_DELIVERY_ALSO];
-    const struct df_query *retry_all[1 + DF_DELIVERY_ALSO];
+    const struct df_query *retry;
+    const struct df_query *retry_all;
+    const struct df_query *retry_all_mirror; /* (now); NULL: none */
 
     /*
      * Builds the request of the row that r stands on (columns from 3 on). An error is the row's own
@@ -92,13 +103,16 @@ struct df_channel {
 
 /* What a channel's query may ask for by name; what it does not use does not matter. */
 struct df_channel_values {
-    struct df_value now, lease_until, limit, offset, id, fence, due, error, status;
+    struct df_value now, lease_until, limit, offset, id, ids, fence, due, error, status;
 };
 
 /* Fills params (q->param_count of them). A name that is not in the list is a mistake in the program
  * and aborts. */
 void df_channel_params(const struct df_query *q, const struct df_channel_values *v,
                        struct df_value *params);
+/* The list of this one id, written to out. */
+#define DF_CHANNEL_IDS_SIZE 64
+struct df_value df_channel_ids(struct df_value id, char out[DF_CHANNEL_IDS_SIZE]);
 /* The id as the channel's table has it; NULL when it is none. */
 struct df_value df_channel_id(const struct df_channel *c, struct df_str id);
 

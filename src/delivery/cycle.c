@@ -7,11 +7,21 @@
 #include "delivery/attempts.sql.h"
 #include "delivery/delivery_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const char *const outcome_names[DELIVERY_OUTCOMES] = {"Sent", "Retry", "Error", "Deferred"};
 
-/* --- settling --------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
+
+struct df_value df_channel_ids(struct df_value id, char out[DF_CHANNEL_IDS_SIZE])
+{
+    if (id.type == DF_UUID)
+        (void)snprintf(out, DF_CHANNEL_IDS_SIZE, "[\"" DF_STR_FMT "\"]", DF_STR_ARG(id.s));
+    else
+        (void)snprintf(out, DF_CHANNEL_IDS_SIZE, "[%lld]", (long long)id.i);
+    return df_text(df_str_c(out));
+}
 
 struct df_value df_channel_id(const struct df_channel *c, struct df_str id)
 {
@@ -30,11 +40,11 @@ void df_channel_params(const struct df_query *q, const struct df_channel_values 
         const char *name;
         struct df_value value;
     } known[] = {
-        {"now", v->now},       {"lease_until", v->lease_until},
-        {"limit", v->limit},   {"offset", v->offset},
-        {"id", v->id},         {"fence", v->fence},
-        {"due", v->due},       {"error", v->error},
-        {"status", v->status},
+        {"now", v->now},     {"lease_until", v->lease_until},
+        {"limit", v->limit}, {"offset", v->offset},
+        {"id", v->id},       {"ids", v->ids},
+        {"fence", v->fence}, {"due", v->due},
+        {"error", v->error}, {"status", v->status},
     };
     for (size_t i = 0; i < q->param_count; i++) {
         size_t k = 0;
@@ -46,16 +56,38 @@ void df_channel_params(const struct df_query *q, const struct df_channel_values 
     }
 }
 
-/* One statement for many rows. */
-static enum df_code run_for(struct df_db *db, struct delivery_cycle *cy, const struct df_query *q,
-                            const struct df_channel_values *rows, size_t count, int64_t *affected,
-                            struct df_err *err)
+static enum df_code run(struct df_db *db, struct delivery_cycle *cy, const struct df_query *q,
+                        const struct df_channel_values *v, struct df_result **ret,
+                        struct df_err *err)
 {
-    struct df_value *params = DF_ARENA_ARRAY(&cy->arena, struct df_value, count * q->param_count);
+    struct df_value *params = DF_ARENA_ARRAY(&cy->arena, struct df_value, q->param_count);
 
-    for (size_t i = 0; i < count; i++)
-        df_channel_params(q, &rows[i], params + i * q->param_count);
-    return df_db_exec_many(db, q, params, q->param_count, count, NULL, NULL, affected, NULL, err);
+    df_channel_params(q, v, params);
+    if (ret)
+        return df_db_query(db, q, params, q->param_count, ret, err);
+    return df_db_exec(db, q, params, q->param_count, NULL, err);
+}
+
+/* --- lists of rows ---------------------------------------------------------------------------- */
+
+struct rows {
+    struct delivery_row **at;
+    size_t count;
+};
+
+/* By lease and fence, so that those with the same ones stand together; then by id. */
+static int in_order(const void *a, const void *b)
+{
+    const struct delivery_row *x = *(const struct delivery_row *const *)a;
+    const struct delivery_row *y = *(const struct delivery_row *const *)b;
+
+    if (x->lease_until_ms != y->lease_until_ms)
+        return x->lease_until_ms < y->lease_until_ms ? -1 : 1;
+    if (x->fence != y->fence)
+        return x->fence < y->fence ? -1 : 1;
+    if (x->id.len != y->id.len)
+        return x->id.len < y->id.len ? -1 : 1;
+    return memcmp(x->id.ptr, y->id.ptr, x->id.len);
 }
 
 static bool settles_alike(enum delivery_outcome a, enum delivery_outcome b)
@@ -65,79 +97,197 @@ static bool settles_alike(enum delivery_outcome a, enum delivery_outcome b)
     return a == b || (failed_a && failed_b);
 }
 
-static struct df_channel_values values_of(const struct delivery_row *row, int64_t now_ms)
+/* The rows of the list that settle like `kind`. */
+static struct rows rows_of(struct delivery_cycle *cy, const struct delivery_list *list,
+                           enum delivery_outcome kind)
 {
-    return (struct df_channel_values){
-        .now = df_time(now_ms),
-        .id = df_channel_id(row->channel->c, row->id),
-        .fence = df_int(row->fence),
-        .lease_until = df_time(row->lease_until_ms),
-        .due = row->outcome == DELIVERY_DEAD ? df_null(DF_TIME) : df_time(row->due_ms),
-        .error = df_text(row->error),
-    };
-}
-
-/* By id: whoever updates several rows does so in one order, or two cycles may wait for each other.
- */
-static int by_id(const void *a, const void *b)
-{
-    const struct delivery_row *x = *(const struct delivery_row *const *)a;
-    const struct delivery_row *y = *(const struct delivery_row *const *)b;
-
-    if (x->id.len != y->id.len)
-        return x->id.len < y->id.len ? -1 : 1;
-    return memcmp(x->id.ptr, y->id.ptr, x->id.len);
-}
-
-/* The rows of the list that `wanted` settles like, in order. */
-static struct delivery_row **sorted(struct delivery_cycle *cy, const struct delivery_list *list,
-                                    const enum delivery_outcome *wanted, size_t *ret_count)
-{
-    struct delivery_row **rows = DF_ARENA_ARRAY(&cy->arena, struct delivery_row *, list->count);
-    size_t count = 0;
+    struct rows rows = {DF_ARENA_ARRAY(&cy->arena, struct delivery_row *, list->count), 0};
 
     for (struct delivery_row *r = list->head; r; r = r->next) {
-        if (!wanted || settles_alike(r->outcome, *wanted))
-            rows[count++] = r;
+        if (settles_alike(r->outcome, kind))
+            rows.at[rows.count++] = r;
     }
-    qsort(rows, count, sizeof(struct delivery_row *), by_id);
-    *ret_count = count;
+    qsort(rows.at, rows.count, sizeof(struct delivery_row *), in_order);
     return rows;
 }
 
-static struct df_channel_values *values_for(struct delivery_cycle *cy, struct delivery_row **rows,
-                                            size_t count)
-{
-    struct df_channel_values *values = DF_ARENA_ARRAY(&cy->arena, struct df_channel_values, count);
-    int64_t now_ms = delivery_now(cy->channel);
+/* "[1,2,3]", or with quotes. */
+struct ids {
+    char *text;
+    size_t len;
+    bool quoted;
+};
 
-    for (size_t i = 0; i < count; i++)
-        values[i] = values_of(rows[i], now_ms);
-    return values;
+static struct ids ids_for(const struct df_channel *c, struct df_arena *a, size_t bytes)
+{
+    return (struct ids){.text = df_arena_alloc(a, bytes + 2), .quoted = c->id_type == DF_UUID};
 }
 
-/* All rows of one kind of outcome. */
-static enum df_code settle_kind(struct df_db *db, struct delivery_cycle *cy,
-                                enum delivery_outcome kind, struct df_err *err)
+static void add_id(struct ids *ids, struct df_str id)
 {
-    const struct df_channel *c = cy->channel->c;
-    const struct df_query *const *queries = kind == DELIVERY_SENT       ? c->sent
-                                            : kind == DELIVERY_DEFERRED ? c->deferred
-                                                                        : c->failed;
-    size_t count = 0;
-    struct delivery_row **rows = sorted(cy, &cy->settle, &kind, &count);
+    ids->text[ids->len] = ids->len ? ',' : '[';
+    ids->len++;
+    if (ids->quoted)
+        ids->text[ids->len++] = '"';
+    memcpy(ids->text + ids->len, id.ptr, id.len);
+    ids->len += id.len;
+    if (ids->quoted)
+        ids->text[ids->len++] = '"';
+}
+
+static struct df_value ids_value(struct ids *ids)
+{
+    ids->text[ids->len++] = ']';
+    return df_text(df_str_n(ids->text, ids->len));
+}
+
+#define ID_EXTRA 3 /* comma and quotes */
+
+static struct df_value ids_of_rows(struct delivery_cycle *cy, struct rows rows)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < rows.count; i++)
+        bytes += rows.at[i]->id.len + ID_EXTRA;
+    struct ids ids = ids_for(cy->channel->c, &cy->arena, bytes);
+    for (size_t i = 0; i < rows.count; i++)
+        add_id(&ids, rows.at[i]->id);
+    return ids_value(&ids);
+}
+
+/* Of one list, or of two. */
+static struct df_value ids_of_lists(struct delivery_cycle *cy, const struct delivery_list *one,
+                                    const struct delivery_list *two)
+{
+    const struct delivery_list *lists[] = {one, two};
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        for (const struct delivery_row *r = lists[i] ? lists[i]->head : NULL; r; r = r->next)
+            bytes += r->id.len + ID_EXTRA;
+    }
+    struct ids ids = ids_for(cy->channel->c, &cy->arena, bytes);
+    for (size_t i = 0; i < 2; i++) {
+        for (const struct delivery_row *r = lists[i] ? lists[i]->head : NULL; r; r = r->next)
+            add_id(&ids, r->id);
+    }
+    return ids_value(&ids);
+}
+
+/* --- settling --------------------------------------------------------------------------------- */
+
+/* Those that are not among the ids of the result were settled too late. */
+static enum df_code mark_stale(struct delivery_cycle *cy, struct rows rows, struct df_result *r,
+                               struct df_err *err)
+{
+    enum df_code code;
+    size_t left = rows.count;
+
+    for (size_t i = 0; i < rows.count; i++)
+        rows.at[i]->stale = true;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct delivery_row like = {.id = df_col_text(r, 0),
+                                    .fence = rows.at[0]->fence,
+                                    .lease_until_ms = rows.at[0]->lease_until_ms};
+        struct delivery_row *key = &like;
+        struct delivery_row **found =
+            bsearch(&key, rows.at, rows.count, sizeof(struct delivery_row *), in_order);
+        if (found && (*found)->stale) {
+            (*found)->stale = false;
+            left--;
+        }
+    }
+    cy->stale += left;
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* Rows of one lease and fence. */
+static enum df_code settle_sent_alike(struct df_db *db, struct delivery_cycle *cy, struct rows rows,
+                                      struct df_value now, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = run(db, cy, cy->channel->c->sent,
+                            &(struct df_channel_values){
+                                .now = now,
+                                .ids = ids_of_rows(cy, rows),
+                                .fence = df_int(rows.at[0]->fence),
+                                .lease_until = df_time(rows.at[0]->lease_until_ms),
+                            },
+                            &r, err);
+    if (code != DF_OK)
+        return code;
+    code = mark_stale(cy, rows, r, err);
+    df_result_free(r);
+    return code;
+}
+
+static enum df_code settle_sent(struct df_db *db, struct delivery_cycle *cy, struct df_value now,
+                                struct df_err *err)
+{
+    struct rows rows = rows_of(cy, &cy->settle, DELIVERY_SENT);
     enum df_code code = DF_OK;
 
-    if (count == 0)
-        return DF_OK;
-    const struct df_channel_values *values = values_for(cy, rows, count);
-    int64_t *affected = DF_ARENA_ARRAY(&cy->arena, int64_t, count);
-    for (size_t i = 0; i <= DF_DELIVERY_ALSO && queries[i] && code == DF_OK; i++)
-        code = run_for(db, cy, queries[i], values, count, i == 0 ? affected : NULL, err);
-    for (size_t i = 0; code == DF_OK && i < count; i++) {
-        rows[i]->stale = affected[i] == 0;
-        cy->stale += rows[i]->stale;
+    for (size_t i = 0, n; i < rows.count && code == DF_OK; i += n) {
+        for (n = 1; i + n < rows.count && rows.at[i + n]->fence == rows.at[i]->fence &&
+                    rows.at[i + n]->lease_until_ms == rows.at[i]->lease_until_ms;)
+            n++;
+        code = settle_sent_alike(db, cy, (struct rows){rows.at + i, n}, now, err);
     }
+    return code;
+}
+
+/* Each with its own reason, or time. */
+static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
+                                  enum delivery_outcome kind, struct df_value now,
+                                  struct df_err *err)
+{
+    const struct df_channel *c = cy->channel->c;
+    const struct df_query *q = kind == DELIVERY_DEFERRED ? c->deferred : c->failed;
+    struct rows rows = rows_of(cy, &cy->settle, kind);
+
+    if (rows.count == 0)
+        return DF_OK;
+    int64_t *affected = DF_ARENA_ARRAY(&cy->arena, int64_t, rows.count);
+    struct df_value *params =
+        DF_ARENA_ARRAY(&cy->arena, struct df_value, rows.count * q->param_count);
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct delivery_row *row = rows.at[i];
+        bool dead = row->outcome == DELIVERY_DEAD;
+        df_channel_params(q,
+                          &(struct df_channel_values){
+                              .now = now,
+                              .id = df_channel_id(c, row->id),
+                              .fence = df_int(row->fence),
+                              .lease_until = df_time(row->lease_until_ms),
+                              .due = dead ? df_null(DF_TIME) : df_time(row->due_ms),
+                              .error = df_text(row->error),
+                          },
+                          params + i * q->param_count);
+    }
+    enum df_code code =
+        df_db_exec_many(db, q, params, q->param_count, rows.count, NULL, NULL, affected, NULL, err);
+    for (size_t i = 0; code == DF_OK && i < rows.count; i++) {
+        rows.at[i]->stale = affected[i] == 0;
+        cy->stale += rows.at[i]->stale;
+    }
+    return code;
+}
+
+static enum df_code settle(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+{
+    const struct df_channel *c = cy->channel->c;
+    struct df_value now = df_time(delivery_now(cy->channel));
+    enum df_code code = DF_OK;
+
+    if (c->lock)
+        code =
+            run(db, cy, c->lock,
+                &(struct df_channel_values){.ids = ids_of_lists(cy, &cy->settle, NULL)}, NULL, err);
+    if (code == DF_OK)
+        code = settle_sent(db, cy, now, err);
+    if (code == DF_OK)
+        code = settle_others(db, cy, DELIVERY_RETRY, now, err);
+    if (code == DF_OK)
+        code = settle_others(db, cy, DELIVERY_DEFERRED, now, err);
     return code;
 }
 
@@ -197,21 +347,6 @@ static struct delivery_row *take_row(struct delivery_channel *ch, struct df_resu
     return row;
 }
 
-static enum df_code mirror_claims(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
-{
-    const struct df_channel *c = cy->channel->c;
-    enum df_code code = DF_OK;
-    size_t count = 0;
-
-    if (!c->claimed[0] || cy->claimed.count == 0)
-        return DF_OK;
-    struct delivery_row **rows = sorted(cy, &cy->claimed, NULL, &count);
-    const struct df_channel_values *values = values_for(cy, rows, count);
-    for (size_t i = 0; i < DF_DELIVERY_ALSO && c->claimed[i] && code == DF_OK; i++)
-        code = run_for(db, cy, c->claimed[i], values, count, NULL, err);
-    return code;
-}
-
 static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     struct delivery_channel *ch = cy->channel;
@@ -219,22 +354,17 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
     int64_t now_ms = delivery_now(ch);
     int64_t lease_until_ms = now_ms + delivery_lease(ch);
 
-    const struct df_query *q = ch->c->claim;
-    struct df_value *params = DF_ARENA_ARRAY(&cy->arena, struct df_value, q->param_count);
-    df_channel_params(q,
-                      &(struct df_channel_values){.now = df_time(now_ms),
-                                                  .lease_until = df_time(lease_until_ms),
-                                                  .limit = df_int((int64_t)cy->limit)},
-                      params);
-    enum df_code code = df_db_query(db, q, params, q->param_count, &r, err);
+    enum df_code code = run(db, cy, ch->c->claim,
+                            &(struct df_channel_values){.now = df_time(now_ms),
+                                                        .lease_until = df_time(lease_until_ms),
+                                                        .limit = df_int((int64_t)cy->limit)},
+                            &r, err);
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW)
         delivery_list_add(&cy->claimed, take_row(ch, r, lease_until_ms));
     df_result_free(r);
-    if (code == DF_DONE)
-        code = mirror_claims(db, cy, err);
-    if (code != DF_OK)
+    if (code != DF_DONE)
         return code;
     if (cy->claimed.count == cy->limit) {
         cy->next_due_ms = now_ms; /* there is more, most likely */
@@ -252,20 +382,24 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
 
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    static const enum delivery_outcome kinds[] = {DELIVERY_SENT, DELIVERY_RETRY, DELIVERY_DEFERRED};
     struct delivery_cycle *cy = (struct delivery_cycle *)job;
+    const struct df_channel *c = cy->channel->c;
     enum df_code code = DF_OK;
 
     free_claimed(cy);
     df_arena_reset(&cy->arena);
     cy->stale = 0;
     cy->next_due_ms = -1;
-    for (size_t i = 0;
-         code == DF_OK && cy->settle.count > 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        code = settle_kind(db, cy, kinds[i], err);
-    if (code == DF_OK && cy->settle.count > 0)
-        code = record_attempts(db, cy, err);
+    if (cy->settle.count > 0) {
+        code = settle(db, cy, err);
+        if (code == DF_OK)
+            code = record_attempts(db, cy, err);
+    }
     if (code == DF_OK && cy->limit > 0)
         code = claim(db, cy, err);
+    if (code == DF_OK && c->mirror && cy->settle.count + cy->claimed.count > 0)
+        code = run(db, cy, c->mirror,
+                   &(struct df_channel_values){.ids = ids_of_lists(cy, &cy->settle, &cy->claimed)},
+                   NULL, err);
     return code;
 }

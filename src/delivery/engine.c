@@ -240,7 +240,8 @@ static void finish(struct delivery_row *row)
         leave_destination(d, row->destination);
     row->destination = NULL;
     delivery_list_add(&ch->settled, row);
-    pthread_cond_signal(&d->changed);
+    if (!ch->running) /* else the cycle's end wakes the engine */
+        pthread_cond_signal(&d->changed);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -550,8 +551,8 @@ static void prune_attempts(struct df_delivery *d)
 {
     struct pruning *p = df_calloc(1, sizeof(*p));
 
-    p->params[0] = df_time(df_wall_ms(d->opt.clock) - ATTEMPTS_KEPT_MS);
-    p->params[1] = df_int(PRUNE_MAX);
+    p->params[0] = df_int(PRUNE_MAX);
+    p->params[1] = df_time(df_wall_ms(d->opt.clock) - ATTEMPTS_KEPT_MS);
     p->job = (struct df_job){
         .query = &df_q_delivery_attempt_prune, .params = p->params, .done = pruning_done};
     if (!df_store_write(d->opt.store, &p->job))

@@ -31,8 +31,16 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH 
 -- name: ack_sent
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
-WHERE Id = :id
-  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
+OUTPUT inserted.Id
+FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
+WHERE o.Id IN EACH_INT(:ids)
+  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: ack_failed
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
@@ -116,8 +124,16 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (
 -- name: return_sent
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
-WHERE Id = :id
-  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
+OUTPUT inserted.Id
+FROM TB_TICKET_RETURN_OUTBOX AS o
+WHERE o.Id IN EACH_INT(:ids)
+  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: return_failed
 UPDATE TB_TICKET_RETURN_OUTBOX
@@ -175,58 +191,37 @@ UPDATE TB_TICKET_RETURN_OUTBOX
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
 WHERE Status = 'Error';
 
--- --- the outcome of returns, in their tickets ---
+-- --- the state of returns, in their tickets ---
+-- Tickets are taken in the order of their ids, as by gateway_lock.
 
--- name: return_claimed_ticket
+-- name: return_mirror
+-- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = 'Sending', ReturnAttemptCount = ReturnAttemptCount + 1, ReturnLastAttemptAt = :now
-WHERE Id = (SELECT t.Id
-            FROM TB_TICKET_RETURN_OUTBOX AS o
-            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
-             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id
-              AND CASE WHEN o.AttemptCount = :fence AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1);
-
--- name: return_sent_ticket
+SET ReturnStatus = o.Status, ReturnAttemptCount = o.AttemptCount, ReturnLastAttemptAt = o.LastAttemptAt,
+    ReturnSentAt = o.SentAt, ReturnLastError = o.LastError
+FROM TB_TICKET_RETURN_OUTBOX AS o
+WHERE o.Id IN EACH_INT(:ids) AND TB_TICKET_INTERFACE.BusinessEntity = o.BusinessEntity
+  AND TB_TICKET_INTERFACE.BusinessDocId = o.BusinessDocId AND TB_TICKET_INTERFACE.PhaseCode = o.PhaseCode;
+-- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = 'Sent', ReturnSentAt = :now, ReturnLastError = NULL
-WHERE Id = (SELECT t.Id
-            FROM TB_TICKET_RETURN_OUTBOX AS o
-            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
-             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id
-              AND CASE WHEN o.AttemptCount = :fence AND o.Status = 'Sent' THEN 1 ELSE 0 END = 1);
-
--- name: return_failed_ticket
-UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = 'Error', ReturnLastAttemptAt = :now, ReturnLastError = :error
-WHERE Id = (SELECT t.Id
-            FROM TB_TICKET_RETURN_OUTBOX AS o
-            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
-             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id
-              AND CASE WHEN o.AttemptCount = :fence AND o.Status = 'Error' THEN 1 ELSE 0 END = 1);
-
--- After the row's own: there the attempt is one less already.
--- name: return_deferred_ticket
-UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = CASE WHEN ReturnAttemptCount > 1 THEN 'Error' ELSE 'Pending' END,
-    ReturnAttemptCount = ReturnAttemptCount - 1
-WHERE Id = (SELECT t.Id
-            FROM TB_TICKET_RETURN_OUTBOX AS o
-            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
-             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id
-              AND CASE WHEN o.AttemptCount = :fence - 1 AND o.Status IN ('Pending', 'Error') THEN 1 ELSE 0 END = 1);
-
--- name: return_retry_ticket
-UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = 'Pending', ReturnAttemptCount = 0
-WHERE Id = (SELECT t.Id
-            FROM TB_TICKET_RETURN_OUTBOX AS o
-            JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
-             AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-            WHERE o.Id = :id AND o.Status = 'Pending' AND o.NextAttemptAt = :now);
+SET ReturnStatus = s.Status, ReturnAttemptCount = s.AttemptCount, ReturnLastAttemptAt = s.LastAttemptAt,
+    ReturnSentAt = s.SentAt, ReturnLastError = s.LastError
+FROM (SELECT t.Id AS TicketId, o.Status, o.AttemptCount, o.LastAttemptAt, o.SentAt, o.LastError
+      FROM TB_TICKET_RETURN_OUTBOX AS o
+      JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
+       AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+      WHERE o.Id IN EACH_INT(:ids)
+      ORDER BY t.Id
+      FOR UPDATE OF t) AS s
+WHERE Id = s.TicketId;
+-- dialect: sqlserver
+UPDATE t
+SET ReturnStatus = o.Status, ReturnAttemptCount = o.AttemptCount, ReturnLastAttemptAt = o.LastAttemptAt,
+    ReturnSentAt = o.SentAt, ReturnLastError = o.LastError
+FROM TB_TICKET_INTERFACE AS t
+JOIN TB_TICKET_RETURN_OUTBOX AS o ON t.BusinessEntity = o.BusinessEntity
+ AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+WHERE o.Id IN EACH_INT(:ids);
 
 -- name: return_retry_all_ticket
 UPDATE TB_TICKET_INTERFACE
@@ -261,12 +256,30 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDL
                WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
   AND o.GatewaySendNextAttemptAt <= :now;
 
+-- Processing, callbacks and the mirror of returns write tickets too.
+-- name: gateway_lock
+-- dialect: sqlite
+SELECT 1 WHERE :ids IS NULL;
+-- dialect: postgres
+SELECT Id FROM TB_TICKET_INTERFACE WHERE Id IN EACH_INT(:ids) ORDER BY Id FOR UPDATE;
+-- dialect: sqlserver
+SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(:ids) ORDER BY Id;
+
 -- name: gateway_sent
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sent', GatewaySendSentAt = :now, GatewaySendNextAttemptAt = NULL, GatewaySendLastError = NULL
-WHERE Id = :id
+WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE o
+SET GatewaySendStatus = 'Sent', GatewaySendSentAt = :now, GatewaySendNextAttemptAt = NULL, GatewaySendLastError = NULL
+OUTPUT inserted.Id
+FROM TB_TICKET_INTERFACE AS o
+WHERE o.Id IN EACH_INT(:ids)
+  AND CASE WHEN o.PayloadVersion * CAST(1000000 AS BIGINT) + o.GatewaySendAttemptCount = :fence
+            AND o.GatewaySendNextAttemptAt = :lease_until AND o.GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_failed
 UPDATE TB_TICKET_INTERFACE

@@ -8,84 +8,11 @@
  * as it does for a database whose compatibility level is below 130, which does not know OPENJSON.
  */
 #include "base/clock.h"
+#include "store/insert.h"
 #include "store/odbc_private.h"
-
-#include <ctype.h>
 
 /* Longer ones the server would cut or lose without a word. */
 #define SHORT_UNITS 4000
-
-static bool word_at(const char *p, const char *word)
-{
-    size_t len = strlen(word);
-    return strncasecmp(p, word, len) == 0 && !isalnum((unsigned char)p[len]) && p[len] != '_';
-}
-
-/* Behind a string or a quoted name that starts at p. */
-static const char *skip_quoted(const char *p)
-{
-    char quote = *p++;
-    while (*p && (*p != quote || p[1] == quote))
-        p += *p == quote ? 2 : 1;
-    return *p ? p + 1 : p;
-}
-
-/* The parenthesis that closes the one at p; NULL: there is none. */
-static const char *find_close(const char *p)
-{
-    int depth = 0;
-
-    while (*p) {
-        if (*p == '\'' || *p == '"') {
-            p = skip_quoted(p);
-            continue;
-        }
-        depth += *p == '(' ? 1 : *p == ')' ? -1 : 0;
-        if (depth == 0)
-            return p;
-        p++;
-    }
-    return NULL;
-}
-
-/* INSERT ... VALUES (...): where the word stands, and the list in its parentheses. */
-struct values {
-    const char *word;
-    const char *open;
-    const char *close;
-};
-
-static bool find_values(const char *sql, struct values *ret)
-{
-    struct values v = {0};
-
-    if (!word_at(sql, "INSERT"))
-        return false;
-    for (const char *p = sql; *p;) {
-        bool start = p == sql || !(isalnum((unsigned char)p[-1]) || p[-1] == '_');
-        if (*p == '\'' || *p == '"') {
-            p = skip_quoted(p);
-            continue;
-        }
-        if (start && !v.word && word_at(p, "VALUES"))
-            v.word = p;
-        /* Several statements, other kinds of INSERT, or what this does not read. */
-        if (*p == ';' || *p == '[' || (*p == '?' && !v.word) ||
-            (start && (word_at(p, "SELECT") || word_at(p, "OUTPUT"))))
-            return false;
-        p++;
-    }
-    if (!v.word)
-        return false;
-    v.open = v.word + strlen("VALUES");
-    while (isspace((unsigned char)*v.open))
-        v.open++;
-    v.close = *v.open == '(' ? find_close(v.open) : NULL;
-    if (!v.close || df_str_trim(df_str_c(v.close + 1)).len > 0)
-        return false; /* more than one list, or something behind it */
-    *ret = v;
-    return true;
-}
 
 /* What the tilde's digits stand for; the tilde itself is put back last. */
 static const char tilde_chars[] = "~\"\\\t\n\r";
@@ -115,10 +42,10 @@ static bool has_rare(struct df_str s)
 bool df_odbc_bulk_fits(enum odbc_bulk bulk, const struct df_query *q, const struct df_value *params,
                        size_t rows)
 {
-    struct values found;
+    struct df_insert found;
 
     if (bulk == ODBC_BULK_NONE || q->param_count == 0 ||
-        !find_values(q->text[DF_SQLSERVER].sql, &found))
+        !df_insert_find(q->text[DF_SQLSERVER].sql, &found))
         return false;
     for (size_t i = 0; i < rows * q->param_count; i++) {
         const struct df_value *v = &params[i];
@@ -177,15 +104,15 @@ void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape,
 {
     const char *sql = q->text[DF_SQLSERVER].sql;
     const unsigned char *markers = q->text[DF_SQLSERVER].markers;
-    struct values v;
+    struct df_insert v;
     size_t marker = 0;
 
-    if (!find_values(sql, &v))
+    if (!df_insert_find(sql, &v))
         return; /* df_odbc_bulk_fits has said that it is one */
     df_buf_add(out, sql, (size_t)(v.word - sql));
     df_buf_addz(out, "SELECT ");
     for (const char *p = v.open + 1; p < v.close;) {
-        const char *next = *p == '\'' || *p == '"' ? skip_quoted(p) : p + 1;
+        const char *next = *p == '\'' || *p == '"' ? df_insert_skip_quoted(p) : p + 1;
         if (*p == '?') {
             add_column(out, shape, markers ? markers[marker] : marker);
             marker++;

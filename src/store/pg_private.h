@@ -1,7 +1,7 @@
 /*
  * What the parts of the PostgreSQL driver share: postgres.c (connection, transactions, errors),
- * pg_wire.c (prepared statements, the pipeline), pg_params.c (values to the wire), pg_result.c
- * (columns).
+ * pg_wire.c (prepared statements, the pipeline), pg_bulk.c (many rows at once), pg_params.c (values
+ * to the wire), pg_result.c (columns).
  */
 #ifndef DF_STORE_PG_PRIVATE_H
 #define DF_STORE_PG_PRIVATE_H
@@ -29,16 +29,30 @@ enum {
 enum pg_held {
     PG_HELD_BEGIN = 1 << 0,
     PG_HELD_BEGIN_READ = 1 << 1,
-    PG_HELD_ROLLBACK_TO = 1 << 2,
-    PG_HELD_RELEASE = 1 << 3,
-    PG_HELD_SAVEPOINT = 1 << 4,
+    PG_HELD_BULK_UNDO = 1 << 2, /* of what was written for many rows at once; see pg_bulk.c */
+    PG_HELD_BULK_END = 1 << 3,
+    PG_HELD_ROLLBACK_TO = 1 << 4,
+    PG_HELD_RELEASE = 1 << 5,
+    PG_HELD_SAVEPOINT = 1 << 6,
+    PG_HELD_BULK_BEGIN = 1 << 7,
 };
-#define PG_HELD_COUNT 5
+#define PG_HELD_COUNT 8
 
 struct pg_stmt {
     const struct df_query *query;
     bool prepared;
+    bool bulk_known;      /* whether it can be written for many rows was found out */
+    struct pg_bulk *bulk; /* NULL: it cannot */
     char name[40];
+};
+
+/* An INSERT written for so many rows at once, for each size. */
+#define PG_BULK_SIZES 2
+static const size_t pg_bulk_rows[PG_BULK_SIZES] = {64, 8};
+
+struct pg_bulk {
+    struct df_query query[PG_BULK_SIZES];
+    char *sql[PG_BULK_SIZES];
 };
 
 /* One row of parameters as libpq takes them. The arrays and the text are reused from row to row. */
@@ -114,7 +128,20 @@ struct pg_sink {
  */
 enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
                        size_t row_count, struct pg_sink *sink, struct df_err *err);
+/* The same, as few statements as the rows need; which of them failed is not known. */
+enum df_code df_pg_run_bulk(struct pg_db *pg, const struct df_query *q, const struct pg_bulk *bulk,
+                            const struct df_value *params, size_t row_count, struct pg_sink *sink,
+                            struct df_err *err);
+struct pg_stmt *df_pg_stmt(struct pg_db *pg, const struct df_query *q);
 void df_pg_stmts_release(struct pg_db *pg);
+
+/* --- pg_bulk.c -------------------------------------------------------------------------------- */
+
+/* False: it is not for this. */
+bool df_pg_bulk_insert(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
+                       size_t row_count, struct pg_sink *sink, enum df_code *ret,
+                       struct df_err *err);
+void df_pg_bulk_free(struct pg_bulk *bulk);
 
 /* --- pg_result.c ------------------------------------------------------------------------------ */
 

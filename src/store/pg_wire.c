@@ -23,8 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The held statements and the Parse of each, and the Parse of the statement itself. */
-#define HEAD_MAX (2 * PG_HELD_COUNT + 1)
+/* The held statements and the Parse of each, and the Parse of the statement itself in its sizes. */
+#define HEAD_MAX (2 * PG_HELD_COUNT + 1 + PG_BULK_SIZES)
 /* Output that may gather in memory before the sender waits for the socket. */
 #define UNSENT_MAX_BYTES ((size_t)256 * 1024)
 /* How long libpq's socket is trusted under TLS, which may have read more from it than it gave out.
@@ -34,7 +34,8 @@
 struct batch {
     struct pg_db *pg;
     struct pg_sink *sink;
-    struct pg_stmt *stmt; /* of the rows; NULL: there are none */
+    struct pg_stmt *stmt;       /* of the rows; NULL: there are none */
+    const struct pg_bulk *bulk; /* they go many at once; NULL: one by one */
     struct {
         struct pg_stmt *stmt;
         bool parse;
@@ -88,7 +89,7 @@ static void grow_stmts(struct pg_db *pg)
 }
 
 /* The table is never full, and never larger than the program has queries. */
-static struct pg_stmt *find_stmt(struct pg_db *pg, const struct df_query *q)
+struct pg_stmt *df_pg_stmt(struct pg_db *pg, const struct df_query *q)
 {
     if (pg->stmt_count * 2 >= pg->stmt_cap)
         grow_stmts(pg);
@@ -105,8 +106,11 @@ static struct pg_stmt *find_stmt(struct pg_db *pg, const struct df_query *q)
 
 void df_pg_stmts_release(struct pg_db *pg)
 {
-    for (size_t i = 0; i < pg->stmt_cap; i++)
+    for (size_t i = 0; i < pg->stmt_cap; i++) {
+        if (pg->stmts[i])
+            df_pg_bulk_free(pg->stmts[i]->bulk);
         free(pg->stmts[i]);
+    }
     free(pg->stmts);
     pg->stmts = NULL;
     pg->stmt_cap = 0;
@@ -186,13 +190,15 @@ static void refuse(struct batch *b, size_t index, const PGresult *res)
 
     b->code = df_pg_fail(b->pg, res, st ? st->query->name : "transaction", b->err);
     /* Past the last there is only the Sync, and nobody's error but the connection's. */
-    if (index >= b->head_count && index < b->sent)
+    if (index >= b->head_count && index < b->sent && !b->bulk)
         b->sink->failed_row = (int64_t)(index - b->head_count);
     if (index < b->control_count)
         b->pg->control_failed = true;
     if (st && is_stale(res)) {
         b->stale = true;
         name_stmt(b->pg, st);
+        for (size_t i = 0; b->bulk && i < PG_BULK_SIZES; i++)
+            name_stmt(b->pg, df_pg_stmt(b->pg, &b->bulk->query[i]));
     }
 }
 
@@ -214,7 +220,7 @@ static bool take_result(struct batch *b)
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
         if (index < b->head_count && b->head[index].parse) {
             b->head[index].stmt->prepared = true;
-        } else if (index >= b->head_count && index < b->sent) {
+        } else if (index >= b->head_count && index < b->sent && !b->bulk) {
             accept_row(b, index - b->head_count, res);
             res = NULL;
         }
@@ -326,9 +332,12 @@ static const struct df_query *held_query(unsigned bit)
     static const struct df_query queries[PG_HELD_COUNT] = {
         CONTROL("begin", "BEGIN"),
         CONTROL("begin", "BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        CONTROL("undo", "ROLLBACK TO SAVEPOINT df_bulk"),
+        CONTROL("end of rows", "RELEASE SAVEPOINT df_bulk"),
         CONTROL("rollback to", "ROLLBACK TO SAVEPOINT df"),
         CONTROL("release", "RELEASE SAVEPOINT df"),
         CONTROL("savepoint", "SAVEPOINT df"),
+        CONTROL("rows", "SAVEPOINT df_bulk"),
     };
 #undef CONTROL
     return &queries[bit];
@@ -343,7 +352,7 @@ static bool send_held(struct batch *b)
     for (unsigned bit = 0; bit < PG_HELD_COUNT; bit++) {
         if (!(held & 1U << bit))
             continue;
-        struct pg_stmt *st = find_stmt(b->pg, held_query(bit));
+        struct pg_stmt *st = df_pg_stmt(b->pg, held_query(bit));
         if (!send_parse(b, st, &none))
             return false;
         b->head[b->head_count++].stmt = st;
@@ -354,18 +363,51 @@ static bool send_held(struct batch *b)
     return true;
 }
 
+/* What is sent for the next rows, and for how many of them. */
+static struct pg_stmt *next_step(struct batch *b, const struct df_query *q, size_t left,
+                                 size_t *ret_rows)
+{
+    for (size_t i = 0; b->bulk && i < PG_BULK_SIZES; i++) {
+        if (left >= pg_bulk_rows[i]) {
+            *ret_rows = pg_bulk_rows[i];
+            return df_pg_stmt(b->pg, &b->bulk->query[i]);
+        }
+    }
+    *ret_rows = 1;
+    return df_pg_stmt(b->pg, q);
+}
+
+/* Every statement that the rows need goes before them. */
+static bool send_parses(struct batch *b, const struct df_query *q, const struct df_value *params,
+                        size_t row_count)
+{
+    struct pg_params *p = &b->pg->params;
+    const struct pg_stmt *last = NULL;
+
+    for (size_t row = 0, n; row < row_count; row += n) {
+        struct pg_stmt *st = next_step(b, q, row_count - row, &n);
+        if (st == last || st->prepared)
+            continue;
+        last = st;
+        df_pg_params_set(p, params ? params + row * q->param_count : NULL, n * q->param_count);
+        if (!send_parse(b, st, p))
+            return false;
+    }
+    return true;
+}
+
 static bool send_rows(struct batch *b, const struct df_query *q, const struct df_value *params,
                       size_t row_count)
 {
     struct pg_db *pg = b->pg;
-    struct pg_stmt *st = find_stmt(pg, q);
 
-    b->stmt = st;
-    for (size_t row = 0; row < row_count; row++) {
+    b->stmt = df_pg_stmt(pg, q);
+    if (!send_parses(b, q, params, row_count))
+        return false;
+    for (size_t row = 0, n; row < row_count; row += n) {
+        const struct pg_stmt *st = next_step(b, q, row_count - row, &n);
         df_pg_params_set(&pg->params, params ? params + row * q->param_count : NULL,
-                         q->param_count);
-        if (row == 0 && !send_parse(b, st, &pg->params))
-            return false;
+                         n * q->param_count);
         if (!send_execute(b, st, &pg->params))
             return false;
         b->unsent_bytes += pg->params.bytes;
@@ -392,13 +434,14 @@ static void run_batch(struct batch *b, const struct df_query *q, const struct df
     (void)pump(b, true);
 }
 
-enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
-                       size_t row_count, struct pg_sink *sink, struct df_err *err)
+enum df_code df_pg_run_bulk(struct pg_db *pg, const struct df_query *q, const struct pg_bulk *bulk,
+                            const struct df_value *params, size_t row_count, struct pg_sink *sink,
+                            struct df_err *err)
 {
     bool again = !pg->base.in_transaction;
 
     for (;;) {
-        struct batch b = {.pg = pg, .sink = sink, .err = err};
+        struct batch b = {.pg = pg, .sink = sink, .bulk = bulk, .err = err};
         sink->failed_row = -1;
         run_batch(&b, q, params, row_count);
         if (!b.stale || !pg->base.alive)
@@ -408,4 +451,10 @@ enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct 
                               q ? q->name : "transaction");
         again = false;
     }
+}
+
+enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
+                       size_t row_count, struct pg_sink *sink, struct df_err *err)
+{
+    return df_pg_run_bulk(pg, q, NULL, params, row_count, sink, err);
 }

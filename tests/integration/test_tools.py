@@ -73,6 +73,21 @@ def rendered(tmp_path, text):
     return {k: tuple(v) for k, v in queries.items()}
 
 
+def test_sql_each_is_written_for_each_dialect(tmp_path):
+    found = rendered(tmp_path, """-- name: a
+SELECT x FROM t WHERE y = :y AND id IN EACH_INT(:ids);
+-- name: b
+DELETE FROM t WHERE id IN
+    EACH_UUID(:ids);
+""")
+    assert found["a"] == (
+        "y,ids", "SELECT x FROM t WHERE y = ?1 AND id IN (SELECT value FROM json_each(?2))",
+        "SELECT x FROM t WHERE y = $1 AND id = ANY(CAST(translate($2, '[]\"', '{}') AS BIGINT[]))",
+        "SELECT x FROM t WHERE y = ? AND id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(CAST(? AS NVARCHAR(MAX)))) <- 0,1")
+    assert "AS UUID[]" in found["b"][2] and "AS UNIQUEIDENTIFIER" in found["b"][3]
+
+
+
 def test_parameters_are_numbered_by_first_appearance_and_may_repeat(tmp_path):
     got = rendered(tmp_path, "-- name: a\nSELECT :b, :a, :b FROM t WHERE x = :c;\n")
     assert got == {"a": ("b,a,c", "SELECT ?1, ?2, ?1 FROM t WHERE x = ?3", "SELECT $1, $2, $1 FROM t WHERE x = $3",
