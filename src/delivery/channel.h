@@ -47,6 +47,8 @@ struct df_channel {
      * or the attempt and the version of a row whose content may be replaced meanwhile.
      */
     const struct df_query *claim;
+    /* The same, but the newest first. NULL: all rows have one destination. */
+    const struct df_query *claim_newest;
     /*
      * What became of rows. `sent` is for many at once and answers with the ids of those it has
      * changed; failures have a reason each, and are settled one by one.

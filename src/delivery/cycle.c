@@ -354,7 +354,7 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
     int64_t now_ms = delivery_now(ch);
     int64_t lease_until_ms = now_ms + delivery_lease(ch);
 
-    enum df_code code = run(db, cy, ch->c->claim,
+    enum df_code code = run(db, cy, cy->newest ? ch->c->claim_newest : ch->c->claim,
                             &(struct df_channel_values){.now = df_time(now_ms),
                                                         .lease_until = df_time(lease_until_ms),
                                                         .limit = df_int((int64_t)cy->limit)},

@@ -17,10 +17,18 @@ enum delivery_outcome {
     DELIVERY_OUTCOMES
 };
 
-/* Of one destination, while something is on its way to it. */
+/*
+ * Of one destination, of all channels together. Its share grows by one with every answer and is
+ * halved by a call that came to nothing, as a sender does that does not know the line: one that
+ * answers fast soon has hundreds of rows on their way, one that hangs keeps a few.
+ */
 struct delivery_destination {
     struct delivery_destination *next;
     size_t in_flight;
+    size_t share;
+    int64_t parked_ms; /* monotonic: the last row that was put off is due then */
+    int64_t used_ms;   /* monotonic: last asked for, or heard of */
+    int64_t heard_ms;  /* monotonic: a call has come back */
     size_t key_len;
     char key[];
 };
@@ -63,6 +71,7 @@ struct delivery_cycle {
     struct delivery_channel *channel;
     struct delivery_list settle;
     size_t limit; /* rows to claim; 0: none */
+    bool newest;  /* those that came last, since the oldest wait for a destination that is full */
     /* Set afresh each time the job runs. */
     struct delivery_list claimed;
     int64_t next_due_ms; /* -1: nothing is due */
@@ -79,10 +88,11 @@ struct delivery_channel {
     bool running; /* the cycle is with the store */
     bool woken;
     int64_t look_ms;    /* monotonic: when to look for due rows again */
-    int64_t pause_ms;   /* monotonic: no claim before, unless woken; every destination refused */
     int64_t backoff_ms; /* after a failed cycle */
     size_t held;        /* rows claimed and not settled */
-    size_t window;      /* so many at most: grows with what comes back */
+    char *main;         /* the destination of every row of the last claim; NULL: several, or none */
+    bool several;       /* the last claim had rows for several */
+    int64_t probe_ms;   /* monotonic: when to look beside a destination that is full */
     struct delivery_list ready;   /* to be sent */
     struct delivery_list settled; /* to be settled by the next cycle */
 

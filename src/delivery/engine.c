@@ -20,12 +20,17 @@
 #define PRUNE_MAX   2000
 /* What an attempt came to is kept for so long. */
 #define ATTEMPTS_KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
-#define HELD_MAX         1024 /* rows of a channel claimed at the same time */
-#define HELD_MIN         64 /* so many at first: whoever dies early leaves few behind under a lease */
-#define DESTINATION_MAX  768 /* of them for one destination: room is left for others */
-#define DESTINATIONS     256 /* buckets */
+#define HELD_MAX         1024  /* rows of a channel claimed at the same time */
+#define SHARE_MIN        4     /* of them for one destination */
+#define SHARE_FIRST      16    /* of one that is not known yet */
+#define SHARE_MAX        768   /* room is left for others */
+#define DESTINATIONS     1024  /* buckets */
+#define FORGOTTEN_MS     60000 /* a destination that nothing was sent to for so long */
 #define CLAIM_MAX        512
-#define CROWDED_MS       1000 /* how long a row waits whose destination has its share */
+#define PROBE_MAX        32  /* a claim beside a destination that is full */
+#define STUCK_MS         100 /* a full one that nothing came back from for so long hangs */
+#define PARK_MIN_MS      250 /* a row that its destination has no room for is put off for so long */
+#define PARK_EACH_MS     2   /* and the next one for so much longer */
 #define BACKOFF_MIN_MS   100
 #define BACKOFF_MAX_MS   5000
 #define ANSWER_MAX       4096
@@ -174,28 +179,78 @@ static struct delivery_destination **find_destination(struct df_delivery *d, str
     return at;
 }
 
-/* A slot; NULL: the destination has its share. Under the lock. */
-static struct delivery_destination *enter_destination(struct df_delivery *d, struct df_str key)
+/* Made when first asked for. Under the lock, as what follows. */
+static struct delivery_destination *get_destination(struct df_delivery *d, struct df_str key)
 {
     struct delivery_destination **at = find_destination(d, key);
     if (!*at) {
         *at = df_calloc(1, sizeof(**at) + key.len);
         (*at)->key_len = key.len;
+        (*at)->share = SHARE_FIRST;
+        (*at)->heard_ms = mono_ms(d);
         memcpy((*at)->key, key.ptr, key.len);
     }
-    if ((*at)->in_flight >= DESTINATION_MAX)
-        return NULL;
-    (*at)->in_flight++;
+    (*at)->used_ms = mono_ms(d);
     return *at;
 }
 
-static void leave_destination(struct df_delivery *d, struct delivery_destination *left)
+/* A slot; NULL: the destination has its share. */
+static struct delivery_destination *enter_destination(struct df_delivery *d, struct df_str key)
 {
-    if (--left->in_flight > 0)
-        return;
-    struct delivery_destination **at = find_destination(d, df_str_n(left->key, left->key_len));
-    *at = left->next;
-    free(left);
+    struct delivery_destination *to = get_destination(d, key);
+    if (to->in_flight >= to->share)
+        return NULL;
+    to->in_flight++;
+    return to;
+}
+
+/* answered: some answer came, whatever it was. */
+static void leave_destination(struct df_delivery *d, const struct delivery_row *row)
+{
+    struct delivery_destination *left = row->destination;
+    bool answered = row->call.code == DF_OK;
+
+    left->in_flight--;
+    left->used_ms = left->heard_ms = mono_ms(d);
+    if (answered && left->share < SHARE_MAX)
+        left->share++;
+    else if (!answered && row->call.code != DF_E_CANCELLED)
+        left->share = left->share / 2 > SHARE_MIN ? left->share / 2 : SHARE_MIN;
+}
+
+/* How long a row is put off that the destination does not take now: one after the other, so that a
+ * long backlog comes back at a rate that costs little. */
+static int64_t park_ms(struct df_delivery *d, struct df_str key, int64_t least_ms)
+{
+    pthread_mutex_lock(&d->lock);
+    struct delivery_destination *to = get_destination(d, key);
+    int64_t now_ms = mono_ms(d);
+    int64_t from_ms = now_ms + least_ms;
+    if (to->parked_ms >= from_ms)
+        from_ms = to->parked_ms + PARK_EACH_MS;
+    to->parked_ms = from_ms;
+    pthread_mutex_unlock(&d->lock);
+    return from_ms - now_ms;
+}
+
+static void forget_destinations(struct df_delivery *d)
+{
+    int64_t before_ms = mono_ms(d) - FORGOTTEN_MS;
+
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < DESTINATIONS; i++) {
+        struct delivery_destination **at = &d->destinations[i];
+        while (*at) {
+            struct delivery_destination *old = *at;
+            if (old->in_flight > 0 || old->used_ms > before_ms) {
+                at = &old->next;
+                continue;
+            }
+            *at = old->next;
+            free(old);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
 }
 
 /* --- the end of an attempt -------------------------------------------------------------------- */
@@ -237,7 +292,7 @@ static void finish(struct delivery_row *row)
     note_outcome(row);
     pthread_mutex_lock(&d->lock);
     if (row->destination)
-        leave_destination(d, row->destination);
+        leave_destination(d, row);
     row->destination = NULL;
     delivery_list_add(&ch->settled, row);
     if (!ch->running) /* else the cycle's end wakes the engine */
@@ -326,17 +381,18 @@ static int64_t timeout_ms(const struct df_delivery *d)
     return d->opt.timeout_ms < most ? d->opt.timeout_ms : most;
 }
 
-/* False: it goes back. */
-static bool send_row(struct df_delivery *d, struct delivery_row *row, int64_t *ret_wait_ms)
+/* Or it goes back. */
+static void send_row(struct df_delivery *d, struct delivery_row *row)
 {
     struct df_str key = destination_key(row->request.url);
+    int64_t wait_ms = 0;
 
     row->breaker = df_breakers_get(d->opt.breakers, key);
-    if (!df_breaker_allow(row->breaker, &row->permit, ret_wait_ms)) {
+    if (!df_breaker_allow(row->breaker, &row->permit, &wait_ms)) {
         df_breakers_put(d->opt.breakers, row->breaker);
         row->breaker = NULL;
-        defer(row, *ret_wait_ms, "the circuit breaker of the destination is open");
-        return false;
+        defer(row, park_ms(d, key, wait_ms), "the circuit breaker of the destination is open");
+        return;
     }
     pthread_mutex_lock(&d->lock);
     row->destination = enter_destination(d, key);
@@ -345,9 +401,8 @@ static bool send_row(struct df_delivery *d, struct delivery_row *row, int64_t *r
         df_breaker_done(row->breaker, row->permit, DF_BREAKER_IGNORED, 0);
         df_breakers_put(d->opt.breakers, row->breaker);
         row->breaker = NULL;
-        *ret_wait_ms = CROWDED_MS;
-        defer(row, CROWDED_MS, "the destination has its share of the slots");
-        return false;
+        defer(row, park_ms(d, key, PARK_MIN_MS), "the destination has its share of the slots");
+        return;
     }
     row->started_ms = delivery_now(row->channel);
     row->call = (struct df_call){
@@ -363,32 +418,50 @@ static bool send_row(struct df_delivery *d, struct delivery_row *row, int64_t *r
         .arg = row,
     };
     df_http_client_send(d->opt.client, &row->call);
-    return true;
 }
 
-/* Hands on what was claimed. When every single row was refused, the channel pauses: or rows would
- * be claimed only to be put back, again and again. */
-static void send_ready(struct df_delivery *d, struct delivery_channel *ch,
-                       struct delivery_list *rows)
+/* The one destination of all rows; NULL: they have several, or none. Allocated. */
+static char *main_destination(const struct delivery_list *rows)
+{
+    struct df_str main = DF_STR_NULL;
+
+    for (const struct delivery_row *r = rows->head; r; r = r->next) {
+        struct df_str key = r->request.url ? destination_key(r->request.url) : DF_STR_NULL;
+        if (!key.ptr || (main.ptr && !df_str_eq(main, key)))
+            return NULL;
+        main = key;
+    }
+    return main.ptr ? df_strdup(main) : NULL;
+}
+
+/* Where the rows of a claim go decides how many the next one takes. */
+static void note_destinations(struct delivery_channel *ch)
+{
+    const struct delivery_cycle *cy = &ch->cycle;
+    if (cy->claimed.count == 0)
+        return;
+    char *main = main_destination(&cy->claimed);
+    bool same = main && ch->main && strcmp(main, ch->main) == 0;
+    if (cy->newest) {
+        /* There may be more for others behind those that were found. */
+        ch->woken = ch->woken || (!same && cy->claimed.count == cy->limit);
+        free(main);
+        return;
+    }
+    free(ch->main);
+    ch->main = main;
+    ch->several = !main;
+}
+
+static void send_ready(struct df_delivery *d, struct delivery_list *rows)
 {
     struct delivery_row *row;
-    size_t refused = 0;
-    size_t all = rows->count;
-    int64_t least_ms = INT64_MAX;
 
     while ((row = delivery_list_take(rows))) {
-        int64_t wait_ms = 0;
-        if (!row->request.url) {
+        if (row->request.url)
+            send_row(d, row);
+        else
             finish(row); /* it could not be built */
-        } else if (!send_row(d, row, &wait_ms)) {
-            refused++;
-            least_ms = wait_ms < least_ms ? wait_ms : least_ms;
-        }
-    }
-    if (all > 0 && refused == all) {
-        pthread_mutex_lock(&d->lock);
-        ch->pause_ms = mono_ms(d) + least_ms;
-        pthread_mutex_unlock(&d->lock);
     }
 }
 
@@ -407,11 +480,10 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     pthread_mutex_lock(&d->lock);
     if (code == DF_OK) {
         int64_t wait_ms = cy->next_due_ms < 0 ? d->opt.poll_ms : cy->next_due_ms - delivery_now(ch);
-        if (2 * cy->settle.count >= ch->window && ch->window < HELD_MAX)
-            ch->window *= 2;
         ch->held += cy->claimed.count;
         ch->held -= cy->settle.count;
         ch->backoff_ms = 0;
+        note_destinations(ch);
         if (cy->limit > 0)
             ch->look_ms = mono_ms(d) + (wait_ms < 0                ? 0
                                         : wait_ms < d->opt.poll_ms ? wait_ms
@@ -447,26 +519,58 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
         delivery_row_free(row);
 }
 
+/*
+ * How many rows to claim, and when: *ret_at_ms, for those that are due.
+ *
+ * Where all rows go to one destination, no more than it has room for. When it has none, new work is
+ * looked at, the newest first, since it may be for another; and what is older is gone through too,
+ * at once if the destination hangs, now and then if it only has much to do.
+ */
+static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *ch, bool *ret_newest,
+                         int64_t *ret_at_ms)
+{
+    size_t room = ch->held < HELD_MAX ? HELD_MAX - ch->held : 0;
+    const struct delivery_destination *to =
+        ch->main ? *find_destination(d, df_str_c(ch->main)) : NULL;
+    size_t share = ch->several ? CLAIM_MAX : to ? to->share : SHARE_FIRST;
+    size_t taken = to ? to->in_flight : 0;
+
+    room = room < CLAIM_MAX ? room : CLAIM_MAX;
+    *ret_newest = false;
+    *ret_at_ms = ch->woken ? 0 : ch->look_ms;
+    if (taken < share)
+        return room < share - taken ? room : share - taken;
+    if (ch->woken && ch->c->claim_newest) {
+        *ret_newest = true;
+    } else {
+        int64_t probe_ms = to->heard_ms + STUCK_MS;
+        probe_ms = probe_ms < ch->probe_ms ? probe_ms : ch->probe_ms;
+        *ret_at_ms = ch->look_ms > probe_ms ? ch->look_ms : probe_ms;
+    }
+    return room < PROBE_MAX ? room : PROBE_MAX;
+}
+
 /* Whether there is anything to do, and then what. Under the lock. */
 static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
 {
     bool backing_off = ch->backoff_ms > 0 && now_ms < ch->look_ms;
-    bool look = ch->woken || now_ms >= ch->look_ms;
     size_t limit = 0;
+    int64_t at_ms = 0;
 
     if (ch->running || backing_off)
         return false;
-    if (look && !d->stopping && !ch->c->missing && (ch->woken || now_ms >= ch->pause_ms) &&
-        ch->held < ch->window) {
-        limit = ch->window - ch->held;
-        limit = limit < CLAIM_MAX ? limit : CLAIM_MAX;
-    }
+    if (!d->stopping && !ch->c->missing)
+        limit = plan_claim(d, ch, &ch->cycle.newest, &at_ms);
+    if (now_ms < at_ms)
+        limit = 0;
     if (limit == 0 && ch->settled.count == 0)
         return false;
     ch->cycle.limit = limit;
     delivery_list_move(&ch->cycle.settle, &ch->settled);
-    if (limit > 0)
+    if (limit > 0) {
         ch->woken = false;
+        ch->probe_ms = now_ms + d->opt.poll_ms;
+    }
     ch->running = true;
     return true;
 }
@@ -483,15 +587,17 @@ static void start_cycle(struct delivery_channel *ch)
 }
 
 /* When this channel has something to do by itself. */
-static int64_t next_look(const struct df_delivery *d, const struct delivery_channel *ch)
+static int64_t next_look(struct df_delivery *d, const struct delivery_channel *ch)
 {
-    if (ch->running || d->stopping || ch->c->missing || (ch->held >= ch->window && !ch->backoff_ms))
+    int64_t at_ms;
+    bool newest;
+
+    if (ch->running || d->stopping || ch->c->missing)
         return INT64_MAX;
     if (ch->backoff_ms)
         return ch->look_ms;
-    if (ch->woken)
-        return 0;
-    return ch->look_ms > ch->pause_ms ? ch->look_ms : ch->pause_ms;
+    /* Nothing, until something comes back. */
+    return plan_claim(d, ch, &newest, &at_ms) > 0 ? at_ms : INT64_MAX;
 }
 
 /* --- figures ---------------------------------------------------------------------------------- */
@@ -563,6 +669,7 @@ static void take_figures(struct df_delivery *d)
 {
     if (d->figures_taken++ % PRUNE_EVERY == 0)
         prune_attempts(d);
+    forget_destinations(d);
     for (size_t i = 0; i < d->channel_count; i++) {
         struct figures *f = df_calloc(1, sizeof(*f));
         *f = (struct figures){.job = {.run = figures_run, .done = figures_done},
@@ -591,20 +698,24 @@ static bool work_once(struct df_delivery *d)
 
     for (size_t i = 0; i < d->channel_count; i++) {
         struct delivery_channel *ch = d->channels[i];
+        struct delivery_row *row;
         struct delivery_list ready;
         delivery_list_init(&ready);
         pthread_mutex_lock(&d->lock);
         delivery_list_move(&ready, &ch->ready);
-        bool cycle = plan_cycle(d, ch, mono_ms(d));
         bool stopping = d->stopping;
         pthread_mutex_unlock(&d->lock);
-        worked = worked || ready.count > 0 || cycle;
-        if (cycle)
-            start_cycle(ch);
-        struct delivery_row *row;
+        worked = worked || ready.count > 0;
         while (stopping && (row = delivery_list_take(&ready)))
             defer(row, 0, "the server stopped");
-        send_ready(d, ch, &ready);
+        /* Before the next claim, which takes as many as there is room for then. */
+        send_ready(d, &ready);
+        pthread_mutex_lock(&d->lock);
+        bool cycle = plan_cycle(d, ch, mono_ms(d));
+        pthread_mutex_unlock(&d->lock);
+        worked = worked || cycle;
+        if (cycle)
+            start_cycle(ch);
     }
     return worked;
 }
@@ -672,7 +783,6 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     ch->c = c;
     ch->d = d;
     ch->woken = true;
-    ch->window = HELD_MIN;
     delivery_list_init(&ch->ready);
     delivery_list_init(&ch->settled);
     delivery_list_init(&ch->cycle.settle);
@@ -774,9 +884,17 @@ void df_delivery_free(struct df_delivery *d)
         return;
     for (size_t i = 0; i < d->channel_count; i++) {
         df_arena_release(&d->channels[i]->cycle.arena);
+        free(d->channels[i]->main);
         free(d->channels[i]);
     }
     free(d->channels);
+    for (size_t i = 0; i < DESTINATIONS; i++) {
+        struct delivery_destination *to;
+        while ((to = d->destinations[i])) {
+            d->destinations[i] = to->next;
+            free(to);
+        }
+    }
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
     free(d);

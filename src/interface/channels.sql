@@ -28,6 +28,27 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH 
                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
   AND o.NextAttemptAt <= :now;
 
+-- name: ack_claim_newest
+-- dialect: sqlite
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit)
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: postgres
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
+FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
+  AND o.NextAttemptAt <= :now;
+
 -- name: ack_sent
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
@@ -119,6 +140,27 @@ OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.Busin
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND o.NextAttemptAt <= :now;
+
+-- name: return_claim_newest
+-- dialect: sqlite
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit)
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: postgres
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
+FROM TB_TICKET_RETURN_OUTBOX AS o
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
   AND o.NextAttemptAt <= :now;
 
 -- name: return_sent

@@ -1,6 +1,6 @@
 /*
- * Plain INSERT ... VALUES (...) statements, which drivers write for many rows at once. Anything more
- * than that (a SELECT, a RETURNING, something behind the list) is not one of them.
+ * Plain INSERT ... VALUES (...) statements, which drivers write for many rows at once. Anything
+ * more than that (a SELECT, a RETURNING, something behind the list) is not one of them.
  */
 #ifndef DF_STORE_INSERT_H
 #define DF_STORE_INSERT_H

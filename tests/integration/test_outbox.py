@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import socket
 import threading
 
 import pytest
@@ -461,6 +462,23 @@ def test_from_the_terminal_too_and_all_of_them(make_server, sink):
     for row_id in ids:
         reach(server, row_id, "Sent")
     assert sorted(sink.seen) == sorted([("/ack", f"functional-ack:{i}") for i in ids] * 2)
+
+
+def test_a_destination_that_hangs_keeps_nobody_else_waiting(make_server, sink):
+    """A backlog for a peer that never answers, older than what comes for another."""
+    server = delivering(make_server, sink)
+    box = Box(server.backend)
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/ack"
+        for i in range(60):
+            box.add("functional-ack", reference=f"h{i}")
+        box.write(f"UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET TargetUrl = '{url}', NextAttemptAt = CreatedAt")
+        wait_for(lambda: overview(server)["functional-ack"]["counts"]["Sending"] > 0, "calls that hang")
+        for row_id in fill(box, sink, 5):
+            reach(server, row_id, "Sent")
+        counts = overview(server)["functional-ack"]["counts"]
+        assert counts["Sent"] == 5 and counts["Sending"] > 0 and counts["Sending"] + counts["Pending"] == 60
+        assert not any(path.startswith("/h") for path, _ in sink.seen)
 
 
 def test_breakers_are_shown(make_server, sink):
