@@ -9,15 +9,23 @@
 
 struct df_delivery;
 struct df_breakers;
+struct df_import_views;
+struct df_imports;
 struct df_interface;
+struct df_policies;
+struct df_receiver;
 
 struct df_services {
     struct df_store *store;
     struct df_auth *auth;
+    struct df_policies *policies;
     const struct df_clock *clock;
     struct df_breakers *breakers;
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
     struct df_interface *interface;
+    struct df_imports *imports;           /* NULL where the roles have nothing to do with them */
+    struct df_receiver *receiver;         /* likewise */
+    struct df_import_views *import_views; /* likewise */
 };
 
 static inline const struct df_services *df_services_of(const struct df_req *req)

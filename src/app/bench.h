@@ -20,6 +20,9 @@ int df_bench_load(int argc, char **argv);
 /* bench store: the same rows by a bare loop through the store, without HTTP. */
 int df_bench_store(int argc, char **argv);
 
+/* bench records: what the parsers make of a file, printed or counted. */
+int df_bench_records(int argc, char **argv);
+
 #define DF_BENCH_PAYLOAD 520 /* with keys and codes, 600 bytes a row */
 #define DF_BENCH_COLUMNS 11  /* parameters of the insert */
 

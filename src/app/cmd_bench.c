@@ -19,7 +19,10 @@ static int run(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } parts[] = {{"serve", bench_serve}, {"load", df_bench_load}, {"store", df_bench_store}};
+    } parts[] = {{"serve", bench_serve},
+                 {"load", df_bench_load},
+                 {"store", df_bench_store},
+                 {"records", df_bench_records}};
     for (size_t i = 0; argc > 1 && i < sizeof parts / sizeof parts[0]; i++)
         if (strcmp(parts[i].name, argv[1]) == 0)
             return parts[i].run(argc - 1, argv + 1);
@@ -29,7 +32,7 @@ static int run(int argc, char **argv)
 
 const struct df_command df_cmd_bench = {
     .name = "bench",
-    .usage = "serve | load | store",
+    .usage = "serve | load | store | records",
     .summary = "load generators and figures used by the benchmarks",
     .help = "bench serve [--config FILE] [--set …]   the server, with POST /bench/rows and "
             "/bench/echo\n"
@@ -38,6 +41,10 @@ const struct df_command df_cmd_bench = {
             "bench store [--config FILE] [--seconds N] [--group N] [--direct]   the same rows by a "
             "bare\n"
             "            loop through the store, no HTTP; --direct: on a connection, without its "
-            "threads",
+            "threads\n"
+            "bench records FILE [--sheet S] [--normalise] [--count]   the records of a file to be "
+            "imported,\n"
+            "            as JSON lines, or as the items that are sent; --count: only how many, how "
+            "fast",
     .run = run,
 };

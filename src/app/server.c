@@ -1,16 +1,24 @@
 #include "app/server.h"
 
+#include "access/policies.h"
 #include "admin/admin.h"
 #include "admin/outbox.h"
 #include "app/database.h"
 #include "app/system_routes.h"
 #include "base/metrics.h"
+#include "imports/imports.h"
+#include "imports/receive.h"
+#include "imports/routes.h"
+#include "imports/views.h"
 #include "interface/interface.h"
 
 #include <signal.h>
 #include <stdlib.h>
 
 #define HOUSEKEEPING_MS 5000
+#define MAINTAIN_MS     60000
+/* Who needs to know of files and batches. */
+#define IMPORT_ROLES (DF_ROLE_API | DF_ROLE_IMPORT | DF_ROLE_MAINTAIN)
 /* Room for more destinations than one that hangs. */
 #define CALLS_FOR(n) ((n) > 64 ? 4 * (n) : 256)
 
@@ -19,10 +27,15 @@ struct df_server {
     struct df_http_server *http;
     struct df_http_client *client;
     int64_t drain_seconds;
-    const struct df_route *routes[16];
+    const struct df_route *routes[24];
+    struct df_route receive_routes[2]; /* the table, with the limit that is configured */
+    struct df_storage *storage;
+    struct df_zone *zone;
+    struct df_maintenance maintenance;
 
     pthread_t housekeeper;
     bool housekeeping;
+    bool maintains;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping;
@@ -30,8 +43,10 @@ struct df_server {
 
 /* What the role `api` answers. */
 static const struct df_route *const api_tables[] = {
-    df_admin_routes,  df_outbox_routes,   df_counterparty_routes,
-    df_ticket_routes, df_callback_routes, df_ack_routes,
+    df_admin_routes,        df_policy_routes,          df_outbox_routes,
+    df_counterparty_routes, df_ticket_routes,          df_callback_routes,
+    df_ack_routes,          df_imports_receive_routes, df_imports_action_routes,
+    df_imports_ack_routes,  df_imports_read_routes,
 };
 #define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
@@ -66,12 +81,18 @@ void df_server_wait(void)
 static void *housekeep(void *arg)
 {
     struct df_server *s = arg;
+    int64_t maintained_ms = -MAINTAIN_MS;
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
         if (df_cond_wait_ms(&s->wake, &s->lock, HOUSEKEEPING_MS))
             continue;
         pthread_mutex_unlock(&s->lock);
         df_auth_flush_seen(s->services.auth);
+        int64_t now_ms = df_mono_ms(df_clock_real());
+        if (s->maintains && now_ms - maintained_ms >= MAINTAIN_MS) {
+            df_imports_maintain(s->services.imports);
+            maintained_ms = now_ms;
+        }
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
@@ -111,6 +132,12 @@ static enum df_verdict authorize(struct df_req *req, void *arg)
     return df_auth_authorize(services->auth, req);
 }
 
+static void on_end(struct df_req *req, void *arg)
+{
+    (void)arg;
+    df_receive_ended(req);
+}
+
 static enum df_code listen_http(struct df_server *s, const struct df_settings *set,
                                 struct df_err *err)
 {
@@ -130,6 +157,7 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .clock = s->services.clock,
         .routes = s->routes,
         .authorize = authorize,
+        .on_end = on_end,
         .arg = &s->services,
     };
     return df_http_start(&opt, &s->http, err);
@@ -218,6 +246,82 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
     df_delivery_end(sv->delivery);
 }
 
+/* --- imports --- */
+
+static enum df_code start_imports(struct df_server *s, const struct df_settings *set,
+                                  struct df_err *err)
+{
+    struct df_services *sv = &s->services;
+    struct df_storage_options storage = df_settings_storage(set);
+    storage.clock = sv->clock;
+    enum df_code code = df_storage_new(&storage, &s->storage, err);
+    if (code == DF_OK)
+        code = df_zone_open(set->imports.business_time_zone, &s->zone, err);
+    if (code == DF_OK)
+        code = df_maintenance_add(&s->maintenance, df_str_c(set->imports.maintenance_windows), err);
+    if (code != DF_OK)
+        return code;
+    sv->imports = df_imports_new(&(struct df_imports_options){
+        .store = sv->store,
+        .storage = s->storage,
+        .client = s->client,
+        .breakers = sv->breakers,
+        .clock = sv->clock,
+        .data_dir = set->server.data_dir,
+        .url = set->omniflow.url,
+        .api_key = set->omniflow.api_key,
+        .api_key_header = set->omniflow.api_key_header,
+        .batch_size = set->omniflow.batch_size,
+        .max_parallel_chunks = set->omniflow.max_parallel_chunks,
+        .retry = {.delays_ms = set->omniflow.retry_delays_ms.items,
+                  .delay_count = set->omniflow.retry_delays_ms.count,
+                  .max_attempts = set->omniflow.max_retries + 1},
+        .timeout_ms = set->omniflow.timeout_ms,
+        .ack_timeout_ms = set->omniflow.ack_timeout_seconds * 1000,
+        .max_outage_ms = set->omniflow.max_outage_seconds * 1000,
+        .concurrent = set->imports.mode == DF_IMPORTS_CONCURRENT,
+        .workers = set->imports.workers,
+        .lock_timeout_ms = set->imports.lock_timeout_minutes * 60000,
+        .poll_ms = set->imports.poll_ms,
+        .max_upload_bytes = (uint64_t)set->server.max_upload_bytes,
+        .zone = s->zone,
+        .maintenance = &s->maintenance,
+    });
+    if (set->server.roles & DF_ROLE_API) {
+        sv->receiver = df_receiver_new(sv->imports);
+        sv->import_views = df_import_views_new(sv->store, set->server.data_dir);
+    }
+    if (set->server.roles & DF_ROLE_IMPORT)
+        df_imports_start(sv->imports);
+    s->maintains = set->server.roles & DF_ROLE_MAINTAIN;
+    return DF_OK;
+}
+
+/* Transfers of files end at once and are taken up by whoever comes next; uploads that are whole are
+ * answered; batches in work have what is left of the drain. */
+static void stop_imports(struct df_server *s, int64_t deadline_ms)
+{
+    struct df_services *sv = &s->services;
+
+    df_receiver_stop(sv->receiver);
+    df_import_views_stop(sv->import_views);
+    int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
+    if (sv->imports)
+        df_imports_stop(sv->imports, left_ms > 0 ? left_ms : 0);
+}
+
+/* The role's tables; that of uploads with the limit of this installation. */
+static size_t add_api_tables(struct df_server *s, const struct df_settings *set, size_t n)
+{
+    s->receive_routes[0] = df_imports_receive_routes[0];
+    s->receive_routes[0].max_body_bytes =
+        df_receive_body_limit((uint64_t)set->server.max_upload_bytes);
+    for (size_t i = 0; i < API_TABLES; i++)
+        s->routes[n++] =
+            api_tables[i] == df_imports_receive_routes ? s->receive_routes : api_tables[i];
+    return n;
+}
+
 enum df_code df_server_start(const struct df_server_options *opt, struct df_server **ret,
                              struct df_err *err)
 {
@@ -232,8 +336,8 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     size_t n = 0;
     /* Whatever its role, a process is asked for its health and its figures. */
     s->routes[n++] = df_system_routes;
-    for (size_t i = 0; set->server.roles & DF_ROLE_API && i < API_TABLES; i++)
-        s->routes[n++] = api_tables[i];
+    if (set->server.roles & DF_ROLE_API)
+        n = add_api_tables(s, set, n);
     s->routes[n++] = opt->extra_routes;
     df_metric_register_process(DF_VERSION);
 
@@ -253,7 +357,10 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
                                  .failures_per_minute = set->auth.failures_per_minute,
                                  .hash_threads = set->auth.hash_threads};
     s->services.auth = df_auth_new(&ao);
+    s->services.policies = df_policies_new(s->services.clock);
     if ((code = start_delivery(s, set, err)) != DF_OK)
+        goto out;
+    if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     df_system_started(df_mono_ms(s->services.clock));
     if ((code = listen_http(s, set, err)) != DF_OK)
@@ -296,12 +403,16 @@ void df_server_stop(struct df_server *s)
             df_log_warn("DrainIncomplete", "%zu requests were still in hand after %lld s",
                         df_http_active(s->http), (long long)s->drain_seconds);
     }
+    if (s->storage)
+        df_storage_cancel(s->storage);
     stop_housekeeping(s);
     if (s->services.auth) {
         df_auth_stop(s->services.auth);
         df_auth_flush_seen(s->services.auth);
     }
+    stop_imports(s, deadline_ms);
     stop_delivery(s, deadline_ms);
+    df_imports_end(s->services.imports);
     df_store_close(s->services.store);
     df_delivery_free(s->services.delivery);
     df_interface_free(s->services.interface);
@@ -310,7 +421,13 @@ void df_server_stop(struct df_server *s)
         df_http_stop(s->http);
         df_log_info("ServerStopped", "everything in hand was finished");
     }
+    df_import_views_free(s->services.import_views);
+    df_receiver_free(s->services.receiver);
+    df_imports_free(s->services.imports);
+    df_storage_free(s->storage);
+    df_zone_free(s->zone);
     df_auth_free(s->services.auth);
+    df_policies_free(s->services.policies);
     pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -1,5 +1,7 @@
 #include "app/settings.h"
 
+#include "access/maintenance.h"
+#include "base/zone.h"
 #include "net/http.h"
 #include "store/db.h"
 
@@ -10,7 +12,8 @@ static const char *const role_names[] = {"api",   "process",  "deliver", "import
                                          "relay", "maintain", NULL};
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 static const char *const format_names[] = {"auto", "json", "text", NULL};
-static const char *const mode_names[] = {"exclusive", "concurrent", NULL};
+static const char *const mode_names[] = {
+    [DF_IMPORTS_EXCLUSIVE] = "exclusive", [DF_IMPORTS_CONCURRENT] = "concurrent", NULL};
 static const char *const lock_names[] = {"sql", "redis", NULL};
 
 #define AT(field) offsetof(struct df_settings, field)
@@ -103,11 +106,26 @@ static const struct df_config_key keys[] = {
     {"omniflow", "retry_delays_ms", DF_CFG_INT_LIST, AT(omniflow.retry_delays_ms), "2000,5000,15000", 0, HOUR, NULL,
      "Delays before the retries of a chunk."},
     INT(omniflow, ack_timeout_seconds, "60", 1, 86400, "A chunk without an ack is sent again after this time."),
+    INT(omniflow, timeout_ms, "30000", 1, HOUR, "Longest time for sending a chunk and its answer."),
+    INT(omniflow, max_outage_seconds, "900", 0, 86400, "How long a batch waits for OmniFlow to be well again before its chunks fail."),
 
     ENUM(imports, mode, "exclusive", mode_names, "One batch at a time, or one for each client."),
     ENUM(imports, lock, "sql", lock_names, "Where the batch lock lives."),
     INT(imports, lock_timeout_minutes, "30", 1, 1440, "A lock not renewed for this long is freed."),
     INT(imports, poll_ms, "1000", 10, 60000, "How often waiting batches are looked for."),
+    INT(imports, workers, "4", 1, 64, "Batches that this process works on at a time, in concurrent mode."),
+    STRING(imports, business_time_zone, "America/Sao_Paulo", "Time zone of business hours and of the day that maxBatchPerDay counts."),
+    STRING(imports, maintenance_windows, NULL, "When no uploads are taken, UTC: 2026-11-20T02:00Z/2026-11-20T04:00Z, 02:00-04:00 or Sun 02:00-04:00, separated by ';'."),
+    STRING(imports, scheduled_storage, "local", "Where files of scheduled batches wait: local, or s3://bucket/prefix."),
+
+    SECRET(security, storage_key, "Key of stored files, 32 bytes as 64 hexadecimal digits or in base64; without it they are stored as they are."),
+    SECRET(security, storage_old_key, "The key before that one: files are still read with it."),
+
+    STRING(s3, endpoint, NULL, "URL of a storage that speaks S3; default: Amazon's, of the region."),
+    STRING(s3, region, "us-east-1", "Region that requests are signed for."),
+    SECRET(s3, access_key, "Access key; needed when scheduled_storage is s3://."),
+    SECRET(s3, secret_key, "Its secret."),
+    BOOL(s3, path_style, "off", "endpoint/bucket/key instead of bucket.endpoint/key."),
 };
 /* clang-format on */
 
@@ -130,6 +148,38 @@ static void drop_empty(char **text)
     }
 }
 
+struct df_storage_options df_settings_storage(const struct df_settings *s)
+{
+    return (struct df_storage_options){
+        .data_dir = s->server.data_dir,
+        .key = s->security.storage_key,
+        .old_key = s->security.storage_old_key,
+        .scheduled = s->imports.scheduled_storage,
+        .s3 = {.endpoint = s->s3.endpoint,
+               .region = s->s3.region,
+               .access_key = s->s3.access_key,
+               .secret_key = s->s3.secret_key,
+               .path_style = s->s3.path_style},
+    };
+}
+
+/* Texts with a grammar of their own. */
+static void check_imports(const struct df_settings *s, struct df_buf *complaints)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_zone *zone = NULL;
+    struct df_maintenance windows = {0};
+    struct df_storage_options storage = df_settings_storage(s);
+
+    if (df_zone_open(s->imports.business_time_zone, &zone, &err) != DF_OK)
+        df_buf_addf(complaints, "[imports] business_time_zone: %s\n", err.detail);
+    df_zone_free(zone);
+    if (df_maintenance_add(&windows, df_str_c(s->imports.maintenance_windows), &err) != DF_OK)
+        df_buf_addf(complaints, "[imports] maintenance_windows: %s\n", err.detail);
+    if (df_storage_check(&storage, &err) != DF_OK)
+        df_buf_addf(complaints, "%s\n", err.detail);
+}
+
 /* What no single key can tell. */
 static bool check_together(const struct df_settings *s, struct df_buf *complaints)
 {
@@ -148,6 +198,7 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
         df_buf_addf(complaints, "[server] listen: %s\n", err.detail);
     if (df_db_check_url(s->database.url, &err) != DF_OK)
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
+    check_imports(s, complaints);
     return complaints->len == before;
 }
 
@@ -162,6 +213,8 @@ enum df_code df_settings_load(const struct df_config_sources *src, struct df_set
     drop_empty(&s->gateway.functional_ack_url);
     drop_empty(&s->gateway.ticket_return_url);
     drop_empty(&s->gateway.ticket_send_url);
+    drop_empty(&s->omniflow.url);
+    drop_empty(&s->s3.endpoint);
     if (check_together(s, complaints))
         return DF_OK;
     df_settings_release(s);

@@ -6,6 +6,7 @@
 #define DF_APP_SETTINGS_H
 
 #include "base/config.h"
+#include "imports/storage.h"
 
 enum df_role {
     DF_ROLE_API = 1 << 0,
@@ -85,14 +86,33 @@ struct df_settings {
         int64_t max_retries;
         struct df_int_list retry_delays_ms;
         int64_t ack_timeout_seconds;
+        int64_t timeout_ms;
+        int64_t max_outage_seconds;
     } omniflow;
     struct {
-        int mode;
+        int mode; /* enum df_import_mode */
         int lock;
         int64_t lock_timeout_minutes;
         int64_t poll_ms;
+        int64_t workers;
+        char *business_time_zone;
+        char *maintenance_windows;
+        char *scheduled_storage;
     } imports;
+    struct {
+        struct df_secret *storage_key;
+        struct df_secret *storage_old_key;
+    } security;
+    struct {
+        char *endpoint;
+        char *region;
+        struct df_secret *access_key;
+        struct df_secret *secret_key;
+        bool path_style;
+    } s3;
 };
+
+enum df_import_mode { DF_IMPORTS_EXCLUSIVE, DF_IMPORTS_CONCURRENT };
 
 extern const struct df_config_table df_settings_table;
 
@@ -104,5 +124,8 @@ extern const struct df_config_table df_settings_table;
 enum df_code df_settings_load(const struct df_config_sources *src, struct df_settings *s,
                               struct df_buf *complaints) DF_MUST_CHECK;
 void df_settings_release(struct df_settings *s);
+
+/* What they say of where uploaded files live; borrowed. */
+struct df_storage_options df_settings_storage(const struct df_settings *s);
 
 #endif

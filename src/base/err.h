@@ -44,15 +44,20 @@ enum df_retry {
     X(DF_E_METHOD,            "MethodNotAllowed",     405, NEVER, "Method not allowed") \
     X(DF_E_TIMEOUT,           "RequestTimeout",       408, LATER, "Request timeout") \
     X(DF_E_CONFLICT,          "Conflict",             409, NEVER, "Conflict") \
+    X(DF_E_MAX_FILE_SIZE,     "MaxFileSizeMb",        409, NEVER, "File too large for the client") \
+    X(DF_E_MAX_BATCH_PER_DAY, "MaxBatchPerDay",       409, NEVER, "Too many batches today") \
+    X(DF_E_TEMP_STORAGE_QUOTA, "TempStorageQuotaMb",  409, NEVER, "Temporary storage full") \
     X(DF_E_LENGTH_REQUIRED,   "LengthRequired",       411, NEVER, "Length required") \
     X(DF_E_TOO_LARGE,         "PayloadTooLarge",      413, NEVER, "Payload too large") \
     X(DF_E_URI_TOO_LONG,      "UriTooLong",           414, NEVER, "URI too long") \
     X(DF_E_MEDIA_TYPE,        "UnsupportedMediaType", 415, NEVER, "Unsupported media type") \
     X(DF_E_IDEMPOTENCY,       "IdempotencyKeyReused", 422, NEVER, "Idempotency key reused") \
     X(DF_E_TOO_MANY,          "TooManyRequests",      429, LATER, "Too many requests") \
+    X(DF_E_CONCURRENT_UPLOADS, "ConcurrentUploads",   429, LATER, "Too many uploads at a time") \
     X(DF_E_HEADERS_TOO_LARGE, "HeadersTooLarge",      431, NEVER, "Header fields too large") \
     X(DF_E_NOT_IMPLEMENTED,   "NotImplemented",       501, NEVER, "Not implemented") \
     X(DF_E_BUSY,              "Busy",                 503, LATER, "Busy") \
+    X(DF_E_MAINTENANCE_WINDOW, "MaintenanceWindow",   503, LATER, "Maintenance") \
     X(DF_E_DRAINING,          "ShuttingDown",         503, LATER, "Shutting down") \
     X(DF_E_DB_UNAVAILABLE,    "DatabaseUnavailable",  503, LATER, "Database unavailable") \
     X(DF_E_DB_CONFLICT,       "DatabaseConflict",     503, NOW,   "Database conflict") \

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SMALL_BODY        1024
 #define PROBLEM_MAX_BYTES 65536
@@ -89,6 +90,18 @@ void df_req_answer_static(struct df_req *req, unsigned status, const char *conte
         req->answer.body = body.ptr;
         req->answer.body_len = body.len;
     }
+}
+
+void df_req_answer_file(struct df_req *req, unsigned status, const char *content_type, int take_fd,
+                        uint64_t size)
+{
+    if (!set_status(req, status, content_type) || has_no_body(req->answer.status)) {
+        close(take_fd);
+        return;
+    }
+    req->answer.has_file = true;
+    req->answer.file = take_fd;
+    req->answer.body_len = size;
 }
 
 void df_req_answer_empty(struct df_req *req, unsigned status)
@@ -235,16 +248,27 @@ static void emit_mhd(void *response, const char *name, const char *value)
     (void)MHD_add_response_header(response, name, value);
 }
 
-enum MHD_Result df_answer_queue(struct df_req *req)
+static struct MHD_Response *make_response(struct df_answer *a)
 {
-    const struct df_answer *a = &req->answer;
-    struct MHD_Response *response;
     void *body;
 
+    if (a->sse)
+        return df_sse_response(a->sse);
+    if (a->has_file) {
+        struct MHD_Response *response = MHD_create_response_from_fd64(a->body_len, a->file);
+        a->has_file = !response;
+        return response;
+    }
     /* The body is the request's and outlives the response; libmicrohttpd only reads it. */
     memcpy(&body, &a->body, sizeof(body));
-    response = a->sse ? df_sse_response(a->sse)
-                      : MHD_create_response_from_buffer(a->body_len, body, MHD_RESPMEM_PERSISTENT);
+    return MHD_create_response_from_buffer(a->body_len, body, MHD_RESPMEM_PERSISTENT);
+}
+
+enum MHD_Result df_answer_queue(struct df_req *req)
+{
+    struct df_answer *a = &req->answer;
+    struct MHD_Response *response = make_response(a);
+
     if (!response)
         return MHD_NO;
     each_header(req, emit_mhd, response);

@@ -138,6 +138,9 @@ struct df_log_ctx *df_req_log(struct df_req *req);
 /* One slot for what authorize found out; what it points to lives in the arena or longer. */
 void df_req_set_user(struct df_req *req, void *user);
 void *df_req_user(const struct df_req *req);
+/* One slot for the route's own handlers, from the first on_data to on_end, which frees it. */
+void df_req_set_state(struct df_req *req, void *state);
+void *df_req_state(const struct df_req *req);
 
 /* --- the answer; the first one set wins --- */
 
@@ -148,6 +151,10 @@ void df_req_answer(struct df_req *req, unsigned status, const char *content_type
                    struct df_buf *take_body);
 void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,
                           struct df_str body); /* body must outlive the server */
+/* Takes the descriptor: the first size bytes of a file, which must not change any more. From handle
+ * only, or after it. */
+void df_req_answer_file(struct df_req *req, unsigned status, const char *content_type, int take_fd,
+                        uint64_t size);
 void df_req_answer_empty(struct df_req *req, unsigned status);
 bool df_req_answered(const struct df_req *req);
 
@@ -183,6 +190,8 @@ void df_req_resume(struct df_req *req);  /* from any thread, once for each suspe
 struct df_sse;
 struct df_sse *df_req_sse(struct df_req *req);
 bool df_sse_send(struct df_sse *s, const char *event, struct df_str data);
+/* Whether the peer has gone, as far as it was noticed, or the stream was ended by a drain. */
+bool df_sse_gone(struct df_sse *s);
 void df_sse_close(struct df_sse *s);
 
 #endif

@@ -69,7 +69,9 @@ struct df_answer {
     const char *content_type;
     const char *body;
     size_t body_len;
-    char *owned; /* freed when the request ends */
+    char *owned;   /* freed when the request ends */
+    bool has_file; /* instead of body: file, until libmicrohttpd has taken it */
+    int file;
     struct df_sse *sse;
 };
 
@@ -105,6 +107,7 @@ struct df_req {
     char traceparent[56];
     struct df_log_ctx log;
     void *user;
+    void *state;
     int64_t started_ns;
 
     struct df_extra_header *headers;

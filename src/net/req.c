@@ -133,3 +133,13 @@ void *df_req_user(const struct df_req *req)
 {
     return req->user;
 }
+
+void df_req_set_state(struct df_req *req, void *state)
+{
+    req->state = state;
+}
+
+void *df_req_state(const struct df_req *req)
+{
+    return req->state;
+}

@@ -25,6 +25,7 @@
 #include "net/field.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define BODY_KEPT_BYTES 16384 /* of a body's memory, for the connection's next request */
 
@@ -48,7 +49,7 @@ static void begin(struct df_req *req, struct df_str path, struct df_str query)
     req->correlation_in = req->traceparent_in = DF_STR_NULL;
     req->correlation_len = 0;
     req->log.count = 0;
-    req->user = NULL;
+    req->user = req->state = NULL;
     req->started_ns = 0;
     req->headers = NULL;
     req->headers_end = &req->headers;
@@ -522,6 +523,9 @@ void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **co
         s->opt.on_end(req, s->opt.arg);
         df_log_ctx_use(before);
     }
+    if (req->answer.has_file)
+        close(req->answer.file);
+    req->answer.has_file = false;
     free(req->answer.owned);
     req->answer.owned = NULL;
     if (req->body.cap > BODY_KEPT_BYTES)

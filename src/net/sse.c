@@ -195,6 +195,14 @@ bool df_sse_send(struct df_sse *sse, const char *event, struct df_str data)
     return ok;
 }
 
+bool df_sse_gone(struct df_sse *sse)
+{
+    pthread_mutex_lock(&sse->lock);
+    bool gone = sse->gone || sse->ended;
+    pthread_mutex_unlock(&sse->lock);
+    return gone;
+}
+
 static void end(struct df_sse *sse)
 {
     pthread_mutex_lock(&sse->lock);

@@ -424,8 +424,8 @@ static void one_destination_that_hangs_keeps_no_other_waiting(void **state)
     add_acks(50, urls[1]);
     wake();
     await(&count_sent, 50);
-    /* The share of one that has not answered yet; the rest of its rows is not held. */
-    assert_in_range(testdb_int(db, &count_sending), 1, 16);
+    /* Its share of 16, and perhaps a claim of 32 that is about to be put back: not all are held. */
+    assert_in_range(testdb_int(db, &count_sending), 1, 48);
     holding = false;
     await(&count_sent, 100);
 }

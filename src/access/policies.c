@@ -1,0 +1,530 @@
+#include "access/policies.h"
+
+#include "access/clients.h"
+#include "access/maintenance.h"
+#include "access/policies.sql.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FRESH_MS    3000 /* how long a row is believed without looking */
+#define SLOTS       512  /* power of two */
+#define DETAILS_MAX (64 << 10)
+
+/* --- fields --- */
+
+struct field {
+    const char *column;
+    const char *name;
+    const char *help;
+    enum df_policy_kind kind;
+    int64_t min, max;
+    size_t offset;
+};
+
+static const struct field fields[] = {
+#define X(member, column_, name_, kind_, min_, max_, help_)                                        \
+    [DF_POLICY_##column_] = {.column = #column_,                                                   \
+                             .name = name_,                                                        \
+                             .help = help_,                                                        \
+                             .kind = DF_POLICY_##kind_,                                            \
+                             .min = min_,                                                          \
+                             .max = max_,                                                          \
+                             .offset = offsetof(struct df_policy, member)},
+    DF_POLICY_FIELDS(X)
+#undef X
+};
+
+/* Not for DF_POLICY_WINDOW, the only field that is text. */
+static int64_t *number_of(struct df_policy *p, enum df_policy_field f)
+{
+    return (int64_t *)(void *)((char *)p + fields[f].offset);
+}
+
+static int64_t number_in(const struct df_policy *p, enum df_policy_field f)
+{
+    return *(const int64_t *)(const void *)((const char *)p + fields[f].offset);
+}
+
+static void clear(struct df_policy *p, enum df_policy_field f)
+{
+    switch (fields[f].kind) {
+    case DF_POLICY_NUMBER:
+    case DF_POLICY_SWITCH:
+        *number_of(p, f) = DF_POLICY_NONE;
+        break;
+    case DF_POLICY_NEVER_NULL:
+        *number_of(p, f) = 0;
+        break;
+    case DF_POLICY_WINDOW:
+        p->maintenance_window[0] = '\0';
+        break;
+    }
+}
+
+static bool same(const struct df_policy *a, const struct df_policy *b, enum df_policy_field f)
+{
+    if (fields[f].kind == DF_POLICY_WINDOW)
+        return strcmp(a->maintenance_window, b->maintenance_window) == 0;
+    return number_in(a, f) == number_in(b, f);
+}
+
+static void copy(struct df_policy *to, const struct df_policy *from, enum df_policy_field f)
+{
+    if (fields[f].kind == DF_POLICY_WINDOW)
+        memcpy(to->maintenance_window, from->maintenance_window, sizeof to->maintenance_window);
+    else
+        *number_of(to, f) = number_in(from, f);
+}
+
+void df_policy_init(struct df_policy *p)
+{
+    memset(p, 0, sizeof *p);
+    for (int f = 0; f < DF_POLICY_FIELD_COUNT; f++)
+        clear(p, (enum df_policy_field)f);
+    p->created_at = -1;
+    p->updated_at = -1;
+}
+
+bool df_policy_field_find(struct df_str name, enum df_policy_field *ret)
+{
+    for (int f = 0; f < DF_POLICY_FIELD_COUNT; f++) {
+        if (df_str_ieq(name, df_str_c(fields[f].column))) { /* the two names differ by case only */
+            *ret = (enum df_policy_field)f;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *df_policy_field_name(enum df_policy_field f)
+{
+    return fields[f].name;
+}
+
+const char *df_policy_field_column(enum df_policy_field f)
+{
+    return fields[f].column;
+}
+
+const char *df_policy_field_help(enum df_policy_field f)
+{
+    return fields[f].help;
+}
+
+struct df_str df_policy_field_text(const struct df_policy *p, enum df_policy_field f,
+                                   char buf[DF_POLICY_WINDOW_MAX + 1])
+{
+    int64_t n = fields[f].kind == DF_POLICY_WINDOW ? DF_POLICY_NONE : number_in(p, f);
+    buf[0] = '\0';
+    switch (fields[f].kind) {
+    case DF_POLICY_NUMBER:
+        if (n != DF_POLICY_NONE)
+            snprintf(buf, DF_POLICY_WINDOW_MAX + 1, "%lld", (long long)n);
+        break;
+    case DF_POLICY_SWITCH:
+    case DF_POLICY_NEVER_NULL:
+        if (n != DF_POLICY_NONE)
+            snprintf(buf, DF_POLICY_WINDOW_MAX + 1, "%s", n ? "true" : "false");
+        break;
+    case DF_POLICY_WINDOW:
+        snprintf(buf, DF_POLICY_WINDOW_MAX + 1, "%s", p->maintenance_window);
+        break;
+    }
+    return df_str_c(buf);
+}
+
+/* --- changes --- */
+
+static enum df_code set_number(struct df_policy *p, enum df_policy_field f, struct df_str value,
+                               struct df_err *err)
+{
+    const struct field *d = &fields[f];
+    int64_t n;
+    if (!df_str_to_i64(value, &n) || n < d->min || n > d->max)
+        return df_err_set(err, DF_E_VALIDATION, "must be a whole number from %lld to %lld",
+                          (long long)d->min, (long long)d->max);
+    *number_of(p, f) = n;
+    return DF_OK;
+}
+
+static enum df_code set_switch(struct df_policy *p, enum df_policy_field f, struct df_str value,
+                               struct df_err *err)
+{
+    bool on;
+    if (!df_str_to_bool(value, &on))
+        return df_err_set(err, DF_E_VALIDATION, "must be true or false");
+    *number_of(p, f) = on;
+    return DF_OK;
+}
+
+static enum df_code set_window(struct df_policy *p, struct df_str value, struct df_err *err)
+{
+    struct df_maintenance m = {0};
+    if (value.len > DF_POLICY_WINDOW_MAX)
+        return df_err_set(err, DF_E_VALIDATION, "may have at most %d characters",
+                          DF_POLICY_WINDOW_MAX);
+    enum df_code code = df_maintenance_add(&m, value, err);
+    if (code != DF_OK)
+        return code;
+    if (m.count == 0)
+        return df_err_set(err, DF_E_VALIDATION, "names no window");
+    memcpy(p->maintenance_window, value.ptr, value.len);
+    p->maintenance_window[value.len] = '\0';
+    return DF_OK;
+}
+
+enum df_code df_policy_patch_set(struct df_policy_patch *patch, enum df_policy_field f,
+                                 struct df_str value, struct df_err *err)
+{
+    if (patch->given & 1u << f)
+        return df_err_set(err, DF_E_VALIDATION, "is given twice");
+    patch->given |= 1u << f;
+    value = df_str_trim(value);
+    clear(&patch->values, f);
+    if (value.len == 0)
+        return DF_OK;
+    switch (fields[f].kind) {
+    case DF_POLICY_NUMBER:
+        return set_number(&patch->values, f, value, err);
+    case DF_POLICY_SWITCH:
+    case DF_POLICY_NEVER_NULL:
+        return set_switch(&patch->values, f, value, err);
+    case DF_POLICY_WINDOW:
+        return set_window(&patch->values, value, err);
+    }
+    return DF_OK;
+}
+
+/* --- rows --- */
+
+static void read_field(const struct df_result *r, enum df_policy_field f, struct df_policy *p)
+{
+    const struct field *d = &fields[f];
+    size_t col = (size_t)f;
+    if (df_col_null(r, col))
+        return;
+    switch (d->kind) {
+    case DF_POLICY_NUMBER: {
+        int64_t n = df_col_int(r, col);
+        *number_of(p, f) = n < d->min ? DF_POLICY_NONE : n > d->max ? d->max : n;
+        break;
+    }
+    case DF_POLICY_SWITCH:
+    case DF_POLICY_NEVER_NULL:
+        *number_of(p, f) = df_col_bool(r, col);
+        break;
+    case DF_POLICY_WINDOW: {
+        struct df_str s = df_utf8_cut(df_col_text(r, col), DF_POLICY_WINDOW_MAX);
+        snprintf(p->maintenance_window, sizeof p->maintenance_window, DF_STR_FMT, DF_STR_ARG(s));
+        break;
+    }
+    }
+}
+
+enum df_code df_policy_load(struct df_db *db, struct df_str client_id, struct df_policy *ret,
+                            struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_policy_get, DF_PARAMS(df_uuid(client_id)), &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW || code == DF_DONE)
+        df_policy_init(ret);
+    if (code == DF_ROW) {
+        for (int f = 0; f < DF_POLICY_FIELD_COUNT; f++)
+            read_field(r, (enum df_policy_field)f, ret);
+        ret->created_at = df_col_time(r, DF_POLICY_FIELD_COUNT);
+        ret->updated_at = df_col_time(r, DF_POLICY_FIELD_COUNT + 1);
+    }
+    df_result_free(r);
+    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+}
+
+enum df_code df_policy_get(struct df_db *db, struct df_str identifier,
+                           struct df_uuid *ret_client_id, struct df_policy *ret, struct df_err *err)
+{
+    struct df_client_record rec;
+    enum df_code code = df_client_load(db, identifier, &rec, err);
+    if (code != DF_OK)
+        return code;
+    if (ret_client_id)
+        *ret_client_id = rec.client.id;
+    return df_policy_load(db, df_uuid_str(&rec.client.id), ret, err);
+}
+
+/* The client's row is held until the transaction's end; then what is read is what will be changed.
+ */
+static enum df_code get_locked(struct df_db *db, struct df_str identifier,
+                               struct df_uuid *ret_client_id, struct df_policy *ret,
+                               struct df_err *err)
+{
+    struct df_client_record rec;
+    enum df_code code = df_client_load(db, identifier, &rec, err);
+    if (code != DF_OK)
+        return code;
+    struct df_str id = df_uuid_str(&rec.client.id);
+    code = df_db_exec(db, &df_q_policy_lock, DF_PARAMS(df_uuid(id)), NULL, err);
+    if (code == DF_OK)
+        code = df_policy_load(db, id, ret, err);
+    if (code == DF_OK)
+        *ret_client_id = rec.client.id;
+    return code;
+}
+
+static struct df_value param_of(const struct df_policy *p, enum df_policy_field f)
+{
+    switch (fields[f].kind) {
+    case DF_POLICY_NUMBER:
+        break;
+    case DF_POLICY_SWITCH:
+    case DF_POLICY_NEVER_NULL:
+        return number_in(p, f) == DF_POLICY_NONE ? df_null(DF_BOOL) : df_bool(number_in(p, f) != 0);
+    case DF_POLICY_WINDOW:
+        return p->maintenance_window[0] ? df_text(df_str_c(p->maintenance_window))
+                                        : df_null(DF_TEXT);
+    }
+    return number_in(p, f) == DF_POLICY_NONE ? df_null(DF_INT) : df_int(number_in(p, f));
+}
+
+static enum df_code write_row(struct df_db *db, const struct df_uuid *client_id,
+                              const struct df_policy *p, bool is_new, const struct df_clock *clock,
+                              struct df_err *err)
+{
+    struct df_value params[DF_POLICY_FIELD_COUNT + 3];
+    size_t n = 0;
+    for (; n < DF_POLICY_FIELD_COUNT; n++)
+        params[n] = param_of(p, (enum df_policy_field)n);
+    params[n++] = df_time(p->updated_at);
+    params[n++] = df_uuid(df_uuid_str(client_id));
+    if (!is_new)
+        return df_db_exec(db, &df_q_policy_update, params, n, NULL, err);
+    struct df_uuid id = df_uuid_v7(clock);
+    params[n++] = df_uuid(df_uuid_str(&id));
+    return df_db_exec(db, &df_q_policy_insert, params, n, NULL, err);
+}
+
+/* --- JSON --- */
+
+static void write_value(const struct df_policy *p, enum df_policy_field f, struct df_json_out *out)
+{
+    const bool is_window = fields[f].kind == DF_POLICY_WINDOW;
+    if (is_window ? !p->maintenance_window[0] : number_in(p, f) == DF_POLICY_NONE)
+        df_json_null(out);
+    else if (is_window)
+        df_json_text(out, df_str_c(p->maintenance_window));
+    else if (fields[f].kind == DF_POLICY_NUMBER)
+        df_json_int(out, number_in(p, f));
+    else
+        df_json_bool(out, number_in(p, f) != 0);
+}
+
+void df_policy_write_json(struct df_str identifier, const struct df_policy *p,
+                          struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_text(out, "clientId", identifier);
+    for (int f = 0; f < DF_POLICY_FIELD_COUNT; f++) {
+        df_json_key(out, fields[f].name);
+        write_value(p, (enum df_policy_field)f, out);
+    }
+    df_json_kv_time(out, "createdAt", p->created_at);
+    df_json_kv_time(out, "updatedAt", p->updated_at);
+    df_json_close(out, '}');
+}
+
+/* The audit row says what each changed field was and is. */
+static enum df_code audit(struct df_db *db, struct df_str identifier, const struct df_uuid *id,
+                          const struct df_policy *from, const struct df_policy *to,
+                          const char *action, const struct df_actor *by, int64_t now_ms,
+                          struct df_err *err)
+{
+    struct df_buf buf;
+    struct df_json_out out;
+    df_buf_init(&buf, DETAILS_MAX);
+    df_json_out_init(&out, &buf);
+    df_json_open(&out, '{');
+    for (int i = 0; i < DF_POLICY_FIELD_COUNT; i++) {
+        enum df_policy_field f = (enum df_policy_field)i;
+        if (same(from, to, f))
+            continue;
+        df_json_key(&out, fields[f].name);
+        df_json_open(&out, '{');
+        df_json_key(&out, "from");
+        write_value(from, f, &out);
+        df_json_key(&out, "to");
+        write_value(to, f, &out);
+        df_json_close(&out, '}');
+    }
+    df_json_close(&out, '}');
+    enum df_code code =
+        df_audit_write(db, by, action, identifier, df_uuid_str(id), df_buf_str(&buf), now_ms, err);
+    df_buf_release(&buf);
+    return code;
+}
+
+/* --- operations --- */
+
+enum df_code df_policy_change(struct df_db *db, struct df_str identifier,
+                              const struct df_policy_patch *patch, const struct df_actor *by,
+                              const struct df_clock *clock, struct df_uuid *ret_client_id,
+                              struct df_policy *ret, struct df_err *err)
+{
+    struct df_policy old, p;
+    struct df_uuid id;
+    enum df_code code = get_locked(db, identifier, &id, &old, err);
+    if (code != DF_OK)
+        return code;
+    p = old;
+    bool changed = false;
+    for (int i = 0; i < DF_POLICY_FIELD_COUNT; i++) {
+        enum df_policy_field f = (enum df_policy_field)i;
+        if (patch->given & 1u << f)
+            copy(&p, &patch->values, f);
+        changed = changed || !same(&p, &old, f);
+    }
+    if (changed) {
+        p.updated_at = df_wall_ms(clock);
+        if (old.created_at < 0)
+            p.created_at = p.updated_at;
+        code = write_row(db, &id, &p, old.created_at < 0, clock, err);
+        if (code == DF_OK)
+            code = audit(db, identifier, &id, &old, &p, "PolicyChanged", by, p.updated_at, err);
+        if (code != DF_OK)
+            return code;
+    }
+    *ret_client_id = id;
+    *ret = p;
+    return DF_OK;
+}
+
+enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const struct df_actor *by,
+                             const struct df_clock *clock, struct df_uuid *ret_client_id,
+                             struct df_err *err)
+{
+    struct df_policy old, none;
+    struct df_uuid id;
+    enum df_code code = get_locked(db, identifier, &id, &old, err);
+    if (code != DF_OK)
+        return code;
+    if (old.created_at >= 0) {
+        df_policy_init(&none);
+        code = df_db_exec(db, &df_q_policy_delete, DF_PARAMS(df_uuid(df_uuid_str(&id))), NULL, err);
+        if (code == DF_OK)
+            code =
+                audit(db, identifier, &id, &old, &none, "PolicyReset", by, df_wall_ms(clock), err);
+        if (code != DF_OK)
+            return code;
+    }
+    *ret_client_id = id;
+    return DF_OK;
+}
+
+/* --- in memory --- */
+
+struct slot {
+    struct df_uuid client_id; /* empty: free */
+    int64_t read_ms;          /* monotonic */
+    struct df_policy policy;
+};
+
+/* A client has one slot; two that share one take turns, which costs a read and nothing else. */
+struct df_policies {
+    const struct df_clock *clock;
+    pthread_mutex_t lock; /* held for look-ups and copies only */
+    uint64_t generation;  /* grows with each forget: a row read before it is not believed */
+    struct slot slots[SLOTS];
+};
+
+struct df_policies *df_policies_new(const struct df_clock *clock)
+{
+    struct df_policies *p = df_calloc(1, sizeof *p);
+    p->clock = clock;
+    pthread_mutex_init(&p->lock, NULL);
+    return p;
+}
+
+void df_policies_free(struct df_policies *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* FNV-1a; the keys are ours. */
+static struct slot *slot_of(struct df_policies *p, const struct df_uuid *id)
+{
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    for (size_t i = 0; i < DF_UUID_LEN; i++)
+        h = (h ^ (unsigned char)id->text[i]) * UINT64_C(0x100000001B3);
+    return &p->slots[(h >> 32) & (SLOTS - 1)];
+}
+
+static bool slot_has(const struct slot *s, const struct df_uuid *id)
+{
+    return memcmp(s->client_id.text, id->text, DF_UUID_LEN) == 0;
+}
+
+static bool find(struct df_policies *p, const struct df_uuid *id, struct df_policy *ret,
+                 uint64_t *ret_generation)
+{
+    int64_t now_ms = df_mono_ms(p->clock);
+    pthread_mutex_lock(&p->lock);
+    const struct slot *s = slot_of(p, id);
+    bool found = slot_has(s, id) && now_ms - s->read_ms < FRESH_MS;
+    if (found)
+        *ret = s->policy;
+    *ret_generation = p->generation;
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+bool df_policies_peek(struct df_policies *p, const struct df_uuid *client_id, struct df_policy *ret)
+{
+    uint64_t generation;
+    return find(p, client_id, ret, &generation);
+}
+
+/* The decision takes it for none; a person should know. */
+static void warn_of_window(const struct df_uuid *client_id, const struct df_policy *p)
+{
+    struct df_maintenance m = {0};
+    struct df_err err = DF_ERR_INIT;
+    if (df_maintenance_add(&m, df_str_c(p->maintenance_window), &err) != DF_OK)
+        df_log_warn("PolicyInvalid", "MaintenanceWindow of client %s is ignored: it %s",
+                    client_id->text, err.detail);
+}
+
+enum df_code df_policies_get(struct df_policies *p, struct df_db *db,
+                             const struct df_uuid *client_id, struct df_policy *ret,
+                             struct df_err *err)
+{
+    uint64_t generation;
+    if (find(p, client_id, ret, &generation))
+        return DF_OK;
+    int64_t read_ms = df_mono_ms(p->clock);
+    enum df_code code = df_policy_load(db, df_uuid_str(client_id), ret, err);
+    if (code != DF_OK)
+        return code;
+    warn_of_window(client_id, ret);
+    pthread_mutex_lock(&p->lock);
+    if (p->generation == generation)
+        *slot_of(p, client_id) =
+            (struct slot){.client_id = *client_id, .read_ms = read_ms, .policy = *ret};
+    pthread_mutex_unlock(&p->lock);
+    return DF_OK;
+}
+
+void df_policies_forget(struct df_policies *p, const struct df_uuid *client_id)
+{
+    pthread_mutex_lock(&p->lock);
+    p->generation++;
+    struct slot *s = slot_of(p, client_id);
+    if (slot_has(s, client_id))
+        s->client_id.text[0] = '\0';
+    pthread_mutex_unlock(&p->lock);
+}

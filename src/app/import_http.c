@@ -1,0 +1,367 @@
+#include "app/import_http.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "net/url.h"
+#include "json/doc.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ANSWER_MAX   ((size_t)4 << 20)
+#define CONNECT_MS   10000L
+#define UPLOAD_STALL 120   /* seconds without a byte either way: the server brings it to the disk */
+#define STREAM_STALL 60000 /* the server says something every 15 seconds */
+#define PATIENCE_MS  300000
+#define PAUSE_MAX_MS 5000
+
+struct df_import_http {
+    struct df_import_server server;
+    char *url; /* without a slash at the end */
+    CURL *curl;
+    struct curl_slist *headers;
+    bool local;
+    char why[CURL_ERROR_SIZE];
+};
+
+enum df_code df_import_http_new(const struct df_import_server *server, struct df_import_http **ret,
+                                struct df_err *err)
+{
+    struct df_url parts;
+    struct df_str url = df_str_c(server->url);
+    char line[1024];
+
+    while (df_str_ends(url, DF_STR("/")))
+        url.len--;
+    struct df_err why = DF_ERR_INIT;
+    if (df_url_parse(url, &parts, &why) != DF_OK)
+        return df_err_set(err, DF_E_USAGE, "--server: %s", why.detail);
+    if (strpbrk(server->client_id, "\r\n") || strpbrk(server->client_secret, "\r\n") ||
+        strlen(server->client_id) + strlen(server->client_secret) > sizeof line / 2)
+        return df_err_set(err, DF_E_USAGE, "the client's credentials cannot be sent in a header");
+
+    struct df_import_http *h = df_calloc(1, sizeof *h);
+    h->server = *server;
+    h->url = df_strdup(url);
+    h->local = df_str_starts(parts.host, DF_STR("127.")) ||
+               df_str_eq(parts.host, DF_STR("localhost")) || df_str_eq(parts.host, DF_STR("::1"));
+    h->curl = curl_easy_init();
+    snprintf(line, sizeof line, "X-Client-Id: %s", server->client_id);
+    h->headers = curl_slist_append(NULL, line);
+    snprintf(line, sizeof line, "X-Client-Secret: %s", server->client_secret);
+    h->headers = curl_slist_append(h->headers, line);
+    if (!h->curl || !h->headers)
+        df_oom();
+    *ret = h;
+    return DF_OK;
+}
+
+void df_import_http_free(struct df_import_http *h)
+{
+    if (!h)
+        return;
+    curl_slist_free_all(h->headers);
+    curl_easy_cleanup(h->curl);
+    free(h->url);
+    free(h);
+}
+
+/* --- one call --- */
+
+static size_t collect(char *data, size_t size, size_t count, void *arg)
+{
+    df_buf_add(arg, data, size * count);
+    return df_buf_failed(arg) ? 0 : size * count;
+}
+
+/* Of /imports, or of /imports/{batchId} and what follows. */
+static void prepare(struct df_import_http *h, const char *batch_id, const char *rest)
+{
+    char url[DF_URL_MAX + 128];
+
+    curl_easy_reset(h->curl);
+    snprintf(url, sizeof url, "%s/imports%s%s%s", h->url, batch_id[0] ? "/" : "", batch_id, rest);
+    curl_easy_setopt(h->curl, CURLOPT_URL, url);
+    curl_easy_setopt(h->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, h->headers);
+    curl_easy_setopt(h->curl, CURLOPT_USERAGENT, "dataflow/" DF_VERSION);
+    curl_easy_setopt(h->curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(h->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl_easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->why);
+    if (h->local) /* not by way of somebody's proxy */
+        curl_easy_setopt(h->curl, CURLOPT_PROXY, "");
+    h->why[0] = '\0';
+}
+
+static enum df_code code_of(long status)
+{
+    switch (status) {
+    case 400:
+        return DF_E_BAD_REQUEST;
+    case 401:
+        return DF_E_UNAUTHORIZED;
+    case 403:
+        return DF_E_FORBIDDEN;
+    case 404:
+        return DF_E_NOT_FOUND;
+    case 429:
+        return DF_E_TOO_MANY;
+    default:
+        return status >= 500 ? DF_E_BUSY : DF_E_CONFLICT;
+    }
+}
+
+/* What a problem document says, field by field. */
+static enum df_code problem(long status, struct df_str body, struct df_err *err)
+{
+    struct df_arena arena = {0};
+    const struct df_json *doc = NULL;
+    struct df_err ignored = DF_ERR_INIT;
+    struct df_buf text;
+    static const char *const said[] = {"detail", "title"};
+
+    df_buf_init(&text, 4096);
+    bool understood = df_json_parse(&arena, body, &doc, &ignored) == DF_OK;
+    for (size_t i = 0; understood && i < 2 && text.len == 0; i++) {
+        const struct df_json *v = df_json_get(doc, said[i]);
+        if (v && v->type == DF_JSON_STRING)
+            df_buf_adds(&text, v->text);
+    }
+    const struct df_json *errors = understood ? df_json_get(doc, "errors") : NULL;
+    for (const struct df_json *e = errors ? errors->first : NULL; e; e = e->next) {
+        const struct df_json *field = df_json_get(e, "field"), *message = df_json_get(e, "message");
+        if (field && message)
+            df_buf_addf(&text, " " DF_STR_FMT ": " DF_STR_FMT ".", DF_STR_ARG(field->text),
+                        DF_STR_ARG(message->text));
+    }
+    const struct df_json *id = understood ? df_json_get(doc, "correlationId") : NULL;
+    enum df_code code = code_of(status);
+    df_err_set(err, code, "the server answered %ld: %s%s" DF_STR_FMT "%s", status,
+               text.len > 0 ? text.ptr : "no reason given", id ? " (correlation id " : "",
+               DF_STR_ARG(id ? id->text : DF_STR("")), id ? ")" : "");
+    df_buf_release(&text);
+    df_arena_release(&arena);
+    return code;
+}
+
+static enum df_code finish(struct df_import_http *h, CURLcode rc, long wanted, struct df_str body,
+                           struct df_err *err)
+{
+    long status = 0;
+
+    curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (*h->server.interrupted)
+        return df_err_set(err, DF_E_CANCELLED, "interrupted");
+    /* A server that refuses an upload closes before all of it was sent: its answer counts. */
+    if (rc != CURLE_OK && status < 300)
+        return df_err_set(err, DF_E_NET, "%s: %s", h->url,
+                          h->why[0] ? h->why : curl_easy_strerror(rc));
+    return status == wanted ? DF_OK : problem(status, body, err);
+}
+
+enum df_code df_import_look(struct df_import_http *h, const char *batch_id, struct df_buf *answer,
+                            struct df_err *err)
+{
+    prepare(h, batch_id, "");
+    curl_easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, 30000L);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, answer);
+    CURLcode rc = curl_easy_perform(h->curl);
+    return finish(h, rc, 200, df_buf_str(answer), err);
+}
+
+/* --- the upload --- */
+
+struct upload {
+    struct df_import_http *http;
+    const struct df_import_file *file;
+};
+
+static int upload_moves(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
+                        curl_off_t up)
+{
+    struct upload *u = arg;
+    (void)down_total;
+    (void)down;
+    if (*u->http->server.interrupted)
+        return 1;
+    if (u->file->sent && up_total > 0)
+        u->file->sent(u->file->arg, (uint64_t)up, (uint64_t)up_total);
+    return 0;
+}
+
+static void add_field(curl_mime *form, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    curl_mimepart *part = curl_mime_addpart(form);
+    curl_mime_name(part, name);
+    curl_mime_data(part, value, CURL_ZERO_TERMINATED);
+}
+
+enum df_code df_import_upload(struct df_import_http *h, const struct df_import_file *file,
+                              struct df_buf *answer, struct df_err *err)
+{
+    struct upload u = {h, file};
+
+    prepare(h, "", "");
+    curl_mime *form = curl_mime_init(h->curl);
+    /* Fields before the file, so that the server knows them while it arrives. */
+    add_field(form, "originDefault", file->origin);
+    add_field(form, "sheet", file->sheet);
+    curl_mimepart *part = curl_mime_addpart(form);
+    curl_mime_name(part, "file");
+    CURLcode rc = curl_mime_filedata(part, file->path);
+    /* The content decides what it is, not what curl makes of the name. */
+    curl_mime_type(part, "application/octet-stream");
+    curl_easy_setopt(h->curl, CURLOPT_MIMEPOST, form);
+    curl_easy_setopt(h->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(h->curl, CURLOPT_LOW_SPEED_TIME, (long)UPLOAD_STALL);
+    curl_easy_setopt(h->curl, CURLOPT_XFERINFOFUNCTION, upload_moves);
+    curl_easy_setopt(h->curl, CURLOPT_XFERINFODATA, &u);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, answer);
+    if (rc == CURLE_OK)
+        rc = curl_easy_perform(h->curl);
+    enum df_code code = finish(h, rc, 202, df_buf_str(answer), err);
+    curl_mime_free(form);
+    return code;
+}
+
+/* --- the stream --- */
+
+struct stream {
+    struct df_import_http *http;
+    const struct df_import_watcher *watcher;
+    struct df_buf body; /* of an answer that is no stream */
+    struct df_buf line;
+    struct df_buf data;
+    bool completed; /* the event at hand */
+    bool over;
+    bool is_stream;
+    int64_t heard_ms;
+};
+
+static void end_event(struct stream *s)
+{
+    if (s->data.len > 0 && !s->over) {
+        s->over = s->completed;
+        s->watcher->seen(s->watcher->arg, df_buf_str(&s->data), s->over);
+    }
+    s->completed = false;
+    df_buf_reset(&s->data);
+}
+
+static void take_line(struct stream *s, struct df_str line)
+{
+    if (line.len == 0)
+        end_event(s);
+    else if (df_str_starts(line, DF_STR("event: ")))
+        s->completed = df_str_eq(line, DF_STR("event: completed"));
+    else if (df_str_starts(line, DF_STR("data: ")))
+        df_buf_add(&s->data, line.ptr + 6, line.len - 6);
+}
+
+static size_t read_stream(char *data, size_t size, size_t count, void *arg)
+{
+    struct stream *s = arg;
+    size_t len = size * count;
+    long status = 0;
+
+    s->heard_ms = df_mono_ms(df_clock_real());
+    curl_easy_getinfo(s->http->curl, CURLINFO_RESPONSE_CODE, &status);
+    s->is_stream = status == 200;
+    if (!s->is_stream)
+        return collect(data, size, count, &s->body);
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] != '\n') {
+            df_buf_addc(&s->line, data[i]);
+            continue;
+        }
+        take_line(s, df_buf_str(&s->line));
+        df_buf_reset(&s->line);
+    }
+    return df_buf_failed(&s->line) || df_buf_failed(&s->data) ? 0 : len;
+}
+
+static int stream_moves(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
+                        curl_off_t up)
+{
+    struct stream *s = arg;
+    (void)down_total;
+    (void)down;
+    (void)up_total;
+    (void)up;
+    s->watcher->tick(s->watcher->arg);
+    return *s->http->server.interrupted || s->over ||
+           df_mono_ms(df_clock_real()) - s->heard_ms > STREAM_STALL;
+}
+
+/* One connection. DF_OK: the batch is over. Else *ret_heard tells whether it was a stream. */
+static enum df_code watch_once(struct df_import_http *h, const char *batch_id,
+                               const struct df_import_watcher *watcher, bool *ret_heard,
+                               struct df_err *err)
+{
+    struct stream s = {.http = h, .watcher = watcher, .heard_ms = df_mono_ms(df_clock_real())};
+
+    df_buf_init(&s.body, ANSWER_MAX);
+    df_buf_init(&s.line, ANSWER_MAX);
+    df_buf_init(&s.data, ANSWER_MAX);
+    prepare(h, batch_id, "/events");
+    curl_easy_setopt(h->curl, CURLOPT_XFERINFOFUNCTION, stream_moves);
+    curl_easy_setopt(h->curl, CURLOPT_XFERINFODATA, &s);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, read_stream);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, &s);
+    CURLcode rc = curl_easy_perform(h->curl);
+    enum df_code code = DF_OK;
+    if (!s.over)
+        code = finish(h, rc, 200, df_buf_str(&s.body), err);
+    if (code == DF_OK && !s.over)
+        code = df_err_set(err, DF_E_NET, "the server ended the stream");
+    *ret_heard = s.is_stream;
+    df_buf_release(&s.body);
+    df_buf_release(&s.line);
+    df_buf_release(&s.data);
+    return code;
+}
+
+static void pause_ms(struct df_import_http *h, const struct df_import_watcher *w, int64_t ms)
+{
+    int64_t until = df_mono_ms(df_clock_real()) + ms;
+    while (!*h->server.interrupted && df_mono_ms(df_clock_real()) < until) {
+        struct timespec step = {0, 100000000};
+        nanosleep(&step, NULL);
+        w->tick(w->arg);
+    }
+}
+
+enum df_code df_import_watch(struct df_import_http *h, const char *batch_id,
+                             const struct df_import_watcher *watcher, struct df_err *err)
+{
+    int64_t heard_ms = df_mono_ms(df_clock_real());
+    int64_t wait_ms = 500;
+
+    for (;;) {
+        bool heard = false;
+        enum df_code code = watch_once(h, batch_id, watcher, &heard, err);
+        int64_t now_ms = df_mono_ms(df_clock_real());
+        if (code == DF_OK || df_code_retry(code) == DF_RETRY_NEVER || code == DF_E_CANCELLED)
+            return code;
+        if (heard) {
+            heard_ms = now_ms;
+            wait_ms = 500;
+        }
+        if (now_ms - heard_ms > PATIENCE_MS)
+            return code;
+        watcher->lost(watcher->arg, err->detail);
+        pause_ms(h, watcher, wait_ms);
+        if (*h->server.interrupted)
+            return df_err_set(err, DF_E_CANCELLED, "interrupted");
+        wait_ms = wait_ms * 2 < PAUSE_MAX_MS ? wait_ms * 2 : PAUSE_MAX_MS;
+    }
+}

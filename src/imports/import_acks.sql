@@ -1,0 +1,22 @@
+-- Acks as they come in; the batch's owner settles the chunk with them.
+
+-- Of any client's batch: acks come from OmniFlow. The ack so far is compared with the new one by the program.
+-- name: import_ack_find
+SELECT c.Id, c.Status, c.AckId, c.AckJson, c.RecordOffset, c.RecordCount, b.Attempt
+FROM ImportChunk AS c JOIN ImportBatch AS b ON b.Id = c.BatchId
+WHERE c.BatchId = :batch_id AND c.ChunkId = :chunk_id;
+-- dialect: postgres
+SELECT c.Id, c.Status, c.AckId, c.AckJson, c.RecordOffset, c.RecordCount, b.Attempt
+FROM ImportChunk AS c JOIN ImportBatch AS b ON b.Id = c.BatchId
+WHERE c.BatchId = :batch_id AND c.ChunkId = :chunk_id
+FOR UPDATE OF c;
+-- dialect: sqlserver
+SELECT c.Id, c.Status, c.AckId, c.AckJson, c.RecordOffset, c.RecordCount, b.Attempt
+FROM ImportChunk AS c WITH (UPDLOCK, ROWLOCK) JOIN ImportBatch AS b ON b.Id = c.BatchId
+WHERE c.BatchId = :batch_id AND c.ChunkId = :chunk_id;
+
+-- Whoever was first has it: where rows cannot be held by reading (Babelfish) this is what tells.
+-- name: import_ack_store
+UPDATE ImportChunk
+SET AckJson = :ack_json, AckId = COALESCE(AckId, :ack_id), AckedAt = :now, UpdatedAt = :now
+WHERE Id = :id AND AckJson IS NULL AND Status IN (0, 1, 2);

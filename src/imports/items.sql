@@ -1,0 +1,83 @@
+-- The items of a batch as clients look at them. A payload of more than :longest characters is left out: a page has many.
+
+-- Whose batch it is, and what its counters say. Sequences count from 0: when there are as many as the last one says, none is
+-- missing, and an item's place is its number.
+-- name: item_counts
+SELECT b.ProcessedRecords, b.ErrorCount, b.SkippedCount,
+       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id)
+FROM ImportBatch AS b
+WHERE b.Id = :id AND b.ClientId = :client;
+
+-- name: item_range
+-- dialect: sqlite, postgres
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt
+FROM ImportItem
+WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
+ORDER BY Sequence;
+-- dialect: sqlserver
+SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked, ChunkId,
+       CreatedAt
+FROM ImportItem
+WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
+ORDER BY Sequence;
+
+-- name: item_page
+-- dialect: sqlite, postgres
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt
+FROM ImportItem
+WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
+ORDER BY Sequence
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked, ChunkId,
+       CreatedAt
+FROM ImportItem
+WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
+ORDER BY Sequence
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: item_page_total
+SELECT COUNT(*) FROM ImportItem WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT));
+
+-- Those in error have an index of their own, which only a number written here is sure to find. The page's first one is
+-- counted off in the index alone.
+-- name: item_error_first
+SELECT Sequence FROM ImportItem WHERE BatchId = :id AND Status = 1 ORDER BY Sequence LIMIT 1 OFFSET :offset;
+-- dialect: sqlserver
+SELECT Sequence FROM ImportItem WHERE BatchId = :id AND Status = 1 ORDER BY Sequence OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
+
+-- name: item_error_page
+-- dialect: sqlite, postgres
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt
+FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
+ORDER BY Sequence
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked,
+       ChunkId, CreatedAt
+FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
+ORDER BY Sequence;
+
+-- name: item_error_total
+SELECT COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1;
+
+-- For the report: how long the next ones are, so that no more is read at a time than fits, and then these.
+-- name: item_error_sizes
+SELECT Sequence, COALESCE(length(PayloadJson), 0)
+FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND Sequence > :after
+ORDER BY Sequence
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Sequence, COALESCE(DATALENGTH(PayloadJson) / 2, 0)
+FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND Sequence > :after
+ORDER BY Sequence;
+
+-- name: item_error_rows
+SELECT Sequence, ErrorMessage, PayloadJson, IsMasked
+FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND Sequence > :after AND Sequence <= :until
+ORDER BY Sequence;

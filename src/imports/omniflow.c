@@ -1,0 +1,222 @@
+/*
+ * The call to OmniFlow and what its answer means.
+ *
+ * 200 settles the chunk, with a result for each item if the body has them; 202 promises an ack
+ * under the id it carries. 408, 425, 429 and 5xx, or no answer at all, may go well later; anything
+ * else refuses the chunk for good. An ack says the same as a 200, later.
+ */
+#include "imports/imports_private.h"
+#include "json/doc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ANSWER_MAX   ((size_t)8 << 20)
+#define ANSWER_UNITS 500
+#define ACK_ID_UNITS 200
+
+/* --- the request ------------------------------------------------------------------------------ */
+
+static void add_header(struct import_chunk *c, const char *name, struct df_str value)
+{
+    c->headers[c->call.header_count++] =
+        (struct df_call_header){.name = df_str_c(name), .value = value};
+}
+
+void import_request(struct import_chunk *c, void (*done)(struct df_call *call))
+{
+    struct import_batch *b = c->batch;
+    const struct df_imports_options *o = &b->imports->opt;
+    uint64_t span = 0;
+
+    df_random(o->clock, &span, sizeof(span));
+    c->call = (struct df_call){
+        .method = "POST",
+        .url = b->imports->url,
+        .headers = c->headers,
+        .body = df_buf_str(&c->body),
+        .timeout_ms = o->timeout_ms,
+        .max_answer_bytes = ANSWER_MAX,
+        .allow_private = true, /* the operator's own choice of an address */
+        .done = done,
+        .arg = c,
+    };
+    add_header(c, "Content-Type", DF_STR("application/json"));
+    if (o->api_key)
+        add_header(c, o->api_key_header, df_secret_str(o->api_key));
+    if (b->correlation_id.ptr)
+        add_header(c, "X-Correlation-Id", b->correlation_id);
+    add_header(c, "Idempotency-Key",
+               df_arena_printf(&c->arena, "%s:%lld:%s", b->id.text, (long long)c->id, c->hash));
+    add_header(c, "x-trace-id", b->trace_id);
+    add_header(c, "traceparent",
+               df_arena_printf(&c->arena, "00-" DF_STR_FMT "-%016llx-01", DF_STR_ARG(b->trace_id),
+                               (unsigned long long)span | 1));
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+static struct df_str clean(struct df_arena *a, struct df_str text, size_t units)
+{
+    const char *nul = text.len > 0 ? memchr(text.ptr, '\0', text.len) : NULL;
+    if (nul)
+        text.len = (size_t)(nul - text.ptr);
+    text.len = df_utf8_valid_prefix(text);
+    return df_arena_str(a, df_utf8_cut(text, units));
+}
+
+static struct df_str text_of(const struct df_json *obj, const char *name)
+{
+    const struct df_json *v = df_json_get(obj, name);
+    return v && v->type == DF_JSON_STRING && v->text.len > 0 ? v->text : DF_STR_NULL;
+}
+
+/* What is not known to have failed was taken. */
+static enum df_item_status status_of(const struct df_json *obj)
+{
+    enum df_item_status status = DF_ITEM_STATUS_IMPORTED;
+    (void)df_item_status_parse(text_of(obj, "status"), &status);
+    return status;
+}
+
+static int by_sequence(const void *key, const void *item)
+{
+    int64_t sequence = *(const int64_t *)key;
+    int64_t other = ((const struct import_item *)item)->sequence;
+    return sequence < other ? -1 : sequence > other;
+}
+
+static void set_result(struct import_chunk *c, struct import_item *item, enum df_item_status status,
+                       struct df_str why)
+{
+    item->status = status;
+    item->error = DF_STR_NULL;
+    if (status == DF_ITEM_STATUS_IMPORTED)
+        return;
+    if (why.ptr)
+        item->error = clean(&c->arena, why, IMPORT_ERROR_UNITS);
+    else
+        item->error = status == DF_ITEM_STATUS_ERROR
+                          ? DF_STR("OmniFlow refused it and did not say why")
+                          : DF_STR("OmniFlow skipped it");
+}
+
+/* Items without a result of their own have the whole's. */
+static void apply_results(struct import_chunk *c, const struct df_json *answer)
+{
+    const struct df_json *items = df_json_get(answer, "items");
+    enum df_item_status whole = status_of(answer);
+    struct df_str why = text_of(answer, "message");
+    if (!why.ptr)
+        why = text_of(answer, "errorMessage");
+
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->items[i].sent)
+            set_result(c, &c->items[i], whole, why);
+    }
+    if (!items || items->type != DF_JSON_ARRAY)
+        items = NULL;
+    for (const struct df_json *v = items ? items->first : NULL; v; v = v->next) {
+        int64_t sequence = -1;
+        const struct df_json *n = df_json_get(v, "sequence");
+        if (v->type != DF_JSON_OBJECT || !n || !df_json_to_i64(n, &sequence))
+            continue;
+        struct import_item *item =
+            bsearch(&sequence, c->items, c->count, sizeof(struct import_item), by_sequence);
+        if (item && item->sent) {
+            struct df_str own = text_of(v, "errorMessage");
+            set_result(c, item, status_of(v), own.ptr ? own : text_of(v, "message"));
+        }
+    }
+    size_t failed = 0;
+    for (size_t i = 0; i < c->count; i++)
+        failed += c->items[i].sent && c->items[i].status == DF_ITEM_STATUS_ERROR;
+    c->outcome = failed < c->sent_count || c->sent_count == 0 ? DF_CHUNK_IMPORTED : DF_CHUNK_ERROR;
+    c->error = DF_STR_NULL; /* of an earlier attempt */
+    if (c->outcome == DF_CHUNK_ERROR)
+        c->error = why.ptr ? clean(&c->arena, why, IMPORT_SUMMARY_UNITS)
+                           : DF_STR("OmniFlow refused every item");
+}
+
+void import_fail_items(struct import_chunk *c, struct df_str error)
+{
+    c->outcome = DF_CHUNK_ERROR;
+    c->error = clean(&c->arena, error, IMPORT_SUMMARY_UNITS);
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->items[i].sent)
+            set_result(c, &c->items[i], DF_ITEM_STATUS_ERROR, c->error);
+    }
+}
+
+void import_apply_ack(struct import_chunk *c, struct df_str ack)
+{
+    const struct df_json *root = NULL;
+    struct df_err err = DF_ERR_INIT;
+
+    c->by_ack = true;
+    if (df_json_parse(&c->arena, df_arena_str(&c->arena, ack), &root, &err) != DF_OK)
+        import_fail_items(c, DF_STR("the stored ack cannot be read"));
+    else
+        apply_results(c, root);
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static enum import_verdict judge_accepted(struct import_chunk *c, const struct df_json *answer,
+                                          const char **ret_reason)
+{
+    struct df_str id = text_of(answer, "ackId");
+
+    if (!id.ptr || df_utf8_count(id) > ACK_ID_UNITS) {
+        c->error = DF_STR("OmniFlow answered 202 without an ackId");
+        *ret_reason = "invalid_answer";
+        return IMPORT_AGAIN;
+    }
+    c->ack_id = df_arena_str(&c->arena, id);
+    return IMPORT_AWAIT;
+}
+
+static enum import_verdict judge_status(struct import_chunk *c, const char **ret_reason)
+{
+    const struct df_call *call = &c->call;
+    enum df_retry_class class = df_retry_class_of(call->status);
+    const struct df_json *answer = NULL;
+    struct df_err err = DF_ERR_INIT;
+    struct df_str body = df_buf_str(&call->answer);
+
+    if (class != DF_CLASS_SUCCESS) {
+        struct df_str text = clean(&c->arena, body, ANSWER_UNITS);
+        c->error = df_arena_printf(&c->arena, "OmniFlow answered %u%s" DF_STR_FMT, call->status,
+                                   text.len ? ": " : "", DF_STR_ARG(text));
+        *ret_reason = class == DF_CLASS_RETRY ? "unavailable" : "rejected";
+        return class == DF_CLASS_RETRY ? IMPORT_AGAIN : IMPORT_REFUSED;
+    }
+    if (call->answer_cut) { /* results that cannot be read are not known to be good */
+        c->error = DF_STR("OmniFlow's answer is too large");
+        *ret_reason = "invalid_answer";
+        return IMPORT_AGAIN;
+    }
+    if (df_json_parse(&c->arena, df_arena_str(&c->arena, body), &answer, &err) != DF_OK ||
+        answer->type != DF_JSON_OBJECT)
+        answer = NULL;
+    if (call->status == 202)
+        return judge_accepted(c, answer, ret_reason);
+    apply_results(c, answer);
+    if (c->outcome == DF_CHUNK_ERROR)
+        *ret_reason = "rejected";
+    return IMPORT_DONE;
+}
+
+enum import_verdict import_judge(struct import_chunk *c, const char **ret_reason)
+{
+    const struct df_call *call = &c->call;
+
+    *ret_reason = NULL;
+    if (call->code == DF_E_CANCELLED)
+        return IMPORT_CANCELLED;
+    if (call->code == DF_OK)
+        return judge_status(c, ret_reason);
+    c->error = clean(&c->arena, df_str_c(call->err.detail), ANSWER_UNITS);
+    *ret_reason = call->code == DF_E_NET_TIMEOUT ? "timeout" : "unavailable";
+    return df_code_retry(call->code) == DF_RETRY_NEVER ? IMPORT_REFUSED : IMPORT_AGAIN;
+}

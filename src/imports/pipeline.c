@@ -1,0 +1,915 @@
+/*
+ * One batch, from its claim to its end, on its worker's thread.
+ *
+ *   prepare   the file is brought here if it waited elsewhere, its checksum compared, all of it
+ * read once: a file that is broken anywhere fails before anything was sent, and the number of its
+ * records is known. After a crash the number is known already. work      chunks are cut, as many at
+ * a time as may wait for an ack, and each goes its way:
+ *
+ *      READY ──commit Sending──► SENDING ──200──────────────────────────► OVER ──commit──► gone
+ *        ▲  breaker open: WAITING   │  ├──202──commit AwaitingAck──► AWAITING ──ack──► OVER
+ *        │                          │  └──4xx, or the last try──────────────────────► OVER
+ *        └───────due── WAITING ◄────┴─5xx, no answer      no ack in time: READY again
+ *
+ *   finish    the batch's state, and the lock is free, in one commit; then the file goes.
+ *
+ * Nothing is kept that cannot be read again: whatever goes wrong with the database, the batch is
+ * dropped and taken up afresh from what is stored (IMPORT_BROKEN). Then chunks that are settled are
+ * passed over, and those that are not are cut again, found to have the same hash, and sent under
+ * the same key.
+ */
+#include "base/mem.h"
+#include "imports/imports_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RENEW_MS    5000
+#define LOOK_EVERY  4096 /* records of the first reading between looks at the clock */
+#define POSTPONE_MS 60000
+#define STOPPING_MS 50
+#define HAND_BYTES  ((size_t)16 << 20) /* of bodies in hand, however many chunks may be */
+
+static struct df_metric_family batches_processing = {
+    .name = "dataflow_batches_processing",
+    .help = "Batches that this process works on.",
+    .type = DF_GAUGE,
+};
+static struct df_metric_family chunk_inflight = {
+    .name = "dataflow_chunk_inflight",
+    .help = "Chunks in hand: cut, and not settled.",
+    .type = DF_GAUGE,
+};
+static struct df_metric_family chunk_duration = {
+    .name = "dataflow_chunk_duration_seconds",
+    .help = "From the first attempt at a chunk to its settlement.",
+    .type = DF_HISTOGRAM,
+};
+static struct df_metric_family chunk_errors = {
+    .name = "dataflow_chunk_errors_total",
+    .help = "Failed attempts at chunks, by client and reason.",
+    .type = DF_COUNTER,
+    .labels = {"clientId", "reason"},
+};
+static struct df_metric_family batch_duration = {
+    .name = "dataflow_batch_duration_seconds",
+    .help = "From the claim of a batch to its end, by client and final state.",
+    .type = DF_HISTOGRAM,
+    .labels = {"clientId", "status"},
+};
+static struct df_metric_family records_total = {
+    .name = "dataflow_import_records_total",
+    .help = "Records settled, by outcome (imported, error, skipped).",
+    .type = DF_COUNTER,
+    .labels = {"outcome"},
+};
+
+void import_metrics_register(void)
+{
+    struct df_metric_family *all[] = {&batches_processing, &chunk_inflight, &chunk_duration,
+                                      &chunk_errors,       &batch_duration, &records_total};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        df_metric_register(all[i]);
+}
+
+void import_note_chunk_error(const struct import_chunk *c, const char *reason)
+{
+    struct df_str labels[] = {c->batch->client, df_str_c(reason)};
+    df_metric_add(df_metric_get(&chunk_errors, labels), 1);
+    struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_F("reason", df_str_c(reason)),
+                                    DF_FI("attempt", c->attempts)};
+    /* What the peer answered may hold anybody's data: it stays in the database. */
+    df_log_write(DF_LOG_WARN, "ChunkError", fields, 3, "the chunk was not taken");
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+void import_chunks_init(struct import_chunks *l)
+{
+    *l = (struct import_chunks){.tail = &l->head};
+}
+
+void import_chunks_add(struct import_chunks *l, struct import_chunk *c)
+{
+    c->next = NULL;
+    *l->tail = c;
+    l->tail = &c->next;
+    l->count++;
+}
+
+struct import_chunk *import_chunks_take(struct import_chunks *l)
+{
+    struct import_chunk *c = l->head;
+    if (!c)
+        return NULL;
+    l->head = c->next;
+    l->count--;
+    if (!l->head)
+        l->tail = &l->head;
+    c->next = NULL;
+    return c;
+}
+
+/* Moves those in the given state to a list of their own. */
+static struct import_chunks *take_state(struct import_batch *b, enum import_chunk_state state,
+                                        struct import_chunks *ret)
+{
+    struct import_chunks rest;
+    struct import_chunk *c;
+
+    import_chunks_init(&rest);
+    import_chunks_init(ret);
+    while ((c = import_chunks_take(&b->chunks)))
+        import_chunks_add(c->state == state ? ret : &rest, c);
+    import_chunks_init(&b->chunks);
+    while ((c = import_chunks_take(&rest)))
+        import_chunks_add(&b->chunks, c);
+    return ret;
+}
+
+static void put_back(struct import_batch *b, struct import_chunks *list)
+{
+    struct import_chunk *c;
+    while ((c = import_chunks_take(list)))
+        import_chunks_add(&b->chunks, c);
+}
+
+static struct import_chunk *take_spare(struct import_batch *b)
+{
+    struct import_chunk *c = b->spare;
+    if (!c)
+        return import_chunk_new(b);
+    b->spare = c->next;
+    import_chunk_reset(c);
+    return c;
+}
+
+static void give_spare(struct import_batch *b, struct import_chunk *c)
+{
+    c->next = b->spare;
+    b->spare = c;
+}
+
+static bool is_stopping(struct df_imports *i)
+{
+    pthread_mutex_lock(&i->lock);
+    bool stopping = i->stopping;
+    pthread_mutex_unlock(&i->lock);
+    return stopping;
+}
+
+/* --- preparing -------------------------------------------------------------------------------- */
+
+static enum import_end fail_batch(struct import_batch *b, const struct df_err *err)
+{
+    b->fatal = df_arena_str(&b->arena, df_utf8_cut(df_str_c(err->detail), IMPORT_SUMMARY_UNITS));
+    return IMPORT_FINISHED;
+}
+
+/* What the database said, as an end. */
+static enum import_end ended_by(enum df_code code, const struct df_err *err)
+{
+    if (code == DF_E_NOT_FOUND)
+        return IMPORT_LOST;
+    df_log_error("BatchInterrupted", "%s", err->detail);
+    return IMPORT_BROKEN;
+}
+
+static bool is_passing(enum df_code code)
+{
+    return df_code_retry(code) != DF_RETRY_NEVER;
+}
+
+/* The file cannot be had just now: it goes on waiting, and keeps nobody else from working. */
+static enum import_end put_off(struct import_batch *b, const struct df_err *why)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    df_log_warn("FileUnavailable", "%s", why->detail);
+    enum df_code code =
+        import_postpone(b, df_wall_ms(b->imports->opt.clock) + POSTPONE_MS, why->detail, &err);
+    return code == DF_OK ? IMPORT_POSTPONED : ended_by(code, &err);
+}
+
+static enum import_end end_by_file(struct import_batch *b, enum df_code code,
+                                   const struct df_err *err)
+{
+    return is_passing(code) ? put_off(b, err) : fail_batch(b, err);
+}
+
+/* A file that waited elsewhere. */
+static bool fetch(struct import_batch *b, enum import_end *ret)
+{
+    const struct df_imports_options *o = &b->imports->opt;
+    struct df_err err = DF_ERR_INIT;
+
+    if (!b->upload_path.ptr || !df_str_starts(b->upload_path, DF_STR("s3://")))
+        return true;
+    const char *location = df_arena_cstr(&b->arena, b->upload_path);
+    enum df_code code =
+        df_storage_fetch_scheduled(o->storage, &b->id, b->file_name, location, &err);
+    if (code == DF_OK)
+        return true; /* the other copy goes at the end, with this one */
+    *ret = end_by_file(b, code, &err);
+    return false;
+}
+
+static enum df_code open_records(struct import_batch *b, struct df_err *err)
+{
+    const struct df_records_options opt = {.sheet = b->sheet, .temp_dir = b->imports->opt.data_dir};
+    df_records_free(b->records);
+    b->records = NULL;
+    return df_records_open(b->file_type, df_stored_bytes(b->file), &opt, &b->records, err);
+}
+
+/* Renews the lease now and then; false: *ret says why not. */
+static bool keep_lease(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    if (is_stopping(b->imports)) {
+        *ret = IMPORT_STOPPED;
+        return false;
+    }
+    if (import_mono_ms(b) - b->renewed_ms < RENEW_MS)
+        return true;
+    enum df_code code = import_renew(b, &err);
+    if (code == DF_OK)
+        return true;
+    *ret = ended_by(code, &err);
+    return false;
+}
+
+/* Reads all of it once. */
+static bool count_records(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_record record;
+    int64_t total = 0;
+    enum df_code code = open_records(b, &err);
+
+    if (code == DF_OK) {
+        while ((code = df_records_next(b->records, &record, &err)) == DF_ROW) {
+            if (++total % LOOK_EVERY == 0 && !keep_lease(b, ret))
+                return false;
+        }
+    }
+    if (code != DF_DONE) {
+        *ret = end_by_file(b, code, &err);
+        return false;
+    }
+    b->total = total;
+    code = import_set_total(b, &err);
+    if (code == DF_OK)
+        return true;
+    *ret = ended_by(code, &err);
+    return false;
+}
+
+static bool check_file(struct import_batch *b, enum import_end *ret)
+{
+    struct df_storage *st = b->imports->opt.storage;
+    char found[DF_CHECKSUM_LEN + 1];
+    struct df_err err = DF_ERR_INIT;
+    uint64_t size = 0;
+
+    enum df_code code = df_storage_checksum(st, &b->id, b->file_name, found, &size, &err);
+    if (code == DF_OK && b->checksum.ptr && !df_str_eq(b->checksum, df_str_c(found)))
+        code = df_err_set(&err, DF_E_VALIDATION,
+                          "the stored file is not the one that was uploaded: its checksum differs");
+    if (code == DF_OK)
+        code = df_storage_open(st, &b->id, b->file_name, &b->file, &err);
+    if (code == DF_OK)
+        return true;
+    *ret = end_by_file(b, code, &err);
+    return false;
+}
+
+/* True: there are chunks to be cut. */
+static bool prepare(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = import_load(b, &err);
+
+    if (code != DF_OK) {
+        *ret = ended_by(code, &err);
+        return false;
+    }
+    df_log_ctx_set(&b->log, "clientId", b->client);
+    df_log_ctx_set(&b->log, "batchId", df_uuid_str(&b->id));
+    df_log_ctx_set(&b->log, "correlationId", b->correlation_id);
+    df_log_ctx_set(&b->log, "traceId", b->trace_id);
+    df_log_info("BatchProcessingStarted", "attempt %lld", (long long)b->attempt);
+    b->next_chunk = 1;
+    if (b->attempt > 1) {
+        b->next_chunk = b->last_chunk + 1 > b->again_from ? b->last_chunk + 1 : b->again_from;
+        b->next_sequence = -1;
+        return true;
+    }
+    if (!fetch(b, ret) || !check_file(b, ret) || (b->total < 0 && !count_records(b, ret)))
+        return false;
+    if ((code = open_records(b, &err)) != DF_OK) {
+        *ret = end_by_file(b, code, &err);
+        return false;
+    }
+    b->normaliser = df_normaliser_new(&(struct df_normalise_options){
+        .origin_default = b->origin, .temp_dir = b->imports->opt.data_dir});
+    return true;
+}
+
+/* --- cutting ---------------------------------------------------------------------------------- */
+
+/* A chunk that an earlier owner began must come out as it was. One of a first attempt that failed
+ * half-way has no items in a later one, and is only closed. */
+static bool resume(struct import_batch *b, struct import_chunk *c, const struct import_open *open)
+{
+    int64_t now_ms = import_mono_ms(b);
+
+    bool left = b->attempt > 1 && c->count == 0;
+
+    if (!left && (open->offset != c->offset || open->count != (int64_t)c->count ||
+                  !df_str_eq(open->hash, df_str_c(c->hash))))
+        return false;
+    c->stored = true;
+    c->attempts = open->attempts;
+    c->ack_id = open->ack_id;
+    if (open->ack.ptr) {
+        import_apply_ack(c, open->ack);
+        c->state = IMPORT_CHUNK_OVER;
+    } else if (!left && open->status == DF_CHUNK_AWAITING_ACK) {
+        int64_t age_ms = df_wall_ms(b->imports->opt.clock) - open->sent_ms;
+        int64_t left_ms = b->imports->opt.ack_timeout_ms - (age_ms > 0 ? age_ms : 0);
+        c->state = IMPORT_CHUNK_AWAITING;
+        c->due_ms = now_ms + (left_ms > 0 ? left_ms : 0);
+    }
+    return true;
+}
+
+/* DF_ROW: c is in hand. DF_OK: it was settled before. */
+static enum df_code cut_one(struct import_batch *b, struct import_chunk *c, struct df_err *err)
+{
+    enum df_code code = b->attempt > 1 ? import_cut_again(b, c, err) : import_cut(b, c, err);
+    if (code != DF_ROW)
+        return code;
+    const struct import_open *open = import_open_find(b, c->id);
+    if (!open && c->id <= b->last_chunk)
+        return DF_OK;
+    c->first_ms = import_mono_ms(b);
+    c->state = c->sent_count > 0 ? IMPORT_CHUNK_READY : IMPORT_CHUNK_OVER;
+    c->outcome = DF_CHUNK_SKIPPED;
+    if (open && !resume(b, c, open))
+        return df_err_set(err, DF_E_VALIDATION,
+                          "chunk %lld is not what it was: the file or the settings have changed",
+                          (long long)c->id);
+    return DF_ROW;
+}
+
+/* Whether another chunk may be cut. */
+static bool has_room(const struct import_batch *b)
+{
+    size_t bytes = 0;
+
+    if (b->read || b->fatal.ptr || b->chunks.count >= (size_t)b->imports->opt.max_parallel_chunks)
+        return false;
+    for (const struct import_chunk *c = b->chunks.head; c; c = c->next)
+        bytes += c->body.len + c->rest.len;
+    return bytes < HAND_BYTES;
+}
+
+/* As many as may be under way. False: *ret says why not. */
+static bool fill(struct import_batch *b, enum import_end *ret)
+{
+    while (has_room(b)) {
+        struct df_err err = DF_ERR_INIT;
+        struct import_chunk *c = take_spare(b);
+        enum df_code code = cut_one(b, c, &err);
+        if (code == DF_ROW) {
+            import_chunks_add(&b->chunks, c);
+            continue;
+        }
+        give_spare(b, c);
+        if (code == DF_DONE)
+            b->read = true;
+        else if (code != DF_OK && is_passing(code)) {
+            *ret = ended_by(code, &err);
+            return false;
+        } else if (code != DF_OK)
+            (void)fail_batch(b, &err);
+        else if (!keep_lease(b, ret))
+            return *ret == IMPORT_STOPPED; /* what is under way is waited for */
+    }
+    return true;
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+/* On the client's thread. */
+static void answered(struct df_call *call)
+{
+    struct import_chunk *c = call->arg;
+    struct df_imports *i = c->batch->imports;
+    bool failed = call->code != DF_OK || df_retry_class_of(call->status) == DF_CLASS_RETRY;
+
+    df_breaker_done(c->breaker, c->permit,
+                    call->code == DF_E_CANCELLED ? DF_BREAKER_IGNORED
+                    : failed                     ? DF_BREAKER_FAILURE
+                                                 : DF_BREAKER_SUCCESS,
+                    call->duration_ms);
+    df_breakers_put(i->opt.breakers, c->breaker);
+    c->breaker = NULL;
+    /* Here, since the answer is borrowed. */
+    c->verdict = import_judge(c, &c->reason);
+    pthread_mutex_lock(&i->lock);
+    c->answered = true;
+    pthread_cond_broadcast(&i->changed);
+    pthread_mutex_unlock(&i->lock);
+}
+
+static void fail_by_outage(struct import_batch *b, struct import_chunk *c)
+{
+    import_fail_items(c,
+                      df_arena_printf(&c->arena, "OmniFlow could not be reached for %lld seconds",
+                                      (long long)(b->imports->opt.max_outage_ms / 1000)));
+    import_note_chunk_error(c, "outage");
+    c->state = IMPORT_CHUNK_OVER;
+}
+
+/* Those that the breaker lets through stay READY; the others wait for it, up to max_outage_ms. */
+static void ask_breaker(struct import_batch *b, struct import_chunk *c)
+{
+    const struct df_imports_options *o = &b->imports->opt;
+    int64_t now_ms = import_mono_ms(b);
+    int64_t wait_ms = 0;
+
+    c->breaker = df_breakers_get(o->breakers, DF_STR(IMPORT_OMNIFLOW));
+    if (df_breaker_allow(c->breaker, &c->permit, &wait_ms))
+        return;
+    df_breakers_put(o->breakers, c->breaker);
+    c->breaker = NULL;
+    if (b->outage_ms < 0)
+        b->outage_ms = now_ms;
+    if (now_ms - b->outage_ms < o->max_outage_ms) {
+        int64_t left_ms = o->max_outage_ms - (now_ms - b->outage_ms);
+        c->state = IMPORT_CHUNK_WAITING;
+        c->due_ms = now_ms + (wait_ms < left_ms ? wait_ms : left_ms);
+        return;
+    }
+    fail_by_outage(b, c);
+}
+
+static void send_chunk(struct import_batch *b, struct import_chunk *c)
+{
+    struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_FI("items", c->sent_count),
+                                    DF_FI("attempt", c->attempts)};
+
+    c->state = IMPORT_CHUNK_SENDING;
+    b->in_flight++;
+    df_log_write(DF_LOG_INFO, "ChunkSent", fields, 3, "to OmniFlow");
+    import_request(c, answered);
+    df_http_client_send(b->imports->opt.client, &c->call);
+}
+
+static void give_permit_back(struct import_batch *b, struct import_chunk *c)
+{
+    df_breaker_done(c->breaker, c->permit, DF_BREAKER_IGNORED, 0);
+    df_breakers_put(b->imports->opt.breakers, c->breaker);
+    c->breaker = NULL;
+}
+
+/* Between these two the HTTP client is not freed. */
+static bool may_send(struct df_imports *i)
+{
+    pthread_mutex_lock(&i->lock);
+    bool may = !i->stopping;
+    i->senders += may;
+    pthread_mutex_unlock(&i->lock);
+    return may;
+}
+
+static void was_sent(struct df_imports *i)
+{
+    pthread_mutex_lock(&i->lock);
+    i->senders--;
+    pthread_cond_broadcast(&i->changed);
+    pthread_mutex_unlock(&i->lock);
+}
+
+static bool send_all(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct import_chunks ready;
+    struct import_chunk *c;
+
+    for (c = b->chunks.head; c; c = c->next) {
+        if (c->state == IMPORT_CHUNK_READY)
+            ask_breaker(b, c);
+    }
+    if (take_state(b, IMPORT_CHUNK_READY, &ready)->count == 0)
+        return true;
+    enum df_code code = import_begin_sends(b, &ready, &err);
+    while ((c = import_chunks_take(&ready))) {
+        import_chunks_add(&b->chunks, c);
+        if (code == DF_OK)
+            send_chunk(b, c);
+        else
+            give_permit_back(b, c);
+    }
+    if (code == DF_OK)
+        return true;
+    *ret = ended_by(code, &err);
+    return false;
+}
+
+static bool send_ready(struct import_batch *b, enum import_end *ret)
+{
+    if (!may_send(b->imports))
+        return true;
+    bool ok = send_all(b, ret);
+    was_sent(b->imports);
+    return ok;
+}
+
+/* --- answers and acks ------------------------------------------------------------------------- */
+
+static void try_again(struct import_batch *b, struct import_chunk *c, int64_t retry_after_ms)
+{
+    const struct df_imports_options *o = &b->imports->opt;
+    int64_t now_ms = import_mono_ms(b);
+
+    if (b->outage_ms >= 0 && now_ms - b->outage_ms >= o->max_outage_ms) {
+        fail_by_outage(b, c);
+        return;
+    }
+    /* A call by which the breaker tried whether the outage is over is nobody's attempt. */
+    if (b->outage_ms < 0 && df_retry_exhausted(&o->retry, c->tries)) {
+        import_fail_items(c, c->error);
+        c->state = IMPORT_CHUNK_OVER;
+        return;
+    }
+    c->state = IMPORT_CHUNK_WAITING;
+    c->due_ms = now_ms + df_retry_delay_ms(&o->retry, c->tries, retry_after_ms, o->clock);
+    c->tries -= b->outage_ms >= 0;
+}
+
+static void take_answer(struct import_batch *b, struct import_chunk *c)
+{
+    b->in_flight--;
+    if (c->reason)
+        import_note_chunk_error(c, c->reason);
+    switch (c->verdict) {
+    case IMPORT_DONE:
+        b->outage_ms = -1;
+        c->state = IMPORT_CHUNK_OVER;
+        return;
+    case IMPORT_AWAIT:
+        b->outage_ms = -1;
+        c->state = IMPORT_CHUNK_AWAITING;
+        c->due_ms = import_mono_ms(b) + b->imports->opt.ack_timeout_ms;
+        c->fresh = true;
+        return;
+    case IMPORT_AGAIN:
+        b->polled_ms = -1; /* its ack may be there nevertheless */
+        try_again(b, c, c->call.code == DF_OK ? c->call.retry_after_ms : -1);
+        return;
+    case IMPORT_REFUSED:
+        b->outage_ms = -1;
+        import_fail_items(c, c->error);
+        c->state = IMPORT_CHUNK_OVER;
+        return;
+    case IMPORT_CANCELLED:
+        c->state = IMPORT_CHUNK_WAITING; /* nobody waits: the process ends */
+        c->due_ms = INT64_MAX;
+        return;
+    }
+}
+
+static void take_answers(struct import_batch *b)
+{
+    pthread_mutex_lock(&b->imports->lock);
+    for (struct import_chunk *c = b->chunks.head; c; c = c->next) {
+        if (c->state == IMPORT_CHUNK_SENDING && c->answered) {
+            c->answered = false;
+            c->state = IMPORT_CHUNK_ANSWERED;
+        }
+    }
+    pthread_mutex_unlock(&b->imports->lock);
+    for (struct import_chunk *c = b->chunks.head; c; c = c->next) {
+        if (c->state == IMPORT_CHUNK_ANSWERED)
+            take_answer(b, c);
+    }
+}
+
+static bool store_waits(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct import_chunks awaiting;
+    struct import_chunks fresh;
+    struct import_chunk *c;
+    enum df_code code = DF_OK;
+
+    take_state(b, IMPORT_CHUNK_AWAITING, &awaiting);
+    import_chunks_init(&fresh);
+    while ((c = import_chunks_take(&awaiting)))
+        import_chunks_add(c->fresh ? &fresh : &b->chunks, c);
+    if (fresh.count == 0)
+        return true;
+    code = import_begin_wait(b, &fresh, &err);
+    for (c = fresh.head; c; c = c->next)
+        c->fresh = false;
+    put_back(b, &fresh);
+    b->polled_ms = -1; /* an ack may have been quicker */
+    if (code == DF_OK)
+        return true;
+    *ret = ended_by(code, &err);
+    return false;
+}
+
+static void take_ack(struct import_batch *b, int64_t chunk, struct df_str ack)
+{
+    for (struct import_chunk *c = b->chunks.head; c; c = c->next) {
+        bool waits = c->state != IMPORT_CHUNK_SENDING && !c->by_ack;
+        if (c->id != chunk || !waits)
+            continue;
+        import_apply_ack(c, ack);
+        if (c->outcome == DF_CHUNK_ERROR)
+            import_note_chunk_error(c, "ack_error");
+        c->state = IMPORT_CHUNK_OVER;
+    }
+}
+
+/* Or an answer was lost, and the ack may come all the same. */
+static bool is_awaiting(const struct import_batch *b)
+{
+    for (const struct import_chunk *c = b->chunks.head; c; c = c->next) {
+        if (c->state == IMPORT_CHUNK_AWAITING || (c->state == IMPORT_CHUNK_WAITING && c->stored))
+            return true;
+    }
+    return false;
+}
+
+static bool take_acks(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    int64_t now_ms = import_mono_ms(b);
+
+    pthread_mutex_lock(&b->imports->lock);
+    bool acked = b->acked;
+    b->acked = false;
+    pthread_mutex_unlock(&b->imports->lock);
+    if (!acked &&
+        (!is_awaiting(b) || (b->polled_ms >= 0 && now_ms - b->polled_ms < IMPORT_ACK_POLL_MS)))
+        return true;
+    b->polled_ms = now_ms;
+    enum df_code code = import_read_acks(b, take_ack, &err);
+    if (code == DF_OK)
+        return true;
+    *ret = ended_by(code, &err);
+    return false;
+}
+
+static void run_timers(struct import_batch *b)
+{
+    int64_t now_ms = import_mono_ms(b);
+
+    for (struct import_chunk *c = b->chunks.head; c; c = c->next) {
+        if (c->state == IMPORT_CHUNK_WAITING && now_ms >= c->due_ms) {
+            c->state = IMPORT_CHUNK_READY;
+        } else if (c->state == IMPORT_CHUNK_AWAITING && !c->fresh && now_ms >= c->due_ms) {
+            struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_FI("attempt", c->attempts)};
+            df_log_write(DF_LOG_WARN, "ChunkAckTimeout", fields, 2, "no ack came: sent again");
+            import_note_chunk_error(c, "ack_timeout");
+            c->error = DF_STR("no ack came in time");
+            if (df_retry_exhausted(&b->imports->opt.retry, c->tries)) {
+                import_fail_items(c, c->error);
+                c->state = IMPORT_CHUNK_OVER;
+            } else {
+                c->state = IMPORT_CHUNK_READY;
+            }
+        }
+    }
+}
+
+/* --- settling --------------------------------------------------------------------------------- */
+
+static void note_settled(const struct import_chunk *c, int64_t now_ms)
+{
+    static const char *const outcomes[DF_ITEM_STATUSES] = {"imported", "error", "skipped"};
+    size_t counts[DF_ITEM_STATUSES] = {0};
+
+    if (c->sent_count > 0)
+        df_metric_observe(df_metric_get(&chunk_duration, NULL),
+                          (double)(now_ms - c->first_ms) / 1e3);
+    for (size_t i = 0; i < c->count; i++)
+        counts[c->items[i].status]++;
+    for (size_t i = 0; i < DF_ITEM_STATUSES; i++) {
+        struct df_str label = df_str_c(outcomes[i]);
+        if (counts[i] > 0)
+            df_metric_add(df_metric_get(&records_total, &label), (double)counts[i]);
+    }
+}
+
+/* One was stored while the chunk was being settled without it. */
+static void expect_ack(struct import_batch *b, struct import_chunk *c)
+{
+    c->state = IMPORT_CHUNK_AWAITING;
+    c->due_ms = import_mono_ms(b) + b->imports->opt.ack_timeout_ms;
+    import_chunks_add(&b->chunks, c);
+    b->polled_ms = -1;
+}
+
+static bool settle_over(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct import_chunks over;
+    struct import_chunk *c;
+
+    if (take_state(b, IMPORT_CHUNK_OVER, &over)->count == 0)
+        return true;
+    enum df_code code = import_settle(b, &over, &err);
+    while ((c = import_chunks_take(&over))) {
+        if (code == DF_OK && !c->settled && !c->by_ack) {
+            expect_ack(b, c);
+            continue;
+        }
+        if (code == DF_OK && c->settled)
+            note_settled(c, import_mono_ms(b));
+        give_spare(b, c);
+    }
+    if (code == DF_OK)
+        return true;
+    *ret = ended_by(code, &err);
+    return false;
+}
+
+/* --- the work --------------------------------------------------------------------------------- */
+
+static int64_t next_due(const struct import_batch *b)
+{
+    int64_t due_ms = b->renewed_ms + RENEW_MS;
+
+    for (const struct import_chunk *c = b->chunks.head; c; c = c->next) {
+        if ((c->state == IMPORT_CHUNK_WAITING || c->state == IMPORT_CHUNK_AWAITING) &&
+            c->due_ms < due_ms)
+            due_ms = c->due_ms;
+        if (c->state == IMPORT_CHUNK_AWAITING && b->polled_ms + IMPORT_ACK_POLL_MS < due_ms)
+            due_ms = b->polled_ms + IMPORT_ACK_POLL_MS;
+    }
+    return due_ms;
+}
+
+static bool something_came(const struct import_batch *b)
+{
+    bool came = b->acked;
+    for (const struct import_chunk *c = b->chunks.head; c && !came; c = c->next)
+        came = c->state == IMPORT_CHUNK_SENDING && c->answered;
+    return came;
+}
+
+static void wait_for_events(struct import_batch *b)
+{
+    int64_t wait_ms = next_due(b) - import_mono_ms(b);
+
+    pthread_mutex_lock(&b->imports->lock);
+    if (b->imports->stopping && wait_ms > STOPPING_MS)
+        wait_ms = STOPPING_MS;
+    if (wait_ms > 0 && !something_came(b))
+        df_cond_wait_ms(&b->imports->changed, &b->imports->lock, wait_ms);
+    pthread_mutex_unlock(&b->imports->lock);
+}
+
+/* Whether somebody has something to do at once. */
+static bool is_busy(const struct import_batch *b)
+{
+    for (const struct import_chunk *c = b->chunks.head; c; c = c->next) {
+        if (c->state == IMPORT_CHUNK_OVER || c->state == IMPORT_CHUNK_READY)
+            return true;
+    }
+    return has_room(b);
+}
+
+/* The gauge is all batches'. */
+static void show_in_flight(struct import_batch *b, size_t count)
+{
+    if (count != b->shown)
+        df_metric_add(df_metric_get(&chunk_inflight, NULL), (double)count - (double)b->shown);
+    b->shown = count;
+}
+
+static bool step(struct import_batch *b, enum import_end *ret)
+{
+    bool stopping = is_stopping(b->imports);
+
+    take_answers(b);
+    if (!store_waits(b, ret) || !take_acks(b, ret))
+        return false;
+    if (!stopping) {
+        run_timers(b);
+        if (!fill(b, ret) || !send_ready(b, ret))
+            return false;
+    }
+    if (!settle_over(b, ret))
+        return false;
+    show_in_flight(b, b->chunks.count);
+    if (stopping && b->in_flight == 0) {
+        *ret = IMPORT_STOPPED;
+        return false;
+    }
+    if (!stopping && !keep_lease(b, ret))
+        return *ret == IMPORT_STOPPED; /* then the calls under way are waited for */
+    return true;
+}
+
+static enum import_end work(struct import_batch *b)
+{
+    enum import_end end = IMPORT_FINISHED;
+
+    while (step(b, &end)) {
+        if ((b->read || b->fatal.ptr) && b->chunks.count == 0)
+            return IMPORT_FINISHED;
+        if (!is_busy(b) || is_stopping(b->imports))
+            wait_for_events(b);
+    }
+    return end;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+/* Calls under way point into the chunks. */
+static void wait_for_calls(struct import_batch *b)
+{
+    pthread_mutex_lock(&b->imports->lock);
+    for (;;) {
+        bool under_way = false;
+        for (const struct import_chunk *c = b->chunks.head; c; c = c->next)
+            under_way = under_way || (c->state == IMPORT_CHUNK_SENDING && !c->answered);
+        if (!under_way)
+            break;
+        df_cond_wait_ms(&b->imports->changed, &b->imports->lock, 1000);
+    }
+    pthread_mutex_unlock(&b->imports->lock);
+}
+
+static void release(struct import_batch *b)
+{
+    struct import_chunk *c;
+
+    wait_for_calls(b);
+    show_in_flight(b, 0);
+    while ((c = import_chunks_take(&b->chunks)) || (c = b->spare)) {
+        if (c == b->spare)
+            b->spare = c->next;
+        import_chunk_free(c);
+    }
+    df_normaliser_free(b->normaliser);
+    df_records_free(b->records);
+    df_stored_close(b->file);
+    b->normaliser = NULL;
+    b->records = NULL;
+    b->file = NULL;
+}
+
+static enum import_end finish(struct import_batch *b)
+{
+    const struct df_imports_options *o = &b->imports->opt;
+    enum df_batch_status status = DF_BATCH_FAILED;
+    struct df_err err = DF_ERR_INIT;
+
+    enum df_code code = import_finish(b, &status, &err);
+    if (code != DF_OK)
+        return ended_by(code, &err);
+    struct df_str labels[] = {b->client, df_str_c(df_batch_status_name(status))};
+    df_metric_observe(df_metric_get(&batch_duration, labels),
+                      (double)(import_mono_ms(b) - b->started_ms) / 1e3);
+    struct df_log_field fields[] = {DF_F("status", labels[1]), DF_FI("totalRecords", b->total)};
+    df_log_write(status == DF_BATCH_FAILED ? DF_LOG_WARN : DF_LOG_INFO, "BatchFinalized", fields, 2,
+                 DF_STR_FMT, DF_STR_ARG(b->fatal));
+    const char *location = b->upload_path.ptr ? df_arena_cstr(&b->arena, b->upload_path) : NULL;
+    if (df_storage_remove(o->storage, &b->id, location, &err) != DF_OK)
+        df_log_warn("FileNotRemoved", "%s", err.detail);
+    return IMPORT_FINISHED;
+}
+
+enum import_end import_process(struct import_batch *b)
+{
+    struct df_metric *gauge = df_metric_get(&batches_processing, NULL);
+    enum import_end end = IMPORT_FINISHED;
+    struct df_err err = DF_ERR_INIT;
+
+    import_chunks_init(&b->chunks);
+    b->outage_ms = b->polled_ms = -1;
+    b->started_ms = b->renewed_ms = import_mono_ms(b);
+    const struct df_log_ctx *outer = df_log_ctx_use(&b->log);
+    df_metric_add(gauge, 1);
+    if (prepare(b, &end))
+        end = work(b);
+    release(b);
+    if (end == IMPORT_FINISHED)
+        end = finish(b);
+    else if (end == IMPORT_STOPPED && import_give_back(b, &err) != DF_OK)
+        end = IMPORT_LOST;
+    if (end == IMPORT_LOST)
+        df_log_warn("BatchLockLost", "somebody else works on the batch now");
+    df_metric_add(gauge, -1);
+    df_log_ctx_use(outer);
+    return end;
+}

@@ -1,0 +1,173 @@
+-- Batches in work. Whoever works on one holds its lease (LockedAt, renewed) under a token that only grows; every write of
+-- the owner begins with owner_renew or owner_progress, which find no row when the token is another's, and then nothing of it
+-- happens. States are numbers: docs/schema.md.
+
+-- Takes the one row that all claims pass through, and a new token. Held until the transaction ends.
+-- name: claim_begin
+-- dialect: sqlite, postgres
+UPDATE BatchLocks SET FencingToken = FencingToken + 1 WHERE Id = 1 RETURNING FencingToken;
+-- dialect: sqlserver
+UPDATE BatchLocks SET FencingToken = BatchLocks.FencingToken + 1 OUTPUT inserted.FencingToken WHERE BatchLocks.Id = 1;
+
+-- name: claim_due
+UPDATE ImportBatch SET Status = 0, UpdatedAt = :now WHERE Status = 2 AND ScheduledFor <= :now;
+
+-- Those in work first: their owner may have died. No client's queue hides another's.
+-- name: claim_candidates
+SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt
+FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CreatedAt,
+             ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
+      FROM ImportBatch
+      WHERE Status IN (0, 1)) AS b
+WHERE Status = 1 OR Place <= :of_client
+ORDER BY Status DESC, CreatedAt, Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt
+FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CreatedAt,
+             ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
+      FROM ImportBatch
+      WHERE Status IN (0, 1)) AS b
+WHERE Status = 1 OR Place <= :of_client
+ORDER BY Status DESC, CreatedAt, Id;
+
+-- Whether a claim is worth its while, and when something is due by itself.
+-- name: claim_look
+SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0),
+       (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1),
+       (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2);
+
+-- name: claim_take
+UPDATE ImportBatch
+SET Status = 1, StartedAt = COALESCE(StartedAt, :now), ProcessingHost = :host, FencingToken = :token, LockedAt = :now,
+    UpdatedAt = :now, BatchSize = COALESCE(BatchSize, :batch_size)
+WHERE Id = :id AND Status IN (0, 1);
+
+-- name: claim_hold
+UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = :id, LockedAt = :now WHERE Id = 1;
+
+-- name: claim_release
+UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NULL WHERE Id = 1 AND LockOwnerBatchId = :id;
+
+-- name: owner_load
+SELECT b.FileName, b.FileType, b.UploadPath, b.Checksum, b.OriginDefault, b.Sheet, b.TotalRecords, b.BatchSize, b.Attempt,
+       b.RetryFromChunk, b.CorrelationId, b.TraceId, c.ClientIdentifier, b.ProcessedRecords
+FROM ImportBatch AS b
+JOIN Clients AS c ON c.Id = b.ClientId
+WHERE b.Id = :id;
+
+-- name: owner_renew
+UPDATE ImportBatch SET LockedAt = :now WHERE Id = :id AND FencingToken = :token AND Status = 1;
+
+-- name: owner_renew_lock
+UPDATE BatchLocks SET LockedAt = :now WHERE Id = 1 AND LockOwnerBatchId = :id;
+
+-- name: owner_total
+UPDATE ImportBatch SET TotalRecords = :total, UpdatedAt = :now, LockedAt = :now
+WHERE Id = :id AND FencingToken = :token AND Status = 1;
+
+-- name: owner_progress
+UPDATE ImportBatch
+SET ProcessedRecords = ProcessedRecords + :processed, ErrorCount = ErrorCount + :errors,
+    SkippedCount = SkippedCount + :skipped, LastError = COALESCE(:error, LastError), LockedAt = :now, UpdatedAt = :now
+WHERE Id = :id AND FencingToken = :token AND Status = 1;
+
+-- name: owner_finish
+UPDATE ImportBatch
+SET Status = :status, CompletedAt = :now, ErrorSummary = :summary,
+    LastError = CASE WHEN ErrorCount = 0 THEN :error ELSE COALESCE(:error, LastError) END, LockedAt = NULL, UpdatedAt = :now
+WHERE Id = :id AND FencingToken = :token AND Status = 1;
+
+-- The owner stops before the end; whoever looks next goes on.
+-- name: owner_give_back
+UPDATE ImportBatch SET LockedAt = NULL, UpdatedAt = :now WHERE Id = :id AND FencingToken = :token AND Status = 1;
+
+-- name: owner_postpone
+UPDATE ImportBatch
+SET Status = 2, ScheduledFor = :due, LastError = :error, LockedAt = NULL, UpdatedAt = :now
+WHERE Id = :id AND FencingToken = :token AND Status = 1;
+
+-- name: owner_counts
+SELECT ErrorCount, ProcessedRecords, COALESCE(TotalRecords, 0) FROM ImportBatch WHERE Id = :id;
+
+-- name: chunk_last
+SELECT COALESCE(MAX(ChunkId), 0) FROM ImportChunk WHERE BatchId = :id;
+
+-- name: chunk_open
+SELECT ChunkId, RecordOffset, RecordCount, ContentHash, Status, Attempts, AckId, SentAt, AckJson
+FROM ImportChunk
+WHERE BatchId = :id AND Status < 3
+ORDER BY ChunkId;
+
+-- name: chunk_acked
+SELECT ChunkId, AckJson FROM ImportChunk
+WHERE BatchId = :id AND ChunkId >= :from_chunk AND Status < 3 AND AckJson IS NOT NULL;
+
+-- name: chunk_insert
+INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash, Status, Attempts, SentAt)
+VALUES (:id, :chunk, :offset, :count, :hash, :status, :attempts, :sent_at);
+
+-- The next answer may have another ack id, and its ack may overtake it.
+-- name: chunk_attempt
+UPDATE ImportChunk
+SET Status = 1, Attempts = :attempts, AckId = CASE WHEN AckJson IS NULL THEN NULL ELSE AckId END, SentAt = :now,
+    UpdatedAt = :now
+WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
+
+-- An ack may have come before its id.
+-- name: chunk_await
+UPDATE ImportChunk SET Status = 2, AckId = COALESCE(AckId, :ack_id), UpdatedAt = :now
+WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
+
+-- An ack that was taken counts, and nothing else does.
+-- name: chunk_settle
+UPDATE ImportChunk
+SET Status = :status, Attempts = :attempts, ErrorMessage = :error, AckedAt = COALESCE(AckedAt, :now), UpdatedAt = :now
+WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3 AND (AckJson IS NULL OR 1 = :by_ack);
+
+-- name: item_insert
+INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash)
+VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash);
+
+-- name: item_reasons
+SELECT ErrorMessage, COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1
+GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage LIMIT 10;
+-- dialect: sqlserver
+SELECT TOP (10) ErrorMessage, COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1
+GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage;
+
+-- --- a new attempt at what failed ---
+
+-- Those that no chunk of this attempt has yet.
+-- name: again_items
+SELECT Sequence, PayloadJson FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND ChunkId < :from_chunk AND Sequence > :after AND PayloadJson IS NOT NULL
+      AND IsMasked = :masked
+ORDER BY Sequence LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Sequence, PayloadJson FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND ChunkId < :from_chunk AND Sequence > :after AND PayloadJson IS NOT NULL
+      AND IsMasked = :masked
+ORDER BY Sequence;
+
+-- name: again_chunk_items
+SELECT Sequence, PayloadJson FROM ImportItem
+WHERE BatchId = :id AND Status = 1 AND ChunkId = :chunk
+ORDER BY Sequence;
+
+-- name: again_assign
+UPDATE ImportItem SET ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
+
+-- name: again_settle
+UPDATE ImportItem SET Status = :status, ErrorMessage = :error, ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
+
+-- --- the watchdog ---
+
+-- name: watchdog_lock
+UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NULL WHERE Id = 1 AND LockedAt < :before;
+
+-- name: watchdog_batches
+UPDATE ImportBatch SET LockedAt = NULL, UpdatedAt = :now WHERE Status = 1 AND LockedAt < :before;
+
+-- name: housekeeping_batch
+SELECT Status, UploadPath FROM ImportBatch WHERE Id = :id;

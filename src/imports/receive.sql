@@ -1,0 +1,32 @@
+-- Receiving: what a client has used up of its policy, and the row of a batch.
+
+-- Of Idempotency-Key. What the first call answered is told by PolicyDecision and ScheduledFor, which stay.
+-- name: receive_find_key
+SELECT Id, RequestChecksum, PolicyDecision, ScheduledFor
+FROM ImportBatch
+WHERE ClientId = :client_id AND IdempotencyKey = CAST(:idempotency_key AS VARCHAR(201));
+
+-- name: receive_count_since
+SELECT COUNT(*) FROM ImportBatch WHERE ClientId = :client_id AND CreatedAt >= :since;
+
+-- Files of batches that are not over: Pending, Processing, Scheduled. A later attempt works on items, without the file.
+-- name: receive_stored_bytes
+SELECT COALESCE(CAST(SUM(FileSizeBytes) AS BIGINT), 0)
+FROM ImportBatch
+WHERE ClientId = :client_id AND Status IN (0, 1, 2) AND Attempt = 1;
+
+-- Uploads of a client whose batches are counted follow on each other. (Babelfish knows no UPDLOCK.)
+-- name: receive_lock_client
+SELECT Id FROM Clients WHERE Id = :client_id;
+-- dialect: postgres
+SELECT Id FROM Clients WHERE Id = :client_id FOR NO KEY UPDATE;
+-- dialect: sqlserver
+UPDATE Clients SET Status = Status WHERE Id = :client_id;
+
+-- name: receive_insert
+INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, FileSizeBytes, Checksum, UploadPath, PolicyDecision,
+                         CreatedAt, UpdatedAt, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, Sheet,
+                         IdempotencyKey, RequestChecksum, CorrelationId, TraceId)
+VALUES (:id, :client_id, :status, :file_name, :file_type, :file_size_bytes, :checksum, :upload_path, :policy_decision,
+        :now, :now, :scheduled_for, :origin_default, :requested_by, :metadata, :sheet,
+        :idempotency_key, :request_checksum, :correlation_id, :trace_id);

@@ -1,0 +1,29 @@
+/*
+ * The set of what was seen in a file: 128-bit hashes, in memory while they are few and in a
+ * temporary file without a name beyond that, so that memory is bounded for any number of them. The
+ * file is read and written by the page, through the system's cache. One thread at a time.
+ */
+#ifndef DF_IMPORTS_SEEN_H
+#define DF_IMPORTS_SEEN_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct df_seen;
+
+struct df_hash128 {
+    uint64_t high, low;
+};
+
+/* temp_dir (NULL: the system's) is copied. max_memory_bytes 0: 24 MiB. */
+struct df_seen *df_seen_new(const char *temp_dir, size_t max_memory_bytes);
+void df_seen_free(struct df_seen *s);
+
+/* Adds it, and says whether it was there already. An error is the disk's. */
+enum df_code df_seen_add(struct df_seen *s, struct df_hash128 hash, bool *ret_seen,
+                         struct df_err *err) DF_MUST_CHECK;
+
+/* The same text gives the same hash on every machine of an installation. */
+struct df_hash128 df_hash128(struct df_str text);
+
+#endif

@@ -1,0 +1,228 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "access/clients.h"
+#include "imports/batch.h"
+#include "imports/imports.h"
+#include "store/schema.h"
+
+#include "testdb.h"
+
+/*
+ * Who takes a batch whose file is not here, and when: what takes half an hour by the clock. The
+ * rest of the processing: tests/integration/test_imports_process.py.
+ */
+
+#define LOCK_TIMEOUT_MS 1800000
+#define LOOK_US         150000 /* real time for many polls */
+#define OTHER_HOST      "elsewhere/6f1c0a7e-0000-4000-8000-00000000000a"
+
+static enum df_dialect dialect; /* of the group that runs */
+static struct testdb test;
+static struct df_db *db;
+static struct df_fake_clock clock_;
+static struct df_store *store;
+static struct df_storage *storage;
+static struct df_http_client *http;
+static struct df_breakers *breakers;
+static struct df_imports *imports;
+static struct df_client client;
+static struct df_err err;
+
+static int start(void **state)
+{
+    const struct df_actor tester = {.name = {"tester", 6}, .ip = {"192.0.2.1", 9}};
+    struct df_secret_hash hash = {0};
+
+    (void)state;
+    df_fake_clock_init(&clock_, 1700000000000, 42);
+    testdb_init(&test, dialect);
+    db = testdb_open(&test);
+    assert_ok(df_schema_apply(db, NULL, &err), &err);
+    client = (struct df_client){.id = df_uuid_v7(&clock_.base), .scopes = DF_SCOPES_ALL};
+    (void)snprintf(client.identifier, sizeof client.identifier, "a");
+    (void)snprintf(client.name, sizeof client.name, "a");
+    assert_ok(df_client_insert(db, &client, &hash, &tester, 1700000000000, &err), &err);
+    assert_ok(df_store_open(&(struct df_store_options){.url = test.url}, &store, &err), &err);
+    assert_ok(df_storage_new(&(struct df_storage_options){.data_dir = test.dir}, &storage, &err),
+              &err);
+    assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &http, &err), &err);
+    breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
+                                                            .min_calls = 5,
+                                                            .failure_rate = 50,
+                                                            .open_ms = 1000,
+                                                            .half_open_calls = 1,
+                                                            .clock = &clock_.base});
+    imports = df_imports_new(&(struct df_imports_options){
+        .store = store,
+        .storage = storage,
+        .client = http,
+        .breakers = breakers,
+        .clock = &clock_.base,
+        .data_dir = test.dir,
+        .url = "http://127.0.0.1:9",
+        .api_key_header = "X-Api-Key",
+        .batch_size = 10,
+        .max_parallel_chunks = 2,
+        .retry = {.max_attempts = 1},
+        .timeout_ms = 1000,
+        .ack_timeout_ms = 1000,
+        .lock_timeout_ms = LOCK_TIMEOUT_MS,
+        .poll_ms = 10,
+    });
+    df_imports_start(imports);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    df_imports_stop(imports, 10000);
+    df_http_client_free(http);
+    df_imports_end(imports);
+    df_store_close(store);
+    df_imports_free(imports);
+    df_breakers_free(breakers);
+    df_storage_free(storage);
+    df_db_close(db);
+    testdb_release(&test);
+    return 0;
+}
+
+static void time_text(char out[DF_TIME_LEN + 1])
+{
+    df_time_format(df_wall_ms(&clock_.base), out);
+    if (dialect == DF_SQLSERVER)
+        out[DF_TIME_LEN - 1] = '\0'; /* DATETIME2 knows no zone */
+}
+
+static struct df_uuid add_batch(enum df_batch_status status, const char *host)
+{
+    struct df_uuid id = df_uuid_v7(&clock_.base);
+    char now[DF_TIME_LEN + 1];
+    char sql[1024];
+
+    time_text(now);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, "
+                   "FileSizeBytes, CreatedAt, LockedAt, ProcessingHost) VALUES ('%s', '%s', %d, "
+                   "'x.json', 0, 2, '%s', '%s', '%s');",
+                   id.text, client.id.text, status, now, now, host);
+    testdb_script(db, sql);
+    return id;
+}
+
+/* Its owner, who is alive, has renewed its lease. */
+static void renew(const struct df_uuid *id)
+{
+    char now[DF_TIME_LEN + 1];
+    char sql[256];
+
+    time_text(now);
+    (void)snprintf(sql, sizeof sql, "UPDATE ImportBatch SET LockedAt = '%s' WHERE Id = '%s';", now,
+                   id->text);
+    testdb_script(db, sql);
+}
+
+static void set_status(const struct df_uuid *id, enum df_batch_status status)
+{
+    char sql[256];
+
+    (void)snprintf(sql, sizeof sql, "UPDATE ImportBatch SET Status = %d WHERE Id = '%s';", status,
+                   id->text);
+    testdb_script(db, sql);
+}
+
+TESTDB_QUERY(status_of, 1, "SELECT Status FROM ImportBatch WHERE Id = ?1",
+             "SELECT Status FROM ImportBatch WHERE Id = $1",
+             "SELECT Status FROM ImportBatch WHERE Id = ?");
+
+static int64_t status(const struct df_uuid *id)
+{
+    int64_t found = -1;
+    assert_ok(df_db_query_int(db, &status_of, DF_PARAMS(df_uuid(df_uuid_str(id))), &found, &err),
+              &err);
+    return found;
+}
+
+static void expect_soon(const struct df_uuid *id, enum df_batch_status want)
+{
+    for (int i = 0; i < 500 && status(id) != want; i++)
+        usleep(10000);
+    assert_int_equal(status(id), want);
+}
+
+static void let_it_look(void)
+{
+    usleep(LOOK_US);
+}
+
+static void a_file_that_nobody_has_fails_its_batch_after_the_timeout(void **state)
+{
+    (void)state;
+    struct df_uuid id = add_batch(DF_BATCH_PENDING, "");
+    df_imports_wake(imports);
+    let_it_look();
+    assert_int_equal(status(&id), DF_BATCH_PENDING);
+    df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS - 1000);
+    let_it_look();
+    assert_int_equal(status(&id), DF_BATCH_PENDING);
+    df_fake_clock_advance_ms(&clock_, 2000);
+    expect_soon(&id, DF_BATCH_FAILED);
+}
+
+static void time_in_a_queue_does_not_count(void **state)
+{
+    (void)state;
+    struct df_uuid busy = add_batch(DF_BATCH_PROCESSING, OTHER_HOST);
+    struct df_uuid id = add_batch(DF_BATCH_PENDING, "");
+    for (int i = 0; i < 3; i++) {
+        df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS - 1000);
+        renew(&busy);
+        let_it_look();
+    }
+    assert_int_equal(status(&id), DF_BATCH_PENDING);
+    set_status(&busy, DF_BATCH_COMPLETED);
+    let_it_look();
+    assert_int_equal(status(&id), DF_BATCH_PENDING);
+    df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS + 1000);
+    expect_soon(&id, DF_BATCH_FAILED);
+}
+
+static void an_owner_that_does_not_renew_is_followed_after_the_timeout(void **state)
+{
+    (void)state;
+    struct df_uuid id = add_batch(DF_BATCH_PROCESSING, OTHER_HOST);
+    let_it_look();
+    df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS - 1000);
+    let_it_look();
+    assert_int_equal(status(&id), DF_BATCH_PROCESSING);
+    df_fake_clock_advance_ms(&clock_, 2000); /* it is nobody's now, but its file is not here */
+    let_it_look();
+    assert_int_equal(status(&id), DF_BATCH_PROCESSING);
+    df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS + 1000);
+    expect_soon(&id, DF_BATCH_FAILED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_file_that_nobody_has_fails_its_batch_after_the_timeout,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(time_in_a_queue_does_not_count, start, stop),
+        cmocka_unit_test_setup_teardown(an_owner_that_does_not_renew_is_followed_after_the_timeout,
+                                        start, stop),
+    };
+    int failed = 0;
+    for (int d = 0; d < DF_DIALECT_COUNT; d++) {
+        dialect = (enum df_dialect)d;
+        if (testdb_available(dialect))
+            failed += cmocka_run_group_tests_name(df_dialect_name(dialect), tests, NULL, NULL);
+    }
+    testdb_print_skipped();
+    return failed;
+}
