@@ -1,5 +1,5 @@
 // The console: the overview, the clients, and the way from one page to the other. It holds no data:
-// it shows what /healthz, /readyz, /metrics, /admin and /api answer.
+// it shows what /healthz, /readyz, /metrics, /admin, /api and /imports answer.
 'use strict';
 (() => {
   const {
@@ -444,7 +444,7 @@
   for (const button of document.querySelectorAll('[data-copy]')) button.addEventListener('click', () => copy(button));
   $('secret-dialog').addEventListener('close', () => ['secret-id', 'secret-value', 'secret-curl'].forEach((id) => text(id, '')));
   $('key-button').addEventListener('click', openKey);
-  $('client-button').addEventListener('click', openClient);
+  for (const button of document.querySelectorAll('[data-client]')) button.addEventListener('click', openClient);
   for (const button of document.querySelectorAll('[data-gate="admin"] button')) button.addEventListener('click', openKey);
   for (const button of document.querySelectorAll('[data-gate="client"] button')) button.addEventListener('click', openClient);
   for (const button of document.querySelectorAll('[data-gate="off"] button')) button.addEventListener('click', route);

@@ -91,9 +91,9 @@ const df = (() => {
   }
 
   const STATES = {
-    Processed: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok',
-    Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn',
-    Error: 'bad', OPEN: 'bad', Permanent: 'bad',
+    Processed: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok',
+    Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn',
+    Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
   };
 
   function badge(state) {
@@ -143,7 +143,7 @@ const df = (() => {
   function headersFor(path) {
     const headers = new Headers();
     try {
-      if (path.startsWith('api/') || path === 'whoami') {
+      if (/^(api|imports|whoami)\b/.test(path)) {
         headers.set('X-Client-Id', client()?.id || '');
         headers.set('X-Client-Secret', client()?.secret || '');
       } else if (key()) {
@@ -249,7 +249,7 @@ const df = (() => {
 
   function showCallers() {
     text('key-button', key() ? 'Admin key set' : 'Admin key');
-    text('client-button', client() ? `Client ${client().id}` : 'Client');
+    for (const button of document.querySelectorAll('[data-client]')) button.textContent = client() ? `Client ${client().id}` : 'Client';
   }
 
   function openKey() {
@@ -334,7 +334,7 @@ const df = (() => {
   const looking = () => under > 0;
 
   return {
-    $, DASH, Problem, alertProblem, announce, badge, bytes, call, cell, client, describe, duration, figure, folded, forget, h, keepCredential,
+    $, DASH, Problem, alertProblem, announce, badge, bytes, call, cell, client, describe, duration, figure, folded, forget, h, headersFor, keepCredential,
     keepTime, key, look, looking, notice, number, onSubmit, openClient, openDialog, openKey, pager, replace, seconds, share,
     showCallers, showFormProblem, stamp, text, time, when, CLIENT, KEY, views: {},
   };

@@ -409,7 +409,7 @@ static enum df_code check_file(const char *path, struct df_err *err)
 {
     struct stat st;
     if (stat(path, &st) != 0 || access(path, R_OK) != 0)
-        return df_err_set(err, DF_E_USAGE, "%s: %s", path, strerror(errno));
+        return df_err_set(err, DF_E_USAGE, "%s: %s", path, strerrordesc_np(errno));
     if (!S_ISREG(st.st_mode))
         return df_err_set(err, DF_E_USAGE, "%s: not a file", path);
     if (st.st_size == 0)

@@ -180,7 +180,7 @@ static void *watch(void *arg)
     struct look *l = df_calloc(1, sizeof *l);
 
     l->job.run = run_look;
-    df_buf_init(&l->asked, GROUP * (DF_UUID_LEN + 8));
+    df_buf_init(&l->asked, (size_t)GROUP * (DF_UUID_LEN + 8));
     df_buf_init(&l->text, GROUP_MAX);
     pthread_mutex_lock(&e->lock);
     while (!e->stopping) {

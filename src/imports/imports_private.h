@@ -1,7 +1,7 @@
 /*
- * What the parts of the processing share: worker.c (claims, locks, threads), pipeline.c (one batch
- * from its claim to its end), cut.c (records to chunks), omniflow.c (requests and answers),
- * settle.c (what the owner commits).
+ * What the parts of the processing share: worker.c (claims, locks, threads), instances.c,
+ * maintain.c, prepare.c and pipeline.c (one batch from its claim to its end), cut.c (records to
+ * chunks), omniflow.c (requests and answers), settle.c (what the owner commits).
  *
  * A batch in work belongs to one worker thread. The HTTP client's thread touches a chunk while its
  * call is under way, and hands it back by `answered`.
@@ -17,13 +17,13 @@
 #include "imports/normalise.h"
 #include "imports/records.h"
 
-#define IMPORT_HEADERS        8
-#define IMPORT_ERROR_UNITS    1000 /* ImportItem.ErrorMessage */
-#define IMPORT_SUMMARY_UNITS  2000
-#define IMPORT_HOST_MAX       200
-#define IMPORT_OMNIFLOW       "omniflow" /* the breaker's name */
-#define IMPORT_ACK_POLL_MS    100
-#define IMPORT_BATCH_SIZE_MAX 10000
+#define IMPORT_HEADERS       8
+#define IMPORT_ERROR_UNITS   1000 /* ImportItem.ErrorMessage */
+#define IMPORT_SUMMARY_UNITS 2000
+#define IMPORT_HOST_MAX      200
+#define IMPORT_OMNIFLOW      "omniflow" /* the breaker's name */
+#define IMPORT_ACK_POLL_MS   100
+#define IMPORT_RENEW_MS      5000
 
 struct import_item {
     int64_t sequence;
@@ -182,6 +182,29 @@ enum import_end {
     IMPORT_LOST,      /* somebody else has it now */
     IMPORT_BROKEN,    /* the database, or nobody knows: to be taken up again from what is stored */
 };
+
+/* --- instances.c --- */
+
+void import_instance_hold(struct df_imports *i);
+void import_instance_drop(struct df_imports *i);
+/* "host/instance": whether that process is known to be gone. */
+bool import_instance_is_gone(const struct df_imports *i, struct df_str host);
+/* Removes marks that nobody needs any more. */
+void import_instances_sweep(struct df_imports *i);
+
+/* --- prepare.c --- */
+
+/* True: there are chunks to be cut. */
+bool import_prepare(struct import_batch *b, enum import_end *ret);
+bool import_is_stopping(struct df_imports *i);
+/* Renews the lease now and then; false: *ret says why not. */
+bool import_keep_lease(struct import_batch *b, enum import_end *ret);
+/* It ends as Failed, with this reason. */
+enum import_end import_fail_batch(struct import_batch *b, const struct df_err *err);
+/* What the database said, as an end. */
+enum import_end import_ended_by(enum df_code code, const struct df_err *err);
+/* The same may go well later. */
+bool import_is_passing(enum df_code code);
 
 /* --- pipeline.c --- */
 

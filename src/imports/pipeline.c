@@ -1,17 +1,17 @@
 /*
  * One batch, from its claim to its end, on its worker's thread.
  *
- *   prepare   the file is brought here if it waited elsewhere, its checksum compared, all of it
- * read once: a file that is broken anywhere fails before anything was sent, and the number of its
- * records is known. After a crash the number is known already. work      chunks are cut, as many at
- * a time as may wait for an ack, and each goes its way:
+ * It begins in prepare.c: the file is brought here, compared with its checksum, and all of it read
+ * once, so that one that is broken anywhere fails before anything was sent, and the number of its
+ * records is known. Then chunks are cut, as many at a time as may wait for an ack, and each goes
+ * its way:
  *
  *      READY ──commit Sending──► SENDING ──200──────────────────────────► OVER ──commit──► gone
  *        ▲  breaker open: WAITING   │  ├──202──commit AwaitingAck──► AWAITING ──ack──► OVER
  *        │                          │  └──4xx, or the last try──────────────────────► OVER
  *        └───────due── WAITING ◄────┴─5xx, no answer      no ack in time: READY again
  *
- *   finish    the batch's state, and the lock is free, in one commit; then the file goes.
+ * In the end the batch's state changes and the lock is freed, in one commit; then the file goes.
  *
  * Nothing is kept that cannot be read again: whatever goes wrong with the database, the batch is
  * dropped and taken up afresh from what is stored (IMPORT_BROKEN). Then chunks that are settled are
@@ -24,11 +24,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RENEW_MS    5000
-#define LOOK_EVERY  4096 /* records of the first reading between looks at the clock */
-#define POSTPONE_MS 60000
-#define STOPPING_MS 50
-#define HAND_BYTES  ((size_t)16 << 20) /* of bodies in hand, however many chunks may be */
+#define STOPPING_MS  50
+#define SETTLE_ITEMS 10000              /* of one commit; a chunk is never divided */
+#define HAND_BYTES   ((size_t)16 << 20) /* of bodies in hand, however many chunks may be */
 
 static struct df_metric_family batches_processing = {
     .name = "dataflow_batches_processing",
@@ -42,7 +40,7 @@ static struct df_metric_family chunk_inflight = {
 };
 static struct df_metric_family chunk_duration = {
     .name = "dataflow_chunk_duration_seconds",
-    .help = "From the first attempt at a chunk to its settlement.",
+    .help = "From the cutting of a chunk that is sent to its settlement.",
     .type = DF_HISTOGRAM,
 };
 static struct df_metric_family chunk_errors = {
@@ -150,173 +148,6 @@ static void give_spare(struct import_batch *b, struct import_chunk *c)
     b->spare = c;
 }
 
-static bool is_stopping(struct df_imports *i)
-{
-    pthread_mutex_lock(&i->lock);
-    bool stopping = i->stopping;
-    pthread_mutex_unlock(&i->lock);
-    return stopping;
-}
-
-/* --- preparing -------------------------------------------------------------------------------- */
-
-static enum import_end fail_batch(struct import_batch *b, const struct df_err *err)
-{
-    b->fatal = df_arena_str(&b->arena, df_utf8_cut(df_str_c(err->detail), IMPORT_SUMMARY_UNITS));
-    return IMPORT_FINISHED;
-}
-
-/* What the database said, as an end. */
-static enum import_end ended_by(enum df_code code, const struct df_err *err)
-{
-    if (code == DF_E_NOT_FOUND)
-        return IMPORT_LOST;
-    df_log_error("BatchInterrupted", "%s", err->detail);
-    return IMPORT_BROKEN;
-}
-
-static bool is_passing(enum df_code code)
-{
-    return df_code_retry(code) != DF_RETRY_NEVER;
-}
-
-/* The file cannot be had just now: it goes on waiting, and keeps nobody else from working. */
-static enum import_end put_off(struct import_batch *b, const struct df_err *why)
-{
-    struct df_err err = DF_ERR_INIT;
-
-    df_log_warn("FileUnavailable", "%s", why->detail);
-    enum df_code code =
-        import_postpone(b, df_wall_ms(b->imports->opt.clock) + POSTPONE_MS, why->detail, &err);
-    return code == DF_OK ? IMPORT_POSTPONED : ended_by(code, &err);
-}
-
-static enum import_end end_by_file(struct import_batch *b, enum df_code code,
-                                   const struct df_err *err)
-{
-    return is_passing(code) ? put_off(b, err) : fail_batch(b, err);
-}
-
-/* A file that waited elsewhere. */
-static bool fetch(struct import_batch *b, enum import_end *ret)
-{
-    const struct df_imports_options *o = &b->imports->opt;
-    struct df_err err = DF_ERR_INIT;
-
-    if (!b->upload_path.ptr || !df_str_starts(b->upload_path, DF_STR("s3://")))
-        return true;
-    const char *location = df_arena_cstr(&b->arena, b->upload_path);
-    enum df_code code =
-        df_storage_fetch_scheduled(o->storage, &b->id, b->file_name, location, &err);
-    if (code == DF_OK)
-        return true; /* the other copy goes at the end, with this one */
-    *ret = end_by_file(b, code, &err);
-    return false;
-}
-
-static enum df_code open_records(struct import_batch *b, struct df_err *err)
-{
-    const struct df_records_options opt = {.sheet = b->sheet, .temp_dir = b->imports->opt.data_dir};
-    df_records_free(b->records);
-    b->records = NULL;
-    return df_records_open(b->file_type, df_stored_bytes(b->file), &opt, &b->records, err);
-}
-
-/* Renews the lease now and then; false: *ret says why not. */
-static bool keep_lease(struct import_batch *b, enum import_end *ret)
-{
-    struct df_err err = DF_ERR_INIT;
-
-    if (is_stopping(b->imports)) {
-        *ret = IMPORT_STOPPED;
-        return false;
-    }
-    if (import_mono_ms(b) - b->renewed_ms < RENEW_MS)
-        return true;
-    enum df_code code = import_renew(b, &err);
-    if (code == DF_OK)
-        return true;
-    *ret = ended_by(code, &err);
-    return false;
-}
-
-/* Reads all of it once. */
-static bool count_records(struct import_batch *b, enum import_end *ret)
-{
-    struct df_err err = DF_ERR_INIT;
-    struct df_record record;
-    int64_t total = 0;
-    enum df_code code = open_records(b, &err);
-
-    if (code == DF_OK) {
-        while ((code = df_records_next(b->records, &record, &err)) == DF_ROW) {
-            if (++total % LOOK_EVERY == 0 && !keep_lease(b, ret))
-                return false;
-        }
-    }
-    if (code != DF_DONE) {
-        *ret = end_by_file(b, code, &err);
-        return false;
-    }
-    b->total = total;
-    code = import_set_total(b, &err);
-    if (code == DF_OK)
-        return true;
-    *ret = ended_by(code, &err);
-    return false;
-}
-
-static bool check_file(struct import_batch *b, enum import_end *ret)
-{
-    struct df_storage *st = b->imports->opt.storage;
-    char found[DF_CHECKSUM_LEN + 1];
-    struct df_err err = DF_ERR_INIT;
-    uint64_t size = 0;
-
-    enum df_code code = df_storage_checksum(st, &b->id, b->file_name, found, &size, &err);
-    if (code == DF_OK && b->checksum.ptr && !df_str_eq(b->checksum, df_str_c(found)))
-        code = df_err_set(&err, DF_E_VALIDATION,
-                          "the stored file is not the one that was uploaded: its checksum differs");
-    if (code == DF_OK)
-        code = df_storage_open(st, &b->id, b->file_name, &b->file, &err);
-    if (code == DF_OK)
-        return true;
-    *ret = end_by_file(b, code, &err);
-    return false;
-}
-
-/* True: there are chunks to be cut. */
-static bool prepare(struct import_batch *b, enum import_end *ret)
-{
-    struct df_err err = DF_ERR_INIT;
-    enum df_code code = import_load(b, &err);
-
-    if (code != DF_OK) {
-        *ret = ended_by(code, &err);
-        return false;
-    }
-    df_log_ctx_set(&b->log, "clientId", b->client);
-    df_log_ctx_set(&b->log, "batchId", df_uuid_str(&b->id));
-    df_log_ctx_set(&b->log, "correlationId", b->correlation_id);
-    df_log_ctx_set(&b->log, "traceId", b->trace_id);
-    df_log_info("BatchProcessingStarted", "attempt %lld", (long long)b->attempt);
-    b->next_chunk = 1;
-    if (b->attempt > 1) {
-        b->next_chunk = b->last_chunk + 1 > b->again_from ? b->last_chunk + 1 : b->again_from;
-        b->next_sequence = -1;
-        return true;
-    }
-    if (!fetch(b, ret) || !check_file(b, ret) || (b->total < 0 && !count_records(b, ret)))
-        return false;
-    if ((code = open_records(b, &err)) != DF_OK) {
-        *ret = end_by_file(b, code, &err);
-        return false;
-    }
-    b->normaliser = df_normaliser_new(&(struct df_normalise_options){
-        .origin_default = b->origin, .temp_dir = b->imports->opt.data_dir});
-    return true;
-}
-
 /* --- cutting ---------------------------------------------------------------------------------- */
 
 /* A chunk that an earlier owner began must come out as it was. One of a first attempt that failed
@@ -390,12 +221,12 @@ static bool fill(struct import_batch *b, enum import_end *ret)
         give_spare(b, c);
         if (code == DF_DONE)
             b->read = true;
-        else if (code != DF_OK && is_passing(code)) {
-            *ret = ended_by(code, &err);
+        else if (code != DF_OK && import_is_passing(code)) {
+            *ret = import_ended_by(code, &err);
             return false;
         } else if (code != DF_OK)
-            (void)fail_batch(b, &err);
-        else if (!keep_lease(b, ret))
+            (void)import_fail_batch(b, &err);
+        else if (!import_keep_lease(b, ret))
             return *ret == IMPORT_STOPPED; /* what is under way is waited for */
     }
     return true;
@@ -516,7 +347,7 @@ static bool send_all(struct import_batch *b, enum import_end *ret)
     }
     if (code == DF_OK)
         return true;
-    *ret = ended_by(code, &err);
+    *ret = import_ended_by(code, &err);
     return false;
 }
 
@@ -620,7 +451,7 @@ static bool store_waits(struct import_batch *b, enum import_end *ret)
     b->polled_ms = -1; /* an ack may have been quicker */
     if (code == DF_OK)
         return true;
-    *ret = ended_by(code, &err);
+    *ret = import_ended_by(code, &err);
     return false;
 }
 
@@ -663,7 +494,7 @@ static bool take_acks(struct import_batch *b, enum import_end *ret)
     enum df_code code = import_read_acks(b, take_ack, &err);
     if (code == DF_OK)
         return true;
-    *ret = ended_by(code, &err);
+    *ret = import_ended_by(code, &err);
     return false;
 }
 
@@ -717,16 +548,13 @@ static void expect_ack(struct import_batch *b, struct import_chunk *c)
     b->polled_ms = -1;
 }
 
-static bool settle_over(struct import_batch *b, enum import_end *ret)
+static bool settle_some(struct import_batch *b, struct import_chunks *some, enum import_end *ret)
 {
     struct df_err err = DF_ERR_INIT;
-    struct import_chunks over;
     struct import_chunk *c;
 
-    if (take_state(b, IMPORT_CHUNK_OVER, &over)->count == 0)
-        return true;
-    enum df_code code = import_settle(b, &over, &err);
-    while ((c = import_chunks_take(&over))) {
+    enum df_code code = import_settle(b, some, &err);
+    while ((c = import_chunks_take(some))) {
         if (code == DF_OK && !c->settled && !c->by_ack) {
             expect_ack(b, c);
             continue;
@@ -737,15 +565,35 @@ static bool settle_over(struct import_batch *b, enum import_end *ret)
     }
     if (code == DF_OK)
         return true;
-    *ret = ended_by(code, &err);
+    *ret = import_ended_by(code, &err);
     return false;
+}
+
+static bool settle_over(struct import_batch *b, enum import_end *ret)
+{
+    struct import_chunks over;
+    bool ok = true;
+
+    take_state(b, IMPORT_CHUNK_OVER, &over);
+    while (over.count > 0 && ok) {
+        struct import_chunks some;
+        size_t items = 0;
+        import_chunks_init(&some);
+        while (over.head && (some.count == 0 || items + over.head->count <= SETTLE_ITEMS)) {
+            items += over.head->count;
+            import_chunks_add(&some, import_chunks_take(&over));
+        }
+        ok = settle_some(b, &some, ret);
+    }
+    put_back(b, &over);
+    return ok;
 }
 
 /* --- the work --------------------------------------------------------------------------------- */
 
 static int64_t next_due(const struct import_batch *b)
 {
-    int64_t due_ms = b->renewed_ms + RENEW_MS;
+    int64_t due_ms = b->renewed_ms + IMPORT_RENEW_MS;
 
     for (const struct import_chunk *c = b->chunks.head; c; c = c->next) {
         if ((c->state == IMPORT_CHUNK_WAITING || c->state == IMPORT_CHUNK_AWAITING) &&
@@ -797,7 +645,7 @@ static void show_in_flight(struct import_batch *b, size_t count)
 
 static bool step(struct import_batch *b, enum import_end *ret)
 {
-    bool stopping = is_stopping(b->imports);
+    bool stopping = import_is_stopping(b->imports);
 
     take_answers(b);
     if (!store_waits(b, ret) || !take_acks(b, ret))
@@ -814,7 +662,7 @@ static bool step(struct import_batch *b, enum import_end *ret)
         *ret = IMPORT_STOPPED;
         return false;
     }
-    if (!stopping && !keep_lease(b, ret))
+    if (!stopping && !import_keep_lease(b, ret))
         return *ret == IMPORT_STOPPED; /* then the calls under way are waited for */
     return true;
 }
@@ -826,7 +674,7 @@ static enum import_end work(struct import_batch *b)
     while (step(b, &end)) {
         if ((b->read || b->fatal.ptr) && b->chunks.count == 0)
             return IMPORT_FINISHED;
-        if (!is_busy(b) || is_stopping(b->imports))
+        if (!is_busy(b) || import_is_stopping(b->imports))
             wait_for_events(b);
     }
     return end;
@@ -876,7 +724,7 @@ static enum import_end finish(struct import_batch *b)
 
     enum df_code code = import_finish(b, &status, &err);
     if (code != DF_OK)
-        return ended_by(code, &err);
+        return import_ended_by(code, &err);
     struct df_str labels[] = {b->client, df_str_c(df_batch_status_name(status))};
     df_metric_observe(df_metric_get(&batch_duration, labels),
                       (double)(import_mono_ms(b) - b->started_ms) / 1e3);
@@ -900,7 +748,7 @@ enum import_end import_process(struct import_batch *b)
     b->started_ms = b->renewed_ms = import_mono_ms(b);
     const struct df_log_ctx *outer = df_log_ctx_use(&b->log);
     df_metric_add(gauge, 1);
-    if (prepare(b, &end))
+    if (import_prepare(b, &end))
         end = work(b);
     release(b);
     if (end == IMPORT_FINISHED)

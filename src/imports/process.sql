@@ -169,5 +169,8 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 -- name: watchdog_batches
 UPDATE ImportBatch SET LockedAt = NULL, UpdatedAt = :now WHERE Status = 1 AND LockedAt < :before;
 
+-- name: housekeeping_instance
+SELECT COUNT(*) FROM ImportBatch WHERE Status = 1 AND ProcessingHost LIKE :pattern;
+
 -- name: housekeeping_batch
 SELECT Status, UploadPath FROM ImportBatch WHERE Id = :id;

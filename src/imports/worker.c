@@ -19,12 +19,8 @@
 #include "imports/imports_private.h"
 #include "imports/process.sql.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define CANDIDATES     1024
@@ -33,65 +29,6 @@
 #define BACKOFF_MAX_MS 5000
 #define CALL_PATH      "/api/leads/import"
 #define PATH_MAX_BYTES 4096
-/* A directory without a batch may belong to an upload that is being committed. */
-#define ORPHAN_AGE_MS (INT64_C(3600) * 1000)
-
-/* --- instances -------------------------------------------------------------------------------- */
-
-static void instance_path(const struct df_imports *i, struct df_str instance, char *out)
-{
-    (void)snprintf(out, PATH_MAX_BYTES, "%s/instances/" DF_STR_FMT, i->opt.data_dir,
-                   DF_STR_ARG(instance));
-}
-
-/* Without the file only the timeout tells that this process has died. */
-static void hold_instance(struct df_imports *i)
-{
-    char path[PATH_MAX_BYTES];
-    char name[128] = "";
-
-    (void)gethostname(name, sizeof(name) - 1);
-    i->instance = df_uuid_v4(i->opt.clock);
-    (void)snprintf(i->host, sizeof(i->host), "%s/%s", name, i->instance.text);
-    (void)snprintf(path, sizeof(path), "%s/instances", i->opt.data_dir);
-    (void)mkdir(path, 0700);
-    instance_path(i, df_uuid_str(&i->instance), path);
-    i->instance_fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (i->instance_fd >= 0 && flock(i->instance_fd, LOCK_EX | LOCK_NB) == 0)
-        return;
-    df_log_warn("InstanceUnmarked", "%s: %s", path, strerror(errno));
-}
-
-static void drop_instance(struct df_imports *i)
-{
-    char path[PATH_MAX_BYTES];
-
-    if (i->instance_fd < 0)
-        return;
-    instance_path(i, df_uuid_str(&i->instance), path);
-    (void)unlink(path);
-    (void)close(i->instance_fd);
-    i->instance_fd = -1;
-}
-
-/* "host/instance": whether that process is known to be gone. */
-static bool is_gone(const struct df_imports *i, struct df_str host)
-{
-    struct df_uuid instance;
-    char path[PATH_MAX_BYTES];
-    const char *slash = host.len > 0 ? memrchr(host.ptr, '/', host.len) : NULL;
-
-    if (!slash ||
-        !df_uuid_parse(df_str_n(slash + 1, host.len - (size_t)(slash + 1 - host.ptr)), &instance))
-        return false;
-    instance_path(i, df_uuid_str(&instance), path);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return false;
-    bool gone = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    (void)close(fd);
-    return gone;
-}
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
@@ -142,7 +79,7 @@ static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now
         return false;
     if (df_str_eq(c->host, df_str_c(i->host)))
         return is_ours(i, &c->id); /* else it was dropped here, and waits to be taken up again */
-    return !is_gone(i, c->host);
+    return !import_instance_is_gone(i, c->host);
 }
 
 /* Whether the file can be had here. A later attempt needs none. */
@@ -476,7 +413,7 @@ void df_imports_start(struct df_imports *i)
         df_log_warn("ImportsNotConfigured", "omniflow.url is not set: batches wait until it is");
         return;
     }
-    hold_instance(i);
+    import_instance_hold(i);
     i->thread_count = i->opt.concurrent ? (size_t)i->opt.workers : 1;
     i->threads = df_calloc(i->thread_count, sizeof(*i->threads));
     i->threads_running = i->thread_count;
@@ -512,7 +449,7 @@ void df_imports_end(struct df_imports *i)
     for (size_t k = 0; k < i->thread_count; k++)
         pthread_join(i->threads[k], NULL);
     i->thread_count = 0;
-    drop_instance(i);
+    import_instance_drop(i);
 }
 
 void df_imports_free(struct df_imports *i)
@@ -550,86 +487,4 @@ void df_imports_acked(struct df_imports *i, const struct df_uuid *batch)
     }
     pthread_cond_broadcast(&i->changed);
     pthread_mutex_unlock(&i->lock);
-}
-
-/* --- maintenance ------------------------------------------------------------------------------ */
-
-struct watchdog {
-    struct df_job job;
-    struct df_imports *i;
-    int64_t freed;
-};
-
-static enum df_code run_watchdog(struct df_db *db, struct df_job *job, struct df_err *err)
-{
-    struct watchdog *w = (struct watchdog *)job;
-    int64_t now_ms = df_wall_ms(w->i->opt.clock);
-    struct df_value before = df_time(now_ms - w->i->opt.lock_timeout_ms);
-    int64_t lock = 0;
-
-    enum df_code code =
-        df_db_exec(db, &df_q_watchdog_batches, DF_PARAMS(df_time(now_ms), before), &w->freed, err);
-    if (code == DF_OK)
-        code = df_db_exec(db, &df_q_watchdog_lock, DF_PARAMS(df_bool(false), before), &lock, err);
-    w->freed += code == DF_OK && w->freed == 0 ? lock : 0;
-    return code;
-}
-
-struct keeper {
-    struct df_job job;
-    struct df_imports *i;
-    struct df_uuid batch;
-    bool known;
-    int64_t status;
-};
-
-static enum df_code run_keeper(struct df_db *db, struct df_job *job, struct df_err *err)
-{
-    struct keeper *k = (struct keeper *)job;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_housekeeping_batch,
-                                    DF_PARAMS(df_uuid(df_uuid_str(&k->batch))), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    k->known = code == DF_ROW;
-    k->status = k->known ? df_col_int(r, 0) : 0;
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
-}
-
-/* A directory goes when its batch is over, or there is none and nobody has written to it for long.
- */
-static void look_at_directory(void *arg, const struct df_storage_entry *e)
-{
-    struct df_imports *i = arg;
-    struct keeper k = {.job = {.run = run_keeper}, .i = i, .batch = e->batch};
-    struct df_err err = DF_ERR_INIT;
-
-    if (df_store_read_wait(i->opt.store, &k.job, &err) != DF_OK)
-        return;
-    if (k.known ? !df_batch_is_over(k.status) : e->age_ms < ORPHAN_AGE_MS)
-        return;
-    struct df_log_field fields[] = {DF_F("batchId", df_uuid_str(&e->batch)),
-                                    DF_FI("bytes", e->size_bytes)};
-    if (df_storage_remove(i->opt.storage, &e->batch, NULL, &err) == DF_OK)
-        df_log_write(DF_LOG_INFO, "OrphanRemoved", fields, 2,
-                     k.known ? "its batch is over" : "no batch came of it");
-    else
-        df_log_write(DF_LOG_WARN, "FileNotRemoved", fields, 2, "%s", err.detail);
-}
-
-void df_imports_maintain(struct df_imports *i)
-{
-    struct watchdog w = {.job = {.run = run_watchdog}, .i = i};
-    struct df_err err = DF_ERR_INIT;
-
-    if (df_store_write_wait(i->opt.store, &w.job, &err) != DF_OK) {
-        df_log_warn("WatchdogFailed", "%s", err.detail);
-    } else if (w.freed > 0) {
-        df_log_warn("BatchLockFreed", "a lock that nobody had renewed was freed");
-        df_imports_wake(i);
-    }
-    if (df_storage_each(i->opt.storage, look_at_directory, i, &err) != DF_OK)
-        df_log_warn("StorageUnreadable", "%s", err.detail);
 }

@@ -264,7 +264,7 @@ for (const [scheme, device, width, height] of [['light', 'desktop', 1280, 860], 
     await page.locator(`tr[data-doc="${doc}"]`).waitFor();
     await fits('tickets');
     await page.goto(`${gateway.url}#outbox`);
-    await page.locator('tr[data-breaker]').waitFor();
+    await page.locator('tr[data-breaker]').first().waitFor();
     await fits('outbox');
     await page.goto(`${gateway.url}#outbox?channel=ticket-return`);
     await page.locator('#outbox-body tbody tr').first().waitFor();

@@ -1,6 +1,7 @@
 /* What the HTTP server does for those who use it as they should. */
 #include "net_fixture.h"
 
+#include <dirent.h>
 #include <netinet/tcp.h>
 
 /* --- ordinary requests ------------------------------------------------------------------------ */
@@ -282,6 +283,61 @@ static void headers_are_listed_as_they_came(void **state)
     df_http_stop(s);
 }
 
+#define FILE_BYTES 300000
+
+/* Half of what was written: the rest is not part of the answer. */
+static void do_file(struct df_req *req)
+{
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    for (int i = 0; i < 2 * FILE_BYTES; i++)
+        fputc('a' + i % 26, f);
+    fflush(f);
+    df_req_answer_file(req, 200, "text/plain", dup(fileno(f)), FILE_BYTES);
+    df_req_answer_file(req, 200, "text/html", dup(fileno(f)), 1); /* the first one wins */
+    fclose(f);
+}
+
+static size_t open_files(void)
+{
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static void a_file_is_sent_and_closed(void **state)
+{
+    (void)state;
+    static const struct df_route files[] = {
+        {.method = "GET", .pattern = "/file", .handle = do_file}, {.method = NULL}};
+    const struct df_route *const file_tables[] = {files, NULL};
+    struct df_http_options opt = defaults();
+    opt.routes = file_tables;
+    struct df_http_server *s = start(&opt);
+
+    struct reply r = ask(s, "GET /file HTTP/1.1\r\n" H "Connection: close\r\n\r\n");
+    assert_int_equal(r.status, 200);
+    assert_true(has(&r, "Content-Type", "text/plain"));
+    assert_true(has(&r, "Content-Length", "300000"));
+    assert_int_equal(r.body_len, FILE_BYTES);
+    for (size_t i = 0; i < FILE_BYTES; i++)
+        assert_int_equal(r.body[i], 'a' + i % 26);
+    r = ask(s, "HEAD /file HTTP/1.1\r\n" H "Connection: close\r\n\r\n");
+    assert_int_equal(r.status, 200);
+    df_http_stop(s);
+    s = start(&opt);
+    size_t before = open_files();
+    for (int i = 0; i < 5; i++)
+        (void)ask(s, "GET /file HTTP/1.1\r\n" H "Connection: close\r\n\r\n");
+    for (int i = 0; i < 100 && open_files() > before; i++)
+        usleep(20000);
+    assert_int_equal(open_files(), before);
+    df_http_stop(s);
+}
+
 static void correlation_and_trace_are_taken_or_made(void **state)
 {
     (void)state;
@@ -560,6 +616,7 @@ int main(void)
         cmocka_unit_test(a_dropped_request_gets_nothing),
         cmocka_unit_test(bad_headers_are_not_added),
         cmocka_unit_test(headers_are_listed_as_they_came),
+        cmocka_unit_test(a_file_is_sent_and_closed),
         cmocka_unit_test(correlation_and_trace_are_taken_or_made),
         cmocka_unit_test(a_request_is_set_aside_and_answered_by_a_worker),
         cmocka_unit_test(authorization_may_be_deferred),

@@ -1,0 +1,174 @@
+/*
+ * A batch before its first chunk: loaded, its file brought here if it waited elsewhere, compared
+ * with its checksum, and read once to its end. And what is common to all of its work: the lease,
+ * and what an error makes of the batch.
+ */
+#include "imports/imports_private.h"
+
+#define LOOK_EVERY  4096 /* records of the first reading between looks at the clock */
+#define POSTPONE_MS 60000
+
+bool import_is_stopping(struct df_imports *i)
+{
+    pthread_mutex_lock(&i->lock);
+    bool stopping = i->stopping;
+    pthread_mutex_unlock(&i->lock);
+    return stopping;
+}
+
+enum import_end import_fail_batch(struct import_batch *b, const struct df_err *err)
+{
+    b->fatal = df_arena_str(&b->arena, df_utf8_cut(df_str_c(err->detail), IMPORT_SUMMARY_UNITS));
+    return IMPORT_FINISHED;
+}
+
+/* What the database said, as an end. */
+enum import_end import_ended_by(enum df_code code, const struct df_err *err)
+{
+    if (code == DF_E_NOT_FOUND)
+        return IMPORT_LOST;
+    df_log_error("BatchInterrupted", "%s", err->detail);
+    return IMPORT_BROKEN;
+}
+
+bool import_is_passing(enum df_code code)
+{
+    return df_code_retry(code) != DF_RETRY_NEVER;
+}
+
+/* The file cannot be had just now: it goes on waiting, and keeps nobody else from working. */
+static enum import_end put_off(struct import_batch *b, const struct df_err *why)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    df_log_warn("FileUnavailable", "%s", why->detail);
+    enum df_code code =
+        import_postpone(b, df_wall_ms(b->imports->opt.clock) + POSTPONE_MS, why->detail, &err);
+    return code == DF_OK ? IMPORT_POSTPONED : import_ended_by(code, &err);
+}
+
+static enum import_end end_by_file(struct import_batch *b, enum df_code code,
+                                   const struct df_err *err)
+{
+    return import_is_passing(code) ? put_off(b, err) : import_fail_batch(b, err);
+}
+
+/* A file that waited elsewhere. */
+static bool fetch(struct import_batch *b, enum import_end *ret)
+{
+    const struct df_imports_options *o = &b->imports->opt;
+    struct df_err err = DF_ERR_INIT;
+
+    if (!b->upload_path.ptr || !df_str_starts(b->upload_path, DF_STR("s3://")))
+        return true;
+    const char *location = df_arena_cstr(&b->arena, b->upload_path);
+    enum df_code code =
+        df_storage_fetch_scheduled(o->storage, &b->id, b->file_name, location, &err);
+    if (code == DF_OK)
+        return true; /* the other copy goes at the end, with this one */
+    *ret = end_by_file(b, code, &err);
+    return false;
+}
+
+static enum df_code open_records(struct import_batch *b, struct df_err *err)
+{
+    const struct df_records_options opt = {.sheet = b->sheet, .temp_dir = b->imports->opt.data_dir};
+    df_records_free(b->records);
+    b->records = NULL;
+    return df_records_open(b->file_type, df_stored_bytes(b->file), &opt, &b->records, err);
+}
+
+/* Renews the lease now and then; false: *ret says why not. */
+bool import_keep_lease(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    if (import_is_stopping(b->imports)) {
+        *ret = IMPORT_STOPPED;
+        return false;
+    }
+    if (import_mono_ms(b) - b->renewed_ms < IMPORT_RENEW_MS)
+        return true;
+    enum df_code code = import_renew(b, &err);
+    if (code == DF_OK)
+        return true;
+    *ret = import_ended_by(code, &err);
+    return false;
+}
+
+/* Reads all of it once. */
+static bool count_records(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_record record;
+    int64_t total = 0;
+    enum df_code code = open_records(b, &err);
+
+    if (code == DF_OK) {
+        while ((code = df_records_next(b->records, &record, &err)) == DF_ROW) {
+            if (++total % LOOK_EVERY == 0 && !import_keep_lease(b, ret))
+                return false;
+        }
+    }
+    if (code != DF_DONE) {
+        *ret = end_by_file(b, code, &err);
+        return false;
+    }
+    b->total = total;
+    code = import_set_total(b, &err);
+    if (code == DF_OK)
+        return true;
+    *ret = import_ended_by(code, &err);
+    return false;
+}
+
+static bool check_file(struct import_batch *b, enum import_end *ret)
+{
+    struct df_storage *st = b->imports->opt.storage;
+    char found[DF_CHECKSUM_LEN + 1];
+    struct df_err err = DF_ERR_INIT;
+    uint64_t size = 0;
+
+    enum df_code code = df_storage_checksum(st, &b->id, b->file_name, found, &size, &err);
+    if (code == DF_OK && b->checksum.ptr && !df_str_eq(b->checksum, df_str_c(found)))
+        code = df_err_set(&err, DF_E_VALIDATION,
+                          "the stored file is not the one that was uploaded: its checksum differs");
+    if (code == DF_OK)
+        code = df_storage_open(st, &b->id, b->file_name, &b->file, &err);
+    if (code == DF_OK)
+        return true;
+    *ret = end_by_file(b, code, &err);
+    return false;
+}
+
+/* True: there are chunks to be cut. */
+bool import_prepare(struct import_batch *b, enum import_end *ret)
+{
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = import_load(b, &err);
+
+    if (code != DF_OK) {
+        *ret = import_ended_by(code, &err);
+        return false;
+    }
+    df_log_ctx_set(&b->log, "clientId", b->client);
+    df_log_ctx_set(&b->log, "batchId", df_uuid_str(&b->id));
+    df_log_ctx_set(&b->log, "correlationId", b->correlation_id);
+    df_log_ctx_set(&b->log, "traceId", b->trace_id);
+    df_log_info("BatchProcessingStarted", "attempt %lld", (long long)b->attempt);
+    b->next_chunk = 1;
+    if (b->attempt > 1) {
+        b->next_chunk = b->last_chunk + 1 > b->again_from ? b->last_chunk + 1 : b->again_from;
+        b->next_sequence = -1;
+        return true;
+    }
+    if (!fetch(b, ret) || !check_file(b, ret) || (b->total < 0 && !count_records(b, ret)))
+        return false;
+    if ((code = open_records(b, &err)) != DF_OK) {
+        *ret = end_by_file(b, code, &err);
+        return false;
+    }
+    b->normaliser = df_normaliser_new(&(struct df_normalise_options){
+        .origin_default = b->origin, .temp_dir = b->imports->opt.data_dir});
+    return true;
+}
