@@ -6,6 +6,7 @@
 #include "base/uuid.h"
 #include "delivery/attempts.sql.h"
 #include "delivery/delivery_private.h"
+#include "store/rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,47 +112,12 @@ static struct rows rows_of(struct delivery_cycle *cy, const struct delivery_list
     return rows;
 }
 
-/* "[1,2,3]", or with quotes. */
-struct ids {
-    char *text;
-    size_t len;
-    bool quoted;
-};
-
-static struct ids ids_for(const struct df_channel *c, struct df_arena *a, size_t bytes)
-{
-    return (struct ids){.text = df_arena_alloc(a, bytes + 2), .quoted = c->id_type == DF_UUID};
-}
-
-static void add_id(struct ids *ids, struct df_str id)
-{
-    ids->text[ids->len] = ids->len ? ',' : '[';
-    ids->len++;
-    if (ids->quoted)
-        ids->text[ids->len++] = '"';
-    memcpy(ids->text + ids->len, id.ptr, id.len);
-    ids->len += id.len;
-    if (ids->quoted)
-        ids->text[ids->len++] = '"';
-}
-
-static struct df_value ids_value(struct ids *ids)
-{
-    ids->text[ids->len++] = ']';
-    return df_text(df_str_n(ids->text, ids->len));
-}
-
-#define ID_EXTRA 3 /* comma and quotes */
-
 static struct df_value ids_of_rows(struct delivery_cycle *cy, struct rows rows)
 {
-    size_t bytes = 0;
+    struct df_ids ids = df_ids_for(&cy->arena, rows.count, cy->channel->c->id_type == DF_UUID);
     for (size_t i = 0; i < rows.count; i++)
-        bytes += rows.at[i]->id.len + ID_EXTRA;
-    struct ids ids = ids_for(cy->channel->c, &cy->arena, bytes);
-    for (size_t i = 0; i < rows.count; i++)
-        add_id(&ids, rows.at[i]->id);
-    return ids_value(&ids);
+        df_ids_add(&ids, rows.at[i]->id);
+    return df_ids_value(&ids);
 }
 
 /* Of one list, or of two. */
@@ -159,18 +125,14 @@ static struct df_value ids_of_lists(struct delivery_cycle *cy, const struct deli
                                     const struct delivery_list *two)
 {
     const struct delivery_list *lists[] = {one, two};
-    size_t bytes = 0;
+    struct df_ids ids = df_ids_for(&cy->arena, one->count + (two ? two->count : 0),
+                                   cy->channel->c->id_type == DF_UUID);
 
     for (size_t i = 0; i < 2; i++) {
         for (const struct delivery_row *r = lists[i] ? lists[i]->head : NULL; r; r = r->next)
-            bytes += r->id.len + ID_EXTRA;
+            df_ids_add(&ids, r->id);
     }
-    struct ids ids = ids_for(cy->channel->c, &cy->arena, bytes);
-    for (size_t i = 0; i < 2; i++) {
-        for (const struct delivery_row *r = lists[i] ? lists[i]->head : NULL; r; r = r->next)
-            add_id(&ids, r->id);
-    }
-    return ids_value(&ids);
+    return df_ids_value(&ids);
 }
 
 /* --- settling --------------------------------------------------------------------------------- */

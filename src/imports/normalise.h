@@ -35,8 +35,8 @@ void df_normaliser_free(struct df_normaliser *n);
  * its first member. *ret_reason (static, or valid until the next call) is set unless it is SEND.
  * An error is one of memory or disk, never the record's.
  */
-enum df_code df_normalise(struct df_normaliser *n, const struct df_record *record,
-                          int64_t sequence, struct df_buf *out, enum df_item_verdict *ret_verdict,
+enum df_code df_normalise(struct df_normaliser *n, const struct df_record *record, int64_t sequence,
+                          struct df_buf *out, enum df_item_verdict *ret_verdict,
                           struct df_str *ret_reason, struct df_err *err) DF_MUST_CHECK;
 
 /* The phone by itself: E.164 into out (at least 17 bytes), or false and why. */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "imports/imports_private.h"
 #include "imports/process.sql.h"
+#include "store/rows.h"
 #include "json/write.h"
 
 #include <stdio.h>
@@ -68,32 +69,6 @@ static enum df_code run(struct owner_job *o, struct df_err *err)
     if (code == DF_OK)
         b->renewed_ms = import_mono_ms(b);
     return code;
-}
-
-/* Rows of parameters for one statement. */
-struct rows {
-    const struct df_query *query;
-    struct df_value *params;
-    size_t count;
-};
-
-static struct rows rows_for(struct owner_job *o, const struct df_query *q, size_t most)
-{
-    return (struct rows){q, DF_ARENA_ARRAY(&o->arena, struct df_value, most * q->param_count), 0};
-}
-
-static void add_row(struct rows *r, const struct df_value *values, size_t count)
-{
-    memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
-}
-
-static enum df_code run_rows(struct df_db *db, const struct rows *r, int64_t *affected,
-                             struct df_err *err)
-{
-    if (r->count == 0)
-        return DF_OK;
-    return df_db_exec_many(db, r->query, r->params, r->query->param_count, r->count, NULL, NULL,
-                           affected, NULL, err);
 }
 
 /* --- the batch -------------------------------------------------------------------------------- */
@@ -205,19 +180,20 @@ enum df_code import_set_total(struct import_batch *b, struct df_err *err)
 /* --- chunks on their way ---------------------------------------------------------------------- */
 
 /* Items of a later attempt belong to their new chunk from now on. */
-static void assign_items(struct rows *assign, const struct import_chunk *c)
+static void assign_items(struct df_rows *assign, const struct import_chunk *c)
 {
     for (size_t i = 0; i < c->count; i++)
-        add_row(assign, DF_PARAMS(df_int(c->id), batch_id(c->batch), df_int(c->items[i].sequence)));
+        df_rows_add(assign,
+                    DF_PARAMS(df_int(c->id), batch_id(c->batch), df_int(c->items[i].sequence)));
 }
 
-static struct df_value *add_chunk(struct rows *insert, const struct import_chunk *c,
+static struct df_value *add_chunk(struct df_rows *insert, const struct import_chunk *c,
                                   enum df_chunk_status status)
 {
     struct df_value *at = insert->params + insert->count * insert->query->param_count;
-    add_row(insert, DF_PARAMS(batch_id(c->batch), df_int(c->id), df_int(c->offset),
-                              df_int((int64_t)c->count), df_text(df_str_c(c->hash)), df_int(status),
-                              df_int(c->attempts), import_now(c->batch)));
+    df_rows_add(insert, DF_PARAMS(batch_id(c->batch), df_int(c->id), df_int(c->offset),
+                                  df_int((int64_t)c->count), df_text(df_str_c(c->hash)),
+                                  df_int(status), df_int(c->attempts), import_now(c->batch)));
     return at;
 }
 
@@ -234,14 +210,15 @@ static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_er
     struct owner_job *o = (struct owner_job *)job;
     struct import_batch *b = o->b;
     df_arena_reset(&o->arena);
-    struct rows insert = rows_for(o, &df_q_chunk_insert, o->chunks->count);
-    struct rows attempt = rows_for(o, &df_q_chunk_attempt, o->chunks->count);
-    struct rows assign = rows_for(o, &df_q_again_assign, b->attempt > 1 ? items_in(o->chunks) : 1);
+    struct df_rows insert = df_rows_for(&o->arena, &df_q_chunk_insert, o->chunks->count);
+    struct df_rows attempt = df_rows_for(&o->arena, &df_q_chunk_attempt, o->chunks->count);
+    struct df_rows assign =
+        df_rows_for(&o->arena, &df_q_again_assign, b->attempt > 1 ? items_in(o->chunks) : 1);
 
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
         if (c->stored) {
-            add_row(&attempt,
-                    DF_PARAMS(df_int(c->attempts + 1), import_now(b), batch_id(b), df_int(c->id)));
+            df_rows_add(&attempt, DF_PARAMS(df_int(c->attempts + 1), import_now(b), batch_id(b),
+                                            df_int(c->id)));
             continue;
         }
         struct df_value *row = add_chunk(&insert, c, DF_CHUNK_SENDING);
@@ -251,10 +228,10 @@ static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_er
     }
     enum df_code code = renew(db, b, err);
     if (code == DF_OK)
-        code = run_rows(db, &insert, NULL, err);
+        code = df_rows_run(db, &insert, NULL, err);
     if (code == DF_OK)
-        code = run_rows(db, &attempt, NULL, err);
-    return code == DF_OK ? run_rows(db, &assign, NULL, err) : code;
+        code = df_rows_run(db, &attempt, NULL, err);
+    return code == DF_OK ? df_rows_run(db, &assign, NULL, err) : code;
 }
 
 enum df_code import_begin_sends(struct import_batch *b, struct import_chunks *chunks,
@@ -275,12 +252,13 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
     struct owner_job *o = (struct owner_job *)job;
     struct import_batch *b = o->b;
     df_arena_reset(&o->arena);
-    struct rows await = rows_for(o, &df_q_chunk_await, o->chunks->count);
+    struct df_rows await = df_rows_for(&o->arena, &df_q_chunk_await, o->chunks->count);
 
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next)
-        add_row(&await, DF_PARAMS(df_text(c->ack_id), import_now(b), batch_id(b), df_int(c->id)));
+        df_rows_add(&await,
+                    DF_PARAMS(df_text(c->ack_id), import_now(b), batch_id(b), df_int(c->id)));
     enum df_code code = renew(db, b, err);
-    return code == DF_OK ? run_rows(db, &await, NULL, err) : code;
+    return code == DF_OK ? df_rows_run(db, &await, NULL, err) : code;
 }
 
 enum df_code import_begin_wait(struct import_batch *b, struct import_chunks *chunks,
@@ -341,7 +319,7 @@ static void count_chunk(struct counts *n, const struct import_chunk *c)
     }
 }
 
-static void add_items(struct rows *insert, struct rows *settle, const struct import_chunk *c,
+static void add_items(struct df_rows *insert, struct df_rows *settle, const struct import_chunk *c,
                       struct df_arena *a)
 {
     struct df_value id = batch_id(c->batch);
@@ -349,35 +327,36 @@ static void add_items(struct rows *insert, struct rows *settle, const struct imp
     for (size_t i = 0; i < c->count; i++) {
         const struct import_item *item = &c->items[i];
         if (c->batch->attempt > 1) {
-            add_row(settle, DF_PARAMS(df_int(item->status), df_text(item->error), df_int(c->id), id,
-                                      df_int(item->sequence)));
+            df_rows_add(settle, DF_PARAMS(df_int(item->status), df_text(item->error), df_int(c->id),
+                                          id, df_int(item->sequence)));
             continue;
         }
         struct df_str json = import_item_json(c, item);
         char *hash = df_arena_alloc(a, DF_CHECKSUM_LEN + 1);
         df_checksum_of(json, hash);
-        add_row(insert,
-                DF_PARAMS(id, df_int(item->sequence), df_text(json), df_int(item->status),
-                          df_text(item->error), item->sent ? df_int(c->id) : df_null(DF_INT),
-                          df_text(df_str_c(hash))));
+        df_rows_add(insert,
+                    DF_PARAMS(id, df_int(item->sequence), df_text(json), df_int(item->status),
+                              df_text(item->error), item->sent ? df_int(c->id) : df_null(DF_INT),
+                              df_text(df_str_c(hash))));
     }
 }
 
 /* Rows of chunks that were never sent are made here. */
 static enum df_code settle_chunks(struct df_db *db, struct owner_job *o, struct df_err *err)
 {
-    struct rows insert = rows_for(o, &df_q_chunk_insert, o->chunks->count);
-    struct rows settle = rows_for(o, &df_q_chunk_settle, o->chunks->count);
+    struct df_rows insert = df_rows_for(&o->arena, &df_q_chunk_insert, o->chunks->count);
+    struct df_rows settle = df_rows_for(&o->arena, &df_q_chunk_settle, o->chunks->count);
     const struct import_batch *b = o->b;
 
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
         if (!c->stored)
             add_chunk(&insert, c, DF_CHUNK_SENDING);
-        add_row(&settle, DF_PARAMS(df_int(c->outcome), df_int(c->attempts), df_text(c->error),
-                                   import_now(b), batch_id(b), df_int(c->id), df_int(c->by_ack)));
+        df_rows_add(&settle,
+                    DF_PARAMS(df_int(c->outcome), df_int(c->attempts), df_text(c->error),
+                              import_now(b), batch_id(b), df_int(c->id), df_int(c->by_ack)));
     }
-    enum df_code code = run_rows(db, &insert, NULL, err);
-    return code == DF_OK ? run_rows(db, &settle, o->changed, err) : code;
+    enum df_code code = df_rows_run(db, &insert, NULL, err);
+    return code == DF_OK ? df_rows_run(db, &settle, o->changed, err) : code;
 }
 
 static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -389,8 +368,8 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
 
     df_arena_reset(&o->arena);
     size_t items = items_in(o->chunks);
-    struct rows insert = rows_for(o, &df_q_item_insert, b->attempt > 1 ? 1 : items);
-    struct rows settle = rows_for(o, &df_q_again_settle, b->attempt > 1 ? items : 1);
+    struct df_rows insert = df_rows_for(&o->arena, &df_q_item_insert, b->attempt > 1 ? 1 : items);
+    struct df_rows settle = df_rows_for(&o->arena, &df_q_again_settle, b->attempt > 1 ? items : 1);
     enum df_code code = settle_chunks(db, o, err);
     if (code != DF_OK)
         return code;
@@ -409,8 +388,8 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
         code = df_db_exec(db, &df_q_owner_renew_lock, DF_PARAMS(import_now(b), batch_id(b)), NULL,
                           err);
     if (code == DF_OK)
-        code = run_rows(db, &insert, NULL, err);
-    return code == DF_OK ? run_rows(db, &settle, NULL, err) : code;
+        code = df_rows_run(db, &insert, NULL, err);
+    return code == DF_OK ? df_rows_run(db, &settle, NULL, err) : code;
 }
 
 enum df_code import_settle(struct import_batch *b, struct import_chunks *chunks, struct df_err *err)

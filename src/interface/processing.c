@@ -14,6 +14,7 @@
 #include "interface/interface_private.h"
 #include "interface/payload.h"
 #include "interface/processing.sql.h"
+#include "store/rows.h"
 
 #include <stdlib.h>
 
@@ -34,11 +35,15 @@ struct ticket {
     int64_t id;
     int64_t fence;
     struct df_str raw;
+    struct df_str entity; /* the row's key */
+    struct df_str row_doc_id;
+    int64_t phase;
     struct df_str doc_id;
     struct df_str problems; /* absent: it is fit */
     struct df_str answer;   /* the return; absent when it is not fit */
     struct df_str ack;      /* absent: none is wanted */
     bool settled;           /* it was still ours when the outcome was written */
+    bool returned;          /* it has a return already */
 };
 
 struct batch {
@@ -77,6 +82,9 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
         t->id = df_col_int(r, 0);
         t->fence = df_col_int(r, 2);
         t->raw = df_arena_str(&b->arena, df_col_text(r, 3));
+        t->entity = df_arena_str(&b->arena, df_col_text(r, 4));
+        t->row_doc_id = df_arena_str(&b->arena, df_col_text(r, 5));
+        t->phase = df_col_int(r, 6);
     }
     df_result_free(r);
     if (code != DF_DONE || b->count > 0)
@@ -149,101 +157,163 @@ static void work_on(struct batch *b, struct ticket *t)
 
 /* --- the outcome ------------------------------------------------------------------------------ */
 
-/* Rows of parameters for one statement, gathered in the batch's arena. */
-struct rows {
-    const struct df_query *query;
-    struct df_value *params;
+/* By fence, so that those with the same one stand together; then by id. */
+static int in_order(const void *a, const void *b)
+{
+    const struct ticket *x = a;
+    const struct ticket *y = b;
+
+    if (x->fence != y->fence)
+        return x->fence < y->fence ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Tickets of one fence, in the order of their ids. */
+struct group {
+    struct ticket *at;
     size_t count;
 };
 
-static struct rows rows_for(struct batch *b, const struct df_query *q)
+static struct ticket *find_ticket(struct group g, int64_t id)
 {
-    return (struct rows){
-        .query = q,
-        .params = DF_ARENA_ARRAY(&b->params, struct df_value, b->count * q->param_count),
-    };
+    const struct ticket like = {.id = id, .fence = g.at[0].fence};
+    return bsearch(&like, g.at, g.count, sizeof(struct ticket), in_order);
 }
 
-static void add_row(struct rows *r, const struct df_value *values, size_t count)
+static enum df_code settle_done(struct df_db *db, struct batch *b, struct group g,
+                                struct df_value now, struct df_err *err)
 {
-    memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
-}
+    struct df_ids ids = df_ids_for(&b->params, g.count, false);
+    struct df_result *r = NULL;
+    size_t fit = 0;
 
-static enum df_code run_rows(struct df_db *db, const struct rows *r, int64_t *affected,
-                             struct df_err *err)
-{
-    if (r->count == 0)
+    for (size_t i = 0; i < g.count; i++) {
+        if (g.at[i].problems.ptr)
+            continue;
+        df_ids_add_int(&ids, g.at[i].id);
+        fit++;
+    }
+    if (fit == 0)
         return DF_OK;
-    return df_db_exec_many(db, r->query, r->params, r->query->param_count, r->count, NULL, NULL,
-                           affected, NULL, err);
+    enum df_code code = df_db_query(
+        db, &df_q_process_done, DF_PARAMS(now, df_ids_value(&ids), df_int(g.at[0].fence)), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct ticket *t = find_ticket(g, df_col_int(r, 0));
+        if (t)
+            t->settled = true;
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static enum df_code settle_failed(struct df_db *db, struct batch *b, struct df_value now,
+                                  struct df_err *err)
+{
+    struct df_rows failed = df_rows_for(&b->params, &df_q_process_failed, b->count);
+    int64_t *affected = DF_ARENA_ARRAY(&b->params, int64_t, b->count);
+
+    for (size_t i = 0; i < b->count; i++) {
+        const struct ticket *t = &b->tickets[i];
+        if (t->problems.ptr)
+            df_rows_add(&failed, DF_PARAMS(df_text(t->problems), now, df_null(DF_TIME),
+                                           df_int(t->id), df_int(t->fence)));
+    }
+    enum df_code code = df_rows_run(db, &failed, affected, err);
+    for (size_t i = 0, f = 0; i < b->count && code == DF_OK; i++) {
+        if (b->tickets[i].problems.ptr)
+            b->tickets[i].settled = affected[f++] == 1;
+    }
+    return code;
 }
 
 /* Processed or Error; t->settled tells whether it was still ours. */
 static enum df_code settle_tickets(struct df_db *db, struct batch *b, struct df_value now,
                                    struct df_err *err)
 {
-    struct rows done = rows_for(b, &df_q_process_done);
-    struct rows failed = rows_for(b, &df_q_process_failed);
-    int64_t *done_rows = DF_ARENA_ARRAY(&b->params, int64_t, b->count);
-    int64_t *failed_rows = DF_ARENA_ARRAY(&b->params, int64_t, b->count);
+    enum df_code code = DF_OK;
 
-    for (size_t i = 0; i < b->count; i++) {
-        const struct ticket *t = &b->tickets[i];
-        if (t->problems.ptr)
-            add_row(&failed, DF_PARAMS(df_text(t->problems), now, df_null(DF_TIME), df_int(t->id),
-                                       df_int(t->fence)));
-        else
-            add_row(&done, DF_PARAMS(now, df_int(t->id), df_int(t->fence)));
+    for (size_t i = 0; i < b->count; i++)
+        b->tickets[i].settled = b->tickets[i].returned = false;
+    for (size_t i = 0, n; i < b->count && code == DF_OK; i += n) {
+        for (n = 1; i + n < b->count && b->tickets[i + n].fence == b->tickets[i].fence;)
+            n++;
+        code = settle_done(db, b, (struct group){b->tickets + i, n}, now, err);
     }
-    enum df_code code = run_rows(db, &done, done_rows, err);
     if (code == DF_OK)
-        code = run_rows(db, &failed, failed_rows, err);
-    for (size_t i = 0, d = 0, f = 0; i < b->count && code == DF_OK; i++) {
-        struct ticket *t = &b->tickets[i];
-        t->settled = t->problems.ptr ? failed_rows[f++] == 1 : done_rows[d++] == 1;
+        code = settle_failed(db, b, now, err);
+    for (size_t i = 0; i < b->count && code == DF_OK; i++) {
+        const struct ticket *t = &b->tickets[i];
         b->processed += t->settled && !t->problems.ptr;
         b->rejected += t->settled && t->problems.ptr;
     }
     return code;
 }
 
+/* Which of them have a return. */
+static enum df_code find_returned(struct df_db *db, struct batch *b, struct df_err *err)
+{
+    struct df_ids ids = df_ids_for(&b->params, b->count, false);
+    struct df_result *r = NULL;
+
+    for (size_t i = 0; i < b->count; i++)
+        df_ids_add_int(&ids, b->tickets[i].id);
+    enum df_code code = df_db_query(db, &df_q_return_known, DF_PARAMS(df_ids_value(&ids)), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        int64_t id = df_col_int(r, 0);
+        for (size_t i = 0; i < b->count; i++)
+            b->tickets[i].returned = b->tickets[i].returned || b->tickets[i].id == id;
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
 static enum df_code enqueue_returns(struct df_db *db, struct batch *b, struct df_value now,
                                     struct df_err *err)
 {
     const char *url = b->i->opt.ticket_return_url;
-    struct rows replace = rows_for(b, &df_q_return_replace);
-    struct rows insert = rows_for(b, &df_q_return_insert);
-    struct rows pending = rows_for(b, &df_q_return_pending_ticket);
+    struct df_value target = df_text(df_str_c(url ? url : ""));
+    struct df_rows replace = df_rows_for(&b->params, &df_q_return_replace, b->count);
+    struct df_rows insert = df_rows_for(&b->params, &df_q_return_insert, b->count);
+    struct df_rows pending = df_rows_for(&b->params, &df_q_return_pending_ticket, b->count);
 
-    for (size_t i = 0; i < b->count; i++) {
+    enum df_code code = b->processed > 0 ? find_returned(db, b, err) : DF_OK;
+    for (size_t i = 0; i < b->count && code == DF_OK; i++) {
         const struct ticket *t = &b->tickets[i];
         if (!t->settled || t->problems.ptr)
             continue;
-        add_row(&replace, DF_PARAMS(df_text(t->answer), now, df_int(t->id)));
-        add_row(&insert,
-                DF_PARAMS(df_text(t->answer), df_text(df_str_c(url ? url : "")), df_int(t->id)));
-        add_row(&pending, DF_PARAMS(df_int(t->id)));
+        if (!t->returned) {
+            df_rows_add(&insert, DF_PARAMS(df_text(t->entity), df_text(t->row_doc_id),
+                                           df_int(t->phase), df_text(t->answer), target, now));
+            continue;
+        }
+        df_rows_add(&replace, DF_PARAMS(df_text(t->answer), now, df_int(t->id)));
+        df_rows_add(&pending, DF_PARAMS(df_int(t->id)));
     }
-    enum df_code code = run_rows(db, &replace, NULL, err);
     if (code == DF_OK)
-        code = run_rows(db, &insert, NULL, err);
-    return code == DF_OK ? run_rows(db, &pending, NULL, err) : code;
+        code = df_rows_run(db, &replace, NULL, err);
+    if (code == DF_OK)
+        code = df_rows_run(db, &insert, NULL, err);
+    return code == DF_OK ? df_rows_run(db, &pending, NULL, err) : code;
 }
 
 static enum df_code enqueue_acks(struct df_db *db, struct batch *b, struct df_value now,
                                  struct df_err *err)
 {
     const char *url = b->i->opt.functional_ack_url;
-    struct rows acks = rows_for(b, &df_q_functional_ack_insert);
+    struct df_rows acks = df_rows_for(&b->params, &df_q_functional_ack_insert, b->count);
 
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         if (t->settled && t->ack.ptr)
-            add_row(&acks, DF_PARAMS(df_text(t->doc_id), df_text(t->ack),
-                                     df_text(df_str_c(url ? url : "")), now));
+            df_rows_add(&acks, DF_PARAMS(df_text(t->doc_id), df_text(t->ack),
+                                         df_text(df_str_c(url ? url : "")), now));
     }
     b->acks = acks.count > 0;
-    return run_rows(db, &acks, NULL, err);
+    return df_rows_run(db, &acks, NULL, err);
 }
 
 static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -304,6 +374,7 @@ static enum df_code process_batch(struct batch *b, int64_t *ret_wait_ms, struct 
         return DF_OK;
     }
     *ret_wait_ms = 0;
+    qsort(b->tickets, b->count, sizeof(struct ticket), in_order);
     for (size_t i = 0; i < b->count; i++)
         work_on(b, &b->tickets[i]);
     b->job = (struct df_job){.run = run_outcome};

@@ -7,18 +7,20 @@
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
-RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson;
+RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity,
+          BusinessDocId, PhaseCode;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
-RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson;
+RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity,
+          BusinessDocId, PhaseCode;
 -- dialect: sqlserver
 UPDATE o
 SET Status = 'Processing', AttemptCount = o.AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
-       inserted.RawPayloadJson
+       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode
 FROM TB_TICKET_INTERFACE AS o
 WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
@@ -27,12 +29,23 @@ WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDL
 -- name: process_next_due
 SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
 
+-- Many of one fence; answers with those that were still so.
 -- name: process_done
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
-WHERE Id = :id
+WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
+           THEN 1 ELSE 0 END = 1
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE t
+SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+OUTPUT inserted.Id
+FROM TB_TICKET_INTERFACE AS t
+WHERE t.Id IN EACH_INT(:ids)
+  AND CASE WHEN t.PayloadVersion * CAST(1000000 AS BIGINT) + t.AttemptCount = :fence AND t.Status = 'Processing'
            THEN 1 ELSE 0 END = 1;
 
 -- due is NULL for what can never be processed.
@@ -52,16 +65,18 @@ WHERE CASE WHEN Status IN ('Pending', 'Error') THEN 1 ELSE 0 END = 1
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND PhaseCode = (SELECT t.PhaseCode FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket);
 
--- The ticket's UpdatedAt is the moment of this transaction.
+-- Tickets that have a return already, from an earlier payload. Nobody makes one meanwhile: the ticket's row is held.
+-- name: return_known
+SELECT t.Id
+FROM TB_TICKET_INTERFACE AS t
+JOIN TB_TICKET_RETURN_OUTBOX AS o ON o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+ AND o.PhaseCode = t.PhaseCode
+WHERE t.Id IN EACH_INT(:ids);
+
 -- name: return_insert
 INSERT INTO TB_TICKET_RETURN_OUTBOX (BusinessEntity, BusinessDocId, PhaseCode, PayloadJson, TargetUrl, Status,
                                      CreatedAt, NextAttemptAt)
-SELECT t.BusinessEntity, t.BusinessDocId, t.PhaseCode, :payload, :target_url, 'Pending', t.UpdatedAt, t.UpdatedAt
-FROM TB_TICKET_INTERFACE AS t
-WHERE t.Id = :ticket
-  AND NOT EXISTS (SELECT 1 FROM TB_TICKET_RETURN_OUTBOX AS o
-                  WHERE o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
-                    AND o.PhaseCode = t.PhaseCode);
+VALUES (:entity, :doc_id, :phase, :payload, :target_url, 'Pending', :now, :now);
 
 -- name: return_pending_ticket
 UPDATE TB_TICKET_INTERFACE

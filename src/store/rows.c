@@ -1,0 +1,61 @@
+#include "store/rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ID_BYTES 39 /* a UUID, its quotes and the comma */
+
+struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t most)
+{
+    return (struct df_rows){q, DF_ARENA_ARRAY(a, struct df_value, most * q->param_count), 0};
+}
+
+void df_rows_add(struct df_rows *r, const struct df_value *values, size_t count)
+{
+    memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
+}
+
+enum df_code df_rows_run(struct df_db *db, const struct df_rows *r, int64_t *affected,
+                         struct df_err *err)
+{
+    if (r->count == 0)
+        return DF_OK;
+    return df_db_exec_many(db, r->query, r->params, r->query->param_count, r->count, NULL, NULL,
+                           affected, NULL, err);
+}
+
+struct df_ids df_ids_for(struct df_arena *a, size_t most, bool quoted)
+{
+    return (struct df_ids){
+        .text = df_arena_alloc(a, most * ID_BYTES + 2), .most = most, .quoted = quoted};
+}
+
+void df_ids_add(struct df_ids *ids, struct df_str id)
+{
+    if (ids->most-- == 0 || id.len > ID_BYTES - 3)
+        abort();
+    ids->text[ids->len] = ids->len ? ',' : '[';
+    ids->len++;
+    if (ids->quoted)
+        ids->text[ids->len++] = '"';
+    memcpy(ids->text + ids->len, id.ptr, id.len);
+    ids->len += id.len;
+    if (ids->quoted)
+        ids->text[ids->len++] = '"';
+}
+
+void df_ids_add_int(struct df_ids *ids, int64_t id)
+{
+    char text[24];
+    int n = snprintf(text, sizeof(text), "%lld", (long long)id);
+    df_ids_add(ids, df_str_n(text, (size_t)n));
+}
+
+struct df_value df_ids_value(struct df_ids *ids)
+{
+    if (ids->len == 0)
+        ids->text[ids->len++] = '[';
+    ids->text[ids->len++] = ']';
+    return df_text(df_str_n(ids->text, ids->len));
+}
