@@ -62,6 +62,18 @@ static enum df_code refuse_text(struct df_str text, struct df_err *err)
     return DF_OK;
 }
 
+/* UTF-16, as Excel's "Unicode text": the parsers say what they take of it. */
+static bool detect_utf16(struct df_str all, enum df_file_type *ret)
+{
+    bool little = df_str_starts(all, DF_STR("\xFF\xFE"));
+
+    if (all.len < 4 || (!little && !df_str_starts(all, DF_STR("\xFE\xFF"))))
+        return false;
+    char first = all.ptr[little ? 2 : 3];
+    *ret = first == '[' || first == '{' ? DF_FILE_JSON : DF_FILE_CSV;
+    return true;
+}
+
 enum df_code df_file_type_detect(const struct df_bytes *file, enum df_file_type *ret,
                                  struct df_err *err)
 {
@@ -71,6 +83,8 @@ enum df_code df_file_type_detect(const struct df_bytes *file, enum df_file_type 
     if (code != DF_OK)
         return code;
     struct df_str all = df_str_n(head, len), text = all;
+    if (detect_utf16(all, ret))
+        return DF_OK;
     if (df_str_starts(all, DF_STR("\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1")))
         return refuse_ole(file, head, len, err);
     if (df_str_starts(all, DF_STR("PK\3\4")) || df_str_starts(all, DF_STR("PK\5\6"))) {

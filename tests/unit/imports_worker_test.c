@@ -18,7 +18,6 @@
  */
 
 #define LOCK_TIMEOUT_MS 1800000
-#define LOOK_US         150000 /* real time for many polls */
 #define OTHER_HOST      "elsewhere/6f1c0a7e-0000-4000-8000-00000000000a"
 
 static enum df_dialect dialect; /* of the group that runs */
@@ -151,14 +150,23 @@ static int64_t status(const struct df_uuid *id)
 
 static void expect_soon(const struct df_uuid *id, enum df_batch_status want)
 {
-    for (int i = 0; i < 500 && status(id) != want; i++)
+    for (int i = 0; i < 1500 && status(id) != want; i++)
         usleep(10000);
     assert_int_equal(status(id), want);
 }
 
+TESTDB_QUERY(token, 0, "SELECT FencingToken FROM BatchLocks WHERE Id = 1",
+             "SELECT FencingToken FROM BatchLocks WHERE Id = 1",
+             "SELECT FencingToken FROM BatchLocks WHERE Id = 1");
+
+/* Every claim takes a token: two more, and one of them was begun and ended meanwhile. */
 static void let_it_look(void)
 {
-    usleep(LOOK_US);
+    int64_t before = testdb_int(db, &token);
+
+    for (int i = 0; i < 1000 && testdb_int(db, &token) < before + 2; i++)
+        usleep(10000);
+    assert_true(testdb_int(db, &token) >= before + 2);
 }
 
 static void a_file_that_nobody_has_fails_its_batch_after_the_timeout(void **state)

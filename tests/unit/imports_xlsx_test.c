@@ -715,6 +715,11 @@ static void the_content_decides(void **state)
     detect(DF_STR("\xEF\xBB\xBF{\"a\":1}"), DF_OK, DF_FILE_JSON, "");
     detect(DF_STR("a;b\n1;2\n"), DF_OK, DF_FILE_CSV, "");
     detect(DF_STR("nome\n\xE9\n"), DF_OK, DF_FILE_CSV, "");
+    detect(DF_STR("\xFF\xFE"
+                  "a\0;\0b\0\n\0"),
+           DF_OK, DF_FILE_CSV, "");
+    detect(DF_STR("\xFE\xFF\0a\0;\0b\0\n"), DF_OK, DF_FILE_CSV, "");
+    detect(DF_STR("\xFF\xFE[\0]\0"), DF_OK, DF_FILE_JSON, "");
     detect(DF_STR(""), DF_E_MEDIA_TYPE, 0, "empty");
     detect(DF_STR(" \n"), DF_E_MEDIA_TYPE, 0, "empty");
     detect(DF_STR("<html>"), DF_E_MEDIA_TYPE, 0, "HTML");
