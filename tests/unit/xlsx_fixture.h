@@ -35,7 +35,7 @@ struct zip_maker {
 static inline void put(struct df_buf *b, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
-        df_buf_addc(b, i < 8 ? (char)(v >> (8 * i) & 0xFF) : 0);
+        df_buf_addc(b, (char)(i < 8 ? v >> (8 * i) & 0xFF : 0));
 }
 
 static inline struct zip_part *zip_add(struct zip_maker *z, const char *name, struct df_str content)
