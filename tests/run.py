@@ -36,7 +36,9 @@ BACKENDS = ("sqlite", "postgres", "sqlserver")
 # For the sanitized builds: what is skipped for want of a server is named once, by the release build. Black-box tests run
 # on one back end under each of them, so that all stays under twenty minutes; unit tests on all under both.
 REACHABLE = tuple(b for b in BACKENDS if b != "sqlserver" or os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"))
-UNTHREADED = ("json_",)  # tests that the thread sanitizer would only make slow
+# Tests that the thread sanitizer would only make slow.
+UNTHREADED = ("json_", "imports_crypt", "imports_csv", "imports_json", "imports_normalise", "imports_policy", "imports_seen",
+              "imports_upload", "imports_xlsx", "base_base64", "base_zone", "access_maintenance", "interface_payload")
 CORES = os.cpu_count() or 1
 FAILURE_LINES = 120  # of a failing command's output
 SUPPRESSIONS = ROOT / "tests" / "tsan.supp"
