@@ -16,6 +16,7 @@ struct df_demo {
     struct df_sandbox *sandbox;
     char *client_secret; /* wiped when freed */
     bool gateway;        /* the sandbox is the gateway */
+    bool omniflow;       /* and OmniFlow */
 };
 
 /* --- small files that hold one secret --- */
@@ -82,6 +83,17 @@ static bool use_sandbox_as_gateway(struct df_settings *s, const char *sandbox_li
     return true;
 }
 
+static bool use_sandbox_as_omniflow(struct df_settings *s, const char *sandbox_listen)
+{
+    if (s->omniflow.url || df_str_ends(df_str_c(sandbox_listen), DF_STR(":0")))
+        return false;
+    if (asprintf(&s->omniflow.url, "http://%s", sandbox_listen) < 0)
+        abort();
+    if (!s->omniflow.api_key)
+        s->omniflow.api_key = df_secret_new(DF_STR("sandbox"));
+    return true;
+}
+
 enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,
                              struct df_demo **ret, struct df_err *err)
 {
@@ -90,6 +102,7 @@ enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_l
         abort();
     d->settings = settings;
     d->gateway = use_sandbox_as_gateway(settings, sandbox_listen);
+    d->omniflow = use_sandbox_as_omniflow(settings, sandbox_listen);
     *ret = d;
     if (settings->admin.key)
         return DF_OK;
@@ -209,6 +222,13 @@ static void print_welcome(const struct df_demo *d, const struct df_server *serve
                "\"targetApplicationCode\":\"ASB\",\"functionalAckIsRequired\":true}'\n\n"
                "    curl -s '%s://%s/api/tickets?businessEntity=TCK&businessDocId=T-1'"
                " -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'\n\n",
+               scheme, at, DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
+               d->client_secret);
+    if (d->omniflow)
+        printf("    printf 'Telefone;Nome\\n11 98765-4321;Ana\\n21 3456-7890;Rui\\n' | curl -s "
+               "%s://%s/imports -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s' "
+               "-F 'file=@-;filename=leads.csv'\n\n"
+               "    curl -s %s://%s/imports -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'\n\n",
                scheme, at, DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
                d->client_secret);
     fflush(stdout);

@@ -12,7 +12,7 @@
 struct df_demo;
 
 /* Before the server starts: sets settings->admin.key if it is not set, and the sandbox as the
- * gateway if none is (and its port is known). */
+ * gateway and as OmniFlow where none is (and its port is known). */
 enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,
                              struct df_demo **ret, struct df_err *err) DF_MUST_CHECK;
 /* Makes the client, starts the sandbox, prints what to do. */

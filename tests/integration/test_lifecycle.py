@@ -184,15 +184,15 @@ def test_a_start_without_its_database_fails_with_a_reason(tmp_path):
 
 
 @contextlib.contextmanager
-def demo(directory):
-    """The output of `serve --demo` once it is complete."""
+def demo(directory, sandbox_port=0, last="_stats"):
+    """The output of `serve --demo` once it is complete. What the sandbox can serve is printed if its port is known."""
     with open(directory / "demo.log", "ab") as log:
-        process = subprocess.Popen([BIN, "serve", "--demo", "--sandbox-listen", "127.0.0.1:0", "--set", "server.listen=127.0.0.1:0",
-                                    "--set", f"server.data_dir={directory}/var"], stdout=subprocess.PIPE, stderr=log, text=True,
+        process = subprocess.Popen([BIN, "serve", "--demo", "--sandbox-listen", f"127.0.0.1:{sandbox_port}",
+                                    "--set", "server.listen=127.0.0.1:0", "--set", f"server.data_dir={directory}/var"], stdout=subprocess.PIPE, stderr=log, text=True,
                                    env=environment(), cwd=directory)
     try:
         text = ""
-        while "_stats" not in text:
+        while last not in text:
             line = process.stdout.readline()
             assert line, (directory / "demo.log").read_text()
             text += line
@@ -223,6 +223,25 @@ def test_the_demo_prints_three_commands_that_work(tmp_path):
         # The same credentials as before: what was copied into a script goes on working.
         assert [shlex.split(c)[4:] for c in commands[:1]] == [
             shlex.split(line.strip())[4:] for line in again.splitlines() if "/whoami" in line]
+
+
+def test_the_demo_takes_a_ticket_and_a_file_to_their_end(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def ask(command):
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0, (command, done.stderr)
+        return json.loads(done.stdout)
+
+    with demo(tmp_path, port, "/imports -H 'X-Client-Id: demo'") as text:
+        ticket, shown, upload = [line.strip() for line in text.splitlines() if "/api/tickets" in line or "/imports" in line]
+        ask(ticket)
+        wait_for(lambda: "Success" in json.dumps(ask(shown)), "the gateway's callback")
+        batch = ask(upload)["batchId"]
+        listing = re.sub(r".*\| (curl .*) -F .*", r"\1", upload)
+        done = wait_for(lambda: [b for b in ask(listing)["items"] if b["batchId"] == batch and b["completedAt"]], "its end")
+        assert (done[0]["status"], done[0]["importedCount"]) == ("Completed", 2)
 
 
 def test_resources_at_rest_are_small(make_server):
