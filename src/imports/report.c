@@ -1,9 +1,9 @@
+#include "base/temp.h"
 #include "imports/report_private.h"
 
 #include "base/mem.h"
 #include "imports/batch_view.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -37,25 +37,10 @@ const char *df_report_content_type(enum df_report_format format)
 
 /* --- files --- */
 
-static enum df_code open_nameless(const char *dir, int *ret, struct df_err *err)
-{
-    char path[4096];
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 && snprintf(path, sizeof path, "%s/report-XXXXXX", dir) < (int)sizeof path) {
-        fd = mkostemp(path, O_CLOEXEC);
-        if (fd >= 0)
-            unlink(path);
-    }
-    if (fd < 0)
-        return df_report_io(err, "cannot open a temporary file");
-    *ret = fd;
-    return DF_OK;
-}
-
 static enum df_code open_stream(const char *dir, FILE **ret, struct df_err *err)
 {
     int fd = -1;
-    enum df_code code = open_nameless(dir, &fd, err);
+    enum df_code code = df_temp_open(dir, &fd, err);
     if (code != DF_OK)
         return code;
     *ret = fdopen(fd, "w+b");
@@ -216,7 +201,7 @@ static enum df_code make_table(const struct df_report_source *source,
     df_report_table_init(t);
     enum df_code code = spool(source, t, f, err);
     if (code == DF_OK)
-        code = open_nameless(temp_dir, &fd, err);
+        code = df_temp_open(temp_dir, &fd, err);
     if (code == DF_OK) {
         code = how->open(w, temp_dir, fd, err);
         if (code == DF_OK)

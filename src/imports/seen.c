@@ -10,11 +10,11 @@
  * that third is the old table's while keys move to one twice as large.
  */
 #include "imports/seen.h"
+#include "base/temp.h"
 
 #include "base/mem.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -122,23 +122,6 @@ static void memory_grow(struct memory_table *t)
 
 /* --- in the file ------------------------------------------------------------------------------ */
 
-/* A file without a name: gone with the process, whatever becomes of it. */
-static enum df_code open_temp(const char *dir, int *ret, struct df_err *err)
-{
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        char path[4096];
-        int len = snprintf(path, sizeof(path), "%s/seen-XXXXXX", dir);
-        if (len > 0 && (size_t)len < sizeof(path) && (fd = mkostemp(path, O_CLOEXEC)) >= 0)
-            unlink(path);
-    }
-    if (fd < 0)
-        return df_err_errno(err, "a temporary file in %s", dir);
-    *ret = fd;
-    return DF_OK;
-}
-
 static enum df_code file_new(const char *dir, unsigned bits, struct file_table **ret,
                              struct df_err *err)
 {
@@ -148,7 +131,7 @@ static enum df_code file_new(const char *dir, unsigned bits, struct file_table *
     f->fd = -1;
     f->bits = bits;
     f->page_at = UINT64_MAX;
-    rc = open_temp(dir, &f->fd, err);
+    rc = df_temp_open(dir, &f->fd, err);
     if (rc == DF_OK && ftruncate(f->fd, (off_t)(sizeof(struct df_hash128) << bits)) != 0)
         rc = df_err_errno(err, "the temporary file of what was seen");
     if (rc != DF_OK)

@@ -5,13 +5,12 @@
  * ends and the bytes between them. What repeats most has appeared early, and stays in memory.
  */
 #include "imports/xlsx_strings.h"
+#include "base/temp.h"
 
 #include "base/mem.h"
 #include "imports/xlsx_xml.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -50,23 +49,11 @@ uint64_t df_strings_count(const struct df_strings *t)
     return t->count;
 }
 
-static int open_nameless(const char *dir)
-{
-    char path[4096];
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0 || snprintf(path, sizeof path, "%s/strings-XXXXXX", dir) >= (int)sizeof path)
-        return fd;
-    fd = mkostemp(path, O_CLOEXEC);
-    if (fd >= 0)
-        unlink(path);
-    return fd;
-}
-
 static enum df_code spill_open(struct spill *s, const char *dir, struct df_err *err)
 {
-    s->fd = open_nameless(dir ? dir : DEFAULT_DIR);
-    if (s->fd < 0)
-        return df_err_errno(err, "cannot open a temporary file");
+    enum df_code code = df_temp_open(dir ? dir : DEFAULT_DIR, &s->fd, err);
+    if (code != DF_OK)
+        return code;
     s->buf = df_malloc(BLOCK_BYTES);
     return DF_OK;
 }
