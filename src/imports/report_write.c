@@ -9,6 +9,7 @@
 #include "imports/report_private.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <unistd.h>
 #include <xlsxwriter.h>
 
@@ -234,6 +235,9 @@ static enum df_code xlsx_row(void *w, const struct df_report_table *t, bool head
     return code == DF_OK ? put_row(x, t->cells, columns, false, err) : code;
 }
 
+/* libxlsxwriter writes the time of creation by gmtime(), whose buffer is one for the process. */
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+
 static enum df_code xlsx_close(void *w, bool whole, struct df_err *err)
 {
     struct xlsx *x = w;
@@ -246,8 +250,10 @@ static enum df_code xlsx_close(void *w, bool whole, struct df_err *err)
         lxw_workbook_free(x->book);
         return DF_OK;
     }
+    pthread_mutex_lock(&closing);
     errno = 0;
     lxw_error e = workbook_close(x->book); /* frees it in any case */
+    pthread_mutex_unlock(&closing);
     if (e != LXW_NO_ERROR)
         code = xlsx_failed(err, e);
     return code;
