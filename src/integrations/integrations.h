@@ -1,0 +1,64 @@
+/*
+ * Calls to other systems with retry and circuit breaker: ANY /integrations/{name}/{path...} passes
+ * a call on to the configured base_url, repeats what is safe to repeat, and answers 503 with the
+ * integration's own code when the other side is not there; or keeps the call and delivers it later.
+ */
+#ifndef DF_INTEGRATIONS_INTEGRATIONS_H
+#define DF_INTEGRATIONS_INTEGRATIONS_H
+
+#include "base/buf.h"
+#include "base/secret.h"
+#include "delivery/delivery.h"
+#include "net/http.h"
+#include "resilience/breaker.h"
+
+/* A section [integration.NAME]; plain data of the configuration. */
+struct df_integration_settings {
+    char *name;
+    char *base_url;
+    uint32_t methods; /* bits 1 << enum df_method; never 0 once loaded */
+    int64_t timeout_ms;
+    int64_t retry_max_attempts;
+    int64_t retry_wait_ms;
+    /* The breaker's; once loaded, those of [breaker] where not given. */
+    int64_t window;
+    int64_t min_calls;
+    int64_t failure_rate;
+    int64_t slow_call_ms;
+    int64_t open_ms;
+    int64_t half_open_calls;
+    char *unavailable_code; /* never NULL once loaded: PaymentServiceUnavailable for payment */
+    struct df_secret *api_key;
+    char *api_key_header;
+    char *forward_headers; /* comma separated; those of the request that are passed on */
+    char *set_headers;     /* "Name: value; Name: value": put on every call */
+    char *return_headers;  /* comma separated; those of the answer that are passed back */
+};
+
+void df_integration_check_settings(const struct df_integration_settings *s,
+                                   struct df_buf *complaints);
+
+struct df_integrations;
+
+struct df_integrations_options {
+    const struct df_integration_settings *settings;
+    size_t count;
+    struct df_store *store;
+    struct df_http_client *client;
+    struct df_breakers *breakers;
+    struct df_delivery *delivery; /* for wake-ups of what was kept */
+    const struct df_clock *clock;
+    bool allow_private;
+};
+
+struct df_integrations *df_integrations_new(const struct df_integrations_options *opt);
+/* Its channel, "integrations", for kept calls. */
+void df_integrations_add_channels(struct df_integrations *i, struct df_delivery *d);
+/* Calls that wait for their next attempt end now, with 503; nothing is waited for. Before the
+ * client is freed. */
+void df_integrations_stop(struct df_integrations *i);
+void df_integrations_free(struct df_integrations *i);
+
+extern const struct df_route df_integration_routes[];
+
+#endif

@@ -1,0 +1,125 @@
+/*
+ * Where a relay's events go. An implementation takes a batch of events, sends them side by side and
+ * returns when it knows of each what became of it. Nothing here touches the database, retries or
+ * looks at breakers: the relay does, for all of them alike.
+ *
+ * The rule that everything rests on: DF_DISPATCHED is said only of what the destination has
+ * confirmed to have (an HTTP 2xx, a publisher confirm, a delivery report). In doubt: RETRY.
+ *
+ * A sink belongs to one worker thread and is used by it alone; a relay with four workers has four.
+ * Making one opens no connection: a broker that is down at start is no reason not to start, it is
+ * a failed dispatch.
+ */
+#ifndef DF_RELAY_DISPATCHER_H
+#define DF_RELAY_DISPATCHER_H
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/secret.h"
+
+struct df_http_client;
+
+enum df_dispatch_outcome {
+    DF_DISPATCH_NONE,      /* not handed to the sink yet, or not any more */
+    DF_DISPATCHED,         /* it arrived */
+    DF_DISPATCH_RETRY,     /* it did not, or nobody knows: again later */
+    DF_DISPATCH_PERMANENT, /* the event itself was refused and will be again */
+};
+
+struct df_event {
+    /* From the row; absent where the table has no such column or it is NULL. Valid UTF-8. */
+    struct df_str id; /* as text, whatever the column's type; never absent */
+    struct df_str type;
+    struct df_str payload;
+    struct df_str aggregate_type;
+    struct df_str aggregate_id;
+    struct df_str correlation_id;
+    struct df_str trace_id;
+    struct df_str span_id;
+    int64_t created_ms; /* -1: unknown */
+    int64_t attempt;    /* the one being made, from 1 */
+
+    /* The sink's answer. */
+    enum df_dispatch_outcome outcome;
+    bool blames_sink;       /* RETRY: it counts against the destination (breaker), not the event */
+    int64_t retry_after_ms; /* what the destination asked for; -1: nothing */
+    int64_t duration_ms;
+    struct df_str error; /* why not, for a person; in the arena; absent when it went well */
+};
+
+struct df_sink;
+
+struct df_sink_options {
+    const char *relay;  /* the relay's name */
+    const char *source; /* ce-source: "/dataflow/relay/NAME" unless configured */
+    const char *target;
+    const struct df_secret *secret; /* http: sign with it; NULL: no signature */
+    int mode;                       /* http: enum df_http_mode */
+    int64_t timeout_ms;             /* for one event, from hand-over to confirmation */
+    bool allow_private;             /* http: as the client's calls have it */
+    const char *exchange;           /* rabbitmq; "": the default exchange */
+    const char *routing_key; /* rabbitmq; {eventType}, {aggregateType}, {aggregateId} inside */
+    const char *topic;       /* kafka; the same inside */
+    const char *properties;  /* kafka: "name=value;name=value" of librdkafka */
+    struct df_http_client *client; /* http; shared, outlives the sinks */
+    const struct df_clock *clock;
+};
+
+enum df_http_mode { DF_HTTP_BINARY, DF_HTTP_STRUCTURED, DF_HTTP_BATCH };
+
+struct df_dispatcher {
+    const char *name; /* "http": as configured */
+    /* Whether the options make sense, without any connection; DF_E_CONFIG says what does not. */
+    enum df_code (*check)(const struct df_sink_options *opt, struct df_err *err);
+    /* The options live as long as the sink. */
+    enum df_code (*open)(const struct df_sink_options *opt, struct df_sink **ret,
+                         struct df_err *err);
+    /*
+     * Sends n events and fills their answers. Returns within timeout_ms and a little, whatever the
+     * destination does; what has no answer by then is RETRY. Errors go into `a`, which lives until
+     * the events are settled.
+     */
+    void (*dispatch)(struct df_sink *s, struct df_event *const *events, size_t n,
+                     struct df_arena *a);
+    /*
+     * Time that the worker has nothing to send: brokers want their heartbeats. Called every second
+     * or so; may do nothing. NULL: needs nothing.
+     */
+    void (*idle)(struct df_sink *s);
+    void (*close)(struct df_sink *s); /* NULL is fine */
+    /* How many connections, and so workers, make sense at most; 0: any. */
+    size_t max_sinks;
+};
+
+extern const struct df_dispatcher df_dispatch_log;
+extern const struct df_dispatcher df_dispatch_http;
+extern const struct df_dispatcher df_dispatch_rabbitmq;
+extern const struct df_dispatcher df_dispatch_kafka;
+
+/* In the order of the configuration's choices: log, http, rabbitmq, kafka. */
+extern const struct df_dispatcher *const df_dispatchers[];
+extern const char *const df_dispatcher_names[]; /* NULL after the last */
+
+/* --- helpers that several of them use (dispatcher.c) --- */
+
+/* Replaces {eventType}, {aggregateType}, {aggregateId} by the event's; absent ones by nothing. */
+struct df_str df_event_expand(struct df_arena *a, const char *pattern, const struct df_event *e);
+/* Whether a pattern has only these names; DF_E_CONFIG. */
+enum df_code df_event_check_pattern(const char *pattern, const char *key,
+                                    struct df_err *err) DF_MUST_CHECK;
+
+/* The CloudEvents attributes of an event, the same for every transport. */
+struct df_event_attribute {
+    const char *name; /* "id", "source", "specversion", "type", "time", "subject",
+                         "datacontenttype", "aggregatetype", "correlationid", "traceparent" */
+    struct df_str value;
+};
+#define DF_EVENT_ATTRIBUTES 12
+/* Only those that are there; *ret: how many. Memory: the arena. */
+size_t df_event_attributes(const struct df_event *e, const char *source, struct df_arena *a,
+                           struct df_event_attribute ret[DF_EVENT_ATTRIBUTES]);
+/* Whether the payload is a JSON document, so that it may stand unquoted in another. */
+bool df_event_is_json(const struct df_event *e);
+
+#endif

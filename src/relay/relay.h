@@ -1,0 +1,137 @@
+/*
+ * The relay: brings the rows of another application's outbox table to where they belong.
+ *
+ * Nothing is asked of the application but the table. A worker opens a transaction, takes a batch of
+ * pending rows nobody else has (FOR UPDATE SKIP LOCKED), sends them side by side, marks what became
+ * of each and commits. Whatever goes wrong before the commit leaves the rows as they were.
+ *
+ * README.md of this directory has the whole story: the claim, the order, the proof.
+ */
+#ifndef DF_RELAY_RELAY_H
+#define DF_RELAY_RELAY_H
+
+#include "base/buf.h"
+#include "relay/dispatcher.h"
+#include "resilience/breaker.h"
+#include "resilience/retry.h"
+#include "store/db.h"
+
+/* Columns by their purpose. */
+enum df_relay_column {
+    DF_RELAY_ID,
+    DF_RELAY_EVENT_TYPE,
+    DF_RELAY_PAYLOAD,
+    DF_RELAY_STATUS,
+    DF_RELAY_ATTEMPTS,
+    DF_RELAY_CREATED_AT,
+    DF_RELAY_REQUIRED, /* those before it must be there; those after it are used if they are */
+    DF_RELAY_AGGREGATE_TYPE = DF_RELAY_REQUIRED,
+    DF_RELAY_AGGREGATE_ID,
+    DF_RELAY_NEXT_ATTEMPT_AT,
+    DF_RELAY_PROCESSED_AT,
+    DF_RELAY_LAST_ERROR,
+    DF_RELAY_CORRELATION_ID,
+    DF_RELAY_TRACE_ID,
+    DF_RELAY_SPAN_ID,
+    DF_RELAY_COLUMNS
+};
+
+enum df_relay_order { DF_RELAY_ORDER_NONE, DF_RELAY_ORDER_AGGREGATE };
+
+/* A section [relay.NAME]; plain data of the configuration. */
+struct df_relay_settings {
+    char *name;
+    char *url; /* never NULL once loaded: the server's own database if not given */
+    char *table;
+    char *columns[DF_RELAY_COLUMNS];
+    char *state_pending;
+    char *state_processed;
+    char *state_failed;
+    int64_t poll_ms;
+    int64_t batch;
+    int64_t max_retries;
+    int64_t retry_base_ms;
+    int64_t retry_cap_ms;
+    int64_t workers; /* 0: by the database */
+    int64_t timeout_ms;
+    int order;      /* enum df_relay_order */
+    int dispatcher; /* index into df_dispatchers */
+    char *target;
+    int mode; /* enum df_http_mode */
+    struct df_secret *secret;
+    char *source;
+    char *exchange;
+    char *routing_key;
+    char *topic;
+    char *properties;
+    char *notify_channel;
+};
+
+/* What the settings alone can tell, without a connection; each complaint a line. */
+void df_relay_check_settings(const struct df_relay_settings *s, struct df_buf *complaints);
+
+struct df_relay;
+
+struct df_relay_options {
+    const struct df_relay_settings *settings; /* lives as long as the relay */
+    struct df_http_client *client;            /* for dispatcher http; outlives the relay */
+    struct df_breakers *breakers;             /* the relay's own is "relay:NAME" there */
+    const struct df_clock *clock;
+    bool allow_private;
+};
+
+/*
+ * Starts its threads and returns; the source need not be reachable yet. What the start-up check
+ * finds wrong is logged (RelayTableWrong, with the statement that mends it where there is one) and
+ * looked at again every few seconds: the table may come with the application's next release.
+ */
+struct df_relay *df_relay_start(const struct df_relay_options *opt);
+/* Something new may be there. Cheap; any thread; NULL is fine. */
+void df_relay_wake(struct df_relay *r);
+/*
+ * Claims nothing more; batches in hand have until drain_ms to be settled, then they are rolled
+ * back. Two steps, so that several relays drain side by side: stop, then free, which waits. NULL is
+ * fine in both.
+ */
+void df_relay_stop(struct df_relay *r, int64_t drain_ms);
+void df_relay_free(struct df_relay *r);
+
+/* --- for people: `dataflow relay status`, /admin/relays --- */
+
+struct df_relay_status {
+    const char *name;
+    const char *dispatcher;
+    char source[256]; /* the URL without secrets */
+    const char *table;
+    char target[256]; /* without user and password; "" for log */
+    const char *order;
+    bool running;       /* its workers have a table that is right */
+    bool standing_by;   /* SQLite: another process relays this table */
+    bool notified;      /* LISTEN works: the probe came back */
+    int64_t waiting;    /* -1: not known */
+    int64_t oldest_ms;  /* wall clock, of what waits; -1: nothing does */
+    int64_t failed;     /* rows; -1: not known */
+    int64_t dispatched; /* since start */
+    int64_t retried;
+    int64_t given_up;
+    int64_t last_dispatch_ms; /* wall clock; -1: none */
+    char problem[480];        /* "" if there is none */
+};
+
+void df_relay_status(struct df_relay *r, struct df_relay_status *ret);
+/* Without a running relay: connects, checks, counts. */
+enum df_code df_relay_look(const struct df_relay_settings *s, struct df_relay_status *ret,
+                           struct df_buf *complaints, struct df_err *err) DF_MUST_CHECK;
+/* The target as it may be shown. */
+void df_relay_target_masked(const struct df_relay_settings *s, char *out, size_t size);
+
+/* --- the trigger --- */
+
+/* The statements that make every insert wake the relay, for PostgreSQL; DF_E_CONFIG for others, or
+ * without notify_channel. */
+enum df_code df_relay_trigger_sql(const struct df_relay_settings *s, struct df_buf *out,
+                                  struct df_err *err) DF_MUST_CHECK;
+enum df_code df_relay_trigger_apply(const struct df_relay_settings *s,
+                                    struct df_err *err) DF_MUST_CHECK;
+
+#endif
