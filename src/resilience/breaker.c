@@ -425,7 +425,9 @@ static bool evict_locked(struct df_breakers *r)
     return true;
 }
 
-struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key)
+/* The key's breaker, made with these options if there is none; held once more. */
+static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
+                               const struct df_breaker_options *opt)
 {
     pthread_mutex_lock(&r->lock);
     struct df_breaker *b = *slot_locked(r, key);
@@ -433,12 +435,26 @@ struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key)
         while (r->count >= DF_BREAKERS_MAX && evict_locked(r)) {
         }
         struct df_breaker **at = slot_locked(r, key);
-        b = *at = df_breaker_new(key, &r->opt);
+        b = *at = df_breaker_new(key, opt);
         r->count++;
     }
     b->holders++;
     pthread_mutex_unlock(&r->lock);
     return b;
+}
+
+void df_breakers_configure(struct df_breakers *r, struct df_str key,
+                           const struct df_breaker_options *opt)
+{
+    struct df_breaker_options own = *opt;
+    if (!own.clock)
+        own.clock = r->opt.clock;
+    (void)hold(r, key, &own); /* and never put back */
+}
+
+struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key)
+{
+    return hold(r, key, &r->opt);
 }
 
 void df_breakers_put(struct df_breakers *r, struct df_breaker *b)

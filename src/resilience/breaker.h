@@ -91,10 +91,18 @@ const char *df_breaker_state_name(enum df_breaker_state state);
 
 struct df_breakers;
 
-/* `opt` is for all of its breakers. */
+/* `opt` is for all of its breakers but those that are configured. */
 struct df_breakers *df_breakers_new(const struct df_breaker_options *opt);
 /* Nobody may hold a breaker any more. */
 void df_breakers_free(struct df_breakers *r);
+
+/*
+ * Makes the key's breaker with options of its own (clock NULL: the registry's). It never gives way,
+ * and is shown from now on, used or not. Before anybody asks for the key: one that is there keeps
+ * the options it was made with.
+ */
+void df_breakers_configure(struct df_breakers *r, struct df_str key,
+                           const struct df_breaker_options *opt);
 
 /* The key's breaker; put it back once the permits taken from it are. Never NULL. */
 struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key);

@@ -1061,6 +1061,44 @@ static void what_is_held_stays_and_the_excess_goes_later(void **state)
     df_breakers_free(r);
 }
 
+static void a_configured_key_has_options_of_its_own_and_stays(void **state)
+{
+    (void)state;
+    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breaker_options own = usual;
+    own.window = 4;
+    own.min_calls = 2;
+    own.open_ms = 50;
+    own.half_open_calls = 1;
+    own.clock = NULL; /* the registry's */
+    df_breakers_configure(r, DF_STR("own"), &own);
+    assert_int_equal(list(r)->count, 1);
+    assert_string_equal(list(r)->names[0], "own");
+
+    /* Not used for longest, and closed: anybody else would go. */
+    for (int i = 0; i < DF_BREAKERS_MAX + 10; i++)
+        use(r, i, "s");
+    assert_int_equal(list(r)->count, DF_BREAKERS_MAX);
+    assert_true(has(r, "own"));
+
+    struct df_breaker *b = df_breakers_get(r, DF_STR("own"));
+    assert_int_equal(look(b).window, 4);
+    calls(b, "ff");
+    assert_state(b, DF_BREAKER_OPEN);
+    assert_int_equal(refused(b), 50);
+    df_fake_clock_advance_ms(&clock_, 50);
+    calls(b, "s");
+    assert_state(b, DF_BREAKER_CLOSED);
+    df_breakers_put(r, b);
+
+    /* Once it is there it keeps what it was made with. */
+    df_breakers_configure(r, DF_STR("own"), &usual);
+    b = df_breakers_get(r, DF_STR("own"));
+    assert_int_equal(look(b).window, 4);
+    df_breakers_put(r, b);
+    df_breakers_free(r);
+}
+
 /* Last: it uses up the names that this process may show. */
 static void past_200_names_the_rest_are_other_with_the_worst_state(void **state)
 {
@@ -1134,6 +1172,7 @@ int main(void)
         T(past_the_bound_the_closed_one_unused_for_longest_goes),
         T(without_a_closed_one_an_open_one_goes),
         T(what_is_held_stays_and_the_excess_goes_later),
+        T(a_configured_key_has_options_of_its_own_and_stays),
         T(past_200_names_the_rest_are_other_with_the_worst_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
