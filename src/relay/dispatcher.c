@@ -1,0 +1,173 @@
+#include "relay/dispatcher.h"
+
+#include "net/field.h"
+#include "json/scan.h"
+
+const struct df_dispatcher *const df_dispatchers[] = {
+    &df_dispatch_log, NULL, /* http */
+    NULL,                   /* rabbitmq */
+    NULL,                   /* kafka */
+};
+
+const char *const df_dispatcher_names[] = {"log", "http", "rabbitmq", "kafka", NULL};
+
+/* --- patterns --- */
+
+enum part { PART_EVENT_TYPE, PART_AGGREGATE_TYPE, PART_AGGREGATE_ID, PART_COUNT };
+
+static const struct df_str part_names[PART_COUNT] = {
+    DF_STR_INIT("{eventType}"),
+    DF_STR_INIT("{aggregateType}"),
+    DF_STR_INIT("{aggregateId}"),
+};
+
+/* Which name stands at the beginning of s; PART_COUNT: none. */
+static enum part part_at(struct df_str s)
+{
+    enum part p = PART_EVENT_TYPE;
+    while (p < PART_COUNT && !df_str_starts(s, part_names[p]))
+        p++;
+    return p;
+}
+
+static struct df_str part_of(const struct df_event *e, enum part p)
+{
+    switch (p) {
+    case PART_EVENT_TYPE:
+        return e->type;
+    case PART_AGGREGATE_TYPE:
+        return e->aggregate_type;
+    case PART_AGGREGATE_ID:
+        return e->aggregate_id;
+    case PART_COUNT:
+        break;
+    }
+    return DF_STR_NULL;
+}
+
+/* The length of what a pattern becomes; written to out unless that is NULL. */
+static size_t expand(struct df_str pattern, const struct df_event *e, char *out)
+{
+    size_t len = 0;
+
+    while (pattern.len > 0) {
+        enum part p = part_at(pattern);
+        struct df_str piece = p < PART_COUNT ? part_of(e, p) : df_str_n(pattern.ptr, 1);
+        size_t taken = p < PART_COUNT ? part_names[p].len : 1;
+        if (out && piece.len > 0)
+            memcpy(out + len, piece.ptr, piece.len);
+        len += piece.len;
+        pattern = df_str_n(pattern.ptr + taken, pattern.len - taken);
+    }
+    return len;
+}
+
+struct df_str df_event_expand(struct df_arena *a, const char *pattern, const struct df_event *e)
+{
+    struct df_str s = df_str_c(pattern);
+    size_t len = expand(s, e, NULL);
+    char *out = df_arena_alloc(a, len + 1);
+
+    (void)expand(s, e, out);
+    out[len] = '\0';
+    return df_str_n(out, len);
+}
+
+enum df_code df_event_check_pattern(const char *pattern, const char *key, struct df_err *err)
+{
+    struct df_str s = df_str_c(pattern);
+
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] != '{' && s.ptr[i] != '}')
+            continue;
+        enum part p = part_at(df_str_n(s.ptr + i, s.len - i));
+        if (p == PART_COUNT)
+            return df_err_set(err, DF_E_CONFIG,
+                              "%s: braces enclose {eventType}, {aggregateType} or {aggregateId}, "
+                              "nothing else",
+                              key);
+        i += part_names[p].len - 1;
+    }
+    return DF_OK;
+}
+
+/* --- attributes --- */
+
+bool df_event_is_json(const struct df_event *e)
+{
+    return e->payload.len > 0 && df_json_check(e->payload, 0, DF_JSON_DEPTH_MAX, NULL) == DF_OK;
+}
+
+/* Lower-case hexadecimal of exactly len digits that are not all zero. */
+static bool put_id(struct df_str s, size_t len, char *out)
+{
+    bool zeros = true;
+
+    if (s.len != len)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = s.ptr[i];
+        bool digit = c >= '0' && c <= '9';
+        bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
+        if (!digit && !letter)
+            return false;
+        out[i] = digit ? c : (char)(c | 0x20);
+        zeros = zeros && c == '0';
+    }
+    return !zeros;
+}
+
+/* W3C trace context: the span that wrote the event is the parent of whoever receives it. */
+static struct df_str traceparent(const struct df_event *e, struct df_arena *a)
+{
+    char text[DF_TRACEPARENT_LEN + 1] = "00-";
+
+    if (!put_id(e->trace_id, DF_TRACE_ID_LEN, text + 3) ||
+        !put_id(e->span_id, DF_SPAN_ID_LEN, text + 36))
+        return DF_STR_NULL;
+    text[35] = '-';
+    memcpy(text + 52, "-01", sizeof("-01"));
+    return df_arena_str(a, df_str_n(text, DF_TRACEPARENT_LEN));
+}
+
+static struct df_str time_of(const struct df_event *e, struct df_arena *a)
+{
+    char text[DF_TIME_LEN + 1];
+
+    if (e->created_ms == -1)
+        return DF_STR_NULL;
+    df_time_format(e->created_ms, text);
+    return df_arena_str(a, df_str_n(text, DF_TIME_LEN));
+}
+
+static struct df_str content_type(const struct df_event *e)
+{
+    if (!e->payload.ptr)
+        return DF_STR_NULL;
+    return df_event_is_json(e) ? DF_STR("application/json") : DF_STR("text/plain; charset=utf-8");
+}
+
+size_t df_event_attributes(const struct df_event *e, const char *source, struct df_arena *a,
+                           struct df_event_attribute ret[DF_EVENT_ATTRIBUTES])
+{
+    const struct df_event_attribute all[] = {
+        {"id", e->id},
+        {"source", df_str_c(source)},
+        {"specversion", DF_STR("1.0")},
+        {"type", e->type.len > 0 ? e->type : DF_STR("unknown")}, /* must not be empty */
+        {"time", time_of(e, a)},
+        {"subject", e->aggregate_id},
+        {"datacontenttype", content_type(e)},
+        {"aggregatetype", e->aggregate_type},
+        {"correlationid", e->correlation_id},
+        {"traceparent", traceparent(e, a)},
+    };
+    _Static_assert(sizeof(all) / sizeof(all[0]) <= DF_EVENT_ATTRIBUTES, "room for all");
+    size_t n = 0;
+
+    /* An empty attribute is not one: CloudEvents has none. */
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i].value.len > 0)
+            ret[n++] = all[i];
+    return n;
+}
