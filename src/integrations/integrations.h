@@ -31,8 +31,9 @@ struct df_integration_settings {
     struct df_secret *api_key;
     char *api_key_header;
     char *forward_headers; /* comma separated; those of the request that are passed on */
-    char *set_headers;     /* "Name: value; Name: value": put on every call */
     char *return_headers;  /* comma separated; those of the answer that are passed back */
+    /* "Name: value; Name: value": put on every call. A secret because it may hold some. */
+    struct df_secret *set_headers;
 };
 
 void df_integration_check_settings(const struct df_integration_settings *s,

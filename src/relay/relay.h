@@ -63,12 +63,14 @@ struct df_relay_settings {
     char *exchange;
     char *routing_key;
     char *topic;
-    char *properties;
+    struct df_secret *properties; /* text; a secret because it may hold passwords */
     char *notify_channel;
 };
 
 /* What the settings alone can tell, without a connection; each complaint a line. */
 void df_relay_check_settings(const struct df_relay_settings *s, struct df_buf *complaints);
+/* Their part of a sink's options, borrowed; the rest (client, clock, allow_private) is zero. */
+void df_relay_sink_options(const struct df_relay_settings *s, struct df_sink_options *ret);
 
 struct df_relay;
 
