@@ -129,7 +129,8 @@ static const struct df_config_key keys[] = {
 };
 /* clang-format on */
 
-const struct df_config_table df_settings_table = {keys, sizeof keys / sizeof keys[0]};
+const struct df_config_table df_settings_table = {.keys = keys,
+                                                  .count = sizeof keys / sizeof keys[0]};
 
 static void set_default_url(struct df_settings *s)
 {

@@ -5,22 +5,17 @@
  */
 #include "base/config.h"
 
-#include "base/config_value.h"
+#include "base/config_private.h"
 #include "base/ini.h"
 #include "base/mem.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define CONFIG_MAX_BYTES ((size_t)1 << 20)
 #define SECRET_MAX_BYTES ((size_t)64 << 10)
 #define COMPLAINTS_MAX   100
 #define PATH_MAX_BYTES   4095
 #define WHY_MAX_BYTES    65536
-#define ENV_PREFIX       "DATAFLOW_"
 
 enum source { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_SET };
 
@@ -32,11 +27,24 @@ struct given {
     char *path;
 };
 
+/* Where values go: the settings, for all plain sections, or an element, for a section of a group.
+ */
+struct place {
+    const struct df_config_group *group; /* NULL: the plain sections */
+    const char *name;                    /* the section's */
+    const struct df_config_key *keys;
+    size_t count;
+    void *base;
+    struct given *given; /* one for each key */
+};
+
 struct load {
     const struct df_config_table *table;
     const struct df_config_sources *src;
     void *settings;
-    struct given *given; /* one for each key of the table */
+    struct place *places; /* the plain sections, then those of groups as they appear */
+    size_t place_count;
+    struct place *reading; /* of the file's section; NULL: it was refused */
     struct df_buf *complaints;
     size_t complaint_count;
     struct df_buf why; /* scratch */
@@ -44,9 +52,15 @@ struct load {
 
 /* A spelling of a key: its name, or <name>_file for a secret. */
 struct found {
+    struct place *place;
     const struct df_config_key *key;
     bool by_file;
 };
+
+static struct given *given_of(struct found f)
+{
+    return &f.place->given[f.key - f.place->keys];
+}
 
 /* --- complaints ----------------------------------------------------------------------------------
  */
@@ -76,41 +90,50 @@ static void complain(struct load *l, struct df_str where)
     df_buf_reset(&l->why);
 }
 
-static void upper_env_name(const struct df_config_key *k, bool by_file, struct df_buf *out)
+/* server, or relay.orders */
+static void add_section(struct found f, struct df_buf *out)
 {
-    df_buf_addf(out, ENV_PREFIX "%s_%s%s", k->section, k->key, by_file ? "_file" : "");
-    for (size_t i = 0; i < out->len; i++) {
-        char c = out->ptr[i];
-        if (c >= 'a' && c <= 'z')
-            out->ptr[i] = (char)(c - 'a' + 'A');
-        else if (!(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9'))
-            out->ptr[i] = '_';
-    }
+    df_buf_addz(out, f.key->section);
+    if (f.place->group)
+        df_buf_addf(out, ".%s", f.place->name);
+}
+
+/* DATAFLOW_SERVER_LISTEN, DATAFLOW_RELAY_ORDERS_URL */
+static void add_variable(struct found f, struct df_buf *out)
+{
+    df_buf_addz(out, DF_CFG_ENV_PREFIX);
+    add_section(f, out);
+    df_buf_addf(out, "_%s%s", f.key->key, f.by_file ? "_file" : "");
+    for (size_t i = 0; i < out->len; i++)
+        out->ptr[i] = df_config_env_char(out->ptr[i]);
 }
 
 /* dataflow.ini:12: [server] listen, DATAFLOW_SERVER_LISTEN or --set server.listen */
 static void complain_of(struct load *l, struct found f, enum source source, size_t line)
 {
     const char *suffix = f.by_file ? "_file" : "";
-    struct df_buf where;
+    struct df_buf where, section;
 
     df_buf_init(&where, WHY_MAX_BYTES);
+    df_buf_init(&section, WHY_MAX_BYTES);
+    add_section(f, &section);
     switch (source) {
     case FROM_DEFAULT:
-        df_buf_addf(&where, "default of [%s] %s", f.key->section, f.key->key);
+        df_buf_addf(&where, "default of [%s] %s", df_buf_str(&section).ptr, f.key->key);
         break;
     case FROM_FILE:
-        df_buf_addf(&where, "%s:%zu: [%s] %s%s", l->src->file, line, f.key->section, f.key->key,
-                    suffix);
+        df_buf_addf(&where, "%s:%zu: [%s] %s%s", l->src->file, line, df_buf_str(&section).ptr,
+                    f.key->key, suffix);
         break;
     case FROM_ENV:
-        upper_env_name(f.key, f.by_file, &where);
+        add_variable(f, &where);
         break;
     case FROM_SET:
-        df_buf_addf(&where, "--set %s.%s%s", f.key->section, f.key->key, suffix);
+        df_buf_addf(&where, "--set %s.%s%s", df_buf_str(&section).ptr, f.key->key, suffix);
         break;
     }
     complain(l, df_buf_str(&where));
+    df_buf_release(&section);
     df_buf_release(&where);
 }
 
@@ -135,8 +158,7 @@ static bool is_section(const struct df_config_table *t, struct df_str section)
     return false;
 }
 
-static bool find_key(const struct df_config_table *t, struct df_str section, struct df_str name,
-                     struct found *ret)
+static bool find_key(struct place *p, struct df_str section, struct df_str name, struct found *ret)
 {
     const struct df_str suffix = DF_STR("_file");
     struct df_str stem = DF_STR_NULL;
@@ -144,18 +166,135 @@ static bool find_key(const struct df_config_table *t, struct df_str section, str
     if (name.len > suffix.len &&
         df_str_ieq(df_str_n(name.ptr + name.len - suffix.len, suffix.len), suffix))
         stem = df_str_n(name.ptr, name.len - suffix.len);
-    for (size_t i = 0; i < t->count; i++) {
-        const struct df_config_key *k = &t->keys[i];
-        if (!df_str_ieq(section, df_str_c(k->section)))
+    for (size_t i = 0; i < p->count; i++) {
+        const struct df_config_key *k = &p->keys[i];
+        if (!p->group && !df_str_ieq(section, df_str_c(k->section)))
             continue;
         bool by_file = df_config_value_by_file(k) && df_str_ieq(stem, df_str_c(k->key));
         if (by_file || df_str_ieq(name, df_str_c(k->key))) {
-            *ret = (struct found){k, by_file};
+            *ret = (struct found){p, k, by_file};
             return true;
         }
     }
     return false;
 }
+
+/* --- sections of groups --------------------------------------------------------------------------
+ */
+
+/* A place whose keys have their defaults. */
+static struct place *add_place(struct load *l, struct place p)
+{
+    struct place *added = &l->places[l->place_count++];
+
+    *added = p;
+    added->given = df_calloc(p.count, sizeof(*p.given));
+    for (size_t i = 0; i < p.count; i++) {
+        if (!df_config_value_default(&p.keys[i], p.base, &l->why))
+            complain_of(l, (struct found){added, &p.keys[i], false}, FROM_DEFAULT, 0);
+    }
+    return added;
+}
+
+/* The group that a section's name, relay.orders, belongs to, and what it is called in it. */
+static const struct df_config_group *find_group(const struct df_config_table *t,
+                                                struct df_str section, struct df_str *ret_name)
+{
+    struct df_str prefix;
+    struct df_str name = df_str_cut(section, '.', &prefix);
+
+    for (size_t i = 0; name.ptr && i < t->group_count; i++) {
+        if (df_str_ieq(prefix, df_str_c(t->groups[i].prefix))) {
+            *ret_name = name;
+            return &t->groups[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_name(struct df_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!alnum && (i == 0 || (c != '-' && c != '_')))
+            return false;
+    }
+    return s.len > 0 && s.len <= DF_CFG_NAME_MAX;
+}
+
+/* A variable's name has no '-' and no case. */
+static bool same_name(struct df_str a, struct df_str b, enum source source)
+{
+    bool same = a.len == b.len;
+    for (size_t i = 0; same && i < a.len; i++)
+        same = df_config_env_char(a.ptr[i]) == df_config_env_char(b.ptr[i]);
+    return source == FROM_ENV ? same : df_str_ieq(a, b);
+}
+
+static struct place *make_section(struct load *l, const struct df_config_group *g,
+                                  struct df_str name, enum source source)
+{
+    char *item = df_config_item_add(g, l->settings, name);
+    char **slot = (void *)(item + g->name_offset);
+
+    for (char *c = *slot; source == FROM_ENV && *c; c++) {
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c - 'A' + 'a');
+    }
+    return add_place(l, (struct place){g, *slot, g->keys, g->count, item, NULL});
+}
+
+/* The group's section of this name, made if there is none. NULL: the reason stands in l->why. */
+static struct place *open_section(struct load *l, const struct df_config_group *g,
+                                  struct df_str name, enum source source)
+{
+    struct place *found = NULL;
+
+    if (!is_name(name)) {
+        df_buf_addf(&l->why,
+                    "NAME in %s.NAME is made of letters, digits, - and _, begins with a letter or "
+                    "digit and has at most %d characters",
+                    g->prefix, DF_CFG_NAME_MAX);
+        return NULL;
+    }
+    for (size_t i = 1; i < l->place_count; i++) {
+        struct place *p = &l->places[i];
+        if (p->group != g || !same_name(df_str_c(p->name), name, source))
+            continue;
+        if (found) {
+            df_buf_addf(&l->why, "may mean [%s.%s] and [%s.%s]", g->prefix, found->name, g->prefix,
+                        p->name);
+            return NULL;
+        }
+        found = p;
+    }
+    if (!found && df_config_item_count(g, l->settings) == DF_CFG_SECTIONS_MAX) {
+        df_buf_addf(&l->why, "more than %d sections [%s.NAME]", DF_CFG_SECTIONS_MAX, g->prefix);
+        return NULL;
+    }
+    return found ? found : make_section(l, g, name, source);
+}
+
+/* Why a section's key was not found. */
+static void why_unknown(struct load *l, struct df_str section)
+{
+    struct df_str name;
+
+    if (is_section(l->table, section) || find_group(l->table, section, &name)) {
+        df_buf_addz(&l->why, "unknown key");
+        return;
+    }
+    df_buf_addz(&l->why, "unknown section");
+    for (size_t i = 0; i < l->table->group_count; i++) {
+        const char *prefix = l->table->groups[i].prefix;
+        if (df_str_ieq(section, df_str_c(prefix)))
+            df_buf_addf(&l->why, "; it is [%s.NAME]", prefix);
+    }
+}
+
+/* --- values --------------------------------------------------------------------------------------
+ */
 
 /*
  * A key given twice in the file is refused. So are a secret and its file from one source; from two,
@@ -163,7 +302,7 @@ static bool find_key(const struct df_config_table *t, struct df_str section, str
  */
 static bool is_twice(struct load *l, struct found f, enum source source)
 {
-    const struct given *g = &l->given[f.key - l->table->keys];
+    const struct given *g = given_of(f);
 
     if (g->source != source)
         return false;
@@ -182,7 +321,7 @@ static bool is_path(struct df_str s)
 static void give(struct load *l, struct found f, enum source source, size_t line,
                  struct df_str value)
 {
-    struct given *g = &l->given[f.key - l->table->keys];
+    struct given *g = given_of(f);
     const char *fault = df_ini_text_fault(value);
     bool twice = is_twice(l, f, source);
 
@@ -194,7 +333,7 @@ static void give(struct load *l, struct found f, enum source source, size_t line
         complain_of(l, f, source, line);
         if (twice)
             return;
-    } else if (!f.by_file && !df_config_value_set(f.key, l->settings, value, &l->why)) {
+    } else if (!f.by_file && !df_config_value_set(f.key, f.place->base, value, &l->why)) {
         complain_of(l, f, source, line);
     }
     free(g->path);
@@ -207,53 +346,16 @@ static void give(struct load *l, struct found f, enum source source, size_t line
 /* --- files ---------------------------------------------------------------------------------------
  */
 
-static void why_errno(struct df_buf *why, const char *what)
+/* What follows the header of a section that was refused is passed over. */
+static void on_section(void *arg, size_t line, struct df_str section)
 {
-    char reason[128];
-    int saved = errno;
-    df_buf_addf(why, "%s: %s", what, strerror_r(saved, reason, sizeof(reason)));
-}
+    struct load *l = arg;
+    struct df_str name;
+    const struct df_config_group *g = find_group(l->table, section, &name);
 
-/*
- * Reads it whole into memory that the caller wipes and frees. NULL: the reason is in *why.
- * O_NONBLOCK keeps a named pipe without a writer from hanging the start.
- */
-static char *read_whole(const char *path, bool regular_only, size_t max_bytes, size_t *ret_len,
-                        struct df_buf *why)
-{
-    char *text = NULL;
-    struct stat st;
-    size_t len = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (regular_only ? O_NONBLOCK : 0));
-
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        why_errno(why, "cannot be read");
-        goto out;
-    }
-    if (S_ISDIR(st.st_mode) || (regular_only && !S_ISREG(st.st_mode))) {
-        df_buf_addz(why, "is not a regular file");
-        goto out;
-    }
-    text = df_malloc(max_bytes + 1);
-    for (ssize_t n = 1; n > 0 && len <= max_bytes; len += (size_t)n) {
-        n = read(fd, text + len, max_bytes + 1 - len);
-        if (n < 0) {
-            why_errno(why, "cannot be read");
-            break;
-        }
-    }
-    if (len > max_bytes && why->len == 0)
-        df_buf_addf(why, "is larger than %zu bytes", max_bytes);
-out:
-    if (fd >= 0)
-        close(fd);
-    if (text && why->len > 0) {
-        df_wipe(text, len);
-        free(text);
-        text = NULL;
-    }
-    *ret_len = len;
-    return text;
+    l->reading = g ? open_section(l, g, name, FROM_FILE) : &l->places[0];
+    if (!l->reading)
+        complain_of_line(l, line);
 }
 
 static void on_entry(void *arg, size_t line, struct df_str section, struct df_str key,
@@ -262,18 +364,15 @@ static void on_entry(void *arg, size_t line, struct df_str section, struct df_st
     struct load *l = arg;
     struct found f;
 
-    if (find_key(l->table, section, key, &f)) {
+    if (!l->reading)
+        return;
+    if (find_key(l->reading, section, key, &f)) {
         give(l, f, FROM_FILE, line, value);
         return;
     }
-    section = df_utf8_cut(section, 60);
-    key = df_utf8_cut(key, 60);
-    if (is_section(l->table, section))
-        df_buf_addf(&l->why, "[" DF_STR_FMT "] " DF_STR_FMT ": unknown key", DF_STR_ARG(section),
-                    DF_STR_ARG(key));
-    else
-        df_buf_addf(&l->why, "[" DF_STR_FMT "] " DF_STR_FMT ": unknown section",
-                    DF_STR_ARG(section), DF_STR_ARG(key));
+    df_buf_addf(&l->why, "[" DF_STR_FMT "] " DF_STR_FMT ": ", DF_STR_ARG(df_utf8_cut(section, 80)),
+                DF_STR_ARG(df_utf8_cut(key, 60)));
+    why_unknown(l, section);
     complain_of_line(l, line);
 }
 
@@ -287,13 +386,13 @@ static void on_complaint(void *arg, size_t line, const char *what)
 static void load_file(struct load *l)
 {
     size_t len;
-    char *text = read_whole(l->src->file, false, CONFIG_MAX_BYTES, &len, &l->why);
+    char *text = df_config_read(l->src->file, false, CONFIG_MAX_BYTES, &len, &l->why);
 
     if (!text) {
         complain(l, df_str_c(l->src->file));
         return;
     }
-    const struct df_ini_handler handler = {on_entry, on_complaint, l};
+    const struct df_ini_handler handler = {on_section, on_entry, on_complaint, l};
     df_ini_read(df_str_n(text, len), &handler);
     df_wipe(text, len);
     free(text);
@@ -302,22 +401,21 @@ static void load_file(struct load *l)
 /* A secret in a file may be longer than one that is written down: a key, say. */
 static void take_file(struct load *l, struct found f, struct df_str text)
 {
-    const struct given *g = &l->given[f.key - l->table->keys];
     if (f.key->type == DF_CFG_SECRET) {
-        df_config_value_release(f.key, l->settings);
-        struct df_secret **slot = (void *)((char *)l->settings + f.key->offset);
+        df_config_value_release(f.key, f.place->base);
+        struct df_secret **slot = (void *)((char *)f.place->base + f.key->offset);
         *slot = df_secret_new(text);
-    } else if (!df_config_value_set(f.key, l->settings, text, &l->why)) {
-        complain_of(l, f, g->source, g->line);
+    } else if (!df_config_value_set(f.key, f.place->base, text, &l->why)) {
+        complain_of(l, f, given_of(f)->source, given_of(f)->line);
     }
 }
 
 /* One newline at the end is the editor's, not the secret's. */
 static void load_secret_file(struct load *l, struct found f)
 {
-    const struct given *g = &l->given[f.key - l->table->keys];
+    const struct given *g = given_of(f);
     size_t len;
-    char *text = read_whole(g->path, true, SECRET_MAX_BYTES, &len, &l->why);
+    char *text = df_config_read(g->path, true, SECRET_MAX_BYTES, &len, &l->why);
     struct df_str secret = df_str_n(text, len);
 
     if (text) {
@@ -345,44 +443,77 @@ static void load_secret_file(struct load *l, struct found f)
     free(text);
 }
 
+/* And gives back what was noted of the place's keys. */
+static void load_secret_files(struct load *l, struct place *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->given[i].path)
+            load_secret_file(l, (struct found){p, &p->keys[i], true});
+        free(p->given[i].path);
+    }
+    free(p->given);
+}
+
 /* --- environment and options ---------------------------------------------------------------------
  */
 
-static bool find_env(struct load *l, struct df_str name, struct found *ret)
+/* *ret_ours: the variable names a section, so that it is not some other program's. */
+static bool find_plain_env(struct load *l, struct df_str name, struct found *ret, bool *ret_ours)
 {
-    struct df_buf spelled;
-    bool found = false;
+    struct place *p = &l->places[0];
 
-    df_buf_init(&spelled, WHY_MAX_BYTES);
-    for (size_t i = 0; i < l->table->count && !found; i++) {
-        const struct df_config_key *k = &l->table->keys[i];
-        for (int by_file = 0; by_file <= df_config_value_by_file(k) && !found; by_file++) {
-            df_buf_reset(&spelled);
-            upper_env_name(k, by_file, &spelled);
-            found = df_str_eq(name, df_buf_str(&spelled));
-            *ret = (struct found){k, by_file};
+    for (size_t i = 0; i < p->count; i++) {
+        const struct df_config_key *k = &p->keys[i];
+        struct df_str before, rest = df_config_env_behind(name, k->section);
+
+        *ret_ours = *ret_ours || rest.ptr;
+        for (int by_file = 0; rest.ptr && by_file <= df_config_value_by_file(k); by_file++) {
+            if (df_config_env_ends(rest, k, by_file, &before) && before.len == 0) {
+                *ret = (struct found){p, k, by_file};
+                return true;
+            }
         }
     }
-    df_buf_release(&spelled);
-    return found;
+    return false;
 }
 
-/* DATAFLOW_<SECTION>_… of a section that exists: a misspelt key, and not some other program's. */
-static bool names_section(const struct load *l, struct df_str name)
+/* rest is <NAME>_<KEY>; the longest key counts. */
+static bool find_group_env(struct load *l, const struct df_config_group *g, struct df_str rest,
+                           struct found *ret)
 {
-    struct df_buf spelled;
-    bool found = false;
+    struct df_str before, name = rest;
 
-    df_buf_init(&spelled, WHY_MAX_BYTES);
-    for (size_t i = 0; i < l->table->count && !found; i++) {
-        df_buf_reset(&spelled);
-        upper_env_name(&l->table->keys[i], false, &spelled);
-        /* Up to the key, with the underscore before it. */
-        spelled.len -= strlen(l->table->keys[i].key);
-        found = df_str_starts(name, df_buf_str(&spelled));
+    *ret = (struct found){0};
+    for (size_t i = 0; i < g->count; i++) {
+        const struct df_config_key *k = &g->keys[i];
+        for (int by_file = 0; by_file <= df_config_value_by_file(k); by_file++) {
+            if (df_config_env_ends(rest, k, by_file, &before) && before.len < name.len &&
+                (before.len == 0 || df_str_ends(before, DF_STR("_")))) {
+                name = before;
+                *ret = (struct found){NULL, k, by_file};
+            }
+        }
     }
-    df_buf_release(&spelled);
-    return found;
+    if (ret->key && name.len > 0)
+        ret->place = open_section(l, g, df_str_n(name.ptr, name.len - 1), FROM_ENV);
+    return ret->place;
+}
+
+/* False: not found, or refused with the reason in l->why. */
+static bool find_env(struct load *l, struct df_str name, struct found *ret, bool *ret_ours)
+{
+    *ret_ours = false;
+    if (find_plain_env(l, name, ret, ret_ours))
+        return true;
+    for (size_t i = 0; i < l->table->group_count; i++) {
+        const struct df_config_group *g = &l->table->groups[i];
+        struct df_str rest = df_config_env_behind(name, g->prefix);
+        if (rest.ptr) {
+            *ret_ours = true;
+            return find_group_env(l, g, rest, ret);
+        }
+    }
+    return false;
 }
 
 static void load_env(struct load *l)
@@ -391,13 +522,15 @@ static void load_env(struct load *l)
         struct df_str name;
         struct df_str value = df_str_cut(df_str_c(*e), '=', &name);
         struct found f;
+        bool ours;
 
-        if (!df_str_starts(name, DF_STR(ENV_PREFIX)) || !value.ptr)
+        if (!df_str_starts(name, DF_STR(DF_CFG_ENV_PREFIX)) || !value.ptr)
             continue;
-        if (find_env(l, name, &f)) {
+        if (find_env(l, name, &f, &ours)) {
             give(l, f, FROM_ENV, 0, value);
-        } else if (names_section(l, name)) {
-            df_buf_addz(&l->why, "no such setting");
+        } else if (ours) {
+            if (l->why.len == 0)
+                df_buf_addz(&l->why, "no such setting");
             complain(l, name);
         }
     }
@@ -418,14 +551,18 @@ static void load_set(struct load *l, size_t number)
     }
     struct df_str section = df_str_n(name.ptr, (size_t)(dot - name.ptr));
     struct df_str key = df_str_n(dot + 1, name.len - section.len - 1);
-    if (find_key(l->table, section, key, &f)) {
+    struct df_str called;
+    const struct df_config_group *g = find_group(l->table, section, &called);
+    struct place *p = g ? open_section(l, g, called, FROM_SET) : &l->places[0];
+    if (p && find_key(p, section, key, &f)) {
         give(l, f, FROM_SET, 0, value);
         return;
     }
     struct df_buf where;
     df_buf_init(&where, WHY_MAX_BYTES);
     df_buf_addf(&where, "--set " DF_STR_FMT, DF_STR_ARG(df_utf8_cut(name, 120)));
-    df_buf_addz(&l->why, is_section(l->table, section) ? "unknown key" : "unknown section");
+    if (p)
+        why_unknown(l, section);
     complain(l, df_buf_str(&where));
     df_buf_release(&where);
 }
@@ -437,29 +574,22 @@ enum df_code df_config_load(const struct df_config_table *t, const struct df_con
                             void *settings, struct df_buf *complaints)
 {
     struct load l = {.table = t, .src = src, .settings = settings, .complaints = complaints};
-    l.given = df_calloc(t->count, sizeof(*l.given));
+    l.places = df_calloc(1 + t->group_count * DF_CFG_SECTIONS_MAX, sizeof(*l.places));
     df_buf_init(&l.why, WHY_MAX_BYTES);
 
-    for (size_t i = 0; i < t->count; i++) {
-        const struct df_config_key *k = &t->keys[i];
-        if (k->def && !df_config_value_set(k, settings, df_str_c(k->def), &l.why))
-            complain_of(&l, (struct found){k, false}, FROM_DEFAULT, 0);
-    }
+    add_place(&l, (struct place){NULL, NULL, t->keys, t->count, settings, NULL});
     if (src->file)
         load_file(&l);
     load_env(&l);
     for (size_t i = 0; i < src->set_count; i++)
         load_set(&l, i);
-    for (size_t i = 0; i < t->count; i++) {
-        if (l.given[i].path)
-            load_secret_file(&l, (struct found){&t->keys[i], true});
-        free(l.given[i].path);
-    }
+    for (size_t i = 0; i < l.place_count; i++)
+        load_secret_files(&l, &l.places[i]);
 
     if (l.complaint_count > COMPLAINTS_MAX)
         df_buf_addf(complaints, "and %zu more\n", l.complaint_count - COMPLAINTS_MAX);
     df_buf_release(&l.why);
-    free(l.given);
+    free(l.places);
     if (l.complaint_count > 0)
         df_config_release(t, settings);
     return l.complaint_count > 0 ? DF_E_CONFIG : DF_OK;
@@ -469,94 +599,6 @@ void df_config_release(const struct df_config_table *t, void *settings)
 {
     for (size_t i = 0; i < t->count; i++)
         df_config_value_release(&t->keys[i], settings);
-}
-
-/* Calls row for the keys of each section together, whatever their order in the table. */
-static void each_section(const struct df_config_table *t, struct df_buf *out, const void *settings,
-                         void (*head)(const char *section, struct df_buf *out),
-                         void (*row)(const struct df_config_key *k, const void *settings,
-                                     struct df_buf *out))
-{
-    for (size_t i = 0; i < t->count; i++) {
-        const char *section = t->keys[i].section;
-        size_t first = 0;
-        while (strcmp(t->keys[first].section, section) != 0)
-            first++;
-        if (first < i)
-            continue;
-        if (i > 0)
-            df_buf_addc(out, '\n');
-        head(section, out);
-        for (size_t j = i; j < t->count; j++) {
-            if (strcmp(t->keys[j].section, section) == 0)
-                row(&t->keys[j], settings, out);
-        }
-    }
-}
-
-static void ini_head(const char *section, struct df_buf *out)
-{
-    df_buf_addf(out, "[%s]\n", section);
-}
-
-static void ini_row(const struct df_config_key *k, const void *settings, struct df_buf *out)
-{
-    struct df_buf value;
-    df_buf_init(&value, (size_t)1 << 20);
-    if (df_config_value_print(k, settings, &value))
-        df_buf_addf(out, "%s = %s\n", k->key, df_buf_str(&value).ptr);
-    else
-        df_buf_addf(out, "# %s =\n", k->key);
-    df_buf_release(&value);
-}
-
-void df_config_print(const struct df_config_table *t, const void *settings, struct df_buf *out)
-{
-    each_section(t, out, settings, ini_head, ini_row);
-}
-
-static void docs_head(const char *section, struct df_buf *out)
-{
-    df_buf_addf(out, "## [%s]\n\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n",
-                section);
-}
-
-/* A bar would end the cell, also between backquotes. */
-static void add_cell(struct df_buf *out, struct df_str text)
-{
-    while (text.ptr) {
-        struct df_str part;
-        text = df_str_cut(text, '|', &part);
-        df_buf_adds(out, part);
-        if (text.ptr)
-            df_buf_addz(out, "\\|");
-    }
-}
-
-static void docs_row(const struct df_config_key *k, const void *settings, struct df_buf *out)
-{
-    struct df_buf value;
-    (void)settings;
-
-    df_buf_init(&value, (size_t)1 << 16);
-    df_config_value_describe(k, &value);
-    df_buf_addf(out, "| `%s` | ", k->key);
-    add_cell(out, df_buf_str(&value));
-    df_buf_addz(out, " | ");
-    if (k->def && *k->def) {
-        df_buf_addc(out, '`');
-        add_cell(out, df_str_c(k->def));
-        df_buf_addc(out, '`');
-    } else if (k->def) {
-        df_buf_addz(out, "(empty)");
-    }
-    df_buf_addz(out, " | ");
-    add_cell(out, df_str_c(k->help));
-    df_buf_addz(out, " |\n");
-    df_buf_release(&value);
-}
-
-void df_config_print_docs(const struct df_config_table *t, struct df_buf *out)
-{
-    each_section(t, out, NULL, docs_head, docs_row);
+    for (size_t i = 0; i < t->group_count; i++)
+        df_config_items_release(&t->groups[i], settings);
 }

@@ -9,6 +9,12 @@
  * file and line (or the variable's or option's name). A DATAFLOW_ variable that names no section of
  * the table is somebody else's and is left alone.
  *
+ * A group is any number of sections with the same keys, [prefix.NAME]; each fills one element of an
+ * array, in the order of first appearance. Every source may make one: [relay.orders] in the file,
+ * --set relay.orders.url=…, DATAFLOW_RELAY_ORDERS_URL=…. Names are told apart without regard to
+ * case. A variable's key is the longest that it ends with, and what stands before it the name,
+ * where '_' also stands for '-'; if no section has it, the new one's is in lower case.
+ *
  * A key with DF_CFG_SECRET or DF_CFG_URL also exists as <key>_file: the path of a file that holds
  * the value (one trailing newline is dropped). Giving both in one source is refused; from two
  * sources the later wins. Secrets are kept in struct df_secret and are never printed.
@@ -29,14 +35,15 @@ enum df_config_type {
     DF_CFG_STRING,   /* char *, NULL when unset and without a default */
     DF_CFG_SECRET,   /* struct df_secret *, NULL when unset */
     DF_CFG_URL,      /* char * like STRING, but may hold a password: shown without it */
-    DF_CFG_INT,      /* int64_t, min..max */
+    DF_CFG_INT,      /* int64_t, min..max; DF_CFG_INT_UNSET when unset and without a default */
     DF_CFG_BOOL,     /* bool: on/off, true/false, yes/no, 1/0 */
     DF_CFG_ENUM,     /* int: index into `choices` */
     DF_CFG_FLAGS,    /* uint32_t: comma separated names of `choices`, or "all" */
     DF_CFG_INT_LIST, /* struct df_int_list: comma separated, each min..max */
 };
 
-#define DF_INT_LIST_MAX 16
+#define DF_CFG_INT_UNSET INT64_MIN
+#define DF_INT_LIST_MAX  16
 
 struct df_int_list {
     int64_t items[DF_INT_LIST_MAX];
@@ -47,7 +54,7 @@ struct df_config_key {
     const char *section;
     const char *key;
     enum df_config_type type;
-    size_t offset;   /* in the settings struct */
+    size_t offset;   /* in the settings struct, or in a group's element */
     const char *def; /* as it would be written; NULL: unset */
     int64_t min;     /* INT, INT_LIST; for STRING the longest length is max, 0: 4096 */
     int64_t max;
@@ -55,9 +62,27 @@ struct df_config_key {
     const char *help;
 };
 
+#define DF_CFG_SECTIONS_MAX 64 /* of one group */
+#define DF_CFG_NAME_MAX     64
+
+/* The element is plain data, zeroed before its defaults are set. */
+struct df_config_group {
+    const char *prefix;
+    const struct df_config_key *keys; /* their section is the prefix */
+    size_t count;
+    size_t size;         /* of an element */
+    size_t name_offset;  /* char * in the element: NAME as it was first written */
+    size_t items_offset; /* pointer to the elements in the settings struct; NULL: none */
+    size_t count_offset; /* size_t there */
+    const char *help;    /* for the reference: what a section is, */
+    const char *example; /* and one, as INI text */
+};
+
 struct df_config_table {
     const struct df_config_key *keys;
     size_t count;
+    const struct df_config_group *groups;
+    size_t group_count;
 };
 
 struct df_config_sources {
@@ -78,7 +103,7 @@ void df_config_release(const struct df_config_table *t, void *settings);
 /* The effective configuration as an INI file, secrets as "(set)". */
 void df_config_print(const struct df_config_table *t, const void *settings, struct df_buf *out);
 
-/* The reference as Markdown: a table for each section. */
+/* The reference as Markdown: a table for each section and group. */
 void df_config_print_docs(const struct df_config_table *t, struct df_buf *out);
 
 #endif

@@ -1,4 +1,4 @@
-#include "base/config_value.h"
+#include "base/config_private.h"
 
 #include "base/mem.h"
 
@@ -188,6 +188,17 @@ bool df_config_value_set(const struct df_config_key *k, void *settings, struct d
     return false;
 }
 
+bool df_config_value_default(const struct df_config_key *k, void *settings, struct df_buf *why)
+{
+    if (k->def)
+        return df_config_value_set(k, settings, df_str_c(k->def), why);
+    if (k->type == DF_CFG_INT) {
+        int64_t *number = slot_of(k, settings);
+        *number = DF_CFG_INT_UNSET;
+    }
+    return true;
+}
+
 void df_config_value_release(const struct df_config_key *k, void *settings)
 {
     void *slot = slot_of(k, settings);
@@ -223,6 +234,14 @@ static void print_int_list(const struct df_int_list *list, struct df_buf *out)
             df_buf_addc(out, ',');
         df_buf_add_i64(out, list->items[i]);
     }
+}
+
+static bool print_int(const struct df_config_key *k, int64_t v, struct df_buf *out)
+{
+    if (!k->def && v == DF_CFG_INT_UNSET)
+        return false;
+    df_buf_add_i64(out, v);
+    return true;
 }
 
 static bool print_text(const char *text, struct df_buf *out)
@@ -263,8 +282,7 @@ bool df_config_value_print(const struct df_config_key *k, const void *settings, 
     case DF_CFG_SECRET:
         return print_text(*(struct df_secret *const *)slot ? "(set)" : NULL, out);
     case DF_CFG_INT:
-        df_buf_add_i64(out, *(const int64_t *)slot);
-        return true;
+        return print_int(k, *(const int64_t *)slot, out);
     case DF_CFG_BOOL:
         return print_text(*(const bool *)slot ? "on" : "off", out);
     case DF_CFG_ENUM:
@@ -312,4 +330,67 @@ void df_config_value_describe(const struct df_config_key *k, struct df_buf *out)
                     DF_INT_LIST_MAX, k->min, k->max);
         break;
     }
+}
+
+/* --- elements of a group -------------------------------------------------------------------------
+ */
+
+size_t df_config_item_count(const struct df_config_group *g, const void *settings)
+{
+    const size_t *count = (const void *)((const char *)settings + g->count_offset);
+    return *count;
+}
+
+/* The struct has a pointer to the element's type, which is not known here: copied, not cast. */
+static char *items_of(const struct df_config_group *g, const void *settings)
+{
+    char *items;
+    memcpy(&items, (const char *)settings + g->items_offset, sizeof(items));
+    return items;
+}
+
+static void set_items(const struct df_config_group *g, void *settings, char *items, size_t count)
+{
+    size_t *slot = (void *)((char *)settings + g->count_offset);
+    *slot = count;
+    memcpy((char *)settings + g->items_offset, &items, sizeof(items));
+}
+
+void *df_config_item(const struct df_config_group *g, const void *settings, size_t number)
+{
+    return items_of(g, settings) + number * g->size;
+}
+
+static char **name_slot(const struct df_config_group *g, void *item)
+{
+    return (void *)((char *)item + g->name_offset);
+}
+
+const char *df_config_item_name(const struct df_config_group *g, const void *item)
+{
+    char *const *name = (const void *)((const char *)item + g->name_offset);
+    return *name;
+}
+
+void *df_config_item_add(const struct df_config_group *g, void *settings, struct df_str name)
+{
+    size_t count = df_config_item_count(g, settings);
+    char *items = count > 0 ? items_of(g, settings) : df_calloc(DF_CFG_SECTIONS_MAX, g->size);
+
+    set_items(g, settings, items, count + 1);
+    void *item = items + count * g->size;
+    *name_slot(g, item) = df_strdup(name);
+    return item;
+}
+
+void df_config_items_release(const struct df_config_group *g, void *settings)
+{
+    for (size_t i = 0; i < df_config_item_count(g, settings); i++) {
+        void *item = df_config_item(g, settings, i);
+        for (size_t j = 0; j < g->count; j++)
+            df_config_value_release(&g->keys[j], item);
+        free(*name_slot(g, item));
+    }
+    free(items_of(g, settings));
+    set_items(g, settings, NULL, 0);
 }

@@ -71,6 +71,8 @@ void df_ini_read(struct df_str text, const struct df_ini_handler *h)
             if (line.ptr[0] == '[') {
                 any_section = true;
                 fault = read_section(line, &section);
+                if (!fault)
+                    h->section(h->arg, number, section);
             } else if (section.ptr) {
                 fault = read_entry(h, number, section, line);
             } else if (!any_section) {

@@ -1,7 +1,7 @@
 /*
- * Reader of INI text that is already in memory. Reports entries and complaints with their line,
- * both through callbacks and in the order of the text; it goes on after a complaint, so that all
- * are told.
+ * Reader of INI text that is already in memory. Reports sections, entries and complaints with
+ * their line, through callbacks and in the order of the text; it goes on after a complaint, so that
+ * all are told.
  */
 #ifndef DF_BASE_INI_H
 #define DF_BASE_INI_H
@@ -11,6 +11,8 @@
 #define DF_INI_LINE_MAX_BYTES 16384
 
 struct df_ini_handler {
+    /* A header, also of a section without entries. */
+    void (*section)(void *arg, size_t line, struct df_str name);
     /* Slices of the text, trimmed; valid UTF-8 without control characters other than the tab. */
     void (*entry)(void *arg, size_t line, struct df_str section, struct df_str key,
                   struct df_str value);

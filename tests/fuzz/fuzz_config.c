@@ -1,6 +1,7 @@
 /*
- * Any bytes as a configuration file: loading ends, is clean, and either gives settings that print
- * as a file that loads again to the same, or complaints that are whole lines of valid text.
+ * Any bytes as a configuration file and, behind NUL bytes, as options and variables in turn:
+ * loading ends, is clean, and either gives settings that print as a file that loads again to the
+ * same, or complaints that are whole lines of valid text.
  */
 #include "base/config.h"
 
@@ -20,6 +21,15 @@ struct settings {
     uint32_t flags;
     struct df_int_list list;
     struct df_secret *secret;
+    struct item *items;
+    size_t item_count;
+};
+
+struct item {
+    char *name;
+    char *text;
+    int64_t number;
+    struct df_secret *secret;
 };
 
 static const char *const choices[] = {"one", "two", "three", NULL};
@@ -37,7 +47,39 @@ static const struct df_config_key keys[] = {
     {KEY("a", "other", DF_CFG_STRING, other), .max = 12, .help = ""},
     {KEY("c", "secret", DF_CFG_SECRET, secret), .help = ""},
 };
-static const struct df_config_table table = {keys, sizeof(keys) / sizeof(keys[0])};
+#define ITEM_KEY(k, t, field)                                                                      \
+    .section = "g", .key = (k), .type = (t), .offset = offsetof(struct item, field)
+
+static const struct df_config_key item_keys[] = {
+    {ITEM_KEY("text", DF_CFG_STRING, text), .def = "x", .help = ""},
+    {ITEM_KEY("number", DF_CFG_INT, number), .min = -5, .max = 1000, .help = ""},
+    {ITEM_KEY("a_number", DF_CFG_SECRET, secret), .help = ""},
+};
+static const struct df_config_group group = {
+    .prefix = "g",
+    .keys = item_keys,
+    .count = sizeof(item_keys) / sizeof(item_keys[0]),
+    .size = sizeof(struct item),
+    .name_offset = offsetof(struct item, name),
+    .items_offset = offsetof(struct settings, items),
+    .count_offset = offsetof(struct settings, item_count),
+};
+static const struct df_config_table table = {
+    .keys = keys,
+    .count = sizeof(keys) / sizeof(keys[0]),
+    .groups = &group,
+    .group_count = 1,
+};
+
+#define EXTRAS_MAX 80
+
+/* Options and variables; malloc'ed, so that reading past one is found. */
+struct extras {
+    char *sets[EXTRAS_MAX];
+    size_t set_count;
+    char *env[EXTRAS_MAX + 1];
+    size_t env_count;
+};
 
 static void require(bool holds)
 {
@@ -45,11 +87,36 @@ static void require(bool holds)
         abort();
 }
 
-static enum df_code load(int fd, struct df_str ini, struct settings *settings,
-                         struct df_buf *complaints)
+static void take_extras(struct df_str rest, struct extras *ret)
+{
+    *ret = (struct extras){.set_count = 0};
+    while (rest.ptr && ret->env_count < EXTRAS_MAX) {
+        struct df_str one;
+        rest = df_str_cut(rest, '\0', &one);
+        ret->sets[ret->set_count++] = strndup(one.ptr, one.len);
+        if (!rest.ptr)
+            break;
+        rest = df_str_cut(rest, '\0', &one);
+        require(asprintf(&ret->env[ret->env_count++], "DATAFLOW_" DF_STR_FMT, DF_STR_ARG(one)) > 0);
+    }
+}
+
+static void free_extras(struct extras *x)
+{
+    for (size_t i = 0; i < x->set_count; i++)
+        free(x->sets[i]);
+    for (size_t i = 0; i < x->env_count; i++)
+        free(x->env[i]);
+}
+
+static enum df_code load(int fd, struct df_str ini, const struct extras *x,
+                         struct settings *settings, struct df_buf *complaints)
 {
     char path[32];
-    const struct df_config_sources src = {.file = path};
+    const struct df_config_sources src = {.file = path,
+                                          .env = x->env,
+                                          .sets = (const char *const *)x->sets,
+                                          .set_count = x->set_count};
 
     require(ftruncate(fd, 0) == 0 && pwrite(fd, ini.ptr, ini.len, 0) == (ssize_t)ini.len);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -71,23 +138,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static int fd = -1;
     struct settings settings;
     struct df_buf complaints, printed, again;
+    struct df_str ini;
+    struct extras extras;
+    const struct extras none = {.set_count = 0};
 
     if (fd < 0)
         fd = memfd_create("config", MFD_CLOEXEC);
     df_buf_init(&complaints, 1 << 20);
     df_buf_init(&printed, 1 << 20);
     df_buf_init(&again, 1 << 20);
-    if (load(fd, df_str_n((const char *)data, size), &settings, &complaints) == DF_OK) {
+    take_extras(df_str_cut(df_str_n((const char *)data, size), '\0', &ini), &extras);
+    if (load(fd, ini, &extras, &settings, &complaints) == DF_OK) {
         require(complaints.len == 0);
         df_config_print(&table, &settings, &printed);
         df_config_release(&table, &settings);
-        require(load(fd, df_buf_str(&printed), &settings, &complaints) == DF_OK);
+        require(load(fd, df_buf_str(&printed), &none, &settings, &complaints) == DF_OK);
         df_config_print(&table, &settings, &again);
         df_config_release(&table, &settings);
         require(df_str_eq(df_buf_str(&printed), df_buf_str(&again)));
     } else {
         check_complaints(&complaints);
     }
+    free_extras(&extras);
     df_buf_release(&complaints);
     df_buf_release(&printed);
     df_buf_release(&again);

@@ -31,6 +31,25 @@ struct settings {
     struct df_secret *password;
     struct df_secret *key;
     char *note;
+    struct relay *relays;
+    size_t relay_count;
+    struct call *calls;
+    size_t call_count;
+};
+
+struct relay {
+    int64_t batch;
+    char *name;
+    char *url;
+    int64_t limit;
+    struct df_secret *secret;
+    int64_t retry_limit;
+    int driver;
+};
+
+struct call {
+    char *name;
+    bool on;
 };
 
 static const char *const drivers[] = {"sqlite", "postgres", "sqlserver", NULL};
@@ -57,7 +76,46 @@ static const struct df_config_key keys[] = {
     {KEY("retry", "key", DF_CFG_SECRET, key), .help = "Key."},
     {KEY("retry", "note", DF_CFG_STRING, note), .help = "Note."},
 };
-static const struct df_config_table table = {keys, LEN(keys)};
+
+#define RELAY_KEY(k, t, field)                                                                     \
+    .section = "relay", .key = (k), .type = (t), .offset = offsetof(struct relay, field)
+
+static const struct df_config_key relay_keys[] = {
+    {RELAY_KEY("url", DF_CFG_URL, url), .help = "Where from."},
+    {RELAY_KEY("batch", DF_CFG_INT, batch), .def = "200", .min = 1, .max = 1000, .help = "Rows."},
+    {RELAY_KEY("limit", DF_CFG_INT, limit), .min = 0, .max = 9, .help = "Any."},
+    {RELAY_KEY("secret", DF_CFG_SECRET, secret), .help = "Secret."},
+    {RELAY_KEY("retry_limit", DF_CFG_INT, retry_limit), .def = "5", .min = 0, .max = 9,
+     .help = "Retries."},
+    {RELAY_KEY("driver", DF_CFG_ENUM, driver), .def = "postgres", .choices = drivers,
+     .help = "Driver."},
+};
+static const struct df_config_key call_keys[] = {
+    {.section = "call",
+     .key = "on",
+     .type = DF_CFG_BOOL,
+     .offset = offsetof(struct call, on),
+     .def = "off",
+     .help = "Whether."},
+};
+
+#define GROUP(type, list, items, number)                                                           \
+    .keys = (list), .count = LEN(list), .size = sizeof(type), .name_offset = offsetof(type, name), \
+    .items_offset = offsetof(struct settings, items),                                              \
+    .count_offset = offsetof(struct settings, number)
+
+static const struct df_config_group groups[] = {
+    {.prefix = "relay",
+     GROUP(struct relay, relay_keys, relays, relay_count),
+     .help = "A relay.",
+     .example = "[relay.orders]\nbatch = 1\n"},
+    {.prefix = "call",
+     GROUP(struct call, call_keys, calls, call_count),
+     .help = "A call.",
+     .example = "[call.x]\n"},
+};
+static const struct df_config_table table = {
+    .keys = keys, .count = LEN(keys), .groups = groups, .group_count = LEN(groups)};
 
 /* --- files ---------------------------------------------------------------------------------------
  */
@@ -139,6 +197,8 @@ static void release(void)
     df_config_release(&table, &settings);
     assert_null(settings.listen);
     assert_null(settings.password);
+    assert_null(settings.relays);
+    assert_int_equal(settings.relay_count, 0);
     df_buf_release(&complaints);
 }
 
@@ -159,6 +219,7 @@ static void assert_refused(const struct sources *s, const char *expected)
     assert_string_equal(df_buf_str(&complaints).ptr, df_buf_str(&wanted).ptr);
     assert_null(settings.listen);
     assert_null(settings.password);
+    assert_null(settings.relays);
     df_buf_release(&wanted);
     df_buf_release(&complaints);
 }
@@ -329,6 +390,201 @@ static void a_secret_file_may_have_64_kib(void **state)
     write_file(secret_path, df_str_n(text, 65537));
     assert_refused(&(struct sources){.sets = {set}},
                    "--set retry.key_file: $S is larger than 65536 bytes");
+}
+
+/* --- groups --------------------------------------------------------------------------------------
+ */
+
+static void sections_of_a_group_fill_elements_in_their_order(void **state)
+{
+    (void)state;
+    assert_loads(&(struct sources){.ini = DF_STR_INIT("[relay.orders]\n"
+                                                      "url = postgres://a\n"
+                                                      "[Relay.B-2_x]\n"
+                                                      "BATCH = 7\n"
+                                                      "limit = 0\n"
+                                                      "secret = hush\n"
+                                                      "[call.orders]\n"
+                                                      "on = yes\n"
+                                                      "[server]\n"
+                                                      "listen = here\n"
+                                                      "[ relay.ORDERS ]\n"
+                                                      "batch = 9\n"
+                                                      "[relay.empty]\n")});
+    assert_string_equal(settings.listen, "here");
+    assert_int_equal(settings.relay_count, 3);
+    assert_string_equal(settings.relays[0].name, "orders");
+    assert_string_equal(settings.relays[0].url, "postgres://a");
+    assert_int_equal(settings.relays[0].batch, 9);
+    assert_true(settings.relays[0].limit == DF_CFG_INT_UNSET);
+    assert_null(settings.relays[0].secret);
+    assert_string_equal(settings.relays[1].name, "B-2_x");
+    assert_null(settings.relays[1].url);
+    assert_int_equal(settings.relays[1].batch, 7);
+    assert_int_equal(settings.relays[1].limit, 0);
+    assert_true(df_str_eq(df_secret_str(settings.relays[1].secret), DF_STR("hush")));
+    assert_string_equal(settings.relays[2].name, "empty");
+    assert_int_equal(settings.relays[2].batch, 200);
+    assert_int_equal(settings.relays[2].driver, 1);
+    assert_int_equal(settings.call_count, 1);
+    assert_string_equal(settings.calls[0].name, "orders");
+    assert_true(settings.calls[0].on);
+    release();
+}
+
+static void environment_and_options_override_and_make_sections(void **state)
+{
+    char line[2][PATH_MAX + 100];
+    (void)state;
+
+    write_file(secret_path, DF_STR("from file\n"));
+    snprintf(line[0], sizeof(line[0]), "DATAFLOW_RELAY_B_2_SECRET_FILE=%s", secret_path);
+    snprintf(line[1], sizeof(line[1]), "relay.fresh.url_file=%s", secret_path);
+    assert_loads(&(struct sources){
+        .ini = DF_STR_INIT("[relay.Orders]\nbatch = 1\nlimit = 1\n[relay.b-2]\nsecret = x\n"),
+        .env = {"DATAFLOW_RELAY_ORDERS_BATCH=2", "DATAFLOW_RELAY_ORDERS_LIMIT=2", line[0],
+                "DATAFLOW_RELAY_NEW_ONE_URL=u", "DATAFLOW_RELAY_X_RETRY_LIMIT=3",
+                "DATAFLOW_RELAY_new_ONE_BATCH=4", "DATAFLOW_CALL_RETRY_ON=on"},
+        .sets = {"RELAY.orders.limit=3", line[1], "relay.B-2.Batch=8"},
+    });
+    assert_int_equal(settings.relay_count, 5);
+    assert_string_equal(settings.relays[0].name, "Orders");
+    assert_int_equal(settings.relays[0].batch, 2);
+    assert_int_equal(settings.relays[0].limit, 3);
+    assert_true(df_str_eq(df_secret_str(settings.relays[1].secret), DF_STR("from file")));
+    assert_int_equal(settings.relays[1].batch, 8);
+    assert_string_equal(settings.relays[2].name, "new_one");
+    assert_string_equal(settings.relays[2].url, "u");
+    assert_int_equal(settings.relays[2].batch, 4);
+    /* The longest key: not limit of the relay x_retry. */
+    assert_string_equal(settings.relays[3].name, "x");
+    assert_int_equal(settings.relays[3].retry_limit, 3);
+    assert_string_equal(settings.relays[4].name, "fresh");
+    assert_string_equal(settings.relays[4].url, "from file");
+    assert_string_equal(settings.calls[0].name, "retry");
+    release();
+}
+
+#define NAME_RULE                                                                                  \
+    "NAME in relay.NAME is made of letters, digits, - and _, begins with a letter or digit and "   \
+    "has at most 64 characters"
+#define NAME_64 "n234567890123456789012345678901234567890123456789012345678901234"
+
+static void faulty_sections_of_a_group_are_refused(void **state)
+{
+    static const struct {
+        struct sources given;
+        const char *complaint;
+    } cases[] = {
+        {{.ini = DF_STR_INIT("[relay.a b]\nurl = x\nbogus = 1\n[relay.b]\nbogus = 1\n")},
+         "$F:1: " NAME_RULE "\n$F:5: [relay.b] bogus: unknown key"},
+        {{.ini = DF_STR_INIT("[relay.]\n")}, "$F:1: " NAME_RULE},
+        {{.ini = DF_STR_INIT("[relay.-a]\n")}, "$F:1: " NAME_RULE},
+        {{.ini = DF_STR_INIT("[relay._a]\n")}, "$F:1: " NAME_RULE},
+        {{.ini = DF_STR_INIT("[relay.a.b]\n")}, "$F:1: " NAME_RULE},
+        {{.ini = DF_STR_INIT("[relay.\xC3\xA9]\n")}, "$F:1: " NAME_RULE},
+        {{.ini = DF_STR_INIT("[relay." NAME_64 "5]\n")}, "$F:1: " NAME_RULE},
+        {{.ini = DF_STR_INIT("[relay." NAME_64 "]\nx = 1\n")},
+         "$F:2: [relay." NAME_64 "] x: unknown key"},
+        {{.ini = DF_STR_INIT("[relay]\nurl = x\n")},
+         "$F:2: [relay] url: unknown section; it is [relay.NAME]"},
+        {{.ini = DF_STR_INIT("[relays.x]\nurl = x\n")}, "$F:2: [relays.x] url: unknown section"},
+        {{.ini = DF_STR_INIT("[server.x]\nlisten = x\n")},
+         "$F:2: [server.x] listen: unknown section"},
+        {{.ini = DF_STR_INIT("[relay.x]\nbatch = 0\n")},
+         "$F:2: [relay.x] batch: must be between 1 and 1000, not \"0\""},
+        {{.ini = DF_STR_INIT("[relay.x]\nbatch = 1\n[relay.X]\nbatch = 1\n")},
+         "$F:4: [relay.x] batch: given twice, first on line 2"},
+        {{.ini = DF_STR_INIT("[relay.x]\nurl = 1\nurl_file = /x\n")},
+         "$F:3: [relay.x] url_file: url and url_file must not both be given"},
+        {{.ini = DF_STR_INIT("[relay.x]\nsecret_file = /nonexistent\n")},
+         "$F:2: [relay.x] secret_file: /nonexistent cannot be read: No such file or directory"},
+        {{.env = {"DATAFLOW_RELAY_URL=x"}}, "DATAFLOW_RELAY_URL: no such setting"},
+        /* Not the limit of a relay named retry. */
+        {{.env = {"DATAFLOW_RELAY_RETRY_LIMIT=3"}}, "DATAFLOW_RELAY_RETRY_LIMIT: no such setting"},
+        {{.env = {"DATAFLOW_RELAY_=x"}}, "DATAFLOW_RELAY_: no such setting"},
+        {{.env = {"DATAFLOW_RELAY__URL=x"}}, "DATAFLOW_RELAY__URL: " NAME_RULE},
+        {{.env = {"DATAFLOW_RELAY_ORDERS_BOGUS=x"}},
+         "DATAFLOW_RELAY_ORDERS_BOGUS: no such setting"},
+        {{.env = {"DATAFLOW_RELAY_ORDERSURL=x"}}, "DATAFLOW_RELAY_ORDERSURL: no such setting"},
+        {{.env = {"DATAFLOW_RELAY_ORDERS_BATCH_FILE=x"}},
+         "DATAFLOW_RELAY_ORDERS_BATCH_FILE: no such setting"},
+        {{.env = {"DATAFLOW_RELAY_A-B_BATCH=x"}},
+         "DATAFLOW_RELAY_A_B_BATCH: must be a whole number between 1 and 1000, not \"x\""},
+        {{.env = {"DATAFLOW_RELAY_A.B_URL=x"}}, "DATAFLOW_RELAY_A.B_URL: " NAME_RULE},
+        {{.ini = DF_STR_INIT("[relay.a-b]\n[relay.a_b]\n"), .env = {"DATAFLOW_RELAY_A_B_URL=x"}},
+         "DATAFLOW_RELAY_A_B_URL: may mean [relay.a-b] and [relay.a_b]"},
+        {{.sets = {"relay.url=x"}}, "--set relay.url: unknown section; it is [relay.NAME]"},
+        {{.sets = {"relay..url=x"}}, "--set relay..url: " NAME_RULE},
+        {{.sets = {"relay.a.b.url=x"}}, "--set relay.a.b.url: " NAME_RULE},
+        {{.sets = {"relay.a.bogus=x"}}, "--set relay.a.bogus: unknown key"},
+        {{.sets = {"relay.a.batch=x"}},
+         "--set relay.a.batch: must be a whole number between 1 and 1000, not \"x\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++)
+        assert_refused(&cases[i].given, cases[i].complaint);
+}
+
+static void a_group_has_at_most_64_sections(void **state)
+{
+    static char text[4000];
+    size_t len = 0;
+    (void)state;
+
+    for (size_t i = 0; i < 64; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "[relay.r%zu]\nbatch = 3\n", i);
+    assert_loads(&(struct sources){.ini = df_str_n(text, len),
+                                   .env = {"DATAFLOW_RELAY_R63_BATCH=1", "DATAFLOW_CALL_X_ON=1"}});
+    assert_int_equal(settings.relay_count, 64);
+    assert_string_equal(settings.relays[63].name, "r63");
+    assert_int_equal(settings.relays[63].batch, 1);
+    release();
+    snprintf(text + len, sizeof(text) - len, "[relay.r0]\n[relay.more]\nbatch = 1\n");
+    assert_refused(&(struct sources){.ini = df_str_c(text),
+                                     .env = {"DATAFLOW_RELAY_NEW_URL=1"},
+                                     .sets = {"relay.other.url=1"}},
+                   "$F:130: more than 64 sections [relay.NAME]\n"
+                   "DATAFLOW_RELAY_NEW_URL: more than 64 sections [relay.NAME]\n"
+                   "--set relay.other.url: more than 64 sections [relay.NAME]");
+}
+
+static void sections_of_a_group_are_printed_and_can_be_read_again(void **state)
+{
+    static const char expected[] = "\n[relay.Orders]\n"
+                                   "url = postgres://u:***@h/d\n"
+                                   "batch = 200\n"
+                                   "# limit =\n"
+                                   "secret = (set)\n"
+                                   "retry_limit = 5\n"
+                                   "driver = sqlserver\n"
+                                   "\n[relay.b]\n"
+                                   "# url =\n"
+                                   "batch = 200\n"
+                                   "limit = 4\n"
+                                   "# secret =\n"
+                                   "retry_limit = 5\n"
+                                   "driver = postgres\n"
+                                   "\n[call.x-y]\n"
+                                   "on = off\n";
+    struct df_buf out;
+    (void)state;
+
+    df_buf_init(&out, 1 << 20);
+    assert_loads(&(struct sources){
+        .ini = DF_STR_INIT("[relay.Orders]\nurl = postgres://u:pw@h/d\nsecret = hunter2\n"
+                           "driver = sqlserver\n[call.x-y]\n"),
+        .sets = {"relay.b.limit=4"}});
+    df_config_print(&table, &settings, &out);
+    assert_true(df_str_ends(df_buf_str(&out), df_str_c(expected)));
+    release();
+
+    assert_loads(&(struct sources){.ini = df_str_c(expected)});
+    df_buf_reset(&out);
+    df_config_print(&table, &settings, &out);
+    assert_true(df_str_ends(df_buf_str(&out), df_str_c(expected)));
+    release();
+    df_buf_release(&out);
 }
 
 /* --- what is refused -----------------------------------------------------------------------------
@@ -593,7 +849,7 @@ static void a_wrong_default_is_found(void **state)
 {
     static const struct df_config_key wrong[] = {
         {KEY("a", "b", DF_CFG_INT, offset), .def = "11", .min = 1, .max = 10, .help = ""}};
-    const struct df_config_table t = {wrong, 1};
+    const struct df_config_table t = {.keys = wrong, .count = 1};
     const struct df_config_sources src = {0};
     (void)state;
 
@@ -666,6 +922,13 @@ static void the_reference_is_a_table_for_each_section(void **state)
     assert_non_null(strstr(text, "| `password` | secret, or `password_file` |  | Password. |\n"));
     assert_non_null(strstr(text, "| `migrate` | on or off | `on` | Apply scripts. |\n"));
     assert_non_null(strstr(text, "| `driver` | one of sqlite, postgres, sqlserver | `sqlite` |"));
+    assert_non_null(strstr(text, "\n\n## [relay.NAME]\n\nA relay.\n\nUp to 64 such sections."));
+    assert_non_null(strstr(text, "`DATAFLOW_RELAY_<NAME>_<KEY>`"));
+    assert_non_null(strstr(text, "\n```ini\n[relay.orders]\nbatch = 1\n```\n\n"
+                                 "| key | value | default | meaning |\n"
+                                 "| --- | --- | --- | --- |\n"
+                                 "| `url` | URL, or `url_file` |  | Where from. |\n"));
+    assert_non_null(strstr(text, "\n\n## [call.NAME]\n"));
     assert_non_null(strstr(text, "| `delays` | up to 16 whole numbers, 0 to 86400, with commas |"));
     df_buf_release(&out);
 }
@@ -674,7 +937,7 @@ static void a_url_is_printed_without_its_password_and_read_from_a_file(void **st
 {
     static const struct df_config_key url_keys[] = {
         {KEY("database", "url", DF_CFG_URL, note), .help = "URL."}};
-    static const struct df_config_table urls = {url_keys, 1};
+    static const struct df_config_table urls = {.keys = url_keys, .count = 1};
     static const struct {
         const char *given, *shown;
     } cases[] = {
@@ -718,6 +981,11 @@ int main(void)
         cmocka_unit_test(secrets_come_from_files_in_every_source),
         cmocka_unit_test(a_later_secret_replaces_an_earlier_file_and_the_reverse),
         cmocka_unit_test(a_secret_file_may_have_64_kib),
+        cmocka_unit_test(sections_of_a_group_fill_elements_in_their_order),
+        cmocka_unit_test(environment_and_options_override_and_make_sections),
+        cmocka_unit_test(faulty_sections_of_a_group_are_refused),
+        cmocka_unit_test(a_group_has_at_most_64_sections),
+        cmocka_unit_test(sections_of_a_group_are_printed_and_can_be_read_again),
         cmocka_unit_test(faulty_files_are_refused_with_their_line),
         cmocka_unit_test(faulty_variables_and_options_are_refused_by_name),
         cmocka_unit_test(bad_secret_files_are_refused),

@@ -1,0 +1,127 @@
+/* The effective configuration, and the reference. */
+#include "base/config_private.h"
+
+typedef void head_fn(const char *section, struct df_buf *out);
+typedef void row_fn(const struct df_config_key *k, const void *settings, struct df_buf *out);
+
+/* Calls row for the keys of each section together, whatever their order in the table. */
+static void each_section(const struct df_config_table *t, struct df_buf *out, const void *settings,
+                         head_fn *head, row_fn *row)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const char *section = t->keys[i].section;
+        size_t first = 0;
+        while (strcmp(t->keys[first].section, section) != 0)
+            first++;
+        if (first < i)
+            continue;
+        if (i > 0)
+            df_buf_addc(out, '\n');
+        head(section, out);
+        for (size_t j = i; j < t->count; j++) {
+            if (strcmp(t->keys[j].section, section) == 0)
+                row(&t->keys[j], settings, out);
+        }
+    }
+}
+
+static void ini_head(const char *section, struct df_buf *out)
+{
+    df_buf_addf(out, "[%s]\n", section);
+}
+
+static void ini_row(const struct df_config_key *k, const void *settings, struct df_buf *out)
+{
+    struct df_buf value;
+    df_buf_init(&value, (size_t)1 << 20);
+    if (df_config_value_print(k, settings, &value))
+        df_buf_addf(out, "%s = %s\n", k->key, df_buf_str(&value).ptr);
+    else
+        df_buf_addf(out, "# %s =\n", k->key);
+    df_buf_release(&value);
+}
+
+void df_config_print(const struct df_config_table *t, const void *settings, struct df_buf *out)
+{
+    each_section(t, out, settings, ini_head, ini_row);
+    for (size_t i = 0; i < t->group_count; i++) {
+        const struct df_config_group *g = &t->groups[i];
+        for (size_t j = 0; j < df_config_item_count(g, settings); j++) {
+            const void *item = df_config_item(g, settings, j);
+            df_buf_addf(out, "\n[%s.%s]\n", g->prefix, df_config_item_name(g, item));
+            for (size_t k = 0; k < g->count; k++)
+                ini_row(&g->keys[k], item, out);
+        }
+    }
+}
+
+#define TABLE_HEAD "| key | value | default | meaning |\n| --- | --- | --- | --- |\n"
+
+static void docs_head(const char *section, struct df_buf *out)
+{
+    df_buf_addf(out, "## [%s]\n\n" TABLE_HEAD, section);
+}
+
+/* A bar would end the cell, also between backquotes. */
+static void add_cell(struct df_buf *out, struct df_str text)
+{
+    while (text.ptr) {
+        struct df_str part;
+        text = df_str_cut(text, '|', &part);
+        df_buf_adds(out, part);
+        if (text.ptr)
+            df_buf_addz(out, "\\|");
+    }
+}
+
+static void docs_row(const struct df_config_key *k, const void *settings, struct df_buf *out)
+{
+    struct df_buf value;
+    (void)settings;
+
+    df_buf_init(&value, (size_t)1 << 16);
+    df_config_value_describe(k, &value);
+    df_buf_addf(out, "| `%s` | ", k->key);
+    add_cell(out, df_buf_str(&value));
+    df_buf_addz(out, " | ");
+    if (k->def && *k->def) {
+        df_buf_addc(out, '`');
+        add_cell(out, df_str_c(k->def));
+        df_buf_addc(out, '`');
+    } else if (k->def) {
+        df_buf_addz(out, "(empty)");
+    }
+    df_buf_addz(out, " | ");
+    add_cell(out, df_str_c(k->help));
+    df_buf_addz(out, " |\n");
+    df_buf_release(&value);
+}
+
+static void docs_group_head(const struct df_config_group *g, struct df_buf *out)
+{
+    df_buf_addf(
+        out,
+        "\n## [%s.NAME]\n\n%s\n\n"
+        "Up to %d such sections. NAME is made of letters, digits, `-` and `_`, begins with a "
+        "letter or digit, has at most %d characters and is told apart without regard to "
+        "case. In the environment a key is `" DF_CFG_ENV_PREFIX,
+        g->prefix, g->help, DF_CFG_SECTIONS_MAX, DF_CFG_NAME_MAX);
+    for (const char *c = g->prefix; *c; c++)
+        df_buf_addc(out, df_config_env_char(*c));
+    df_buf_addf(
+        out,
+        "_<NAME>_<KEY>`, in capitals and with `_` in the place of `-`; where no section has "
+        "the name, one is made, its name in lower case.\n\n```ini\n%s```\n\n" TABLE_HEAD,
+        g->example);
+}
+
+void df_config_print_docs(const struct df_config_table *t, struct df_buf *out)
+{
+    each_section(t, out, NULL, docs_head, docs_row);
+    for (size_t i = 0; i < t->group_count; i++) {
+        const struct df_config_group *g = &t->groups[i];
+        docs_group_head(g, out);
+        for (size_t j = 0; j < g->count; j++)
+            docs_row(&g->keys[j], NULL, out);
+    }
+}

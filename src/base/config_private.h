@@ -1,0 +1,60 @@
+/* What the parts of the configuration share: config.c loads, config_print.c prints. */
+#ifndef DF_BASE_CONFIG_PRIVATE_H
+#define DF_BASE_CONFIG_PRIVATE_H
+
+#include "base/config.h"
+
+/* --- one value as text and in the settings struct (config_value.c) --- */
+
+/*
+ * Replaces the value in settings. When the text is refused, settings are as before and *why gets
+ * the reason ("must be between 1 and 9, not "10""), without the text if it is a secret's.
+ */
+bool df_config_value_set(const struct df_config_key *k, void *settings, struct df_str text,
+                         struct df_buf *why);
+
+/* The key's default, or what says that it is unset. False: the default is wrong, *why as above. */
+bool df_config_value_default(const struct df_config_key *k, void *settings, struct df_buf *why);
+
+/* Frees what the value owns and makes it unset. */
+void df_config_value_release(const struct df_config_key *k, void *settings);
+
+/* As it would be written; false, and nothing is added, when it is unset. */
+bool df_config_value_print(const struct df_config_key *k, const void *settings, struct df_buf *out);
+
+/* Whether the key also exists as <key>_file. */
+bool df_config_value_by_file(const struct df_config_key *k);
+
+/* "whole number, 1 to 9" and the like, for the reference. */
+void df_config_value_describe(const struct df_config_key *k, struct df_buf *out);
+
+/* --- the environment (config_env.c) --- */
+
+#define DF_CFG_ENV_PREFIX "DATAFLOW_"
+
+/* A variable's name is in capitals, with '_' for what is no letter or digit. */
+char df_config_env_char(char c);
+/* What follows DATAFLOW_<SECTION>_; absent if the variable is of no such section. */
+struct df_str df_config_env_behind(struct df_str name, const char *section);
+/* Whether s ends with this spelling of the key; *ret_before is what stands before it. */
+bool df_config_env_ends(struct df_str s, const struct df_config_key *k, bool by_file,
+                        struct df_str *ret_before);
+
+/* --- files (config_file.c) --- */
+
+/* Reads it whole into memory that the caller wipes and frees. NULL: the reason is in *why. */
+char *df_config_read(const char *path, bool regular_only, size_t max_bytes, size_t *ret_len,
+                     struct df_buf *why);
+
+/* --- elements of a group (config_value.c) --- */
+
+size_t df_config_item_count(const struct df_config_group *g, const void *settings);
+void *df_config_item(const struct df_config_group *g, const void *settings, size_t number);
+const char *df_config_item_name(const struct df_config_group *g, const void *item);
+/* Another one, zeroed but for its name, which is copied. At most DF_CFG_SECTIONS_MAX; none moves.
+ */
+void *df_config_item_add(const struct df_config_group *g, void *settings, struct df_str name);
+/* Frees all of them with what they own. */
+void df_config_items_release(const struct df_config_group *g, void *settings);
+
+#endif
