@@ -4,9 +4,8 @@
 #include "json/scan.h"
 
 const struct df_dispatcher *const df_dispatchers[] = {
-    &df_dispatch_log, NULL, /* http */
-    NULL,                   /* rabbitmq */
-    NULL,                   /* kafka */
+    &df_dispatch_log, &df_dispatch_http, NULL, /* rabbitmq */
+    NULL,                                      /* kafka */
 };
 
 const char *const df_dispatcher_names[] = {"log", "http", "rabbitmq", "kafka", NULL};
@@ -117,8 +116,7 @@ static bool put_id(struct df_str s, size_t len, char *out)
     return !zeros;
 }
 
-/* W3C trace context: the span that wrote the event is the parent of whoever receives it. */
-static struct df_str traceparent(const struct df_event *e, struct df_arena *a)
+struct df_str df_event_traceparent(const struct df_event *e, struct df_arena *a)
 {
     char text[DF_TRACEPARENT_LEN + 1] = "00-";
 
@@ -160,7 +158,7 @@ size_t df_event_attributes(const struct df_event *e, const char *source, struct 
         {"datacontenttype", content_type(e)},
         {"aggregatetype", e->aggregate_type},
         {"correlationid", e->correlation_id},
-        {"traceparent", traceparent(e, a)},
+        {"traceparent", df_event_traceparent(e, a)},
     };
     _Static_assert(sizeof(all) / sizeof(all[0]) <= DF_EVENT_ATTRIBUTES, "room for all");
     size_t n = 0;

@@ -1,0 +1,634 @@
+/*
+ * Events as CloudEvents over HTTP (HTTP Protocol Binding 1.0.2), through the shared client.
+ *
+ *     binary      attributes in ce-* headers, the payload as it is; a call for each event
+ *     structured  attributes and data in one JSON document; a call for each event
+ *     batch       an array of such documents; a call for up to 100 events or a megabyte
+ *
+ * The worker hands the calls of a round to the client while it goes on building the next, then
+ * sleeps until the last `done`, which comes on the client's thread. Until then that thread writes
+ * to the calls and to nothing else: the arena is the worker's.
+ *
+ * A batch that was refused for its content is sent again, one event a call, in a second round
+ * within the same time: only so the event that is refused is found.
+ *
+ * What an answer means for the event is in outcome_of(). Everything an event says is
+ * percent-encoded before it becomes part of a header or the URL, so that it can be neither more
+ * than a value.
+ */
+#include "base/buf.h"
+#include "base/mem.h"
+#include "delivery/sign.h"
+#include "net/client.h"
+#include "net/field.h"
+#include "net/url.h"
+#include "relay/dispatcher.h"
+#include "json/write.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BATCH_EVENTS ((size_t)100)
+#define BATCH_BYTES  ((size_t)1000000)
+#define ANSWER_BYTES ((size_t)1024) /* looked at; of them so many characters are shown: */
+#define ANSWER_UNITS ((size_t)200)
+#define HEADERS_MAX  (DF_EVENT_ATTRIBUTES + 5 + DF_SIGN_HEADERS)
+
+struct df_sink {
+    const struct df_sink_options *opt;
+    bool expands;          /* the target has names in it */
+    char *key_prefix;      /* of Idempotency-Key: "NAME:" */
+    uint64_t fresh[3];     /* of traces that begin here */
+    struct df_buf scratch; /* one document of a batch */
+
+    pthread_mutex_t lock;
+    pthread_cond_t all_done;
+    size_t pending; /* calls that the client has */
+};
+
+/* A call and the events that it carries. */
+struct send {
+    struct send *next;
+    struct df_call call;
+    struct df_call_header headers[HEADERS_MAX];
+    struct df_sink *sink;
+    struct df_event *const *events;
+    size_t count;
+    struct df_buf body; /* unless it is the payload itself */
+    char *answer;       /* the beginning of one that was no 2xx */
+    size_t answer_len;
+};
+
+/* --- the target --- */
+
+static bool is_unreserved(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~';
+}
+
+/* What a header's value may hold without being encoded (binding, 3.1.3.2). */
+static bool is_plain(unsigned char c)
+{
+    return c > ' ' && c < 0x7f && c != '"' && c != '%';
+}
+
+/* The slice itself if nothing in it needs to be encoded. */
+static struct df_str encode(struct df_arena *a, struct df_str s, bool (*keeps)(unsigned char c))
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t same = 0;
+
+    while (same < s.len && keeps((unsigned char)s.ptr[same]))
+        same++;
+    if (same == s.len)
+        return s;
+    char *out = df_arena_alloc(a, same + 3 * (s.len - same));
+    memcpy(out, s.ptr, same);
+    size_t len = same;
+    for (size_t i = same; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        if (keeps(c)) {
+            out[len++] = (char)c;
+            continue;
+        }
+        out[len++] = '%';
+        out[len++] = hex[c >> 4];
+        out[len++] = hex[c & 15];
+    }
+    return df_str_n(out, len);
+}
+
+/* "." or "..", however written. */
+static bool is_dots(struct df_str segment)
+{
+    size_t dots = 0;
+
+    for (size_t i = 0; i < segment.len; dots++) {
+        if (segment.ptr[i] == '.')
+            i++;
+        else if (segment.len - i >= 3 && df_str_ieq(df_str_n(segment.ptr + i, 3), DF_STR("%2e")))
+            i += 3;
+        else
+            return false;
+    }
+    return dots == 1 || dots == 2;
+}
+
+static bool goes_up(struct df_str rest)
+{
+    struct df_str path;
+
+    (void)df_str_cut(rest, '?', &path);
+    (void)df_str_cut(path, '#', &path);
+    while (path.ptr) {
+        struct df_str segment;
+        path = df_str_cut(path, '/', &segment);
+        if (is_dots(segment))
+            return true;
+    }
+    return false;
+}
+
+/* NULL: this event cannot be sent to this target; *err says why. */
+static const char *target_of(const struct df_sink *s, const struct df_event *e, struct df_arena *a,
+                             struct df_err *err)
+{
+    struct df_url parts;
+
+    if (!s->expands)
+        return s->opt->target;
+    const struct df_event encoded = {
+        .type = encode(a, e->type, is_unreserved),
+        .aggregate_type = encode(a, e->aggregate_type, is_unreserved),
+        .aggregate_id = encode(a, e->aggregate_id, is_unreserved),
+    };
+    struct df_str url = df_event_expand(a, s->opt->target, &encoded);
+    if (df_url_parse(url, &parts, err) != DF_OK)
+        return NULL;
+    if (goes_up(parts.rest)) {
+        (void)df_err_set(err, DF_E_BAD_REQUEST, "the URL would have . or .. in its path");
+        return NULL;
+    }
+    return url.ptr;
+}
+
+static enum df_code check_target(const struct df_sink_options *opt, struct df_arena *a,
+                                 struct df_err *err)
+{
+    static const struct df_event example = {
+        .type = {"x", 1}, .aggregate_type = {"x", 1}, .aggregate_id = {"x", 1}};
+    struct df_err why = DF_ERR_INIT;
+    struct df_url parts;
+
+    enum df_code code = df_event_check_pattern(opt->target, "target", err);
+    if (code != DF_OK)
+        return code;
+    struct df_str url = df_event_expand(a, opt->target, &example);
+    if (df_url_parse(url, &parts, &why) != DF_OK)
+        return df_err_set(err, DF_E_CONFIG, "target: %s", why.detail);
+    const char *name = strchr(opt->target, '{');
+    if (!name)
+        return DF_OK;
+    /* Before the first name both texts are the same, and the path must have begun there. */
+    if (name - opt->target < parts.rest.ptr - url.ptr)
+        return df_err_set(err, DF_E_CONFIG,
+                          "target: {eventType} and the like may stand in the URL's path and query "
+                          "only");
+    if (goes_up(parts.rest))
+        return df_err_set(err, DF_E_CONFIG, "target: the URL's path may not have . or .. in it");
+    if (opt->mode == DF_HTTP_BATCH)
+        return df_err_set(err, DF_E_CONFIG,
+                          "target: in mode batch one call has many events, so the URL cannot have "
+                          "{eventType} and the like in it");
+    return DF_OK;
+}
+
+static enum df_code check(const struct df_sink_options *opt, struct df_err *err)
+{
+    struct df_arena a = {0};
+    struct df_err why = DF_ERR_INIT;
+
+    if (!opt->target || !*opt->target)
+        return df_err_set(err, DF_E_CONFIG, "target: dispatcher http needs a URL");
+    enum df_code code = check_target(opt, &a, err);
+    df_arena_release(&a);
+    if (code == DF_OK && opt->secret &&
+        df_sign_check_secret(df_secret_str(opt->secret), &why) != DF_OK)
+        code = df_err_set(err, DF_E_CONFIG, "secret: %s", why.detail);
+    return code;
+}
+
+/* --- documents --- */
+
+/* At most so long: each byte of a text may become six (\u0001). */
+static size_t document_max(const struct df_sink *s, const struct df_event *e)
+{
+    size_t texts = e->id.len + e->type.len + e->payload.len + e->aggregate_type.len +
+                   e->aggregate_id.len + e->correlation_id.len + strlen(s->opt->source);
+    return 6 * texts + 1024;
+}
+
+static void write_document(const struct df_sink *s, const struct df_event *e, struct df_arena *a,
+                           struct df_buf *out)
+{
+    struct df_event_attribute attributes[DF_EVENT_ATTRIBUTES];
+    size_t n = df_event_attributes(e, s->opt->source, a, attributes);
+    struct df_json_out j;
+    bool json = false;
+
+    df_json_out_init(&j, out);
+    df_json_open(&j, '{');
+    for (size_t i = 0; i < n; i++) {
+        df_json_kv_text(&j, attributes[i].name, attributes[i].value);
+        if (strcmp(attributes[i].name, "datacontenttype") == 0)
+            json = df_str_eq(attributes[i].value, DF_STR("application/json"));
+    }
+    if (e->payload.ptr) {
+        df_json_key(&j, "data");
+        if (json)
+            df_json_raw(&j, e->payload);
+        else
+            df_json_text(&j, e->payload);
+    }
+    df_json_close(&j, '}');
+}
+
+/* As many of the events as go into one call, in order; at least one. */
+static size_t write_batch(struct df_sink *s, struct df_event *const *events, size_t n,
+                          struct df_arena *a, struct df_buf *out)
+{
+    size_t count = 0;
+
+    df_buf_init(out, BATCH_BYTES + document_max(s, events[0]));
+    df_buf_addc(out, '[');
+    while (count < n && count < BATCH_EVENTS) {
+        df_buf_reset(&s->scratch);
+        s->scratch.max = document_max(s, events[count]);
+        write_document(s, events[count], a, &s->scratch);
+        if (count > 0 && out->len + s->scratch.len + 2 > BATCH_BYTES)
+            break;
+        if (count > 0)
+            df_buf_addc(out, ',');
+        df_buf_adds(out, df_buf_str(&s->scratch));
+        count++;
+    }
+    df_buf_addc(out, ']');
+    if (s->scratch.cap > BATCH_BYTES)
+        df_buf_release(&s->scratch);
+    return count;
+}
+
+/* --- headers --- */
+
+static void add_header(struct send *c, struct df_str name, struct df_str value)
+{
+    c->headers[c->call.header_count++] = (struct df_call_header){.name = name, .value = value};
+}
+
+static struct df_str ce_name(struct df_arena *a, const char *name)
+{
+    size_t len = strlen(name);
+    char *out = df_arena_alloc(a, 3 + len);
+
+    memcpy(out, "ce-", 3);
+    memcpy(out + 3, name, len);
+    return df_str_n(out, 3 + len);
+}
+
+static void add_attributes(struct send *c, const struct df_event *e, struct df_arena *a)
+{
+    struct df_event_attribute attributes[DF_EVENT_ATTRIBUTES];
+    size_t n = df_event_attributes(e, c->sink->opt->source, a, attributes);
+
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(attributes[i].name, "datacontenttype") == 0)
+            add_header(c, DF_STR("Content-Type"), attributes[i].value);
+        else
+            add_header(c, ce_name(a, attributes[i].name), encode(a, attributes[i].value, is_plain));
+    }
+}
+
+/*
+ * The event's trace goes on, with its own span as the parent if it has one. Without a trace that
+ * W3C's form can carry a new one begins.
+ */
+static void add_trace(struct send *c, const struct df_event *e, struct df_arena *a)
+{
+    struct df_sink *s = c->sink;
+    struct df_str text = e ? df_event_traceparent(e, a) : DF_STR_NULL;
+    struct df_str id = e && e->trace_id.len > 0 ? encode(a, e->trace_id, is_plain) : DF_STR_NULL;
+
+    if (!text.ptr) {
+        char fresh[DF_TRACE_ID_LEN + DF_SPAN_ID_LEN + 1];
+        (void)snprintf(fresh, sizeof(fresh), "%016llx%016llx%016llx",
+                       (unsigned long long)s->fresh[0], (unsigned long long)s->fresh[1]++,
+                       (unsigned long long)s->fresh[2]++);
+        struct df_event made = {.trace_id = id,
+                                .span_id = df_str_n(fresh + DF_TRACE_ID_LEN, DF_SPAN_ID_LEN)};
+        text = df_event_traceparent(&made, a);
+        if (!text.ptr) {
+            made.trace_id = df_str_n(fresh, DF_TRACE_ID_LEN);
+            text = df_event_traceparent(&made, a);
+        }
+    }
+    add_header(c, DF_STR("traceparent"), text);
+    add_header(c, DF_STR("x-trace-id"), id.ptr ? id : df_str_n(text.ptr + 3, DF_TRACE_ID_LEN));
+}
+
+/* The same events in the same order have the same one, and no others. */
+static struct df_str batch_id(const struct send *c, struct df_arena *a)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    char *out = df_arena_alloc(a, sizeof("batch-") + 32);
+    bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+
+    for (size_t i = 0; ok && i < c->count; i++) {
+        struct df_str id = c->events[i]->id;
+        ok = EVP_DigestUpdate(ctx, &id.len, sizeof(id.len)) == 1 &&
+             EVP_DigestUpdate(ctx, id.ptr, id.len) == 1;
+    }
+    if (!ok || EVP_DigestFinal_ex(ctx, digest, NULL) != 1)
+        df_oom(); /* the only reason there is */
+    EVP_MD_CTX_free(ctx);
+    int len = snprintf(out, sizeof("batch-"), "batch-");
+    for (size_t i = 0; i < 16; i++)
+        len += snprintf(out + len, 3, "%02x", digest[i]);
+    return df_str_n(out, (size_t)len);
+}
+
+/* What every call carries, whatever its mode; the body is there. */
+static void add_common(struct send *c, struct df_arena *a)
+{
+    const struct df_sink_options *opt = c->sink->opt;
+    const struct df_event *one = c->count == 1 ? c->events[0] : NULL;
+    struct df_str id = one ? encode(a, one->id, is_plain) : batch_id(c, a);
+    struct df_str correlation =
+        one && one->correlation_id.len > 0 ? encode(a, one->correlation_id, is_plain) : id;
+
+    add_header(c, DF_STR("Idempotency-Key"),
+               df_arena_printf(a, "%s" DF_STR_FMT, c->sink->key_prefix, DF_STR_ARG(id)));
+    add_header(c, DF_STR("X-Correlation-Id"), correlation);
+    add_trace(c, one, a);
+    if (!opt->secret)
+        return;
+    df_sign(df_secret_str(opt->secret), DF_STR_NULL, id, df_wall_ms(opt->clock) / 1000,
+            c->call.body, a, c->headers + c->call.header_count);
+    c->call.header_count += DF_SIGN_HEADERS;
+}
+
+/* --- calls --- */
+
+/* On the client's thread. */
+static void done(struct df_call *call)
+{
+    struct send *c = call->arg;
+    struct df_sink *s = c->sink;
+
+    if (call->code == DF_OK && (call->status < 200 || call->status > 299)) {
+        c->answer = df_strdup(df_buf_str(&call->answer));
+        c->answer_len = call->answer.len;
+    }
+    /* Signalled under the lock: whoever sees the last one done may close the sink. */
+    pthread_mutex_lock(&s->lock);
+    if (--s->pending == 0)
+        (void)pthread_cond_signal(&s->all_done);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void refuse(struct df_event *e, const char *why, struct df_arena *a)
+{
+    e->outcome = DF_DISPATCH_PERMANENT;
+    e->blames_sink = false;
+    e->error = df_arena_printf(a, "the event cannot be sent: %s", why);
+}
+
+/* The body and the headers that belong to the mode; how many of the events are in the call. */
+static size_t fill(struct send *c, struct df_event *const *events, size_t n, struct df_arena *a)
+{
+    struct df_sink *s = c->sink;
+
+    switch ((enum df_http_mode)s->opt->mode) {
+    case DF_HTTP_BINARY:
+        add_attributes(c, events[0], a);
+        c->call.body = events[0]->payload;
+        return 1;
+    case DF_HTTP_STRUCTURED:
+        df_buf_init(&c->body, document_max(s, events[0]));
+        write_document(s, events[0], a, &c->body);
+        add_header(c, DF_STR("Content-Type"), DF_STR("application/cloudevents+json"));
+        n = 1;
+        break;
+    case DF_HTTP_BATCH:
+        n = write_batch(s, events, n, a, &c->body);
+        add_header(c, DF_STR("Content-Type"), DF_STR("application/cloudevents-batch+json"));
+        break;
+    }
+    c->call.body = df_buf_str(&c->body);
+    return n;
+}
+
+/* Of the first of n events, and those that go with it. NULL: it was refused. */
+static struct send *build(struct df_sink *s, struct df_event *const *events, size_t n,
+                          struct df_arena *a)
+{
+    struct df_err err = DF_ERR_INIT;
+    const char *url = target_of(s, events[0], a, &err);
+
+    if (!url) {
+        refuse(events[0], err.detail, a);
+        return NULL;
+    }
+    struct send *c = DF_ARENA_NEW(a, struct send);
+    c->sink = s;
+    c->events = events;
+    c->call = (struct df_call){
+        .method = "POST",
+        .url = url,
+        .headers = c->headers,
+        .max_answer_bytes = ANSWER_BYTES,
+        .allow_private = s->opt->allow_private,
+        .done = done,
+        .arg = c,
+    };
+    c->count = fill(c, events, n, a);
+    add_common(c, a);
+    return c;
+}
+
+static void hand_over(struct df_sink *s, struct send *c, int64_t timeout_ms)
+{
+    c->call.timeout_ms = timeout_ms > 0 ? timeout_ms : 1;
+    pthread_mutex_lock(&s->lock);
+    s->pending++;
+    pthread_mutex_unlock(&s->lock);
+    df_http_client_send(s->opt->client, &c->call);
+}
+
+static void wait_for_all(struct df_sink *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->pending > 0)
+        (void)pthread_cond_wait(&s->all_done, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- answers --- */
+
+/*
+ * 4xx that speak of the target or of who is calling, not of the event: a wrong key or a wrong path
+ * must not turn a whole backlog FAILED.
+ */
+static bool is_about_target(unsigned status)
+{
+    static const unsigned rows[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i] == status)
+            return true;
+    return false;
+}
+
+static enum df_dispatch_outcome outcome_of(const struct df_call *call, bool *ret_blames_sink)
+{
+    bool refused = call->code == DF_E_BAD_REQUEST; /* by our client, who sends it never */
+
+    if (call->code == DF_OK) {
+        if (call->status >= 200 && call->status <= 299) {
+            *ret_blames_sink = false;
+            return DF_DISPATCHED;
+        }
+        refused = call->status >= 400 && call->status <= 499 && !is_about_target(call->status);
+    }
+    /* Cancelled: the server is stopping. */
+    *ret_blames_sink = !refused && call->code != DF_E_CANCELLED;
+    return refused ? DF_DISPATCH_PERMANENT : DF_DISPATCH_RETRY;
+}
+
+/* Valid UTF-8 on one line: what a peer answers is shown to people and stored. */
+static void add_clean(struct df_buf *b, struct df_str s)
+{
+    while (s.len > 0) {
+        size_t n = df_utf8_valid_prefix(s);
+        for (size_t i = 0; i < n; i++)
+            df_buf_addc(b, (unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7f ? ' ' : s.ptr[i]);
+        n += n < s.len; /* the byte that is not */
+        s = df_str_n(s.ptr + n, s.len - n);
+    }
+}
+
+static struct df_str error_of(const struct send *c, struct df_arena *a)
+{
+    const struct df_call *call = &c->call;
+
+    if (call->code == DF_E_TARGET_REFUSED)
+        return df_arena_printf(a, "%s: delivery.allow_private_targets=on allows it",
+                               call->err.detail);
+    if (call->code == DF_E_BAD_REQUEST)
+        return df_arena_printf(a, "the event cannot be sent: %s", call->err.detail);
+    if (call->code != DF_OK)
+        return df_arena_str(a, df_str_c(call->err.detail));
+
+    struct df_buf text;
+    df_buf_init(&text, ANSWER_BYTES);
+    add_clean(&text, df_str_n(c->answer, c->answer_len));
+    struct df_str shown = df_utf8_cut(df_str_trim(df_buf_str(&text)), ANSWER_UNITS);
+    struct df_str error = df_arena_printf(a, "HTTP %u%s" DF_STR_FMT, call->status,
+                                          shown.len > 0 ? ": " : "", DF_STR_ARG(shown));
+    df_buf_release(&text);
+    return error;
+}
+
+/*
+ * Gives the call's answer to its events, and back what the call had. False: several events were
+ * refused together, and each is worth a call of its own.
+ */
+static bool settle(struct send *c, struct df_arena *a)
+{
+    bool blames_sink;
+    enum df_dispatch_outcome outcome = outcome_of(&c->call, &blames_sink);
+    struct df_str error = outcome == DF_DISPATCHED ? DF_STR_NULL : error_of(c, a);
+    bool settled = c->count == 1 || outcome != DF_DISPATCH_PERMANENT;
+
+    for (size_t i = 0; i < c->count; i++) {
+        struct df_event *e = c->events[i];
+        e->outcome = settled ? outcome : DF_DISPATCH_RETRY;
+        e->blames_sink = blames_sink;
+        e->retry_after_ms = c->call.retry_after_ms;
+        e->duration_ms = c->call.duration_ms;
+        e->error = error;
+    }
+    df_buf_release(&c->body);
+    free(c->answer);
+    return settled;
+}
+
+/* --- the sink --- */
+
+static int64_t left_ms(const struct df_sink *s, int64_t deadline_ms)
+{
+    return deadline_ms - df_mono_ms(s->opt->clock);
+}
+
+/* Sends all, at most `most` in a call; those to send again, each alone, go to `again`. */
+static size_t send_round(struct df_sink *s, struct df_event *const *events, size_t n, size_t most,
+                         int64_t deadline_ms, struct df_arena *a, struct df_event **again)
+{
+    struct send *first = NULL;
+    struct send **last = &first;
+    size_t count = 0;
+
+    for (size_t i = 0; i < n;) {
+        struct send *c = build(s, events + i, n - i < most ? n - i : most, a);
+        i += c ? c->count : 1;
+        if (!c)
+            continue;
+        *last = c;
+        last = &c->next;
+        hand_over(s, c, left_ms(s, deadline_ms));
+    }
+    wait_for_all(s);
+    for (struct send *c = first; c; c = c->next)
+        if (!settle(c, a))
+            for (size_t i = 0; i < c->count; i++)
+                again[count++] = c->events[i];
+    return count;
+}
+
+static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n,
+                     struct df_arena *a)
+{
+    int64_t deadline_ms = df_mono_ms(s->opt->clock) + s->opt->timeout_ms;
+    struct df_event **again = df_arena_alloc(a, n * sizeof(*again));
+    size_t most = s->opt->mode == DF_HTTP_BATCH ? BATCH_EVENTS : 1;
+
+    for (size_t i = 0; i < n; i++) {
+        events[i]->retry_after_ms = -1;
+        events[i]->duration_ms = 0;
+    }
+    size_t count = send_round(s, events, n, most, deadline_ms, a, again);
+    if (count > 0 && left_ms(s, deadline_ms) > 0)
+        (void)send_round(s, again, count, 1, deadline_ms, a, NULL);
+}
+
+static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink **ret,
+                              struct df_err *err)
+{
+    struct df_arena a = {0};
+    enum df_code code = check(opt, err);
+
+    if (code != DF_OK)
+        return code;
+    struct df_sink *s = df_calloc(1, sizeof(*s));
+    s->opt = opt;
+    s->expands = strchr(opt->target, '{') != NULL;
+    struct df_str relay = encode(&a, df_str_c(opt->relay), is_plain);
+    s->key_prefix = df_strdup(df_arena_printf(&a, DF_STR_FMT ":", DF_STR_ARG(relay)));
+    df_arena_release(&a);
+    df_random(opt->clock, s->fresh, sizeof(s->fresh));
+    s->fresh[0] |= 1; /* an identifier of zeros is none */
+    (void)pthread_mutex_init(&s->lock, NULL);
+    df_cond_init(&s->all_done);
+    *ret = s;
+    return DF_OK;
+}
+
+static void close_sink(struct df_sink *s)
+{
+    if (!s)
+        return;
+    (void)pthread_cond_destroy(&s->all_done);
+    (void)pthread_mutex_destroy(&s->lock);
+    df_buf_release(&s->scratch);
+    free(s->key_prefix);
+    free(s);
+}
+
+const struct df_dispatcher df_dispatch_http = {
+    .name = "http",
+    .check = check,
+    .open = open_sink,
+    .dispatch = dispatch,
+    .close = close_sink,
+};
