@@ -1,6 +1,11 @@
 #include "base/uuid.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TAIL_AT 24 /* the last twelve digits */
 
 static struct df_uuid text_of(const unsigned char bytes[16])
 {
@@ -66,7 +71,19 @@ struct df_uuid df_uuid_v7(const struct df_clock *clock)
         bytes[i] = (unsigned char)(ms >> (40 - 8 * i));
     bytes[6] = (unsigned char)(stamp >> 8 & 0x0F);
     bytes[7] = (unsigned char)stamp;
+    bytes[10] = (unsigned char)(stamp >> 4);
+    bytes[11] = (unsigned char)((stamp & 0x0F) << 4 | (bytes[11] & 0x0F));
     return finish(bytes, 7);
+}
+
+struct df_uuid df_uuid_after(const struct df_uuid *first, uint64_t n)
+{
+    struct df_uuid u = *first;
+    uint64_t tail = strtoull(u.text + TAIL_AT, NULL, 16) + n;
+
+    snprintf(u.text + TAIL_AT, sizeof(u.text) - TAIL_AT, "%012" PRIx64,
+             tail & UINT64_C(0xFFFFFFFFFFFF));
+    return u;
 }
 
 bool df_uuid_parse(struct df_str s, struct df_uuid *ret)

@@ -13,8 +13,16 @@ struct df_uuid {
 /* Random (RFC 9562 version 4). */
 struct df_uuid df_uuid_v4(const struct df_clock *clock);
 
-/* Time-ordered (version 7): keys that are inserted in order keep B-trees compact. */
+/*
+ * Time-ordered (version 7): keys that are inserted in order keep B-trees compact. Those of one
+ * millisecond ascend for SQL Server too, which compares the last six bytes first: they begin with
+ * the counter that tells them apart.
+ */
 struct df_uuid df_uuid_v7(const struct df_clock *clock);
+
+/* The n-th after one of version 7: ascending, before whatever comes next, and found again from the
+ * first alone. n: a few thousand. */
+struct df_uuid df_uuid_after(const struct df_uuid *first, uint64_t n);
 
 /* Takes any case, with or without braces; false when s is no UUID. */
 bool df_uuid_parse(struct df_str s, struct df_uuid *ret);

@@ -20,6 +20,7 @@
 
 #include "base/mem.h"
 #include "imports/routes.h"
+#include "net/field.h"
 #include "net/multipart.h"
 
 #include <inttypes.h>
@@ -44,26 +45,11 @@ static uint64_t least_size(struct df_req *req)
     return df_multipart_is(df_req_header(req, "Content-Type")) ? body : body / 4 * 3;
 }
 
-static enum df_code check_key(struct df_str key, struct df_err *err)
-{
-    bool visible = true;
-
-    if (!key.ptr)
-        return DF_OK;
-    for (size_t i = 0; i < key.len; i++)
-        visible = visible && key.ptr[i] > ' ' && key.ptr[i] <= '~';
-    if (visible && key.len >= 1 && key.len <= DF_RECEIVE_KEY_MAX)
-        return DF_OK;
-    return df_err_set(err, DF_E_BAD_REQUEST,
-                      "Idempotency-Key consists of 1 to %d visible ASCII characters.",
-                      DF_RECEIVE_KEY_MAX);
-}
-
 static enum df_code check_head(struct df_receive *up, struct df_err *err)
 {
     const struct df_imports_options *opt = up->receiver->opt;
     uint64_t least = (uint64_t)up->facts.size_bytes;
-    enum df_code code = check_key(up->key, err);
+    enum df_code code = df_field_check_key(up->key, err);
 
     if (code != DF_OK)
         return code;

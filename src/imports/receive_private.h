@@ -13,7 +13,6 @@
 #include "imports/records.h"
 #include "imports/upload.h"
 
-#define DF_RECEIVE_KEY_MAX   200 /* of Idempotency-Key */
 #define DF_RECEIVE_SHEET_MAX 100 /* ImportBatch.Sheet */
 #define DF_RECEIVE_THREADS   2   /* that wait for the disk and the commit */
 #define DF_RECEIVE_UPLOADERS 2   /* that wait for the storage of scheduled files */

@@ -11,7 +11,7 @@
 #define DF_IMPORTS_S3_REQUEST_H
 
 #include "base/buf.h"
-#include "imports/checksum.h"
+#include "base/checksum.h"
 #include "imports/storage_private.h"
 #include "resilience/retry.h"
 

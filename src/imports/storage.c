@@ -4,8 +4,8 @@
  */
 #include "imports/storage.h"
 
+#include "base/checksum.h"
 #include "base/mem.h"
-#include "imports/checksum.h"
 #include "imports/crypt.h"
 #include "imports/storage_private.h"
 

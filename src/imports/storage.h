@@ -15,11 +15,11 @@
 #ifndef DF_IMPORTS_STORAGE_H
 #define DF_IMPORTS_STORAGE_H
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/secret.h"
 #include "base/uuid.h"
 #include "imports/bytes.h"
-#include "imports/checksum.h"
 
 #define DF_STORAGE_NAME_MAX     255 /* bytes of a name on the disk */
 #define DF_STORAGE_LOCATION_MAX 400 /* bytes of a location: the width of ImportBatch.UploadPath */

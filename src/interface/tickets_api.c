@@ -5,16 +5,14 @@
  * from another payload by the SHA-256 of the bytes: the same again changes nothing, so that callers
  * may repeat a call whose answer they lost; another one replaces it and starts over.
  */
+#include "base/checksum.h"
 #include "interface/interface.h"
 #include "interface/payload.h"
 #include "interface/tickets.sql.h"
 #include "net/input.h"
 #include "json/write.h"
 
-#include <openssl/evp.h>
-
 #define ANSWER_MAX ((size_t)64 << 20) /* the payloads of a ticket's phases are in it */
-#define HASH_BYTES 32
 
 /* --- POST /api/tickets --- */
 
@@ -23,7 +21,7 @@ struct receipt {
     struct df_job job;
     struct df_req *req;
     struct df_ticket ticket;
-    char hash[2 * HASH_BYTES];
+    char hash[DF_CHECKSUM_LEN + 1];
     int64_t now_ms;
     /* What became of it. */
     int64_t id;
@@ -31,21 +29,6 @@ struct receipt {
     bool created;
     bool changed;
 };
-
-static bool hash_payload(struct df_str payload, char out[2 * HASH_BYTES])
-{
-    static const char hex[] = "0123456789abcdef";
-    unsigned char md[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
-
-    if (!EVP_Digest(payload.ptr, payload.len, md, &len, EVP_sha256(), NULL) || len != HASH_BYTES)
-        return false;
-    for (size_t i = 0; i < HASH_BYTES; i++) {
-        out[2 * i] = hex[md[i] >> 4];
-        out[2 * i + 1] = hex[md[i] & 15];
-    }
-    return true;
-}
 
 static void take_row(struct receipt *c, struct df_result *r, bool changed)
 {
@@ -79,13 +62,13 @@ static enum df_code run_receive(struct df_db *db, struct df_job *job, struct df_
     struct df_value doc = df_text(t->doc.business_doc_id);
     struct df_value phase = df_int(t->phase_code);
 
-    enum df_code code = ask(
-        db, c, &df_q_ticket_upsert,
-        DF_PARAMS(entity, doc, phase, df_text(t->company_code), df_text(t->branch_code),
-                  df_text(t->destination_code), df_text(t->shipment_event),
-                  df_bool(t->ack_required), df_text(t->targets[0]), df_text(df_req_body(c->req)),
-                  df_text(df_str_n(c->hash, sizeof(c->hash))), df_time(c->now_ms)),
-        err);
+    enum df_code code =
+        ask(db, c, &df_q_ticket_upsert,
+            DF_PARAMS(entity, doc, phase, df_text(t->company_code), df_text(t->branch_code),
+                      df_text(t->destination_code), df_text(t->shipment_event),
+                      df_bool(t->ack_required), df_text(t->targets[0]),
+                      df_text(df_req_body(c->req)), df_text(df_str_c(c->hash)), df_time(c->now_ms)),
+            err);
     if (code == DF_DONE)
         code = ask(db, c, &df_q_ticket_same, DF_PARAMS(entity, doc, phase), err);
     /* Where lock hints are not heeded, of two that insert at once the second meets the key. */
@@ -131,10 +114,7 @@ static void handle_receive(struct df_req *req)
     df_ticket_read(&in, &c->ticket);
     if (!df_input_ok(&in, req))
         return;
-    if (!hash_payload(df_req_body(req), c->hash)) {
-        df_req_fail(req, DF_E_INTERNAL, "the payload could not be hashed");
-        return;
-    }
+    df_checksum_of(df_req_body(req), c->hash);
     c->req = req;
     c->now_ms = df_wall_ms(df_services_of(req)->clock);
     c->job.run = run_receive;

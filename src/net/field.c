@@ -93,6 +93,21 @@ bool df_field_correlation_ok(struct df_str s)
     return s.len >= 1 && s.len <= 128;
 }
 
+enum df_code df_field_check_key(struct df_str key, struct df_err *err)
+{
+    bool visible = true;
+
+    if (!key.ptr)
+        return DF_OK;
+    for (size_t i = 0; i < key.len; i++)
+        visible = visible && key.ptr[i] > ' ' && key.ptr[i] <= '~';
+    if (visible && key.len >= 1 && key.len <= DF_FIELD_KEY_MAX)
+        return DF_OK;
+    return df_err_set(err, DF_E_BAD_REQUEST,
+                      "Idempotency-Key consists of 1 to %d visible ASCII characters.",
+                      DF_FIELD_KEY_MAX);
+}
+
 static bool is_lower_hex(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++) {

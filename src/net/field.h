@@ -2,6 +2,7 @@
 #ifndef DF_NET_FIELD_H
 #define DF_NET_FIELD_H
 
+#include "base/err.h"
 #include "base/str.h"
 
 /* A token of RFC 9110: letters, digits and !#$%&'*+-.^_`|~ */
@@ -21,6 +22,11 @@ bool df_field_is_json(struct df_str content_type);
 
 /* 1 to 128 of [A-Za-z0-9._:-]: safe in a header, a log line and a file name. */
 bool df_field_correlation_ok(struct df_str s);
+
+/* Idempotency-Key: 1 to DF_FIELD_KEY_MAX visible ASCII characters, or absent; else
+ * DF_E_BAD_REQUEST. */
+#define DF_FIELD_KEY_MAX 200
+enum df_code df_field_check_key(struct df_str key, struct df_err *err) DF_MUST_CHECK;
 
 #define DF_TRACE_ID_LEN    32
 #define DF_SPAN_ID_LEN     16

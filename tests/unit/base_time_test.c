@@ -354,6 +354,45 @@ static void version_7_ascends_even_when_the_clock_stands_or_goes_back(void **sta
     }
 }
 
+/* SQL Server compares the last six bytes first. */
+static void version_7_of_one_millisecond_ascends_in_its_tail(void **state)
+{
+    struct df_fake_clock f;
+    (void)state;
+
+    df_fake_clock_init(&f, INT64_C(1800000000000), 5);
+    struct df_uuid last = df_uuid_v7(&f.base);
+    for (int i = 0; i < 1000; i++) {
+        struct df_uuid next = df_uuid_v7(&f.base);
+        assert_memory_equal(last.text, next.text, 13);
+        assert_true(strcmp(last.text + 24, next.text + 24) < 0);
+        last = next;
+    }
+}
+
+static void those_after_one_ascend_until_the_next(void **state)
+{
+    struct df_fake_clock f;
+    (void)state;
+
+    df_fake_clock_init(&f, INT64_C(1800000000000), 5);
+    struct df_uuid first = df_uuid_v7(&f.base);
+    struct df_uuid last = df_uuid_after(&first, 0);
+    assert_string_equal(first.text, last.text);
+    for (uint64_t i = 1; i < 5000; i++) {
+        struct df_uuid next = df_uuid_after(&first, i);
+        assert_true(strcmp(last.text, next.text) < 0);
+        assert_memory_equal(first.text, next.text, 24);
+        last = next;
+    }
+    struct df_uuid other = df_uuid_v7(&f.base);
+    assert_true(strcmp(last.text, other.text) < 0);
+    assert_true(strcmp(last.text + 24, other.text + 24) < 0);
+    assert_true(df_uuid_parse(DF_STR("ffffffff-ffff-7fff-bfff-ffffffffffff"), &first));
+    last = df_uuid_after(&first, 2);
+    assert_string_equal(last.text, "ffffffff-ffff-7fff-bfff-000000000001");
+}
+
 #define PER_THREAD 5000
 
 static void *make_uuids(void *arg)
@@ -438,6 +477,8 @@ int main(void)
         cmocka_unit_test(version_4_is_marked_and_differs),
         cmocka_unit_test(version_7_carries_the_time),
         cmocka_unit_test(version_7_ascends_even_when_the_clock_stands_or_goes_back),
+        cmocka_unit_test(version_7_of_one_millisecond_ascends_in_its_tail),
+        cmocka_unit_test(those_after_one_ascend_until_the_next),
         cmocka_unit_test(version_7_ascends_in_each_thread_and_never_repeats),
         cmocka_unit_test(uuids_are_read_in_any_case_and_in_braces),
     };

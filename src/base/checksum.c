@@ -1,4 +1,4 @@
-#include "imports/checksum.h"
+#include "base/checksum.h"
 
 #include "base/mem.h"
 

@@ -1,6 +1,6 @@
-/* SHA-256 as the storage uses it: of bytes as they come, told in hexadecimal. */
-#ifndef DF_IMPORTS_CHECKSUM_H
-#define DF_IMPORTS_CHECKSUM_H
+/* SHA-256 of bytes as they come, told in hexadecimal. */
+#ifndef DF_BASE_CHECKSUM_H
+#define DF_BASE_CHECKSUM_H
 
 #include "base/str.h"
 
