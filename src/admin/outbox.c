@@ -1,5 +1,6 @@
 #include "admin/outbox.h"
 
+#include "base/uuid.h"
 #include "delivery/attempts.sql.h"
 
 #include <stdio.h>
@@ -9,20 +10,33 @@
 
 static const char *const status_names[DF_OUTBOX_STATUSES] = {"Pending", "Sending", "Sent", "Error"};
 
-const char *df_outbox_status_name(enum df_outbox_status s)
+const char *df_outbox_status_name(const struct df_channel *c, enum df_outbox_status s)
 {
-    return status_names[s];
+    return c->states ? c->states[s] : status_names[s];
 }
 
-bool df_outbox_status_parse(struct df_str s, enum df_outbox_status *ret)
+bool df_outbox_status_parse(const struct df_channel *c, struct df_str s, enum df_outbox_status *ret)
 {
     for (size_t i = 0; i < DF_OUTBOX_STATUSES; i++) {
-        if (df_str_ieq(s, df_str_c(status_names[i]))) {
+        const char *name = df_outbox_status_name(c, (enum df_outbox_status)i);
+        if (name && df_str_ieq(s, df_str_c(name))) {
             *ret = (enum df_outbox_status)i;
             return true;
         }
     }
     return false;
+}
+
+void df_outbox_status_names(const struct df_channel *c, char out[DF_OUTBOX_NAMES_SIZE])
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < DF_OUTBOX_STATUSES && at < DF_OUTBOX_NAMES_SIZE; i++) {
+        const char *name = df_outbox_status_name(c, (enum df_outbox_status)i);
+        const char *before = i == 0 ? "" : i + 1 < DF_OUTBOX_STATUSES ? ", " : " or ";
+        if (name)
+            at += (size_t)snprintf(out + at, DF_OUTBOX_NAMES_SIZE - at, "%s%s", before, name);
+    }
 }
 
 /* --- reading --- */
@@ -36,11 +50,14 @@ static enum df_code query(struct df_db *db, const struct df_query *q,
     return df_db_query(db, q, params, q->param_count, ret, err);
 }
 
-/* NULL: no row has it. A row has one name: 007 is not 7. */
+/* NULL: no row has it. A row has one name: 007 is not 7, nor is a UUID in capitals one. */
 static struct df_value id_of(const struct df_channel *c, struct df_str id)
 {
     struct df_value v = df_channel_id(c, id);
     char text[24];
+    struct df_uuid uuid;
+    if (!v.null && v.type == DF_UUID && df_uuid_parse(id, &uuid))
+        return df_str_eq(df_uuid_str(&uuid), id) ? v : df_null(DF_UUID);
     if (v.null || v.type != DF_INT)
         return v;
     snprintf(text, sizeof text, "%lld", (long long)v.i);
@@ -63,7 +80,7 @@ enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW) {
         enum df_outbox_status status;
-        if (!df_outbox_status_parse(df_col_text(r, 0), &status))
+        if (!df_outbox_status_parse(c, df_col_text(r, 0), &status))
             continue; /* the table is open to others */
         counts.rows[status] += df_col_int(r, 1);
         if (status == DF_OUTBOX_PENDING)
@@ -132,6 +149,8 @@ static enum df_code show_row(struct df_db *db, const struct df_channel *c, struc
     if (code == DF_ROW) {
         struct df_outbox_row row = read_row(r);
         row.payload = df_col_text(r, 10);
+        if (df_result_columns(r) > 11)
+            row.correlation_id = df_col_text(r, 11);
         snprintf(key, KEY_MAX + 1, DF_STR_FMT, DF_STR_ARG(row.id));
         view->row(view->arg, &row);
         code = DF_OK;
@@ -189,24 +208,29 @@ static enum df_code run_retry(struct df_db *db, const struct df_query *retry,
     return df_db_exec(db, mirror, params, mirror->param_count, NULL, err);
 }
 
+struct noted {
+    const struct df_channel *channel;
+    enum df_outbox_status status;
+};
+
 static void note_status(void *arg, const struct df_outbox_row *row)
 {
-    enum df_outbox_status *ret = arg;
-    if (!df_outbox_status_parse(row->status, ret))
-        *ret = DF_OUTBOX_STATUSES;
+    struct noted *n = arg;
+    if (!df_outbox_status_parse(n->channel, row->status, &n->status))
+        n->status = DF_OUTBOX_STATUSES;
 }
 
 /* Why nothing was changed. */
 static enum df_code explain(struct df_db *db, const struct df_channel *c, struct df_str id,
                             struct df_err *err)
 {
-    enum df_outbox_status status = DF_OUTBOX_STATUSES;
-    struct df_outbox_view view = {.row = note_status, .arg = &status};
+    struct noted noted = {.channel = c, .status = DF_OUTBOX_STATUSES};
+    struct df_outbox_view view = {.row = note_status, .arg = &noted};
     char key[KEY_MAX + 1];
     enum df_code code = show_row(db, c, id, &view, key, err);
     if (code != DF_OK)
         return code;
-    switch (status) {
+    switch (noted.status) {
     case DF_OUTBOX_PENDING:
         return DF_OK;
     case DF_OUTBOX_SENT:
@@ -267,8 +291,11 @@ static void write_counts(const struct df_channel *c, const struct df_outbox_coun
         df_json_kv_text(out, "missing", df_str_c(c->missing));
     df_json_key(out, "counts");
     df_json_open(out, '{');
-    for (size_t i = 0; i < DF_OUTBOX_STATUSES; i++)
-        df_json_kv_int(out, status_names[i], counts->rows[i]);
+    for (size_t i = 0; i < DF_OUTBOX_STATUSES; i++) {
+        const char *name = df_outbox_status_name(c, (enum df_outbox_status)i);
+        if (name)
+            df_json_kv_int(out, name, counts->rows[i]);
+    }
     df_json_close(out, '}');
     df_json_kv_time(out, "oldestPendingAt", counts->oldest_pending_ms);
     df_json_close(out, '}');
@@ -334,6 +361,8 @@ static void write_whole(void *arg, const struct df_outbox_row *row)
     struct df_json_out *out = arg;
     df_json_open(out, '{');
     write_members(row, out);
+    if (row->correlation_id.ptr)
+        df_json_kv_text(out, "correlationId", row->correlation_id);
     df_json_kv_text(out, "payload", row->payload);
     df_json_key(out, "attemptsHistory");
     df_json_open(out, '[');
@@ -369,11 +398,11 @@ enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, st
     return DF_OK;
 }
 
-void df_outbox_json_retried(struct df_str id, struct df_json_out *out)
+void df_outbox_json_retried(const struct df_channel *c, struct df_str id, struct df_json_out *out)
 {
     df_json_open(out, '{');
     df_json_kv_text(out, "id", id);
-    df_json_kv_text(out, "status", df_str_c(status_names[DF_OUTBOX_PENDING]));
+    df_json_kv_text(out, "status", df_str_c(df_outbox_status_name(c, DF_OUTBOX_PENDING)));
     df_json_close(out, '}');
 }
 

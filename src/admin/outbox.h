@@ -22,9 +22,14 @@ enum df_outbox_status {
     DF_OUTBOX_STATUSES
 };
 
-const char *df_outbox_status_name(enum df_outbox_status s);
+/* As the channel calls it; NULL: it has no such state. */
+const char *df_outbox_status_name(const struct df_channel *c, enum df_outbox_status s);
 /* Without regard to case. */
-bool df_outbox_status_parse(struct df_str s, enum df_outbox_status *ret);
+bool df_outbox_status_parse(const struct df_channel *c, struct df_str s,
+                            enum df_outbox_status *ret);
+/* "Pending, Sending, Sent or Error". */
+#define DF_OUTBOX_NAMES_SIZE 128
+void df_outbox_status_names(const struct df_channel *c, char out[DF_OUTBOX_NAMES_SIZE]);
 
 struct df_outbox_counts {
     int64_t rows[DF_OUTBOX_STATUSES];
@@ -43,7 +48,9 @@ struct df_outbox_row {
     int64_t sent_ms;
     int64_t due_ms;
     struct df_str error;
-    struct df_str payload; /* df_outbox_get only */
+    /* df_outbox_get only */
+    struct df_str payload;
+    struct df_str correlation_id; /* absent: the reference is */
 };
 
 struct df_outbox_attempt {
@@ -66,7 +73,7 @@ struct df_outbox_view {
 enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
                              struct df_outbox_counts *ret, struct df_err *err) DF_MUST_CHECK;
 
-/* A page, newest first; sets p->total. status absent: any; else a name of the four. */
+/* A page, newest first; sets p->total. status absent: any; else a name that the channel has. */
 enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct df_str status,
                             struct df_page *p, const struct df_outbox_view *view,
                             struct df_err *err) DF_MUST_CHECK;
@@ -96,7 +103,7 @@ enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, s
                                  struct df_err *err) DF_MUST_CHECK;
 enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
                                 struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
-void df_outbox_json_retried(struct df_str id, struct df_json_out *out);
+void df_outbox_json_retried(const struct df_channel *c, struct df_str id, struct df_json_out *out);
 void df_outbox_json_retried_all(int64_t retried, struct df_json_out *out);
 
 #endif

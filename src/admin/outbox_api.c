@@ -102,12 +102,14 @@ static void handle_list(struct df_req *req)
         return;
     struct df_str status = df_req_query(req, "status");
     enum df_outbox_status known;
-    if (status.ptr && df_outbox_status_parse(status, &known)) {
-        c->status = df_str_c(df_outbox_status_name(known));
+    if (status.ptr && df_outbox_status_parse(c->channel, status, &known)) {
+        c->status = df_str_c(df_outbox_status_name(c->channel, known));
     } else if (status.ptr) {
         struct df_input in;
+        char names[DF_OUTBOX_NAMES_SIZE];
+        df_outbox_status_names(c->channel, names);
         df_input_init(&in, df_req_arena(req), NULL);
-        df_input_error(&in, "status", "must be Pending, Sending, Sent or Error");
+        df_input_error(&in, "status", "must be %s", names);
         (void)df_input_ok(&in, req);
         return;
     }
@@ -133,7 +135,7 @@ static enum df_code run_retry(struct df_db *db, struct df_job *job, struct df_er
 {
     struct call *c = (struct call *)job;
     struct df_actor by = df_actor_of(c->req);
-    df_outbox_json_retried(c->id, begin(c));
+    df_outbox_json_retried(c->channel, c->id, begin(c));
     return df_outbox_retry(db, c->channel, c->id, &by, c->now_ms, err);
 }
 
@@ -179,7 +181,7 @@ static void retry_all_done(struct df_job *job, enum df_code code, const struct d
 }
 
 /* No body says the same as {}. */
-static bool read_filter(struct df_req *req)
+static bool read_filter(struct df_req *req, const struct df_channel *channel)
 {
     struct df_input in;
     enum df_outbox_status status = DF_OUTBOX_ERROR;
@@ -188,15 +190,16 @@ static bool read_filter(struct df_req *req)
     if (!df_input_json(&in, req))
         return false;
     struct df_str name = df_input_text(&in, "status", 20, DF_OPTIONAL);
-    if (name.ptr && (!df_outbox_status_parse(name, &status) || status != DF_OUTBOX_ERROR))
-        df_input_error(&in, "status", "must be Error: nothing else is tried again");
+    if (name.ptr && (!df_outbox_status_parse(channel, name, &status) || status != DF_OUTBOX_ERROR))
+        df_input_error(&in, "status", "must be %s: nothing else is tried again",
+                       df_outbox_status_name(channel, DF_OUTBOX_ERROR));
     return df_input_ok(&in, req);
 }
 
 static void handle_retry_all(struct df_req *req)
 {
     struct call *c = call_of_channel(req);
-    if (!c || !read_filter(req))
+    if (!c || !read_filter(req, c->channel))
         return;
     c->job.run = run_retry_all;
     c->job.done = retry_all_done;

@@ -2,7 +2,9 @@
 #include "admin/outbox.h"
 #include "app/cli.h"
 #include "app/database.h"
+#include "base/uuid.h"
 #include "interface/interface.h"
+#include "relay/events.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -16,9 +18,11 @@ struct session {
     const struct df_clock *clock;
     struct df_interface *interface;
     struct df_delivery *delivery; /* knows the channels; never started */
+    struct df_channel events;
     const struct df_channel *channel;
     struct df_db *db;
-    struct df_str status; /* absent: any */
+    const char *status_given; /* NULL: any */
+    struct df_str status;     /* likewise, as the channel calls it */
     struct df_page page;
     bool all;
     bool json;
@@ -79,8 +83,12 @@ static enum df_code print_overview(struct session *s, struct df_err *err)
         if (code != DF_OK)
             return code;
         df_buf_addf(&s->out, "%-16s", c->name);
-        for (size_t k = 0; k < DF_OUTBOX_STATUSES; k++)
-            df_buf_addf(&s->out, " %9lld", (long long)counts.rows[k]);
+        for (size_t k = 0; k < DF_OUTBOX_STATUSES; k++) {
+            if (df_outbox_status_name(c, (enum df_outbox_status)k))
+                df_buf_addf(&s->out, " %9lld", (long long)counts.rows[k]);
+            else
+                df_buf_addf(&s->out, " %9s", "-");
+        }
         df_buf_addz(&s->out, "  ");
         add_time(&s->out, counts.oldest_pending_ms);
         if (c->missing)
@@ -90,10 +98,15 @@ static enum df_code print_overview(struct session *s, struct df_err *err)
     return DF_OK;
 }
 
+static int id_width(const struct session *s)
+{
+    return s->channel->id_type == DF_UUID ? DF_UUID_LEN : 10;
+}
+
 static void print_line(void *arg, const struct df_outbox_row *row)
 {
     struct session *s = arg;
-    df_buf_addf(&s->out, "%-10.*s %-8.*s %8lld  ", (int)row->id.len, row->id.ptr,
+    df_buf_addf(&s->out, "%-*.*s %-9.*s %8lld  ", id_width(s), (int)row->id.len, row->id.ptr,
                 (int)row->status.len, row->status.ptr, (long long)row->attempts);
     add_time(&s->out, row->created_ms);
     df_buf_addz(&s->out, "  ");
@@ -112,7 +125,7 @@ static void print_line(void *arg, const struct df_outbox_row *row)
 static enum df_code print_page(struct session *s, struct df_err *err)
 {
     struct df_outbox_view view = {.row = print_line, .arg = s};
-    df_buf_addf(&s->out, "%-10s %-8s %8s  %-*s  %-*s  %s\n", "ID", "STATUS", "ATTEMPTS",
+    df_buf_addf(&s->out, "%-*s %-9s %8s  %-*s  %-*s  %s\n", id_width(s), "ID", "STATUS", "ATTEMPTS",
                 DF_TIME_LEN, "CREATED", DF_TIME_LEN, "NEXT ATTEMPT", "REFERENCE, LAST ERROR");
     enum df_code code = df_outbox_list(s->db, s->channel, s->status, &s->page, &view, err);
     int64_t pages = (s->page.total + s->page.size - 1) / s->page.size;
@@ -130,6 +143,8 @@ static void print_row(void *arg, const struct df_outbox_row *row)
     add_field(&s->out, "channel", df_str_c(s->channel->name));
     add_field(&s->out, "id", row->id);
     add_field(&s->out, "reference", row->reference);
+    if (row->correlation_id.ptr)
+        add_field(&s->out, "correlation", row->correlation_id);
     add_field(&s->out, "target", row->target);
     add_field(&s->out, "status", row->status);
     add_field(&s->out, "attempts", df_str_c(attempts));
@@ -205,7 +220,7 @@ static enum df_code retry(struct session *s, struct df_str id, struct df_err *er
     if (s->json && s->all)
         df_outbox_json_retried_all(retried, &s->jout);
     else if (s->json)
-        df_outbox_json_retried(id, &s->jout);
+        df_outbox_json_retried(s->channel, id, &s->jout);
     else if (s->all)
         df_buf_addf(&s->out, "%lld rows of %s are to be sent again\n", (long long)retried,
                     s->channel->name);
@@ -228,6 +243,8 @@ static void make_channels(struct session *s)
         .ticket_send_url = s->settings.gateway.ticket_send_url,
     });
     df_interface_add_channels(s->interface, s->delivery);
+    s->events = df_events_channel(NULL, NULL);
+    df_delivery_add(s->delivery, &s->events);
 }
 
 static enum df_code find_channel(struct session *s, const char *name, struct df_err *err)
@@ -240,6 +257,21 @@ static enum df_code find_channel(struct session *s, const char *name, struct df_
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
                                df_delivery_channel(s->delivery, i)->name);
     return df_err_set(err, DF_E_USAGE, "no channel \"%s\"; there are: %s", name, names);
+}
+
+static enum df_code find_status(struct session *s, struct df_err *err)
+{
+    enum df_outbox_status known;
+    char names[DF_OUTBOX_NAMES_SIZE];
+
+    if (!s->status_given)
+        return DF_OK;
+    if (df_outbox_status_parse(s->channel, df_str_c(s->status_given), &known)) {
+        s->status = df_str_c(df_outbox_status_name(s->channel, known));
+        return DF_OK;
+    }
+    df_outbox_status_names(s->channel, names);
+    return df_err_set(err, DF_E_USAGE, "--status must be %s", names);
 }
 
 static enum df_code list(struct session *s, struct df_err *err)
@@ -258,6 +290,8 @@ static enum df_code perform(struct session *s, int operands, char **argv, struct
     struct df_str id = df_str_c(operands > 2 ? argv[2] : NULL);
     make_channels(s);
     enum df_code code = operands > 1 ? find_channel(s, argv[1], err) : DF_OK;
+    if (code == DF_OK)
+        code = find_status(s, err);
     if (code == DF_OK)
         code = df_open_database(&s->settings, s->settings.database.migrate, &s->db, NULL, err);
     if (code != DF_OK)
@@ -286,16 +320,9 @@ static bool is_verb(const struct session *s, const char *verb, int operands, boo
     return strcmp(verb, "retry") == 0 && operands == (s->all ? 2 : 3) && !filtered;
 }
 
-static bool read_filter(struct session *s, const char *status, const char *page, const char *size)
+static bool read_page(struct session *s, const char *page, const char *size)
 {
-    enum df_outbox_status known;
     s->page = (struct df_page){.page = 1, .size = DF_PAGE_SIZE_DEFAULT};
-    if (status && !df_outbox_status_parse(df_str_c(status), &known)) {
-        df_cli_complain(&df_cmd_outbox, "--status must be Pending, Sending, Sent or Error");
-        return false;
-    }
-    if (status)
-        s->status = df_str_c(df_outbox_status_name(known));
     if (!df_cli_int(&df_cmd_outbox, "page", page, 1, 1000000000, &s->page.page) ||
         !df_cli_int(&df_cmd_outbox, "page-size", size, 1, DF_PAGE_SIZE_MAX, &s->page.size))
         return false;
@@ -305,10 +332,10 @@ static bool read_filter(struct session *s, const char *status, const char *page,
 
 static int run(int argc, char **argv)
 {
-    const char *status = NULL, *page = NULL, *size = NULL;
+    const char *page = NULL, *size = NULL;
     struct session s = {.clock = df_clock_real()};
     const struct df_option options[] = {
-        {.name = "status", .kind = DF_OPT_VALUE, .value = &status},
+        {.name = "status", .kind = DF_OPT_VALUE, .value = &s.status_given},
         {.name = "page", .kind = DF_OPT_VALUE, .value = &page},
         {.name = "page-size", .kind = DF_OPT_VALUE, .value = &size},
         {.name = "all", .kind = DF_OPT_FLAG, .flag = &s.all},
@@ -318,11 +345,11 @@ static int run(int argc, char **argv)
     int operands = df_cli_parse(&df_cmd_outbox, argc, argv, options, 5, &config);
     if (operands < 0)
         return DF_EXIT_USAGE;
-    if (operands == 0 || !is_verb(&s, argv[0], operands, status || page || size)) {
+    if (operands == 0 || !is_verb(&s, argv[0], operands, s.status_given || page || size)) {
         df_cli_complain(&df_cmd_outbox, "usage: dataflow outbox %s", df_cmd_outbox.usage);
         return DF_EXIT_USAGE;
     }
-    if (!read_filter(&s, status, page, size) || !df_cli_settings(&config, &s.settings))
+    if (!read_page(&s, page, size) || !df_cli_settings(&config, &s.settings))
         return DF_EXIT_USAGE;
     /* That a channel is not configured is told in the list, not as a warning. */
     df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, s.clock);
@@ -349,8 +376,10 @@ const struct df_command df_cmd_outbox = {
              "                show CHANNEL ID [--json] | retry CHANNEL (ID | --all) [--json]",
     .summary = "what is waiting, what failed, try again",
     .help =
-        "Channels: functional-ack, ticket-return, ticket-gateway. Status: Pending, Sending, "
-        "Sent, Error.\n"
+        "Channels: functional-ack, ticket-return, ticket-gateway, with the status Pending, "
+        "Sending, "
+        "Sent, Error;\n"
+        "events, the server's own, with PENDING, PROCESSED, FAILED.\n"
         "What is in Error with a next attempt is tried again by itself; without one it waits for "
         "retry,\n"
         "which gives it all its attempts again. Works on the database directly; a running server "

@@ -11,6 +11,7 @@
 #include "imports/routes.h"
 #include "imports/views.h"
 #include "interface/interface.h"
+#include "relay/events.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct df_server {
     struct df_storage *storage;
     struct df_zone *zone;
     struct df_maintenance maintenance;
+    struct df_channel events;
 
     pthread_t housekeeper;
     bool housekeeping;
@@ -43,10 +45,18 @@ struct df_server {
 
 /* What the role `api` answers. */
 static const struct df_route *const api_tables[] = {
-    df_admin_routes,        df_policy_routes,          df_outbox_routes,
-    df_counterparty_routes, df_ticket_routes,          df_callback_routes,
-    df_ack_routes,          df_imports_receive_routes, df_imports_action_routes,
-    df_imports_ack_routes,  df_imports_read_routes,
+    df_admin_routes,
+    df_policy_routes,
+    df_outbox_routes,
+    df_counterparty_routes,
+    df_ticket_routes,
+    df_callback_routes,
+    df_ack_routes,
+    df_event_routes,
+    df_imports_receive_routes,
+    df_imports_action_routes,
+    df_imports_ack_routes,
+    df_imports_read_routes,
 };
 #define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
@@ -226,6 +236,8 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .notify_url = set->database.url,
     });
     df_interface_add_channels(sv->interface, sv->delivery);
+    s->events = df_events_channel(NULL, NULL);
+    df_delivery_add(sv->delivery, &s->events);
     if (set->server.roles & DF_ROLE_DELIVER)
         df_delivery_start(sv->delivery);
     if (set->server.roles & DF_ROLE_PROCESS)

@@ -40,11 +40,20 @@ struct df_channel {
     enum df_type id_type;
 
     /*
+     * What its states are called, in the order Pending, Sending, Sent, Error, which are their names
+     * where this is NULL; a NULL among them: there is no such state.
+     */
+    const char *const *states;
+
+    /*
      * Queries take their parameters by name, those of the list that they need, in any order.
      *
      * claim (now, lease_until, limit) takes rows that are due and returns id, attempt, fence, and
      * what `build` wants behind them. The fence is what a settle must find unchanged: the attempt,
      * or the attempt and the version of a row whose content may be replaced meanwhile.
+     *
+     * NULL: somebody else delivers, and the channel is here for people alone; nothing up to
+     * `waiting` is asked then, nor `build`.
      */
     const struct df_query *claim;
     /* The same, but the newest first. NULL: all rows have one destination. */
@@ -78,7 +87,8 @@ struct df_channel {
 
     /*
      * For people. list and get answer with id, reference, target, status, attempts, created, last
-     * attempt, sent, due, error, and get with the payload behind them.
+     * attempt, sent, due, error, and get with the payload behind them, and behind that, if the row
+     * has one, the correlation id.
      * counts:    status, rows, oldest creation, for each state
      * list       (status: NULL is any; limit, offset), total (status), get (id)
      * retry      (now, id): makes it Pending and due, with all its attempts again, if it is in
@@ -100,7 +110,9 @@ struct df_channel {
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err);
     /* Whether it is configured; a channel that is not keeps its rows. */
     const char *missing; /* the key to set; NULL: it is configured */
-    const void *arg;     /* the channel's own */
+    /* Without claim: tells whoever delivers of new work. Any thread; NULL: nobody. */
+    void (*wake)(const struct df_channel *c);
+    const void *arg; /* the channel's own */
 };
 
 /* What a channel's query may ask for by name; what it does not use does not matter. */

@@ -671,6 +671,8 @@ static void take_figures(struct df_delivery *d)
         prune_attempts(d);
     forget_destinations(d);
     for (size_t i = 0; i < d->channel_count; i++) {
+        if (!d->channels[i]->c->claim)
+            continue;
         struct figures *f = df_calloc(1, sizeof(*f));
         *f = (struct figures){.job = {.run = figures_run, .done = figures_done},
                               .channel = d->channels[i]};
@@ -700,6 +702,8 @@ static bool work_once(struct df_delivery *d)
         struct delivery_channel *ch = d->channels[i];
         struct delivery_row *row;
         struct delivery_list ready;
+        if (!ch->c->claim)
+            continue;
         delivery_list_init(&ready);
         pthread_mutex_lock(&d->lock);
         delivery_list_move(&ready, &ch->ready);
@@ -743,6 +747,8 @@ static void *engine(void *arg)
         bool ready = false;
         for (size_t i = 0; i < d->channel_count; i++) {
             const struct delivery_channel *ch = d->channels[i];
+            if (!ch->c->claim)
+                continue;
             int64_t at = next_look(d, ch);
             until_ms = at < until_ms ? at : until_ms;
             ready = ready || ch->ready.count > 0 ||
@@ -775,6 +781,17 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt)
     return d;
 }
 
+static void make_metrics(struct delivery_channel *ch, struct df_str name)
+{
+    for (size_t i = 0; i < DELIVERY_OUTCOMES; i++)
+        ch->attempts[i] = df_metric_get(&attempts_total,
+                                        (const struct df_str[]){name, df_str_c(outcome_labels[i])});
+    ch->duration = df_metric_get(&duration_seconds, &name);
+    ch->in_flight = df_metric_get(&in_flight_rows, &name);
+    ch->waiting = df_metric_get(&waiting_rows, &name);
+    ch->oldest = df_metric_get(&oldest_seconds, &name);
+}
+
 void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
 {
     struct delivery_channel *ch = df_calloc(1, sizeof(*ch));
@@ -789,13 +806,8 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     delivery_list_init(&ch->cycle.claimed);
     df_arena_init(&ch->cycle.arena);
     ch->cycle.channel = ch;
-    for (size_t i = 0; i < DELIVERY_OUTCOMES; i++)
-        ch->attempts[i] = df_metric_get(&attempts_total,
-                                        (const struct df_str[]){name, df_str_c(outcome_labels[i])});
-    ch->duration = df_metric_get(&duration_seconds, &name);
-    ch->in_flight = df_metric_get(&in_flight_rows, &name);
-    ch->waiting = df_metric_get(&waiting_rows, &name);
-    ch->oldest = df_metric_get(&oldest_seconds, &name);
+    if (c->claim)
+        make_metrics(ch, name);
     d->channels =
         df_realloc(d->channels, (d->channel_count + 1) * sizeof(struct delivery_channel *));
     d->channels[d->channel_count++] = ch;
@@ -817,6 +829,10 @@ void df_delivery_start(struct df_delivery *d)
 
 void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
 {
+    if (c->wake)
+        c->wake(c);
+    if (!c->claim)
+        return;
     pthread_mutex_lock(&d->lock);
     for (size_t i = 0; i < d->channel_count; i++) {
         struct delivery_channel *ch = d->channels[i];

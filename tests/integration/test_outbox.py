@@ -124,9 +124,9 @@ def test_without_the_admin_key_it_is_401(server, method, path):
 
 def test_an_empty_outbox_shows_every_channel(server, box):
     channels = overview(server)
-    assert tuple(channels) == CHANNELS
-    for name, channel in channels.items():
-        assert channel == {"channel": name, "configured": False, "missing": KEYS[name],
+    assert tuple(channels) == (*CHANNELS, "events")
+    for name in CHANNELS:
+        assert channels[name] == {"channel": name, "configured": False, "missing": KEYS[name],
                            "counts": dict.fromkeys(STATUSES, 0), "oldestPendingAt": None}
 
 
@@ -137,7 +137,9 @@ def test_counts_by_state_and_the_oldest_that_waits(server, box):
             box.add(channel, reference=f"p{i}", created=at(i), due=at(i))
         box.add(channel, "Error", "e", error="HTTP 400")
     box.add("ticket-return", "Sending", "g", due=at(2))
-    for name, channel in overview(server).items():
+    channels = overview(server)
+    for name in CHANNELS:
+        channel = channels[name]
         sending = int(name == "ticket-return")
         assert channel["counts"] == {"Pending": 3, "Sending": sending, "Sent": 1, "Error": 1}
         assert channel["oldestPendingAt"] == at(4)
@@ -543,7 +545,7 @@ def test_tables_for_people(server, box):
     box.attempt("ticket-return", ids[0], 2, "Error", 500, "oh", "HTTP 500: oh")
     head, *lines = cli(server, "list").splitlines()
     assert head.split()[:5] == ["CHANNEL", "PENDING", "SENDING", "SENT", "ERROR"]
-    assert [line.split()[0] for line in lines] == list(CHANNELS)
+    assert [line.split()[0] for line in lines] == [*CHANNELS, "events"]
     assert lines[1].split()[1:6] == ["0", "0", "0", "3", "-"]
     assert all(KEYS[channel] in line for channel, line in zip(CHANNELS, lines))
     head, *lines = cli(server, "list", "ticket-return", "--page-size", "2").splitlines()
@@ -604,7 +606,7 @@ def test_wrong_usage_exits_2_and_does_nothing(server, box, args):
 
 def test_without_a_server_and_on_a_new_database(make_server):
     server = make_server(start=False)
-    assert [c["counts"]["Pending"] for c in json.loads(cli(server, "list", "--json"))["channels"]] == [0, 0, 0]
+    assert all(not any(c["counts"].values()) for c in json.loads(cli(server, "list", "--json"))["channels"])
     page = json.loads(cli(server, "list", "ticket-gateway", "--json"))
     assert page == {"items": [], "page": 1, "pageSize": 20, "total": 0}
     assert json.loads(cli(server, "retry", "ticket-gateway", "--all", "--json")) == {"retried": 0}

@@ -1,0 +1,65 @@
+-- The server's own outbox of events: how they come in, and what people are shown of them. Dispatching them is the
+-- relay's, whose statements are made for the table that it is told of.
+
+-- name: event_insert
+INSERT INTO outbox_events (id, event_type, payload, status, attempts, created_at, aggregate_type, aggregate_id,
+                           correlation_id, trace_id, span_id, client_id, idempotency_key, request_checksum)
+VALUES (:id, :event_type, :payload, 'PENDING', 0, :created_at, :aggregate_type, :aggregate_id,
+        :correlation_id, :trace_id, :span_id, :client_id, :idempotency_key, :request_checksum);
+
+-- Of Idempotency-Key, which stands in the first row of a call.
+-- name: event_find_key
+SELECT id, request_checksum, correlation_id
+FROM outbox_events
+WHERE client_id = :client_id AND idempotency_key = CAST(:idempotency_key AS VARCHAR(201));
+
+-- name: event_find
+SELECT client_id, event_type, payload, aggregate_type, aggregate_id, correlation_id
+FROM outbox_events
+WHERE id = :id;
+
+-- --- for people ---
+
+-- name: event_counts
+SELECT status, COUNT(*), MIN(created_at) FROM outbox_events GROUP BY status;
+
+-- name: event_list
+SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
+       status, attempts, created_at, CAST(NULL AS VARCHAR(30)), processed_at, next_attempt_at, last_error
+FROM outbox_events
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)))
+ORDER BY created_at DESC, id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
+       status, attempts, created_at, CAST(NULL AS DATETIME2), processed_at, next_attempt_at, last_error
+FROM outbox_events
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)))
+ORDER BY created_at DESC, id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: event_total
+SELECT COUNT(*) FROM outbox_events
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)));
+
+-- name: event_get
+SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
+       status, attempts, created_at, CAST(NULL AS VARCHAR(30)), processed_at, next_attempt_at, last_error, payload, correlation_id
+FROM outbox_events
+WHERE id = :id;
+-- dialect: sqlserver
+SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
+       status, attempts, created_at, CAST(NULL AS DATETIME2), processed_at, next_attempt_at, last_error, payload, correlation_id
+FROM outbox_events
+WHERE id = :id;
+
+-- Waiting is having no next_attempt_at, or one that is over: what others have written as PENDING is like that too.
+-- name: event_retry
+UPDATE outbox_events
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
+WHERE id = :id AND status = 'FAILED';
+
+-- name: event_retry_all
+UPDATE outbox_events
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
+WHERE status = 'FAILED';

@@ -1,0 +1,473 @@
+/*
+ * POST /events: one event, or an array of them in one transaction.
+ *
+ * Order. Relays take rows by created_at, then id, so events of a call stand in the table in the
+ * order of its array, and behind those of every call that was answered before. Ids that are made
+ * here ascend by themselves, so their events share a millisecond; ids that the caller gives say
+ * nothing of an order, so each of their events has a millisecond of its own.
+ *
+ * Repeating. Idempotency-Key stands in the first row of a call, where a unique index keeps it from
+ * being used twice, whoever comes first. The ids of the other rows follow from the first one's, and
+ * given ids stand in the body, so the answer can be given again from that row alone. Without a key,
+ * a given eventId is one: the same event again is answered as before, another event is 409.
+ */
+#include "access/services.h"
+#include "base/checksum.h"
+#include "base/metrics.h"
+#include "base/uuid.h"
+#include "delivery/delivery.h"
+#include "net/field.h"
+#include "net/input.h"
+#include "relay/events.h"
+#include "relay/events.sql.h"
+#include "store/rows.h"
+#include "json/write.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define EVENTS_MAX      1000
+#define TYPE_MAX        200 /* the columns' widths */
+#define AGGREGATE_MAX   200
+#define CORRELATION_MAX 128
+#define ANSWER_MAX      (1 << 20)
+#define SPAN_AT         36 /* in a traceparent */
+#define AHEAD_MS        INT64_C(10000)
+#define SET_BACK_MS     INT64_C(60000)
+
+static struct df_metric_family accepted_total = {
+    .name = "dataflow_events_accepted_total",
+    .help = "Events written to the server's own outbox.",
+    .type = DF_COUNTER,
+};
+
+struct event {
+    struct df_uuid id;
+    struct df_str type;
+    struct df_str payload; /* the JSON text as it came */
+    struct df_str aggregate_type;
+    struct df_str aggregate_id;
+    struct df_str correlation_id;
+    bool has_id;
+};
+
+/* One call on its way. Lives in the request's arena, as does all it points to. */
+struct call {
+    struct df_job job;
+    struct df_req *req;
+    struct event *events;
+    size_t count;
+    bool is_array;
+    bool has_ids; /* the caller's own; all or none have one */
+    struct df_str key;
+    char checksum[DF_CHECKSUM_LEN + 1];
+    struct df_rows rows;
+    /* Of looking up what was there before. */
+    bool found;
+    bool same;
+    bool by_id;   /* found by eventId, not by the key */
+    size_t other; /* by_id: an event that is there, and is not the same if there is such a one */
+};
+
+/* --- the input --- */
+
+static struct df_str text_or_none(struct df_input *in, const char *field, size_t max)
+{
+    struct df_str s = df_input_text(in, field, max, DF_OPTIONAL);
+    return s.len > 0 ? s : DF_STR_NULL;
+}
+
+static void read_event(struct df_input *in, struct call *c, struct event *e)
+{
+    const struct df_json *payload = df_json_get(in->object, "payload");
+
+    e->type = df_input_text(in, "eventType", TYPE_MAX, DF_REQUIRED);
+    if (payload)
+        e->payload = payload->raw;
+    else
+        df_input_error(in, "payload", "is required");
+    e->aggregate_type = text_or_none(in, "aggregateType", AGGREGATE_MAX);
+    e->aggregate_id = text_or_none(in, "aggregateId", AGGREGATE_MAX);
+    e->correlation_id = text_or_none(in, "correlationId", SIZE_MAX);
+    if (e->correlation_id.ptr && !df_field_correlation_ok(e->correlation_id))
+        df_input_error(in, "correlationId",
+                       "must be 1 to %d visible ASCII characters without \", \\, < and >",
+                       CORRELATION_MAX);
+    struct df_str id = text_or_none(in, "eventId", SIZE_MAX);
+    e->has_id = id.ptr;
+    if (id.ptr && !df_uuid_parse(id, &e->id))
+        df_input_error(in, "eventId", "must be a UUID");
+    if (!e->correlation_id.ptr)
+        e->correlation_id = df_req_correlation_id(c->req);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const struct event *const *x = a, *const *y = b;
+    int order = strcmp((*x)->id.text, (*y)->id.text);
+    return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* Of ids that occur twice the later ones are wrong. */
+static void check_ids(struct df_input *in, const struct call *c)
+{
+    const struct event **by_id = df_arena_alloc(in->arena, c->count * sizeof(struct event *));
+
+    for (size_t i = 0; i < c->count; i++)
+        by_id[i] = &c->events[i];
+    qsort(by_id, c->count, sizeof(struct event *), compare_ids);
+    for (size_t i = 1; i < c->count; i++) {
+        if (strcmp(by_id[i - 1]->id.text, by_id[i]->id.text) != 0)
+            continue;
+        struct df_str field =
+            df_arena_printf(in->arena, "[%zu].eventId", (size_t)(by_id[i] - c->events));
+        df_input_error(in, field.ptr, "is that of another event of this call");
+    }
+}
+
+static void read_item(struct df_input *in, struct call *c, const struct df_json *v, size_t at)
+{
+    struct df_input item;
+
+    df_input_init(&item, in->arena, v);
+    if (v->type == DF_JSON_OBJECT)
+        read_event(&item, c, &c->events[at]);
+    else
+        df_input_error(in, df_arena_printf(in->arena, "[%zu]", at).ptr, "must be an object");
+    for (size_t i = 0; i < item.error_count; i++) {
+        struct df_str field =
+            df_arena_printf(in->arena, "[%zu]." DF_STR_FMT, at, DF_STR_ARG(item.errors[i].field));
+        df_input_error(in, field.ptr, DF_STR_FMT, DF_STR_ARG(item.errors[i].message));
+    }
+}
+
+/* Ids that are made follow from the first: a call has its own for all events, or for none. */
+static void check_all_or_none(struct df_input *in, struct call *c)
+{
+    size_t given = 0;
+
+    for (size_t i = 0; i < c->count; i++)
+        given += c->events[i].has_id;
+    c->has_ids = given > 0;
+    if (given == c->count && in->error_count == 0)
+        check_ids(in, c);
+    for (size_t i = 0; given > 0 && given < c->count && i < c->count; i++)
+        if (!c->events[i].has_id)
+            df_input_error(in, df_arena_printf(in->arena, "[%zu].eventId", i).ptr,
+                           "is required, since other events of this call have one");
+}
+
+/* False: the answer is set. */
+static bool read_call(struct call *c)
+{
+    struct df_input in;
+    struct df_err err = DF_ERR_INIT;
+    const struct df_json *doc;
+
+    df_input_init(&in, df_req_arena(c->req), NULL);
+    c->key = df_req_header(c->req, "Idempotency-Key");
+    if (df_field_check_key(c->key, &err) != DF_OK ||
+        df_json_parse(in.arena, df_req_body(c->req), &doc, &err) != DF_OK) {
+        df_req_problem(c->req, &err);
+        return false;
+    }
+    c->is_array = doc->type == DF_JSON_ARRAY;
+    c->count = c->is_array ? doc->count : 1;
+    if (!c->is_array && doc->type != DF_JSON_OBJECT) {
+        df_req_fail(c->req, DF_E_BAD_REQUEST, "The body must be an event or an array of events.");
+        return false;
+    }
+    if (c->count < 1 || c->count > EVENTS_MAX) {
+        df_req_fail(c->req, DF_E_BAD_REQUEST, "The array must hold 1 to %d events, not %zu.",
+                    EVENTS_MAX, c->count);
+        return false;
+    }
+    c->events = df_arena_zalloc(in.arena, c->count * sizeof(*c->events));
+    size_t i = 0;
+    in.object = doc;
+    if (!c->is_array)
+        read_event(&in, c, &c->events[0]);
+    for (const struct df_json *v = c->is_array ? doc->first : NULL; v; v = v->next)
+        read_item(&in, c, v, i++);
+    check_all_or_none(&in, c);
+    return df_input_ok(&in, c->req);
+}
+
+/* --- time --- */
+
+/*
+ * The first millisecond of a call with n events. Without ids of its own it takes one, which calls
+ * before and after it may share; with them n, shared with nobody: those ids sort anyhow. A clock
+ * set back a little is waited for. Whoever gives ids and more than a thousand events a second runs
+ * ahead of the clock; at AHEAD_MS that ends, and calls are not in order any more; an array is.
+ */
+static int64_t take_moment(const struct df_clock *clock, size_t n, bool alone)
+{
+    static _Atomic int64_t last; /* twice the millisecond; odd: it is nobody else's */
+    int64_t now_ms = df_wall_ms(clock);
+    int64_t seen = atomic_load(&last);
+    int64_t first, next;
+
+    do {
+        first = seen / 2 + (alone || seen % 2 ? 1 : 0);
+        if (first < now_ms || first > now_ms + SET_BACK_MS)
+            first = now_ms;
+        else if (first > now_ms + AHEAD_MS)
+            first = now_ms + AHEAD_MS;
+        next = alone ? 2 * (first + (int64_t)n - 1) + 1 : 2 * first;
+    } while (!atomic_compare_exchange_weak(&last, &seen, next));
+    return first;
+}
+
+/* The rows, with ids for those that have none. */
+static void make_rows(struct call *c)
+{
+    const struct df_clock *clock = df_services_of(c->req)->clock;
+    const struct df_client *client = df_auth_client(c->req);
+    struct df_str traceparent = df_req_traceparent(c->req);
+    struct df_uuid first = df_uuid_v7(clock);
+    int64_t at_ms = take_moment(clock, c->count, c->has_ids);
+
+    c->rows = df_rows_for(df_req_arena(c->req), &df_q_event_insert, c->count);
+    for (size_t i = 0; i < c->count; i++) {
+        struct event *e = &c->events[i];
+        if (!c->has_ids)
+            e->id = df_uuid_after(&first, i);
+        df_rows_add(&c->rows,
+                    DF_PARAMS(df_uuid(df_uuid_str(&e->id)), df_text(e->type), df_text(e->payload),
+                              df_time(at_ms + (c->has_ids ? (int64_t)i : 0)),
+                              df_text(e->aggregate_type), df_text(e->aggregate_id),
+                              df_text(e->correlation_id), df_text(df_req_trace_id(c->req)),
+                              df_text(df_str_n(traceparent.ptr + SPAN_AT, DF_SPAN_ID_LEN)),
+                              df_uuid(df_uuid_str(&client->id)),
+                              df_text(i == 0 ? c->key : DF_STR_NULL),
+                              df_text(i == 0 && c->key.ptr ? df_str_c(c->checksum) : DF_STR_NULL)));
+    }
+}
+
+/* --- the answer --- */
+
+static void write_event(const struct call *c, const struct event *e, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_text(out, "eventId", df_uuid_str(&e->id));
+    df_json_kv_text(out, "status", DF_STR("PENDING"));
+    if (!c->is_array)
+        df_json_kv_text(out, "correlationId", e->correlation_id);
+    df_json_close(out, '}');
+}
+
+static void answer(const struct call *c)
+{
+    struct df_buf buf;
+    struct df_json_out out;
+
+    df_buf_init(&buf, ANSWER_MAX);
+    df_json_out_init(&out, &buf);
+    if (c->is_array) {
+        df_json_open(&out, '{');
+        df_json_key(&out, "items");
+        df_json_open(&out, '[');
+    }
+    for (size_t i = 0; i < c->count; i++)
+        write_event(c, &c->events[i], &out);
+    if (c->is_array) {
+        df_json_close(&out, ']');
+        df_json_kv_int(&out, "accepted", (int64_t)c->count);
+        df_json_close(&out, '}');
+    }
+    df_req_answer(c->req, 202, "application/json", &buf);
+}
+
+static void answer_accepted(const struct call *c)
+{
+    const struct event *e = &c->events[0];
+    const struct df_services *sv = df_services_of(c->req);
+    const struct df_channel *channel = df_delivery_find(sv->delivery, DF_STR("events"));
+    const struct df_log_field fields[] = {
+        DF_F("eventId", df_uuid_str(&e->id)),
+        DF_F("eventType", e->type),
+        DF_F("correlationId", c->is_array ? df_req_correlation_id(c->req) : e->correlation_id),
+        DF_FI("events", c->count),
+    };
+
+    if (channel)
+        df_delivery_wake(sv->delivery, channel);
+    df_metric_add(df_metric_get(&accepted_total, NULL), (double)c->count);
+    df_log_write(DF_LOG_INFO, "EventsAccepted", fields, sizeof fields / sizeof fields[0], "%s", "");
+    answer(c);
+}
+
+/* --- what was there before --- */
+
+static enum df_code find_key(struct df_db *db, struct call *c, struct df_err *err)
+{
+    const struct df_client *client = df_auth_client(c->req);
+    struct df_result *r = NULL;
+    struct df_uuid first;
+
+    enum df_code code =
+        df_db_query(db, &df_q_event_find_key,
+                    DF_PARAMS(df_uuid(df_uuid_str(&client->id)), df_text(c->key)), &r, err);
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW && df_uuid_parse(df_col_text(r, 0), &first)) {
+        c->found = true;
+        c->same = df_str_eq(df_col_text(r, 1), df_str_c(c->checksum));
+        for (size_t i = 0; !c->has_ids && i < c->count; i++)
+            c->events[i].id = df_uuid_after(&first, i);
+        c->events[0].correlation_id = df_arena_str(df_req_arena(c->req), df_col_text(r, 2));
+    }
+    df_result_free(r);
+    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+}
+
+/* Which correlation an event came with does not make it another. */
+static bool is_same(const struct call *c, const struct event *e, const struct df_result *r)
+{
+    return df_str_eq(df_col_text(r, 0), df_uuid_str(&df_auth_client(c->req)->id)) &&
+           df_str_eq(df_col_text(r, 1), e->type) && df_str_eq(df_col_text(r, 2), e->payload) &&
+           df_str_eq(df_col_text(r, 3), e->aggregate_type) &&
+           df_str_eq(df_col_text(r, 4), e->aggregate_id);
+}
+
+/* By the ids that the caller gave: all of them are there and are the same, or one is not. */
+static enum df_code find_ids(struct df_db *db, struct call *c, struct df_err *err)
+{
+    size_t there = 0;
+
+    c->same = true;
+    for (size_t i = 0; i < c->count && c->same; i++) {
+        struct event *e = &c->events[i];
+        struct df_result *r = NULL;
+        enum df_code code =
+            df_db_query(db, &df_q_event_find, DF_PARAMS(df_uuid(df_uuid_str(&e->id))), &r, err);
+        if (code == DF_OK)
+            code = df_result_step(r, err);
+        if (code == DF_ROW) {
+            c->same = is_same(c, e, r);
+            c->other = there == 0 || !c->same ? i : c->other;
+            there++;
+            e->correlation_id = df_arena_str(df_req_arena(c->req), df_col_text(r, 5));
+        }
+        df_result_free(r);
+        if (code != DF_ROW && code != DF_DONE)
+            return code;
+    }
+    c->found = there > 0;
+    c->same = c->same && there == c->count;
+    return DF_OK;
+}
+
+static enum df_code run_look_up(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    enum df_code code = DF_OK;
+
+    c->found = c->same = false;
+    if (c->key.ptr)
+        code = find_key(db, c, err);
+    if (code == DF_OK && !c->found && c->has_ids) {
+        code = find_ids(db, c, err);
+        c->by_id = true;
+    }
+    return code;
+}
+
+static void looked_up(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    const struct call *c = (const struct call *)job;
+
+    if (code != DF_OK) {
+        df_req_problem(c->req, err);
+    } else if (!c->found) {
+        /* It was there, in a transaction that came to nothing. */
+        df_req_fail(c->req, DF_E_DB_CONFLICT, "Another call wrote the same. Send it again.");
+    } else if (c->same) {
+        (void)df_req_add_header(c->req, "Idempotent-Replayed", DF_STR("true"));
+        answer(c);
+    } else if (c->by_id) {
+        df_req_fail(c->req, DF_E_DB_UNIQUE,
+                    "There is an event %s already; this call is not the one that wrote it.",
+                    c->events[c->other].id.text);
+    } else {
+        df_req_fail(c->req, DF_E_IDEMPOTENCY,
+                    "Idempotency-Key was used for another body. Send a new key.");
+    }
+    df_req_resume(c->req);
+}
+
+/* --- the call --- */
+
+static enum df_code run_insert(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    return df_rows_run(db, &((struct call *)job)->rows, NULL, err);
+}
+
+static void inserted(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+
+    if (code == DF_E_DB_UNIQUE) {
+        c->job = (struct df_job){.run = run_look_up, .done = looked_up, .log = df_req_log(c->req)};
+        if (df_store_read(df_services_of(c->req)->store, &c->job))
+            return;
+        df_req_fail(c->req, DF_E_BUSY, "Too many requests are waiting for the database.");
+    } else if (code != DF_OK) {
+        df_req_problem(c->req, err);
+    } else {
+        answer_accepted(c);
+    }
+    df_req_resume(c->req);
+}
+
+static void handle_events(struct df_req *req)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+
+    c->req = req;
+    if (!read_call(c))
+        return;
+    if (c->key.ptr)
+        df_checksum_of(df_req_body(req), c->checksum);
+    make_rows(c);
+    c->job.done = inserted;
+    if (c->count > 1) {
+        c->job.run = run_insert;
+    } else { /* is written together with those of other calls */
+        c->job.query = c->rows.query;
+        c->job.params = c->rows.params;
+    }
+    df_req_write(req, &c->job);
+}
+
+const struct df_route df_event_routes[] = {
+    {.method = "POST",
+     .pattern = "/events",
+     .body = DF_BODY_JSON,
+     .access = DF_ACCESS_CLIENT,
+     .scope = "events",
+     .handle = handle_events},
+    {.method = NULL},
+};
+
+/* --- for people --- */
+
+struct df_channel df_events_channel(void (*wake)(const struct df_channel *c), const void *arg)
+{
+    static const char *const states[] = {"PENDING", NULL, "PROCESSED", "FAILED"};
+
+    return (struct df_channel){
+        .name = "events",
+        .id_type = DF_UUID,
+        .states = states,
+        .counts = &df_q_event_counts,
+        .list = &df_q_event_list,
+        .total = &df_q_event_total,
+        .get = &df_q_event_get,
+        .retry = &df_q_event_retry,
+        .retry_all = &df_q_event_retry_all,
+        .wake = wake,
+        .arg = arg,
+    };
+}
