@@ -1,6 +1,7 @@
 #include "app/settings.h"
 
 #include "access/maintenance.h"
+#include "app/settings_named.h"
 #include "base/zone.h"
 #include "net/http.h"
 #include "store/db.h"
@@ -129,8 +130,12 @@ static const struct df_config_key keys[] = {
 };
 /* clang-format on */
 
-const struct df_config_table df_settings_table = {.keys = keys,
-                                                  .count = sizeof keys / sizeof keys[0]};
+const struct df_config_table df_settings_table = {
+    .keys = keys,
+    .count = sizeof keys / sizeof keys[0],
+    .groups = df_settings_groups,
+    .group_count = DF_SETTINGS_GROUPS,
+};
 
 static void set_default_url(struct df_settings *s)
 {
@@ -140,8 +145,7 @@ static void set_default_url(struct df_settings *s)
         abort();
 }
 
-/* An empty URL is none. */
-static void drop_empty(char **text)
+void df_settings_drop_empty(char **text)
 {
     if (*text && !**text) {
         free(*text);
@@ -200,6 +204,7 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
     if (df_db_check_url(s->database.url, &err) != DF_OK)
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
     check_imports(s, complaints);
+    df_settings_check_named(s, complaints);
     return complaints->len == before;
 }
 
@@ -211,11 +216,12 @@ enum df_code df_settings_load(const struct df_config_sources *src, struct df_set
     if (code != DF_OK)
         return code;
     set_default_url(s);
-    drop_empty(&s->gateway.functional_ack_url);
-    drop_empty(&s->gateway.ticket_return_url);
-    drop_empty(&s->gateway.ticket_send_url);
-    drop_empty(&s->omniflow.url);
-    drop_empty(&s->s3.endpoint);
+    df_settings_drop_empty(&s->gateway.functional_ack_url);
+    df_settings_drop_empty(&s->gateway.ticket_return_url);
+    df_settings_drop_empty(&s->gateway.ticket_send_url);
+    df_settings_drop_empty(&s->omniflow.url);
+    df_settings_drop_empty(&s->s3.endpoint);
+    df_settings_fill_named(s);
     if (check_together(s, complaints))
         return DF_OK;
     df_settings_release(s);

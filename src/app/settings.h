@@ -7,6 +7,8 @@
 
 #include "base/config.h"
 #include "imports/storage.h"
+#include "integrations/integrations.h"
+#include "relay/relay.h"
 
 enum df_role {
     DF_ROLE_API = 1 << 0,
@@ -110,6 +112,10 @@ struct df_settings {
         struct df_secret *secret_key;
         bool path_style;
     } s3;
+    struct df_relay_settings *relays; /* [relay.NAME], in the order of first appearance */
+    size_t relay_count;
+    struct df_integration_settings *integrations; /* [integration.NAME], likewise */
+    size_t integration_count;
 };
 
 enum df_import_mode { DF_IMPORTS_EXCLUSIVE, DF_IMPORTS_CONCURRENT };

@@ -137,7 +137,8 @@ void df_buf_add_i64(struct df_buf *b, int64_t v)
 char *df_buf_take(struct df_buf *b, size_t *ret_len)
 {
     char *ptr = b->ptr ? b->ptr : df_calloc(1, 1);
-    *ret_len = b->len;
+    if (ret_len)
+        *ret_len = b->len;
     df_buf_init(b, b->max);
     return ptr;
 }

@@ -51,7 +51,8 @@ static inline struct df_str df_buf_str(const struct df_buf *b)
     return (struct df_str){b->ptr ? b->ptr : "", b->len};
 }
 
-/* Hands the malloc'ed content to the caller (never NULL) and leaves the buffer empty. */
+/* Hands the malloc'ed content to the caller (never NULL) and leaves the buffer empty. The length
+ * need not be asked for. */
 char *df_buf_take(struct df_buf *b, size_t *ret_len);
 
 #endif

@@ -398,16 +398,21 @@ static void load_file(struct load *l)
     free(text);
 }
 
-/* A secret in a file may be longer than one that is written down: a key, say. */
+/* A secret in a file may be longer than one that is written down, and have lines: a key, say. */
 static void take_file(struct load *l, struct found f, struct df_str text)
 {
+    const char *fault = df_ini_text_fault(text);
+
     if (f.key->type == DF_CFG_SECRET) {
         df_config_value_release(f.key, f.place->base);
         struct df_secret **slot = (void *)((char *)f.place->base + f.key->offset);
         *slot = df_secret_new(text);
-    } else if (!df_config_value_set(f.key, f.place->base, text, &l->why)) {
-        complain_of(l, f, given_of(f)->source, given_of(f)->line);
+        return;
     }
+    if (fault)
+        df_buf_addf(&l->why, "%s: %s", given_of(f)->path, fault);
+    if (fault || !df_config_value_set(f.key, f.place->base, text, &l->why))
+        complain_of(l, f, given_of(f)->source, given_of(f)->line);
 }
 
 /* One newline at the end is the editor's, not the secret's. */

@@ -81,7 +81,7 @@ enum df_code df_db_dialect_of(const char *url, enum df_dialect *ret, struct df_e
         }
     }
     return df_err_set(err, DF_E_CONFIG,
-                      "database.url must be sqlite:PATH, postgres://user:password@host/database or "
+                      "a database's URL is sqlite:PATH, postgres://user:password@host/database or "
                       "sqlserver://user:password@host:port/database");
 }
 

@@ -728,6 +728,11 @@ static void bad_secret_files_are_refused(void **state)
         write_file(secret_path, cases[i].content);
         assert_refused(&(struct sources){.sets = {set}}, cases[i].complaint);
     }
+    write_file(secret_path, DF_STR("postgres://a\nb\n"));
+    snprintf(set, sizeof(set), "relay.x.url_file=%s", secret_path);
+    assert_refused(&(struct sources){.sets = {set}},
+                   "--set relay.x.url_file: $S: control characters are not allowed");
+    snprintf(set, sizeof(set), "retry.key_file=%s", secret_path);
     /* A pipe without a writer must not hang the start. */
     unlink(secret_path);
     assert_int_equal(mkfifo(secret_path, 0600), 0);
