@@ -74,10 +74,9 @@ static struct df_str standard_key(struct df_str secret, unsigned char room[KEY_M
 
 enum df_code df_sign_check_secret(struct df_str secret, struct df_err *err)
 {
-    unsigned char key[KEY_MAX];
-    size_t len = 0;
-
     if (df_str_starts(secret, STANDARD_PREFIX)) {
+        unsigned char key[KEY_MAX];
+        size_t len = 0;
         bool ok = decode(secret, key, &len) && len >= KEY_MIN;
         df_wipe(key, sizeof(key));
         return ok ? DF_OK
@@ -114,7 +113,7 @@ static struct df_str own(struct df_str secret, struct df_str time, struct df_str
     char *out = df_arena_alloc(a, 3 + DF_SIGN_HEX + 1);
 
     mac(secret, parts, sizeof(parts) / sizeof(parts[0]), digest);
-    memcpy(out, "v1=", 3);
+    memcpy(out, "v1=", sizeof("v1="));
     to_hex(digest, out + 3);
     return df_str_n(out, 3 + DF_SIGN_HEX);
 }
@@ -131,7 +130,7 @@ static struct df_str standard(struct df_str secret, struct df_str id, struct df_
 
     mac(standard_key(secret, key), parts, sizeof(parts) / sizeof(parts[0]), digest);
     df_wipe(key, sizeof(key));
-    memcpy(out, "v1,", 3);
+    memcpy(out, "v1,", sizeof("v1,"));
     (void)sodium_bin2base64(out + 3, BASE64, digest, DIGEST, sodium_base64_VARIANT_ORIGINAL);
     return df_str_n(out, 3 + BASE64 - 1);
 }

@@ -21,8 +21,8 @@
 #include "delivery/sign.h"
 #include "net/client.h"
 #include "net/field.h"
-#include "net/url.h"
 #include "relay/dispatcher.h"
+#include "relay/http_target.h"
 #include "json/write.h"
 
 #include <openssl/evp.h>
@@ -60,140 +60,19 @@ struct send {
     size_t answer_len;
 };
 
-/* --- the target --- */
-
-static bool is_unreserved(unsigned char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_' || c == '~';
-}
-
-/* What a header's value may hold without being encoded (binding, 3.1.3.2). */
-static bool is_plain(unsigned char c)
-{
-    return c > ' ' && c < 0x7f && c != '"' && c != '%';
-}
-
-/* The slice itself if nothing in it needs to be encoded. */
-static struct df_str encode(struct df_arena *a, struct df_str s, bool (*keeps)(unsigned char c))
-{
-    static const char hex[] = "0123456789ABCDEF";
-    size_t same = 0;
-
-    while (same < s.len && keeps((unsigned char)s.ptr[same]))
-        same++;
-    if (same == s.len)
-        return s;
-    char *out = df_arena_alloc(a, same + 3 * (s.len - same));
-    memcpy(out, s.ptr, same);
-    size_t len = same;
-    for (size_t i = same; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        if (keeps(c)) {
-            out[len++] = (char)c;
-            continue;
-        }
-        out[len++] = '%';
-        out[len++] = hex[c >> 4];
-        out[len++] = hex[c & 15];
-    }
-    return df_str_n(out, len);
-}
-
-/* "." or "..", however written. */
-static bool is_dots(struct df_str segment)
-{
-    size_t dots = 0;
-
-    for (size_t i = 0; i < segment.len; dots++) {
-        if (segment.ptr[i] == '.')
-            i++;
-        else if (segment.len - i >= 3 && df_str_ieq(df_str_n(segment.ptr + i, 3), DF_STR("%2e")))
-            i += 3;
-        else
-            return false;
-    }
-    return dots == 1 || dots == 2;
-}
-
-static bool goes_up(struct df_str rest)
-{
-    struct df_str path;
-
-    (void)df_str_cut(rest, '?', &path);
-    (void)df_str_cut(path, '#', &path);
-    while (path.ptr) {
-        struct df_str segment;
-        path = df_str_cut(path, '/', &segment);
-        if (is_dots(segment))
-            return true;
-    }
-    return false;
-}
-
-/* NULL: this event cannot be sent to this target; *err says why. */
-static const char *target_of(const struct df_sink *s, const struct df_event *e, struct df_arena *a,
-                             struct df_err *err)
-{
-    struct df_url parts;
-
-    if (!s->expands)
-        return s->opt->target;
-    const struct df_event encoded = {
-        .type = encode(a, e->type, is_unreserved),
-        .aggregate_type = encode(a, e->aggregate_type, is_unreserved),
-        .aggregate_id = encode(a, e->aggregate_id, is_unreserved),
-    };
-    struct df_str url = df_event_expand(a, s->opt->target, &encoded);
-    if (df_url_parse(url, &parts, err) != DF_OK)
-        return NULL;
-    if (goes_up(parts.rest)) {
-        (void)df_err_set(err, DF_E_BAD_REQUEST, "the URL would have . or .. in its path");
-        return NULL;
-    }
-    return url.ptr;
-}
-
-static enum df_code check_target(const struct df_sink_options *opt, struct df_arena *a,
-                                 struct df_err *err)
-{
-    static const struct df_event example = {
-        .type = {"x", 1}, .aggregate_type = {"x", 1}, .aggregate_id = {"x", 1}};
-    struct df_err why = DF_ERR_INIT;
-    struct df_url parts;
-
-    enum df_code code = df_event_check_pattern(opt->target, "target", err);
-    if (code != DF_OK)
-        return code;
-    struct df_str url = df_event_expand(a, opt->target, &example);
-    if (df_url_parse(url, &parts, &why) != DF_OK)
-        return df_err_set(err, DF_E_CONFIG, "target: %s", why.detail);
-    const char *name = strchr(opt->target, '{');
-    if (!name)
-        return DF_OK;
-    /* Before the first name both texts are the same, and the path must have begun there. */
-    if (name - opt->target < parts.rest.ptr - url.ptr)
-        return df_err_set(err, DF_E_CONFIG,
-                          "target: {eventType} and the like may stand in the URL's path and query "
-                          "only");
-    if (goes_up(parts.rest))
-        return df_err_set(err, DF_E_CONFIG, "target: the URL's path may not have . or .. in it");
-    if (opt->mode == DF_HTTP_BATCH)
-        return df_err_set(err, DF_E_CONFIG,
-                          "target: in mode batch one call has many events, so the URL cannot have "
-                          "{eventType} and the like in it");
-    return DF_OK;
-}
+/* --- configuration --- */
 
 static enum df_code check(const struct df_sink_options *opt, struct df_err *err)
 {
-    struct df_arena a = {0};
     struct df_err why = DF_ERR_INIT;
 
     if (!opt->target || !*opt->target)
         return df_err_set(err, DF_E_CONFIG, "target: dispatcher http needs a URL");
-    enum df_code code = check_target(opt, &a, err);
-    df_arena_release(&a);
+    enum df_code code = df_http_target_check(opt->target, err);
+    if (code == DF_OK && opt->mode == DF_HTTP_BATCH && strchr(opt->target, '{'))
+        code = df_err_set(err, DF_E_CONFIG,
+                          "target: in mode batch one call has many events, so the URL cannot have "
+                          "{eventType} and the like in it");
     if (code == DF_OK && opt->secret &&
         df_sign_check_secret(df_secret_str(opt->secret), &why) != DF_OK)
         code = df_err_set(err, DF_E_CONFIG, "secret: %s", why.detail);
@@ -270,10 +149,10 @@ static void add_header(struct send *c, struct df_str name, struct df_str value)
 static struct df_str ce_name(struct df_arena *a, const char *name)
 {
     size_t len = strlen(name);
-    char *out = df_arena_alloc(a, 3 + len);
+    char *out = df_arena_alloc(a, sizeof("ce-") + len);
 
-    memcpy(out, "ce-", 3);
-    memcpy(out + 3, name, len);
+    memcpy(out, "ce-", sizeof("ce-"));
+    memcpy(out + 3, name, len + 1);
     return df_str_n(out, 3 + len);
 }
 
@@ -286,7 +165,8 @@ static void add_attributes(struct send *c, const struct df_event *e, struct df_a
         if (strcmp(attributes[i].name, "datacontenttype") == 0)
             add_header(c, DF_STR("Content-Type"), attributes[i].value);
         else
-            add_header(c, ce_name(a, attributes[i].name), encode(a, attributes[i].value, is_plain));
+            add_header(c, ce_name(a, attributes[i].name),
+                       df_http_header_text(a, attributes[i].value));
     }
 }
 
@@ -298,7 +178,7 @@ static void add_trace(struct send *c, const struct df_event *e, struct df_arena 
 {
     struct df_sink *s = c->sink;
     struct df_str text = e ? df_event_traceparent(e, a) : DF_STR_NULL;
-    struct df_str id = e && e->trace_id.len > 0 ? encode(a, e->trace_id, is_plain) : DF_STR_NULL;
+    struct df_str id = e && e->trace_id.len > 0 ? df_http_header_text(a, e->trace_id) : DF_STR_NULL;
 
     if (!text.ptr) {
         char fresh[DF_TRACE_ID_LEN + DF_SPAN_ID_LEN + 1];
@@ -343,15 +223,16 @@ static struct df_str batch_id(const struct send *c, struct df_arena *a)
 static void add_common(struct send *c, struct df_arena *a)
 {
     const struct df_sink_options *opt = c->sink->opt;
-    const struct df_event *one = c->count == 1 ? c->events[0] : NULL;
-    struct df_str id = one ? encode(a, one->id, is_plain) : batch_id(c, a);
+    const struct df_event *e = c->events[0];
+    bool alone = c->count == 1;
+    struct df_str id = alone ? df_http_header_text(a, e->id) : batch_id(c, a);
     struct df_str correlation =
-        one && one->correlation_id.len > 0 ? encode(a, one->correlation_id, is_plain) : id;
+        alone && e->correlation_id.len > 0 ? df_http_header_text(a, e->correlation_id) : id;
 
     add_header(c, DF_STR("Idempotency-Key"),
                df_arena_printf(a, "%s" DF_STR_FMT, c->sink->key_prefix, DF_STR_ARG(id)));
     add_header(c, DF_STR("X-Correlation-Id"), correlation);
-    add_trace(c, one, a);
+    add_trace(c, alone ? e : NULL, a);
     if (!opt->secret)
         return;
     df_sign(df_secret_str(opt->secret), DF_STR_NULL, id, df_wall_ms(opt->clock) / 1000,
@@ -415,8 +296,10 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
                           struct df_arena *a)
 {
     struct df_err err = DF_ERR_INIT;
-    const char *url = target_of(s, events[0], a, &err);
+    const char *url = s->opt->target;
 
+    if (s->expands)
+        url = df_http_target_expand(a, s->opt->target, events[0], &err);
     if (!url) {
         refuse(events[0], err.detail, a);
         return NULL;
@@ -580,7 +463,7 @@ static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n
                      struct df_arena *a)
 {
     int64_t deadline_ms = df_mono_ms(s->opt->clock) + s->opt->timeout_ms;
-    struct df_event **again = df_arena_alloc(a, n * sizeof(*again));
+    struct df_event **again = DF_ARENA_ARRAY(a, struct df_event *, n);
     size_t most = s->opt->mode == DF_HTTP_BATCH ? BATCH_EVENTS : 1;
 
     for (size_t i = 0; i < n; i++) {
@@ -603,7 +486,7 @@ static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink 
     struct df_sink *s = df_calloc(1, sizeof(*s));
     s->opt = opt;
     s->expands = strchr(opt->target, '{') != NULL;
-    struct df_str relay = encode(&a, df_str_c(opt->relay), is_plain);
+    struct df_str relay = df_http_header_text(&a, df_str_c(opt->relay));
     s->key_prefix = df_strdup(df_arena_printf(&a, DF_STR_FMT ":", DF_STR_ARG(relay)));
     df_arena_release(&a);
     df_random(opt->clock, s->fresh, sizeof(s->fresh));
