@@ -17,6 +17,7 @@
  * than a value.
  */
 #include "base/buf.h"
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "delivery/sign.h"
 #include "net/client.h"
@@ -25,7 +26,6 @@
 #include "relay/http_target.h"
 #include "json/write.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -200,23 +200,17 @@ static void add_trace(struct send *c, const struct df_event *e, struct df_arena 
 /* The same events in the same order have the same one, and no others. */
 static struct df_str batch_id(const struct send *c, struct df_arena *a)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    char *out = df_arena_alloc(a, sizeof("batch-") + 32);
-    bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+    struct df_checksum *sum = df_checksum_new();
+    char hex[DF_CHECKSUM_LEN + 1];
 
-    for (size_t i = 0; ok && i < c->count; i++) {
+    for (size_t i = 0; i < c->count; i++) {
         struct df_str id = c->events[i]->id;
-        ok = EVP_DigestUpdate(ctx, &id.len, sizeof(id.len)) == 1 &&
-             EVP_DigestUpdate(ctx, id.ptr, id.len) == 1;
+        df_checksum_add(sum, &id.len, sizeof(id.len));
+        df_checksum_add(sum, id.ptr, id.len);
     }
-    if (!ok || EVP_DigestFinal_ex(ctx, digest, NULL) != 1)
-        df_oom(); /* the only reason there is */
-    EVP_MD_CTX_free(ctx);
-    int len = snprintf(out, sizeof("batch-"), "batch-");
-    for (size_t i = 0; i < 16; i++)
-        len += snprintf(out + len, 3, "%02x", digest[i]);
-    return df_str_n(out, (size_t)len);
+    df_checksum_end(sum, hex);
+    df_checksum_free(sum);
+    return df_arena_printf(a, "batch-%.32s", hex);
 }
 
 /* What every call carries, whatever its mode; the body is there. */
