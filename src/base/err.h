@@ -56,6 +56,7 @@ enum df_retry {
     X(DF_E_CONCURRENT_UPLOADS, "ConcurrentUploads",   429, LATER, "Too many uploads at a time") \
     X(DF_E_HEADERS_TOO_LARGE, "HeadersTooLarge",      431, NEVER, "Header fields too large") \
     X(DF_E_NOT_IMPLEMENTED,   "NotImplemented",       501, NEVER, "Not implemented") \
+    X(DF_E_UNAVAILABLE,       "ServiceUnavailable",   503, LATER, "Service unavailable") \
     X(DF_E_BUSY,              "Busy",                 503, LATER, "Busy") \
     X(DF_E_MAINTENANCE_WINDOW, "MaintenanceWindow",   503, LATER, "Maintenance") \
     X(DF_E_DRAINING,          "ShuttingDown",         503, LATER, "Shutting down") \
@@ -70,6 +71,7 @@ enum df_retry {
     X(DF_E_NET_TLS,           "TlsFailed",            502, LATER, "TLS failed") \
     X(DF_E_NET_TIMEOUT,       "UpstreamTimeout",      504, LATER, "Upstream timeout") \
     X(DF_E_NET,               "NetworkError",         502, LATER, "Network error") \
+    X(DF_E_ANSWER_TOO_LARGE,  "AnswerTooLarge",       502, NEVER, "Answer too large") \
     X(DF_E_TARGET_REFUSED,    "TargetNotAllowed",     400, NEVER, "Target not allowed") \
     X(DF_E_CANCELLED,         "Cancelled",            499, LATER, "Cancelled")
 /* clang-format on */

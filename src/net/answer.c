@@ -123,7 +123,7 @@ void df_req_drop(struct df_req *req)
 /* --- problem documents ------------------------------------------------------------------------ */
 
 static void write_problem(struct df_buf *b, const struct df_req *req, enum df_code code,
-                          const struct df_err *err, const char *detail)
+                          const char *name, const struct df_err *err, const char *detail)
 {
     struct df_json_out j;
 
@@ -134,7 +134,7 @@ static void write_problem(struct df_buf *b, const struct df_req *req, enum df_co
     df_json_kv_int(&j, "status", (int64_t)df_code_http(code));
     if (detail[0])
         df_json_kv_text(&j, "detail", df_str_c(detail));
-    df_json_kv_text(&j, "code", df_str_c(df_code_name(code)));
+    df_json_kv_text(&j, "code", df_str_c(name));
     df_json_kv_text(&j, "correlationId", df_req_correlation_id(req));
     if (err->offset >= 0)
         df_json_kv_int(&j, "offset", err->offset);
@@ -179,7 +179,8 @@ static const char *detail_for_peer(struct df_req *req, enum df_code code, const 
     return "the server failed; its log has the reason under this correlation id";
 }
 
-void df_req_problem_fields(struct df_req *req, const struct df_err *err,
+/* name: NULL is the code's own. */
+static void answer_problem(struct df_req *req, const struct df_err *err, const char *name,
                            const struct df_field_error *fields, size_t count)
 {
     enum df_code code = err->code;
@@ -191,7 +192,7 @@ void df_req_problem_fields(struct df_req *req, const struct df_err *err,
         code = DF_E_INTERNAL;
     const char *detail = detail_for_peer(req, code, err);
     df_buf_init(&b, PROBLEM_MAX_BYTES);
-    write_problem(&b, req, code, err, detail);
+    write_problem(&b, req, code, name ? name : df_code_name(code), err, detail);
     size_t mark = b.len;
     if (count > 0)
         write_fields(&b, fields, count);
@@ -206,9 +207,20 @@ void df_req_problem_fields(struct df_req *req, const struct df_err *err,
     df_req_answer(req, df_code_http(code), "application/problem+json", &b);
 }
 
+void df_req_problem_fields(struct df_req *req, const struct df_err *err,
+                           const struct df_field_error *fields, size_t count)
+{
+    answer_problem(req, err, NULL, fields, count);
+}
+
 void df_req_problem(struct df_req *req, const struct df_err *err)
 {
-    df_req_problem_fields(req, err, NULL, 0);
+    answer_problem(req, err, NULL, NULL, 0);
+}
+
+void df_req_problem_as(struct df_req *req, const struct df_err *err, const char *code)
+{
+    answer_problem(req, err, code, NULL, 0);
 }
 
 void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)

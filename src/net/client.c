@@ -157,6 +157,8 @@ static void fail(struct df_http_client *c, struct df_call *call, const struct df
     df_buf_init(&call->answer, 0);
     call->answer_cut = false;
     call->content_type = DF_STR_NULL;
+    call->answer_headers = NULL;
+    call->answer_header_count = 0;
     call->retry_after_ms = -1;
     call->maybe_sent = false;
     hand_back(c, call);

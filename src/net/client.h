@@ -47,6 +47,8 @@ struct df_call_header {
     struct df_str value;
 };
 
+#define DF_ANSWER_HEADERS 100
+
 /*
  * A call. The caller fills the first part (zero the rest); everything it points to must stay valid
  * until `done`. The client fills the second part before it calls `done`, on its own thread, exactly
@@ -65,6 +67,7 @@ struct df_call {
     int64_t timeout_ms;      /* whole call, queueing included; 0: 30000 */
     size_t max_answer_bytes; /* of the body kept; the rest is read and dropped. 0: 64 KiB */
     bool allow_private;
+    bool keep_headers; /* answer_headers is wanted */
     void (*done)(struct df_call *call);
     void *arg;
 
@@ -75,9 +78,13 @@ struct df_call {
     struct df_buf answer;       /* borrowed: `done` copies what it wants to keep */
     bool answer_cut;            /* there was more than max_answer_bytes */
     struct df_str content_type; /* of the answer; absent if none; borrowed like it */
-    int64_t retry_after_ms;     /* from Retry-After (seconds or date), at most a day, -1 if none */
-    int64_t duration_ms;        /* since df_http_client_send */
-    bool maybe_sent;            /* false: the peer has certainly not seen the request */
+    /* With keep_headers: its fields in the order of arrival, the first DF_ANSWER_HEADERS of them, a
+       repeated name as often as it came; borrowed like it. */
+    const struct df_call_header *answer_headers;
+    size_t answer_header_count;
+    int64_t retry_after_ms; /* from Retry-After (seconds or date), at most a day, -1 if none */
+    int64_t duration_ms;    /* since df_http_client_send */
+    bool maybe_sent;        /* false: the peer has certainly not seen the request */
 
     /* Private to the client. */
     struct df_call *next;

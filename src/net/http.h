@@ -15,7 +15,8 @@
  * Deadlines: the header must be complete within header_timeout, the body must keep up a minimum
  * rate and so must whoever reads an answer, an idle connection is closed; a thread of our own
  * enforces it, because libmicrohttpd's timeout does not notice a trickle. A request that is set
- * aside is never timed out, and a peer that leaves meanwhile is noticed only afterwards.
+ * aside is never timed out, and a peer that leaves meanwhile is noticed only afterwards, or when
+ * df_req_peer_gone is asked.
  */
 #ifndef DF_NET_HTTP_H
 #define DF_NET_HTTP_H
@@ -109,6 +110,8 @@ void df_http_stop(struct df_http_server *s);
 struct df_arena *df_req_arena(struct df_req *req);
 struct df_str df_req_method(const struct df_req *req);
 struct df_str df_req_path(const struct df_req *req); /* decoded, without a version prefix */
+/* The same as it was sent, not decoded. */
+struct df_str df_req_path_raw(const struct df_req *req);
 /* Raw target after '?', undecoded; absent if none. */
 struct df_str df_req_query_raw(const struct df_req *req);
 /* Value of {name} in the pattern, percent-decoded. */
@@ -166,6 +169,8 @@ struct df_field_error {
 /* problem+json from the error table's row; Retry-After is set for 429 and 503 unless already there.
    The detail of a 500 goes to the log, as RequestFailed, and not to the peer. */
 void df_req_problem(struct df_req *req, const struct df_err *err);
+/* The same under another code (PascalCase), which is the configuration's. */
+void df_req_problem_as(struct df_req *req, const struct df_err *err, const char *code);
 void df_req_problem_fields(struct df_req *req, const struct df_err *err,
                            const struct df_field_error *fields, size_t count);
 /* Shorthand. */
@@ -178,6 +183,9 @@ void df_req_drop(struct df_req *req);
 
 void df_req_suspend(struct df_req *req); /* on its HTTP thread, from authorize, on_data or handle */
 void df_req_resume(struct df_req *req);  /* from any thread, once for each suspend */
+/* Whether the peer has left, or says that it sends no more: by whoever has a suspended request and
+ * wonders whether it is worth going on. */
+bool df_req_peer_gone(const struct df_req *req);
 
 /* --- server-sent events --- */
 

@@ -1,5 +1,8 @@
 #include "net/http_int.h"
 
+#include <errno.h>
+#include <sys/socket.h>
+
 struct df_arena *df_req_arena(struct df_req *req)
 {
     return &req->arena;
@@ -13,6 +16,11 @@ struct df_str df_req_method(const struct df_req *req)
 struct df_str df_req_path(const struct df_req *req)
 {
     return req->target.path;
+}
+
+struct df_str df_req_path_raw(const struct df_req *req)
+{
+    return req->target.raw;
 }
 
 struct df_str df_req_query_raw(const struct df_req *req)
@@ -142,4 +150,12 @@ void df_req_set_state(struct df_req *req, void *state)
 void *df_req_state(const struct df_req *req)
 {
     return req->state;
+}
+
+/* libmicrohttpd leaves the socket of a suspended connection alone, and open. */
+bool df_req_peer_gone(const struct df_req *req)
+{
+    char byte;
+    ssize_t n = recv(req->conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }

@@ -224,7 +224,7 @@ static bool walk(struct search *s, const struct node *n, size_t depth, size_t pa
     const struct df_target *t = s->target;
 
     if (depth == t->segment_count)
-        return take_route(s, n);
+        return !t->trailing_slash && take_route(s, n);
     for (const struct node *c = n->child; c; c = c->sibling) {
         bool found = false;
         switch (c->kind) {

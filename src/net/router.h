@@ -3,7 +3,8 @@
  * that every thread may use it without a lock.
  *
  * A literal segment wins over {name}, and {name} over a last {name...}; where the better match
- * lacks the method, the next one is tried. {name} and {name...} take at least one segment.
+ * lacks the method, the next one is tried. {name} and {name...} take at least one segment; a slash
+ * behind the last one is taken by {name...} alone.
  */
 #ifndef DF_NET_ROUTER_H
 #define DF_NET_ROUTER_H

@@ -136,7 +136,9 @@ static void split(struct df_arena *arena, struct df_str raw, struct df_target *t
             part = df_str_n(out + used, n);
             used += n;
         }
-        if (part.len == 0 || t->segment_count == DF_TARGET_MAX_SEGMENTS)
+        if (part.len == 0 && !rest.ptr && t->segment_count > 0)
+            t->trailing_slash = true;
+        else if (part.len == 0 || t->segment_count == DF_TARGET_MAX_SEGMENTS)
             t->unroutable = true;
         else
             t->segments[t->segment_count++] = part;
@@ -167,11 +169,14 @@ static void drop_version(struct df_target *t)
     }
     size_t cut = t->segments[0].len + 1;
     t->path = df_str_n(t->path.ptr + cut, t->path.len - cut);
+    const char *slash = memchr(t->raw.ptr + 1, '/', t->raw.len - 1);
+    size_t raw_cut = slash ? (size_t)(slash - t->raw.ptr) : t->raw.len;
+    t->raw = df_str_n(t->raw.ptr + raw_cut, t->raw.len - raw_cut);
     t->segment_count--;
     memmove(t->segments, t->segments + 1, t->segment_count * sizeof(t->segments[0]));
     if (t->path.len <= 1) {
-        t->path = DF_STR("/");
-        t->unroutable = false;
+        t->path = t->raw = DF_STR("/");
+        t->trailing_slash = t->unroutable = false;
     }
     if (t->segment_count > 0 && is_version(t->segments[0]))
         t->unroutable = true;
@@ -195,7 +200,7 @@ enum df_code df_target_parse(struct df_arena *arena, struct df_str path, struct 
     enum df_code rc;
 
     t.segment_count = 0;
-    t.unroutable = false;
+    t.trailing_slash = t.unroutable = false;
     t.query = query;
     if (path.len > DF_TARGET_MAX_BYTES || query.len > DF_TARGET_MAX_BYTES - path.len)
         return df_err_set(err, DF_E_URI_TOO_LONG, "the request target is longer than %d bytes",
@@ -208,6 +213,7 @@ enum df_code df_target_parse(struct df_arena *arena, struct df_str path, struct 
     if (rc != DF_OK)
         return rc;
 
+    t.raw = path;
     if (path.len == 1)
         t.path = path;
     else
@@ -220,8 +226,10 @@ enum df_code df_target_parse(struct df_arena *arena, struct df_str path, struct 
 
     /* The segments that are not used stay unset: they are most of the struct. */
     ret->path = t.path;
+    ret->raw = t.raw;
     ret->query = t.query;
     ret->segment_count = t.segment_count;
+    ret->trailing_slash = t.trailing_slash;
     ret->unroutable = t.unroutable;
     memcpy(ret->segments, t.segments, t.segment_count * sizeof(t.segments[0]));
     return DF_OK;

@@ -18,10 +18,12 @@
 
 struct df_target {
     struct df_str path;  /* decoded, from the first slash, without a version prefix */
+    struct df_str raw;   /* the same as it was sent: not decoded */
     struct df_str query; /* as sent, after '?'; absent if there was none */
     struct df_str segments[DF_TARGET_MAX_SEGMENTS]; /* slices of path, without the slashes */
     size_t segment_count;                           /* 0: the path is "/" */
-    bool unroutable; /* unknown version, empty segment or too many of them: 404 */
+    bool trailing_slash; /* behind the last segment: only a last {name...} takes it */
+    bool unroutable;     /* unknown version, empty segment or too many of them: 404 */
 };
 
 /*

@@ -26,6 +26,7 @@ struct df_transfer {
 
     struct df_buf answer;
     size_t answer_max;
+    struct df_call_header *fields; /* DF_ANSWER_HEADERS, once somebody wants them */
 
     char message[CURL_ERROR_SIZE];
     char method[METHOD_MAX + 1];    /* CURLOPT_CUSTOMREQUEST as it stands; empty: none */
@@ -217,6 +218,7 @@ void df_transfer_free(struct df_transfer *t)
         curl_easy_cleanup(t->easy);
     df_buf_release(&t->lines);
     df_buf_release(&t->answer);
+    free(t->fields);
     free(t);
 }
 
@@ -387,6 +389,21 @@ static int64_t parse_retry_after(struct df_str value, int64_t now_ms)
     return ms < RETRY_AFTER_MAX ? ms : RETRY_AFTER_MAX;
 }
 
+/* The text is libcurl's, and stands until the handle's next call. */
+static void keep_headers(struct df_transfer *t)
+{
+    struct df_call *call = t->call;
+    struct curl_header *h = NULL;
+
+    if (!t->fields)
+        t->fields = df_calloc(DF_ANSWER_HEADERS, sizeof(*t->fields));
+    call->answer_headers = t->fields;
+    while (call->answer_header_count < DF_ANSWER_HEADERS &&
+           (h = curl_easy_nextheader(t->easy, CURLH_HEADER, -1, h)))
+        t->fields[call->answer_header_count++] = (struct df_call_header){
+            .name = df_str_c(h->name), .value = df_str_trim(df_str_c(h->value))};
+}
+
 static void fill_answer(struct df_transfer *t)
 {
     struct df_call *call = t->call;
@@ -401,6 +418,8 @@ static void fill_answer(struct df_transfer *t)
     call->content_type = df_str_c(type);
     if (curl_easy_header(t->easy, "Retry-After", 0, CURLH_HEADER, -1, &h) == CURLHE_OK)
         call->retry_after_ms = parse_retry_after(df_str_c(h->value), df_wall_ms(t->clock));
+    if (call->keep_headers)
+        keep_headers(t);
 }
 
 void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destination)
@@ -410,6 +429,8 @@ void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destina
     call->err = DF_ERR_INIT;
     call->status = 0;
     call->content_type = DF_STR_NULL;
+    call->answer_headers = NULL;
+    call->answer_header_count = 0;
     call->retry_after_ms = -1;
     call->maybe_sent = t->writes > 0;
     call->answer = t->answer;

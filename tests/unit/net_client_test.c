@@ -133,6 +133,16 @@ static bool serve(struct peer *p, int fd, const char *request, size_t len, unsig
     } else if (path_is(request, "/garbage")) {
         put(fd, "this is not HTTP\r\n\r\n", 20);
         return false;
+    } else if (path_is(request, "/headers")) {
+        put(fd, "HTTP/1.1 100 Continue\r\nX-Early: 1\r\n\r\n", 37);
+        answer(fd, 200, "X-A: 1\r\nx-b:  two \r\nX-A: 3\r\nX-Empty:\r\n", "", 0);
+    } else if (path_is(request, "/many-headers")) {
+        char many[3000] = "";
+        for (int i = 0; i < 200; i++)
+            (void)strcat(many, "X-A: 1\r\n");
+        put(fd, "HTTP/1.1 200 X\r\nContent-Length: 0\r\n", 35);
+        put(fd, many, strlen(many));
+        put(fd, "\r\n", 2);
     } else if (path_is(request, "/endless-headers")) {
         put(fd, "HTTP/1.1 200 X\r\n", 16);
         for (int i = 0; i < 10000; i++)
@@ -281,6 +291,8 @@ struct outcome {
     char *body;
     size_t body_len;
     char content_type[64];
+    char headers[256]; /* "Name=value;", as far as there is room */
+    size_t header_count;
     int done_count;
 };
 
@@ -293,6 +305,13 @@ static void note(struct df_call *call)
     (void)snprintf(o->detail, sizeof(o->detail), "%s", call->err.detail);
     (void)snprintf(o->content_type, sizeof(o->content_type), DF_STR_FMT,
                    DF_STR_ARG(call->content_type));
+    size_t used = 0;
+    o->headers[0] = '\0';
+    o->header_count = call->answer_header_count;
+    for (size_t i = 0; i < call->answer_header_count && used < sizeof(o->headers); i++)
+        used += (size_t)snprintf(
+            o->headers + used, sizeof(o->headers) - used, DF_STR_FMT "=" DF_STR_FMT ";",
+            DF_STR_ARG(call->answer_headers[i].name), DF_STR_ARG(call->answer_headers[i].value));
     free(o->body);
     o->body_len = call->answer.len;
     o->body = df_strdup(df_buf_str(&call->answer));
@@ -745,6 +764,41 @@ static void retry_after_is_understood(void **state)
             fail_msg("Retry-After %s: %lld", rows[i].header, (long long)o.call.retry_after_ms);
         free(o.body);
     }
+    df_http_client_free(c);
+    peer_stop(p);
+}
+
+static void header_fields_are_kept_for_those_who_ask(void **state)
+{
+    (void)state;
+    struct peer *p = peer_start();
+    struct df_http_client *c = client_new();
+    struct outcome o;
+
+    prepare(&o, NULL, p->port, "/headers");
+    o.call.keep_headers = true;
+    run_call(c, &o);
+    assert_int_equal(o.code, DF_OK);
+    assert_string_equal(o.headers, "Content-Length=0;X-A=1;x-b=two;X-A=3;X-Empty=;");
+    free(o.body);
+
+    /* The same handle, for somebody who does not ask. */
+    get(c, &o, p->port, "/headers");
+    assert_int_equal(o.header_count, 0);
+    free(o.body);
+
+    prepare(&o, NULL, p->port, "/many-headers");
+    o.call.keep_headers = true;
+    run_call(c, &o);
+    assert_int_equal(o.header_count, DF_ANSWER_HEADERS);
+    free(o.body);
+
+    prepare(&o, NULL, p->port, "/close");
+    o.call.keep_headers = true;
+    run_call(c, &o);
+    assert_int_equal(o.code, DF_E_NET);
+    assert_int_equal(o.header_count, 0);
+    free(o.body);
     df_http_client_free(c);
     peer_stop(p);
 }
@@ -1343,6 +1397,7 @@ int main(void)
         cmocka_unit_test(slow_destination_does_not_hold_up_another),
         cmocka_unit_test(destinations_take_turns),
         cmocka_unit_test(retry_after_is_understood),
+        cmocka_unit_test(header_fields_are_kept_for_those_who_ask),
         cmocka_unit_test(private_targets_are_refused_however_written),
         cmocka_unit_test(private_connection_is_not_lent_to_a_public_call),
         cmocka_unit_test(stale_connection_repeats_only_what_is_safe),

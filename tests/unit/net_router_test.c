@@ -99,6 +99,7 @@ static void a_request_finds_its_route(void **state)
         {"GET", "/files/a", "/files/{path...}", "path", "a"},
         {"GET", "/files/a/b/c.js", "/files/{path...}", "path", "a/b/c.js"},
         {"GET", "/v1/files/a%20a/b", "/files/{path...}", "path", "a a/b"},
+        {"GET", "/files/a/", "/files/{path...}", "path", "a/"},
         {"GET", "/files/index.html", "/files/index.html", NULL, NULL},
         {"PUT", "/files/index.html", "/files/{name}", "name", "index.html"},
         {"GET", "http://host:80/tickets/7", "/tickets/{id}", "id", "7"},
@@ -139,6 +140,7 @@ static void a_path_without_a_route_is_not_found(void **state)
         "/files/",
         "/files//a",
         "/files/a//b",
+        "/files/a//",
         "/TICKETS",
         "/tickets/7/acks",
         "//",
@@ -323,10 +325,17 @@ static void a_long_target_is_refused(void **state)
 static void the_path_is_decoded_and_loses_its_version(void **state)
 {
     struct fixture *f = *state;
-    static const char *const rows[][2] = {
-        {"/", "/"},       {"/v1", "/"},          {"/v1/", "/"},
-        {"/a/b", "/a/b"}, {"/v1/a%20b", "/a b"}, {"/a%2Fb", "/a/b"},
-        {"/v1x", "/v1x"}, {"/%761/a", "/a"},     {"/v", "/v"},
+    static const char *const rows[][3] = {
+        {"/", "/", "/"},
+        {"/v1", "/", "/"},
+        {"/v1/", "/", "/"},
+        {"/a/b", "/a/b", "/a/b"},
+        {"/v1/a%20b", "/a b", "/a%20b"},
+        {"/a%2Fb", "/a/b", "/a%2Fb"},
+        {"/v1x", "/v1x", "/v1x"},
+        {"/%761/a%2fb/", "/a/b/", "/a%2fb/"},
+        {"/v", "/v", "/v"},
+        {"http://h/v1/a%41", "/aA", "/a%41"},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -334,6 +343,7 @@ static void the_path_is_decoded_and_loses_its_version(void **state)
         struct df_err err = DF_ERR_INIT;
         assert_int_equal(parse(f, rows[i][0], &t, &err), DF_OK);
         assert_true(df_str_eq(t.path, df_str_c(rows[i][1])));
+        assert_true(df_str_eq(t.raw, df_str_c(rows[i][2])));
         assert_false(t.unroutable);
     }
 }
