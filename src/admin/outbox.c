@@ -148,7 +148,7 @@ static enum df_code show_row(struct df_db *db, const struct df_channel *c, struc
     code = df_result_step(r, err);
     if (code == DF_ROW) {
         struct df_outbox_row row = read_row(r);
-        row.payload = df_col_text(r, 10);
+        row.payload = c->payload_is_blob ? df_col_blob(r, 10) : df_col_text(r, 10);
         if (df_result_columns(r) > 11)
             row.correlation_id = df_col_text(r, 11);
         snprintf(key, KEY_MAX + 1, DF_STR_FMT, DF_STR_ARG(row.id));

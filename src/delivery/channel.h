@@ -31,7 +31,11 @@ struct df_delivery_request {
     const char *url;
     struct df_str body;
     struct df_call_header headers[DF_DELIVERY_HEADERS];
+    const struct df_call_header *header_list; /* in their place, where there may be more; or NULL */
     size_t header_count;
+    /* Whose breaker and share of the slots it is; absent: the destination's (scheme, host, port).
+     */
+    struct df_str breaker;
     struct df_str correlation_id; /* of log lines */
 };
 
@@ -101,6 +105,7 @@ struct df_channel {
     const struct df_query *retry;
     const struct df_query *retry_all;
     const struct df_query *retry_all_mirror; /* (now); NULL: none */
+    bool payload_is_blob;                    /* bytes of any kind, not text */
 
     /*
      * Builds the request of the row that r stands on (columns from 3 on). An error is the row's own

@@ -168,6 +168,14 @@ static struct df_str destination_key(const char *url)
     return df_str_n(url, (size_t)(host - url) + len);
 }
 
+/* What breaker and share go by. Absent: the row could not be built. */
+static struct df_str key_of(const struct delivery_row *row)
+{
+    if (!row->request.url)
+        return DF_STR_NULL;
+    return row->request.breaker.ptr ? row->request.breaker : destination_key(row->request.url);
+}
+
 static struct delivery_destination **find_destination(struct df_delivery *d, struct df_str key)
 {
     uint64_t hash = UINT64_C(1469598103934665603);
@@ -384,7 +392,7 @@ static int64_t timeout_ms(const struct df_delivery *d)
 /* Or it goes back. */
 static void send_row(struct df_delivery *d, struct delivery_row *row)
 {
-    struct df_str key = destination_key(row->request.url);
+    struct df_str key = key_of(row);
     int64_t wait_ms = 0;
 
     row->breaker = df_breakers_get(d->opt.breakers, key);
@@ -408,7 +416,7 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
     row->call = (struct df_call){
         .method = row->request.method ? row->request.method : "POST",
         .url = row->request.url,
-        .headers = row->request.headers,
+        .headers = row->request.header_list ? row->request.header_list : row->request.headers,
         .header_count = row->request.header_count,
         .body = row->request.body,
         .timeout_ms = timeout_ms(d),
@@ -426,7 +434,7 @@ static char *main_destination(const struct delivery_list *rows)
     struct df_str main = DF_STR_NULL;
 
     for (const struct delivery_row *r = rows->head; r; r = r->next) {
-        struct df_str key = r->request.url ? destination_key(r->request.url) : DF_STR_NULL;
+        struct df_str key = key_of(r);
         if (!key.ptr || (main.ptr && !df_str_eq(main, key)))
             return NULL;
         main = key;
