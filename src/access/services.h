@@ -11,6 +11,7 @@ struct df_delivery;
 struct df_breakers;
 struct df_import_views;
 struct df_imports;
+struct df_integrations;
 struct df_interface;
 struct df_policies;
 struct df_receiver;
@@ -23,6 +24,7 @@ struct df_services {
     struct df_breakers *breakers;
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
     struct df_interface *interface;
+    struct df_integrations *integrations;
     struct df_imports *imports;           /* NULL where the roles have nothing to do with them */
     struct df_receiver *receiver;         /* likewise */
     struct df_import_views *import_views; /* likewise */

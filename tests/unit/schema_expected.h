@@ -289,6 +289,23 @@ static const struct expected_column expected_columns[] = {
     {"SchemaScripts", "Checksum", "char(64)", NOT_NULL, NO_DEFAULT},
     {"SchemaScripts", "AppliedAt", "time", NOT_NULL, "now"},
     {"SchemaScripts", "DurationMs", "bigint", NOT_NULL, "0"},
+    {"IntegrationCalls", "Id", "uuid", NOT_NULL, NO_DEFAULT},
+    {"IntegrationCalls", "ClientId", "uuid", NOT_NULL, NO_DEFAULT},
+    {"IntegrationCalls", "IntegrationName", "varchar(64)", NOT_NULL, NO_DEFAULT},
+    {"IntegrationCalls", "Method", "varchar(16)", NOT_NULL, NO_DEFAULT},
+    {"IntegrationCalls", "Path", "varchar(2048)", NOT_NULL, NO_DEFAULT},
+    {"IntegrationCalls", "HeadersJson", "max", NOT_NULL, NO_DEFAULT},
+    {"IntegrationCalls", "Body", "blob", NULLABLE, NO_DEFAULT},
+    {"IntegrationCalls", "CorrelationId", "varchar(128)", NULLABLE, NO_DEFAULT},
+    {"IntegrationCalls", "TraceId", "varchar(32)", NULLABLE, NO_DEFAULT},
+    {"IntegrationCalls", "IdempotencyKey", "nvarchar(255)", NULLABLE, NO_DEFAULT},
+    {"IntegrationCalls", "Status", "varchar(20)", NOT_NULL, "Pending"},
+    {"IntegrationCalls", "AttemptCount", "int", NOT_NULL, "0"},
+    {"IntegrationCalls", "CreatedAt", "time", NOT_NULL, "now"},
+    {"IntegrationCalls", "LastAttemptAt", "time", NULLABLE, NO_DEFAULT},
+    {"IntegrationCalls", "SentAt", "time", NULLABLE, NO_DEFAULT},
+    {"IntegrationCalls", "NextAttemptAt", "time", NULLABLE, "now"},
+    {"IntegrationCalls", "LastError", "nvarchar(2000)", NULLABLE, NO_DEFAULT},
 };
 
 static const struct expected_index expected_indexes[] = {
@@ -339,6 +356,9 @@ static const struct expected_index expected_indexes[] = {
      "aggregate_type,aggregate_id,created_at", false, true},
     {"outbox_events", "UQ_outbox_events_client_id_idempotency_key", "client_id,idempotency_key",
      true, true},
+    {"IntegrationCalls", "IX_IntegrationCalls_CreatedAt", "CreatedAt,Id", false, false},
+    {"IntegrationCalls", "IX_IntegrationCalls_Status_CreatedAt", "Status,CreatedAt", false, false},
+    {"IntegrationCalls", "IX_IntegrationCalls_NextAttemptAt", "NextAttemptAt", false, true},
 };
 
 static const struct expected_key expected_keys[] = {
@@ -359,6 +379,7 @@ static const struct expected_key expected_keys[] = {
     {"WebhookDeliveryFailures", "PK_WebhookDeliveryFailures", "Id", NULL, false},
     {"AuditLog", "PK_AuditLog", "Id", NULL, false},
     {"outbox_events", "PK_outbox_events", "id", NULL, false},
+    {"IntegrationCalls", "PK_IntegrationCalls", "Id", NULL, false},
     {"SchemaScripts", "PK_SchemaScripts", "Name", NULL, false},
     {"TB_COUNTERPARTY_ADDRESSES", "FK_TB_COUNTERPARTY_ADDRESSES_Counterparty", "CounterpartyIdFk",
      "TB_COUNTERPARTIES", true},

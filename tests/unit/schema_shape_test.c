@@ -291,7 +291,9 @@ static void insert_minimal_rows(void)
         "INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson)"
         " VALUES ('" HOOK "', '" EVENT "', 'BatchCompleted', '{}');"
         "INSERT INTO AuditLog (Actor, Action) VALUES ('admin', 'ClientCreated');"
-        "INSERT INTO outbox_events (id, event_type, payload) VALUES ('" EVENT "', 't', '{}');",
+        "INSERT INTO outbox_events (id, event_type, payload) VALUES ('" EVENT "', 't', '{}');"
+        "INSERT INTO IntegrationCalls (Id, ClientId, IntegrationName, Method, Path, HeadersJson)"
+        " VALUES ('" EVENT "', '" CLIENT "', 'payment', 'POST', '/x', '[]');",
         blob(), blob(), 0);
 }
 

@@ -1,0 +1,419 @@
+/*
+ * A call from the request to the answer:
+ *
+ *   handle ──► attempt ──► client ──► answered ─┬─► passed back
+ *                 ▲  │                          ├─► waits, then attempt again
+ *                 │  └ breaker open ─► give up ◄┘
+ *                 └─── waits ◄──────            └─► 503, or kept: 202
+ *
+ * Every attempt asks the breaker. Whoever sets the answer counts the call and resumes the request,
+ * whose arena the call lives in: it is gone then.
+ */
+#include "access/services.h"
+#include "integrations/integrations_private.h"
+
+#include "net/field.h"
+
+#include <stdio.h>
+
+#define ANSWER_MAX ((size_t)16 << 20)
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+void integration_call_end(struct integration_call *c, enum integration_outcome outcome)
+{
+    struct df_req *req = c->req;
+    int64_t ns = df_mono_ns(c->all->opt.clock) - c->started_ns;
+
+    df_metric_add(c->to->calls[outcome], 1);
+    df_metric_observe(c->to->duration, (double)ns / 1e9);
+    df_req_resume(req);
+}
+
+static void log_call(const struct integration_call *c, enum df_log_level level, const char *event,
+                     struct df_str words)
+{
+    struct df_log_field fields[] = {
+        DF_F("integration", c->to->name),
+        DF_F("method", df_str_c(c->method)),
+        DF_FI("attempt", c->attempt),
+        DF_FI("status", c->call.status),
+        DF_FI("durationMs", c->call.duration_ms),
+    };
+    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(c->req));
+    df_log_write(level, event, fields, sizeof(fields) / sizeof(fields[0]), DF_STR_FMT,
+                 DF_STR_ARG(words));
+    df_log_ctx_use(before);
+}
+
+void integration_call_refuse(struct integration_call *c, const char *because)
+{
+    struct df_err err = DF_ERR_INIT;
+    char seconds[24];
+
+    (void)df_err_set(&err, DF_E_UNAVAILABLE, DF_STR_FMT " is not available: " DF_STR_FMT "%s",
+                     DF_STR_ARG(c->to->name), DF_STR_ARG(c->reason), because);
+    log_call(c, DF_LOG_WARN, "IntegrationCallUnavailable", df_str_c(err.detail));
+    int64_t after = c->retry_ms > 0 ? (c->retry_ms + 999) / 1000 : 1;
+    (void)snprintf(seconds, sizeof(seconds), "%lld", (long long)after);
+    (void)df_req_add_header(c->req, "Retry-After", df_str_c(seconds));
+    df_req_problem_as(c->req, &err, c->to->set->unavailable_code);
+    integration_call_end(c, c->outcome);
+}
+
+/* The reason is set. */
+static void give_up(struct integration_call *c)
+{
+    if (c->keep && !c->maybe_done && c->outcome != INTEGRATION_ABANDONED)
+        integration_keep(c);
+    else if (!c->maybe_done)
+        integration_call_refuse(c, "");
+    else if (c->keep)
+        integration_call_refuse(c, "; the call may have been done. It was not kept for later: "
+                                   "without an Idempotency-Key it is not safe to repeat");
+    else
+        integration_call_refuse(c, "; the call may have been done, and without an "
+                                   "Idempotency-Key it is not safe to repeat");
+}
+
+static void give_up_for(struct integration_call *c, enum integration_outcome outcome,
+                        struct df_str reason, int64_t retry_ms)
+{
+    c->outcome = outcome;
+    c->reason = reason;
+    c->retry_ms = retry_ms;
+    give_up(c);
+}
+
+/* --- passing back ----------------------------------------------------------------------------- */
+
+/* Tabs are spaces to whoever reads them, and refused by libmicrohttpd. */
+static struct df_str plain_value(struct df_arena *a, struct df_str value)
+{
+    value = df_str_trim(value);
+    char *copy = df_arena_cstr(a, value);
+    for (size_t i = 0; i < value.len; i++)
+        copy[i] = copy[i] == '\t' ? ' ' : copy[i];
+    return df_str_n(copy, value.len);
+}
+
+/* The content type, which has a place of its own; NULL: none, or it is not passed back. */
+static const char *return_headers(struct integration_call *c)
+{
+    struct df_arena *a = df_req_arena(c->req);
+    const char *type = NULL;
+
+    for (size_t i = 0; i < c->call.answer_header_count; i++) {
+        const struct df_call_header *h = &c->call.answer_headers[i];
+        if (!integration_rules_return(&c->to->rules, h->name) || !df_field_value_ok(h->value))
+            continue;
+        struct df_str value = plain_value(a, h->value);
+        if (!df_str_ieq(h->name, DF_STR("Content-Type")))
+            (void)df_req_add_header(c->req, df_arena_cstr(a, h->name), value);
+        else if (value.len > 0)
+            type = value.ptr;
+    }
+    return type;
+}
+
+static void pass_back(struct integration_call *c)
+{
+    const struct df_call *call = &c->call;
+    struct df_buf body;
+
+    if (call->answer_cut) {
+        log_call(c, DF_LOG_ERROR, "IntegrationAnswerTooLarge", DF_STR(""));
+        df_req_fail(c->req, DF_E_ANSWER_TOO_LARGE,
+                    "the answer of " DF_STR_FMT " is larger than %zu bytes",
+                    DF_STR_ARG(c->to->name), ANSWER_MAX);
+        integration_call_end(c, INTEGRATION_ERROR);
+        return;
+    }
+    log_call(c, DF_LOG_INFO, "IntegrationCall", DF_STR(""));
+    const char *type = return_headers(c);
+    df_buf_init(&body, ANSWER_MAX);
+    df_buf_adds(&body, df_buf_str(&call->answer));
+    df_req_answer(c->req, call->status, type, &body);
+    integration_call_end(c, call->status < 400 ? INTEGRATION_SUCCESS : INTEGRATION_CLIENT_ERROR);
+}
+
+/* --- attempts --------------------------------------------------------------------------------- */
+
+static struct df_str why(const struct integration_call *c)
+{
+    const struct df_call *call = &c->call;
+    struct df_arena *a = df_req_arena(c->req);
+    const char *s = c->attempt == 1 ? "" : "s";
+
+    /* The words of a network error name the peer's address, which is not the caller's business. */
+    if (call->code == DF_OK)
+        return df_arena_printf(a, "HTTP %u (%lld attempt%s)", call->status, (long long)c->attempt,
+                               s);
+    return df_arena_printf(a, "%s (%lld attempt%s)", df_code_title(call->code),
+                           (long long)c->attempt, s);
+}
+
+/* When it may be worth asking again: the peer's word, else the breaker's. */
+static int64_t retry_hint(const struct integration_call *c)
+{
+    struct df_breaker_snapshot s;
+
+    if (c->call.retry_after_ms >= 0)
+        return c->call.retry_after_ms;
+    df_breaker_snapshot(c->breaker, &s);
+    return s.retry_ms;
+}
+
+static void put_breaker(struct integration_call *c)
+{
+    df_breakers_put(c->all->opt.breakers, c->breaker);
+    c->breaker = NULL;
+}
+
+/* A call that cannot be sent as it is. */
+static void answer_fault(struct integration_call *c)
+{
+    log_call(c, DF_LOG_ERROR, "IntegrationCallFailed", df_str_c(c->call.err.detail));
+    df_req_problem(c->req, &c->call.err);
+    integration_call_end(c, INTEGRATION_ERROR);
+}
+
+/* On the client's thread. */
+static void answered(struct df_call *call)
+{
+    struct integration_call *c = call->arg;
+    const struct integration_try t = {
+        .code = call->code,
+        .status = call->status,
+        .maybe_sent = call->maybe_sent,
+        .retry_after_ms = call->retry_after_ms,
+        .attempt = c->attempt,
+        .safe = c->safe,
+    };
+    struct integration_verdict v = integration_judge(c->to->set, &t);
+
+    df_breaker_done(c->breaker, c->permit, v.breaker, call->duration_ms);
+    int64_t hint_ms = retry_hint(c);
+    put_breaker(c);
+    c->maybe_done = v.maybe_done;
+    if (v.next == INTEGRATION_PASS_BACK) {
+        pass_back(c);
+        return;
+    }
+    if (call->code == DF_E_BAD_REQUEST) {
+        answer_fault(c);
+        return;
+    }
+    log_call(c, DF_LOG_WARN, "IntegrationAttemptFailed",
+             df_str_c(call->code == DF_OK ? "" : call->err.detail));
+    c->outcome = INTEGRATION_UNAVAILABLE;
+    c->reason = call->code == DF_E_CANCELLED ? DF_STR("the server is shutting down") : why(c);
+    c->retry_ms = hint_ms;
+    if (v.next == INTEGRATION_RETRY && integration_wait(c, v.wait_ms))
+        return;
+    give_up(c);
+}
+
+static void attempt(struct integration_call *c)
+{
+    const struct df_integrations_options *opt = &c->all->opt;
+    struct df_integrations *all = c->all;
+    int64_t wait_ms = 0;
+
+    c->breaker = df_breakers_get(opt->breakers, c->to->breaker_key);
+    if (!df_breaker_allow(c->breaker, &c->permit, &wait_ms)) {
+        put_breaker(c);
+        give_up_for(c, INTEGRATION_NOT_PERMITTED, DF_STR("its circuit breaker is open"), wait_ms);
+        return;
+    }
+    if (!integrations_enter(all)) {
+        df_breaker_done(c->breaker, c->permit, DF_BREAKER_IGNORED, 0);
+        put_breaker(c);
+        integration_call_stopped(c);
+        return;
+    }
+    c->attempt++;
+    c->call = (struct df_call){
+        .method = c->method,
+        .url = c->url,
+        .headers = c->headers,
+        .header_count = c->header_count,
+        .body = df_req_body(c->req),
+        .timeout_ms = c->to->set->timeout_ms,
+        .max_answer_bytes = ANSWER_MAX,
+        .allow_private = opt->allow_private,
+        .keep_headers = true,
+        .done = answered,
+        .arg = c,
+    };
+    df_http_client_send(opt->client, &c->call);
+    integrations_leave(all); /* the call may be over and gone */
+}
+
+void integration_call_again(struct integration_call *c)
+{
+    if (df_req_peer_gone(c->req)) {
+        c->maybe_done = false;
+        give_up_for(c, INTEGRATION_ABANDONED, DF_STR("the caller left"), 0);
+        return;
+    }
+    df_metric_add(c->to->retries, 1);
+    attempt(c);
+}
+
+void integration_call_stopped(struct integration_call *c)
+{
+    give_up_for(c, INTEGRATION_UNAVAILABLE, DF_STR("the server is shutting down"), 0);
+}
+
+/* --- the request ------------------------------------------------------------------------------ */
+
+struct connection_option {
+    struct df_str name;
+    bool listed;
+};
+
+static void look_at_connection(void *arg, struct df_str name, struct df_str value)
+{
+    struct connection_option *o = arg;
+
+    if (!df_str_ieq(name, DF_STR("Connection")))
+        return;
+    while (value.ptr) {
+        struct df_str word;
+        value = df_str_cut(value, ',', &word);
+        o->listed = o->listed || df_str_ieq(df_str_trim(word), o->name);
+    }
+}
+
+/* A field that Connection names is for the first hop alone (RFC 9110, section 7.6.1). */
+static bool is_for_us_alone(const struct df_req *req, struct df_str name)
+{
+    struct connection_option o = {.name = name};
+    df_req_each_header(req, look_at_connection, &o);
+    return o.listed;
+}
+
+static void count_header(void *arg, struct df_str name, struct df_str value)
+{
+    (void)name;
+    (void)value;
+    ++*(size_t *)arg;
+}
+
+static void take_header(void *arg, struct df_str name, struct df_str value)
+{
+    struct integration_call *c = arg;
+    bool key = df_str_ieq(name, DF_STR("Idempotency-Key"));
+
+    if (!integration_rules_forward(&c->to->rules, name) || is_for_us_alone(c->req, name) ||
+        (key && value.len == 0))
+        return;
+    c->headers[c->header_count++] = (struct df_call_header){.name = name, .value = value};
+    if (!key)
+        return;
+    /* Two different ones: which would the peer go by? */
+    if (c->key.ptr && !df_str_eq(c->key, value))
+        df_req_fail(c->req, DF_E_BAD_REQUEST, "there are two different Idempotency-Keys");
+    c->key = value;
+}
+
+static void set_header(struct integration_call *c, const char *name, struct df_str value)
+{
+    c->headers[c->header_count++] = (struct df_call_header){.name = df_str_c(name), .value = value};
+}
+
+static void build_headers(struct integration_call *c)
+{
+    const struct integration_rules *rules = &c->to->rules;
+    size_t lines = 0;
+
+    df_req_each_header(c->req, count_header, &lines);
+    c->headers =
+        DF_ARENA_ARRAY(df_req_arena(c->req), struct df_call_header, lines + rules->fixed_count + 3);
+    df_req_each_header(c->req, take_header, c);
+    c->forwarded_count = c->header_count;
+    for (size_t i = 0; i < rules->fixed_count; i++)
+        c->headers[c->header_count++] = rules->fixed[i];
+    set_header(c, "X-Correlation-Id", df_req_correlation_id(c->req));
+    set_header(c, "traceparent", df_req_traceparent(c->req));
+    set_header(c, "x-trace-id", df_req_trace_id(c->req));
+}
+
+static enum df_code build_url(struct integration_call *c, struct df_err *err)
+{
+    struct df_arena *a = df_req_arena(c->req);
+    struct df_str path;
+    struct df_str query;
+
+    enum df_code code = integration_path(df_req_path_raw(c->req), &path, err);
+    if (code == DF_OK)
+        code = integration_query(a, df_req_query_raw(c->req), &query, &c->keep, err);
+    if (code != DF_OK)
+        return code;
+    c->suffix = integration_suffix(a, path, query);
+    return integration_url(a, c->to->set->base_url, c->suffix, &c->url, err);
+}
+
+/* False: the answer is set. */
+static bool check_method(struct df_req *req, const struct integration *to, enum df_method method)
+{
+    struct df_buf allow;
+
+    if (to->set->methods & 1U << method)
+        return true;
+    df_buf_init(&allow, 256);
+    df_router_write_allow(to->set->methods, &allow);
+    (void)df_req_add_header(req, "Allow", df_buf_str(&allow));
+    df_buf_release(&allow);
+    df_req_fail(req, DF_E_METHOD, DF_STR_FMT " does not take %s", DF_STR_ARG(to->name),
+                df_method_name(method));
+    return false;
+}
+
+static void handle(struct df_req *req)
+{
+    struct df_integrations *all = df_services_of(req)->integrations;
+    struct df_str name = df_req_param(req, "name");
+    struct integration *to = integration_find(all, name);
+    enum df_method method = df_method_of(df_req_method(req));
+    struct df_err err = DF_ERR_INIT;
+
+    if (!to) {
+        df_req_fail(req, DF_E_NOT_FOUND, "there is no integration of this name");
+        return;
+    }
+    if (!check_method(req, to, method))
+        return;
+    struct integration_call *c = DF_ARENA_NEW(df_req_arena(req), struct integration_call);
+    c->req = req;
+    c->all = all;
+    c->to = to;
+    c->method = df_method_name(method);
+    c->started_ns = df_mono_ns(all->opt.clock);
+    enum df_code code = build_url(c, &err);
+    build_headers(c);
+    c->safe = integration_is_safe(method, c->key);
+    if (code == DF_OK && c->keep)
+        code = integration_keep_check(c, &err);
+    if (code != DF_OK)
+        df_req_problem(req, &err);
+    if (df_req_answered(req))
+        return;
+    df_req_suspend(req);
+    attempt(c);
+}
+
+#define ROUTE(m, kind, path)                                                                       \
+    {                                                                                              \
+        .method = m, .pattern = path, .body = kind, .access = DF_ACCESS_CLIENT,                    \
+        .scope = "integrations", .handle = handle                                                  \
+    }
+#define BOTH(m, kind)                                                                              \
+    ROUTE(m, kind, "/integrations/{name}"), ROUTE(m, kind, "/integrations/{name}/{path...}")
+
+const struct df_route df_integration_routes[] = {
+    BOTH("GET", DF_BODY_ANY),      BOTH("HEAD", DF_BODY_NONE), BOTH("POST", DF_BODY_ANY),
+    BOTH("PUT", DF_BODY_ANY),      BOTH("PATCH", DF_BODY_ANY), BOTH("DELETE", DF_BODY_ANY),
+    BOTH("OPTIONS", DF_BODY_NONE), {.method = NULL},
+};

@@ -1,0 +1,205 @@
+/*
+ * What the files of this room share.
+ *
+ *   integrations.c  the room as a whole; calls that wait for their next attempt
+ *   call.c          a call from the request to the answer
+ *   keep.c          calls that are stored for later, and their channel
+ *   rules.c         header rules and the settings as a whole
+ *   target.c        which path and query are passed on
+ *   judge.c         what an attempt came to
+ */
+#ifndef DF_INTEGRATIONS_PRIVATE_H
+#define DF_INTEGRATIONS_PRIVATE_H
+
+#include "base/metrics.h"
+#include "base/uuid.h"
+#include "integrations/integrations.h"
+#include "net/router.h"
+#include "store/store.h"
+
+/* --- rules.c ---------------------------------------------------------------------------------- */
+
+#define INTEGRATION_NAMES_MAX 64
+
+/* Names and values are slices of the settings. */
+struct integration_rules {
+    struct df_str forwarded[INTEGRATION_NAMES_MAX];
+    size_t forwarded_count;
+    struct df_call_header fixed[INTEGRATION_NAMES_MAX + 1]; /* set_headers, then the API key */
+    size_t fixed_count;
+    struct df_str returned[INTEGRATION_NAMES_MAX];
+    size_t returned_count;
+};
+
+/* What does not parse is left out, and told in *complaints (NULL: to nobody). */
+void integration_rules_read(const struct df_integration_settings *s, struct integration_rules *ret,
+                            struct df_buf *complaints);
+bool integration_rules_forward(const struct integration_rules *r, struct df_str name);
+bool integration_rules_return(const struct integration_rules *r, struct df_str name);
+
+/* --- target.c --------------------------------------------------------------------------------- */
+
+/*
+ * What stands behind the name in a request's raw path: "" or "/…". Where a peer might find a dot
+ * segment in it, however encoded, it is refused: it would lead out of base_url.
+ */
+enum df_code integration_path(struct df_str raw_path, struct df_str *ret,
+                              struct df_err *err) DF_MUST_CHECK;
+
+/* The query without onUnavailable, which says *ret_keep; absent: nothing is left. */
+enum df_code integration_query(struct df_arena *a, struct df_str raw_query, struct df_str *ret,
+                               bool *ret_keep, struct df_err *err) DF_MUST_CHECK;
+
+/* Path and query as they go into a URL: what was sent without being encoded is. */
+struct df_str integration_suffix(struct df_arena *a, struct df_str path, struct df_str query);
+
+/* base_url with a suffix behind it. */
+enum df_code integration_url(struct df_arena *a, const char *base_url, struct df_str suffix,
+                             const char **ret, struct df_err *err) DF_MUST_CHECK;
+
+/* --- judge.c ---------------------------------------------------------------------------------- */
+
+/* A longer Retry-After is not waited for: nobody holds a connection open for that. */
+#define INTEGRATION_WAIT_MAX_MS 10000
+
+struct integration_try {
+    enum df_code code;
+    unsigned status; /* with DF_OK */
+    bool maybe_sent;
+    int64_t retry_after_ms; /* -1: none */
+    int64_t attempt;        /* from 1 */
+    bool safe;              /* to repeat */
+};
+
+enum integration_next {
+    INTEGRATION_PASS_BACK,
+    INTEGRATION_RETRY,
+    INTEGRATION_GIVE_UP,
+};
+
+struct integration_verdict {
+    enum integration_next next;
+    enum df_breaker_outcome breaker;
+    int64_t wait_ms; /* RETRY */
+    bool maybe_done; /* nobody knows whether it was done, and it must not be done twice */
+};
+
+/* GET, HEAD, PUT, DELETE, OPTIONS, and whatever has a key. */
+bool integration_is_safe(enum df_method method, struct df_str idempotency_key);
+
+struct integration_verdict integration_judge(const struct df_integration_settings *s,
+                                             const struct integration_try *t);
+
+/* --- the room --------------------------------------------------------------------------------- */
+
+/* How a call can end: the metric's label. */
+enum integration_outcome {
+    INTEGRATION_SUCCESS,       /* 2xx and 3xx */
+    INTEGRATION_CLIENT_ERROR,  /* 4xx passed back */
+    INTEGRATION_UNAVAILABLE,   /* 503 */
+    INTEGRATION_NOT_PERMITTED, /* 503: the breaker is open */
+    INTEGRATION_ENQUEUED,      /* 202 */
+    INTEGRATION_ERROR,         /* the answer was too large, the call could not be made or kept */
+    INTEGRATION_ABANDONED,     /* the caller left between two attempts */
+    INTEGRATION_OUTCOMES
+};
+
+struct integration {
+    const struct df_integration_settings *set;
+    struct df_str name;
+    struct integration_rules rules;
+    struct df_str breaker_key; /* "integration:NAME" */
+    char *breaker_key_text;
+    struct df_metric *calls[INTEGRATION_OUTCOMES];
+    struct df_metric *duration;
+    struct df_metric *retries;
+};
+
+struct df_integrations {
+    struct df_integrations_options opt;
+    struct integration *items;
+    size_t count;
+    struct df_channel channel;
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t changed;
+    bool stopping;
+    size_t sending;                   /* threads that are about to hand a call to the client */
+    struct integration_call *waiting; /* by due time */
+};
+
+/* NULL: there is none of that name. */
+struct integration *integration_find(const struct df_integrations *all, struct df_str name);
+
+/* Between enter and leave calls may be handed to the client. False: not any more. */
+bool integrations_enter(struct df_integrations *all);
+void integrations_leave(struct df_integrations *all);
+
+/* --- call.c ----------------------------------------------------------------------------------- */
+
+/*
+ * A call on its way. It lives in the request's arena, and belongs to whoever has it in hand: the
+ * HTTP thread, then the client or the list of those that wait, at last perhaps the store.
+ */
+struct integration_call {
+    struct df_job job;
+    struct df_req *req;
+    struct df_integrations *all;
+    struct integration *to;
+
+    const char *method;
+    const char *url;
+    struct df_str suffix; /* of the URL, behind base_url */
+    struct df_call_header *headers;
+    size_t header_count;
+    size_t forwarded_count; /* the first of them: the request's own */
+    struct df_str key;      /* Idempotency-Key as it is passed on; absent: none */
+    bool safe;
+    bool keep; /* onUnavailable=enqueue */
+
+    int64_t started_ns;
+    int64_t attempt;
+    struct df_call call;
+    struct df_breaker *breaker; /* held with the permit while the call is under way */
+    struct df_breaker_permit permit;
+
+    struct integration_call *next; /* in the list */
+    int64_t due_ms;                /* monotonic */
+
+    /* Why it was given up. */
+    enum integration_outcome outcome;
+    struct df_str reason;
+    int64_t retry_ms;
+    bool maybe_done;
+
+    struct df_uuid id; /* of a kept one */
+    struct df_value params[11];
+};
+
+/* Its time has come. */
+void integration_call_again(struct integration_call *c);
+/* It will not come. */
+void integration_call_stopped(struct integration_call *c);
+
+/* Waits for wait_ms, then integration_call_again; false: the server stops. */
+bool integration_wait(struct integration_call *c, int64_t wait_ms);
+
+/* Counts it and lets the request go on with the answer that was set. The call is gone then. */
+void integration_call_end(struct integration_call *c, enum integration_outcome outcome);
+/* Answers 503 with the integration's code. */
+void integration_call_refuse(struct integration_call *c, const char *because);
+
+/* --- keep.c ----------------------------------------------------------------------------------- */
+
+#define INTEGRATION_KEY_MAX 255
+
+/* Whether it could be kept, in all that the request decides. */
+enum df_code integration_keep_check(const struct integration_call *c,
+                                    struct df_err *err) DF_MUST_CHECK;
+/* Stores it and answers 202. */
+void integration_keep(struct integration_call *c);
+void integration_channel_init(struct df_integrations *all);
+
+#endif
