@@ -209,5 +209,6 @@ void df_settings_check_named(const struct df_settings *s, struct df_buf *complai
         const struct df_integration_settings *set = &s->integrations[i];
         if (!set->methods)
             df_buf_addf(complaints, "[integration.%s] methods: name at least one\n", set->name);
+        df_integration_check_settings(set, complaints);
     }
 }
