@@ -94,32 +94,39 @@ BAD_NAMED = [
     ("[relay.a]\ntable = a\tb\n", ["[relay.a] table: a name has"]),
     ("[relay.a]\ntable = " + "x" * 129 + "\n", ["[relay.a] table: a name has"]),
     ("[relay.a]\ntable = a.b.c\n", ["[relay.a] table: on sqlite it is table or schema.table"]),
-    ("[relay.a]\nurl = sqlserver://u:p@h/d\ntable = a.b.c.d\n", ["[relay.a] table: on sqlserver it is database.schema.table"]),
+    ("[relay.a]\nurl = sqlserver://u:p@h/d\ntable = a.b.c.d\n",
+     ["[relay.a] table: on sqlserver it is database.schema.table"]),
     ("[relay.a]\ncolumn_payload =\ncolumn_trace_id = " + "x" * 129 + "\n",
      ["[relay.a] column_payload: a name has", "[relay.a] column_trace_id: a name has"]),
     ("[relay.a]\ncolumn_status = ID\n", ["[relay.a] column_id and column_status are the same column"]),
-    ("[relay.a]\ncolumn_last_error = payload\n", ["[relay.a] column_payload and column_last_error are the same column"]),
+    ("[relay.a]\ncolumn_last_error = payload\n",
+     ["[relay.a] column_payload and column_last_error are the same column"]),
     ("[relay.a]\norder = aggregate\ncolumn_aggregate_id =\n", ["[relay.a] order: aggregate needs column_aggregate_id"]),
     ("[relay.a]\nstate_failed = processed\n", ["[relay.a] state_processed and state_failed must differ"]),
     ("[relay.a]\nstate_pending =\n", ["[relay.a] state_pending: a state has 1 to 64 characters"]),
     ("[relay.a]\nstate_failed = " + "é" * 65 + "\n", ["[relay.a] state_failed: a state has 1 to 64 characters"]),
     ("[relay.a]\nretry_base_ms = 2\nretry_cap_ms = 1\n", ["[relay.a] retry_base_ms is greater than retry_cap_ms"]),
     ("[relay.a]\nnotify_channel = x\n", ["[relay.a] notify_channel: only PostgreSQL can notify"]),
-    ("[relay.a]\nnotify_channel = " + "x" * 64 + "\n", ["dataflow.ini:2: [relay.a] notify_channel: must be at most 63 bytes long"]),
+    ("[relay.a]\nnotify_channel = " + "x" * 64 + "\n",
+     ["dataflow.ini:2: [relay.a] notify_channel: must be at most 63 bytes long"]),
     ("[relay.a]\nurl = postgres://h/d\nnotify_channel = a\tb\n", ["[relay.a] notify_channel: control characters"]),
     ("[relay.a]\ndispatcher = http\n", ["[relay.a] target: "]),
     ("[relay.a]\ndispatcher = http\ntarget = ftp://h/\n", ["[relay.a] target: "]),
-    ("[relay.a]\ndispatcher = pigeon\n", ["dataflow.ini:2: [relay.a] dispatcher: must be one of log, http, rabbitmq, kafka"]),
+    ("[relay.a]\ndispatcher = pigeon\n",
+     ["dataflow.ini:2: [relay.a] dispatcher: must be one of log, http, rabbitmq, kafka"]),
     ("[integration.a]\n", ["[integration.a] base_url: is needed"]),
     ("[integration.a]\nbase_url = ftp://h/\n", ["[integration.a] base_url: "]),
     ("[integration.a]\nbase_url = http://u:p@h/\n", ["[integration.a] base_url: may not hold credentials"]),
     ("[integration.a]\nbase_url = http://h/?x=1\n", ["[integration.a] base_url: may not have a query"]),
-    ("[integration.a]\nbase_url = http://h/\nunavailable_code = not-a-code\n", ["[integration.a] unavailable_code: must be a code"]),
+    ("[integration.a]\nbase_url = http://h/\nunavailable_code = not-a-code\n",
+     ["[integration.a] unavailable_code: must be a code"]),
     ("[integration.a]\nbase_url = http://h/\nforward_headers = Accept, Host\nset_headers = nothing\n",
      ["[integration.a] forward_headers: ", "[integration.a] set_headers: "]),
     ("[integration.a]\nbase_url = http://h/\nmethods =\n", ["[integration.a] methods: name at least one"]),
-    ("[integration.a]\nbase_url = http://h/\nmethods = GET,TRACE\n", ["dataflow.ini:3: [integration.a] methods: must be all, or some of GET"]),
-    ("[integration.a]\nbase_url = http://h/\nretry_max_attempts = 21\n", ["dataflow.ini:3: [integration.a] retry_max_attempts: must be"]),
+    ("[integration.a]\nbase_url = http://h/\nmethods = GET,TRACE\n",
+     ["dataflow.ini:3: [integration.a] methods: must be all, or some of GET"]),
+    ("[integration.a]\nbase_url = http://h/\nretry_max_attempts = 21\n",
+     ["dataflow.ini:3: [integration.a] retry_max_attempts: must be"]),
 ]
 
 
@@ -132,17 +139,19 @@ def test_a_bad_section_with_a_name_is_refused(tmp_path, text, complaints):
         assert complaint in line, line
 
 
-@pytest.mark.parametrize("env", ["DATAFLOW_RELAY_URL", "DATAFLOW_RELAY_ORDERS_COLOUR", "DATAFLOW_INTEGRATION_RETRY_WAIT_MS"])
+@pytest.mark.parametrize("env", ["DATAFLOW_RELAY_URL", "DATAFLOW_RELAY_ORDERS_COLOUR",
+                                 "DATAFLOW_INTEGRATION_RETRY_WAIT_MS"])
 def test_a_variable_that_names_no_key_of_a_named_section_is_refused(tmp_path, env):
     result = check("", tmp_path, env={env: "1"})
     assert result.returncode == 2 and result.stderr == f"{env}: no such setting\n"
 
 
 def test_sections_with_names_come_from_every_source(tmp_path):
-    values = effective(check("[relay.Orders]\nbatch = 1\npoll_ms = 11\nmax_retries = 1\n[integration.credit-check]\nbase_url = http://h/x\n",
-                             tmp_path, "--set", "relay.orders.max_retries=3", "--set", "relay.set.batch=4",
-                             env={"DATAFLOW_RELAY_ORDERS_POLL_MS": "22", "DATAFLOW_RELAY_ORDERS_MAX_RETRIES": "2",
-                                  "DATAFLOW_INTEGRATION_CREDIT_CHECK_TIMEOUT_MS": "5", "DATAFLOW_RELAY_FROM_ENV_STATE_FAILED": "DEAD"}))
+    text = ("[relay.Orders]\nbatch = 1\npoll_ms = 11\nmax_retries = 1\n"
+            "[integration.credit-check]\nbase_url = http://h/x\n")
+    env = {"DATAFLOW_RELAY_ORDERS_POLL_MS": "22", "DATAFLOW_RELAY_ORDERS_MAX_RETRIES": "2",
+           "DATAFLOW_INTEGRATION_CREDIT_CHECK_TIMEOUT_MS": "5", "DATAFLOW_RELAY_FROM_ENV_STATE_FAILED": "DEAD"}
+    values = effective(check(text, tmp_path, "--set", "relay.orders.max_retries=3", "--set", "relay.set.batch=4", env=env))
     assert [values[f"relay.Orders.{key}"] for key in ("batch", "poll_ms", "max_retries")] == ["1", "22", "3"]
     assert values["relay.set.batch"] == "4"
     assert values["relay.from_env.state_failed"] == "DEAD"
@@ -152,8 +161,10 @@ def test_sections_with_names_come_from_every_source(tmp_path):
 def test_what_a_named_section_does_not_say_comes_from_elsewhere(tmp_path):
     values = effective(check("[database]\nurl = sqlite:here.db\n[breaker]\nopen_ms = 77\nwindow = 7\n[relay.a]\n"
                              "[integration.credit-check]\nbase_url = http://h/x\nwindow = 9\n"
-                             "[integration.payment]\nbase_url = http://h/x\n[integration.2go_x]\nbase_url = http://h/x\n", tmp_path))
-    assert (values["relay.a.url"], values["relay.a.source"], values["relay.a.dispatcher"]) == ("sqlite:here.db", "/dataflow/relay/a", "log")
+                             "[integration.payment]\nbase_url = http://h/x\n"
+                             "[integration.2go_x]\nbase_url = http://h/x\n", tmp_path))
+    relay = [values[f"relay.a.{key}"] for key in ("url", "source", "dispatcher")]
+    assert relay == ["sqlite:here.db", "/dataflow/relay/a", "log"]
     assert (values["integration.credit-check.open_ms"], values["integration.credit-check.window"]) == ("77", "9")
     assert values["integration.payment.unavailable_code"] == "PaymentServiceUnavailable"
     assert values["integration.credit-check.unavailable_code"] == "CreditCheckServiceUnavailable"
@@ -164,9 +175,10 @@ def test_what_a_named_section_does_not_say_comes_from_elsewhere(tmp_path):
 def test_the_secrets_of_a_named_section_are_never_shown(tmp_path):
     secret_file = tmp_path / "secret"
     secret_file.write_text(f"https://u:{SECRET}@h/x\n")
-    result = check(f"[relay.a]\nurl = postgres://u:{SECRET}@h/d\ndispatcher = http\ntarget_file = {secret_file}\nsecret = {SECRET}\n"
-                   f"properties = sasl.password={SECRET}\n"
-                   f"[integration.b]\nbase_url = http://h/x\napi_key = {SECRET}\nset_headers = Authorization: Bearer {SECRET}\n", tmp_path)
+    result = check(f"[relay.a]\nurl = postgres://u:{SECRET}@h/d\ndispatcher = http\ntarget_file = {secret_file}\n"
+                   f"secret = {SECRET}\nproperties = sasl.password={SECRET}\n"
+                   f"[integration.b]\nbase_url = http://h/x\napi_key = {SECRET}\n"
+                   f"set_headers = Authorization: Bearer {SECRET}\n", tmp_path)
     values = effective(result)
     assert SECRET not in result.stdout + result.stderr
     assert values["relay.a.target"] == "https://u:***@h/x"
