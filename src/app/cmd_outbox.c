@@ -3,6 +3,7 @@
 #include "app/cli.h"
 #include "app/database.h"
 #include "base/uuid.h"
+#include "integrations/integrations.h"
 #include "interface/interface.h"
 #include "relay/events.h"
 
@@ -17,6 +18,7 @@ struct session {
     struct df_settings settings;
     const struct df_clock *clock;
     struct df_interface *interface;
+    struct df_integrations *integrations;
     struct df_delivery *delivery; /* knows the channels; never started */
     struct df_channel events;
     const struct df_channel *channel;
@@ -245,6 +247,8 @@ static void make_channels(struct session *s)
     df_interface_add_channels(s->interface, s->delivery);
     s->events = df_events_channel(NULL, NULL);
     df_delivery_add(s->delivery, &s->events);
+    s->integrations = df_integrations_new(&(struct df_integrations_options){.clock = s->clock});
+    df_integrations_add_channels(s->integrations, s->delivery);
 }
 
 static enum df_code find_channel(struct session *s, const char *name, struct df_err *err)
@@ -362,6 +366,7 @@ static int run(int argc, char **argv)
     df_db_close(s.db);
     df_delivery_free(s.delivery);
     df_interface_free(s.interface);
+    df_integrations_free(s.integrations);
     df_settings_release(&s.settings);
     df_buf_release(&s.payload);
     if (code == DF_OK)
@@ -376,9 +381,8 @@ const struct df_command df_cmd_outbox = {
              "                show CHANNEL ID [--json] | retry CHANNEL (ID | --all) [--json]",
     .summary = "what is waiting, what failed, try again",
     .help =
-        "Channels: functional-ack, ticket-return, ticket-gateway, with the status Pending, "
-        "Sending, "
-        "Sent, Error;\n"
+        "Channels: functional-ack, ticket-return, ticket-gateway, integrations, with the status\n"
+        "Pending, Sending, Sent, Error;\n"
         "events, the server's own, with PENDING, PROCESSED, FAILED.\n"
         "What is in Error with a next attempt is tried again by itself; without one it waits for "
         "retry,\n"

@@ -17,6 +17,7 @@ struct df_demo {
     char *client_secret; /* wiped when freed */
     bool gateway;        /* the sandbox is the gateway */
     bool omniflow;       /* and OmniFlow */
+    bool payment;        /* and a payment gateway */
 };
 
 /* --- small files that hold one secret --- */
@@ -94,6 +95,20 @@ static bool use_sandbox_as_omniflow(struct df_settings *s, const char *sandbox_l
     return true;
 }
 
+static bool use_sandbox_for_payments(struct df_settings *s, const char *sandbox_listen)
+{
+    char *url;
+
+    if (s->integration_count > 0 || df_str_ends(df_str_c(sandbox_listen), DF_STR(":0")))
+        return false;
+    if (asprintf(&url, "http://%s/payments", sandbox_listen) < 0)
+        abort();
+    df_settings_add_integration(s, "payment", url);
+    free(url);
+    s->delivery.allow_private_targets = true;
+    return true;
+}
+
 enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,
                              struct df_demo **ret, struct df_err *err)
 {
@@ -103,6 +118,7 @@ enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_l
     d->settings = settings;
     d->gateway = use_sandbox_as_gateway(settings, sandbox_listen);
     d->omniflow = use_sandbox_as_omniflow(settings, sandbox_listen);
+    d->payment = use_sandbox_for_payments(settings, sandbox_listen);
     *ret = d;
     if (settings->admin.key)
         return DF_OK;
@@ -231,6 +247,11 @@ static void print_welcome(const struct df_demo *d, const struct df_server *serve
                "    curl -s %s://%s/imports -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'\n\n",
                scheme, at, DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
                d->client_secret);
+    if (d->payment)
+        printf("    curl -s %s://%s/integrations/payment/charges -H 'X-Client-Id: %s'"
+               " -H 'X-Client-Secret: %s' -H 'Content-Type: application/json'"
+               " -H 'Idempotency-Key: order-1' -d '{\"amount\":1990}'\n\n",
+               scheme, at, DEMO_CLIENT, d->client_secret);
     fflush(stdout);
 }
 

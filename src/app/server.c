@@ -10,6 +10,7 @@
 #include "imports/receive.h"
 #include "imports/routes.h"
 #include "imports/views.h"
+#include "integrations/integrations.h"
 #include "interface/interface.h"
 #include "relay/events.h"
 
@@ -53,6 +54,7 @@ static const struct df_route *const api_tables[] = {
     df_callback_routes,
     df_ack_routes,
     df_event_routes,
+    df_integration_routes,
     df_imports_receive_routes,
     df_imports_action_routes,
     df_imports_ack_routes,
@@ -238,6 +240,16 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
     df_interface_add_channels(sv->interface, sv->delivery);
     s->events = df_events_channel(NULL, NULL);
     df_delivery_add(sv->delivery, &s->events);
+    sv->integrations = df_integrations_new(&(struct df_integrations_options){
+        .settings = set->integrations,
+        .count = set->integration_count,
+        .store = sv->store,
+        .client = s->client,
+        .breakers = sv->breakers,
+        .clock = sv->clock,
+        .allow_private = set->delivery.allow_private_targets,
+    });
+    df_integrations_add_channels(sv->integrations, sv->delivery);
     if (set->server.roles & DF_ROLE_DELIVER)
         df_delivery_start(sv->delivery);
     if (set->server.roles & DF_ROLE_PROCESS)
@@ -252,6 +264,7 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
     struct df_services *sv = &s->services;
 
     df_interface_stop(sv->interface);
+    df_integrations_stop(sv->integrations);
     int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
     df_delivery_stop(sv->delivery, left_ms > 0 ? left_ms : 0);
     df_http_client_free(s->client);
@@ -433,6 +446,7 @@ void df_server_stop(struct df_server *s)
         df_http_stop(s->http);
         df_log_info("ServerStopped", "everything in hand was finished");
     }
+    df_integrations_free(s->services.integrations);
     df_import_views_free(s->services.import_views);
     df_receiver_free(s->services.receiver);
     df_imports_free(s->services.imports);

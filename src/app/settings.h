@@ -131,6 +131,9 @@ enum df_code df_settings_load(const struct df_config_sources *src, struct df_set
                               struct df_buf *complaints) DF_MUST_CHECK;
 void df_settings_release(struct df_settings *s);
 
+/* A section [integration.NAME] of the program's own, with base_url and the defaults. */
+void df_settings_add_integration(struct df_settings *s, const char *name, const char *base_url);
+
 /* What they say of where uploaded files live; borrowed. */
 struct df_storage_options df_settings_storage(const struct df_settings *s);
 

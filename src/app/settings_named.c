@@ -199,6 +199,29 @@ void df_settings_fill_named(struct df_settings *s)
         fill_integration(s, &s->integrations[i]);
 }
 
+void df_settings_add_integration(struct df_settings *s, const char *name, const char *base_url)
+{
+    /* Of the groups only the second. */
+    const struct df_config_table table = {.groups = &df_settings_groups[1], .group_count = 1};
+    struct df_settings one = {.breaker = s->breaker};
+    struct df_buf complaints;
+    char *set = NULL;
+
+    df_buf_init(&complaints, 4096);
+    if (asprintf(&set, "integration.%s.base_url=%s", name, base_url) < 0)
+        df_oom();
+    const struct df_config_sources src = {.sets = (const char *const[]){set}, .set_count = 1};
+    if (df_config_load(&table, &src, &one, &complaints) != DF_OK)
+        abort(); /* the name and the URL are the program's own */
+    df_settings_fill_named(&one);
+    s->integrations =
+        df_realloc(s->integrations, (s->integration_count + 1) * sizeof(*s->integrations));
+    s->integrations[s->integration_count++] = one.integrations[0];
+    free(one.integrations);
+    free(set);
+    df_buf_release(&complaints);
+}
+
 /* --- what is wrong --- */
 
 void df_settings_check_named(const struct df_settings *s, struct df_buf *complaints)

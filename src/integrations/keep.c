@@ -95,7 +95,6 @@ static void stored(struct df_job *job, enum df_code code, const struct df_err *e
 void integration_keep(struct integration_call *c)
 {
     const struct df_client *client = df_auth_client(c->req);
-    struct df_str body = df_req_body(c->req);
     size_t n = 0;
 
     c->id = df_uuid_v7(c->all->opt.clock);
@@ -105,7 +104,7 @@ void integration_keep(struct integration_call *c)
     c->params[n++] = df_text(df_str_c(c->method));
     c->params[n++] = df_text(c->suffix);
     c->params[n++] = df_text(headers_json(c));
-    c->params[n++] = df_blob(body.len > 0 ? body : DF_STR_NULL);
+    c->params[n++] = df_blob(df_req_body(c->req));
     c->params[n++] = df_text(df_req_correlation_id(c->req));
     c->params[n++] = df_text(df_req_trace_id(c->req));
     c->params[n++] = df_text(c->key);
