@@ -205,15 +205,8 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
     enum df_code code = df_http_client_new(&co, &s->client, err);
     if (code != DF_OK)
         return code;
-    sv->breakers = df_breakers_new(&(struct df_breaker_options){
-        .window = set->breaker.window,
-        .min_calls = set->breaker.min_calls,
-        .failure_rate = set->breaker.failure_rate,
-        .slow_call_ms = set->breaker.slow_call_ms,
-        .open_ms = set->breaker.open_ms,
-        .half_open_calls = set->breaker.half_open_calls,
-        .clock = sv->clock,
-    });
+    struct df_breaker_options bo = df_settings_breaker(set, sv->clock);
+    sv->breakers = df_breakers_new(&bo);
     sv->delivery = df_delivery_new(&(struct df_delivery_options){
         .store = sv->store,
         .client = s->client,

@@ -153,6 +153,20 @@ void df_settings_drop_empty(char **text)
     }
 }
 
+struct df_breaker_options df_settings_breaker(const struct df_settings *s,
+                                              const struct df_clock *clock)
+{
+    return (struct df_breaker_options){
+        .window = s->breaker.window,
+        .min_calls = s->breaker.min_calls,
+        .failure_rate = s->breaker.failure_rate,
+        .slow_call_ms = s->breaker.slow_call_ms,
+        .open_ms = s->breaker.open_ms,
+        .half_open_calls = s->breaker.half_open_calls,
+        .clock = clock,
+    };
+}
+
 struct df_storage_options df_settings_storage(const struct df_settings *s)
 {
     return (struct df_storage_options){

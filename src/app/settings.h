@@ -9,6 +9,7 @@
 #include "imports/storage.h"
 #include "integrations/integrations.h"
 #include "relay/relay.h"
+#include "resilience/breaker.h"
 
 enum df_role {
     DF_ROLE_API = 1 << 0,
@@ -134,6 +135,8 @@ void df_settings_release(struct df_settings *s);
 /* A section [integration.NAME] of the program's own, with base_url and the defaults. */
 void df_settings_add_integration(struct df_settings *s, const char *name, const char *base_url);
 
+struct df_breaker_options df_settings_breaker(const struct df_settings *s,
+                                              const struct df_clock *clock);
 /* What they say of where uploaded files live; borrowed. */
 struct df_storage_options df_settings_storage(const struct df_settings *s);
 

@@ -80,6 +80,7 @@ struct df_relay_options {
     struct df_breakers *breakers;             /* the relay's own is "relay:NAME" there */
     const struct df_clock *clock;
     bool allow_private;
+    const struct df_dispatcher *dispatcher; /* NULL: the one that is configured */
 };
 
 /*

@@ -95,6 +95,8 @@ struct df_db_options {
     const char *url;
     int64_t connect_timeout_ms;   /* 0: 5000 */
     int64_t statement_timeout_ms; /* 0: 30000. SQLite: how long to wait for a lock */
+    int64_t idle_transaction_ms;  /* PostgreSQL: a transaction left alone for longer is ended. 0:
+                                     60000 */
     bool read_only;               /* readers of SQLite; a hint elsewhere */
 };
 

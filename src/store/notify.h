@@ -20,8 +20,17 @@ struct df_notifier;
 struct df_notifier_options {
     const char *url;
     const char *const *topics; /* NULL after the last; at most DF_NOTIFY_TOPICS */
+    /* Another application's channel, of which every notification counts, whatever it says; then
+     * there are no topics, and nothing is told. NULL: our own. */
+    const char *channel;
     /* Somebody else has told it; on the notifier's thread. */
     void (*heard)(void *arg, size_t topic);
+    /*
+     * After each connect: whether a notification sent by another connection has arrived. It does
+     * not where a pooler stands in between that gives the connection to somebody else after each
+     * transaction. NULL: it is not tried.
+     */
+    void (*probed)(void *arg, bool arrives);
     void *arg;
 };
 

@@ -22,10 +22,14 @@
 #define TELL_MS        10
 #define BACKOFF_MIN_MS 200
 #define BACKOFF_MAX_MS 10000
+#define PROBE_MS       3000
+#define PROBE          "dataflow-probe"
 
 struct df_notifier {
     struct df_notifier_options opt;
     char *url;
+    char *channel;
+    bool probe_seen;
     size_t topics;
     atomic_uint pending; /* a bit for each topic to be told */
     atomic_bool stopping;
@@ -40,9 +44,9 @@ static void sleep_until_woken(const struct df_notifier *n, int64_t ms)
     (void)poll(&fd, 1, (int)ms);
 }
 
-static bool run(struct df_notifier *n, const char *sql)
+static bool run(PGconn *conn, const char *sql)
 {
-    PGresult *res = PQexec(n->conn, sql);
+    PGresult *res = PQexec(conn, sql);
     bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;
     PQclear(res);
     return ok;
@@ -54,7 +58,7 @@ static void ignore_notice(void *arg, const char *message)
     (void)message;
 }
 
-static bool connect_server(struct df_notifier *n)
+static PGconn *open_connection(const struct df_notifier *n)
 {
     const char *const keywords[] = {"connect_timeout",
                                     "fallback_application_name",
@@ -65,9 +69,32 @@ static bool connect_server(struct df_notifier *n)
                                     NULL};
     const char *const values[] = {"5", "dataflow notifications", "10", "5", "3", n->url, NULL};
 
-    n->conn = PQconnectdbParams(keywords, values, 1);
-    PQsetNoticeProcessor(n->conn, ignore_notice, NULL);
-    if (PQstatus(n->conn) == CONNECTION_OK && run(n, "LISTEN " CHANNEL))
+    PGconn *conn = PQconnectdbParams(keywords, values, 1);
+    PQsetNoticeProcessor(conn, ignore_notice, NULL);
+    if (PQstatus(conn) == CONNECTION_OK)
+        return conn;
+    PQfinish(conn);
+    return NULL;
+}
+
+/* verb: LISTEN or NOTIFY; payload: quoted already, or empty. */
+static bool run_on_channel(const struct df_notifier *n, PGconn *conn, const char *verb,
+                           const char *payload)
+{
+    char *channel = PQescapeIdentifier(conn, n->channel, strlen(n->channel));
+    char sql[320];
+
+    if (!channel)
+        return false;
+    (void)snprintf(sql, sizeof(sql), "%s %s%s", verb, channel, payload);
+    PQfreemem(channel);
+    return run(conn, sql);
+}
+
+static bool connect_server(struct df_notifier *n)
+{
+    n->conn = open_connection(n);
+    if (n->conn && run_on_channel(n, n->conn, "LISTEN", ""))
         return true;
     PQfinish(n->conn);
     n->conn = NULL;
@@ -81,13 +108,17 @@ static void hear(struct df_notifier *n)
     PGnotify *note;
 
     while ((note = PQnotifies(n->conn))) {
+        bool probe = strcmp(note->extra, PROBE) == 0;
+        n->probe_seen = n->probe_seen || probe;
+        if (n->opt.channel && !probe)
+            heard |= 1u;
         for (size_t i = 0; note->be_pid != PQbackendPID(n->conn) && i < n->topics; i++) {
             if (strcmp(note->extra, n->opt.topics[i]) == 0)
                 heard |= 1u << i;
         }
         PQfreemem(note);
     }
-    for (size_t i = 0; i < n->topics; i++) {
+    for (size_t i = 0; heard >> i; i++) {
         if (heard & 1u << i)
             n->opt.heard(n->opt.arg, i);
     }
@@ -96,16 +127,45 @@ static void hear(struct df_notifier *n)
 static bool tell(struct df_notifier *n)
 {
     unsigned pending = atomic_exchange(&n->pending, 0);
-    char sql[96];
+    char payload[96];
 
     for (size_t i = 0; i < n->topics; i++) {
         if (!(pending & 1u << i))
             continue;
-        (void)snprintf(sql, sizeof(sql), "NOTIFY " CHANNEL ", '%s'", n->opt.topics[i]);
-        if (!run(n, sql))
+        (void)snprintf(payload, sizeof(payload), ", '%s'", n->opt.topics[i]);
+        if (!run_on_channel(n, n->conn, "NOTIFY", payload))
             return false;
     }
     return true;
+}
+
+/*
+ * By a second connection, while the first one is idle: a pooler delivers what arrives during the
+ * listener's own statement even though it would swallow it later.
+ */
+static void probe(struct df_notifier *n)
+{
+    PGconn *other = open_connection(n);
+    int64_t until_ms = df_mono_ms(df_clock_real()) + PROBE_MS;
+    int64_t left_ms;
+
+    n->probe_seen = false;
+    if (!other || !run_on_channel(n, other, "NOTIFY", ", '" PROBE "'")) {
+        PQfinish(other);
+        return; /* nothing was learned */
+    }
+    while (!n->probe_seen && !n->stopping &&
+           (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0) {
+        struct pollfd fds[2] = {{.fd = PQsocket(n->conn), .events = POLLIN},
+                                {.fd = n->wake, .events = POLLIN}};
+        (void)poll(fds, 2, (int)left_ms);
+        if (!PQconsumeInput(n->conn))
+            break;
+        hear(n);
+    }
+    PQfinish(other);
+    if (!n->stopping && PQstatus(n->conn) == CONNECTION_OK)
+        n->opt.probed(n->opt.arg, n->probe_seen);
 }
 
 /* Until the connection is lost. */
@@ -144,6 +204,10 @@ static void *notifier(void *arg)
             /* What was told while nobody listened is not heard any more: look once. */
             for (size_t i = 0; i < n->topics; i++)
                 n->opt.heard(n->opt.arg, i);
+            if (n->opt.channel)
+                n->opt.heard(n->opt.arg, 0);
+            if (n->opt.probed)
+                probe(n);
             serve(n);
             PQfinish(n->conn);
             n->conn = NULL;
@@ -168,7 +232,8 @@ struct df_notifier *df_notifier_new(const struct df_notifier_options *opt)
     struct df_notifier *n = df_calloc(1, sizeof(*n));
     n->opt = *opt;
     n->url = df_strdup(df_str_c(opt->url));
-    while (n->topics < DF_NOTIFY_TOPICS && opt->topics[n->topics])
+    n->channel = opt->channel ? df_strdup(df_str_c(opt->channel)) : df_strdup(DF_STR(CHANNEL));
+    while (opt->topics && n->topics < DF_NOTIFY_TOPICS && opt->topics[n->topics])
         n->topics++;
     n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (n->wake < 0 || pthread_create(&n->thread, NULL, notifier, n) != 0)
@@ -186,6 +251,7 @@ void df_notifier_free(struct df_notifier *n)
     pthread_join(n->thread, NULL);
     (void)close(n->wake);
     free(n->url);
+    free(n->channel);
     free(n);
 }
 

@@ -134,7 +134,9 @@ static void session_options(const struct df_db_options *opt, const char *from_ur
     int64_t lock_ms = opt->statement_timeout_ms / 3 + 1;
     df_buf_addf(out, "-c statement_timeout=%lld -c lock_timeout=%lld",
                 (long long)opt->statement_timeout_ms, (long long)lock_ms);
-    df_buf_addf(out, " -c idle_in_transaction_session_timeout=%d", IDLE_TIMEOUT_MS);
+    df_buf_addf(
+        out, " -c idle_in_transaction_session_timeout=%lld",
+        (long long)(opt->idle_transaction_ms > 0 ? opt->idle_transaction_ms : IDLE_TIMEOUT_MS));
     df_buf_addf(out, " -c default_transaction_read_only=%s", opt->read_only ? "on" : "off");
     if (from_url)
         df_buf_addf(out, " %s", from_url);

@@ -1,0 +1,304 @@
+/*
+ * Whether the table is one that a relay can work with, told so that whoever reads it knows what to
+ * do. Names are looked for as they are configured, then without regard to case: databases differ in
+ * what they make of a name that was written without quotes.
+ */
+#include "base/mem.h"
+#include "relay/relay.sql.h"
+#include "relay/relay_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define MARGIN_MS 30000 /* beyond what sending may take */
+
+enum need { NEED_ID, NEED_TEXT, NEED_INT, NEED_TIME, NEED_STATE };
+
+static const struct {
+    const char *key;
+    enum need need;
+    const char *like; /* a type to add it with */
+} wanted[DF_RELAY_COLUMNS] = {
+    [DF_RELAY_ID] = {"column_id", NEED_ID, "uuid"},
+    [DF_RELAY_EVENT_TYPE] = {"column_event_type", NEED_TEXT, "varchar(200)"},
+    [DF_RELAY_PAYLOAD] = {"column_payload", NEED_TEXT, "text"},
+    [DF_RELAY_STATUS] = {"column_status", NEED_STATE, "varchar(20)"},
+    [DF_RELAY_ATTEMPTS] = {"column_attempts", NEED_INT, "int"},
+    [DF_RELAY_CREATED_AT] = {"column_created_at", NEED_TIME, "timestamp"},
+    [DF_RELAY_AGGREGATE_TYPE] = {"column_aggregate_type", NEED_TEXT, "varchar(200)"},
+    [DF_RELAY_AGGREGATE_ID] = {"column_aggregate_id", NEED_ID, "varchar(200)"},
+    [DF_RELAY_NEXT_ATTEMPT_AT] = {"column_next_attempt_at", NEED_TIME, "timestamp"},
+    [DF_RELAY_PROCESSED_AT] = {"column_processed_at", NEED_TIME, "timestamp"},
+    [DF_RELAY_LAST_ERROR] = {"column_last_error", NEED_TEXT, "varchar(2000)"},
+    [DF_RELAY_CORRELATION_ID] = {"column_correlation_id", NEED_ID, "varchar(128)"},
+    [DF_RELAY_TRACE_ID] = {"column_trace_id", NEED_TEXT, "varchar(32)"},
+    [DF_RELAY_SPAN_ID] = {"column_span_id", NEED_TEXT, "varchar(16)"},
+};
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+static bool one_of(const char *type, const char *const *list)
+{
+    for (; *list; list++) {
+        if (strcasecmp(type, *list) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* SQLite's types are names without force: any will do that is not plainly something else. */
+static bool type_fits(enum df_dialect d, enum need need, const char *type)
+{
+    static const char *const ints[] = {"int2", "int4",    "int8",   "smallint",
+                                       "int",  "integer", "bigint", NULL};
+    static const char *const times[] = {"timestamp", "timestamptz",    "datetime",
+                                        "datetime2", "datetimeoffset", NULL};
+    static const char *const binary[] = {"bytea", "varbinary", "binary", "image", "blob", NULL};
+    static const char *const numbers[] = {"float4", "float8", "numeric", "decimal", "money",
+                                          "bool",   "bit",    "float",   "real",    NULL};
+    bool is_int = one_of(type, ints);
+    bool is_time = one_of(type, times);
+
+    if (d == DF_SQLITE)
+        return !one_of(type, binary) || need == NEED_TIME;
+    switch (need) {
+    case NEED_INT:
+        return is_int;
+    case NEED_TIME:
+        return is_time;
+    case NEED_ID:
+        return !is_time && !one_of(type, binary) && !one_of(type, numbers);
+    case NEED_TEXT:
+    case NEED_STATE:
+        return !is_int && !is_time && !one_of(type, binary) && !one_of(type, numbers);
+    }
+    return false;
+}
+
+static const char *need_words(enum need need)
+{
+    switch (need) {
+    case NEED_INT:
+        return "an integer";
+    case NEED_TIME:
+        return "a date and time";
+    case NEED_ID:
+        return "a UUID, an integer or text";
+    case NEED_TEXT:
+    case NEED_STATE:
+        return "text";
+    }
+    return "";
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* "schema.table", each part quoted; lower: in lower case, as PostgreSQL stores what was not quoted.
+ */
+static char *quoted_table(enum df_dialect d, const char *table, bool lower)
+{
+    struct df_buf out;
+    struct df_str rest = df_str_c(table);
+
+    df_buf_init(&out, 2048);
+    while (rest.ptr) {
+        struct df_str part;
+        char name[512];
+        rest = df_str_cut(rest, '.', &part);
+        size_t n = part.len < sizeof name ? part.len : sizeof name;
+        for (size_t i = 0; i < n; i++) {
+            char c = part.ptr[i];
+            name[i] = lower && c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+        }
+        if (out.len > 0)
+            df_buf_addc(&out, '.');
+        relay_quote_name(d, df_str_n(name, n), &out);
+    }
+    size_t len;
+    return df_buf_take(&out, &len);
+}
+
+struct found {
+    char *name;
+    char *type;
+    char *cast;
+    int64_t width;
+};
+
+#define FOUND_MAX 256
+
+static void found_release(struct found *f, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(f[i].name);
+        free(f[i].type);
+        free(f[i].cast);
+    }
+}
+
+static enum df_code list_columns(struct df_db *db, const char *quoted, const char *table,
+                                 struct found *found, size_t *ret_count, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    size_t n = 0;
+    struct df_str bare = df_str_c(table);
+
+    /* SQLite: main.table is the table of the file. */
+    if (df_db_dialect(db) == DF_SQLITE && df_str_starts(bare, DF_STR("main.")))
+        bare = df_str_n(bare.ptr + 5, bare.len - 5);
+    struct df_value quoted_v = df_text(df_str_c(quoted));
+    enum df_code code =
+        df_db_query(db, &df_q_relay_columns, DF_PARAMS(df_text(bare), quoted_v), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW && n < FOUND_MAX) {
+        found[n].name = df_strdup(df_col_text(r, 0));
+        found[n].type = df_strdup(df_col_text(r, 1));
+        found[n].cast = df_strdup(df_col_text(r, 2));
+        found[n++].width = df_col_int(r, 3);
+    }
+    df_result_free(r);
+    *ret_count = n;
+    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+}
+
+static const struct found *find_column(const struct found *found, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(found[i].name, name) == 0)
+            return &found[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (strcasecmp(found[i].name, name) == 0)
+            return &found[i];
+    }
+    return NULL;
+}
+
+/* --- the check -------------------------------------------------------------------------------- */
+
+static void check_columns(const struct df_relay_settings *s, const struct found *found, size_t n,
+                          struct relay_table *t, struct df_buf *complaints)
+{
+    for (size_t i = 0; i < DF_RELAY_COLUMNS; i++) {
+        const struct found *f = find_column(found, n, s->columns[i]);
+        if (!f) {
+            if (i < DF_RELAY_REQUIRED)
+                df_buf_addf(
+                    complaints, "table %s has no column %s: set %s, or ALTER TABLE %s ADD %s %s\n",
+                    s->table, s->columns[i], wanted[i].key, t->name, s->columns[i], wanted[i].like);
+            continue;
+        }
+        if (!type_fits(t->dialect, wanted[i].need, f->type)) {
+            df_buf_addf(complaints, "column %s of %s is %s: it must be %s\n", f->name, s->table,
+                        f->cast, need_words(wanted[i].need));
+            continue;
+        }
+        t->columns[i].name = df_strdup(df_str_c(f->name));
+        t->columns[i].type = df_strdup(df_str_c(f->cast));
+        t->columns[i].width = f->width;
+    }
+    if (s->order == DF_RELAY_ORDER_AGGREGATE && !t->columns[DF_RELAY_AGGREGATE_ID].name)
+        df_buf_addf(complaints,
+                    "order=aggregate needs a column %s in %s: set column_aggregate_id, or "
+                    "order=none\n",
+                    s->columns[DF_RELAY_AGGREGATE_ID], s->table);
+}
+
+/* Returns false when something forbids to go on. */
+static enum df_code check_access(struct df_db *db, const struct df_relay_settings *s,
+                                 const struct relay_table *t, bool *ret_allowed,
+                                 struct df_buf *complaints, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(
+        db, &df_q_relay_access,
+        DF_PARAMS(df_text(df_str_c(t->name)), df_text(df_str_c(t->columns[DF_RELAY_STATUS].name)),
+                  df_text(df_str_c(t->columns[DF_RELAY_CREATED_AT].name))),
+        &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        struct df_str user = df_col_text(r, 2);
+        *ret_allowed = df_col_int(r, 0) == 1 && df_col_int(r, 1) == 1;
+        if (!*ret_allowed)
+            df_buf_addf(complaints,
+                        "user " DF_STR_FMT
+                        " may not %s %s: GRANT SELECT, UPDATE ON %s TO " DF_STR_FMT "\n",
+                        DF_STR_ARG(user), df_col_int(r, 0) == 1 ? "UPDATE" : "SELECT from",
+                        s->table, t->name, DF_STR_ARG(user));
+        else if (df_col_int(r, 3) == 0)
+            df_buf_addf(complaints,
+                        "table %s has no index that leads to its %s rows: claims read all of it; "
+                        "see docs/outbox.md\n",
+                        s->table, s->state_pending);
+        code = DF_OK;
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
+                         struct relay_table *ret, struct df_buf *complaints, struct df_err *err)
+{
+    struct found found[FOUND_MAX] = {0};
+    size_t n = 0;
+    size_t before = complaints->len;
+    bool allowed = false;
+
+    *ret = (struct relay_table){.dialect = df_db_dialect(db)};
+    ret->name = quoted_table(ret->dialect, s->table, false);
+    enum df_code code = list_columns(db, ret->name, s->table, found, &n, err);
+    if (code == DF_OK && n == 0 && ret->dialect == DF_POSTGRES) {
+        free(ret->name);
+        ret->name = quoted_table(ret->dialect, s->table, true);
+        code = list_columns(db, ret->name, s->table, found, &n, err);
+    }
+    if (code == DF_OK && n == 0) {
+        char where[256];
+        df_db_url_masked(s->url, where, sizeof where);
+        df_buf_addf(complaints, "table %s does not exist in %s, or may not be seen\n", s->table,
+                    where);
+    } else if (code == DF_OK) {
+        check_columns(s, found, n, ret, complaints);
+    }
+    found_release(found, n);
+    if (code == DF_OK && complaints->len == before)
+        code = check_access(db, s, ret, &allowed, complaints, err);
+    if (code == DF_OK && !allowed)
+        code = df_err_set(err, DF_E_CONFIG, "the table of relay %s is not right", s->name);
+    if (code != DF_OK)
+        relay_table_release(ret);
+    return code;
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+enum df_code relay_connect(const struct df_relay_settings *s, struct df_db **ret,
+                           struct df_err *err)
+{
+    return df_db_open(
+        &(struct df_db_options){.url = s->url, .idle_transaction_ms = s->timeout_ms + MARGIN_MS},
+        ret, err);
+}
+
+enum df_code relay_count(struct df_db *db, const struct relay_query *q, int64_t *ret_rows,
+                         int64_t *ret_oldest_ms, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &q->q, DF_NO_PARAMS, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        *ret_rows = df_col_int(r, 0);
+        if (ret_oldest_ms)
+            *ret_oldest_ms = df_col_null(r, 1) ? -1 : df_col_int(r, 1);
+        code = DF_OK;
+    }
+    df_result_free(r);
+    return code;
+}

@@ -1,0 +1,49 @@
+-- What a relay asks its source before it makes statements of its own (sql.c): what the table is, and what it may do there.
+
+-- Columns: name, type, type as to be written in a cast, width of text. table: quoted; schema and table: as configured.
+-- name: relay_columns
+-- dialect: sqlite
+SELECT name, lower(type), lower(type), 0 FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;
+-- dialect: postgres
+SELECT a.attname, t.typname, format_type(a.atttypid, a.atttypmod),
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 4 THEN a.atttypmod - 4 ELSE 0 END
+FROM pg_attribute AS a
+JOIN pg_type AS t ON t.oid = a.atttypid
+WHERE a.attrelid = to_regclass(CAST(:quoted AS text)) AND a.attnum > 0 AND NOT a.attisdropped AND CAST(:table AS text) <> ''
+ORDER BY a.attnum;
+-- dialect: sqlserver
+SELECT c.name, TYPE_NAME(c.system_type_id),
+       TYPE_NAME(c.system_type_id)
+           + CASE WHEN TYPE_NAME(c.system_type_id) IN ('nvarchar', 'nchar', 'varchar', 'char')
+                  THEN '(' + CASE WHEN c.max_length = -1 THEN 'max'
+                                  ELSE CAST(c.max_length / CASE WHEN TYPE_NAME(c.system_type_id) LIKE 'n%' THEN 2 ELSE 1 END AS VARCHAR(10)) END + ')'
+                  ELSE '' END,
+       CASE WHEN TYPE_NAME(c.system_type_id) IN ('nvarchar', 'nchar') AND c.max_length > 0 THEN c.max_length / 2
+            WHEN TYPE_NAME(c.system_type_id) IN ('varchar', 'char') AND c.max_length > 0 THEN c.max_length
+            ELSE 0 END
+FROM sys.columns AS c
+WHERE c.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND CAST(:table AS NVARCHAR(776)) <> ''
+ORDER BY c.column_id;
+
+-- May it read and write? And whether there is an index that leads to pending rows: 1, or 0.
+-- name: relay_access
+-- dialect: sqlite
+SELECT 1, 1, 'the file''s owner', 1 WHERE :quoted <> '' AND :status <> '' AND :created <> '';
+-- dialect: postgres
+SELECT CASE WHEN has_table_privilege(r.oid, 'SELECT') OR has_any_column_privilege(r.oid, 'SELECT') THEN 1 ELSE 0 END,
+       CASE WHEN has_any_column_privilege(r.oid, 'UPDATE') THEN 1 ELSE 0 END,
+       CAST(current_user AS text),
+       CASE WHEN EXISTS (SELECT 1 FROM pg_index AS i
+                         JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                         WHERE i.indrelid = r.oid AND i.indisvalid
+                           AND (a.attname = CAST(:status AS text) OR (a.attname = CAST(:created AS text) AND i.indpred IS NOT NULL)))
+            THEN 1 ELSE 0 END
+FROM (SELECT CAST(to_regclass(CAST(:quoted AS text)) AS oid) AS oid) AS r;
+-- dialect: sqlserver
+SELECT HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'SELECT'), HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'UPDATE'),
+       CURRENT_USER,
+       CASE WHEN EXISTS (SELECT 1 FROM sys.index_columns AS ic
+                         JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
+                         WHERE ic.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND ic.key_ordinal = 1
+                           AND c.name IN (CAST(:status AS NVARCHAR(128)), CAST(:created AS NVARCHAR(128))))
+            THEN 1 ELSE 0 END;

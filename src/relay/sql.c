@@ -1,0 +1,516 @@
+/*
+ * Templates, one text for each dialect. In them
+ *
+ *     {id} … {span_id}   the column, quoted
+ *     {table}            the table, quoted
+ *     {pending} {processed} {failed}   the state, as a literal: an index over the rows in that
+ * state is used only where the statement says which it is {id_type} …        the column's type
+ *     {select} {due} {first} {resting} {stamp …}   pieces that depend on the table, see below
+ *     :name              a parameter
+ *     [column: …]        only if the table has the column
+ */
+#include "relay/sql.h"
+
+#include "base/mem.h"
+#include "json/write.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TEXT_MAX    (64 << 10)
+#define ERROR_UNITS 2000
+
+static const char *const column_names[DF_RELAY_COLUMNS] = {
+    [DF_RELAY_ID] = "id",
+    [DF_RELAY_EVENT_TYPE] = "event_type",
+    [DF_RELAY_PAYLOAD] = "payload",
+    [DF_RELAY_STATUS] = "status",
+    [DF_RELAY_ATTEMPTS] = "attempts",
+    [DF_RELAY_CREATED_AT] = "created_at",
+    [DF_RELAY_AGGREGATE_TYPE] = "aggregate_type",
+    [DF_RELAY_AGGREGATE_ID] = "aggregate_id",
+    [DF_RELAY_NEXT_ATTEMPT_AT] = "next_attempt_at",
+    [DF_RELAY_PROCESSED_AT] = "processed_at",
+    [DF_RELAY_LAST_ERROR] = "last_error",
+    [DF_RELAY_CORRELATION_ID] = "correlation_id",
+    [DF_RELAY_TRACE_ID] = "trace_id",
+    [DF_RELAY_SPAN_ID] = "span_id",
+};
+
+/* --- the templates ---------------------------------------------------------------------------- */
+
+/*
+ * PostgreSQL: the rows stay locked while they are sent; SKIP LOCKED passes over those that another
+ * relay has. `follow` waits for a lock instead: to pass over a row would change the order, and
+ * whoever has the head has the rest, so there is hardly anybody to wait for.
+ *
+ * SQL Server: the same with UPDLOCK and READPAST. The look for earlier events of the aggregate must
+ * see the rows that others have locked, and does: U locks do not keep readers out.
+ *
+ * SQLite has no row locks, and one relay at a time (worker.c): nothing is locked, so that the
+ * application can write while events are on their way.
+ */
+static const char *const claim_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"
+                  "{first} ORDER BY t.{created_at}, t.{id} LIMIT :limit",
+    [DF_POSTGRES] = "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"
+                    "{first} ORDER BY t.{created_at}, t.{id} LIMIT :limit"
+                    " FOR UPDATE OF t SKIP LOCKED",
+    [DF_SQLSERVER] = "SELECT TOP (:limit) {select}"
+                     " FROM {table} AS t WITH (UPDLOCK, READPAST, ROWLOCK)"
+                     " WHERE t.{status} = {pending}{due}{resting}{first}"
+                     " ORDER BY t.{created_at}, t.{id}",
+};
+
+static const char *const follow_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "SELECT {select} FROM json_each(:heads) AS h JOIN {table} AS t ON t.{id} IN ("
+                  "SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
+                  " AND e.{aggregate_id} = json_extract(h.value, '$[1]')"
+                  "[aggregate_type: AND e.{aggregate_type} IS json_extract(h.value, '$[0]')]"
+                  " AND e.{id} <> json_extract(h.value, '$[2]')"
+                  " ORDER BY e.{created_at}, e.{id} LIMIT :each)"
+                  " ORDER BY t.{created_at}, t.{id}",
+    [DF_POSTGRES] =
+        "SELECT f.* FROM json_array_elements(CAST(:heads AS json)) AS h(v)"
+        " CROSS JOIN LATERAL (SELECT {select}, t.{created_at} AS df_created, t.{id} AS df_id"
+        " FROM {table} AS t WHERE t.{status} = {pending}"
+        " AND t.{aggregate_id} = CAST(h.v->>1 AS {aggregate_id_type})"
+        "[aggregate_type: AND ((h.v->>0 IS NOT NULL"
+        " AND t.{aggregate_type} = CAST(h.v->>0 AS {aggregate_type_type}))"
+        " OR (h.v->>0 IS NULL AND t.{aggregate_type} IS NULL))]"
+        " AND t.{id} <> CAST(h.v->>2 AS {id_type})"
+        " ORDER BY t.{created_at}, t.{id} LIMIT :each FOR UPDATE OF t) AS f"
+        " ORDER BY f.df_created, f.df_id",
+};
+
+static const char *const processed_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "UPDATE {table} SET {status} = {processed}"
+                  "[processed_at:, {processed_at} = {stamp processed_at}]"
+                  "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = NULL]"
+                  " WHERE {id} IN (SELECT value FROM json_each(:ids)) AND {status} = {pending}",
+    [DF_POSTGRES] = "UPDATE {table} SET {status} = {processed}"
+                    "[processed_at:, {processed_at} = clock_timestamp()]"
+                    "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = NULL]"
+                    " WHERE {id} = ANY(CAST(:ids AS {id_type}[])) AND {status} = {pending}",
+    [DF_SQLSERVER] =
+        "UPDATE {table} SET {status} = {processed}"
+        "[processed_at:, {processed_at} = SYSUTCDATETIME()]"
+        "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = NULL]"
+        " WHERE {id} IN (SELECT CAST(value AS {id_type})"
+        " FROM OPENJSON(CAST(:ids AS NVARCHAR(MAX)))) AND {status} = {pending}",
+};
+
+static const char *const retry_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "UPDATE {table} SET {attempts} = {attempts} + 1"
+                  "[next_attempt_at:, {next_attempt_at} = {stamp next_attempt_at}]"
+                  "[last_error:, {last_error} = :error]"
+                  " WHERE {id} IN (SELECT value FROM json_each(:id)) AND {status} = {pending}",
+    [DF_POSTGRES] =
+        "UPDATE {table} SET {attempts} = {attempts} + 1"
+        "[next_attempt_at:, {next_attempt_at} ="
+        " clock_timestamp() + CAST(:delay AS double precision) * INTERVAL '1 millisecond']"
+        "[last_error:, {last_error} = :error]"
+        " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
+    [DF_SQLSERVER] = "UPDATE {table} SET {attempts} = {attempts} + 1"
+                     "[next_attempt_at:, {next_attempt_at} ="
+                     " DATEADD(millisecond, CAST(:delay AS INT), SYSUTCDATETIME())]"
+                     "[last_error:, {last_error} = :error]"
+                     " WHERE {id} IN (SELECT CAST(value AS {id_type})"
+                     " FROM OPENJSON(CAST(:id AS NVARCHAR(MAX)))) AND {status} = {pending}",
+};
+
+static const char *const dead_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "UPDATE {table} SET {attempts} = {attempts} + 1, {status} = {failed}"
+                  "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
+                  " WHERE {id} IN (SELECT value FROM json_each(:id)) AND {status} = {pending}",
+    [DF_POSTGRES] =
+        "UPDATE {table} SET {attempts} = {attempts} + 1, {status} = {failed}"
+        "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
+        " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
+    [DF_SQLSERVER] =
+        "UPDATE {table} SET {attempts} = {attempts} + 1, {status} = {failed}"
+        "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
+        " WHERE {id} IN (SELECT CAST(value AS {id_type})"
+        " FROM OPENJSON(CAST(:id AS NVARCHAR(MAX)))) AND {status} = {pending}",
+};
+
+static const char waiting_text[] =
+    "SELECT COUNT(*), MIN({created}) FROM {table} AS t WHERE t.{status} = {pending}";
+static const char failed_text[] = "SELECT COUNT(*) FROM {table} AS t WHERE t.{status} = {failed}";
+
+/* Milliseconds of a time, whatever type it has. */
+static const char *const created_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "CASE WHEN typeof(t.{created_at}) = 'text'"
+                  " THEN CAST(ROUND((julianday(t.{created_at}) - 2440587.5) * 86400000) AS INTEGER)"
+                  " WHEN t.{created_at} < 100000000000 THEN CAST(t.{created_at} * 1000 AS INTEGER)"
+                  " ELSE CAST(t.{created_at} AS INTEGER) END",
+    [DF_POSTGRES] = "CAST(EXTRACT(EPOCH FROM t.{created_at}) * 1000 AS BIGINT)",
+    [DF_SQLSERVER] = "DATEDIFF_BIG(millisecond, CAST('1970-01-01' AS DATETIME2),"
+                     " CAST(t.{created_at} AS DATETIME2))",
+};
+
+static const char *const now_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "{stamp now}", [DF_POSTGRES] = "now()", [DF_SQLSERVER] = "SYSUTCDATETIME()"};
+
+/* An event is the first of its aggregate when no pending one was written before it. */
+static const char *const first_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
+                  " AND e.{aggregate_id} = t.{aggregate_id}"
+                  "[aggregate_type: AND e.{aggregate_type} IS t.{aggregate_type}]"
+                  " AND (e.{created_at} < t.{created_at}"
+                  " OR (e.{created_at} = t.{created_at} AND e.{id} < t.{id})))",
+    [DF_POSTGRES] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
+                    " AND e.{aggregate_id} = t.{aggregate_id}"
+                    "[aggregate_type: AND e.{aggregate_type} = t.{aggregate_type}]"
+                    " AND (e.{created_at}, e.{id}) < (t.{created_at}, t.{id}))"
+                    "[aggregate_type: AND NOT (t.{aggregate_type} IS NULL AND EXISTS ("
+                    "SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
+                    " AND e.{aggregate_id} = t.{aggregate_id} AND e.{aggregate_type} IS NULL"
+                    " AND (e.{created_at}, e.{id}) < (t.{created_at}, t.{id})))]",
+    [DF_SQLSERVER] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
+                     " AND e.{aggregate_id} = t.{aggregate_id}"
+                     "[aggregate_type: AND (e.{aggregate_type} = t.{aggregate_type}"
+                     " OR (e.{aggregate_type} IS NULL AND t.{aggregate_type} IS NULL))]"
+                     " AND (e.{created_at} < t.{created_at}"
+                     " OR (e.{created_at} = t.{created_at} AND e.{id} < t.{id})))",
+};
+
+static const char *const resting_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = " AND t.{id} NOT IN (SELECT value FROM json_each(:resting))",
+    [DF_POSTGRES] = " AND t.{id} <> ALL(CAST(:resting AS {id_type}[]))",
+    [DF_SQLSERVER] = " AND t.{id} NOT IN (SELECT CAST(value AS {id_type})"
+                     " FROM OPENJSON(CAST(:resting AS NVARCHAR(MAX))))",
+};
+
+/* --- filling them in -------------------------------------------------------------------------- */
+
+struct render {
+    const struct df_relay_settings *s;
+    const struct relay_table *t;
+    struct relay_query *q;
+    struct df_buf out;
+};
+
+static void render(struct render *r, struct df_str text);
+
+static enum df_relay_column column_of(struct df_str name)
+{
+    for (size_t i = 0; i < DF_RELAY_COLUMNS; i++) {
+        if (df_str_eq(name, df_str_c(column_names[i])))
+            return (enum df_relay_column)i;
+    }
+    abort(); /* a mistake in a template */
+}
+
+void relay_quote_name(enum df_dialect d, struct df_str name, struct df_buf *out)
+{
+    char end = d == DF_SQLSERVER ? ']' : '"';
+
+    df_buf_addc(out, d == DF_SQLSERVER ? '[' : '"');
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.ptr[i] == end)
+            df_buf_addc(out, end);
+        df_buf_addc(out, name.ptr[i]);
+    }
+    df_buf_addc(out, end);
+}
+
+/* N'…' only where it must be: beside a VARCHAR column it would keep its index from being used. */
+void relay_quote_text(enum df_dialect d, struct df_str text, struct df_buf *out)
+{
+    bool plain = true;
+
+    for (size_t i = 0; i < text.len; i++)
+        plain = plain && (unsigned char)text.ptr[i] < 0x80;
+    df_buf_addz(out, d == DF_SQLSERVER && !plain ? "N'" : "'");
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == '\'')
+            df_buf_addc(out, '\'');
+        df_buf_addc(out, text.ptr[i]);
+    }
+    df_buf_addc(out, '\'');
+}
+
+static void add_column(struct render *r, enum df_relay_column c)
+{
+    relay_quote_name(r->t->dialect, df_str_c(r->t->columns[c].name), &r->out);
+}
+
+/* An optional column as text, or NULL. */
+static void add_text(struct render *r, enum df_relay_column c)
+{
+    const struct relay_column *column = &r->t->columns[c];
+
+    if (!column->name) {
+        df_buf_addz(&r->out, r->t->dialect == DF_SQLSERVER ? "CAST(NULL AS NVARCHAR(1))" : "NULL");
+        return;
+    }
+    /* UUIDs are written in lower case everywhere else. */
+    bool lower = r->t->dialect == DF_SQLSERVER && strcmp(column->type, "uniqueidentifier") == 0;
+    df_buf_addz(&r->out, lower ? "LOWER(CAST(t." : "CAST(t.");
+    add_column(r, c);
+    df_buf_addz(&r->out, r->t->dialect == DF_SQLSERVER ? " AS NVARCHAR(MAX))" : " AS TEXT)");
+    if (lower)
+        df_buf_addc(&r->out, ')');
+}
+
+static void add_select(struct render *r)
+{
+    static const enum df_relay_column texts[] = {DF_RELAY_AGGREGATE_TYPE, DF_RELAY_AGGREGATE_ID,
+                                                 DF_RELAY_CORRELATION_ID, DF_RELAY_TRACE_ID,
+                                                 DF_RELAY_SPAN_ID};
+
+    add_text(r, DF_RELAY_ID);
+    df_buf_addz(&r->out, ", ");
+    add_text(r, DF_RELAY_EVENT_TYPE);
+    df_buf_addz(&r->out, ", ");
+    add_text(r, DF_RELAY_PAYLOAD);
+    df_buf_addz(&r->out, ", t.");
+    add_column(r, DF_RELAY_ATTEMPTS);
+    df_buf_addz(&r->out, ", ");
+    render(r, df_str_c(created_text[r->t->dialect]));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        df_buf_addz(&r->out, ", ");
+        add_text(r, texts[i]);
+    }
+    df_buf_addz(&r->out, ", ");
+    if (r->t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name) {
+        render(r, DF_STR("CASE WHEN t.{next_attempt_at} > {now} THEN 0 ELSE 1 END"));
+    } else {
+        df_buf_addz(&r->out, "1");
+    }
+}
+
+/*
+ * SQLite keeps times as the application does: as whole milliseconds where the column is declared a
+ * number, else as ISO 8601. `what` is now, processed_at or next_attempt_at, which lies :delay
+ * ahead.
+ */
+static void add_stamp(struct render *r, struct df_str what)
+{
+    bool ahead = df_str_eq(what, DF_STR("next_attempt_at"));
+    bool now = df_str_eq(what, DF_STR("now"));
+    const struct relay_column *c = &r->t->columns[now ? DF_RELAY_NEXT_ATTEMPT_AT : column_of(what)];
+    bool number = c->type && strcasestr(c->type, "INT");
+
+    if (number)
+        render(r, ahead ? DF_STR("CAST((julianday('now') - 2440587.5) * 86400000 + :delay"
+                                 " AS INTEGER)")
+                        : DF_STR("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"));
+    else
+        render(r, ahead ? DF_STR("strftime('%Y-%m-%dT%H:%M:%fZ', 'now',"
+                                 " (:delay / 1000.0) || ' seconds')")
+                        : DF_STR("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"));
+}
+
+static void add_state(struct render *r, const char *state)
+{
+    relay_quote_text(r->t->dialect, df_str_c(state), &r->out);
+}
+
+/* {…} */
+static void add_piece(struct render *r, struct df_str name)
+{
+    enum df_dialect d = r->t->dialect;
+    bool due = r->t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name != NULL;
+    bool ordered = r->s->order == DF_RELAY_ORDER_AGGREGATE;
+
+    if (df_str_eq(name, DF_STR("table"))) {
+        df_buf_addz(&r->out, r->t->name);
+    } else if (df_str_eq(name, DF_STR("pending"))) {
+        add_state(r, r->s->state_pending);
+    } else if (df_str_eq(name, DF_STR("processed"))) {
+        add_state(r, r->s->state_processed);
+    } else if (df_str_eq(name, DF_STR("failed"))) {
+        add_state(r, r->s->state_failed);
+    } else if (df_str_eq(name, DF_STR("select"))) {
+        add_select(r);
+    } else if (df_str_eq(name, DF_STR("created"))) {
+        render(r, df_str_c(created_text[d]));
+    } else if (df_str_eq(name, DF_STR("now"))) {
+        render(r, df_str_c(now_text[d]));
+    } else if (df_str_eq(name, DF_STR("due"))) {
+        if (due)
+            render(r, DF_STR(" AND (t.{next_attempt_at} IS NULL OR t.{next_attempt_at} <= {now})"));
+    } else if (df_str_eq(name, DF_STR("resting"))) {
+        if (!due)
+            render(r, df_str_c(resting_text[d]));
+    } else if (df_str_eq(name, DF_STR("first"))) {
+        if (ordered)
+            render(r, df_str_c(first_text[d]));
+    } else if (df_str_starts(name, DF_STR("stamp "))) {
+        add_stamp(r, df_str_n(name.ptr + 6, name.len - 6));
+    } else if (df_str_ends(name, DF_STR("_type")) && !df_str_eq(name, DF_STR("event_type")) &&
+               !df_str_eq(name, DF_STR("aggregate_type"))) {
+        df_buf_addz(&r->out, r->t->columns[column_of(df_str_n(name.ptr, name.len - 5))].type);
+    } else {
+        add_column(r, column_of(name));
+    }
+}
+
+/* :name */
+static void add_param(struct render *r, struct df_str name)
+{
+    struct df_query *q = &r->q->q;
+    size_t n = 0;
+
+    while (n < q->param_count && !df_str_eq(name, df_str_c(r->q->params[n])))
+        n++;
+    if (n == q->param_count) {
+        static const char *const known[] = {"limit", "resting", "heads", "each",
+                                            "ids",   "id",      "delay", "error"};
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+            if (df_str_eq(name, df_str_c(known[i])))
+                r->q->params[q->param_count++] = known[i];
+        }
+    }
+    switch (r->t->dialect) {
+    case DF_SQLITE:
+        df_buf_addf(&r->out, "?%zu", n + 1);
+        break;
+    case DF_POSTGRES:
+        df_buf_addf(&r->out, "$%zu", n + 1);
+        break;
+    case DF_SQLSERVER:
+        r->q->markers[q->text[DF_SQLSERVER].marker_count++] = (unsigned char)n;
+        df_buf_addc(&r->out, '?');
+        break;
+    case DF_DIALECT_COUNT:
+        abort();
+    }
+}
+
+/* [column: …], up to its closing bracket; what follows it is returned. */
+static struct df_str add_optional(struct render *r, struct df_str text)
+{
+    struct df_str name;
+    struct df_str rest = df_str_cut(text, ':', &name);
+    size_t end = 0;
+
+    for (int depth = 1;; end++) {
+        if (end == rest.len)
+            abort();
+        depth += rest.ptr[end] == '[' ? 1 : rest.ptr[end] == ']' ? -1 : 0;
+        if (depth == 0)
+            break;
+    }
+    if (r->t->columns[column_of(name)].name)
+        render(r, df_str_n(rest.ptr, end));
+    return df_str_n(rest.ptr + end + 1, rest.len - end - 1);
+}
+
+static void render(struct render *r, struct df_str text)
+{
+    while (text.len > 0) {
+        char c = text.ptr[0];
+        struct df_str rest = df_str_n(text.ptr + 1, text.len - 1);
+        size_t n = 0;
+
+        if (c == '{') {
+            struct df_str name;
+            text = df_str_cut(rest, '}', &name);
+            add_piece(r, name);
+        } else if (c == ':' && rest.len > 0 && islower((unsigned char)rest.ptr[0])) {
+            while (n < rest.len && islower((unsigned char)rest.ptr[n]))
+                n++;
+            add_param(r, df_str_n(rest.ptr, n));
+            text = df_str_n(rest.ptr + n, rest.len - n);
+        } else if (c == '[' && rest.len > 0 && islower((unsigned char)rest.ptr[0])) {
+            text = add_optional(r, rest);
+        } else {
+            df_buf_addc(&r->out, c);
+            text = rest;
+        }
+    }
+}
+
+static void make(const struct df_relay_settings *s, const struct relay_table *t, const char *name,
+                 const char *text, struct relay_query *ret)
+{
+    struct render r = {.s = s, .t = t, .q = ret};
+
+    *ret = (struct relay_query){0};
+    df_buf_init(&r.out, TEXT_MAX);
+    render(&r, df_str_c(text));
+    if (df_buf_failed(&r.out))
+        abort(); /* names are at most 128 bytes: it cannot be */
+    size_t len;
+    ret->text = df_buf_take(&r.out, &len);
+    ret->q.name = name;
+    ret->q.params = ret->params;
+    ret->q.text[t->dialect].sql = ret->text;
+    ret->q.text[t->dialect].markers = ret->markers;
+}
+
+void relay_sql_make(const struct df_relay_settings *s, const struct relay_table *t,
+                    struct relay_sql *ret)
+{
+    enum df_dialect d = t->dialect;
+    int64_t width = t->columns[DF_RELAY_LAST_ERROR].width;
+
+    *ret = (struct relay_sql){
+        .has_follow = s->order == DF_RELAY_ORDER_AGGREGATE && follow_text[d],
+        .has_due = t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name,
+        .has_error = t->columns[DF_RELAY_LAST_ERROR].name,
+        .error_units = width > 0 && width < ERROR_UNITS ? (size_t)width : ERROR_UNITS,
+    };
+    make(s, t, "relay_claim", claim_text[d], &ret->claim);
+    if (ret->has_follow)
+        make(s, t, "relay_follow", follow_text[d], &ret->follow);
+    make(s, t, "relay_processed", processed_text[d], &ret->processed);
+    make(s, t, "relay_retry", retry_text[d], &ret->retry);
+    make(s, t, "relay_dead", dead_text[d], &ret->dead);
+    make(s, t, "relay_waiting", waiting_text, &ret->waiting);
+    make(s, t, "relay_failed", failed_text, &ret->failed);
+}
+
+void relay_sql_release(struct relay_sql *q)
+{
+    free(q->claim.text);
+    free(q->follow.text);
+    free(q->processed.text);
+    free(q->retry.text);
+    free(q->dead.text);
+    free(q->waiting.text);
+    free(q->failed.text);
+    *q = (struct relay_sql){0};
+}
+
+void relay_table_release(struct relay_table *t)
+{
+    free(t->name);
+    for (size_t i = 0; i < DF_RELAY_COLUMNS; i++) {
+        free(t->columns[i].name);
+        free(t->columns[i].type);
+    }
+    *t = (struct relay_table){0};
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+/* PostgreSQL reads an array, the others JSON. */
+void relay_list_open(enum df_dialect d, struct df_buf *out)
+{
+    df_buf_addc(out, d == DF_POSTGRES ? '{' : '[');
+}
+
+void relay_list_add(enum df_dialect d, struct df_str id, struct df_buf *out)
+{
+    if (out->len > 1)
+        df_buf_addc(out, ',');
+    df_buf_addc(out, '"');
+    if (d != DF_POSTGRES)
+        df_json_escape(out, id);
+    for (size_t i = 0; d == DF_POSTGRES && i < id.len; i++) {
+        if (id.ptr[i] == '"' || id.ptr[i] == '\\')
+            df_buf_addc(out, '\\');
+        df_buf_addc(out, id.ptr[i]);
+    }
+    df_buf_addc(out, '"');
+}
+
+void relay_list_close(enum df_dialect d, struct df_buf *out)
+{
+    df_buf_addc(out, d == DF_POSTGRES ? '}' : ']');
+}
