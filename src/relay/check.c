@@ -208,7 +208,7 @@ static void check_columns(const struct df_relay_settings *s, const struct found 
 
 /* Returns false when something forbids to go on. */
 static enum df_code check_access(struct df_db *db, const struct df_relay_settings *s,
-                                 const struct relay_table *t, bool *ret_allowed,
+                                 struct relay_table *t, bool *ret_allowed,
                                  struct df_buf *complaints, struct df_err *err)
 {
     struct df_result *r = NULL;
@@ -222,6 +222,7 @@ static enum df_code check_access(struct df_db *db, const struct df_relay_setting
     code = df_result_step(r, err);
     if (code == DF_ROW) {
         struct df_str user = df_col_text(r, 2);
+        t->rows_lock = df_col_int(r, 4) == 1;
         *ret_allowed = df_col_int(r, 0) == 1 && df_col_int(r, 1) == 1;
         if (!*ret_allowed)
             df_buf_addf(complaints,

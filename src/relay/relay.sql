@@ -25,10 +25,11 @@ FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND CAST(:table AS NVARCHAR(776)) <> ''
 ORDER BY c.column_id;
 
--- May it read and write? And whether there is an index that leads to pending rows: 1, or 0.
+-- May it read and write, who is it, is there an index that leads to pending rows, and do rows that are read stay locked?
+-- 1, or 0. Babelfish speaks T-SQL but ignores what UPDLOCK and READPAST ask for.
 -- name: relay_access
 -- dialect: sqlite
-SELECT 1, 1, 'the file''s owner', 1 WHERE :quoted <> '' AND :status <> '' AND :created <> '';
+SELECT 1, 1, 'the file''s owner', 1, 0 WHERE :quoted <> '' AND :status <> '' AND :created <> '';
 -- dialect: postgres
 SELECT CASE WHEN has_table_privilege(r.oid, 'SELECT') OR has_any_column_privilege(r.oid, 'SELECT') THEN 1 ELSE 0 END,
        CASE WHEN has_any_column_privilege(r.oid, 'UPDATE') THEN 1 ELSE 0 END,
@@ -37,7 +38,8 @@ SELECT CASE WHEN has_table_privilege(r.oid, 'SELECT') OR has_any_column_privileg
                          JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
                          WHERE i.indrelid = r.oid AND i.indisvalid
                            AND (a.attname = CAST(:status AS text) OR (a.attname = CAST(:created AS text) AND i.indpred IS NOT NULL)))
-            THEN 1 ELSE 0 END
+            THEN 1 ELSE 0 END,
+       1
 FROM (SELECT CAST(to_regclass(CAST(:quoted AS text)) AS oid) AS oid) AS r;
 -- dialect: sqlserver
 SELECT HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'SELECT'), HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'UPDATE'),
@@ -46,4 +48,16 @@ SELECT HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'SELECT'), HA
                          JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
                          WHERE ic.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND ic.key_ordinal = 1
                            AND c.name IN (CAST(:status AS NVARCHAR(128)), CAST(:created AS NVARCHAR(128))))
-            THEN 1 ELSE 0 END;
+            THEN 1 ELSE 0 END,
+       CASE WHEN CAST(SERVERPROPERTY('Babelfish') AS INT) = 1 THEN 0 ELSE 1 END;
+
+-- Where rows do not stay locked: one relay of a table at a time, for as long as its connection lives. 1: it is this one.
+-- SQLite has a file for it, PostgreSQL no need.
+-- name: relay_lock
+-- dialect: sqlite, postgres
+SELECT CASE WHEN CAST(:table AS text) = '' THEN 0 ELSE 1 END;
+-- dialect: sqlserver
+DECLARE @got INT;
+DECLARE @name NVARCHAR(255) = N'dataflow relay ' + CAST(:table AS NVARCHAR(200));
+EXEC @got = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
+SELECT CASE WHEN @got >= 0 THEN 1 ELSE 0 END;

@@ -9,8 +9,9 @@
 
 #include <stdatomic.h>
 
-#define RELAY_WORKERS 4 /* unless configured; each has a transaction open while its batch is sent  \
-                         */
+#define RELAY_WORKERS                                                                              \
+    4 /* unless configured; each has a transaction open while its batch is sent                    \
+       */
 #define RELAY_RESTING 10000
 
 enum relay_outcome {
@@ -30,6 +31,7 @@ struct relay_resting {
 /* The statements for the table as it was when somebody looked; shared by those who use them. */
 struct relay_shape {
     struct relay_sql sql;
+    bool rows_lock; /* else one worker of one relay has the table to itself */
     atomic_int users;
 };
 
@@ -39,6 +41,7 @@ struct relay_worker {
     pthread_t thread;
     struct df_db *db;
     struct relay_shape *shape; /* what the connection has prepared */
+    bool owns_table;           /* by a lock of this connection, or by the relay's file */
     struct df_sink *sink;
     struct df_arena arena;
     int64_t backoff_ms;

@@ -19,7 +19,8 @@ struct relay_column {
 /* What check.c found. */
 struct relay_table {
     enum df_dialect dialect;
-    char *name; /* quoted: "schema"."table" */
+    char *name;     /* quoted: "schema"."table" */
+    bool rows_lock; /* what is claimed stays locked until the transaction ends */
     struct relay_column columns[DF_RELAY_COLUMNS];
 };
 

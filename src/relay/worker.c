@@ -21,6 +21,7 @@
  * whose first has arrived. A failure ends its chain.
  */
 #include "base/mem.h"
+#include "relay/relay.sql.h"
 #include "relay/relay_private.h"
 #include "store/notify.h"
 #include "store/rows.h"
@@ -35,7 +36,7 @@
 
 #define ROOM_MIN       8
 #define STAND_BY_MS    1000
-#define RECHECK_MS     5000
+#define RECHECK_MS     2000
 #define COUNT_MS       10000
 #define PAUSE_MAX_MS   1000 /* between looks at an open breaker */
 #define IDLE_MS        1000 /* the longest a sink is left alone */
@@ -457,7 +458,7 @@ static enum df_code run_batch(struct relay_worker *w, size_t limit, struct batch
                               struct df_err *err)
 {
     struct df_relay *r = w->relay;
-    bool locks = r->dialect != DF_SQLITE;
+    bool locks = r->dialect != DF_SQLITE; /* else nothing may be held while events are sent */
     enum df_code code = DF_OK;
 
     df_arena_reset(&w->arena);
@@ -486,31 +487,44 @@ static enum df_code run_batch(struct relay_worker *w, size_t limit, struct batch
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-/* Beside the database: one relay of this table at a time, gone with the process that holds it. */
-static bool take_file_lock(struct df_relay *r)
+/* Beside the database: gone with the process that holds it. */
+static enum df_code take_file_lock(struct df_relay *r, bool *ret_taken, struct df_err *err)
 {
     char path[4096];
 
-    if (r->dialect != DF_SQLITE || r->lock_fd >= 0)
-        return true;
+    *ret_taken = r->lock_fd >= 0;
+    if (*ret_taken)
+        return DF_OK;
     int n = snprintf(path, sizeof path, "%s-relay-%s", r->s->url + strlen("sqlite:"), r->s->table);
     int fd = n < (int)sizeof path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (fd < 0) {
-        pthread_mutex_lock(&r->lock);
-        relay_problem(r, "cannot open the lock file %s: %s", path, strerror(errno));
-        pthread_mutex_unlock(&r->lock);
-        return false;
-    }
-    bool taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    pthread_mutex_lock(&r->lock);
-    r->status.standing_by = !taken;
-    pthread_mutex_unlock(&r->lock);
-    if (!taken) {
+    if (fd < 0)
+        return df_err_errno(err, "cannot open the lock file %s", path);
+    *ret_taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (*ret_taken)
+        r->lock_fd = fd;
+    else
         close(fd);
-        return false;
+    return DF_OK;
+}
+
+/* Where rows do not stay locked, one relay of a table works at a time; the others stand by. */
+static enum df_code take_table(struct relay_worker *w, struct df_err *err)
+{
+    struct df_relay *r = w->relay;
+    enum df_code code;
+
+    if (r->dialect == DF_SQLITE) {
+        code = take_file_lock(r, &w->owns_table, err);
+    } else {
+        int64_t got = 0;
+        code = df_db_query_int(w->db, &df_q_relay_lock, DF_PARAMS(df_text(df_str_c(r->s->table))),
+                               &got, err);
+        w->owns_table = got == 1;
     }
-    r->lock_fd = fd;
-    return true;
+    pthread_mutex_lock(&r->lock);
+    r->status.standing_by = code == DF_OK && !w->owns_table;
+    pthread_mutex_unlock(&r->lock);
+    return code;
 }
 
 static void log_complaints(const struct df_relay *r, enum df_log_level level, const char *event,
@@ -536,6 +550,7 @@ static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
     if (code == DF_OK) {
         struct relay_shape *shape = df_calloc(1, sizeof *shape);
         relay_sql_make(r->s, &table, &shape->sql);
+        shape->rows_lock = table.rows_lock;
         relay_table_release(&table);
         shape->users = 1;
         log_complaints(r, DF_LOG_WARN, "RelayIndexMissing", df_buf_str(&complaints));
@@ -551,10 +566,12 @@ static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
     } else if (code == DF_E_CONFIG) {
         struct df_str first;
         (void)df_str_cut(df_buf_str(&complaints), '\n', &first);
-        log_complaints(r, DF_LOG_ERROR, "RelayTableWrong", df_buf_str(&complaints));
         pthread_mutex_lock(&r->lock);
+        bool known = df_str_eq(first, df_str_c(r->status.problem));
         relay_problem(r, DF_STR_FMT, DF_STR_ARG(first));
         pthread_mutex_unlock(&r->lock);
+        if (!known)
+            log_complaints(r, DF_LOG_ERROR, "RelayTableWrong", df_buf_str(&complaints));
     }
     df_buf_release(&complaints);
     return code;
@@ -576,6 +593,7 @@ static void disconnect(struct relay_worker *w)
 {
     df_db_close(w->db);
     w->db = NULL;
+    w->owns_table = false;
     relay_shape_drop(w->shape);
     w->shape = NULL;
 }
@@ -656,12 +674,15 @@ static bool ready(struct relay_worker *w)
     struct df_err err = DF_ERR_INIT;
     enum df_code code;
 
-    if (w->index == 0 && !take_file_lock(r)) {
-        wait_ms(w, STAND_BY_MS, false);
-        return false;
+    if (w->db && w->shape && take_shape(w)) {
+        if (w->shape->rows_lock || w->owns_table)
+            return true;
+        if (w->index == 0 && (code = take_table(w, &err)) != DF_OK)
+            failed(w, code, &err);
+        else if (!w->owns_table)
+            wait_ms(w, STAND_BY_MS, false);
+        return w->owns_table;
     }
-    if (w->db && w->shape && take_shape(w))
-        return true;
     if (w->shape)
         disconnect(w); /* it has prepared what is no more */
     if (!w->db && (code = relay_connect(r->s, &w->db, &err)) != DF_OK) {
@@ -669,7 +690,7 @@ static bool ready(struct relay_worker *w)
         return false;
     }
     if (take_shape(w))
-        return true;
+        return false; /* and now it can be used */
     if (w->index > 0) {
         wait_ms(w, STAND_BY_MS, false);
     } else if ((code = look_at_table(w, &err)) != DF_OK) {

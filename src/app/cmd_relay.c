@@ -1,0 +1,217 @@
+/* dataflow relay: runs a relay alone, tells how relays are doing, makes the trigger that wakes one.
+ */
+#include "app/cli.h"
+#include "app/server.h"
+#include "net/client.h"
+#include "relay/relay.h"
+#include "json/write.h"
+
+#include <stdio.h>
+
+#define OUTPUT_MAX (1 << 20)
+
+static const struct df_relay_settings *find(const struct df_settings *s, const char *name)
+{
+    for (size_t i = 0; i < s->relay_count; i++) {
+        if (strcmp(s->relays[i].name, name) == 0)
+            return &s->relays[i];
+    }
+    df_cli_complain(&df_cmd_relay, "there is no section [relay.%s] in the configuration", name);
+    return NULL;
+}
+
+/* --- run --- */
+
+static enum df_code run_relay(const struct df_settings *s, const struct df_relay_settings *relay,
+                              struct df_err *err)
+{
+    const struct df_clock *clock = df_clock_real();
+    struct df_http_client *client = NULL;
+    struct df_http_client_options co = {.max_in_flight = s->delivery.concurrency * 4,
+                                        .max_per_destination = s->delivery.concurrency,
+                                        .user_agent = "DataFlow/" DF_VERSION,
+                                        .clock = clock};
+
+    df_server_block_signals();
+    df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format, clock);
+    enum df_code code = df_http_client_new(&co, &client, err);
+    if (code != DF_OK)
+        return code;
+    struct df_breaker_options bo = df_settings_breaker(s, clock);
+    struct df_breakers *breakers = df_breakers_new(&bo);
+    struct df_relay *r = df_relay_start(
+        &(struct df_relay_options){.settings = relay,
+                                   .client = client,
+                                   .breakers = breakers,
+                                   .clock = clock,
+                                   .allow_private = s->delivery.allow_private_targets});
+    df_server_wait();
+    df_relay_stop(r, s->server.drain_seconds * 1000);
+    df_http_client_free(client); /* what is still on its way is cut off, and so comes back */
+    df_relay_free(r);
+    df_breakers_free(breakers);
+    return DF_OK;
+}
+
+/* --- status --- */
+
+static void add_json(struct df_json_out *j, const struct df_relay_status *st, bool right,
+                     struct df_str problem)
+{
+    df_json_open(j, '{');
+    df_json_kv_text(j, "name", df_str_c(st->name));
+    df_json_kv_text(j, "source", df_str_c(st->source));
+    df_json_kv_text(j, "table", df_str_c(st->table));
+    df_json_kv_text(j, "dispatcher", df_str_c(st->dispatcher));
+    df_json_kv_text(j, "target", st->target[0] ? df_str_c(st->target) : DF_STR_NULL);
+    df_json_kv_text(j, "order", df_str_c(st->order));
+    df_json_kv_bool(j, "tableRight", right);
+    df_json_key(j, "waiting");
+    st->waiting < 0 ? df_json_null(j) : df_json_int(j, st->waiting);
+    df_json_kv_time(j, "oldestAt", st->oldest_ms);
+    df_json_key(j, "failed");
+    st->failed < 0 ? df_json_null(j) : df_json_int(j, st->failed);
+    df_json_kv_text(j, "problem", problem.len > 0 ? problem : DF_STR_NULL);
+    df_json_close(j, '}');
+}
+
+static void add_line(struct df_buf *out, const struct df_relay_status *st, struct df_str problem)
+{
+    char oldest[DF_TIME_LEN + 1] = "-";
+
+    if (st->oldest_ms >= 0)
+        df_time_format(st->oldest_ms, oldest);
+    df_buf_addf(out, "%-16s %-9s %9lld %9lld  %-24s  %s %s\n", st->name, st->dispatcher,
+                (long long)st->waiting, (long long)st->failed, oldest, st->source, st->table);
+    while (problem.len > 0) {
+        struct df_str line;
+        problem = df_str_cut(problem, '\n', &line);
+        df_buf_addf(out, "  " DF_STR_FMT "\n", DF_STR_ARG(line));
+    }
+}
+
+/* Of all relays, or of one. The exit status tells whether all of them can work. */
+static int show_status(const struct df_settings *s, const char *name, bool json)
+{
+    struct df_buf out;
+    struct df_json_out j;
+    bool all_right = true;
+
+    if (name && !find(s, name))
+        return DF_EXIT_USAGE;
+    df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, df_clock_real());
+    df_buf_init(&out, OUTPUT_MAX);
+    df_json_out_init(&j, &out);
+    if (json) {
+        df_json_open(&j, '[');
+    } else {
+        df_buf_addf(&out, "%-16s %-9s %9s %9s  %-24s  %s\n", "RELAY", "TO", "WAITING", "FAILED",
+                    "OLDEST", "SOURCE");
+    }
+    for (size_t i = 0; i < s->relay_count; i++) {
+        struct df_relay_status st;
+        struct df_err err = DF_ERR_INIT;
+        struct df_buf problems;
+        if (name && strcmp(s->relays[i].name, name) != 0)
+            continue;
+        df_buf_init(&problems, 64 << 10);
+        enum df_code code = df_relay_look(&s->relays[i], &st, &problems, &err);
+        if (code != DF_OK && problems.len == 0)
+            df_buf_addz(&problems, err.detail);
+        all_right = all_right && code == DF_OK;
+        if (json)
+            add_json(&j, &st, code == DF_OK, df_str_trim(df_buf_str(&problems)));
+        else
+            add_line(&out, &st, df_buf_str(&problems));
+        df_buf_release(&problems);
+    }
+    if (json) {
+        df_json_close(&j, ']');
+        df_buf_addc(&out, '\n');
+    }
+    int printed = df_cli_print(&out);
+    return printed == DF_EXIT_OK && !all_right ? DF_EXIT_FAILED : printed;
+}
+
+/* --- install-trigger --- */
+
+static int install_trigger(const struct df_relay_settings *relay, bool apply)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_buf out;
+
+    df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, df_clock_real());
+    if (apply) {
+        enum df_code code = df_relay_trigger_apply(relay, &err);
+        if (code == DF_OK)
+            printf("Every insert into %s now wakes the relay %s.\n", relay->table, relay->name);
+        return df_cli_result(&df_cmd_relay, code, &err);
+    }
+    df_buf_init(&out, OUTPUT_MAX);
+    enum df_code code = df_relay_trigger_sql(relay, &out, &err);
+    if (code == DF_OK)
+        return df_cli_print(&out);
+    df_buf_release(&out);
+    return df_cli_result(&df_cmd_relay, code, &err);
+}
+
+static int perform(const struct df_settings *s, int operands, char **argv, bool json, bool apply)
+{
+    const char *name = operands > 1 ? argv[1] : NULL;
+    struct df_err err = DF_ERR_INIT;
+
+    if (strcmp(argv[0], "status") == 0)
+        return show_status(s, name, json);
+    const struct df_relay_settings *relay = find(s, name);
+    if (!relay)
+        return DF_EXIT_USAGE;
+    if (strcmp(argv[0], "run") == 0)
+        return df_cli_result(&df_cmd_relay, run_relay(s, relay, &err), &err);
+    return install_trigger(relay, apply);
+}
+
+static bool is_verb(const char *verb, int operands, bool json, bool apply)
+{
+    if (strcmp(verb, "status") == 0)
+        return operands <= 2 && !apply;
+    if (strcmp(verb, "run") == 0)
+        return operands == 2 && !apply && !json;
+    return strcmp(verb, "install-trigger") == 0 && operands == 2 && !json;
+}
+
+static int run(int argc, char **argv)
+{
+    bool json = false, apply = false;
+    const struct df_option options[] = {
+        {.name = "json", .kind = DF_OPT_FLAG, .flag = &json},
+        {.name = "apply", .kind = DF_OPT_FLAG, .flag = &apply},
+    };
+    struct df_cli_config config = {0};
+    struct df_settings settings;
+    int operands = df_cli_parse(&df_cmd_relay, argc, argv, options, 2, &config);
+
+    if (operands < 0)
+        return DF_EXIT_USAGE;
+    if (operands == 0 || !is_verb(argv[0], operands, json, apply)) {
+        df_cli_complain(&df_cmd_relay, "usage: dataflow relay %s", df_cmd_relay.usage);
+        return DF_EXIT_USAGE;
+    }
+    if (!df_cli_settings(&config, &settings))
+        return DF_EXIT_USAGE;
+    int status = perform(&settings, operands, argv, json, apply);
+    df_settings_release(&settings);
+    return status;
+}
+
+const struct df_command df_cmd_relay = {
+    .name = "relay",
+    .usage = "run NAME | status [NAME] [--json] | install-trigger NAME [--apply]",
+    .summary = "bring the events of another application's outbox to where they belong",
+    .help = "NAME is that of a section [relay.NAME] of the configuration.\n\n"
+            "run              the relay alone, without the rest of the server, until SIGTERM\n"
+            "status           connects to the sources, checks their tables, counts what waits and\n"
+            "                 what failed; exit status 1 if one of them is not right\n"
+            "install-trigger  prints the statements that make every insert wake the relay\n"
+            "                 (PostgreSQL, with notify_channel); --apply runs them",
+    .run = run,
+};
