@@ -57,7 +57,8 @@ SELECT HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'SELECT'), HA
 -- dialect: sqlite, postgres
 SELECT CASE WHEN CAST(:table AS text) = '' THEN 0 ELSE 1 END;
 -- dialect: sqlserver
-DECLARE @got INT;
+DECLARE @got INT = -1;
 DECLARE @name NVARCHAR(255) = N'dataflow relay ' + CAST(:table AS NVARCHAR(200));
-EXEC @got = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
+IF APPLOCK_TEST(N'public', @name, N'Exclusive', N'Session') = 1
+    EXEC @got = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
 SELECT CASE WHEN @got >= 0 THEN 1 ELSE 0 END;
