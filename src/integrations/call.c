@@ -253,7 +253,6 @@ static void attempt(struct integration_call *c)
 void integration_call_again(struct integration_call *c)
 {
     if (df_req_peer_gone(c->req)) {
-        c->maybe_done = false;
         give_up_for(c, INTEGRATION_ABANDONED, DF_STR("the caller left"), 0);
         return;
     }

@@ -32,7 +32,10 @@ static size_t decode(char *s, size_t len)
     for (size_t i = 0; i < len; i++) {
         int high = s[i] == '%' && len - i > 2 ? hex(s[i + 1]) : -1;
         int low = high >= 0 ? hex(s[i + 2]) : -1;
-        s[n++] = low >= 0 ? (char)(high << 4 | low) : s[i];
+        char c = s[i];
+        if (low >= 0)
+            c = (char)(high << 4 | low);
+        s[n++] = c;
         i += low >= 0 ? 2 : 0;
     }
     return n;
