@@ -369,6 +369,16 @@ def run(*args, env=None, stdin=None, timeout=60, cwd=None):
     return result
 
 
+def npm(name, *packages):
+    """The directory in which Node finds these packages; installed once."""
+    work = ROOT / "build" / f"test-{name}"
+    if not all((work / "node_modules" / package.rpartition("@")[0]).is_dir() for package in packages):
+        work.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", work, *packages],
+                       check=True, timeout=170)
+    return work
+
+
 def write_config(path, sections):
     lines = []
     for section, keys in sections.items():

@@ -17,7 +17,7 @@ import openpyxl
 import openpyxl.cell
 import pytest
 import xlsxwriter
-from harness import BIN, ROOT
+from harness import BIN, npm
 
 D, DT, T = datetime.date, datetime.datetime, datetime.time
 LIMIT_MIB = 64
@@ -119,12 +119,7 @@ XLSX.writeFile(book, path, {bookSST: shared, compression: true});
 @pytest.fixture(scope="session")
 def sheetjs():
     """The directory in which Node finds SheetJS."""
-    work = ROOT / "build" / "test-sheetjs"
-    if not (work / "node_modules" / "xlsx").is_dir():
-        work.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", work, "xlsx@0.18.5"],
-                       check=True, timeout=170)
-    return work
+    return npm("sheetjs", "xlsx@0.18.5")
 
 
 def serial(value):
