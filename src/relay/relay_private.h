@@ -1,4 +1,5 @@
-/* What the parts of the relay share: relay.c (its life), worker.c (batches), check.c (the table).
+/* What the parts of the relay share: relay.c (its life), batch.c (a batch), worker.c (threads),
+ * check.c (the table).
  */
 #ifndef DF_RELAY_PRIVATE_H
 #define DF_RELAY_PRIVATE_H
@@ -64,9 +65,10 @@ struct df_relay {
     pthread_cond_t changed;
     bool stopping;
     bool woken;
-    size_t more;    /* claims that were full: as many workers are wanted beside the first */
-    size_t in_hand; /* workers with a batch */
-    size_t room;    /* rows for a claim: grows while all goes well, halves when it does not */
+    bool looked_after; /* somebody waits who will look for new events */
+    size_t more;       /* claims that were full: as many workers are wanted beside the first */
+    size_t in_hand;    /* workers with a batch */
+    size_t room;       /* rows for a claim: grows while all goes well, halves when it does not */
     struct relay_shape *shape; /* NULL: the table is not right, or nobody has looked */
     struct relay_resting *resting;
     size_t resting_count;
@@ -94,6 +96,26 @@ enum df_code relay_count(struct df_db *db, const struct relay_query *q, int64_t 
                          int64_t *ret_oldest_ms, struct df_err *err) DF_MUST_CHECK;
 enum df_code relay_connect(const struct df_relay_settings *s, struct df_db **ret,
                            struct df_err *err) DF_MUST_CHECK;
+
+/* --- batch.c --- */
+
+struct relay_claimed;
+
+struct relay_batch {
+    struct relay_claimed *rows;
+    size_t count;
+    size_t heads;
+    size_t sent; /* handed to the dispatcher */
+    bool full;   /* there is more */
+};
+
+/*
+ * Claim, send, mark, commit: on an error nothing of it is in the table. The breaker and retries are
+ * around the sending; the commit is made once and either holds or does not.
+ */
+enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_batch *b,
+                             struct df_err *err) DF_MUST_CHECK;
+bool relay_stopping(struct df_relay *r);
 
 /* --- worker.c --- */
 
