@@ -19,7 +19,7 @@ endif
 # --- what is installed ------------------------------------------------------------------------------
 # Nothing below can be asked before the packages are there; a stamp keeps the check off the fast path.
 
-PACKAGES := libmicrohttpd libcurl sqlite3 libpq odbc libsodium libcrypto zlib libxml-2.0 xlsxwriter librabbitmq rdkafka
+PACKAGES := libmicrohttpd libcurl sqlite3 libpq odbc libsodium libcrypto libssl zlib libxml-2.0 xlsxwriter librabbitmq rdkafka
 DEPS_STAMP := build/.deps-build
 
 ifneq ($(MAKECMDGOALS),)

@@ -4,8 +4,7 @@
 #include "json/scan.h"
 
 const struct df_dispatcher *const df_dispatchers[] = {
-    &df_dispatch_log, &df_dispatch_http, NULL, /* rabbitmq */
-    NULL,                                      /* kafka */
+    &df_dispatch_log, &df_dispatch_http, &df_dispatch_rabbitmq, NULL, /* kafka */
 };
 
 const char *const df_dispatcher_names[] = {"log", "http", "rabbitmq", "kafka", NULL};

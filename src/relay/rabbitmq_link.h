@@ -1,0 +1,74 @@
+/*
+ * A connection to RabbitMQ with one channel in confirm mode: dialling, TLS, login, and frames in
+ * and out that never wait past a deadline. What the frames mean is dispatch_rabbitmq.c's business.
+ *
+ * librabbitmq's own amqp_basic_publish waits for ever when the broker stops reading, which is what
+ * a broker short of memory or disk does. So a message goes out frame by frame, each only when the
+ * socket has room for it. Of one thread.
+ */
+#ifndef DF_RELAY_RABBITMQ_LINK_H
+#define DF_RELAY_RABBITMQ_LINK_H
+
+#include "base/err.h"
+#include "relay/dispatcher.h"
+
+#include <amqp.h>
+
+#define DF_RABBIT_CHANNEL   1
+#define DF_RABBIT_FRAME_MAX 32768 /* small beside the socket's buffer */
+
+struct df_rabbit_link {
+    char *url; /* a copy that `info` points into; has the password */
+    size_t url_len;
+    struct amqp_connection_info info;
+    char slash[2];   /* the vhost "/" */
+    char place[320]; /* amqp://host:port, for people */
+    const char *relay;
+    const struct df_clock *clock;
+
+    amqp_connection_state_t conn; /* NULL: none */
+    bool channel_open;
+    int close_code;  /* why the broker closed it last; 0: it did not */
+    uint64_t tag;    /* of the channel's last message */
+    bool in_message; /* one was begun and not ended: the connection is of no use any more */
+    bool blocked;    /* the broker takes no messages now, for this reason: */
+    char blocked_why[160];
+    size_t room_bytes; /* that the socket is known to take without waiting */
+    int64_t sent_ms;   /* monotonic: when something last went out */
+};
+
+/* DF_E_CONFIG says what is wrong with the URL, without repeating it. */
+enum df_code df_rabbit_link_init(struct df_rabbit_link *l, const struct df_sink_options *opt,
+                                 struct df_err *err) DF_MUST_CHECK;
+void df_rabbit_link_release(struct df_rabbit_link *l);
+
+/* Connects and opens the channel where that is not done; quick when it is. Deadlines are monotonic
+ * times. */
+enum df_code df_rabbit_link_up(struct df_rabbit_link *l, int64_t deadline_ms,
+                               struct df_err *err) DF_MUST_CHECK;
+/* Reads what has come in, which is of nobody's concern by now, and sends the heartbeat if it is
+ * due; for when nothing is under way. */
+void df_rabbit_link_beat(struct df_rabbit_link *l);
+/* Closes a connection that is no longer trusted, without a word to the broker, and logs why. */
+void df_rabbit_link_lost(struct df_rabbit_link *l, const char *why);
+
+/* What came in on the channel but its end: confirms, and messages that come back. */
+typedef void df_rabbit_frame_fn(void *arg, const amqp_frame_t *f);
+
+/*
+ * Waits until a frame of len bytes can be sent without waiting (len > 0), or something has come in
+ * (len 0); what comes in is handed to fn, and heartbeats go out. DF_E_TIMEOUT: the deadline has
+ * passed. DF_E_NET: the connection is lost or the broker closed it or the channel: everything
+ * without a confirm is in doubt, and df_rabbit_link_up() is next.
+ */
+enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t deadline_ms,
+                                 df_rabbit_frame_fn *fn, void *arg,
+                                 struct df_err *err) DF_MUST_CHECK;
+
+/* After df_rabbit_link_wait() with that len. DF_E_NET as there. */
+enum df_code df_rabbit_link_send(struct df_rabbit_link *l, const amqp_frame_t *f, size_t len,
+                                 struct df_err *err) DF_MUST_CHECK;
+/* Whether small frames are held back to share packets; to be switched off after the last. */
+void df_rabbit_link_cork(struct df_rabbit_link *l, bool on);
+
+#endif
