@@ -164,7 +164,12 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d $(LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS) $(TEST_LIBS)
 
-unit: $(UNIT_BIN)
+# A Kafka for tests, in a process of its own.
+$(B)/tests/kafka_mock: tests/kafka_mock.c Makefile
+	@mkdir -p $(@D)
+	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< -lrdkafka
+
+unit: $(UNIT_BIN) $(B)/tests/kafka_mock
 fuzz-bin: $(FUZZ_BIN)
 
 # --- what people type -------------------------------------------------------------------------------

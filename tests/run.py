@@ -39,7 +39,7 @@ REACHABLE = tuple(b for b in BACKENDS if b != "sqlserver" or os.environ.get("DAT
 # Tests that the thread sanitizer would only make slow.
 UNTHREADED = ("json_", "imports_crypt", "imports_csv", "imports_json", "imports_normalise", "imports_policy", "imports_seen",
               "imports_upload", "imports_xlsx", "base_base64", "base_zone", "access_maintenance", "interface_payload",
-              "relay_rabbitmq")
+              "relay_kafka", "relay_rabbitmq")
 CORES = os.cpu_count() or 1
 FAILURE_LINES = 120  # of a failing command's output
 SUPPRESSIONS = ROOT / "tests" / "tsan.supp"

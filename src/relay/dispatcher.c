@@ -4,7 +4,10 @@
 #include "json/scan.h"
 
 const struct df_dispatcher *const df_dispatchers[] = {
-    &df_dispatch_log, &df_dispatch_http, &df_dispatch_rabbitmq, NULL, /* kafka */
+    &df_dispatch_log,
+    &df_dispatch_http,
+    &df_dispatch_rabbitmq,
+    &df_dispatch_kafka,
 };
 
 const char *const df_dispatcher_names[] = {"log", "http", "rabbitmq", "kafka", NULL};
