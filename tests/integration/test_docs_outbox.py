@@ -122,6 +122,17 @@ def test_the_trigger_is_what_the_page_shows(with_table, tmp_path):
 # --- the rest --------------------------------------------------------------------------------------
 
 
+def test_the_configurations_are_taken(tmp_path):
+    (tmp_path / "orders.secret").write_text("a secret that is long enough\n", encoding="utf-8")
+    texts = [text for name, _, text in OUTBOX if name == "ini" and "[relay." in text]
+    assert len(texts) == 2
+    for text in texts:
+        file = tmp_path / "dataflow.ini"
+        file.write_text(text.replace("/etc/dataflow", str(tmp_path)), encoding="utf-8")
+        told = run("check-config", "--config", file)
+        assert told.returncode == 0, told.stderr
+
+
 def test_the_alerts_are_rules_of_prometheus(tmp_path):
     rules, = marked(RELAY, "yaml", "alerts")
     (tmp_path / "rules.yml").write_text(rules, encoding="utf-8")
