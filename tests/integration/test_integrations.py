@@ -574,7 +574,7 @@ def test_a_call_is_kept_and_delivered_once_with_the_same_key(keeper, caller, san
     answer = caller.post(f"/integrations/pay{path}?x=%2F&onUnavailable=enqueue", {"amount": 1},
                          headers={"Idempotency-Key": "order-7", "X-Correlation-Id": "corr-7", "Accept": "text/x", "X-Other": "1"})
     call = kept(answer, "pay")
-    wait_for(lambda: row(keeper, call)["attempts"] >= 2, "attempts that fail")
+    wait_for(lambda: row(keeper, call)["attempts"] >= 1, "an attempt that fails")
     heal(sandbox, path)
     found = settled(keeper, call)
     assert (found["reference"], found["targetUrl"], json.loads(found["payload"])) == ("corr-7", f"POST pay{path}?x=%2F", {"amount": 1})
