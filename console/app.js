@@ -13,7 +13,7 @@
   const POINTS = 60;
   const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
-  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|circuit-breakers))?$/;
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|circuit-breakers))?$/;
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);

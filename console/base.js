@@ -91,9 +91,9 @@ const df = (() => {
   }
 
   const STATES = {
-    Processed: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok',
-    Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn',
-    Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
+    Processed: 'ok', PROCESSED: 'ok', running: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok',
+    'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn',
+    FAILED: 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
   };
 
   function badge(state) {

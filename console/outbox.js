@@ -7,7 +7,11 @@
     time, views,
   } = df;
   const PAGE_SIZE = 20;
+  // The first of a channel's states is of what waits, the last of what failed.
   const STATUSES = ['Pending', 'Sending', 'Sent', 'Error'];
+  const EVENTS = ['PENDING', 'PROCESSED', 'FAILED'];
+  const statusesOf = (channel) => (channel === 'events' ? EVENTS : STATUSES);
+  const failedOf = (channel) => statusesOf(channel).at(-1);
   let at = new URLSearchParams();
   let acting = null; // the channel whose rows are to be retried
 
@@ -47,11 +51,11 @@
 
   function retryAllButton(channel, count) {
     return h('button', {
-      type: 'button', textContent: 'Retry all', 'aria-label': `Retry all of ${channel} in Error`, 'data-keep': `retry all ${channel}`,
+      type: 'button', textContent: 'Retry all', 'aria-label': `Retry all of ${channel} in ${failedOf(channel)}`, 'data-keep': `retry all ${channel}`,
       onclick: () => {
         acting = channel;
         text('retry-title', `Retry all of ${channel}`);
-        text('retry-text', `${count === 1 ? 'The row' : `All ${count.toLocaleString('en')} rows`} of ${channel} in Error and whatever fails meanwhile `
+        text('retry-text', `${count === 1 ? 'The row' : `All ${count.toLocaleString('en')} rows`} of ${channel} in ${failedOf(channel)} and whatever fails meanwhile `
           + 'will be sent again, with all attempts anew.');
         openDialog('retry-dialog');
       },
@@ -59,9 +63,9 @@
   }
 
   async function retryAll() {
-    const { retried } = await call('POST', path(acting, 'retry'), { status: 'Error' });
+    const { retried } = await call('POST', path(acting, 'retry'), { status: failedOf(acting) });
     $('retry-dialog').close();
-    notice(retried === 0 ? `Nothing of ${acting} was in Error any more.`
+    notice(retried === 0 ? `Nothing of ${acting} was in ${failedOf(acting)} any more.`
       : `${retried.toLocaleString('en')} ${retried === 1 ? 'row' : 'rows'} of ${acting} ${retried === 1 ? 'is' : 'are'} to be sent again.`);
     await again().catch(alertProblem);
   }
@@ -69,19 +73,20 @@
   // --- all channels -----------------------------------------------------------------------------
 
   function channelRow(c) {
+    const failed = failedOf(c.channel);
     const count = (status) => {
       const link = h('a', {
         href: address({ channel: c.channel, status }), textContent: c.counts[status].toLocaleString('en'), 'data-keep': `${c.channel} ${status}`,
-        'aria-label': `${c.counts[status]} ${status} of ${c.channel}`, className: status === 'Error' && c.counts[status] > 0 ? 'some' : '',
+        'aria-label': `${c.counts[status]} ${status} of ${c.channel}`, className: status === failed && c.counts[status] > 0 ? 'some' : '',
       });
       return h('td', { className: 'num', 'data-label': status }, link);
     };
     const row = h('tr', {},
       h('td', {}, h('a', { className: 'name', href: address({ channel: c.channel }), textContent: c.channel, 'data-keep': c.channel }),
         c.configured ? null : h('p', { className: 'note' }, 'Not sent: ', h('code', { textContent: c.missing }), ' is not set.')),
-      ...STATUSES.map(count),
+      ...statusesOf(c.channel).map(count),
       cell('Oldest pending', time(c.oldestPendingAt)),
-      h('td', {}, h('div', { className: 'row-actions' }, c.counts.Error > 0 ? retryAllButton(c.channel, c.counts.Error) : null)));
+      h('td', {}, h('div', { className: 'row-actions' }, c.counts[failed] > 0 ? retryAllButton(c.channel, c.counts[failed]) : null)));
     row.dataset.channel = c.channel;
     return row;
   }
@@ -105,9 +110,11 @@
   function showChannels([outbox, breakers]) {
     text('outbox-note', 'What is to be sent, what was, and what could not be.');
     $('outbox-actions').replaceChildren();
+    const channels = (label, statuses) => h('div', { className: 'card' },
+      table(label, [['Channel'], ...statuses.map((s) => [s, 'num']), ['Oldest pending'], ['Actions', 'sr']],
+        outbox.channels.filter((c) => statusesOf(c.channel) === statuses).map(channelRow)));
     replace($('outbox-body'),
-      h('div', { className: 'card' },
-        table('Channels', [['Channel'], ...STATUSES.map((s) => [s, 'num']), ['Oldest pending'], ['Actions', 'sr']], outbox.channels.map(channelRow))),
+      channels('Channels', STATUSES), channels('Events', EVENTS),
       h('div', { className: 'card' }, h('h2', { textContent: 'Circuit breakers' }),
         breakers.items.length
           ? table('Circuit breakers', [['Destination'], ['State'], ['Since'], ['Failed', 'num'], ['Failure rate', 'num'], ['Slow rate', 'num'],
@@ -125,7 +132,7 @@
       h('td', {}, badge(row.status)),
       figure('Attempts', row.attempts),
       cell('Created', time(row.createdAt)), cell('Last attempt', time(row.lastAttemptAt)), cell('Next attempt', time(row.nextAttemptAt)),
-      h('td', {}, h('div', { className: 'row-actions' }, row.status === 'Error' ? retryButton(channel, row) : null)));
+      h('td', {}, h('div', { className: 'row-actions' }, row.status === failedOf(channel) ? retryButton(channel, row) : null)));
     node.dataset.row = row.id;
     return node;
   }
@@ -134,7 +141,7 @@
     const select = h('select', {
       id: 'outbox-status', 'data-keep': 'status',
       onchange: () => { location.hash = address({ channel, ...(select.value && { status: select.value }) }); },
-    }, h('option', { value: '', textContent: 'any' }), ...STATUSES.map((s) => h('option', { textContent: s })));
+    }, h('option', { value: '', textContent: 'any' }), ...statusesOf(channel).map((s) => h('option', { textContent: s })));
     select.value = status;
     return h('div', { className: 'filter' }, h('label', { htmlFor: 'outbox-status', textContent: 'Status' }), select);
   }
@@ -143,7 +150,7 @@
     const channel = at.get('channel');
     const status = at.get('status') || '';
     text('outbox-note', `${list.total.toLocaleString('en')} ${list.total === 1 ? 'row' : 'rows'}${status && ` in ${status}`}.`);
-    replace($('outbox-actions'), status === 'Error' && list.total > 0 ? retryAllButton(channel, list.total) : '');
+    replace($('outbox-actions'), status === failedOf(channel) && list.total > 0 ? retryAllButton(channel, list.total) : '');
     replace($('outbox-body'), h('div', { className: 'card' }, statusFilter(channel, status),
       list.items.length
         ? table(`Rows of ${channel}`, [['Reference'], ['Status'], ['Attempts', 'num'], ['Created'], ['Last attempt'], ['Next attempt'], ['Actions', 'sr']],
@@ -168,20 +175,20 @@
     const fact = (name, ...value) => h('div', {}, h('dt', { textContent: name }), h('dd', {}, ...value));
     const instant = (iso) => (iso ? [stamp(iso), ' (', time(iso), ')'] : [DASH]);
     text('outbox-note', `${row.reference || ''}`);
-    replace($('outbox-actions'), row.status === 'Error' ? retryButton(channel, row) : '');
+    replace($('outbox-actions'), row.status === failedOf(channel) ? retryButton(channel, row) : '');
     replace($('outbox-body'),
       h('div', { className: 'card ticket', id: 'outbox-row' },
         h('p', {}, badge(row.status)),
         row.lastError ? h('p', { className: 'reason', textContent: row.lastError }) : null,
         h('dl', { className: 'facts wide' },
-          fact('Attempts', String(row.attempts)), fact('To', row.targetUrl || DASH), fact('Created', ...instant(row.createdAt)),
+          fact('Attempts', String(row.attempts)), fact(...(channel === 'events' ? ['Correlation ID', row.correlationId || DASH] : ['To', row.targetUrl || DASH])), fact('Created', ...instant(row.createdAt)),
           fact('Last attempt', ...instant(row.lastAttemptAt)), fact('Sent', ...instant(row.sentAt)), fact('Next attempt', ...instant(row.nextAttemptAt))),
         folded('Payload', row.payload ?? '', 'payload')),
       h('div', { className: 'card' }, h('h2', { textContent: 'Attempts' }),
         row.attemptsHistory.length
           ? table('Attempts', [['Attempt', 'num'], ['Outcome'], ['At'], ['HTTP', 'num'], ['Took', 'num'], ['What came of it']],
             row.attemptsHistory.map(attemptRow))
-          : h('p', { className: 'note', textContent: 'None yet.' })));
+          : h('p', { className: 'note', textContent: channel === 'events' ? 'Of events only their number is kept; the log has each.' : 'None yet.' })));
   }
 
   // --- which ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ struct df_integrations;
 struct df_interface;
 struct df_policies;
 struct df_receiver;
+struct df_relays;
 
 struct df_services {
     struct df_store *store;
@@ -25,6 +26,7 @@ struct df_services {
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
     struct df_interface *interface;
     struct df_integrations *integrations;
+    struct df_relays *relays;             /* NULL without the role */
     struct df_imports *imports;           /* NULL where the roles have nothing to do with them */
     struct df_receiver *receiver;         /* likewise */
     struct df_import_views *import_views; /* likewise */

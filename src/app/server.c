@@ -4,6 +4,7 @@
 #include "admin/admin.h"
 #include "admin/outbox.h"
 #include "app/database.h"
+#include "app/relays.h"
 #include "app/system_routes.h"
 #include "base/metrics.h"
 #include "imports/imports.h"
@@ -13,6 +14,7 @@
 #include "integrations/integrations.h"
 #include "interface/interface.h"
 #include "relay/events.h"
+#include "relay/relays.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -35,6 +37,7 @@ struct df_server {
     struct df_zone *zone;
     struct df_maintenance maintenance;
     struct df_channel events;
+    struct df_settings own_relay; /* of own events, where nothing else is configured for them */
 
     pthread_t housekeeper;
     bool housekeeping;
@@ -46,19 +49,11 @@ struct df_server {
 
 /* What the role `api` answers. */
 static const struct df_route *const api_tables[] = {
-    df_admin_routes,
-    df_policy_routes,
-    df_outbox_routes,
-    df_counterparty_routes,
-    df_ticket_routes,
-    df_callback_routes,
-    df_ack_routes,
-    df_event_routes,
-    df_integration_routes,
-    df_imports_receive_routes,
-    df_imports_action_routes,
-    df_imports_ack_routes,
-    df_imports_read_routes,
+    df_admin_routes,        df_policy_routes,          df_outbox_routes,
+    df_counterparty_routes, df_ticket_routes,          df_callback_routes,
+    df_ack_routes,          df_event_routes,           df_integration_routes,
+    df_relay_routes,        df_imports_receive_routes, df_imports_action_routes,
+    df_imports_ack_routes,  df_imports_read_routes,
 };
 #define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
@@ -190,6 +185,12 @@ static void log_started(const struct df_server *s, const struct df_settings *set
 
 /* --- deliveries --- */
 
+static void wake_own_events(const struct df_channel *c)
+{
+    const struct df_services *sv = c->arg;
+    df_relays_wake_own(sv->relays);
+}
+
 /* The channels are known to every process; only one with the role delivers. */
 static enum df_code start_delivery(struct df_server *s, const struct df_settings *set,
                                    struct df_err *err)
@@ -231,7 +232,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .notify_url = set->database.url,
     });
     df_interface_add_channels(sv->interface, sv->delivery);
-    s->events = df_events_channel(NULL, NULL);
+    s->events = df_events_channel(wake_own_events, sv);
     df_delivery_add(sv->delivery, &s->events);
     sv->integrations = df_integrations_new(&(struct df_integrations_options){
         .settings = set->integrations,
@@ -258,6 +259,8 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
 
     df_interface_stop(sv->interface);
     df_integrations_stop(sv->integrations);
+    int64_t relays_ms = deadline_ms - df_mono_ms(df_clock_real());
+    df_relays_stop(sv->relays, relays_ms > 0 ? relays_ms : 0);
     int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
     df_delivery_stop(sv->delivery, left_ms > 0 ? left_ms : 0);
     df_http_client_free(s->client);
@@ -380,6 +383,10 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
         goto out;
     if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
+    if (set->server.roles & DF_ROLE_RELAY &&
+        (code = df_app_relays_start(set, &s->services, s->client, &s->own_relay,
+                                    &s->services.relays, err)) != DF_OK)
+        goto out;
     df_system_started(df_mono_ms(s->services.clock));
     if ((code = listen_http(s, set, err)) != DF_OK)
         goto out;
@@ -434,6 +441,8 @@ void df_server_stop(struct df_server *s)
     df_store_close(s->services.store);
     df_delivery_free(s->services.delivery);
     df_interface_free(s->services.interface);
+    df_relays_free(s->services.relays);
+    df_settings_release(&s->own_relay);
     df_breakers_free(s->services.breakers);
     if (s->http) {
         df_http_stop(s->http);

@@ -229,6 +229,31 @@ test('outboxes without an admin key, with one, and a row that is not there', LIM
   await page.finish();
 });
 
+test('an event that its relay gave up is seen, tried again, and the relay has it dispatched', LIMIT, async () => {
+  await fault({ path: '/gateway/events', status: 422 });
+  const { eventId } = await ask(`${gateway.url}events`, {
+    headers: gateway.headers, body: { eventType: 'OrderPlaced', aggregateType: 'Order', aggregateId: '42', correlationId: 'story-42', payload: { total: 1 } },
+  });
+  await eventually('the event to be given up', async () => (await outbox('events')).FAILED === 1);
+  await heal();
+  const page = await openSignedIn('#relays');
+  const relay = page.locator('tr[data-relay=events]');
+  await relay.locator('.badge', { hasText: 'running' }).waitFor();
+  assert.match(await relay.textContent(), new RegExp(`http${gateway.sandbox}/gateway/events`));
+  await page.screenshot({ path: join(SHOTS, 'relays.png'), fullPage: true });
+  await page.locator('#relays-body a').click();
+  await page.locator('#outbox-note', { hasText: '1 row in FAILED' }).waitFor();
+  await page.locator(`tr[data-row="${eventId}"] a`, { hasText: 'OrderPlaced Order 42' }).click();
+  await page.locator('#outbox-row .reason', { hasText: '422' }).waitFor();
+  assert.match(await text(page, '#outbox-row'), /Correlation IDstory-42/);
+  await page.locator('#outbox-actions button').click();
+  await page.locator('#outbox-row .badge', { hasText: 'PROCESSED' }).waitFor();
+  await page.goto(`${gateway.url}#outbox`);
+  await page.locator('tr[data-channel=events] a', { hasText: /^1$/ }).waitFor();
+  assert.deepEqual(await outbox('events'), { PENDING: 0, PROCESSED: 1, FAILED: 0 });
+  await page.finish();
+});
+
 test('by keyboard: the focus stays where it was, or goes to the heading', LIMIT, async () => {
   await post(freshDoc());
   const page = await openSignedIn('#outbox');
@@ -266,6 +291,9 @@ for (const [scheme, device, width, height] of [['light', 'desktop', 1280, 860], 
     await page.goto(`${gateway.url}#outbox`);
     await page.locator('tr[data-breaker]').first().waitFor();
     await fits('outbox');
+    await page.goto(`${gateway.url}#relays`);
+    await page.locator('tr[data-relay]').first().waitFor();
+    await fits('relays');
     await page.goto(`${gateway.url}#outbox?channel=ticket-return`);
     await page.locator('#outbox-body tbody tr').first().waitFor();
     await fits('outbox-rows');

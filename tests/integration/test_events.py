@@ -363,3 +363,61 @@ def test_the_terminal_shows_the_same(server, fates):
     assert cli(server, "retry", "events", fates.ids[2]) == f"events {fates.ids[2]} is to be sent again\n"
     assert json.loads(cli(server, "retry", "events", "--all", "--json")) == {"retried": 1}
     assert overview(server)["events"]["counts"]["FAILED"] == 0
+
+
+# --- and its relay ---
+
+
+def relays(server):
+    answer = server.admin().get("/admin/relays")
+    assert answer.status == 200, answer
+    check(answer.json, DOCUMENT["components"]["schemas"]["RelayList"], "RelayList")
+    return {r["name"]: r for r in answer.json["items"]}
+
+
+def test_without_the_role_there_are_no_relays(server):
+    assert relays(server) == {}
+    assert server.anonymous().get("/admin/relays").status == 401
+
+
+def state(server, event_id):
+    return whole(server, "events", event_id)["status"]
+
+
+def test_what_was_answered_is_dispatched_whatever_happens(make_server):
+    """Answered, killed at once, started again with relays: the log has it, then the table says so."""
+    server = make_server(config={"relay.events": {"table": "not_there"}}, args=("--set", "server.roles=api"))
+    client = server.new_client()
+    body = [{"eventType": "Happened", "payload": {"secret": "sesame"}, "correlationId": f"story-{n}"} for n in range(20)]
+    ids = [item["eventId"] for item in post(client, body, "once").json["items"]]
+    server.kill()
+    server.args = ()
+    server.start()
+    assert [item["eventId"] for item in post(client, body, "once").json["items"]] == ids
+    wait_for(lambda: all(state(server, i) == "PROCESSED" for i in ids), "all dispatched")
+    told = {line["eventId"]: line for line in server.log("OutboxEvent")}
+    assert {i: (told[i]["correlationId"], told[i]["relay"]) for i in ids} == {
+        i: (f"story-{n}", "own-events") for n, i in enumerate(ids)}
+    # The one that is configured has the name, but another table, and that one is not there.
+    assert tuple(relays(server)) == ("events", "own-events")
+    other, own = relays(server).values()
+    assert (other["running"], other["table"]) == (False, "not_there") and "not_there" in other["problem"]
+    assert (own["running"], own["problem"], own["dispatcher"], own["table"]) == (True, None, "log", "outbox_events")
+    assert own["dispatched"] == len(ids) and own["lastDispatchAt"].endswith("Z")
+    # New ones, and what a person has tried again.
+    late = post(client, EVENT).json["eventId"]
+    wait_for(lambda: state(server, late) == "PROCESSED", "the new one dispatched")
+    write = server.backend.script if server.backend.name == "sqlite" else server.backend.query
+    write(f"UPDATE outbox_events SET status = 'FAILED' WHERE id = '{ids[0]}'")
+    assert server.admin().post(f"/admin/outbox/events/{ids[0]}/retry").status == 200
+    wait_for(lambda: state(server, ids[0]) == "PROCESSED", "the one that had failed dispatched")
+    assert "sesame" not in server.log_text()
+
+
+def test_a_relay_of_the_own_table_takes_the_place_of_the_default(make_sqlite_server):
+    server = make_sqlite_server(config={"relay.mine": {"dispatcher": "log"}})
+    wait_for(lambda: relays(server)["mine"]["running"], "it running")
+    assert tuple(relays(server)) == ("mine",)
+    made = post(server.new_client(), EVENT).json["eventId"]
+    wait_for(lambda: state(server, made) == "PROCESSED", "dispatched")
+    assert [(line["eventId"], line["relay"]) for line in server.log("OutboxEvent")] == [(made, "mine")]

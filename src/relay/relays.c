@@ -1,0 +1,201 @@
+#include "relay/relays.h"
+
+#include "access/services.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "json/write.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define ANSWER_MAX (1 << 20)
+
+struct df_relays {
+    pthread_mutex_t lock; /* guards count: they end while others still wake them */
+    size_t count;
+    struct entry {
+        struct df_relay *relay;
+        bool own;
+    } * entries;
+};
+
+/* --- which one is for the server's own events --- */
+
+/* Host, port and database; user, password and options do not make it another. */
+static struct df_str place_of(const char *url)
+{
+    const char *authority = strstr(url, "://");
+    const char *at = authority ? strrchr(authority, '@') : NULL;
+    const char *place = at ? at + 1 : authority ? authority + 3 : strchr(url, ':') + 1;
+    return df_str_n(place, authority ? strcspn(place, "?#") : strlen(place));
+}
+
+static bool is_same_file(struct df_str a, struct df_str b)
+{
+    char real_a[PATH_MAX], real_b[PATH_MAX];
+    return realpath(a.ptr, real_a) && realpath(b.ptr, real_b) && strcmp(real_a, real_b) == 0;
+}
+
+static bool is_same_database(const char *a, const char *b)
+{
+    enum df_dialect of_a, of_b;
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_db_dialect_of(a, &of_a, &err) != DF_OK || df_db_dialect_of(b, &of_b, &err) != DF_OK ||
+        of_a != of_b)
+        return false;
+    return strcmp(a, b) == 0 || df_str_ieq(place_of(a), place_of(b)) ||
+           (of_a == DF_SQLITE && is_same_file(place_of(a), place_of(b)));
+}
+
+bool df_relays_is_own(const struct df_relay_settings *s, const char *own_url)
+{
+    const char *dot = strrchr(s->table, '.');
+    return df_str_ieq(df_str_c(dot ? dot + 1 : s->table), DF_STR("outbox_events")) &&
+           is_same_database(s->url, own_url);
+}
+
+/* --- their life --- */
+
+static void add(struct df_relays *rs, const struct df_relays_options *opt,
+                const struct df_relay_settings *s, bool own)
+{
+    rs->entries[rs->count++] = (struct entry){
+        .relay = df_relay_start(&(struct df_relay_options){.settings = s,
+                                                           .client = opt->client,
+                                                           .breakers = opt->breakers,
+                                                           .clock = opt->clock,
+                                                           .allow_private = opt->allow_private}),
+        .own = own,
+    };
+}
+
+struct df_relays *df_relays_start(const struct df_relays_options *opt)
+{
+    struct df_relays *rs = df_calloc(1, sizeof(*rs));
+    bool has_own = false;
+
+    pthread_mutex_init(&rs->lock, NULL);
+    rs->entries = df_calloc(opt->count + 1, sizeof(*rs->entries));
+    for (size_t i = 0; i < opt->count; i++) {
+        bool own = df_relays_is_own(&opt->settings[i], opt->own_url);
+        has_own = has_own || own;
+        add(rs, opt, &opt->settings[i], own);
+    }
+    if (!has_own)
+        add(rs, opt, opt->own, true);
+    return rs;
+}
+
+void df_relays_wake_own(struct df_relays *rs)
+{
+    if (!rs)
+        return;
+    pthread_mutex_lock(&rs->lock);
+    for (size_t i = 0; i < rs->count; i++)
+        if (rs->entries[i].own)
+            df_relay_wake(rs->entries[i].relay);
+    pthread_mutex_unlock(&rs->lock);
+}
+
+void df_relays_stop(struct df_relays *rs, int64_t drain_ms)
+{
+    if (!rs)
+        return;
+    pthread_mutex_lock(&rs->lock);
+    size_t count = rs->count;
+    rs->count = 0;
+    pthread_mutex_unlock(&rs->lock);
+
+    int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
+    for (size_t i = 0; i < count; i++) {
+        int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
+        df_relay_stop(rs->entries[i].relay, left_ms > 0 ? left_ms : 0);
+    }
+    for (size_t i = 0; i < count; i++)
+        df_relay_free(rs->entries[i].relay);
+}
+
+void df_relays_free(struct df_relays *rs)
+{
+    if (!rs)
+        return;
+    df_relays_stop(rs, 0);
+    pthread_mutex_destroy(&rs->lock);
+    free(rs->entries);
+    free(rs);
+}
+
+/* --- GET /admin/relays --- */
+
+static struct df_str or_none(const char *text)
+{
+    return *text ? df_str_c(text) : DF_STR_NULL;
+}
+
+static void write_count(struct df_json_out *out, const char *name, int64_t count)
+{
+    df_json_key(out, name);
+    if (count < 0)
+        df_json_null(out);
+    else
+        df_json_int(out, count);
+}
+
+static void write_relay(struct df_json_out *out, const struct df_relay_status *s)
+{
+    df_json_open(out, '{');
+    df_json_kv_text(out, "name", df_str_c(s->name));
+    df_json_kv_text(out, "dispatcher", df_str_c(s->dispatcher));
+    df_json_kv_text(out, "source", df_str_c(s->source));
+    df_json_kv_text(out, "table", df_str_c(s->table));
+    df_json_kv_text(out, "target", or_none(s->target));
+    df_json_kv_text(out, "order", df_str_c(s->order));
+    df_json_kv_bool(out, "running", s->running);
+    df_json_kv_bool(out, "standingBy", s->standing_by);
+    df_json_kv_bool(out, "notified", s->notified);
+    write_count(out, "waiting", s->waiting);
+    df_json_kv_time(out, "oldestAt", s->oldest_ms);
+    write_count(out, "failed", s->failed);
+    df_json_kv_int(out, "dispatched", s->dispatched);
+    df_json_kv_int(out, "retried", s->retried);
+    df_json_kv_int(out, "givenUp", s->given_up);
+    df_json_kv_time(out, "lastDispatchAt", s->last_dispatch_ms);
+    df_json_kv_text(out, "problem", or_none(s->problem));
+    df_json_close(out, '}');
+}
+
+static void handle_relays(struct df_req *req)
+{
+    struct df_relays *rs = df_services_of(req)->relays;
+    struct df_buf buf;
+    struct df_json_out out;
+
+    df_buf_init(&buf, ANSWER_MAX);
+    df_json_out_init(&out, &buf);
+    df_json_open(&out, '{');
+    df_json_key(&out, "items");
+    df_json_open(&out, '[');
+    if (rs) {
+        pthread_mutex_lock(&rs->lock);
+        for (size_t i = 0; i < rs->count; i++) {
+            struct df_relay_status status;
+            df_relay_status(rs->entries[i].relay, &status);
+            write_relay(&out, &status);
+        }
+        pthread_mutex_unlock(&rs->lock);
+    }
+    df_json_close(&out, ']');
+    df_json_close(&out, '}');
+    df_req_answer(req, 200, "application/json", &buf);
+}
+
+const struct df_route df_relay_routes[] = {
+    {.method = "GET",
+     .pattern = "/admin/relays",
+     .body = DF_BODY_NONE,
+     .access = DF_ACCESS_ADMIN,
+     .handle = handle_relays},
+    {.method = NULL},
+};

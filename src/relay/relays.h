@@ -1,0 +1,38 @@
+/*
+ * The relays of a process: one for each section [relay.NAME], and one for the server's own events
+ * if none of them is for those.
+ */
+#ifndef DF_RELAY_RELAYS_H
+#define DF_RELAY_RELAYS_H
+
+#include "net/http.h"
+#include "relay/relay.h"
+
+struct df_relays;
+
+struct df_relays_options {
+    const struct df_relay_settings *settings; /* live as long as the relays, as does `own` */
+    size_t count;
+    const char *own_url;                 /* the server's database */
+    const struct df_relay_settings *own; /* for its events, unless one of the others reads them */
+    struct df_http_client *client;       /* as in struct df_relay_options */
+    struct df_breakers *breakers;
+    const struct df_clock *clock;
+    bool allow_private;
+};
+
+struct df_relays *df_relays_start(const struct df_relays_options *opt);
+/* There are new events of the server's own. Cheap; any thread; NULL is fine, as in what follows. */
+void df_relays_wake_own(struct df_relays *rs);
+/* Ends all of them, before the HTTP client is freed: batches in hand have until drain_ms. Who wakes
+ * them or asks for them after that finds none. */
+void df_relays_stop(struct df_relays *rs, int64_t drain_ms);
+void df_relays_free(struct df_relays *rs);
+
+/* Whether these settings are for outbox_events of the database that the server works with. */
+bool df_relays_is_own(const struct df_relay_settings *s, const char *own_url);
+
+/* /admin/relays */
+extern const struct df_route df_relay_routes[];
+
+#endif
