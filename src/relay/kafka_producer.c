@@ -71,9 +71,7 @@ enum df_code df_kafka_target_init(struct df_kafka_target *t, const struct df_sin
     if (path.len > 0 && topic.len > 0 && !df_str_eq(path, topic))
         return refuse(err, "the target and the key topic name two topics");
     if (topic.len == 0)
-        topic = path;
-    if (topic.len == 0)
-        return refuse(err, "no topic is named");
+        topic = path.len > 0 ? path : DF_STR("{eventType}");
     /* What stands around the names must do for a topic itself. */
     if (!only(topic, "._-{}"))
         return refuse(err, "a topic has letters, digits, '.', '_' and '-'");
@@ -224,7 +222,7 @@ enum df_code df_kafka_producer_new(const struct df_sink_options *opt, const char
     rd_kafka_t *rk = NULL;
 
     if (code == DF_OK) {
-        rd_kafka_conf_set_log_cb(conf, write_log);
+        rd_kafka_conf_set_log_cb(conf, callbacks ? write_log : NULL);
         if (callbacks) {
             rd_kafka_conf_set_opaque(conf, callbacks->opaque);
             rd_kafka_conf_set_dr_msg_cb(conf, callbacks->report);

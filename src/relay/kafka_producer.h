@@ -9,7 +9,8 @@
 
 #include <librdkafka/rdkafka.h>
 
-/* kafka://host:port,host:port/topic, or host:port,host:port with `topic` beside it. */
+/* kafka://host:port,host:port/topic, or host:port,host:port with `topic` beside it; without either
+ * each event's type is its topic. */
 struct df_kafka_target {
     char *servers; /* as librdkafka wants them */
     char *topic;   /* a pattern */
@@ -28,8 +29,8 @@ struct df_kafka_callbacks {
 
 /*
  * A producer, with threads of its own that connect in the background. servers NULL: one that
- * connects to nobody, to see whether the options agree. Callbacks are called in rd_kafka_poll() and
- * rd_kafka_flush() only. DF_E_CONFIG says which option is wrong.
+ * connects to nobody, to see whether the options agree; callbacks NULL: and says nothing. They are
+ * called in rd_kafka_poll() and rd_kafka_flush() only. DF_E_CONFIG says which option is wrong.
  */
 enum df_code df_kafka_producer_new(const struct df_sink_options *opt, const char *servers,
                                    const struct df_kafka_callbacks *callbacks, rd_kafka_t **ret,
