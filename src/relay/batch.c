@@ -13,8 +13,7 @@
  *
  * SQLite has one writer for the whole file, so no transaction is open while events are on their
  * way; in its place a lock on a file beside the database lets one relay work at a time, on one
- * thread (worker.c). Where a server does not keep what it reads locked (Babelfish), an application
- * lock does the same.
+ * thread (worker.c).
  *
  * With order=aggregate a claim takes events that are the first of their aggregate (heads), and what
  * follows them; a head that another relay holds is still PENDING for everybody else, so what

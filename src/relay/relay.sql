@@ -50,15 +50,3 @@ SELECT HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'SELECT'), HA
                            AND c.name IN (CAST(:status AS NVARCHAR(128)), CAST(:created AS NVARCHAR(128))))
             THEN 1 ELSE 0 END,
        CASE WHEN CAST(SERVERPROPERTY('Babelfish') AS INT) = 1 THEN 0 ELSE 1 END;
-
--- Where rows do not stay locked: one relay of a table at a time, for as long as its connection lives. 1: it is this one.
--- SQLite has a file for it, PostgreSQL no need.
--- name: relay_lock
--- dialect: sqlite, postgres
-SELECT CASE WHEN CAST(:table AS text) = '' THEN 0 ELSE 1 END;
--- dialect: sqlserver
-DECLARE @got INT = -1;
-DECLARE @name NVARCHAR(255) = N'dataflow relay ' + CAST(:table AS NVARCHAR(200));
-IF APPLOCK_TEST(N'public', @name, N'Exclusive', N'Session') = 1
-    EXEC @got = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
-SELECT CASE WHEN @got >= 0 THEN 1 ELSE 0 END;

@@ -32,7 +32,7 @@ struct relay_resting {
 /* The statements for the table as it was when somebody looked; shared by those who use them. */
 struct relay_shape {
     struct relay_sql sql;
-    bool rows_lock; /* else one worker of one relay has the table to itself */
+    bool rows_lock; /* else one worker has the table to itself */
     atomic_int users;
 };
 

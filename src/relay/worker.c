@@ -4,7 +4,6 @@
  * it; all take part in the rest.
  */
 #include "base/mem.h"
-#include "relay/relay.sql.h"
 #include "relay/relay_private.h"
 
 #include <fcntl.h>
@@ -23,12 +22,15 @@
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-/* Beside the database: gone with the process that holds it. */
-static enum df_code take_file_lock(struct df_relay *r, bool *ret_taken, struct df_err *err)
+/*
+ * SQLite: a lock on a file beside the database, gone with the process that holds it. One relay of a
+ * table works, the others stand by.
+ */
+static enum df_code take_table(struct df_relay *r, bool *ret_taken, struct df_err *err)
 {
     char path[4096];
 
-    *ret_taken = r->lock_fd >= 0;
+    *ret_taken = r->dialect != DF_SQLITE || r->lock_fd >= 0;
     if (*ret_taken)
         return DF_OK;
     int n = snprintf(path, sizeof path, "%s-relay-%s", r->s->url + strlen("sqlite:"), r->s->table);
@@ -40,27 +42,10 @@ static enum df_code take_file_lock(struct df_relay *r, bool *ret_taken, struct d
         r->lock_fd = fd;
     else
         close(fd);
-    return DF_OK;
-}
-
-/* Where rows do not stay locked, one relay of a table works at a time; the others stand by. */
-static enum df_code take_table(struct relay_worker *w, struct df_err *err)
-{
-    struct df_relay *r = w->relay;
-    enum df_code code;
-
-    if (r->dialect == DF_SQLITE) {
-        code = take_file_lock(r, &w->owns_table, err);
-    } else {
-        int64_t got = 0;
-        code = df_db_query_int(w->db, &df_q_relay_lock, DF_PARAMS(df_text(df_str_c(r->s->table))),
-                               &got, err);
-        w->owns_table = got == 1;
-    }
     pthread_mutex_lock(&r->lock);
-    r->status.standing_by = code == DF_OK && !w->owns_table;
+    r->status.standing_by = !*ret_taken;
     pthread_mutex_unlock(&r->lock);
-    return code;
+    return DF_OK;
 }
 
 static void log_complaints(const struct df_relay *r, enum df_log_level level, const char *event,
@@ -90,6 +75,11 @@ static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
         relay_table_release(&table);
         shape->users = 1;
         log_complaints(r, DF_LOG_WARN, "RelayIndexMissing", df_buf_str(&complaints));
+        if (!shape->rows_lock && r->dialect != DF_SQLITE)
+            df_log_warn("RelayRowsUnlocked",
+                        "relay %s: this server does not keep rows locked that were read for "
+                        "update (Babelfish): let one relay only work on %s",
+                        r->s->name, r->s->table);
         df_log_info("RelayStarted", "relay %s: %s from %s, dispatcher %s", r->s->name, r->s->table,
                     r->status.source, r->dispatcher->name);
         pthread_mutex_lock(&r->lock);
@@ -129,7 +119,6 @@ static void disconnect(struct relay_worker *w)
 {
     df_db_close(w->db);
     w->db = NULL;
-    w->owns_table = false;
     relay_shape_drop(w->shape);
     w->shape = NULL;
 }
@@ -237,16 +226,22 @@ static bool ready(struct relay_worker *w)
 {
     struct df_relay *r = w->relay;
     struct df_err err = DF_ERR_INIT;
+    bool taken = false;
     enum df_code code;
 
+    if ((code = take_table(r, &taken, &err)) != DF_OK) {
+        failed(w, code, &err);
+        return false;
+    }
+    if (!taken) {
+        pause_ms(w, STAND_BY_MS);
+        return false;
+    }
     if (w->db && w->shape && take_shape(w)) {
-        if (w->shape->rows_lock || w->owns_table)
+        if (w->shape->rows_lock || w->index == 0)
             return true;
-        if (w->index == 0 && (code = take_table(w, &err)) != DF_OK)
-            failed(w, code, &err);
-        else if (!w->owns_table)
-            pause_ms(w, STAND_BY_MS);
-        return w->owns_table;
+        pause_ms(w, STAND_BY_MS);
+        return false;
     }
     if (w->shape)
         disconnect(w); /* it has prepared what is no more */

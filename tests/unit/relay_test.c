@@ -479,8 +479,24 @@ static void check_order_by_one(enum df_dialect d)
     check_order(d, 1);
 }
 
+/* Babelfish ignores the hints that several relays rely on. */
+static bool rows_lock(enum df_dialect d)
+{
+    TESTDB_QUERY(is_babelfish, 0, "SELECT 0", "SELECT 0",
+                 "SELECT CASE WHEN CAST(SERVERPROPERTY('Babelfish') AS INT) = 1 THEN 1 ELSE 0 END");
+    struct testdb t;
+    testdb_init(&t, d);
+    struct df_db *db = testdb_open(&t);
+    int64_t n = count(db, &is_babelfish);
+    df_db_close(db);
+    testdb_release(&t);
+    return n == 0;
+}
+
 static void check_order_by_four(enum df_dialect d)
 {
+    if (!rows_lock(d))
+        return;
     check_order(d, 4);
 }
 
@@ -490,6 +506,8 @@ static void check_four_at_once_send_each_once(enum df_dialect d)
     struct fixture f;
     struct df_relay *r[4];
 
+    if (!rows_lock(d))
+        return;
     fixture_init(&f, d, full_table(d));
     f.s.batch = 25;
     sink_reset(NULL);
