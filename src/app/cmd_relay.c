@@ -43,8 +43,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
         &(struct df_relay_options){.settings = relay,
                                    .client = client,
                                    .breakers = breakers,
-                                   .clock = clock,
-                                   .allow_private = s->delivery.allow_private_targets});
+                                   .clock = clock});
     df_server_wait();
     df_relay_stop(r, s->server.drain_seconds * 1000);
     df_http_client_free(client); /* what is still on its way is cut off, and so comes back */

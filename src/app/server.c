@@ -241,7 +241,6 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .client = s->client,
         .breakers = sv->breakers,
         .clock = sv->clock,
-        .allow_private = set->delivery.allow_private_targets,
     });
     df_integrations_add_channels(sv->integrations, sv->delivery);
     if (set->server.roles & DF_ROLE_DELIVER)

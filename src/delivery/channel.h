@@ -37,6 +37,7 @@ struct df_delivery_request {
      */
     struct df_str breaker;
     struct df_str correlation_id; /* of log lines */
+    bool private_too;             /* the operator chose the address: no filter of private ones */
 };
 
 struct df_channel {

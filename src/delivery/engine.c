@@ -421,7 +421,7 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .body = row->request.body,
         .timeout_ms = timeout_ms(d),
         .max_answer_bytes = ANSWER_MAX,
-        .allow_private = d->opt.allow_private,
+        .allow_private = d->opt.allow_private || row->request.private_too,
         .done = answered,
         .arg = row,
     };

@@ -49,7 +49,6 @@ struct df_integrations_options {
     struct df_breakers *breakers;
     struct df_delivery *delivery; /* for wake-ups of what was kept */
     const struct df_clock *clock;
-    bool allow_private;
 };
 
 struct df_integrations *df_integrations_new(const struct df_integrations_options *opt);

@@ -199,6 +199,7 @@ static enum df_code build(const struct df_channel *ch, struct df_str id, struct 
     ret->method = df_arena_cstr(a, df_col_text(r, 4));
     ret->correlation_id = df_arena_str(a, df_col_text(r, 8));
     ret->breaker = in->breaker_key;
+    ret->private_too = true;
     struct df_str suffix = df_arena_str(a, df_col_text(r, 5));
     enum df_code code = integration_url(a, in->set->base_url, suffix, &ret->url, err);
     if (code == DF_OK)

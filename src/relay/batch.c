@@ -380,8 +380,12 @@ static void tell_event(const struct df_relay *r, const struct relay_claimed *c,
         DF_F("aggregateId", e->aggregate_id), DF_FI("attempt", e->attempt),
         DF_FI("durationMs", e->duration_ms),
     };
-    /* An answer's text may hold anybody's data: it stays in the table. */
-    df_log_write(level, event, fields, sizeof fields / sizeof fields[0], "%s", "");
+    /* What stands behind the first colon may be the destination's own text, with anybody's data in
+     * it: that stays in the table. */
+    struct df_str why;
+    (void)df_str_cut(e->error, ':', &why);
+    df_log_write(level, event, fields, sizeof fields / sizeof fields[0], DF_STR_FMT,
+                 DF_STR_ARG(why));
 }
 
 /* After the commit: now it is so. */

@@ -340,7 +340,7 @@ static void wait_for_all(struct df_sink *s)
  */
 static bool is_about_target(unsigned status)
 {
-    static const unsigned rows[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
+    static const unsigned rows[] = {401, 403, 404, 405, 407, 408, 410, 421, 425, 429};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i] == status)
             return true;

@@ -7,11 +7,12 @@
  * The key is the aggregate's id, as consumers expect that join or compact by it; events without one
  * go anywhere. What becomes of an event its delivery report says, and nothing else:
  *
- *   report                                      outcome
- *   ------------------------------------------
- * ------------------------------------------------------ no error DISPATCHED: all replicas in sync
- * have it the message was refused (size, record, …)   brokers refuse batches, not messages: those
- * refused go again one at a time; who is refused alone is PERMANENT any other, none in time RETRY
+ *   report                       outcome
+ *   ---------------------------  ------------------------------------------------------------
+ *   no error                     DISPATCHED: all replicas in sync have it
+ *   the message was refused      brokers refuse batches, not messages: those refused go again
+ *   (size, record, …)            one at a time; who is refused alone is PERMANENT
+ *   any other, none in time      RETRY
  *
  * A fatal error means that the producer no longer knows what the broker has. It is thrown away,
  * with what has no report, and the next dispatch makes another: the events are still in the outbox.
@@ -204,7 +205,7 @@ static void send_one(struct message *m, int64_t deadline_ms)
     rd_kafka_resp_err_t err;
 
     while ((err = produce(m)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
-           df_mono_ms(s->opt->clock) < deadline_ms)
+           df_mono_ms(s->opt->clock) < deadline_ms && !df_sink_given_up(s->opt))
         (void)rd_kafka_poll(s->rk, FULL_MS);
     if (err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         s->open++;
@@ -219,7 +220,8 @@ static void wait_for_reports(struct df_sink *s, int64_t deadline_ms)
 {
     while (s->open > 0) {
         int64_t left = deadline_ms - df_mono_ms(s->opt->clock);
-        if (left <= 0 || rd_kafka_fatal_error(s->rk, NULL, 0) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        if (left <= 0 || df_sink_given_up(s->opt) ||
+            rd_kafka_fatal_error(s->rk, NULL, 0) != RD_KAFKA_RESP_ERR_NO_ERROR)
             break;
         (void)rd_kafka_flush(s->rk, left < 100 ? (int)left : 100);
     }

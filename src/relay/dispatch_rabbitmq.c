@@ -3,16 +3,16 @@
  * it would be ten times slower. The broker numbers what it gets on a channel, 1, 2, 3…, and
  * confirms by number, often many at once ("up to 17").
  *
- *   what the broker does                       what it means
- *   -----------------------------------------
- * ------------------------------------------------------ ack in every queue that it belongs in:
- * DISPATCHED return, then ack                           no queue is bound for it: RETRY, somebody
- * may bind one nack                                       a queue could not keep it: RETRY closes
- * the channel: no such exchange, …    RETRY for all that have no confirm closes the channel over a
- * message          which one is not said: all that have no confirm go (too large, not well-formed)
- * again, one at a time; who does it alone is PERMANENT connection lost, or time is up RETRY for all
- * that have no confirm says that it is blocked (memory, disk)     nothing more is published until
- * it says the contrary
+ *   what the broker does           what it means
+ *   -----------------------------  ----------------------------------------------------------
+ *   ack                            it is in every queue that it belongs in: DISPATCHED
+ *   return, then ack               no queue is bound for it: RETRY, somebody may bind one
+ *   nack                           a queue could not keep it: RETRY
+ *   closes the channel             no such exchange, …: RETRY for all that have no confirm
+ *   closes it over a message       which one is not said: all that have no confirm go again,
+ *   (too large, not well-formed)   one at a time; who does it alone is PERMANENT
+ *   connection lost, time is up    RETRY for all that have no confirm
+ *   says that it is blocked        nothing more is published until it says the contrary
  *
  * After a time-out the connection is given up, since nobody knows what is the matter with it; but
  * not when the broker is blocked: it is alive, and what waits in the connection keeps its place

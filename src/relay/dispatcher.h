@@ -64,7 +64,15 @@ struct df_sink_options {
     const char *properties;  /* kafka: "name=value;name=value" of librdkafka */
     struct df_http_client *client; /* http; shared, outlives the sinks */
     const struct df_clock *clock;
+    /* Set when the program ends and will wait no longer: dispatch returns within a second, and
+     * opens no connection any more. NULL: never. */
+    const _Atomic bool *given_up;
 };
+
+static inline bool df_sink_given_up(const struct df_sink_options *opt)
+{
+    return opt->given_up && *opt->given_up;
+}
 
 enum df_http_mode { DF_HTTP_BINARY, DF_HTTP_STRUCTURED, DF_HTTP_BATCH };
 

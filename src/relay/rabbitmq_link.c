@@ -24,7 +24,7 @@
 
 static int left_ms(const struct df_rabbit_link *l, int64_t deadline_ms)
 {
-    int64_t left = deadline_ms - df_mono_ms(l->clock);
+    int64_t left = df_sink_given_up(l->opt) ? 0 : deadline_ms - df_mono_ms(l->clock);
     return left <= 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int)left;
 }
 
@@ -59,7 +59,8 @@ enum df_code df_rabbit_link_init(struct df_rabbit_link *l, const struct df_sink_
 {
     struct df_str target = df_str_c(opt->target ? opt->target : "");
 
-    *l = (struct df_rabbit_link){.relay = opt->relay, .clock = opt->clock, .slash = "/"};
+    *l =
+        (struct df_rabbit_link){.relay = opt->relay, .clock = opt->clock, .opt = opt, .slash = "/"};
     l->url = df_strdup(target);
     l->url_len = target.len;
     if (amqp_parse_url(l->url, &l->info) != AMQP_STATUS_OK || !*l->info.host ||

@@ -25,6 +25,7 @@ struct df_rabbit_link {
     char place[320]; /* amqp://host:port, for people */
     const char *relay;
     const struct df_clock *clock;
+    const struct df_sink_options *opt;
 
     amqp_connection_state_t conn; /* NULL: none */
     bool channel_open;

@@ -148,7 +148,8 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     df_relay_sink_options(s, &r->sink_options);
     r->sink_options.client = opt->client;
     r->sink_options.clock = opt->clock;
-    r->sink_options.allow_private = opt->allow_private;
+    r->sink_options.allow_private = true; /* the operator's own choice of an address */
+    r->sink_options.given_up = &r->given_up;
     describe(s, &r->status);
     make_metrics(r);
     pthread_mutex_init(&r->lock, NULL);
@@ -208,6 +209,7 @@ void df_relay_free(struct df_relay *r)
     if (!r)
         return;
     df_relay_stop(r, 0);
+    r->given_up = true;
     for (size_t i = 0; i < r->worker_count; i++)
         pthread_join(r->workers[i].thread, NULL);
     df_metric_set(r->up, 0);

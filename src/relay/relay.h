@@ -69,7 +69,7 @@ struct df_relay_settings {
 
 /* What the settings alone can tell, without a connection; each complaint a line. */
 void df_relay_check_settings(const struct df_relay_settings *s, struct df_buf *complaints);
-/* Their part of a sink's options, borrowed; the rest (client, clock, allow_private) is zero. */
+/* Their part of a sink's options, borrowed; the rest (client, clock, …) is zero. */
 void df_relay_sink_options(const struct df_relay_settings *s, struct df_sink_options *ret);
 
 struct df_relay;
@@ -79,7 +79,6 @@ struct df_relay_options {
     struct df_http_client *client;            /* for dispatcher http; outlives the relay */
     struct df_breakers *breakers;             /* the relay's own is "relay:NAME" there */
     const struct df_clock *clock;
-    bool allow_private;
     const struct df_dispatcher *dispatcher; /* NULL: the one that is configured */
 };
 

@@ -131,7 +131,7 @@ def server(sandbox, peer, nowhere, tmp_path_factory):
     }
     backend = Backend("sqlite", tmp_path_factory.mktemp("sqlite"))
     server = Server(backend, tmp_path_factory.mktemp("server"),
-                    config={"delivery": {"allow_private_targets": "on"}, "breaker": {"half_open_calls": 2},
+                    config={"breaker": {"half_open_calls": 2},
                             **{f"integration.{name}": keys for name, keys in sections.items()}})
     server.secrets |= {API_KEY, TOKEN}
     yield server.start()
@@ -504,7 +504,7 @@ def test_log_and_metrics_tell_a_calls_story(server, client, peer, path):
 def test_who_waits_for_another_attempt_is_answered_when_the_server_stops(peer, path, tmp_path):
     backend = Backend("sqlite", tmp_path / "db")
     server = Server(backend, tmp_path / "server", config={
-        "delivery": {"allow_private_targets": "on"}, "server": {"drain_seconds": 0},
+        "server": {"drain_seconds": 0},
         "integration.late": {"base_url": peer.url, "retry_wait_ms": 60000}})
     server.start()
     peer.plan[path] = [503]
@@ -528,7 +528,7 @@ def keeper(backend_name, sandbox, peer, nowhere, tmp_path_factory):
     once = {"retry_max_attempts": 1}
     backend = Backend(backend_name, tmp_path_factory.mktemp(backend_name))
     server = Server(backend, tmp_path_factory.mktemp("keeper"), config={
-        "delivery": {"allow_private_targets": "on", "retry_base_ms": 20, "retry_cap_ms": 50, "max_attempts": 1000},
+        "delivery": {"retry_base_ms": 20, "retry_cap_ms": 50, "max_attempts": 1000},
         "integration.pay": {"base_url": payments(sandbox), **once, **LENIENT},
         "integration.raw": {"base_url": peer.url, "api_key": API_KEY, **once, **LENIENT},
         "integration.gone": {"base_url": nowhere, **once, **LENIENT},
