@@ -50,7 +50,6 @@ enum df_code df_app_relays_start(const struct df_settings *set, const struct df_
             .client = client,
             .breakers = sv->breakers,
             .clock = sv->clock,
-            .allow_private = set->delivery.allow_private_targets,
         });
     return code;
 }

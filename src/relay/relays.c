@@ -65,8 +65,7 @@ static void add(struct df_relays *rs, const struct df_relays_options *opt,
         .relay = df_relay_start(&(struct df_relay_options){.settings = s,
                                                            .client = opt->client,
                                                            .breakers = opt->breakers,
-                                                           .clock = opt->clock,
-                                                           .allow_private = opt->allow_private}),
+                                                           .clock = opt->clock}),
         .own = own,
     };
 }

@@ -18,7 +18,6 @@ struct df_relays_options {
     struct df_http_client *client;       /* as in struct df_relay_options */
     struct df_breakers *breakers;
     const struct df_clock *clock;
-    bool allow_private;
 };
 
 struct df_relays *df_relays_start(const struct df_relays_options *opt);
