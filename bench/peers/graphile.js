@@ -1,14 +1,14 @@
 // graphile.js fill | drain: Graphile Worker, with what its page on performance names: a local queue, completions in
 // batches, prepared statements.
 import { Logger, makeWorkerUtils, run } from 'graphile-worker'
-import { concurrency, jobs, make, post, url } from './post.js'
+import { concurrency, jobs, make, url, work } from './work.js'
 
 if (process.argv[2] === 'fill') {
   const utils = await makeWorkerUtils({ connectionString: url })
   await utils.migrate()
   for (let i = 0; i < jobs; i += 5000) {
     const rows = []
-    for (let k = i; k < Math.min(i + 5000, jobs); k++) rows.push({ identifier: 'ack', payload: make(k) })
+    for (let k = i; k < Math.min(i + 5000, jobs); k++) rows.push({ identifier: 'job', payload: make(k) })
     await utils.addJobs(rows)
   }
   await utils.release()
@@ -27,6 +27,6 @@ if (process.argv[2] === 'fill') {
       }
     },
     logger: new Logger(() => () => {}),
-    taskList: { ack: post }
+    taskList: { job: work }
   })
 }

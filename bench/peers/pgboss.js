@@ -1,9 +1,9 @@
 // pgboss.js fill | drain: pg-boss. Batches are fetched and completed whole, one after the other without a pause while
 // they are full (burstWhenBatchFull); four workers, so that one fetches and completes while others send.
 import { PgBoss } from 'pg-boss'
-import { concurrency, jobs, make, post, url } from './post.js'
+import { concurrency, jobs, make, url, work } from './work.js'
 
-const name = 'acks'
+const name = 'jobs'
 const boss = new PgBoss({ connectionString: url, max: 10, supervise: false, schedule: false })
 boss.on('error', console.error)
 await boss.start()
@@ -19,5 +19,5 @@ if (process.argv[2] === 'fill') {
   const options = {
     batchSize: 2 * concurrency, localConcurrency: 4, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5
   }
-  await boss.work(name, options, batch => Promise.all(batch.map(job => post(job.data))))
+  await boss.work(name, options, batch => Promise.all(batch.map(job => work(job.data))))
 }
