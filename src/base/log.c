@@ -131,6 +131,16 @@ static size_t lead_len(unsigned char c)
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
+/* How many bytes stand in the line as they are: most texts are nothing else. */
+static size_t plain_prefix(const unsigned char *p, size_t len)
+{
+    size_t n = 0;
+
+    while (n < len && p[n] >= 0x20 && p[n] < 0x7F && p[n] != '"' && p[n] != '\\')
+        n++;
+    return n;
+}
+
 /* The inside of a JSON string; at most max_bytes are written, the ellipsis included. */
 static void put_escaped(struct line *l, struct df_str s, size_t max_bytes)
 {
@@ -140,6 +150,13 @@ static void put_escaped(struct line *l, struct df_str s, size_t max_bytes)
     size_t room = max_bytes - (sizeof(ellipsis) - 1);
 
     for (size_t i = 0; i < s.len;) {
+        size_t plain = i < valid ? plain_prefix(p + i, valid - i) : 0;
+        if (plain > 0 && plain <= room) {
+            put(l, s.ptr + i, plain);
+            room -= plain;
+            i += plain;
+            continue;
+        }
         char out[8] = "\xEF\xBF\xBD";
         size_t n = 1;
         size_t len = 3;
