@@ -193,9 +193,9 @@ static void wait_for_work(struct relay_worker *w)
     if (looks) {
         r->looked_after = r->woken = false;
         pthread_cond_broadcast(&r->changed);
-    } else if (r->more > 0) {
-        r->more--;
     }
+    if (r->more > 0)
+        r->more--; /* by whoever goes: it would call forever else */
     pthread_mutex_unlock(&r->lock);
 }
 

@@ -326,6 +326,31 @@ static void check_all_arrive_and_are_marked(enum df_dialect d)
     fixture_release(&f);
 }
 
+/* A worker that is called comes once, also if it is the one that waits for new events. */
+static void check_a_call_is_heard_once(enum df_dialect d)
+{
+    struct fixture f;
+    int64_t until = df_mono_ms(df_clock_real()) + WAIT_MS;
+    size_t more = 1;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.workers = 1;
+    sink_reset(NULL);
+    struct df_relay *r = start(&f);
+    pthread_mutex_lock(&r->lock);
+    r->more = more;
+    pthread_mutex_unlock(&r->lock);
+    while (more > 0 && df_mono_ms(df_clock_real()) < until) {
+        (void)sched_yield();
+        pthread_mutex_lock(&r->lock);
+        more = r->more;
+        pthread_mutex_unlock(&r->lock);
+    }
+    assert_int_equal(more, 0);
+    end(r);
+    fixture_release(&f);
+}
+
 static enum df_dispatch_outcome never(const struct df_event *e)
 {
     (void)e;
@@ -749,6 +774,7 @@ static void test_targets_are_shown_without_secrets(void **state)
         }                                                                                          \
     }
 ON_EACH(all_arrive_and_are_marked)
+ON_EACH(a_call_is_heard_once)
 ON_EACH(failures_end_as_failed)
 ON_EACH(a_refused_event_fails_at_once)
 ON_EACH(next_attempt_is_waited_for)
@@ -768,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_targets_are_shown_without_secrets),
         cmocka_unit_test(test_of_the_table),
         cmocka_unit_test(test_all_arrive_and_are_marked),
+        cmocka_unit_test(test_a_call_is_heard_once),
         cmocka_unit_test(test_failures_end_as_failed),
         cmocka_unit_test(test_a_refused_event_fails_at_once),
         cmocka_unit_test(test_next_attempt_is_waited_for),
