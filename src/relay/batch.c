@@ -30,6 +30,9 @@
 #define ROOM_MIN 8
 #define CHAIN_MS 5000 /* of one transaction, for the rounds of its chains */
 #define LIST_MAX (64 << 20)
+/* What is due again, or was committed later than its created_at says, waits so much longer at most
+ * while there is a backlog. */
+#define FROM_START_MS 500
 
 struct relay_claimed {
     struct df_event e;
@@ -114,11 +117,44 @@ static void rest(struct df_relay *r, struct df_str id, int64_t delay_ms)
 
 /* In the order of the statement's parameters, which the template decides. */
 static void fill(const struct relay_query *q, struct df_value limit, struct df_value list,
-                 struct df_value *params)
+                 struct df_str after, struct df_value *params)
 {
-    for (size_t i = 0; i < q->q.param_count; i++)
-        params[i] =
-            strcmp(q->params[i], "limit") == 0 || strcmp(q->params[i], "each") == 0 ? limit : list;
+    for (size_t i = 0; i < q->q.param_count; i++) {
+        if (strcmp(q->params[i], "limit") == 0 || strcmp(q->params[i], "each") == 0)
+            params[i] = limit;
+        else
+            params[i] = strcmp(q->params[i], "after") == 0 ? df_text(after) : list;
+    }
+}
+
+/*
+ * Where the next claim begins: after the last row that was taken, so that it reads neither what is
+ * done nor what other workers hold; every now and then, and when nothing more was there, at the
+ * start.
+ */
+static struct df_str begins_after(struct relay_worker *w)
+{
+    struct df_relay *r = w->relay;
+    int64_t now_ms = df_mono_ms(r->opt.clock);
+    struct df_str after = DF_STR_NULL;
+
+    pthread_mutex_lock(&r->lock);
+    if (r->after && w->shape->sql.has_beyond && now_ms - r->from_start_ms < FROM_START_MS)
+        after = df_arena_str(&w->arena, df_str_c(r->after));
+    else
+        r->from_start_ms = now_ms;
+    pthread_mutex_unlock(&r->lock);
+    return after;
+}
+
+static void ends_at(struct df_relay *r, const struct relay_batch *b)
+{
+    char *last = b->full ? df_strdup(b->rows[b->count - 1].e.id) : NULL;
+
+    pthread_mutex_lock(&r->lock);
+    free(r->after);
+    r->after = last;
+    pthread_mutex_unlock(&r->lock);
 }
 
 static bool same_aggregate(const struct df_event *a, const struct df_event *b)
@@ -169,7 +205,8 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');
-    fill(q, df_int((int64_t)(limit / b->heads) - 1), df_text(df_buf_str(&heads)), params);
+    fill(q, df_int((int64_t)(limit / b->heads) - 1), df_text(df_buf_str(&heads)), DF_STR_NULL,
+         params);
     enum df_code code = read_rows(w->db, q, params, &w->arena, limit, b, err);
     df_buf_release(&heads);
     link_chains(b);
@@ -181,18 +218,22 @@ static enum df_code claim(struct relay_worker *w, size_t limit, struct relay_bat
 {
     struct df_relay *r = w->relay;
     const struct relay_sql *sql = &w->shape->sql;
+    struct df_str after = begins_after(w);
+    const struct relay_query *q = after.ptr ? &sql->beyond : &sql->claim;
     struct df_value params[8];
     struct df_buf resting;
 
-    *b = (struct relay_batch){.rows = DF_ARENA_ARRAY(&w->arena, struct relay_claimed, limit)};
+    *b = (struct relay_batch){.rows = DF_ARENA_ARRAY(&w->arena, struct relay_claimed, limit),
+                              .beyond = after.ptr};
     df_buf_init(&resting, LIST_MAX);
     if (!sql->has_due)
         list_resting(r, &resting);
-    fill(&sql->claim, df_int((int64_t)limit), df_text(df_buf_str(&resting)), params);
-    enum df_code code = read_rows(w->db, &sql->claim, params, &w->arena, limit, b, err);
+    fill(q, df_int((int64_t)limit), df_text(df_buf_str(&resting)), after, params);
+    enum df_code code = read_rows(w->db, q, params, &w->arena, limit, b, err);
     df_buf_release(&resting);
     b->heads = b->count;
     b->full = b->count == limit;
+    ends_at(r, b);
     if (code == DF_OK && sql->has_follow)
         code = claim_followers(w, limit, b, err);
     return code;

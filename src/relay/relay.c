@@ -218,6 +218,7 @@ void df_relay_free(struct df_relay *r)
     for (size_t i = 0; i < r->resting_count; i++)
         free(r->resting[i].id);
     free(r->resting);
+    free(r->after);
     free(r->workers);
     if (r->lock_fd >= 0)
         close(r->lock_fd);

@@ -74,7 +74,9 @@ struct df_relay {
     struct relay_shape *shape; /* NULL: the table is not right, or nobody has looked */
     struct relay_resting *resting;
     size_t resting_count;
-    int64_t counted_ms; /* monotonic */
+    char *after;           /* id of the last row that a full claim took; NULL: begin at the start */
+    int64_t from_start_ms; /* when a claim last did; monotonic */
+    int64_t counted_ms;    /* monotonic */
     struct df_relay_status status;
 
     struct df_metric *attempts[RELAY_OUTCOMES];
@@ -109,6 +111,7 @@ struct relay_batch {
     size_t heads;
     size_t sent; /* handed to the dispatcher */
     bool full;   /* there is more */
+    bool beyond; /* claimed from somewhere on: there may be more before it */
 };
 
 /*

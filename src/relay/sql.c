@@ -63,6 +63,17 @@ static const char *const claim_text[DF_DIALECT_COUNT] = {
                      " ORDER BY t.{created_at}, t.{id}",
 };
 
+/*
+ * PostgreSQL's index keeps what is pending no more until it is vacuumed, which may be after
+ * millions of rows; claims that all began at its start would read over them again and again.
+ */
+static const char *const beyond_text[DF_DIALECT_COUNT] = {
+    [DF_POSTGRES] = "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"
+                    " AND (t.{created_at}, t.{id}) > ((SELECT p.{created_at} FROM {table} AS p"
+                    " WHERE p.{id} = CAST(:after AS {id_type}) LIMIT 1), CAST(:after AS {id_type}))"
+                    " ORDER BY t.{created_at}, t.{id} LIMIT :limit FOR UPDATE OF t SKIP LOCKED",
+};
+
 static const char *const follow_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "SELECT {select} FROM json_each(:heads) AS h JOIN {table} AS t ON t.{id} IN ("
                   "SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
@@ -358,8 +369,8 @@ static void add_param(struct render *r, struct df_str name)
     while (n < q->param_count && !df_str_eq(name, df_str_c(r->q->params[n])))
         n++;
     if (n == q->param_count) {
-        static const char *const known[] = {"limit", "resting", "heads", "each",
-                                            "ids",   "id",      "delay", "error"};
+        static const char *const known[] = {"limit", "resting", "heads", "each", "ids",
+                                            "id",    "delay",   "error", "after"};
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
             if (df_str_eq(name, df_str_c(known[i])))
                 r->q->params[q->param_count++] = known[i];
@@ -450,12 +461,15 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
     int64_t width = t->columns[DF_RELAY_LAST_ERROR].width;
 
     *ret = (struct relay_sql){
+        .has_beyond = s->order == DF_RELAY_ORDER_NONE && beyond_text[d],
         .has_follow = s->order == DF_RELAY_ORDER_AGGREGATE && follow_text[d],
         .has_due = t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name,
         .has_error = t->columns[DF_RELAY_LAST_ERROR].name,
         .error_units = width > 0 && width < ERROR_UNITS ? (size_t)width : ERROR_UNITS,
     };
     make(s, t, "relay_claim", claim_text[d], &ret->claim);
+    if (ret->has_beyond)
+        make(s, t, "relay_beyond", beyond_text[d], &ret->beyond);
     if (ret->has_follow)
         make(s, t, "relay_follow", follow_text[d], &ret->follow);
     make(s, t, "relay_processed", processed_text[d], &ret->processed);
@@ -468,6 +482,7 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
 void relay_sql_release(struct relay_sql *q)
 {
     free(q->claim.text);
+    free(q->beyond.text);
     free(q->follow.text);
     free(q->processed.text);
     free(q->retry.text);

@@ -353,10 +353,11 @@ static void turn(struct relay_worker *w)
     w->backoff_ms = 0;
     if (b.full && limit == (size_t)r->s->batch)
         call_another(r);
-    /* With chains, what came behind a head may be due next. */
+    /* With chains, what came behind a head may be due next; a claim from somewhere on has not seen
+     * what is before it. */
     if (b.count > 0 && b.sent == 0)
         pause_ms(w, r->s->poll_ms); /* the breaker's probes are others' */
-    else if (!b.full && !(w->shape->sql.has_follow && b.count > 0))
+    else if (!b.full && !b.beyond && !(w->shape->sql.has_follow && b.count > 0))
         wait_for_work(w);
 }
 

@@ -326,6 +326,29 @@ static void check_all_arrive_and_are_marked(enum df_dialect d)
     fixture_release(&f);
 }
 
+/* Claims go on where the last one ended: what is committed before that is found nevertheless. */
+static void check_late_events_arrive(enum df_dialect d)
+{
+    struct fixture f;
+    int64_t until = df_mono_ms(df_clock_real()) + WAIT_MS;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.batch = 10;
+    sink_reset(NULL);
+    sink.slow_ms = 2;
+    for (int i = 0; i < 300; i++)
+        add_event(&f, 1000 + i, "a1");
+    struct df_relay *r = start(&f);
+    while (sent_count() < 100 && df_mono_ms(df_clock_real()) < until)
+        (void)sched_yield();
+    for (int i = 0; i < 15; i++)
+        add_event(&f, i, "a1");
+    wait_for(f.db, &count_processed, 315);
+    assert_int_equal(sent_count(), 315);
+    end(r);
+    fixture_release(&f);
+}
+
 /* A worker that is called comes once, also if it is the one that waits for new events. */
 static void check_a_call_is_heard_once(enum df_dialect d)
 {
@@ -774,6 +797,7 @@ static void test_targets_are_shown_without_secrets(void **state)
         }                                                                                          \
     }
 ON_EACH(all_arrive_and_are_marked)
+ON_EACH(late_events_arrive)
 ON_EACH(a_call_is_heard_once)
 ON_EACH(failures_end_as_failed)
 ON_EACH(a_refused_event_fails_at_once)
@@ -794,6 +818,7 @@ int main(void)
         cmocka_unit_test(test_targets_are_shown_without_secrets),
         cmocka_unit_test(test_of_the_table),
         cmocka_unit_test(test_all_arrive_and_are_marked),
+        cmocka_unit_test(test_late_events_arrive),
         cmocka_unit_test(test_a_call_is_heard_once),
         cmocka_unit_test(test_failures_end_as_failed),
         cmocka_unit_test(test_a_refused_event_fails_at_once),
