@@ -321,7 +321,17 @@ static void hand_over(struct df_sink *s, struct send *c, int64_t timeout_ms)
     pthread_mutex_lock(&s->lock);
     s->pending++;
     pthread_mutex_unlock(&s->lock);
-    df_http_client_send(s->opt->client, &c->call);
+    if (s->opt->gate)
+        pthread_mutex_lock(&s->opt->gate->lock);
+    bool open = !df_sink_given_up(s->opt);
+    if (open)
+        df_http_client_send(s->opt->client, &c->call);
+    if (s->opt->gate)
+        pthread_mutex_unlock(&s->opt->gate->lock);
+    if (!open) {
+        c->call.code = df_err_set(&c->call.err, DF_E_CANCELLED, "the relay is stopping");
+        done(&c->call);
+    }
 }
 
 static void wait_for_all(struct df_sink *s)

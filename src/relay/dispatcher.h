@@ -19,6 +19,7 @@
 #include "base/secret.h"
 
 struct df_http_client;
+struct df_sink_gate;
 
 enum df_dispatch_outcome {
     DF_DISPATCH_NONE,      /* not handed to the sink yet, or not any more */
@@ -64,14 +65,23 @@ struct df_sink_options {
     const char *properties;  /* kafka: "name=value;name=value" of librdkafka */
     struct df_http_client *client; /* http; shared, outlives the sinks */
     const struct df_clock *clock;
-    /* Set when the program ends and will wait no longer: dispatch returns within a second, and
-     * opens no connection any more. NULL: never. */
-    const _Atomic bool *given_up;
+    struct df_sink_gate *gate; /* NULL: always open */
+};
+
+/*
+ * Closed when the program ends and waits no longer: from then on a dispatch hands nothing over any
+ * more and returns within a second, or as soon as the HTTP client that it has calls with is freed.
+ * What is shared with others, as that client, is used only by who holds the lock and has found the
+ * gate open.
+ */
+struct df_sink_gate {
+    pthread_mutex_t lock;
+    _Atomic bool closed;
 };
 
 static inline bool df_sink_given_up(const struct df_sink_options *opt)
 {
-    return opt->given_up && *opt->given_up;
+    return opt->gate && opt->gate->closed;
 }
 
 enum df_http_mode { DF_HTTP_BINARY, DF_HTTP_STRUCTURED, DF_HTTP_BATCH };

@@ -149,10 +149,11 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     r->sink_options.client = opt->client;
     r->sink_options.clock = opt->clock;
     r->sink_options.allow_private = true; /* the operator's own choice of an address */
-    r->sink_options.given_up = &r->given_up;
+    r->sink_options.gate = &r->gate;
     describe(s, &r->status);
     make_metrics(r);
     pthread_mutex_init(&r->lock, NULL);
+    pthread_mutex_init(&r->gate.lock, NULL);
     df_cond_init(&r->changed);
     df_buf_init(&key, 256);
     df_buf_addf(&key, "relay:%s", s->name);
@@ -202,6 +203,19 @@ void df_relay_stop(struct df_relay *r, int64_t drain_ms)
     while (r->in_hand > 0 && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
         (void)df_cond_wait_ms(&r->changed, &r->lock, left_ms);
     pthread_mutex_unlock(&r->lock);
+    pthread_mutex_lock(&r->gate.lock);
+    r->gate.closed = true;
+    pthread_mutex_unlock(&r->gate.lock);
+}
+
+void df_relay_drain(struct df_relay *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->stopping = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
 }
 
 void df_relay_free(struct df_relay *r)
@@ -209,7 +223,6 @@ void df_relay_free(struct df_relay *r)
     if (!r)
         return;
     df_relay_stop(r, 0);
-    r->given_up = true;
     for (size_t i = 0; i < r->worker_count; i++)
         pthread_join(r->workers[i].thread, NULL);
     df_metric_set(r->up, 0);
@@ -224,6 +237,7 @@ void df_relay_free(struct df_relay *r)
         close(r->lock_fd);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
+    pthread_mutex_destroy(&r->gate.lock);
     free(r);
 }
 

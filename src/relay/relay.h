@@ -91,10 +91,12 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt);
 /* Something new may be there. Cheap; any thread; NULL is fine. */
 void df_relay_wake(struct df_relay *r);
 /*
- * Claims nothing more; batches in hand have until drain_ms to be settled, then they are rolled
- * back. Two steps, so that several relays drain side by side: stop, then free, which waits. NULL is
- * fine in both.
+ * The end, in three steps; NULL is fine in each. drain: claims nothing more, and waits for nobody,
+ * so that several relays drain side by side. stop: batches in hand have until drain_ms to be
+ * settled; then nothing is handed over any more, and the HTTP client may be freed. free: waits for
+ * the workers; what is not settled stays as it was.
  */
+void df_relay_drain(struct df_relay *r);
 void df_relay_stop(struct df_relay *r, int64_t drain_ms);
 void df_relay_free(struct df_relay *r);
 

@@ -61,7 +61,7 @@ struct df_relay {
     size_t worker_count;
     int lock_fd; /* SQLite: the lock that makes it the one relay; -1 */
 
-    _Atomic bool given_up; /* the drain is over: sinks come back at once */
+    struct df_sink_gate gate; /* closed when the drain is over */
 
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;

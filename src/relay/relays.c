@@ -12,7 +12,6 @@
 #define ANSWER_MAX (1 << 20)
 
 struct df_relays {
-    pthread_mutex_t lock; /* guards count: they end while others still wake them */
     size_t count;
     struct entry {
         struct df_relay *relay;
@@ -62,10 +61,8 @@ static void add(struct df_relays *rs, const struct df_relays_options *opt,
                 const struct df_relay_settings *s, bool own)
 {
     rs->entries[rs->count++] = (struct entry){
-        .relay = df_relay_start(&(struct df_relay_options){.settings = s,
-                                                           .client = opt->client,
-                                                           .breakers = opt->breakers,
-                                                           .clock = opt->clock}),
+        .relay = df_relay_start(&(struct df_relay_options){
+            .settings = s, .client = opt->client, .breakers = opt->breakers, .clock = opt->clock}),
         .own = own,
     };
 }
@@ -75,7 +72,6 @@ struct df_relays *df_relays_start(const struct df_relays_options *opt)
     struct df_relays *rs = df_calloc(1, sizeof(*rs));
     bool has_own = false;
 
-    pthread_mutex_init(&rs->lock, NULL);
     rs->entries = df_calloc(opt->count + 1, sizeof(*rs->entries));
     for (size_t i = 0; i < opt->count; i++) {
         bool own = df_relays_is_own(&opt->settings[i], opt->own_url);
@@ -89,39 +85,30 @@ struct df_relays *df_relays_start(const struct df_relays_options *opt)
 
 void df_relays_wake_own(struct df_relays *rs)
 {
-    if (!rs)
-        return;
-    pthread_mutex_lock(&rs->lock);
-    for (size_t i = 0; i < rs->count; i++)
+    for (size_t i = 0; rs && i < rs->count; i++)
         if (rs->entries[i].own)
             df_relay_wake(rs->entries[i].relay);
-    pthread_mutex_unlock(&rs->lock);
 }
 
 void df_relays_stop(struct df_relays *rs, int64_t drain_ms)
 {
     if (!rs)
         return;
-    pthread_mutex_lock(&rs->lock);
-    size_t count = rs->count;
-    rs->count = 0;
-    pthread_mutex_unlock(&rs->lock);
-
     int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < rs->count; i++)
+        df_relay_drain(rs->entries[i].relay);
+    for (size_t i = 0; i < rs->count; i++) {
         int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
         df_relay_stop(rs->entries[i].relay, left_ms > 0 ? left_ms : 0);
     }
-    for (size_t i = 0; i < count; i++)
-        df_relay_free(rs->entries[i].relay);
 }
 
 void df_relays_free(struct df_relays *rs)
 {
     if (!rs)
         return;
-    df_relays_stop(rs, 0);
-    pthread_mutex_destroy(&rs->lock);
+    for (size_t i = 0; i < rs->count; i++)
+        df_relay_free(rs->entries[i].relay);
     free(rs->entries);
     free(rs);
 }
@@ -176,14 +163,10 @@ static void handle_relays(struct df_req *req)
     df_json_open(&out, '{');
     df_json_key(&out, "items");
     df_json_open(&out, '[');
-    if (rs) {
-        pthread_mutex_lock(&rs->lock);
-        for (size_t i = 0; i < rs->count; i++) {
-            struct df_relay_status status;
-            df_relay_status(rs->entries[i].relay, &status);
-            write_relay(&out, &status);
-        }
-        pthread_mutex_unlock(&rs->lock);
+    for (size_t i = 0; rs && i < rs->count; i++) {
+        struct df_relay_status status;
+        df_relay_status(rs->entries[i].relay, &status);
+        write_relay(&out, &status);
     }
     df_json_close(&out, ']');
     df_json_close(&out, '}');

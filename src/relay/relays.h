@@ -23,8 +23,7 @@ struct df_relays_options {
 struct df_relays *df_relays_start(const struct df_relays_options *opt);
 /* There are new events of the server's own. Cheap; any thread; NULL is fine, as in what follows. */
 void df_relays_wake_own(struct df_relays *rs);
-/* Ends all of them, before the HTTP client is freed: batches in hand have until drain_ms. Who wakes
- * them or asks for them after that finds none. */
+/* As df_relay_stop for each: then the HTTP client may be freed, and after it the relays. */
 void df_relays_stop(struct df_relays *rs, int64_t drain_ms);
 void df_relays_free(struct df_relays *rs);
 
