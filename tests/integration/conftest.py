@@ -1,4 +1,4 @@
-"""Fixtures and the option --shard; what they start is in harness.py."""
+"""Fixtures, and options that choose tests; what they start is in harness.py."""
 
 import os
 import signal
@@ -12,19 +12,38 @@ TEST_SECONDS = int(os.environ.get("DATAFLOW_TEST_SECONDS", "180"))
 def pytest_addoption(parser):
     parser.addoption("--shard", choices=(*BACKENDS, "none"),
                      help="only the tests on one back end, or (none) only those without one")
+    parser.addoption("--sanitizer", choices=("address", "thread"),
+                     help="without the tests that tell nothing more in this build than in another")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "tools: of the project's tools and pages; the program has no part in it")
+
+
+def _backend_of(item):
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("backend_name", "none") if callspec else "none"
+
+
+def _few_rows(items):
+    """The first, the middle and the last row of every table: each row goes through the same threads."""
+    tables = {}
+    for item in items:
+        tables.setdefault((item.module, item.originalname, _backend_of(item)), []).append(item)
+    return {id(rows[place]) for rows in tables.values() for place in (0, len(rows) // 2, -1)}
 
 
 def pytest_collection_modifyitems(config, items):
-    shard = config.getoption("--shard")
-    if not shard:
-        return
-    kept, dropped = [], []
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        name = callspec.params.get("backend_name", "none") if callspec else "none"
-        (kept if name == shard else dropped).append(item)
+    shard, sanitizer = config.getoption("--shard"), config.getoption("--sanitizer")
+    kept = [item for item in items if not shard or _backend_of(item) == shard]
+    if sanitizer:
+        kept = [item for item in kept if not item.get_closest_marker("tools")]
+    if sanitizer == "thread":
+        few = _few_rows(kept)
+        kept = [item for item in kept if id(item) in few]
+    chosen = {id(item) for item in kept}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
     items[:] = kept
-    config.hook.pytest_deselected(items=dropped)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -381,7 +381,7 @@ def test_head_of_a_report(rows, caller, form):
 
 def test_one_client_may_not_have_all_the_reports(server, rows, caller):
     batch_id = rows.batch(caller)
-    rows.items(batch_id, [(ERROR, "no", item(i, lead={f"m{j}": "z" * 50 for j in range(40)})) for i in range(4000)])
+    rows.items(batch_id, [(ERROR, "no", item(i, lead={f"m{j}": "z" * 50 for j in range(40)})) for i in range(1500)])
     answers = []
     path = f"/imports/{batch_id}/errors.xlsx"
     threads = [threading.Thread(target=lambda: answers.append(caller.get(path))) for _ in range(12)]

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.tools
 WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wcast-qual", "-Wno-sign-conversion",
             "-Werror"]
 

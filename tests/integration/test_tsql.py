@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 import check_tsql  # noqa: E402
 import tsql  # noqa: E402
 
+pytestmark = pytest.mark.tools
+
 SETTINGS = """\
 SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON;
 SET NUMERIC_ROUNDABORT OFF;
