@@ -21,6 +21,7 @@
 
 #include "base/arena.h"
 #include "net/client.h"
+#include "resilience/retry.h"
 #include "store/db.h"
 
 #define DF_DELIVERY_HEADERS 16
@@ -68,8 +69,8 @@ struct df_channel {
      * changed; failures have a reason each, and are settled one by one.
      *
      * - sent     (now, ids, fence, lease_until), ids as for EACH_INT and EACH_UUID
-     * - failed   (now, due, error, id, fence, lease_until): due is NULL when it is not to be tried
-     *   again
+     * - failed   (now, due, error, http_status, id, fence, lease_until): due is NULL when it is not
+     *   to be tried again, http_status when there was no answer
      * - deferred (now, due, id, fence, lease_until): it was not tried after all; the attempt is
      *   taken back
      */
@@ -81,10 +82,12 @@ struct df_channel {
      *
      * - lock   (ids): before anything is settled, takes the rows in the order that everybody does,
      *   or two who settle the same ones in another order would wait for each other
-     * - mirror (ids): after all, copies what the rows now say to where else it is shown
+     * - mirror (now, ids): after all, copies what the rows now say to where else it is shown
+     * - mirrors: more of the same kind, run in this order after it; NULL after the last
      */
     const struct df_query *lock;
     const struct df_query *mirror;
+    const struct df_query *const *mirrors;
     /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
      * the oldest was written. */
     const struct df_query *next_due;
@@ -114,6 +117,12 @@ struct df_channel {
      */
     enum df_code (*build)(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err);
+    const struct df_retry_policy *schedule; /* its own schedule; NULL: the engine's */
+    /* What an answer of the peer means where it is not what the engine takes it for; NULL: it is.
+     */
+    enum df_retry_class (*classify)(unsigned http_status);
+    const char
+        *retry_event; /* the log event of a failure that is tried again; NULL: DeliveryRetry */
     /* Whether it is configured; a channel that is not keeps its rows. */
     const char *missing; /* the key to set; NULL: it is configured */
     /* Without claim: tells whoever delivers of new work. Any thread; NULL: nobody. */
@@ -123,7 +132,8 @@ struct df_channel {
 
 /* What a channel's query may ask for by name; what it does not use does not matter. */
 struct df_channel_values {
-    struct df_value now, lease_until, limit, offset, id, ids, fence, due, error, status;
+    struct df_value now, lease_until, limit, offset, id, ids, fence, due, error, status,
+        http_status;
 };
 
 /* Fills params (q->param_count of them). A name that is not in the list is a mistake in the program

@@ -41,11 +41,17 @@ void df_channel_params(const struct df_query *q, const struct df_channel_values 
         const char *name;
         struct df_value value;
     } known[] = {
-        {"now", v->now},     {"lease_until", v->lease_until},
-        {"limit", v->limit}, {"offset", v->offset},
-        {"id", v->id},       {"ids", v->ids},
-        {"fence", v->fence}, {"due", v->due},
-        {"error", v->error}, {"status", v->status},
+        {"now", v->now},
+        {"lease_until", v->lease_until},
+        {"limit", v->limit},
+        {"offset", v->offset},
+        {"id", v->id},
+        {"ids", v->ids},
+        {"fence", v->fence},
+        {"due", v->due},
+        {"error", v->error},
+        {"status", v->status},
+        {"http_status", v->http_status},
     };
     for (size_t i = 0; i < q->param_count; i++) {
         size_t k = 0;
@@ -222,6 +228,9 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
                               .lease_until = df_time(row->lease_until_ms),
                               .due = dead ? df_null(DF_TIME) : df_time(row->due_ms),
                               .error = df_text(row->error),
+                              .http_status = row->tried && row->call.code == DF_OK
+                                                 ? df_int(row->call.status)
+                                                 : df_null(DF_INT),
                           },
                           params + i * q->param_count);
     }
@@ -342,6 +351,18 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
     return code == DF_ROW || code == DF_DONE ? DF_OK : code;
 }
 
+static enum df_code mirror(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+{
+    const struct df_channel *c = cy->channel->c;
+    const struct df_channel_values v = {.now = df_time(delivery_now(cy->channel)),
+                                        .ids = ids_of_lists(cy, &cy->settle, &cy->claimed)};
+    enum df_code code = run(db, cy, c->mirror, &v, NULL, err);
+
+    for (size_t i = 0; code == DF_OK && c->mirrors && c->mirrors[i]; i++)
+        code = run(db, cy, c->mirrors[i], &v, NULL, err);
+    return code;
+}
+
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct delivery_cycle *cy = (struct delivery_cycle *)job;
@@ -360,8 +381,6 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
     if (code == DF_OK && cy->limit > 0)
         code = claim(db, cy, err);
     if (code == DF_OK && c->mirror && cy->settle.count + cy->claimed.count > 0)
-        code = run(db, cy, c->mirror,
-                   &(struct df_channel_values){.ids = ids_of_lists(cy, &cy->settle, &cy->claimed)},
-                   NULL, err);
+        code = mirror(db, cy, err);
     return code;
 }

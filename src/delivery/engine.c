@@ -286,8 +286,9 @@ static void note_outcome(const struct delivery_row *row)
         DF_F("correlationId", row->request.correlation_id),
     };
     /* The answer's text may hold anybody's data: it stays in the database. */
-    df_log_write(levels[row->outcome], events[row->outcome], fields,
-                 sizeof(fields) / sizeof(fields[0]), "%s",
+    const char *event = row->outcome == DELIVERY_RETRY && ch->c->retry_event ? ch->c->retry_event
+                                                                             : events[row->outcome];
+    df_log_write(levels[row->outcome], event, fields, sizeof(fields) / sizeof(fields[0]), "%s",
                  row->tried && row->call.code != DF_OK ? row->call.err.detail : "");
 }
 
@@ -319,11 +320,12 @@ static void defer(struct delivery_row *row, int64_t delay_ms, const char *why)
 static void fail(struct delivery_row *row, bool again, int64_t retry_after_ms)
 {
     const struct df_delivery *d = row->channel->d;
+    const struct df_channel *c = row->channel->c;
+    const struct df_retry_policy *p = c->schedule ? c->schedule : &d->opt.retry;
 
-    row->outcome =
-        again && !df_retry_exhausted(&d->opt.retry, row->attempt) ? DELIVERY_RETRY : DELIVERY_DEAD;
+    row->outcome = again && !df_retry_exhausted(p, row->attempt) ? DELIVERY_RETRY : DELIVERY_DEAD;
     row->due_ms = delivery_now(row->channel) +
-                  df_retry_delay_ms(&d->opt.retry, row->attempt, retry_after_ms, d->opt.clock);
+                  df_retry_delay_ms(p, row->attempt, retry_after_ms, d->opt.clock);
 }
 
 static void describe_failure(struct delivery_row *row)
@@ -365,8 +367,11 @@ static void answered(struct df_call *call)
         describe_failure(row);
         fail(row, again, -1);
     } else {
+        const struct df_channel *c = row->channel->c;
         enum df_retry_class class = df_retry_class_of(call->status);
         verdict = class == DF_CLASS_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
+        if (c->classify)
+            class = c->classify(call->status);
         if (class == DF_CLASS_SUCCESS) {
             row->outcome = DELIVERY_SENT;
         } else {

@@ -43,7 +43,7 @@ SELECT CASE WHEN has_table_privilege(r.oid, 'SELECT') OR has_any_column_privileg
 FROM (SELECT CAST(to_regclass(CAST(:quoted AS text)) AS oid) AS oid) AS r;
 -- dialect: sqlserver
 SELECT HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'SELECT'), HAS_PERMS_BY_NAME(CAST(:quoted AS NVARCHAR(776)), 'OBJECT', 'UPDATE'),
-       CURRENT_USER,
+       USER_NAME(),
        CASE WHEN EXISTS (SELECT 1 FROM sys.index_columns AS ic
                          JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
                          WHERE ic.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND ic.key_ordinal = 1
