@@ -382,6 +382,7 @@ static enum df_code mark(struct relay_worker *w, struct relay_batch *b, struct d
     const struct relay_sql *sql = &w->shape->sql;
     enum df_dialect d = w->relay->dialect;
     enum df_code code = DF_OK;
+    int64_t marked = 0;
     struct df_buf ids;
     size_t n = 0;
 
@@ -395,9 +396,14 @@ static enum df_code mark(struct relay_worker *w, struct relay_batch *b, struct d
     }
     relay_list_close(d, &ids);
     if (n > 0)
-        code =
-            df_db_exec(w->db, &sql->processed.q, DF_PARAMS(df_text(df_buf_str(&ids))), NULL, err);
+        code = df_db_exec(w->db, &sql->processed.q, DF_PARAMS(df_text(df_buf_str(&ids))), &marked,
+                          err);
     df_buf_release(&ids);
+    /* Not one of them: then it would be so for ever, and each would be sent again and again. */
+    if (code == DF_OK && n > 0 && marked == 0)
+        code = df_err_set(err, DF_E_CONFLICT,
+                          "none of %zu rows of %s could be found again by its %s to be marked", n,
+                          w->relay->s->table, w->relay->s->columns[DF_RELAY_ID]);
     if (code == DF_OK)
         code = mark_failures(w, b, RELAY_RETRY, &sql->retry, err);
     if (code == DF_OK)
@@ -484,7 +490,7 @@ enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_
         code = df_db_begin(w->db, true, err);
     if (code == DF_OK)
         code = claim(w, limit, b, err);
-    if (code == DF_OK && b->count > 0) {
+    if (code == DF_OK && b->count > 0 && !relay_stopping(r)) {
         dispatch(w, b);
         if (!locks)
             code = df_db_begin(w->db, true, err);

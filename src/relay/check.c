@@ -94,9 +94,7 @@ static const char *need_words(enum need need)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* "schema.table", each part quoted; lower: in lower case, as PostgreSQL stores what was not quoted.
- */
-static char *quoted_table(enum df_dialect d, const char *table, bool lower)
+char *relay_quoted_table(enum df_dialect d, const char *table, bool lower)
 {
     struct df_buf out;
     struct df_str rest = df_str_c(table);
@@ -178,6 +176,24 @@ static const struct found *find_column(const struct found *found, size_t n, cons
 
 /* --- the check -------------------------------------------------------------------------------- */
 
+static void check_state_widths(const struct df_relay_settings *s, const struct found *f,
+                               struct df_buf *complaints)
+{
+    const struct {
+        const char *key;
+        const char *state;
+    } states[] = {{"state_pending", s->state_pending},
+                  {"state_processed", s->state_processed},
+                  {"state_failed", s->state_failed}};
+
+    for (size_t i = 0; f->width > 0 && i < sizeof states / sizeof states[0]; i++) {
+        struct df_str state = df_str_c(states[i].state);
+        if (df_utf8_cut(state, (size_t)f->width).len < state.len)
+            df_buf_addf(complaints, "column %s of %s is %s: %s does not fit into it (%s)\n",
+                        f->name, s->table, f->cast, states[i].state, states[i].key);
+    }
+}
+
 static void check_columns(const struct df_relay_settings *s, const struct found *found, size_t n,
                           struct relay_table *t, struct df_buf *complaints)
 {
@@ -190,11 +206,14 @@ static void check_columns(const struct df_relay_settings *s, const struct found 
                     s->table, s->columns[i], wanted[i].key, t->name, s->columns[i], wanted[i].like);
             continue;
         }
-        if (!type_fits(t->dialect, wanted[i].need, f->type)) {
+        /* Without a type SQLite finds no row by the text of a number. */
+        if (!type_fits(t->dialect, wanted[i].need, f->type) || (i == DF_RELAY_ID && !*f->type)) {
             df_buf_addf(complaints, "column %s of %s is %s: it must be %s\n", f->name, s->table,
-                        f->cast, need_words(wanted[i].need));
+                        *f->cast ? f->cast : "without a type", need_words(wanted[i].need));
             continue;
         }
+        if (i == DF_RELAY_STATUS)
+            check_state_widths(s, f, complaints);
         t->columns[i].name = df_strdup(df_str_c(f->name));
         t->columns[i].type = df_strdup(df_str_c(f->cast));
         t->columns[i].width = f->width;
@@ -241,8 +260,25 @@ static enum df_code check_access(struct df_db *db, const struct df_relay_setting
     return code == DF_DONE ? DF_OK : code;
 }
 
-enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
-                         struct relay_table *ret, struct df_buf *complaints, struct df_err *err)
+/* Case: names that were written without quotes are stored in lower case by PostgreSQL. */
+static enum df_code find_table(struct df_db *db, const struct df_relay_settings *s, char **ret_name,
+                               struct found *found, size_t *ret_count, struct df_err *err)
+{
+    enum df_dialect d = df_db_dialect(db);
+
+    *ret_name = relay_quoted_table(d, s->table, false);
+    enum df_code code = list_columns(db, *ret_name, s->table, found, ret_count, err);
+    if (code == DF_OK && *ret_count == 0 && d == DF_POSTGRES) {
+        free(*ret_name);
+        *ret_name = relay_quoted_table(d, s->table, true);
+        code = list_columns(db, *ret_name, s->table, found, ret_count, err);
+    }
+    return code;
+}
+
+static enum df_code check_table(struct df_db *db, const struct df_relay_settings *s,
+                                struct relay_table *ret, struct df_buf *complaints,
+                                struct df_err *err)
 {
     struct found found[FOUND_MAX] = {0};
     size_t n = 0;
@@ -250,13 +286,7 @@ enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
     bool allowed = false;
 
     *ret = (struct relay_table){.dialect = df_db_dialect(db)};
-    ret->name = quoted_table(ret->dialect, s->table, false);
-    enum df_code code = list_columns(db, ret->name, s->table, found, &n, err);
-    if (code == DF_OK && n == 0 && ret->dialect == DF_POSTGRES) {
-        free(ret->name);
-        ret->name = quoted_table(ret->dialect, s->table, true);
-        code = list_columns(db, ret->name, s->table, found, &n, err);
-    }
+    enum df_code code = find_table(db, s, &ret->name, found, &n, err);
     if (code == DF_OK && n == 0) {
         char where[256];
         df_db_url_masked(s->url, where, sizeof where);
@@ -272,6 +302,71 @@ enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
         code = df_err_set(err, DF_E_CONFIG, "the table of relay %s is not right", s->name);
     if (code != DF_OK)
         relay_table_release(ret);
+    return code;
+}
+
+/* Runs it for no row at all. */
+static enum df_code try_query(struct df_db *db, const struct relay_query *q, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    struct df_value params[8];
+    struct df_buf none;
+
+    df_buf_init(&none, 16);
+    relay_list_open(df_db_dialect(db), &none);
+    relay_list_close(df_db_dialect(db), &none);
+    for (size_t i = 0; i < q->q.param_count; i++) {
+        const char *name = q->params[i];
+        bool number =
+            strcmp(name, "limit") == 0 || strcmp(name, "each") == 0 || strcmp(name, "delay") == 0;
+        params[i] = number                       ? df_int(0)
+                    : strcmp(name, "heads") == 0 ? df_text(DF_STR("[]"))
+                    : strcmp(name, "error") == 0 ? df_text(DF_STR(""))
+                                                 : df_text(df_buf_str(&none));
+    }
+    enum df_code code = df_db_query(db, &q->q, params, q->q.param_count, &r, err);
+    while (code == DF_OK && (code = df_result_step(r, err)) == DF_ROW)
+        code = DF_OK;
+    df_result_free(r);
+    df_buf_release(&none);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/*
+ * What a type refuses (a state that an enumeration does not have) or a right that is missing shows
+ * here, and not when events have been sent and cannot be marked.
+ */
+static enum df_code try_all(struct df_db *db, const struct df_relay_settings *s,
+                            const struct relay_sql *sql, struct df_buf *complaints,
+                            struct df_err *err)
+{
+    const struct relay_query *all[] = {&sql->claim, &sql->processed, &sql->retry, &sql->dead};
+    enum df_code code = df_db_begin(db, true, err);
+
+    for (size_t i = 0; code == DF_OK && i < sizeof all / sizeof all[0]; i++)
+        code = try_query(db, all[i], err);
+    df_db_reset(db);
+    if (code == DF_OK || df_code_retry(code) != DF_RETRY_NEVER)
+        return code;
+    df_buf_addf(complaints, "table %s does not take what a relay does: %s\n", s->table,
+                err->detail);
+    return df_err_set(err, DF_E_CONFIG, "the table of relay %s is not right", s->name);
+}
+
+enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
+                         struct relay_table *ret, struct relay_sql *ret_sql,
+                         struct df_buf *complaints, struct df_err *err)
+{
+    enum df_code code = check_table(db, s, ret, complaints, err);
+
+    if (code != DF_OK)
+        return code;
+    relay_sql_make(s, ret, ret_sql);
+    code = try_all(db, s, ret_sql, complaints, err);
+    if (code != DF_OK) {
+        relay_sql_release(ret_sql);
+        relay_table_release(ret);
+    }
     return code;
 }
 

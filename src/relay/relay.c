@@ -274,9 +274,8 @@ enum df_code df_relay_look(const struct df_relay_settings *s, struct df_relay_st
     enum df_code code = relay_connect(s, &db, err);
     if (code != DF_OK)
         return code;
-    code = relay_check(db, s, &table, complaints, err);
+    code = relay_check(db, s, &table, &sql, complaints, err);
     if (code == DF_OK) {
-        relay_sql_make(s, &table, &sql);
         relay_table_release(&table);
         code = relay_count(db, &sql.waiting, &ret->waiting, &ret->oldest_ms, err);
         if (code == DF_OK)

@@ -132,7 +132,7 @@ void df_relay_target_masked(const struct df_relay_settings *s, char *out, size_t
 /* --- the trigger --- */
 
 /* The statements that make every insert wake the relay, for PostgreSQL; DF_E_CONFIG for others, or
- * without notify_channel. */
+ * without notify_channel. Without a connection: the table's name as it is configured. */
 enum df_code df_relay_trigger_sql(const struct df_relay_settings *s, struct df_buf *out,
                                   struct df_err *err) DF_MUST_CHECK;
 enum df_code df_relay_trigger_apply(const struct df_relay_settings *s,

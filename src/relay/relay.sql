@@ -5,10 +5,13 @@
 -- dialect: sqlite
 SELECT name, lower(type), lower(type), 0 FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;
 -- dialect: postgres
-SELECT a.attname, t.typname, format_type(a.atttypid, a.atttypmod),
-       CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 4 THEN a.atttypmod - 4 ELSE 0 END
+SELECT a.attname, t.typname, format_type(t.oid, b.typmod),
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND b.typmod > 4 THEN b.typmod - 4 ELSE 0 END
 FROM pg_attribute AS a
-JOIN pg_type AS t ON t.oid = a.atttypid
+JOIN pg_type AS d ON d.oid = a.atttypid
+CROSS JOIN LATERAL (SELECT CASE WHEN d.typtype = 'd' THEN d.typbasetype ELSE d.oid END AS oid,
+                           CASE WHEN d.typtype = 'd' THEN d.typtypmod ELSE a.atttypmod END AS typmod) AS b
+JOIN pg_type AS t ON t.oid = b.oid
 WHERE a.attrelid = to_regclass(CAST(:quoted AS text)) AND a.attnum > 0 AND NOT a.attisdropped AND CAST(:table AS text) <> ''
 ORDER BY a.attnum;
 -- dialect: sqlserver

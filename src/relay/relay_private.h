@@ -89,13 +89,16 @@ struct df_relay {
 /* --- check.c --- */
 
 /*
- * Looks at the table. DF_OK: *ret is what it has; there may be complaints nevertheless (an index
- * that is missing). DF_E_CONFIG: complaints say what is wrong, one a line. Else the database's
- * error.
+ * Looks at the table. DF_OK: *ret is what it has, *ret_sql the statements for it, tried; there may
+ * be complaints nevertheless (an index that is missing). DF_E_CONFIG: complaints say what is wrong,
+ * one a line. Else the database's error.
  */
 enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
-                         struct relay_table *ret, struct df_buf *complaints,
-                         struct df_err *err) DF_MUST_CHECK;
+                         struct relay_table *ret, struct relay_sql *ret_sql,
+                         struct df_buf *complaints, struct df_err *err) DF_MUST_CHECK;
+/* "schema.table", each part quoted; lower: in lower case, as PostgreSQL stores what was not quoted.
+ */
+char *relay_quoted_table(enum df_dialect d, const char *table, bool lower);
 enum df_code relay_count(struct df_db *db, const struct relay_query *q, int64_t *ret_rows,
                          int64_t *ret_oldest_ms, struct df_err *err) DF_MUST_CHECK;
 enum df_code relay_connect(const struct df_relay_settings *s, struct df_db **ret,

@@ -113,17 +113,17 @@ static const char *const processed_text[DF_DIALECT_COUNT] = {
 };
 
 static const char *const retry_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = "UPDATE {table} SET {attempts} = {attempts} + 1"
+    [DF_SQLITE] = "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1"
                   "[next_attempt_at:, {next_attempt_at} = {stamp next_attempt_at}]"
                   "[last_error:, {last_error} = :error]"
                   " WHERE {id} IN (SELECT value FROM json_each(:id)) AND {status} = {pending}",
     [DF_POSTGRES] =
-        "UPDATE {table} SET {attempts} = {attempts} + 1"
+        "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1"
         "[next_attempt_at:, {next_attempt_at} ="
         " clock_timestamp() + CAST(:delay AS double precision) * INTERVAL '1 millisecond']"
         "[last_error:, {last_error} = :error]"
         " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
-    [DF_SQLSERVER] = "UPDATE {table} SET {attempts} = {attempts} + 1"
+    [DF_SQLSERVER] = "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1"
                      "[next_attempt_at:, {next_attempt_at} ="
                      " DATEADD(millisecond, CAST(:delay AS INT), SYSUTCDATETIME())]"
                      "[last_error:, {last_error} = :error]"
@@ -132,15 +132,15 @@ static const char *const retry_text[DF_DIALECT_COUNT] = {
 };
 
 static const char *const dead_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = "UPDATE {table} SET {attempts} = {attempts} + 1, {status} = {failed}"
+    [DF_SQLITE] = "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
                   "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
                   " WHERE {id} IN (SELECT value FROM json_each(:id)) AND {status} = {pending}",
     [DF_POSTGRES] =
-        "UPDATE {table} SET {attempts} = {attempts} + 1, {status} = {failed}"
+        "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
         "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
         " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
     [DF_SQLSERVER] =
-        "UPDATE {table} SET {attempts} = {attempts} + 1, {status} = {failed}"
+        "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
         "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
         " WHERE {id} IN (SELECT CAST(value AS {id_type})"
         " FROM OPENJSON(CAST(:id AS NVARCHAR(MAX)))) AND {status} = {pending}",
@@ -156,7 +156,9 @@ static const char *const created_text[DF_DIALECT_COUNT] = {
                   " THEN CAST(ROUND((julianday(t.{created_at}) - 2440587.5) * 86400000) AS INTEGER)"
                   " WHEN t.{created_at} < 100000000000 THEN CAST(t.{created_at} * 1000 AS INTEGER)"
                   " ELSE CAST(t.{created_at} AS INTEGER) END",
-    [DF_POSTGRES] = "CAST(EXTRACT(EPOCH FROM t.{created_at}) * 1000 AS BIGINT)",
+    /* An infinite time has no number. */
+    [DF_POSTGRES] = "CASE WHEN isfinite(t.{created_at})"
+                    " THEN CAST(EXTRACT(EPOCH FROM t.{created_at}) * 1000 AS BIGINT) END",
     [DF_SQLSERVER] = "DATEDIFF_BIG(millisecond, CAST('1970-01-01' AS DATETIME2),"
                      " CAST(t.{created_at} AS DATETIME2))",
 };

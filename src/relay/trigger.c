@@ -21,36 +21,37 @@ static enum df_code need_postgres(const struct df_relay_settings *s, struct df_e
     return code;
 }
 
-/* The schema of the table, quoted and with its dot; nothing where the table has none. */
-static void add_schema(const struct df_relay_settings *s, struct df_buf *out)
+/* Of the trigger, and of its function, which stands in the schema of the table: what is before the
+ * last dot, as no name has one. */
+static void add_name(const struct df_relay_settings *s, const char *schema_of, struct df_buf *out)
 {
-    const char *dot = strrchr(s->table, '.');
-
-    if (!dot)
-        return;
-    relay_quote_name(DF_POSTGRES, df_str_n(s->table, (size_t)(dot - s->table)), out);
-    df_buf_addc(out, '.');
-}
-
-static void add_table(const struct df_relay_settings *s, struct df_buf *out)
-{
-    const char *dot = strrchr(s->table, '.');
-
-    add_schema(s, out);
-    relay_quote_name(DF_POSTGRES, df_str_c(dot ? dot + 1 : s->table), out);
-}
-
-/* Of the trigger, and of its function, which stands in the table's schema. */
-static void add_name(const struct df_relay_settings *s, bool function, struct df_buf *out)
-{
+    const char *dot = schema_of ? strrchr(schema_of, '.') : NULL;
     struct df_buf name;
 
+    if (dot)
+        df_buf_adds(out, df_str_n(schema_of, (size_t)(dot + 1 - schema_of)));
     df_buf_init(&name, 256);
     df_buf_addf(&name, "dataflow_notify_%s", s->name);
-    if (function)
-        add_schema(s, out);
     relay_quote_name(DF_POSTGRES, df_buf_str(&name), out);
     df_buf_release(&name);
+}
+
+/* table: quoted. */
+static void make_sql(const struct df_relay_settings *s, const char *table, struct df_buf *out)
+{
+    df_buf_addz(out, "CREATE OR REPLACE FUNCTION ");
+    add_name(s, table, out);
+    df_buf_addz(out, "() RETURNS trigger LANGUAGE plpgsql AS $dataflow$\nBEGIN\n"
+                     "    PERFORM pg_notify(");
+    relay_quote_text(DF_POSTGRES, df_str_c(s->notify_channel), out);
+    df_buf_addz(out, ", '');\n    RETURN NULL;\nEND\n$dataflow$;\n"
+                     "DROP TRIGGER IF EXISTS ");
+    add_name(s, NULL, out);
+    df_buf_addf(out, " ON %s;\nCREATE TRIGGER ", table);
+    add_name(s, NULL, out);
+    df_buf_addf(out, " AFTER INSERT ON %s\n    FOR EACH STATEMENT EXECUTE FUNCTION ", table);
+    add_name(s, table, out);
+    df_buf_addz(out, "();\n");
 }
 
 enum df_code df_relay_trigger_sql(const struct df_relay_settings *s, struct df_buf *out,
@@ -60,35 +61,46 @@ enum df_code df_relay_trigger_sql(const struct df_relay_settings *s, struct df_b
 
     if (code != DF_OK)
         return code;
-    df_buf_addz(out, "CREATE OR REPLACE FUNCTION ");
-    add_name(s, true, out);
-    df_buf_addz(out, "() RETURNS trigger LANGUAGE plpgsql AS $dataflow$\nBEGIN\n"
-                     "    PERFORM pg_notify(");
-    relay_quote_text(DF_POSTGRES, df_str_c(s->notify_channel), out);
-    df_buf_addz(out, ", '');\n    RETURN NULL;\nEND\n$dataflow$;\n"
-                     "DROP TRIGGER IF EXISTS ");
-    add_name(s, false, out);
-    df_buf_addz(out, " ON ");
-    add_table(s, out);
-    df_buf_addz(out, ";\nCREATE TRIGGER ");
-    add_name(s, false, out);
-    df_buf_addz(out, " AFTER INSERT ON ");
-    add_table(s, out);
-    df_buf_addz(out, "\n    FOR EACH STATEMENT EXECUTE FUNCTION ");
-    add_name(s, true, out);
-    df_buf_addz(out, "();\n");
+    char *table = relay_quoted_table(DF_POSTGRES, s->table, false);
+    make_sql(s, table, out);
+    free(table);
     return DF_OK;
+}
+
+/* The table as it is found, which may be in lower case. */
+static enum df_code make_for_found(struct df_db *db, const struct df_relay_settings *s,
+                                   struct df_buf *out, struct df_err *err)
+{
+    struct relay_table table;
+    struct relay_sql sql;
+    struct df_buf complaints;
+
+    df_buf_init(&complaints, 64 << 10);
+    enum df_code code = relay_check(db, s, &table, &sql, &complaints, err);
+    if (code == DF_OK) {
+        make_sql(s, table.name, out);
+        relay_table_release(&table);
+        relay_sql_release(&sql);
+    } else if (code == DF_E_CONFIG) {
+        struct df_str first;
+        (void)df_str_cut(df_buf_str(&complaints), '\n', &first);
+        code = df_err_set(err, DF_E_CONFIG, DF_STR_FMT, DF_STR_ARG(first));
+    }
+    df_buf_release(&complaints);
+    return code;
 }
 
 enum df_code df_relay_trigger_apply(const struct df_relay_settings *s, struct df_err *err)
 {
     struct df_buf sql;
     struct df_db *db = NULL;
+    enum df_code code = need_postgres(s, err);
 
     df_buf_init(&sql, 16 << 10);
-    enum df_code code = df_relay_trigger_sql(s, &sql, err);
     if (code == DF_OK)
         code = relay_connect(s, &db, err);
+    if (code == DF_OK)
+        code = make_for_found(db, s, &sql, err);
     if (code == DF_OK)
         code = df_db_begin(db, true, err);
     if (code == DF_OK)

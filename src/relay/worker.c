@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -22,6 +23,22 @@
 
 /* --- the table -------------------------------------------------------------------------------- */
 
+/* The same for every way to write the file's name and the table's. */
+static int lock_path(const struct df_relay_settings *s, char *out, size_t size)
+{
+    const char *file = s->url + strlen("sqlite:");
+    char *real = realpath(file, NULL);
+    bool main = strncasecmp(s->table, "main.", strlen("main.")) == 0;
+    int n = snprintf(out, size, "%s-relay-", real ? real : file);
+
+    free(real);
+    for (const char *c = s->table + (main ? strlen("main.") : 0); *c && n + 1 < (int)size; c++)
+        out[n++] = *c == '/' ? '_' : (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
+    if (n < (int)size)
+        out[n] = '\0';
+    return n + 1;
+}
+
 /*
  * SQLite: a lock on a file beside the database, gone with the process that holds it. One relay of a
  * table works, the others stand by.
@@ -33,7 +50,7 @@ static enum df_code take_table(struct df_relay *r, bool *ret_taken, struct df_er
     *ret_taken = r->dialect != DF_SQLITE || r->lock_fd >= 0;
     if (*ret_taken)
         return DF_OK;
-    int n = snprintf(path, sizeof path, "%s-relay-%s", r->s->url + strlen("sqlite:"), r->s->table);
+    int n = lock_path(r->s, path, sizeof path); /* cut off: refused */
     int fd = n < (int)sizeof path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd < 0)
         return df_err_errno(err, "cannot open the lock file %s", path);
@@ -43,8 +60,15 @@ static enum df_code take_table(struct df_relay *r, bool *ret_taken, struct df_er
     else
         close(fd);
     pthread_mutex_lock(&r->lock);
+    bool known = r->status.standing_by;
     r->status.standing_by = !*ret_taken;
     pthread_mutex_unlock(&r->lock);
+    if (!*ret_taken && !known) {
+        struct df_log_field fields[] = {DF_F("relay", df_str_c(r->s->name))};
+        df_log_write(DF_LOG_INFO, "RelayStandingBy", fields, 1,
+                     "another relay has the table %s; this one takes over when it ends",
+                     r->s->table);
+    }
     return DF_OK;
 }
 
@@ -64,13 +88,14 @@ static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
 {
     struct df_relay *r = w->relay;
     struct relay_table table;
+    struct relay_shape *shape = df_calloc(1, sizeof *shape);
     struct df_buf complaints;
 
     df_buf_init(&complaints, 64 << 10);
-    enum df_code code = relay_check(w->db, r->s, &table, &complaints, err);
+    enum df_code code = relay_check(w->db, r->s, &table, &shape->sql, &complaints, err);
+    if (code != DF_OK)
+        free(shape);
     if (code == DF_OK) {
-        struct relay_shape *shape = df_calloc(1, sizeof *shape);
-        relay_sql_make(r->s, &table, &shape->sql);
         shape->rows_lock = table.rows_lock;
         relay_table_release(&table);
         shape->users = 1;
@@ -319,10 +344,22 @@ static void call_another(struct df_relay *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-static void set_in_hand(struct df_relay *r, bool yes)
+/* False: the relay is stopping, nothing is claimed any more. */
+static bool begin_batch(struct df_relay *r)
 {
     pthread_mutex_lock(&r->lock);
-    r->in_hand += yes ? 1 : (size_t)-1;
+    bool yes = !r->stopping;
+    r->in_hand += yes;
+    pthread_mutex_unlock(&r->lock);
+    return yes;
+}
+
+static void end_batch(struct df_relay *r, bool recovered)
+{
+    pthread_mutex_lock(&r->lock);
+    r->in_hand--;
+    if (recovered)
+        relay_problem(r, "%s", "");
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
 }
@@ -343,9 +380,10 @@ static void turn(struct relay_worker *w)
         pause_ms(w, closed_ms < PAUSE_MAX_MS ? closed_ms : PAUSE_MAX_MS);
         return;
     }
-    set_in_hand(r, true);
+    if (!begin_batch(r))
+        return;
     enum df_code code = relay_run_batch(w, limit, &b, &err);
-    set_in_hand(r, false);
+    end_batch(r, code == DF_OK && w->backoff_ms > 0);
     if (code != DF_OK) {
         failed(w, code, &err);
         return;
