@@ -306,6 +306,22 @@ static const struct expected_column expected_columns[] = {
     {"IntegrationCalls", "SentAt", "time", NULLABLE, NO_DEFAULT},
     {"IntegrationCalls", "NextAttemptAt", "time", NULLABLE, "now"},
     {"IntegrationCalls", "LastError", "nvarchar(2000)", NULLABLE, NO_DEFAULT},
+    {"WebhookDeliveries", "Id", "uuid", NOT_NULL, NO_DEFAULT},
+    {"WebhookDeliveries", "SubscriptionId", "uuid", NOT_NULL, NO_DEFAULT},
+    {"WebhookDeliveries", "EventId", "uuid", NOT_NULL, NO_DEFAULT},
+    {"WebhookDeliveries", "Event", "varchar(50)", NOT_NULL, NO_DEFAULT},
+    {"WebhookDeliveries", "Reference", "nvarchar(100)", NULLABLE, NO_DEFAULT},
+    {"WebhookDeliveries", "BatchId", "uuid", NULLABLE, NO_DEFAULT},
+    {"WebhookDeliveries", "PayloadJson", "max", NOT_NULL, NO_DEFAULT},
+    {"WebhookDeliveries", "CorrelationId", "varchar(128)", NULLABLE, NO_DEFAULT},
+    {"WebhookDeliveries", "Status", "varchar(20)", NOT_NULL, "Pending"},
+    {"WebhookDeliveries", "AttemptCount", "int", NOT_NULL, "0"},
+    {"WebhookDeliveries", "CreatedAt", "time", NOT_NULL, "now"},
+    {"WebhookDeliveries", "LastAttemptAt", "time", NULLABLE, NO_DEFAULT},
+    {"WebhookDeliveries", "SentAt", "time", NULLABLE, NO_DEFAULT},
+    {"WebhookDeliveries", "NextAttemptAt", "time", NULLABLE, "now"},
+    {"WebhookDeliveries", "LastStatus", "int", NULLABLE, NO_DEFAULT},
+    {"WebhookDeliveries", "LastError", "nvarchar(2000)", NULLABLE, NO_DEFAULT},
 };
 
 static const struct expected_index expected_indexes[] = {
@@ -359,6 +375,14 @@ static const struct expected_index expected_indexes[] = {
     {"IntegrationCalls", "IX_IntegrationCalls_CreatedAt", "CreatedAt,Id", false, false},
     {"IntegrationCalls", "IX_IntegrationCalls_Status_CreatedAt", "Status,CreatedAt", false, false},
     {"IntegrationCalls", "IX_IntegrationCalls_NextAttemptAt", "NextAttemptAt", false, true},
+    {"WebhookDeliveries", "IX_WebhookDeliveries_SubscriptionId_CreatedAt",
+     "SubscriptionId,CreatedAt", false, false},
+    {"WebhookDeliveries", "IX_WebhookDeliveries_CreatedAt", "CreatedAt,Id", false, false},
+    {"WebhookDeliveries", "IX_WebhookDeliveries_Status_CreatedAt", "Status,CreatedAt", false,
+     false},
+    {"WebhookDeliveries", "IX_WebhookDeliveries_BatchId_Status", "BatchId,Status", false, true},
+    {"WebhookDeliveries", "IX_WebhookDeliveries_NextAttemptAt", "NextAttemptAt", false, true},
+    {"WebhookDeliveryFailures", "IX_WebhookDeliveryFailures_DeliveryId", "DeliveryId", false, true},
 };
 
 static const struct expected_key expected_keys[] = {
@@ -380,6 +404,7 @@ static const struct expected_key expected_keys[] = {
     {"AuditLog", "PK_AuditLog", "Id", NULL, false},
     {"outbox_events", "PK_outbox_events", "id", NULL, false},
     {"IntegrationCalls", "PK_IntegrationCalls", "Id", NULL, false},
+    {"WebhookDeliveries", "PK_WebhookDeliveries", "Id", NULL, false},
     {"SchemaScripts", "PK_SchemaScripts", "Name", NULL, false},
     {"TB_COUNTERPARTY_ADDRESSES", "FK_TB_COUNTERPARTY_ADDRESSES_Counterparty", "CounterpartyIdFk",
      "TB_COUNTERPARTIES", true},
@@ -391,6 +416,8 @@ static const struct expected_key expected_keys[] = {
     {"ImportItem", "FK_ImportItem_ImportBatch", "BatchId", "ImportBatch", true},
     {"ImportChunk", "FK_ImportChunk_ImportBatch", "BatchId", "ImportBatch", true},
     {"WebhookDeliveryFailures", "FK_WebhookDeliveryFailures_WebhookSubscriptions", "SubscriptionId",
+     "WebhookSubscriptions", true},
+    {"WebhookDeliveries", "FK_WebhookDeliveries_WebhookSubscriptions", "SubscriptionId",
      "WebhookSubscriptions", true},
 };
 

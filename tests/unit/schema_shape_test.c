@@ -290,6 +290,8 @@ static void insert_minimal_rows(void)
         " VALUES ('" BATCH "', 0, 0, 1, '%064d');"
         "INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson)"
         " VALUES ('" HOOK "', '" EVENT "', 'BatchCompleted', '{}');"
+        "INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, PayloadJson)"
+        " VALUES ('" EVENT "', '" HOOK "', '" EVENT "', 'BatchCompleted', '{}');"
         "INSERT INTO AuditLog (Actor, Action) VALUES ('admin', 'ClientCreated');"
         "INSERT INTO outbox_events (id, event_type, payload) VALUES ('" EVENT "', 't', '{}');"
         "INSERT INTO IntegrationCalls (Id, ClientId, IntegrationName, Method, Path, HeadersJson)"
