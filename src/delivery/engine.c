@@ -489,6 +489,10 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     struct delivery_list over;
     struct delivery_row *row;
 
+    if (code != DF_OK) { /* first, since the error is in the job, which the next cycle uses again */
+        struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
+        df_log_write(DF_LOG_ERROR, "DeliveryCycleFailed", fields, 1, "%s", err->detail);
+    }
     delivery_list_init(&over);
     pthread_mutex_lock(&d->lock);
     if (code == DF_OK) {
@@ -518,10 +522,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     pthread_cond_signal(&d->changed);
     pthread_mutex_unlock(&d->lock);
 
-    if (code != DF_OK) {
-        struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
-        df_log_write(DF_LOG_ERROR, "DeliveryCycleFailed", fields, 1, "%s", err->detail);
-    } else if (stale > 0) {
+    if (code == DF_OK && stale > 0) {
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name)),
                                         DF_FI("rows", stale)};
         df_log_write(
