@@ -121,6 +121,14 @@ static const struct df_config_key keys[] = {
 
     SECRET(security, storage_key, "Key of stored files, 32 bytes as 64 hexadecimal digits or in base64; without it they are stored as they are."),
     SECRET(security, storage_old_key, "The key before that one: files are still read with it."),
+    SECRET(security, master_key, "Key of webhook secrets in the database, 32 bytes as 64 hexadecimal digits or in base64; without it they are stored as they are."),
+
+    {"webhooks", "retry_delays_ms", DF_CFG_INT_LIST, AT(webhooks.retry_delays_ms), "15000,30000,60000,300000,900000", 0, 24 * HOUR, NULL,
+     "Delays before the retries of a webhook; after the last it is given up."},
+    INT(webhooks, timeout_ms, "15000", 1, HOUR, "Longest time for one attempt."),
+    INT(webhooks, rotation_overlap_hours, "24", 0, 720, "How long webhooks carry the old secret's signature too, after a rotation."),
+    INT(webhooks, max_per_client, "20", 1, 100000, "Subscriptions that a client may have."),
+    INT(webhooks, disable_after_days, "5", 1, 365, "A subscription is disabled when it has only failed for this long."),
 
     STRING(s3, endpoint, NULL, "URL of a storage that speaks S3; default: Amazon's, of the region."),
     STRING(s3, region, "us-east-1", "Region that requests are signed for."),
@@ -199,6 +207,16 @@ static void check_imports(const struct df_settings *s, struct df_buf *complaints
         df_buf_addf(complaints, "%s\n", err.detail);
 }
 
+static void check_master_key(const struct df_settings *s, struct df_buf *complaints)
+{
+    struct df_secret *key = df_secret_key_new(df_secret_str(s->security.master_key));
+
+    if (s->security.master_key && !key)
+        df_buf_addz(complaints, "[security] master_key must be a key of 32 bytes as 64 hexadecimal "
+                                "digits or in base64 (openssl rand -hex 32)\n");
+    df_secret_free(key);
+}
+
 /* What no single key can tell. */
 static bool check_together(const struct df_settings *s, struct df_buf *complaints)
 {
@@ -218,6 +236,7 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
     if (df_db_check_url(s->database.url, &err) != DF_OK)
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
     check_imports(s, complaints);
+    check_master_key(s, complaints);
     df_settings_check_named(s, complaints);
     return complaints->len == before;
 }

@@ -105,7 +105,15 @@ struct df_settings {
     struct {
         struct df_secret *storage_key;
         struct df_secret *storage_old_key;
+        struct df_secret *master_key;
     } security;
+    struct {
+        struct df_int_list retry_delays_ms;
+        int64_t timeout_ms;
+        int64_t rotation_overlap_hours;
+        int64_t max_per_client;
+        int64_t disable_after_days;
+    } webhooks;
     struct {
         char *endpoint;
         char *region;

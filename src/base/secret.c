@@ -62,6 +62,27 @@ struct df_secret *df_secret_new(struct df_str s)
     return secret;
 }
 
+struct df_secret *df_secret_key_new(struct df_str text)
+{
+    unsigned char key[DF_SECRET_KEY_BYTES];
+    size_t len = 0;
+    struct df_secret *secret = NULL;
+    bool hex = text.len == 2 * sizeof(key);
+    int variant =
+        text.len == 44 ? sodium_base64_VARIANT_ORIGINAL : sodium_base64_VARIANT_ORIGINAL_NO_PADDING;
+
+    if (!text.ptr)
+        return NULL;
+    init();
+    int rc =
+        hex ? sodium_hex2bin(key, sizeof(key), text.ptr, text.len, NULL, &len, NULL)
+            : sodium_base642bin(key, sizeof(key), text.ptr, text.len, NULL, &len, NULL, variant);
+    if (rc == 0 && len == sizeof(key))
+        secret = df_secret_new(df_str_n((const char *)key, sizeof(key)));
+    df_wipe(key, sizeof(key));
+    return secret;
+}
+
 void df_secret_free(struct df_secret *s)
 {
     sodium_free(s);

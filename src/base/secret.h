@@ -11,6 +11,9 @@ struct df_secret; /* opaque, immutable once made */
 
 /* Copies s. NULL when s is absent. */
 struct df_secret *df_secret_new(struct df_str s);
+/* A key of 32 bytes, written as 64 hexadecimal digits or in base64; NULL for anything else. */
+#define DF_SECRET_KEY_BYTES 32
+struct df_secret *df_secret_key_new(struct df_str text);
 void df_secret_free(struct df_secret *s);
 
 /* Borrowed, followed by a NUL; absent for NULL. */

@@ -53,26 +53,6 @@ struct df_crypt_reader {
 
 /* --- keys --- */
 
-struct df_secret *df_crypt_key_new(struct df_str text)
-{
-    unsigned char key[KEY_BYTES];
-    size_t len = 0;
-    struct df_secret *secret = NULL;
-    bool hex = text.len == (size_t)2 * KEY_BYTES;
-    int variant =
-        text.len == 44 ? sodium_base64_VARIANT_ORIGINAL : sodium_base64_VARIANT_ORIGINAL_NO_PADDING;
-
-    if (!text.ptr || sodium_init() < 0)
-        return NULL;
-    int rc =
-        hex ? sodium_hex2bin(key, sizeof(key), text.ptr, text.len, NULL, &len, NULL)
-            : sodium_base642bin(key, sizeof(key), text.ptr, text.len, NULL, &len, NULL, variant);
-    if (rc == 0 && len == sizeof(key))
-        secret = df_secret_new(df_str_n((const char *)key, sizeof(key)));
-    df_wipe(key, sizeof(key));
-    return secret;
-}
-
 /* BLAKE2b keyed with the key, as crypto_kdf does it, but with a salt as long as a file's id. */
 static void derive(const struct df_secret *key, const unsigned char salt[ID_BYTES],
                    const char *purpose, unsigned char *out, size_t len)

@@ -16,9 +16,6 @@
 #define DF_CRYPT_EXTRA_BYTES   41    /* that a segment is longer than its plain bytes */
 #define DF_CRYPT_MAGIC_BYTES   8     /* at the beginning: enough to know an encrypted file */
 
-/* 64 hexadecimal digits or base64 of 32 bytes; NULL for anything else. The caller's to free. */
-struct df_secret *df_crypt_key_new(struct df_str text);
-
 /* --- writing --- */
 
 /* Where the encrypted bytes go. */
@@ -29,7 +26,7 @@ struct df_crypt_sink {
 
 struct df_crypt_writer;
 
-/* key: of df_crypt_key_new, needed for this call only. The header is the first thing put. */
+/* key: of df_secret_key_new, needed for this call only. The header is the first thing put. */
 enum df_code df_crypt_writer_new(const struct df_secret *key, struct df_crypt_sink sink,
                                  struct df_crypt_writer **ret, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_crypt_write(struct df_crypt_writer *w, const void *ptr, size_t len,

@@ -49,7 +49,7 @@ static enum df_code take_key(const struct df_secret *text, const char *setting,
 {
     if (!text)
         return DF_OK;
-    *ret = df_crypt_key_new(df_secret_str(text));
+    *ret = df_secret_key_new(df_secret_str(text));
     if (*ret)
         return DF_OK;
     return df_err_set(err, DF_E_CONFIG,

@@ -23,8 +23,8 @@ static struct df_secret *other_key;
 static int make_keys(void **state)
 {
     (void)state;
-    key = df_crypt_key_new(df_str_c(key_text));
-    other_key = df_crypt_key_new(DF_STR("//////////////////////////////////////////8="));
+    key = df_secret_key_new(df_str_c(key_text));
+    other_key = df_secret_key_new(DF_STR("//////////////////////////////////////////8="));
     return key && other_key ? 0 : 1;
 }
 
@@ -325,14 +325,14 @@ static void test_keys_are_hexadecimal_or_base64(void **state)
     (void)state;
 
     for (size_t i = 0; i < LEN(cases); i++) {
-        struct df_secret *s = df_crypt_key_new(df_str_c(cases[i].text));
+        struct df_secret *s = df_secret_key_new(df_str_c(cases[i].text));
         if ((s != NULL) != cases[i].ok)
             fail_msg("%s", cases[i].text);
         if (s)
             assert_true(i == 1 || df_bytes_equal(df_secret_str(s).ptr, df_secret_str(key).ptr, 32));
         df_secret_free(s);
     }
-    assert_null(df_crypt_key_new(DF_STR_NULL));
+    assert_null(df_secret_key_new(DF_STR_NULL));
 }
 
 int main(void)
