@@ -191,6 +191,8 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
 
     if (b->heads == 0 || limit / b->heads < 2)
         return DF_OK;
+    int64_t each = (int64_t)(limit / b->heads) - 1;
+
     df_buf_init(&heads, LIST_MAX);
     df_json_out_init(&j, &heads);
     df_json_open(&j, '[');
@@ -205,8 +207,7 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');
-    fill(q, df_int((int64_t)(limit / b->heads) - 1), df_text(df_buf_str(&heads)), DF_STR_NULL,
-         params);
+    fill(q, df_int(each), df_text(df_buf_str(&heads)), DF_STR_NULL, params);
     enum df_code code = read_rows(w->db, q, params, &w->arena, limit, b, err);
     df_buf_release(&heads);
     link_chains(b);
