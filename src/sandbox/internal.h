@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/secret.h"
+#include "delivery/verify.h"
 #include "net/client.h"
 #include "net/http.h"
 #include "net/input.h"
@@ -152,15 +153,7 @@ void df_sb_reset(struct df_req *req);
 void df_sb_input_known(struct df_input *in, const char *const *known, size_t count);
 
 /* webhooks.c, for its tests too: why the request does not verify, or NULL. */
-struct df_sb_signed {
-    struct df_str body;
-    struct df_str timestamp; /* X-DataFlow-Timestamp */
-    struct df_str signature; /* X-DataFlow-Signature */
-    struct df_str webhook_id;
-    struct df_str webhook_timestamp;
-    struct df_str webhook_signature;
-};
-const char *df_sb_verify(struct df_str secret, const struct df_sb_signed *m, int64_t now_s,
+const char *df_sb_verify(struct df_str secret, const struct df_signed *m, int64_t now_s,
                          int64_t tolerance_s);
 
 #endif

@@ -111,15 +111,15 @@ static void openssl_has_the_same_signatures(void **state)
     df_arena_release(&a);
 }
 
-static struct df_sb_signed as_received(const struct df_call_header h[DF_SIGN_HEADERS],
-                                       struct df_str body)
+static struct df_signed as_received(const struct df_call_header h[DF_SIGN_HEADERS],
+                                    struct df_str body)
 {
-    return (struct df_sb_signed){.body = body,
-                                 .timestamp = h[0].value,
-                                 .signature = h[1].value,
-                                 .webhook_id = h[2].value,
-                                 .webhook_timestamp = h[3].value,
-                                 .webhook_signature = h[4].value};
+    return (struct df_signed){.body = body,
+                              .timestamp = h[0].value,
+                              .signature = h[1].value,
+                              .webhook_id = h[2].value,
+                              .webhook_timestamp = h[3].value,
+                              .webhook_signature = h[4].value};
 }
 
 static void receiver_verifies_either_secret_of_a_rotation(void **state)
@@ -131,7 +131,7 @@ static void receiver_verifies_either_secret_of_a_rotation(void **state)
     for (size_t i = 0; i < COUNT(bodies); i++) {
         struct df_str body = df_str_c(bodies[i]);
         df_sign(df_str_c(secrets[0]), df_str_c(secrets[1]), DF_STR("e-1"), TIMESTAMP, body, &a, h);
-        struct df_sb_signed m = as_received(h, body);
+        struct df_signed m = as_received(h, body);
         for (size_t k = 0; k < COUNT(secrets); k++)
             assert_null(df_sb_verify(df_str_c(secrets[k]), &m, TIMESTAMP, 1));
         assert_non_null(df_sb_verify(DF_STR("quite another secret"), &m, TIMESTAMP, 1));

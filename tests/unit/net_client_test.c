@@ -13,6 +13,8 @@
 #include "net_certificate.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -105,7 +107,9 @@ static bool serve(struct peer *p, int fd, const char *request, size_t len, unsig
         unsigned status = (unsigned)strtoul(strstr(request, "/status/") + 8, NULL, 10);
         answer(fd, status, "", "x", status != 204);
     } else if (path_is(request, "/redirect")) {
-        answer(fd, 302, "Location: /ok\r\n", "", 0);
+        unsigned status = (unsigned)strtoul(strstr(request, "/redirect") + 10, NULL, 10);
+        (void)snprintf(extra, sizeof(extra), "Location: http://127.0.0.1:%u/ok\r\n", p->port);
+        answer(fd, status, extra, "", 0);
     } else if (path_is(request, "/big")) {
         size_t n = 300000;
         char *body = calloc(1, n);
@@ -513,13 +517,17 @@ static void redirect_is_not_followed(void **state)
     (void)state;
     struct peer *p = peer_start();
     struct df_http_client *c = client_new();
-    struct outcome o;
+    static const char *const paths[] = {"/redirect/301", "/redirect/302", "/redirect/303",
+                                        "/redirect/307", "/redirect/308"};
 
-    get(c, &o, p->port, "/redirect");
-    assert_int_equal(o.code, DF_OK);
-    assert_int_equal(o.status, 302);
-    assert_int_equal(atomic_load(&p->requests), 1);
-    free(o.body);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct outcome o;
+        get(c, &o, p->port, paths[i]);
+        assert_int_equal(o.code, DF_OK);
+        assert_int_equal(o.status, strtoul(paths[i] + 10, NULL, 10));
+        assert_int_equal(atomic_load(&p->requests), i + 1);
+        free(o.body);
+    }
     df_http_client_free(c);
     peer_stop(p);
 }
@@ -807,16 +815,59 @@ static void private_targets_are_refused_however_written(void **state)
 {
     (void)state;
     static const char *const hosts[] = {
-        "127.0.0.1",       "localhost",
-        "LOCALHOST",       "2130706433",
-        "0177.0.0.1",      "0x7f.1",
-        "127.1",           "0x7f000001",
-        "[::1]",           "[::ffff:127.0.0.1]",
-        "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
-        "0.0.0.0",         "10.1.2.3",
-        "169.254.169.254", "192.168.1.1",
-        "[fe80::1]",       "[fd00::1]",
-        "[2002:7f00:1::]", "user:secret@127.0.0.1",
+        "127.0.0.1",
+        "localhost",
+        "LOCALHOST",
+
+        "127.1",
+        "127.0.1",
+        "127.255.255.254",
+        "2130706433",
+        "017700000001",
+        "0177.0.0.1",
+        "0177.0.0.01",
+        "0x7f.1",
+        "0x7F.0x0.0x0.0x1",
+        "0x7f000001",
+        "0",
+        "0.0.0.0",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "100.64.0.1",
+        "100.127.255.254",
+        "169.254.169.254",
+        "2852039166",
+        "0xa9fea9fe",
+        "0251.0376.0251.0376",
+        "192.0.0.192",
+        "198.18.0.1",
+        "203.0.113.7",
+        "224.0.0.1",
+        "255.255.255.255",
+        "[::]",
+        "[::1]",
+        "[0:0:0:0:0:0:0:1]",
+        "[::127.0.0.1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::ffff:169.254.169.254]",
+        "[::ffff:0:127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[64:ff9b::169.254.169.254]",
+        "[64:ff9b:1::7f00:1]",
+        "[2002:7f00:1::]",
+        "[2002:a9fe:a9fe::]",
+        "[2001:0:7f00:1::]",
+        "[2001::ffff:80ff:fffe]",
+        "[fe80::1]",
+        "[fec0::1]",
+        "[fd00::1]",
+        "[fd00:ec2::254]",
+        "[2001:db8::1]",
+        "[3fff::1]",
+        "[ff02::1]",
+        "user:secret@127.0.0.1",
     };
     struct peer *p = peer_start();
     struct df_http_client *c = client_new();
@@ -835,6 +886,58 @@ static void private_targets_are_refused_however_written(void **state)
         free(o.body);
     }
     assert_int_equal(peer_connections(p), 0);
+    df_http_client_free(c);
+    peer_stop(p);
+}
+
+/*
+ * libcurl asks this instead of the C library's: names under .rebind.example have a public address
+ * the first time, and this machine's after that, as those of an attacker's own name server would.
+ */
+static _Atomic int lookups;
+static int (*real_getaddrinfo)(const char *, const char *, const struct addrinfo *,
+                               struct addrinfo **);
+
+static void find_getaddrinfo(void)
+{
+    void *found = dlsym(RTLD_NEXT, "getaddrinfo");
+    memcpy(&real_getaddrinfo, &found, sizeof(found)); /* ISO C has no cast for this */
+    assert_non_null(real_getaddrinfo);
+}
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, find_getaddrinfo);
+    if (node && df_str_ends(df_str_c(node), DF_STR(".rebind.example")))
+        node = atomic_fetch_add(&lookups, 1) == 0 ? "9.9.9.9" : "127.0.0.1";
+    return real_getaddrinfo(node, service, hints, ret);
+}
+
+static void name_that_resolves_otherwise_the_second_time_is_refused(void **state)
+{
+    (void)state;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    struct peer *p = peer_start();
+    struct df_http_client *c = client_new();
+    struct outcome o;
+
+    /* As whoever takes the URL would look. */
+    assert_int_equal(getaddrinfo("a.rebind.example", "80", &hints, &found), 0);
+    assert_true(df_address_is_public(found->ai_addr));
+    freeaddrinfo(found);
+    prepare(&o, NULL, 1, "/");
+    (void)snprintf(o.url, sizeof(o.url), "http://a.rebind.example:%u/ok", p->port);
+    o.call.allow_private = false;
+    run_call(c, &o);
+    assert_int_equal(o.code, DF_E_TARGET_REFUSED);
+    assert_non_null(strstr(o.detail, "127.0.0.1"));
+    assert_int_equal(atomic_load(&lookups), 2);
+    assert_int_equal(peer_connections(p), 0);
+    free(o.body);
     df_http_client_free(c);
     peer_stop(p);
 }
@@ -1294,6 +1397,14 @@ static void public_and_other_addresses_are_told_apart(void **state)
         "::ffff:0:127.0.0.1",
         "3fff:fff::",
         "5f00::1",
+        "ff0e::1",
+        "fd00:ec2::254",
+        "2002:a9fe:a9fe::",
+        "64:ff9b::169.254.169.254",
+        "::ffff:169.254.169.254",
+        "::127.0.0.1",
+        "2001::ffff:80ff:fffe",
+        "2001:0:7f00:1::",
         "1::",
     };
 
@@ -1399,6 +1510,7 @@ int main(void)
         cmocka_unit_test(retry_after_is_understood),
         cmocka_unit_test(header_fields_are_kept_for_those_who_ask),
         cmocka_unit_test(private_targets_are_refused_however_written),
+        cmocka_unit_test(name_that_resolves_otherwise_the_second_time_is_refused),
         cmocka_unit_test(private_connection_is_not_lent_to_a_public_call),
         cmocka_unit_test(stale_connection_repeats_only_what_is_safe),
         cmocka_unit_test(calls_that_cannot_be_sent_are_refused),

@@ -650,15 +650,15 @@ static void outcome_follows_the_status(void **state)
         unsigned status;
         enum df_dispatch_outcome outcome;
     } rows[] = {
-        {200, DF_DISPATCHED},         {201, DF_DISPATCHED},         {202, DF_DISPATCHED},
-        {299, DF_DISPATCHED},         {301, DF_DISPATCH_RETRY},     {302, DF_DISPATCH_RETRY},
-        {307, DF_DISPATCH_RETRY},     {400, DF_DISPATCH_PERMANENT}, {401, DF_DISPATCH_RETRY},
-        {403, DF_DISPATCH_RETRY},     {404, DF_DISPATCH_RETRY},     {405, DF_DISPATCH_RETRY},
-        {407, DF_DISPATCH_RETRY},     {408, DF_DISPATCH_RETRY},     {409, DF_DISPATCH_PERMANENT},
+        {200, DF_DISPATCHED},     {201, DF_DISPATCHED},         {202, DF_DISPATCHED},
+        {299, DF_DISPATCHED},     {301, DF_DISPATCH_RETRY},     {302, DF_DISPATCH_RETRY},
+        {307, DF_DISPATCH_RETRY}, {400, DF_DISPATCH_PERMANENT}, {401, DF_DISPATCH_RETRY},
+        {403, DF_DISPATCH_RETRY}, {404, DF_DISPATCH_RETRY},     {405, DF_DISPATCH_RETRY},
+        {407, DF_DISPATCH_RETRY}, {408, DF_DISPATCH_RETRY},     {409, DF_DISPATCH_PERMANENT},
         {410, DF_DISPATCH_RETRY}, {413, DF_DISPATCH_PERMANENT}, {415, DF_DISPATCH_PERMANENT},
-        {421, DF_DISPATCH_RETRY},     {422, DF_DISPATCH_PERMANENT}, {425, DF_DISPATCH_RETRY},
-        {429, DF_DISPATCH_RETRY},     {431, DF_DISPATCH_PERMANENT}, {500, DF_DISPATCH_RETRY},
-        {502, DF_DISPATCH_RETRY},     {503, DF_DISPATCH_RETRY},     {599, DF_DISPATCH_RETRY},
+        {421, DF_DISPATCH_RETRY}, {422, DF_DISPATCH_PERMANENT}, {425, DF_DISPATCH_RETRY},
+        {429, DF_DISPATCH_RETRY}, {431, DF_DISPATCH_PERMANENT}, {500, DF_DISPATCH_RETRY},
+        {502, DF_DISPATCH_RETRY}, {503, DF_DISPATCH_RETRY},     {599, DF_DISPATCH_RETRY},
         {999, DF_DISPATCH_RETRY},
     };
     struct bench b;
@@ -1040,7 +1040,7 @@ static void signature_is_of_what_is_sent(void **state)
         df_dispatch_http.dispatch(b.sink, pointers(&b, events, 2), 2, &b.arena);
         assert_int_equal(b.peer->count, modes[i] == DF_HTTP_BATCH ? 1 : 2);
         const struct request *r = &b.peer->requests[0];
-        const struct df_sb_signed m = {
+        const struct df_signed m = {
             .body = body_of(r),
             .timestamp = header_of(r, "X-DataFlow-Timestamp"),
             .signature = header_of(r, "X-DataFlow-Signature"),

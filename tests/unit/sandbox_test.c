@@ -504,7 +504,7 @@ static void signatures_are_verified(void **state)
          NULL, NULL, false},
     };
     for (size_t i = 0; i < LEN(rows); i++) {
-        const struct df_sb_signed m = {
+        const struct df_signed m = {
             .body = df_str_c(rows[i].body),
             .timestamp = df_str_c(rows[i].timestamp),
             .signature = df_str_c(rows[i].signature),
@@ -554,9 +554,9 @@ static void signature_in_the_body_may_stand_anywhere(void **state)
         (void)snprintf(text, sizeof(text), "%d.%s", AT, body);
         char header[80] = "v1=";
         hex_hmac("s", text, header + 3);
-        const struct df_sb_signed m = {.body = df_str_c(body),
-                                       .timestamp = DF_STR("1614265330"),
-                                       .signature = df_str_c(header)};
+        const struct df_signed m = {.body = df_str_c(body),
+                                    .timestamp = DF_STR("1614265330"),
+                                    .signature = df_str_c(header)};
         const char *why = df_sb_verify(DF_STR("s"), &m, AT, 300);
         if (why)
             fail_msg("row %zu: %s", i, why);

@@ -1,0 +1,137 @@
+/* dataflow webhook: what a receiver of webhooks does, for one whose own code does not do it yet. */
+#include "app/cli.h"
+#include "base/secret.h"
+#include "delivery/verify.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define REQUEST_MAX (8 << 20)
+#define SECRETS_MAX 4096
+
+static bool read_all(const char *path, struct df_buf *out)
+{
+    bool input = strcmp(path, "-") == 0;
+    FILE *f = input ? stdin : fopen(path, "re");
+    char piece[4096];
+    size_t n;
+
+    if (!f) {
+        df_cli_complain(&df_cmd_webhook, "%s: %s", path, strerrordesc_np(errno));
+        return false;
+    }
+    while (!df_buf_failed(out) && (n = fread(piece, 1, sizeof(piece), f)) > 0)
+        df_buf_add(out, piece, n);
+    bool bad = ferror(f);
+    if (bad)
+        df_cli_complain(&df_cmd_webhook, "%s: %s", path, strerrordesc_np(errno));
+    else if (df_buf_failed(out))
+        df_cli_complain(&df_cmd_webhook, "%s is longer than %zu bytes", path, out->max);
+    df_wipe(piece, sizeof(piece));
+    if (!input)
+        (void)fclose(f);
+    return !bad && !df_buf_failed(out);
+}
+
+/* A line each: in a rotation there are two, and of each signature one of them has to be the key. */
+static bool verify(struct df_str secrets, const struct df_signed *m, int64_t tolerance_s,
+                   struct df_verify_result ret[DF_VERIFY_KINDS])
+{
+    int64_t now_s = df_wall_ms(df_clock_real()) / 1000;
+    bool any = false;
+
+    while (secrets.ptr) {
+        struct df_verify_result v[DF_VERIFY_KINDS];
+        struct df_str secret;
+        secrets = df_str_cut(secrets, '\n', &secret);
+        secret = df_str_trim(secret);
+        if (secret.len == 0)
+            continue;
+        df_verify(secret, m, now_s, tolerance_s, v);
+        for (int i = 0; i < DF_VERIFY_KINDS; i++)
+            if (!any || !v[i].why)
+                ret[i] = v[i];
+        any = true;
+    }
+    return any;
+}
+
+static bool print_verdicts(const struct df_verify_result v[DF_VERIFY_KINDS])
+{
+    bool present = false;
+    bool good = true;
+
+    for (int i = 0; i < DF_VERIFY_KINDS; i++) {
+        printf("%-22s  %s%s%s\n", df_verify_kind_name((enum df_verify_kind)i),
+               v[i].why       ? "bad"
+               : v[i].present ? "ok"
+                              : "missing",
+               v[i].why ? ": " : "", v[i].why ? v[i].why : "");
+        present |= v[i].present;
+        good &= !v[i].why;
+    }
+    return present && good;
+}
+
+static int verify_files(const char *secret_file, const char *path, int64_t tolerance_s)
+{
+    struct df_verify_result v[DF_VERIFY_KINDS];
+    struct df_err err = DF_ERR_INIT;
+    struct df_signed m;
+    struct df_buf secrets;
+    struct df_buf request;
+    int status = DF_EXIT_USAGE;
+
+    df_buf_init(&secrets, SECRETS_MAX);
+    df_buf_init(&request, REQUEST_MAX);
+    if (!read_all(secret_file, &secrets) || !read_all(path, &request))
+        goto out;
+    if (df_verify_parse(df_buf_str(&request), &m, &err) != DF_OK)
+        df_cli_complain(&df_cmd_webhook, "%s: %s", path, err.detail);
+    else if (!verify(df_buf_str(&secrets), &m, tolerance_s, v))
+        df_cli_complain(&df_cmd_webhook, "%s is empty", secret_file);
+    else
+        status = print_verdicts(v) ? DF_EXIT_OK : DF_EXIT_FAILED;
+out:
+    if (secrets.ptr)
+        df_wipe(secrets.ptr, secrets.len);
+    df_buf_release(&secrets);
+    df_buf_release(&request);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *secret_file = NULL;
+    const char *tolerance = "300";
+    int64_t tolerance_s;
+    const struct df_option options[] = {
+        {.name = "secret-file", .kind = DF_OPT_VALUE, .value = &secret_file},
+        {.name = "tolerance", .kind = DF_OPT_VALUE, .value = &tolerance},
+    };
+    int operands = df_cli_parse(&df_cmd_webhook, argc, argv, options, 2, NULL);
+
+    if (operands < 0)
+        return DF_EXIT_USAGE;
+    if (operands != 2 || strcmp(argv[0], "verify") != 0 || !secret_file) {
+        df_cli_complain(&df_cmd_webhook, "usage: dataflow webhook %s", df_cmd_webhook.usage);
+        return DF_EXIT_USAGE;
+    }
+    if (!df_cli_int(&df_cmd_webhook, "tolerance", tolerance, 0, INT32_MAX, &tolerance_s))
+        return DF_EXIT_USAGE;
+    return verify_files(secret_file, argv[1], tolerance_s);
+}
+
+const struct df_command df_cmd_webhook = {
+    .name = "webhook",
+    .usage = "verify --secret-file FILE [--tolerance SECONDS] REQUEST|-",
+    .summary = "verify the signatures of a webhook that was saved to a file",
+    .help =
+        "REQUEST is a request as it came: a request line or none, headers, an empty line, the\n"
+        "body, byte for byte; - reads it from standard input. FILE holds the secret; where it\n"
+        "holds several, a line each, any of them will do.\n\n"
+        "Tells of each signature whether it is ok, bad or missing. Exit status 0: there is one\n"
+        "and none is bad; 1: not so; 2: there was nothing to verify. Timestamps may be SECONDS\n"
+        "(300) from now; with 0 they may be any.",
+    .run = run,
+};
