@@ -13,7 +13,7 @@
 static const struct df_relay_settings *find(const struct df_settings *s, const char *name)
 {
     for (size_t i = 0; i < s->relay_count; i++) {
-        if (strcmp(s->relays[i].name, name) == 0)
+        if (df_str_eq(df_str_c(s->relays[i].name), df_str_c(name)))
             return &s->relays[i];
     }
     df_cli_complain(&df_cmd_relay, "there is no section [relay.%s] in the configuration", name);
@@ -39,11 +39,8 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
         return code;
     struct df_breaker_options bo = df_settings_breaker(s, clock);
     struct df_breakers *breakers = df_breakers_new(&bo);
-    struct df_relay *r = df_relay_start(
-        &(struct df_relay_options){.settings = relay,
-                                   .client = client,
-                                   .breakers = breakers,
-                                   .clock = clock});
+    struct df_relay *r = df_relay_start(&(struct df_relay_options){
+        .settings = relay, .client = client, .breakers = breakers, .clock = clock});
     df_server_wait();
     df_relay_stop(r, s->server.drain_seconds * 1000);
     df_http_client_free(client); /* what is still on its way is cut off, and so comes back */
