@@ -33,6 +33,7 @@
 /* What is due again, or was committed later than its created_at says, waits so much longer at most
  * while there is a backlog. */
 #define FROM_START_MS 500
+#define FULL_MS       2000 /* the same, of what stands behind a thousand others that wait */
 
 struct relay_claimed {
     struct df_event e;
@@ -214,23 +215,71 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
     return code;
 }
 
+/*
+ * With order=aggregate the oldest rows are looked at first, which is quick however long the
+ * backlog. All of it every now and then, since what is old may wait for a retry, and when nothing
+ * was found among them; but not again soon if it was in vain: others have what there is in hand.
+ */
+static bool look_at_all(struct df_relay *r, bool nothing_near)
+{
+    int64_t now_ms = df_mono_ms(r->opt.clock);
+
+    pthread_mutex_lock(&r->lock);
+    bool yes =
+        r->full_ms == 0 || now_ms - r->full_ms >= FULL_MS || (nothing_near && !r->full_in_vain);
+    if (yes)
+        r->full_ms = now_ms;
+    pthread_mutex_unlock(&r->lock);
+    return yes;
+}
+
+static enum df_code claim_by(struct relay_worker *w, const struct relay_query *q, size_t limit,
+                             struct df_str resting, struct df_str after, struct relay_batch *b,
+                             struct df_err *err)
+{
+    struct df_value params[8];
+
+    fill(q, df_int((int64_t)limit), df_text(resting), after, params);
+    return read_rows(w->db, q, params, &w->arena, limit, b, err);
+}
+
+static enum df_code claim_heads(struct relay_worker *w, size_t limit, struct df_str resting,
+                                struct relay_batch *b, struct df_err *err)
+{
+    struct df_relay *r = w->relay;
+    const struct relay_sql *sql = &w->shape->sql;
+    struct df_str after = begins_after(w);
+    enum df_code code = DF_OK;
+
+    b->beyond = after.ptr;
+    if (after.ptr)
+        return claim_by(w, &sql->beyond, limit, resting, after, b, err);
+    bool all = !sql->has_near || look_at_all(r, false);
+    if (!all) {
+        code = claim_by(w, &sql->near, limit, resting, DF_STR_NULL, b, err);
+        all = code == DF_OK && b->count == 0 && look_at_all(r, true);
+    }
+    if (!all)
+        return code;
+    code = claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
+    pthread_mutex_lock(&r->lock);
+    r->full_in_vain = b->count == 0;
+    pthread_mutex_unlock(&r->lock);
+    return code;
+}
+
 static enum df_code claim(struct relay_worker *w, size_t limit, struct relay_batch *b,
                           struct df_err *err)
 {
     struct df_relay *r = w->relay;
     const struct relay_sql *sql = &w->shape->sql;
-    struct df_str after = begins_after(w);
-    const struct relay_query *q = after.ptr ? &sql->beyond : &sql->claim;
-    struct df_value params[8];
     struct df_buf resting;
 
-    *b = (struct relay_batch){.rows = DF_ARENA_ARRAY(&w->arena, struct relay_claimed, limit),
-                              .beyond = after.ptr};
+    *b = (struct relay_batch){.rows = DF_ARENA_ARRAY(&w->arena, struct relay_claimed, limit)};
     df_buf_init(&resting, LIST_MAX);
     if (!sql->has_due)
         list_resting(r, &resting);
-    fill(q, df_int((int64_t)limit), df_text(df_buf_str(&resting)), after, params);
-    enum df_code code = read_rows(w->db, q, params, &w->arena, limit, b, err);
+    enum df_code code = claim_heads(w, limit, df_buf_str(&resting), b, err);
     df_buf_release(&resting);
     b->heads = b->count;
     b->full = b->count == limit;

@@ -76,7 +76,9 @@ struct df_relay {
     size_t resting_count;
     char *after;           /* id of the last row that a full claim took; NULL: begin at the start */
     int64_t from_start_ms; /* when a claim last did; monotonic */
-    int64_t counted_ms;    /* monotonic */
+    int64_t full_ms;    /* order=aggregate: when all pending rows were last looked at; monotonic */
+    bool full_in_vain;  /* and nothing was found */
+    int64_t counted_ms; /* monotonic */
     struct df_relay_status status;
 
     struct df_metric *attempts[RELAY_OUTCOMES];

@@ -74,6 +74,23 @@ static const char *const beyond_text[DF_DIALECT_COUNT] = {
                     " ORDER BY t.{created_at}, t.{id} LIMIT :limit FOR UPDATE OF t SKIP LOCKED",
 };
 
+/*
+ * With order=aggregate a claim looks at every pending row until it has enough that are the first of
+ * their aggregate; of a long backlog of few aggregates that is all of it. The first thousand rows
+ * have the first of nearly all of them.
+ */
+#define NEAR(lock)                                                                                 \
+    "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"                 \
+    " AND (t.{created_at}, t.{id}) <= (SELECT w.{created_at}, w.{id} FROM"                         \
+    " (SELECT {created_at}, {id} FROM {table} WHERE {status} = {pending}"                          \
+    " ORDER BY {created_at}, {id} LIMIT 1000) AS w"                                                \
+    " ORDER BY w.{created_at} DESC, w.{id} DESC LIMIT 1)"                                          \
+    "{first} ORDER BY t.{created_at}, t.{id} LIMIT :limit" lock
+static const char *const near_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = NEAR(""),
+    [DF_POSTGRES] = NEAR(" FOR UPDATE OF t SKIP LOCKED"),
+};
+
 static const char *const follow_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "SELECT {select} FROM json_each(:heads) AS h JOIN {table} AS t ON t.{id} IN ("
                   "SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
@@ -464,6 +481,7 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
 
     *ret = (struct relay_sql){
         .has_beyond = s->order == DF_RELAY_ORDER_NONE && beyond_text[d],
+        .has_near = s->order == DF_RELAY_ORDER_AGGREGATE && near_text[d],
         .has_follow = s->order == DF_RELAY_ORDER_AGGREGATE && follow_text[d],
         .has_due = t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name,
         .has_error = t->columns[DF_RELAY_LAST_ERROR].name,
@@ -472,6 +490,8 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
     make(s, t, "relay_claim", claim_text[d], &ret->claim);
     if (ret->has_beyond)
         make(s, t, "relay_beyond", beyond_text[d], &ret->beyond);
+    if (ret->has_near)
+        make(s, t, "relay_near", near_text[d], &ret->near);
     if (ret->has_follow)
         make(s, t, "relay_follow", follow_text[d], &ret->follow);
     make(s, t, "relay_processed", processed_text[d], &ret->processed);
@@ -485,6 +505,7 @@ void relay_sql_release(struct relay_sql *q)
 {
     free(q->claim.text);
     free(q->beyond.text);
+    free(q->near.text);
     free(q->follow.text);
     free(q->processed.text);
     free(q->retry.text);

@@ -39,6 +39,7 @@ struct relay_query {
  *
  * - claim     (limit, resting): what may be sent, oldest first; locked until the transaction ends
  * - beyond    (limit, resting, after): the same, of what comes after that event
+ * - near      (limit, resting): the same, but only of the oldest rows; with order=aggregate
  * - follow    (heads, each): with order=aggregate, what comes after the heads, of each aggregate so
  *   many; no text where it cannot be had
  * - processed (ids), retry (id, delay, error), dead (id, error): what became of it
@@ -50,6 +51,7 @@ struct relay_query {
 struct relay_sql {
     struct relay_query claim;
     struct relay_query beyond;
+    struct relay_query near;
     struct relay_query follow;
     struct relay_query processed;
     struct relay_query retry;
@@ -57,6 +59,7 @@ struct relay_sql {
     struct relay_query waiting;
     struct relay_query failed;
     bool has_beyond;
+    bool has_near;
     bool has_follow;
     bool has_due;       /* next_attempt_at: retries wait there, else in memory (`resting`) */
     bool has_error;     /* last_error */

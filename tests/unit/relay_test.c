@@ -548,6 +548,35 @@ static void check_order_by_four(enum df_dialect d)
     check_order(d, 4);
 }
 
+static enum df_dispatch_outcome not_a0(const struct df_event *e)
+{
+    return df_str_eq(e->aggregate_id, DF_STR("a0")) ? DF_DISPATCH_RETRY : DF_DISPATCHED;
+}
+
+/* More than a claim looks at first wait behind one that failed: the others go nevertheless. */
+static void check_a_long_chain_holds_nobody_up(enum df_dialect d)
+{
+    struct fixture f;
+    struct df_err err = DF_ERR_INIT;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.order = DF_RELAY_ORDER_AGGREGATE;
+    f.s.max_retries = 1000;
+    f.s.retry_base_ms = f.s.retry_cap_ms = 3600000;
+    sink_reset(not_a0);
+    assert_ok(df_db_begin(f.db, true, &err), &err);
+    for (int i = 0; i < 1200; i++)
+        add_event(&f, i, "a0");
+    for (int i = 1200; i < 1230; i++)
+        add_event(&f, i, i % 2 ? "a1" : "a2");
+    assert_ok(df_db_commit(f.db, &err), &err);
+    struct df_relay *r = start(&f);
+    wait_for(f.db, &count_processed, 30);
+    end(r);
+    assert_int_equal(sent_count(), 31);
+    fixture_release(&f);
+}
+
 /* Nobody sends what another relay has in hand. */
 static void check_four_at_once_send_each_once(enum df_dialect d)
 {
@@ -805,6 +834,7 @@ ON_EACH(next_attempt_is_waited_for)
 ON_EACH(a_small_table_will_do)
 ON_EACH(order_by_one)
 ON_EACH(order_by_four)
+ON_EACH(a_long_chain_holds_nobody_up)
 ON_EACH(four_at_once_send_each_once)
 ON_EACH(of_the_table)
 ON_EACH(a_table_may_come_later)
@@ -826,6 +856,7 @@ int main(void)
         cmocka_unit_test(test_a_small_table_will_do),
         cmocka_unit_test(test_order_by_one),
         cmocka_unit_test(test_order_by_four),
+        cmocka_unit_test(test_a_long_chain_holds_nobody_up),
         cmocka_unit_test(test_four_at_once_send_each_once),
         cmocka_unit_test(test_a_table_may_come_later),
         cmocka_unit_test(test_the_breaker_saves_attempts),
