@@ -1,6 +1,7 @@
 #include "access/auth.h"
 
 #include "access/clients.sql.h"
+#include "access/usage.h"
 #include "base/metrics.h"
 #include "base/queue.h"
 #include "resilience/throttle.h"
@@ -39,6 +40,7 @@ struct df_auth {
     struct df_store *store;
     const struct df_clock *clock;
     const struct df_secret *admin_key;
+    struct df_usage *usage;
     struct df_throttle *client_failures;
     struct df_throttle *admin_failures;
     unsigned char key[crypto_generichash_KEYBYTES];
@@ -111,6 +113,7 @@ struct df_auth *df_auth_new(const struct df_auth_options *opt)
     a->store = opt->store;
     a->clock = opt->clock;
     a->admin_key = opt->admin_key;
+    a->usage = opt->usage;
     a->client_failures =
         df_throttle_new(opt->failures_per_minute, opt->failures_per_minute, opt->clock);
     a->admin_failures =
@@ -229,6 +232,16 @@ static struct entry *insert_locked(struct df_auth *a, const struct df_client_rec
     return e;
 }
 
+void df_auth_refresh(struct df_auth *a, struct df_str identifier)
+{
+    pthread_mutex_lock(&a->lock);
+    a->generation++;
+    struct entry **at = slot_locked(a, identifier);
+    if (*at)
+        (*at)->row_read_ms = 0;
+    pthread_mutex_unlock(&a->lock);
+}
+
 void df_auth_forget(struct df_auth *a, struct df_str identifier)
 {
     pthread_mutex_lock(&a->lock);
@@ -269,11 +282,13 @@ static bool refuse(struct df_req *req, enum df_code code, const char *detail)
  * The caller is who it says; may it? Sets the answer and returns false if not. The client lives as
  * long as the request: in its arena.
  */
-static bool admit(struct df_req *req, struct df_client *c)
+static bool admit(struct df_auth *a, struct df_req *req, struct df_client *c)
 {
     df_log_ctx_set(df_req_log(req), "clientId", df_str_c(c->identifier));
     if (c->status == DF_CLIENT_SUSPENDED)
         return refuse(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
+    if (!df_usage_admit(a->usage, req, c))
+        return false;
     const char *scope = df_req_route(req)->scope;
     uint32_t needed = 0;
     if (scope && (!df_scope_add(df_str_c(scope), &needed) || !(c->scopes & needed))) {
@@ -337,7 +352,7 @@ static void remember(struct check *c, bool is_previous)
 
 static void finish_verified(struct check *c)
 {
-    (void)admit(c->req, &c->record.client);
+    (void)admit(c->auth, c->req, &c->record.client);
     df_req_resume(c->req);
 }
 
@@ -461,7 +476,7 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
     struct df_client *client = df_arena_alloc(df_req_arena(req), sizeof *client);
     make_fingerprint(a, secret, fp);
     if (look_up(a, identifier, fp, &generation, client) == HIT)
-        return admit(req, client) ? DF_PASS : DF_ANSWERED;
+        return admit(a, req, client) ? DF_PASS : DF_ANSWERED;
     if (throttled(req, a->client_failures))
         return DF_ANSWERED;
 

@@ -11,6 +11,9 @@
  *   cached, row older than 3 s ──► read the row ─────► pass            (one indexed read)
  *   not cached ──► read the row ──► Argon2 on a hash thread ─► pass or 401
  *
+ * The row brings the client's RequestsPerMinute with it: the limit (access/usage.h) costs no
+ * look-up of its own and follows changes as suspension does.
+ *
  * Hash computations are bounded: a few threads, a bounded queue (503 beyond), and a throttle by
  * address for failures (429). An unknown id costs the caller the same time as a wrong secret.
  */
@@ -30,6 +33,7 @@ enum df_access {
 };
 
 struct df_auth;
+struct df_usage;
 
 struct df_auth_options {
     struct df_store *store;
@@ -37,6 +41,7 @@ struct df_auth_options {
     const struct df_secret *admin_key; /* NULL: /admin answers 404 */
     int64_t failures_per_minute;
     int64_t hash_threads;
+    struct df_usage *usage;
 };
 
 struct df_auth *df_auth_new(const struct df_auth_options *opt);
@@ -52,6 +57,10 @@ const struct df_client *df_auth_client(const struct df_req *req);
 
 /* Drops what is remembered of a client, after a change to it was committed. */
 void df_auth_forget(struct df_auth *a, struct df_str identifier);
+
+/* The client's policy was changed, and that was committed: its row is read again, the secret that
+ * is remembered stays. */
+void df_auth_refresh(struct df_auth *a, struct df_str identifier);
 
 /* Writes LastSeenAt of the clients seen since the last call, at most once a minute for each. */
 void df_auth_flush_seen(struct df_auth *a);

@@ -11,6 +11,7 @@
 #define ARGON2_PASSES       2
 #define ARGON2_NAME         "argon2id,v=19,m=19456,t=2,p=1"
 #define SECRET_PREFIX       "dfs_"
+#define LIMIT_MAX           1000000 /* of RequestsPerMinute */
 
 static const char *const scope_names[] = {
 #define X(sym, name) name,
@@ -190,6 +191,13 @@ static bool read_hash(struct df_result *r, size_t col, struct df_secret_hash *re
     return true;
 }
 
+/* As in df_policy_load: out of range is none, or the most. */
+static int64_t read_limit(const struct df_result *r, size_t col)
+{
+    int64_t n = df_col_null(r, col) ? 0 : df_col_int(r, col);
+    return n < 1 ? 0 : n < LIMIT_MAX ? n : LIMIT_MAX;
+}
+
 enum df_code df_client_load(struct df_db *db, struct df_str identifier,
                             struct df_client_record *ret, struct df_err *err)
 {
@@ -207,6 +215,7 @@ enum df_code df_client_load(struct df_db *db, struct df_str identifier,
         rec.has_current = read_hash(r, 7, &rec.current);
         rec.has_previous = read_hash(r, 9, &rec.previous) && !df_col_null(r, 11);
         rec.previous_expires_at = df_col_time(r, 11);
+        rec.client.requests_per_minute = read_limit(r, 12);
         *ret = rec;
         code = DF_OK;
     } else if (code == DF_DONE) {

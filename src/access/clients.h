@@ -44,6 +44,7 @@ struct df_client {
     uint32_t scopes;
     int64_t created_at; /* milliseconds; -1: never */
     int64_t last_seen_at;
+    int64_t requests_per_minute; /* of its policy; 0: no limit. Of df_client_load only */
 };
 
 #define DF_HASH_BYTES 32

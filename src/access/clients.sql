@@ -8,11 +8,14 @@ INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt, SecretA
                      Scopes, CreatedAt, UpdatedAt)
 VALUES (:id, :name, :identifier, :hash, :salt, :algorithm, :status, :scopes, :now, :now);
 
+-- With the limit that every request is held against.
 -- name: client_get
-SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt,
-       SecretHash, SecretSalt, PreviousSecretHash, PreviousSecretSalt, PreviousSecretExpiresAt
-FROM Clients
-WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
+SELECT c.Id, c.Name, c.ClientIdentifier, c.Status, c.Scopes, c.CreatedAt, c.LastSeenAt,
+       c.SecretHash, c.SecretSalt, c.PreviousSecretHash, c.PreviousSecretSalt, c.PreviousSecretExpiresAt,
+       p.RequestsPerMinute
+FROM Clients c
+LEFT JOIN ClientPolicies p ON p.ClientId = c.Id
+WHERE c.ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
 -- name: client_list
 SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt

@@ -139,20 +139,31 @@ static bool starts_on(const struct df_maintenance_window *w, int64_t day)
     return w->days >> ((day % 7 + 11) % 7) & 1;
 }
 
-/* The latest end of the windows in force at t; -1: none is. */
-static int64_t end_at(const struct df_maintenance *m, int64_t t)
+/* A window that is in force at t. */
+static void widen(int64_t t, int64_t from, int64_t to, int64_t *since, int64_t *end)
 {
-    int64_t end = -1;
+    if (from > t || t >= to)
+        return;
+    if (*since < 0 || from < *since)
+        *since = from;
+    if (to > *end)
+        *end = to;
+}
+
+/* The latest end of the windows in force at t, and their first start; -1: none is. */
+static int64_t end_at(const struct df_maintenance *m, int64_t t, int64_t *ret_since)
+{
+    int64_t end = -1, since = -1;
     for (size_t i = 0; i < m->count; i++) {
         const struct df_maintenance_window *w = &m->windows[i];
-        if (!w->days && w->start <= t && t < w->end && w->end > end)
-            end = w->end;
+        if (!w->days)
+            widen(t, w->start, w->end, &since, &end);
         for (int64_t day = day_of(t) - 1; w->days && day <= day_of(t); day++) {
-            int64_t to = day * DAY_MS + w->end;
-            if (starts_on(w, day) && day * DAY_MS + w->start <= t && t < to && to > end)
-                end = to;
+            if (starts_on(w, day))
+                widen(t, day * DAY_MS + w->start, day * DAY_MS + w->end, &since, &end);
         }
     }
+    *ret_since = since;
     return end;
 }
 
@@ -175,10 +186,10 @@ static int64_t start_after(const struct df_maintenance *m, int64_t t)
 }
 
 /* Windows may overlap or follow on each other, even for ever: at some point it is far enough. */
-static int64_t merged_end(const struct df_maintenance *m, int64_t t)
+static int64_t merged_end(const struct df_maintenance *m, int64_t t, int64_t *ret_since)
 {
-    int64_t until = end_at(m, t), last = t + HORIZON_MS;
-    for (int64_t next = until; next >= 0; next = next < last ? end_at(m, next) : -1)
+    int64_t until = end_at(m, t, ret_since), last = t + HORIZON_MS, ignored;
+    for (int64_t next = until; next >= 0; next = next < last ? end_at(m, next, &ignored) : -1)
         until = next;
     return until;
 }
@@ -186,9 +197,10 @@ static int64_t merged_end(const struct df_maintenance *m, int64_t t)
 struct df_maintenance_times df_maintenance_next(const struct df_maintenance *m, int64_t now_ms)
 {
     struct df_maintenance_times t = {.next_until_ms = -1};
-    t.until_ms = merged_end(m, now_ms);
+    int64_t ignored;
+    t.until_ms = merged_end(m, now_ms, &t.since_ms);
     t.next_ms = start_after(m, t.until_ms < 0 ? now_ms : t.until_ms);
     if (t.next_ms >= 0)
-        t.next_until_ms = merged_end(m, t.next_ms);
+        t.next_until_ms = merged_end(m, t.next_ms, &ignored);
     return t;
 }

@@ -35,6 +35,7 @@ enum df_code df_maintenance_add(struct df_maintenance *m, struct df_str text,
 
 /* -1: there is none. */
 struct df_maintenance_times {
+    int64_t since_ms; /* the first start of the windows in force */
     int64_t until_ms; /* the end of the window in force, with those that follow on it at once; of
                          windows without an end some time after 31 days */
     int64_t next_ms;  /* the start of the first one after that, and its end likewise */

@@ -16,10 +16,12 @@ struct df_interface;
 struct df_policies;
 struct df_receiver;
 struct df_relays;
+struct df_usage;
 
 struct df_services {
     struct df_store *store;
     struct df_auth *auth;
+    struct df_usage *usage;
     struct df_policies *policies;
     const struct df_clock *clock;
     struct df_breakers *breakers;

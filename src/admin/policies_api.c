@@ -136,6 +136,7 @@ static void change_done(struct df_job *job, enum df_code code, const struct df_e
     struct call *c = (struct call *)job;
     if (code == DF_OK) {
         df_policies_forget(c->services->policies, &c->client_id);
+        df_auth_refresh(c->services->auth, c->identifier);
         df_log_info("PolicyChanged", "policy of client " DF_STR_FMT " set",
                     DF_STR_ARG(c->identifier));
         answer_policy(c);
@@ -169,6 +170,7 @@ static void reset_done(struct df_job *job, enum df_code code, const struct df_er
     struct call *c = (struct call *)job;
     if (code == DF_OK) {
         df_policies_forget(c->services->policies, &c->client_id);
+        df_auth_refresh(c->services->auth, c->identifier);
         df_log_info("PolicyReset", "policy of client " DF_STR_FMT " is the default again",
                     DF_STR_ARG(c->identifier));
         df_req_answer_empty(c->req, 204);

@@ -1,6 +1,7 @@
 #include "app/server.h"
 
 #include "access/policies.h"
+#include "access/usage.h"
 #include "admin/admin.h"
 #include "admin/outbox.h"
 #include "app/database.h"
@@ -53,7 +54,7 @@ static const struct df_route *const api_tables[] = {
     df_counterparty_routes, df_ticket_routes,          df_callback_routes,
     df_ack_routes,          df_event_routes,           df_integration_routes,
     df_relay_routes,        df_imports_receive_routes, df_imports_action_routes,
-    df_imports_ack_routes,  df_imports_read_routes,
+    df_imports_ack_routes,  df_imports_read_routes,    df_imports_usage_routes,
 };
 #define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
@@ -371,11 +372,13 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
                                   .clock = s->services.clock};
     if ((code = df_store_open(&so, &s->services.store, err)) != DF_OK)
         goto out;
+    s->services.usage = df_usage_new(s->services.store, s->services.clock);
     struct df_auth_options ao = {.store = s->services.store,
                                  .clock = s->services.clock,
                                  .admin_key = set->admin.key,
                                  .failures_per_minute = set->auth.failures_per_minute,
-                                 .hash_threads = set->auth.hash_threads};
+                                 .hash_threads = set->auth.hash_threads,
+                                 .usage = s->services.usage};
     s->services.auth = df_auth_new(&ao);
     s->services.policies = df_policies_new(s->services.clock);
     if ((code = start_delivery(s, set, err)) != DF_OK)
@@ -434,6 +437,7 @@ void df_server_stop(struct df_server *s)
         df_auth_stop(s->services.auth);
         df_auth_flush_seen(s->services.auth);
     }
+    df_usage_stop(s->services.usage);
     stop_imports(s, deadline_ms);
     stop_delivery(s, deadline_ms);
     df_imports_end(s->services.imports);
@@ -454,6 +458,7 @@ void df_server_stop(struct df_server *s)
     df_storage_free(s->storage);
     df_zone_free(s->zone);
     df_auth_free(s->services.auth);
+    df_usage_free(s->services.usage);
     df_policies_free(s->services.policies);
     pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->lock);

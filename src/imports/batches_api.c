@@ -2,7 +2,9 @@
 #include "imports/batch.h"
 #include "imports/batch_view.h"
 #include "imports/batches.sql.h"
+#include "imports/imports.h"
 #include "imports/items.sql.h"
+#include "imports/policy.h"
 #include "imports/routes.h"
 #include "imports/views.h"
 #include "net/input.h"
@@ -115,15 +117,33 @@ static struct df_value status_value(const struct call *c)
 
 /* --- GET /imports --- */
 
+/* Maintenance is told of beforehand. */
+static void end_list(struct call *c, const struct df_services *sv, const struct df_policy *policy)
+{
+    const struct df_policy_facts facts = {
+        .policy = policy,
+        .maintenance = df_imports_options_of(sv->imports)->maintenance,
+        .now_ms = df_wall_ms(sv->clock),
+    };
+    df_json_close(&c->json, ']');
+    df_page_write(&c->page, &c->json);
+    df_policy_write_maintenance(&facts, &c->json);
+    df_json_close(&c->json, '}');
+}
+
 static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct call *c = (struct call *)job;
+    const struct df_services *sv = df_services_of(c->req);
     struct df_value client = df_uuid(df_uuid_str(&c->client));
+    struct df_policy policy;
     struct df_result *r = NULL;
 
     begin_page(c);
-    enum df_code code = df_db_query_int(db, &df_q_batch_page_total,
-                                        DF_PARAMS(client, status_value(c)), &c->page.total, err);
+    enum df_code code = df_policies_get(sv->policies, db, &c->client, &policy, err);
+    if (code == DF_OK)
+        code = df_db_query_int(db, &df_q_batch_page_total, DF_PARAMS(client, status_value(c)),
+                               &c->page.total, err);
     if (code == DF_OK)
         code = df_db_query(
             db, &df_q_batch_page,
@@ -131,7 +151,8 @@ static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err
             err);
     if (code == DF_OK)
         code = write_rows(r, &c->json, df_batch_write, err);
-    end_page(c);
+    if (code == DF_OK)
+        end_list(c, sv, &policy);
     return code;
 }
 

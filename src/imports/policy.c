@@ -100,22 +100,73 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* When the server's windows and the client's are all over; -1: none is in force. A client's text
- * that cannot be read was not written by us, and is none. */
-static int64_t maintenance_until(const struct df_policy_facts *f, int64_t t)
+/* The server's windows, and the client's. A client's text that cannot be read was not written by
+ * us, and is none. */
+struct windows {
+    struct df_maintenance server;
+    struct df_maintenance client;
+};
+
+static struct windows windows_of(const struct df_policy_facts *f)
 {
-    static const struct df_maintenance none;
-    const struct df_maintenance *server = f->maintenance ? f->maintenance : &none;
-    struct df_maintenance client = {0};
-    if (df_maintenance_add(&client, df_str_c(f->policy->maintenance_window), NULL) != DF_OK)
-        client.count = 0;
+    struct windows w = {0};
+    if (f->maintenance)
+        w.server = *f->maintenance;
+    if (df_maintenance_add(&w.client, df_str_c(f->policy->maintenance_window), NULL) != DF_OK)
+        w.client.count = 0;
+    return w;
+}
+
+/* When they are all over; -1: none is in force. */
+static int64_t windows_until(const struct windows *w, int64_t t)
+{
     int64_t until = -1, last = t + PATIENCE_MS;
     for (int64_t at = t; at >= 0 && at < last;) {
-        at = later(df_maintenance_next(server, at).until_ms,
-                   df_maintenance_next(&client, at).until_ms);
+        at = later(df_maintenance_next(&w->server, at).until_ms,
+                   df_maintenance_next(&w->client, at).until_ms);
         until = later(until, at);
     }
     return until;
+}
+
+static int64_t maintenance_until(const struct df_policy_facts *f, int64_t t)
+{
+    struct windows w = windows_of(f);
+    return windows_until(&w, t);
+}
+
+/* Of two moments, either of which may be none (-1). */
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+struct df_policy_maintenance df_policy_next_maintenance(const struct df_policy_facts *f)
+{
+    struct windows w = windows_of(f);
+    struct df_maintenance_times server = df_maintenance_next(&w.server, f->now_ms);
+    struct df_maintenance_times client = df_maintenance_next(&w.client, f->now_ms);
+    struct df_policy_maintenance m = {.from_ms = earlier(server.since_ms, client.since_ms)};
+    m.active = m.from_ms >= 0;
+    if (!m.active)
+        m.from_ms = earlier(server.next_ms, client.next_ms);
+    m.to_ms = m.from_ms < 0 ? -1 : windows_until(&w, m.active ? f->now_ms : m.from_ms);
+    return m;
+}
+
+void df_policy_write_maintenance(const struct df_policy_facts *f, struct df_json_out *out)
+{
+    struct df_policy_maintenance m = df_policy_next_maintenance(f);
+    df_json_key(out, "maintenance");
+    if (m.from_ms < 0) {
+        df_json_null(out);
+        return;
+    }
+    df_json_open(out, '{');
+    df_json_kv_time(out, "from", m.from_ms);
+    df_json_kv_time(out, "to", m.to_ms);
+    df_json_kv_bool(out, "active", m.active);
+    df_json_close(out, '}');
 }
 
 /* --- what is refused --- */

@@ -149,7 +149,6 @@ struct df_receiver *df_receiver_new(struct df_imports *imports)
     r->opt = df_imports_options_of(imports);
     df_queue_init(&r->files, QUEUE_SIZE);
     df_queue_init(&r->network, QUEUE_SIZE);
-    pthread_mutex_init(&r->lock, NULL);
     for (size_t i = 0; i < DF_RECEIVE_THREADS + DF_RECEIVE_UPLOADERS; i++) {
         if (pthread_create(&r->threads[i], NULL, work,
                            i < DF_RECEIVE_THREADS ? &r->files : &r->network) != 0)
@@ -180,7 +179,6 @@ void df_receiver_free(struct df_receiver *r)
     df_receiver_stop(r);
     df_queue_release(&r->files);
     df_queue_release(&r->network);
-    pthread_mutex_destroy(&r->lock);
     free(r);
 }
 

@@ -5,7 +5,7 @@
  */
 #include "imports/receive_private.h"
 
-#include "base/mem.h"
+#include "access/usage.h"
 #include "base/metrics.h"
 #include "json/write.h"
 
@@ -35,57 +35,30 @@ void df_receive_register_metrics(void)
 
 /* --- uploads of a client at a time --- */
 
-struct df_receiving_client {
-    struct df_receiving_client *next;
-    struct df_uuid id;
-    int64_t uploads;
-};
-
-/* The lock is held. The place where the client is, or where it would be. */
-static struct df_receiving_client **find_client(struct df_receiver *r, const struct df_uuid *id)
-{
-    struct df_receiving_client **at = &r->clients;
-
-    while (*at && strcmp((*at)->id.text, id->text) != 0)
-        at = &(*at)->next;
-    return at;
-}
-
-/* Asks the policy and counts the upload in one step, so that of two at a time one is the second. */
+/* Asks the policy, then takes the place: of two that ask at a time one is the second. */
 enum df_code df_receive_admit(struct df_receive *up, struct df_err *err)
 {
-    struct df_receiver *r = up->receiver;
+    struct df_usage *usage = df_services_of(up->req)->usage;
+    int64_t most = up->policy.concurrent_uploads;
+    struct df_limiter_use use;
 
-    pthread_mutex_lock(&r->lock);
-    struct df_receiving_client **at = find_client(r, &up->client_id);
-    up->facts.uploads = *at ? (*at)->uploads : 0;
+    df_usage_look(usage, &up->client_id, &use);
+    up->facts.uploads = use.held;
     enum df_code code = df_policy_admit(&up->facts, &up->retry_after_s, err);
-    if (code == DF_OK) {
-        if (!*at) {
-            *at = df_calloc(1, sizeof(**at));
-            (*at)->id = up->client_id;
-        }
-        (*at)->uploads++;
-        up->counted = true;
-    }
-    pthread_mutex_unlock(&r->lock);
-    return code;
+    if (code != DF_OK)
+        return code;
+    up->counted = df_usage_upload_begin(usage, &up->client_id, most == DF_POLICY_NONE ? 0 : most);
+    if (up->counted)
+        return DF_OK;
+    up->facts.uploads = most;
+    return df_policy_admit(&up->facts, &up->retry_after_s, err);
 }
 
 static void count_down(struct df_receive *up)
 {
-    struct df_receiver *r = up->receiver;
-
-    if (!up->counted)
-        return;
+    if (up->counted)
+        df_usage_upload_end(df_services_of(up->req)->usage, &up->client_id);
     up->counted = false;
-    pthread_mutex_lock(&r->lock);
-    struct df_receiving_client **at = find_client(r, &up->client_id), *c = *at;
-    if (c && --c->uploads == 0) {
-        *at = c->next;
-        free(c);
-    }
-    pthread_mutex_unlock(&r->lock);
 }
 
 /* --- ends --- */

@@ -27,8 +27,6 @@ enum df_receive_outcome {
     DF_RECEIVE_ABANDONED, /* the sender left */
 };
 
-struct df_receiving_client;
-
 /* Work for a thread of the receiver. */
 struct df_receive_task {
     void (*run)(void *arg);
@@ -42,8 +40,6 @@ struct df_receiver {
     struct df_queue network; /* what may have to do with the storage of scheduled files */
     pthread_t threads[DF_RECEIVE_THREADS + DF_RECEIVE_UPLOADERS];
     bool running;
-    pthread_mutex_t lock;
-    struct df_receiving_client *clients; /* those with uploads in progress */
 };
 
 /* What the first call with the same Idempotency-Key left. */
@@ -100,7 +96,7 @@ bool df_receive_hand_over(struct df_receive *up);
 /* --- receive_end.c --- */
 
 void df_receive_register_metrics(void);
-/* Asks the policy and counts the upload, in one step: of two at a time one is the second. */
+/* Asks the policy and counts the upload: of two at a time one is the second. */
 enum df_code df_receive_admit(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
 /* The client's place and the file are given back. Only the first call counts. */
 void df_receive_end(struct df_receive *up, enum df_receive_outcome outcome);

@@ -8,5 +8,6 @@ extern const struct df_route df_imports_receive_routes[]; /* POST /imports */
 extern const struct df_route df_imports_action_routes[];  /* cancel, retry */
 extern const struct df_route df_imports_ack_routes[];
 extern const struct df_route df_imports_read_routes[];
+extern const struct df_route df_imports_usage_routes[]; /* what a client uses of its limits */
 
 #endif

@@ -322,6 +322,13 @@ static const struct expected_column expected_columns[] = {
     {"WebhookDeliveries", "NextAttemptAt", "time", NULLABLE, "now"},
     {"WebhookDeliveries", "LastStatus", "int", NULLABLE, NO_DEFAULT},
     {"WebhookDeliveries", "LastError", "nvarchar(2000)", NULLABLE, NO_DEFAULT},
+    {"ClientUsage", "Id", "identity", NOT_NULL, NO_DEFAULT},
+    {"ClientUsage", "ClientId", "uuid", NOT_NULL, NO_DEFAULT},
+    {"ClientUsage", "Replica", "uuid", NOT_NULL, NO_DEFAULT},
+    {"ClientUsage", "Requests", "int", NOT_NULL, NO_DEFAULT},
+    {"ClientUsage", "Demand", "int", NOT_NULL, NO_DEFAULT},
+    {"ClientUsage", "Uploads", "int", NOT_NULL, NO_DEFAULT},
+    {"ClientUsage", "UpdatedAt", "time", NOT_NULL, NO_DEFAULT},
 };
 
 static const struct expected_index expected_indexes[] = {
@@ -405,6 +412,7 @@ static const struct expected_key expected_keys[] = {
     {"outbox_events", "PK_outbox_events", "id", NULL, false},
     {"IntegrationCalls", "PK_IntegrationCalls", "Id", NULL, false},
     {"WebhookDeliveries", "PK_WebhookDeliveries", "Id", NULL, false},
+    {"ClientUsage", "PK_ClientUsage", "Id", NULL, false},
     {"SchemaScripts", "PK_SchemaScripts", "Name", NULL, false},
     {"TB_COUNTERPARTY_ADDRESSES", "FK_TB_COUNTERPARTY_ADDRESSES_Counterparty", "CounterpartyIdFk",
      "TB_COUNTERPARTIES", true},

@@ -1,0 +1,259 @@
+#include "access/usage.h"
+
+#include "access/usage.sql.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXCHANGE_MS 1000
+#define EXPIRE_MS   5000  /* a process that has not written for so long does not count */
+#define REMOVE_MS   60000 /* ... and for so long: its rows go */
+#define FIELD_MAX   160
+
+struct df_usage {
+    struct df_store *store;
+    const struct df_clock *clock;
+    struct df_limiter *limiter;
+    struct df_uuid replica;
+    bool written;     /* there are rows of this process */
+    bool unreachable; /* the last exchange failed: told once */
+
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stopping;
+};
+
+static struct df_metric_family rate_limited_total = {
+    .name = "dataflow_rate_limited_total",
+    .help = "Requests refused because the client is over its RequestsPerMinute.",
+    .type = DF_COUNTER,
+    .labels = {"clientId"},
+};
+
+/* --- requests --- */
+
+/* draft-ietf-httpapi-ratelimit-headers: both rules, each under its name. */
+static void add_fields(struct df_req *req, int64_t limit, const struct df_limiter_answer *a)
+{
+    char text[FIELD_MAX];
+    (void)snprintf(text, sizeof text,
+                   "\"default\";q=%" PRId64 ";w=60, \"burst\";q=%" PRId64 ";w=%" PRId64, limit,
+                   a->burst, a->burst_window_s);
+    (void)df_req_add_header(req, "RateLimit-Policy", df_str_c(text));
+    (void)snprintf(text, sizeof text,
+                   "\"default\";r=%" PRId64 ";t=%" PRId64 ", \"burst\";r=%" PRId64 ";t=%" PRId64,
+                   a->remaining, a->reset_s, a->burst_remaining, a->burst_reset_s);
+    (void)df_req_add_header(req, "RateLimit", df_str_c(text));
+}
+
+static void refuse(struct df_req *req, const struct df_client *c, const struct df_limiter_answer *a)
+{
+    struct df_str label = df_str_c(c->identifier);
+    char seconds[24];
+    df_metric_add(df_metric_get(&rate_limited_total, &label), 1);
+    if (a->tell) {
+        struct df_log_field said[] = {DF_FI("requestsPerMinute", (uint64_t)c->requests_per_minute),
+                                      DF_FI("refused", (uint64_t)a->refused)};
+        df_log_write(DF_LOG_WARN, "RateLimited", said, sizeof said / sizeof said[0],
+                     "the client is over its limit; told once a minute");
+    }
+    (void)snprintf(seconds, sizeof seconds, "%" PRId64, (a->wait_ms + 999) / 1000);
+    (void)df_req_add_header(req, "Retry-After", df_str_c(seconds));
+    df_req_fail(req, DF_E_TOO_MANY,
+                "This client may make %" PRId64 " requests a minute, evenly spread, %" PRId64
+                " of them at once. Wait for %s s, then send the request again.",
+                c->requests_per_minute, a->burst, seconds);
+}
+
+bool df_usage_admit(struct df_usage *u, struct df_req *req, const struct df_client *c)
+{
+    struct df_limiter_answer a;
+    df_limiter_take(u->limiter, df_uuid_str(&c->id), c->requests_per_minute, &a);
+    if (c->requests_per_minute <= 0)
+        return true;
+    add_fields(req, c->requests_per_minute, &a);
+    if (!a.admitted)
+        refuse(req, c, &a);
+    return a.admitted;
+}
+
+bool df_usage_upload_begin(struct df_usage *u, const struct df_uuid *client_id, int64_t most)
+{
+    return df_limiter_hold(u->limiter, df_uuid_str(client_id), most);
+}
+
+void df_usage_upload_end(struct df_usage *u, const struct df_uuid *client_id)
+{
+    df_limiter_drop(u->limiter, df_uuid_str(client_id));
+}
+
+void df_usage_look(struct df_usage *u, const struct df_uuid *client_id, struct df_limiter_use *ret)
+{
+    df_limiter_look(u->limiter, df_uuid_str(client_id), ret);
+}
+
+/* --- between processes --- */
+
+struct exchange {
+    struct df_job job;
+    struct df_usage *usage;
+    struct df_limiter_use *uses;
+    size_t count, room;
+};
+
+static int64_t int32_of(int64_t n)
+{
+    return n < INT32_MAX ? n : INT32_MAX;
+}
+
+static enum df_code run_write(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct exchange *x = (struct exchange *)job;
+    struct df_value replica = df_uuid(df_uuid_str(&x->usage->replica));
+    int64_t now = df_wall_ms(x->usage->clock);
+    enum df_code code =
+        df_db_exec(db, &df_q_usage_clear, DF_PARAMS(replica, df_time(now - REMOVE_MS)), NULL, err);
+    if (code != DF_OK || x->count == 0)
+        return code;
+    struct df_value *params = df_calloc(6 * x->count, sizeof *params);
+    for (size_t i = 0; i < x->count; i++) {
+        const struct df_limiter_use *use = &x->uses[i];
+        const struct df_value row[] = {
+            df_uuid(df_str_c(use->key)),     replica,
+            df_int(int32_of(use->requests)), df_int(int32_of(use->demand)),
+            df_int(int32_of(use->held)),     df_time(now)};
+        memcpy(&params[6 * i], row, sizeof row);
+    }
+    code =
+        df_db_exec_many(db, &df_q_usage_insert, params, 6, x->count, NULL, NULL, NULL, NULL, err);
+    free(params);
+    return code;
+}
+
+static enum df_code run_read(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct exchange *x = (struct exchange *)job;
+    struct df_result *r = NULL;
+    int64_t since = df_wall_ms(x->usage->clock) - EXPIRE_MS;
+    x->count = 0;
+    enum df_code code =
+        df_db_query(db, &df_q_usage_elsewhere,
+                    DF_PARAMS(df_uuid(df_uuid_str(&x->usage->replica)), df_time(since)), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        if (x->count == x->room) {
+            x->room = x->room ? 2 * x->room : 64;
+            x->uses = df_realloc(x->uses, x->room * sizeof *x->uses);
+        }
+        struct df_limiter_use *use = &x->uses[x->count++];
+        *use = (struct df_limiter_use){
+            .requests = df_col_int(r, 1), .demand = df_col_int(r, 2), .held = df_col_int(r, 3)};
+        (void)snprintf(use->key, sizeof use->key, DF_STR_FMT, DF_STR_ARG(df_col_text(r, 0)));
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* Without rows, now and the last time, there is nothing to write. */
+static enum df_code write_own(struct df_usage *u, bool leaving, struct df_err *err)
+{
+    struct exchange x = {.job.run = run_write, .usage = u};
+    enum df_code code = DF_OK;
+    if (!leaving)
+        x.count = df_limiter_report(u->limiter, &x.uses);
+    if (x.count > 0 || u->written)
+        code = df_store_write_wait(u->store, &x.job, err);
+    if (code == DF_OK)
+        u->written = x.count > 0;
+    free(x.uses);
+    return code;
+}
+
+static enum df_code read_others(struct df_usage *u, struct df_err *err)
+{
+    struct exchange x = {.job.run = run_read, .usage = u};
+    enum df_code code = df_store_read_wait(u->store, &x.job, err);
+    if (code == DF_OK)
+        df_limiter_set_elsewhere(u->limiter, x.uses, x.count);
+    free(x.uses);
+    return code;
+}
+
+static void exchange(struct df_usage *u)
+{
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = write_own(u, false, &err);
+    if (code == DF_OK)
+        code = read_others(u, &err);
+    if (code != DF_OK && !u->unreachable)
+        df_log_warn("UsageNotShared",
+                    "limits of clients are not shared with other processes for now: %s",
+                    err.detail);
+    u->unreachable = code != DF_OK;
+}
+
+static void *run_thread(void *arg)
+{
+    struct df_usage *u = arg;
+    struct df_err err = DF_ERR_INIT;
+    pthread_mutex_lock(&u->lock);
+    while (!u->stopping) {
+        if (df_cond_wait_ms(&u->wake, &u->lock, EXCHANGE_MS))
+            continue;
+        pthread_mutex_unlock(&u->lock);
+        exchange(u);
+        pthread_mutex_lock(&u->lock);
+    }
+    pthread_mutex_unlock(&u->lock);
+    (void)write_own(u, true, &err); /* else they expire */
+    return NULL;
+}
+
+/* --- start and stop --- */
+
+struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clock)
+{
+    struct df_usage *u = df_calloc(1, sizeof *u);
+    u->store = store;
+    u->clock = clock;
+    u->limiter = df_limiter_new(clock);
+    u->replica = df_uuid_v4(clock);
+    df_metric_register(&rate_limited_total);
+    pthread_mutex_init(&u->lock, NULL);
+    df_cond_init(&u->wake);
+    if (df_store_dialect(store) == DF_SQLITE)
+        return u;
+    if (pthread_create(&u->thread, NULL, run_thread, u) != 0)
+        abort();
+    u->running = true;
+    return u;
+}
+
+void df_usage_stop(struct df_usage *u)
+{
+    if (!u || !u->running)
+        return;
+    pthread_mutex_lock(&u->lock);
+    u->stopping = true;
+    pthread_cond_signal(&u->wake);
+    pthread_mutex_unlock(&u->lock);
+    pthread_join(u->thread, NULL);
+    u->running = false;
+}
+
+void df_usage_free(struct df_usage *u)
+{
+    if (!u)
+        return;
+    df_usage_stop(u);
+    df_limiter_free(u->limiter);
+    pthread_cond_destroy(&u->wake);
+    pthread_mutex_destroy(&u->lock);
+    free(u);
+}
