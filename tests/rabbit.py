@@ -82,14 +82,20 @@ class Rabbit:
         if self.epmd is None:
             self.epmd = self._spawn(["epmd"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL)
-        with open(os.path.join(self.dir, "log"), "ab") as out:
-            self.node = self._spawn([SERVER], stdin=subprocess.PIPE, stdout=out, stderr=out, text=True)
+        self._spawn_node()
         deadline = time.monotonic() + 120
         while not self._listens():
-            if self.node.poll() is not None or time.monotonic() > deadline:
+            if self.node.poll() is not None and "dist_port_already_used" in self._log():
+                self.env["RABBITMQ_DIST_PORT"] = str(free_port())  # somebody was quicker
+                self._spawn_node()
+            elif self.node.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"RabbitMQ did not start:\n{self._log()[-4000:]}")
             time.sleep(0.05)
         return self
+
+    def _spawn_node(self):
+        with open(os.path.join(self.dir, "log"), "wb") as out:
+            self.node = self._spawn([SERVER], stdin=subprocess.PIPE, stdout=out, stderr=out, text=True)
 
     def _listens(self):
         for port in (self.port, self.tls_port):

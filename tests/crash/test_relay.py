@@ -54,12 +54,17 @@ class Journal:
 
     def read_path(self, path, came):
         known = self.seen[path]
-        limit = min(1000, came - len(known) + 20)  # some may have come since
-        found = [Request(r["headers"]["ce-id"], r["headers"]["traceparent"], r["at"], r["status"])
-                 for r in self.http.get(f"/_received?path={path}&limit={limit}").json[::-1]]
-        first = found.index(known[-1]) + 1 if known else 0  # ValueError: the sandbox was quicker than it could be read
-        known += found[first:]
-        self.arrived.update(r.event for r in found[first:] if r.status == 200)
+        limit = came - len(known) + 20  # some have come since
+        while True:
+            found = [Request(r["headers"]["ce-id"], r["headers"]["traceparent"], r["at"], r["status"])
+                     for r in self.http.get(f"/_received?path={path}&limit={min(limit, 1000)}").json[::-1]]
+            if not known or known[-1] in found:
+                break
+            assert limit < 1000, "the sandbox was quicker than it could be read"
+            limit *= 4
+        new = found[found.index(known[-1]) + 1:] if known else found
+        known += new
+        self.arrived.update(r.event for r in new if r.status == 200)
 
 
 class World:

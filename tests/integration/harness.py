@@ -493,7 +493,7 @@ class Server:
     def check_log(self, text):
         for line in text.splitlines():
             # libpq's own, when the server dies while a connection is being made: nobody can be told of it yet.
-            if self.database_dies and line.startswith("FATAL:  terminating connection"):
+            if self.database_dies and line.startswith(("FATAL:  terminating connection", "WARNING:  terminating connection")):
                 continue
             entry = json.loads(line)
             assert {"time", "level", "event"} <= entry.keys(), line

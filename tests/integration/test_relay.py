@@ -21,11 +21,12 @@ from pathlib import Path
 
 import psycopg2
 import pytest
-from harness import Backend, Http, Server, postgres_execute, wait_for
+from harness import BIN, Backend, Http, Server, postgres_execute, wait_for
 from outboxes import REQUIRED, Outbox, RelayProcess
 from test_sandbox import Sandbox
 
 import pg
+import rabbit
 
 on_postgres = pytest.mark.parametrize("backend_name", ["postgres"], indirect=True)
 on_sqlite = pytest.mark.parametrize("backend_name", ["sqlite"], indirect=True)
@@ -672,6 +673,83 @@ def test_a_source_that_is_not_there_yet_is_waited_for(sink, make_relay):
         relay.finish()
     finally:
         postgres.close()
+
+
+# --- brokers ------------------------------------------------------------------------------------------
+
+
+@on_sqlite
+def test_rabbitmq_that_goes_away_and_comes_back_has_every_event(outbox, make_relay):
+    broker = rabbit.Rabbit().start()
+    try:
+        tool = ["--url", broker.url(), "-q", "orders"]
+        subprocess.run(["amqp-declare-queue", *tool, "-d"], check=True, capture_output=True, timeout=60)
+        relay = make_relay(outbox, config=PATIENT, dispatcher="rabbitmq", target=broker.url(), routing_key="orders",
+                           max_retries=1000, timeout_ms=2000)
+        outbox.write(30)
+        outbox.wait(PROCESSED=30)
+        broker.tell("rabbit:stop()")  # and not the whole node, which takes long to start
+        outbox.write(30)
+        wait_for(lambda: relay.log("OutboxEventRetry"), "an attempt without a broker", 60)
+        assert outbox.states() == {"PROCESSED": 30, "PENDING": 30}
+        broker.tell("rabbit:start()")
+        outbox.wait(PROCESSED=60, timeout=60)
+        assert relay.stop() == 0
+        bodies = iter(lambda: subprocess.run(["amqp-get", *tool], capture_output=True, timeout=60, check=False).stdout, b"")
+        assert {json.loads(body)["n"] for body in bodies} == set(range(1, 61))
+    finally:
+        broker.close()
+
+
+class Kafka:
+    """librdkafka's mock cluster, of one broker, in a process of its own."""
+
+    def __init__(self):
+        program = Path(BIN).resolve().parent / "tests" / "kafka_mock"
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.servers = self.process.stdout.readline().strip()
+
+    def tell(self, command):
+        """The lines before its "ok"."""
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        lines = []
+        while (line := self.process.stdout.readline().rstrip("\n")) != "ok":
+            assert line and not line.startswith("error"), f"{command}: {line}"
+            lines.append(line)
+        return lines
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+@on_postgres
+def test_kafka_that_goes_away_and_comes_back_has_every_event_in_order(outbox, make_relay):
+    cluster = Kafka()
+    try:
+        cluster.tell("topic orders 2")
+        relay = make_relay(outbox, config=PATIENT, dispatcher="kafka", target=f"kafka://{cluster.servers}/orders",
+                           order="aggregate", max_retries=1000, timeout_ms=2000)
+        events = outbox.write(30, aggregate_id=lambda i: f"a{i % 4}")
+        outbox.wait(PROCESSED=30)
+        cluster.tell("down 1")
+        events += outbox.write(30, aggregate_id=lambda i: f"a{i % 4}")
+        wait_for(lambda: relay.log("OutboxEventRetry"), "an attempt without a broker", 60)
+        assert outbox.states() == {"PROCESSED": 30, "PENDING": 30}
+        cluster.tell("up 1")
+        outbox.wait(PROCESSED=60, timeout=60)
+        first = collections.defaultdict(list)
+        for line in cluster.tell("read orders 2"):
+            _, _, key, event, _ = line.split("\t")
+            if event not in first[key]:
+                first[key].append(event)
+        wanted = collections.defaultdict(list)
+        for event in events:
+            wanted[event["aggregate_id"]].append(event["id"])
+        assert sorted(first.values()) == sorted(wanted.values())
+    finally:
+        cluster.close()
 
 
 # --- in the server --------------------------------------------------------------------------------------
