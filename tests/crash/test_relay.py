@@ -25,7 +25,7 @@ import pg
 ROUNDS = int(os.environ.get("DATAFLOW_CRASH_ROUNDS", "50"))
 EVENTS = int(os.environ.get("DATAFLOW_CRASH_EVENTS", max(600, 30 * ROUNDS)))
 KILLS = int(os.environ.get("DATAFLOW_CRASH_KILLS", max(8, ROUNDS // 4)))
-AGGREGATES = max(20, EVENTS // 200)  # so many paths; the sandbox keeps a thousand requests of each
+AGGREGATES = min(100, max(20, EVENTS // 200))  # so many paths are read again and again
 SETTLED = 120 + EVENTS // 100  # seconds that all may take
 PATH = "/webhooks/relay"
 FAULTS = ({"status": 503, "rate": 0.2}, {"latencyMs": 100, "rate": 0.05})
