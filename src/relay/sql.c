@@ -183,21 +183,26 @@ static const char *const created_text[DF_DIALECT_COUNT] = {
 static const char *const now_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "{stamp now}", [DF_POSTGRES] = "now()", [DF_SQLSERVER] = "SYSUTCDATETIME()"};
 
-/* An event is the first of its aggregate when no pending one was written before it. */
+/*
+ * An event is the first of its aggregate when no pending one was written before it. PostgreSQL is
+ * asked for the first one instead: statistics of an outbox that was empty when they were made turn
+ * NOT EXISTS into a join that compares each pending row with each.
+ */
 static const char *const first_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
                   " AND e.{aggregate_id} = t.{aggregate_id}"
                   "[aggregate_type: AND e.{aggregate_type} IS t.{aggregate_type}]"
                   " AND (e.{created_at} < t.{created_at}"
                   " OR (e.{created_at} = t.{created_at} AND e.{id} < t.{id})))",
-    [DF_POSTGRES] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
+    [DF_POSTGRES] = " AND (t.{aggregate_id} IS NULL OR t.{id} ="
+                    "[aggregate_type: CASE WHEN t.{aggregate_type} IS NULL THEN"
+                    " (SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
+                    " AND e.{aggregate_id} = t.{aggregate_id} AND e.{aggregate_type} IS NULL"
+                    " ORDER BY e.{created_at}, e.{id} LIMIT 1) ELSE]"
+                    " (SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
                     " AND e.{aggregate_id} = t.{aggregate_id}"
                     "[aggregate_type: AND e.{aggregate_type} = t.{aggregate_type}]"
-                    " AND (e.{created_at}, e.{id}) < (t.{created_at}, t.{id}))"
-                    "[aggregate_type: AND NOT (t.{aggregate_type} IS NULL AND EXISTS ("
-                    "SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
-                    " AND e.{aggregate_id} = t.{aggregate_id} AND e.{aggregate_type} IS NULL"
-                    " AND (e.{created_at}, e.{id}) < (t.{created_at}, t.{id})))]",
+                    " ORDER BY e.{created_at}, e.{id} LIMIT 1)[aggregate_type: END])",
     [DF_SQLSERVER] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
                      " AND e.{aggregate_id} = t.{aggregate_id}"
                      "[aggregate_type: AND (e.{aggregate_type} = t.{aggregate_type}"

@@ -132,17 +132,17 @@ class World:
         chance = random.Random(20240304)
         wait_for(lambda: self.journal.arrived, "the first arrivals")
         while len(self.blows) < KILLS and not self.stopping.wait(chance.uniform(0.1, 0.4)):
-            kind = chance.random()
-            if len(self.blows) % 8 == 4:
+            turn = len(self.blows) % 8
+            if turn == 4:
                 with self.blow("restarts of PostgreSQL"):
                     self.postgres.process.send_signal(signal.SIGQUIT)
                     self.postgres.process.wait()
                     self.postgres.start()
-            elif kind < 0.25:
+            elif turn in (2, 6):
                 with self.blow("terminations"), contextlib.closing(psycopg2.connect(self.outbox.backend.url)) as connection:
                     connection.cursor().execute(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'dataflow%'"
-                        + (" LIMIT 1" if kind < 0.12 else ""))
+                        + (" LIMIT 1" if turn == 2 else ""))
             else:
                 relay = chance.choice(self.relays)
                 with self.blow("kills"):

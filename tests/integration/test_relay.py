@@ -499,6 +499,18 @@ def test_an_event_that_is_given_up_does_not_hold_up_its_aggregate(outbox, sink, 
     outbox.wait(PROCESSED=2, FAILED=1)
 
 
+@on_postgres
+def test_a_backlog_in_a_table_that_was_empty_is_worked_off(source, make_relay):
+    """A statement that was planned for an empty table must not compare each row with each."""
+    outbox = Outbox(source)
+    for columns in ("created_at, id", "aggregate_id, aggregate_type, created_at, id"):
+        outbox.execute(f"CREATE INDEX ON {outbox.quoted} ({columns}) WHERE status = 'PENDING'")
+    make_relay(outbox, order="aggregate", batch=2000)
+    time.sleep(0.5)  # its claims have found nothing, again and again
+    outbox.write(8000, aggregate_id=lambda i: f"a{i % 20}")
+    outbox.wait(PROCESSED=8000, timeout=60)
+
+
 # --- the breaker and slowness -------------------------------------------------------------------------
 
 
