@@ -133,11 +133,18 @@
     return h('div', { className: 'filter' }, h('label', { htmlFor: 'imports-status', textContent: 'Status' }), select);
   }
 
+  function maintenanceBanner(window) {
+    if (!window) return [];
+    const words = window.active ? ['Maintenance: no files are taken until ', time(window.to), '.']
+      : ['Maintenance: no files will be taken from ', time(window.from), ' to ', time(window.to), '.'];
+    return [h('p', { className: 'banner', id: 'imports-maintenance' }, ...words)];
+  }
+
   function showList(list) {
     const status = at.get('status') || '';
     text('imports-note', `${count(list.total, 'import', 'imports')}${status && ` in ${status}`}.`);
     $('imports-actions').replaceChildren();
-    replace($('imports-body'), h('div', { className: 'card' }, h('h2', { textContent: 'History' }), statusFilter(status),
+    replace($('imports-body'), ...maintenanceBanner(list.maintenance), h('div', { className: 'card' }, h('h2', { textContent: 'History' }), statusFilter(status),
       list.items.length
         ? table('Imports', [['File'], ['Status'], ['Records', 'num'], ['Errors', 'num'], ['Uploaded'], ['Ended']], list.items.map(batchRow))
         : h('p', { className: 'note', textContent: status ? 'There is none.' : 'Nothing was imported yet.' }),

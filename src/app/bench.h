@@ -23,6 +23,9 @@ int df_bench_store(int argc, char **argv);
 /* bench records: what the parsers make of a file, printed or counted. */
 int df_bench_records(int argc, char **argv);
 
+/* bench limiter: calls of the rate limiter, and what each costs. */
+int df_bench_limiter(int argc, char **argv);
+
 #define DF_BENCH_PAYLOAD 520 /* with keys and codes, 600 bytes a row */
 #define DF_BENCH_COLUMNS 11  /* parameters of the insert */
 

@@ -22,7 +22,8 @@ static int run(int argc, char **argv)
     } parts[] = {{"serve", bench_serve},
                  {"load", df_bench_load},
                  {"store", df_bench_store},
-                 {"records", df_bench_records}};
+                 {"records", df_bench_records},
+                 {"limiter", df_bench_limiter}};
     for (size_t i = 0; argc > 1 && i < sizeof parts / sizeof parts[0]; i++)
         if (strcmp(parts[i].name, argv[1]) == 0)
             return parts[i].run(argc - 1, argv + 1);
@@ -32,7 +33,7 @@ static int run(int argc, char **argv)
 
 const struct df_command df_cmd_bench = {
     .name = "bench",
-    .usage = "serve | load | store | records",
+    .usage = "serve | load | store | records | limiter",
     .summary = "load generators and figures used by the benchmarks",
     .help = "bench serve [--config FILE] [--set …]   the server, with POST /bench/rows and "
             "/bench/echo\n"
@@ -45,6 +46,8 @@ const struct df_command df_cmd_bench = {
             "bench records FILE [--sheet S] [--normalise] [--count]   the records of a file to be "
             "imported,\n"
             "            as JSON lines, or as the items that are sent; --count: only how many, how "
-            "fast",
+            "fast\n"
+            "bench limiter [--seconds N] [--threads N] [--clients N] [--limit N]   what the rate "
+            "limiter costs",
     .run = run,
 };

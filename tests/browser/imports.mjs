@@ -205,6 +205,18 @@ test('a batch that is not there, and one of nobody', LIMIT, async () => {
   await page.finish();
 });
 
+test('maintenance is told beforehand', LIMIT, async () => {
+  const admin = (method, body) => ask(`${gateway.url}admin/clients/${gateway.clientId}/policy`, { method, headers: { 'X-Admin-Key': gateway.key }, body });
+  await admin('PATCH', { maintenanceWindow: '2099-11-20T02:00Z/2099-11-20T04:00Z' });
+  const page = await openSignedIn('#imports');
+  await page.locator('#imports-maintenance', { hasText: 'no files will be taken from' }).waitFor();
+  await admin('DELETE');
+  await page.reload();
+  await page.locator('#imports-status').waitFor();
+  assert.equal(await page.locator('#imports-maintenance').count(), 0);
+  await page.finish();
+});
+
 for (const [scheme, device, width, height] of [['light', 'desktop', 1280, 860], ['dark', 'phone', 390, 844], ['light', 'tablet', 760, 900]]) {
   test(`imports look right: ${scheme}, ${device}`, LIMIT, async () => {
     const long = `${'a-very-long-name-of-a-file-'.repeat(6)}.json`;

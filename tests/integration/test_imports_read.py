@@ -175,7 +175,7 @@ def test_the_list_has_own_batches_newest_first_by_pages(server, rows, caller):
 
 
 def test_nothing_yet(caller):
-    assert caller.get("/imports").json == {"items": [], "page": 1, "pageSize": 20, "total": 0}
+    assert caller.get("/imports").json == {"items": [], "page": 1, "pageSize": 20, "total": 0, "maintenance": None}
 
 
 @pytest.mark.parametrize("query,field", [("status=Done", "status"), ("page=0", "page"), ("pageSize=201", "pageSize"),
