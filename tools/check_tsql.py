@@ -707,7 +707,7 @@ class Checker:
                     self.report(token, f"'{token.value}' is an identity and cannot be changed")
         if node.where:
             self.condition(node.where, scope)
-        self.output(node, table, ("inserted", "deleted"))
+        self.output(node, table, ("inserted", "deleted"), scope)
         if node.output:
             # Babelfish joins the row before and the row after the change: a bare name is one of both.
             for value in (*(v for _, v in node.changes), *([node.where] if node.where else [])):
@@ -746,16 +746,19 @@ class Checker:
         self.use(relation.table, verb)
         return self.catalogue.tables[relation.table], scope
 
-    def output(self, node, table, prefixes):
+    def output(self, node, table, prefixes, joined=None):
+        """joined: the scope of a statement with FROM, whose other tables may be told of too."""
         if not node.output or not table:
             return
         if table.triggers and not node.output.into:
             # SQL Server refuses it.
             self.report(node.output, f"OUTPUT without INTO on {table.name}, which has a trigger")
-        scope = Scope(None, [Relation(prefix, table.types(), table.name) for prefix in prefixes])
+        others = [r for r in joined.relations if r.table != table.name] if joined else []
+        scope = Scope(None, [Relation(prefix, table.types(), table.name) for prefix in prefixes] + others)
+        known = {r.name for r in scope.relations}
         for item in node.output.items:
             bare = [n for n in walk(item.parts[0]) if n.kind == "name" and
-                    (len(n.names) == 1 or n.names[0].value not in prefixes)]
+                    (len(n.names) == 1 or n.names[0].value not in known)]
             for n in bare:
                 self.report(n, f"OUTPUT takes {' or '.join(p + '.' for p in prefixes)} before a column")
             if not bare:

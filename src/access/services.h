@@ -17,6 +17,7 @@ struct df_policies;
 struct df_receiver;
 struct df_relays;
 struct df_usage;
+struct df_webhooks;
 
 struct df_services {
     struct df_store *store;
@@ -26,6 +27,7 @@ struct df_services {
     const struct df_clock *clock;
     struct df_breakers *breakers;
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
+    struct df_webhooks *webhooks;
     struct df_interface *interface;
     struct df_integrations *integrations;
     struct df_relays *relays;             /* NULL without the role */

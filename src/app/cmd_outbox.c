@@ -6,6 +6,7 @@
 #include "integrations/integrations.h"
 #include "interface/interface.h"
 #include "relay/events.h"
+#include "webhooks/webhooks.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ struct session {
     const struct df_clock *clock;
     struct df_interface *interface;
     struct df_integrations *integrations;
+    struct df_webhooks *webhooks;
     struct df_delivery *delivery; /* knows the channels; never started */
     struct df_channel events;
     const struct df_channel *channel;
@@ -249,6 +251,8 @@ static void make_channels(struct session *s)
     df_delivery_add(s->delivery, &s->events);
     s->integrations = df_integrations_new(&(struct df_integrations_options){.clock = s->clock});
     df_integrations_add_channels(s->integrations, s->delivery);
+    s->webhooks = df_webhooks_new(&(struct df_webhooks_options){.clock = s->clock});
+    df_webhooks_add_channels(s->webhooks, s->delivery);
 }
 
 static enum df_code find_channel(struct session *s, const char *name, struct df_err *err)
@@ -367,6 +371,7 @@ static int run(int argc, char **argv)
     df_delivery_free(s.delivery);
     df_interface_free(s.interface);
     df_integrations_free(s.integrations);
+    df_webhooks_free(s.webhooks);
     df_settings_release(&s.settings);
     df_buf_release(&s.payload);
     if (code == DF_OK)
@@ -381,7 +386,7 @@ const struct df_command df_cmd_outbox = {
              "                show CHANNEL ID [--json] | retry CHANNEL (ID | --all) [--json]",
     .summary = "what is waiting, what failed, try again",
     .help =
-        "Channels: functional-ack, ticket-return, ticket-gateway, integrations, with the status\n"
+        "Channels: functional-ack, ticket-return, ticket-gateway, integrations, webhooks, with the status\n"
         "Pending, Sending, Sent, Error;\n"
         "events, the server's own, with PENDING, PROCESSED, FAILED.\n"
         "What is in Error with a next attempt is tried again by itself; without one it waits for "

@@ -16,12 +16,14 @@
 #include "interface/interface.h"
 #include "relay/events.h"
 #include "relay/relays.h"
+#include "webhooks/webhooks.h"
 
 #include <signal.h>
 #include <stdlib.h>
 
 #define HOUSEKEEPING_MS 5000
 #define MAINTAIN_MS     60000
+#define DAY_MS          (INT64_C(24) * 3600 * 1000)
 /* Who needs to know of files and batches. */
 #define IMPORT_ROLES (DF_ROLE_API | DF_ROLE_IMPORT | DF_ROLE_MAINTAIN)
 /* Room for more destinations than one that hangs. */
@@ -38,6 +40,7 @@ struct df_server {
     struct df_zone *zone;
     struct df_maintenance maintenance;
     struct df_channel events;
+    struct df_secret *master;     /* what secrets of webhooks are encrypted with; or NULL */
     struct df_settings own_relay; /* of own events, where nothing else is configured for them */
 
     pthread_t housekeeper;
@@ -219,6 +222,17 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .timeout_ms = set->delivery.timeout_ms,
         .allow_private = set->delivery.allow_private_targets,
     });
+    s->master = df_secret_key_new(df_secret_str(set->security.master_key));
+    sv->webhooks = df_webhooks_new(&(struct df_webhooks_options){
+        .store = sv->store,
+        .clock = sv->clock,
+        .retry_delays_ms = set->webhooks.retry_delays_ms.items,
+        .retry_delay_count = set->webhooks.retry_delays_ms.count,
+        .timeout_ms = set->webhooks.timeout_ms,
+        .disable_after_ms = set->webhooks.disable_after_days * DAY_MS,
+        .master = s->master,
+        .notify_url = set->database.url,
+    });
     sv->interface = df_interface_new(&(struct df_interface_options){
         .store = sv->store,
         .clock = sv->clock,
@@ -231,6 +245,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .retry = retry,
         .lease_ms = set->delivery.lease_ms,
         .notify_url = set->database.url,
+        .webhooks = sv->webhooks,
     });
     df_interface_add_channels(sv->interface, sv->delivery);
     s->events = df_events_channel(wake_own_events, sv);
@@ -244,6 +259,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .clock = sv->clock,
     });
     df_integrations_add_channels(sv->integrations, sv->delivery);
+    df_webhooks_add_channels(sv->webhooks, sv->delivery);
     if (set->server.roles & DF_ROLE_DELIVER)
         df_delivery_start(sv->delivery);
     if (set->server.roles & DF_ROLE_PROCESS)
@@ -258,6 +274,7 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
     struct df_services *sv = &s->services;
 
     df_interface_stop(sv->interface);
+    df_webhooks_stop(sv->webhooks);
     df_integrations_stop(sv->integrations);
     int64_t relays_ms = deadline_ms - df_mono_ms(df_clock_real());
     df_relays_stop(sv->relays, relays_ms > 0 ? relays_ms : 0);
@@ -307,6 +324,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
         .max_upload_bytes = (uint64_t)set->server.max_upload_bytes,
         .zone = s->zone,
         .maintenance = &s->maintenance,
+        .webhooks = sv->webhooks,
     });
     if (set->server.roles & DF_ROLE_API) {
         sv->receiver = df_receiver_new(sv->imports);
@@ -444,6 +462,8 @@ void df_server_stop(struct df_server *s)
     df_store_close(s->services.store);
     df_delivery_free(s->services.delivery);
     df_interface_free(s->services.interface);
+    df_webhooks_free(s->services.webhooks);
+    df_secret_free(s->master);
     df_relays_free(s->services.relays);
     df_settings_release(&s->own_relay);
     df_breakers_free(s->services.breakers);

@@ -39,7 +39,19 @@ struct df_delivery_request {
     struct df_str breaker;
     struct df_str correlation_id; /* of log lines */
     bool private_too;             /* the operator chose the address: no filter of private ones */
+    int64_t timeout_ms;           /* of the attempt; 0: the engine's */
 };
+
+/* One more of `headers`; name and value are not copied. */
+void df_delivery_header(struct df_delivery_request *req, const char *name, struct df_str value);
+/* Text of any kind as visible ASCII, which is what a header's value is: the rest as %XX. */
+struct df_str df_delivery_header_text(struct df_arena *a, struct df_str s);
+/* traceparent and x-trace-id of a new trace. */
+void df_delivery_trace(struct df_delivery_request *req, const struct df_clock *clock,
+                       struct df_arena *a);
+
+struct df_channel_values;
+struct df_metric;
 
 struct df_channel {
     const char *name; /* "ticket-return": in URLs, metrics, Idempotency-Key */
@@ -83,11 +95,13 @@ struct df_channel {
      * - lock   (ids): before anything is settled, takes the rows in the order that everybody does,
      *   or two who settle the same ones in another order would wait for each other
      * - mirror (now, ids): after all, copies what the rows now say to where else it is shown
-     * - mirrors: more of the same kind, run in this order after it; NULL after the last
+     * - settled: after that, for what takes more than a query. May run again, as all of a cycle
      */
     const struct df_query *lock;
     const struct df_query *mirror;
-    const struct df_query *const *mirrors;
+    enum df_code (*settled)(const struct df_channel *c, struct df_db *db,
+                            const struct df_channel_values *v, struct df_arena *a,
+                            struct df_err *err);
     /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
      * the oldest was written. */
     const struct df_query *next_due;
@@ -121,8 +135,11 @@ struct df_channel {
     /* What an answer of the peer means where it is not what the engine takes it for; NULL: it is.
      */
     enum df_retry_class (*classify)(unsigned http_status);
-    const char
-        *retry_event; /* the log event of a failure that is tried again; NULL: DeliveryRetry */
+    /* The log events of a failure that is tried again, and of one that is not; NULL: DeliveryRetry,
+     * DeliveryFailed. */
+    const char *retry_event;
+    const char *failed_event;
+    struct df_metric *failures; /* counts both; NULL: nothing of its own does */
     /* Whether it is configured; a channel that is not keeps its rows. */
     const char *missing; /* the key to set; NULL: it is configured */
     /* Without claim: tells whoever delivers of new work. Any thread; NULL: nobody. */

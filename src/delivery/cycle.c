@@ -356,11 +356,9 @@ static enum df_code mirror(struct df_db *db, struct delivery_cycle *cy, struct d
     const struct df_channel *c = cy->channel->c;
     const struct df_channel_values v = {.now = df_time(delivery_now(cy->channel)),
                                         .ids = ids_of_lists(cy, &cy->settle, &cy->claimed)};
-    enum df_code code = run(db, cy, c->mirror, &v, NULL, err);
+    enum df_code code = c->mirror ? run(db, cy, c->mirror, &v, NULL, err) : DF_OK;
 
-    for (size_t i = 0; code == DF_OK && c->mirrors && c->mirrors[i]; i++)
-        code = run(db, cy, c->mirrors[i], &v, NULL, err);
-    return code;
+    return code == DF_OK && c->settled ? c->settled(c, db, &v, &cy->arena, err) : code;
 }
 
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -380,7 +378,7 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
     }
     if (code == DF_OK && cy->limit > 0)
         code = claim(db, cy, err);
-    if (code == DF_OK && c->mirror && cy->settle.count + cy->claimed.count > 0)
+    if (code == DF_OK && (c->mirror || c->settled) && cy->settle.count + cy->claimed.count > 0)
         code = mirror(db, cy, err);
     return code;
 }

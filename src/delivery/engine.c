@@ -274,6 +274,8 @@ static void note_outcome(const struct delivery_row *row)
     df_metric_add(ch->attempts[row->outcome], 1);
     if (row->tried)
         df_metric_observe(ch->duration, (double)row->call.duration_ms / 1e3);
+    if (ch->c->failures && (row->outcome == DELIVERY_RETRY || row->outcome == DELIVERY_DEAD))
+        df_metric_add(ch->c->failures, 1);
     if (!df_log_enabled(levels[row->outcome]))
         return;
     struct df_log_field fields[] = {
@@ -286,8 +288,10 @@ static void note_outcome(const struct delivery_row *row)
         DF_F("correlationId", row->request.correlation_id),
     };
     /* The answer's text may hold anybody's data: it stays in the database. */
-    const char *event = row->outcome == DELIVERY_RETRY && ch->c->retry_event ? ch->c->retry_event
-                                                                             : events[row->outcome];
+    const char *own = row->outcome == DELIVERY_RETRY  ? ch->c->retry_event
+                      : row->outcome == DELIVERY_DEAD ? ch->c->failed_event
+                                                      : NULL;
+    const char *event = own ? own : events[row->outcome];
     df_log_write(levels[row->outcome], event, fields, sizeof(fields) / sizeof(fields[0]), "%s",
                  row->tried && row->call.code != DF_OK ? row->call.err.detail : "");
 }
@@ -388,10 +392,11 @@ static void answered(struct df_call *call)
 /* --- sending ---------------------------------------------------------------------------------- */
 
 /* An attempt ends before its lease does: or somebody else would make the next meanwhile. */
-static int64_t timeout_ms(const struct df_delivery *d)
+static int64_t timeout_ms(const struct df_delivery *d, int64_t wanted_ms)
 {
     int64_t most = d->opt.lease_ms * 3 / 4;
-    return d->opt.timeout_ms < most ? d->opt.timeout_ms : most;
+    int64_t timeout = wanted_ms > 0 ? wanted_ms : d->opt.timeout_ms;
+    return timeout < most ? timeout : most;
 }
 
 /* Or it goes back. */
@@ -424,7 +429,7 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .headers = row->request.header_list ? row->request.header_list : row->request.headers,
         .header_count = row->request.header_count,
         .body = row->request.body,
-        .timeout_ms = timeout_ms(d),
+        .timeout_ms = timeout_ms(d, row->request.timeout_ms),
         .max_answer_bytes = ANSWER_MAX,
         .allow_private = d->opt.allow_private || row->request.private_too,
         .done = answered,

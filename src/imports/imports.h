@@ -19,6 +19,8 @@
 #include "resilience/retry.h"
 #include "store/store.h"
 
+struct df_webhooks;
+
 struct df_imports_options {
     struct df_store *store;
     struct df_storage *storage;
@@ -48,6 +50,8 @@ struct df_imports_options {
     uint64_t max_upload_bytes;
     const struct df_zone *zone;               /* of business hours */
     const struct df_maintenance *maintenance; /* the server's own windows; NULL: none */
+
+    struct df_webhooks *webhooks; /* woken when somebody is to hear of a batch; or NULL */
 };
 
 struct df_imports;

@@ -272,6 +272,17 @@ enum df_code import_give_back(struct import_batch *b, struct df_err *err) DF_MUS
 enum df_code import_postpone(struct import_batch *b, int64_t due_ms, const char *why,
                              struct df_err *err) DF_MUST_CHECK;
 
+/* --- event.c --- */
+
+/*
+ * In the transaction that makes it true: tells the client's subscriptions of the batch as it now
+ * is. *ret is set when there is something to deliver after the commit (df_webhooks_wake), and left
+ * alone otherwise.
+ */
+enum df_code import_emit(struct df_db *db, const struct df_clock *clock,
+                         const struct df_uuid *batch, const char *event, bool *ret,
+                         struct df_err *err) DF_MUST_CHECK;
+
 /* --- metrics, in pipeline.c --- */
 
 void import_metrics_register(void);

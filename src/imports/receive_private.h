@@ -79,6 +79,7 @@ struct df_receive {
     uint64_t size_bytes;
     char checksum[DF_CHECKSUM_LEN + 1];
     char request_checksum[DF_CHECKSUM_LEN + 1];
+    bool told;   /* webhooks are to be delivered */
     bool stored; /* the file has its name and goes with the upload unless there is a row for it */
 
     enum df_file_type type;

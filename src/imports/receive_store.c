@@ -3,9 +3,11 @@
  * on the disk. What limits a client is looked at again in the transaction that writes the row,
  * since others of its uploads may have ended meanwhile.
  */
+#include "imports/imports_private.h"
 #include "imports/receive.sql.h"
 #include "imports/receive_private.h"
 #include "net/field.h"
+#include "webhooks/webhooks.h"
 
 /* --- before the body --- */
 
@@ -130,8 +132,14 @@ static enum df_code run_insert(struct df_db *db, struct df_job *job, struct df_e
     struct df_receive *up = (struct df_receive *)job;
 
     up->created_ms = df_wall_ms(up->receiver->opt->clock);
+    up->told = false;
     enum df_code code = check_again(db, up, err);
-    return code == DF_OK ? insert(db, up, err) : code;
+    if (code == DF_OK)
+        code = insert(db, up, err);
+    if (code == DF_OK && up->decision.scheduled)
+        code =
+            import_emit(db, up->receiver->opt->clock, &up->batch, "BatchScheduled", &up->told, err);
+    return code;
 }
 
 static enum df_code run_find_earlier(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -151,6 +159,8 @@ enum df_code df_receive_commit(struct df_receive *up, struct df_err *err)
 
     up->job = (struct df_job){.run = run_insert, .log = df_req_log(up->req)};
     enum df_code code = df_store_write_wait(store, &up->job, err);
+    if (code == DF_OK && up->told)
+        df_webhooks_wake(up->receiver->opt->webhooks);
     if (code == DF_OK || code == DF_E_DB_UNAVAILABLE || code == DF_E_DB_TIMEOUT)
         up->stored = false;
     if (code == DF_OK || !up->key.ptr)

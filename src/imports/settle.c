@@ -10,6 +10,7 @@
 #include "imports/imports_private.h"
 #include "imports/process.sql.h"
 #include "store/rows.h"
+#include "webhooks/webhooks.h"
 #include "json/write.h"
 
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct owner_job {
     enum df_batch_status status;
     void (*each)(struct import_batch *b, int64_t chunk, struct df_str ack);
     int64_t *changed; /* rows of each chunk */
+    bool told;        /* webhooks are to be delivered */
 };
 
 static struct df_value batch_id(const struct import_batch *b)
@@ -491,6 +493,11 @@ static enum df_code run_finish(struct df_db *db, struct df_job *job, struct df_e
                       df_text(why), batch_id(b), df_int(b->token)),
             err);
     df_buf_release(&summary);
+    o->told = false;
+    if (code == DF_OK)
+        code = import_emit(db, b->imports->opt.clock, &b->id,
+                           o->status == DF_BATCH_FAILED ? "BatchFailed" : "BatchCompleted",
+                           &o->told, err);
     return code == DF_OK ? release(db, b, err) : code;
 }
 
@@ -500,6 +507,8 @@ enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_sta
     struct owner_job o = {.job = {.run = run_finish}, .b = b};
     enum df_code code = run(&o, err);
     *ret_status = o.status;
+    if (code == DF_OK && o.told)
+        df_webhooks_wake(b->imports->opt.webhooks);
     return code;
 }
 

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "imports/imports_private.h"
 #include "imports/process.sql.h"
+#include "webhooks/webhooks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ struct claim {
     size_t unread_count;
     struct import_batch *b;
     bool took;
+    bool told; /* webhooks are to be delivered */
 };
 
 /* Whether this process works on it. */
@@ -195,6 +197,9 @@ static enum df_code take(struct df_db *db, struct claim *cl, const struct candid
                                    &affected, err);
     if (code == DF_OK && affected == 1 && !cl->i->opt.concurrent)
         code = df_db_exec(db, &df_q_claim_hold, DF_PARAMS(df_bool(true), id, now), NULL, err);
+    /* One that is taken over has begun before. */
+    if (code == DF_OK && affected == 1 && c->status != DF_BATCH_PROCESSING)
+        code = import_emit(db, cl->i->opt.clock, &c->id, "BatchStarted", &cl->told, err);
     if (code == DF_OK && affected == 1)
         set_taken(cl, &c->id);
     return code;
@@ -208,6 +213,7 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
 
     df_arena_reset(&cl->arena);
     cl->count = cl->unread_count = 0;
+    cl->told = false;
     set_taken(cl, &(struct df_uuid){0});
     enum df_code code = df_db_query_int(db, &df_q_claim_begin, DF_NO_PARAMS, &cl->b->token, err);
     if (code == DF_OK)
@@ -311,6 +317,8 @@ static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bo
     wait_turn(i, false);
     df_arena_release(&cl.arena);
     *ret = code == DF_OK && cl.took;
+    if (code == DF_OK && cl.told)
+        df_webhooks_wake(i->opt.webhooks);
     return code;
 }
 

@@ -3,45 +3,9 @@
 #include "interface/channels.sql.h"
 #include "interface/interface_private.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* --- requests --------------------------------------------------------------------------------- */
-
-static void add_header(struct df_delivery_request *req, const char *name, struct df_str value)
-{
-    req->headers[req->header_count++] =
-        (struct df_call_header){.name = df_str_c(name), .value = value};
-}
-
-/* Identifiers are text of any kind; a header's value is visible ASCII. */
-static struct df_str header_text(struct df_arena *a, struct df_str s)
-{
-    char *out = df_arena_alloc(a, 3 * s.len + 1);
-    size_t len = 0;
-
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        if (c > 0x20 && c < 0x7F && c != '%')
-            out[len++] = (char)c;
-        else
-            len += (size_t)snprintf(out + len, 4, "%%%02X", c);
-    }
-    return df_str_n(out, len);
-}
-
-static void add_trace(const struct df_interface *i, struct df_arena *a,
-                      struct df_delivery_request *req)
-{
-    uint64_t id[3];
-    df_random(i->opt.clock, id, sizeof(id));
-    struct df_str trace = df_arena_printf(a, "%016llx%016llx", (unsigned long long)id[0] | 1,
-                                          (unsigned long long)id[1]);
-    add_header(req, "traceparent",
-               df_arena_printf(a, "00-" DF_STR_FMT "-%016llx-01", DF_STR_ARG(trace),
-                               (unsigned long long)id[2] | 1));
-    add_header(req, "x-trace-id", trace);
-}
 
 static enum df_code build(const struct df_channel *c, struct df_str id, struct df_str reference,
                           struct df_str url, struct df_str body, struct df_arena *a,
@@ -54,13 +18,13 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->url = df_arena_cstr(a, url);
     ret->body = df_arena_str(a, body);
     ret->correlation_id = df_arena_str(a, reference);
-    add_header(ret, "Content-Type", DF_STR("application/json"));
+    df_delivery_header(ret, "Content-Type", DF_STR("application/json"));
     if (i->opt.api_key)
-        add_header(ret, i->opt.api_key_header, df_secret_str(i->opt.api_key));
-    add_header(ret, "X-Correlation-Id", header_text(a, reference));
-    add_header(ret, "Idempotency-Key",
-               df_arena_printf(a, "%s:" DF_STR_FMT, c->name, DF_STR_ARG(id)));
-    add_trace(i, a, ret);
+        df_delivery_header(ret, i->opt.api_key_header, df_secret_str(i->opt.api_key));
+    df_delivery_header(ret, "X-Correlation-Id", df_delivery_header_text(a, reference));
+    df_delivery_header(ret, "Idempotency-Key",
+                       df_arena_printf(a, "%s:" DF_STR_FMT, c->name, DF_STR_ARG(id)));
+    df_delivery_trace(ret, i->opt.clock, a);
     return DF_OK;
 }
 

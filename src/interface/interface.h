@@ -11,6 +11,7 @@
 #include "delivery/delivery.h"
 
 struct df_interface;
+struct df_webhooks;
 
 struct df_interface_options {
     struct df_store *store;
@@ -24,6 +25,7 @@ struct df_interface_options {
     const char *api_key_header;
     const char *ack_business_application;
     struct df_retry_policy retry; /* of tickets whose processing failed */
+    struct df_webhooks *webhooks; /* woken when somebody is to hear of tickets; or NULL */
     int64_t lease_ms;
 };
 

@@ -15,6 +15,8 @@
 #include "interface/payload.h"
 #include "interface/processing.sql.h"
 #include "store/rows.h"
+#include "webhooks/webhooks.h"
+#include "json/write.h"
 
 #include <stdlib.h>
 
@@ -23,6 +25,7 @@
 #define BACKOFF_MAX_MS 5000
 #define ERROR_UNITS    2000
 #define ACK_MAX_BYTES  (1 << 20)
+#define EVENT_MAX      (64 << 10)
 
 static struct df_metric_family processed_total = {
     .name = "dataflow_tickets_processed_total",
@@ -38,6 +41,7 @@ struct ticket {
     struct df_str entity; /* the row's key */
     struct df_str row_doc_id;
     int64_t phase;
+    struct df_str client_id; /* absent: another program wrote the row */
     struct df_str doc_id;
     struct df_str problems; /* absent: it is fit */
     struct df_str answer;   /* the return; absent when it is not fit */
@@ -57,6 +61,7 @@ struct batch {
     size_t processed;
     size_t rejected;
     bool acks;
+    int64_t webhooks; /* deliveries that were made */
 };
 
 /* --- claiming --------------------------------------------------------------------------------- */
@@ -85,6 +90,7 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
         t->entity = df_arena_str(&b->arena, df_col_text(r, 4));
         t->row_doc_id = df_arena_str(&b->arena, df_col_text(r, 5));
         t->phase = df_col_int(r, 6);
+        t->client_id = df_arena_str(&b->arena, df_col_text(r, 7));
     }
     df_result_free(r);
     if (code != DF_DONE || b->count > 0)
@@ -316,6 +322,97 @@ static enum df_code enqueue_acks(struct df_db *db, struct batch *b, struct df_va
     return df_rows_run(db, &acks, NULL, err);
 }
 
+/* Who hears of tickets. */
+struct listener {
+    struct df_str id;
+    struct df_str identifier;
+};
+
+/* DF_ARENA memory: b->params. At most as many as there are tickets. */
+static enum df_code find_listeners(struct df_db *db, struct batch *b, struct listener *ret,
+                                   size_t *ret_count, struct df_err *err)
+{
+    struct df_ids ids = df_ids_for(&b->params, b->count, true);
+    struct df_str last = DF_STR_NULL;
+    struct df_result *r = NULL;
+
+    *ret_count = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        struct df_str id = b->tickets[i].client_id;
+        if (b->tickets[i].settled && id.ptr && !(last.ptr && df_str_eq(last, id))) {
+            df_ids_add(&ids, id);
+            last = id;
+        }
+    }
+    if (!last.ptr)
+        return DF_OK;
+    enum df_code code =
+        df_db_query(db, &df_q_process_listeners, DF_PARAMS(df_ids_value(&ids)), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < b->count)
+        ret[(*ret_count)++] =
+            (struct listener){.id = df_arena_str(&b->params, df_col_text(r, 0)),
+                              .identifier = df_arena_str(&b->params, df_col_text(r, 1))};
+    df_result_free(r);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+static struct df_str event_body(struct batch *b, const struct ticket *t, struct df_str client,
+                                const char *event, int64_t now_ms)
+{
+    struct df_buf out;
+    struct df_json_out j;
+
+    df_buf_init(&out, EVENT_MAX);
+    df_json_out_init(&j, &out);
+    df_json_open(&j, '{');
+    df_json_kv_text(&j, "event", df_str_c(event));
+    df_json_kv_text(&j, "clientId", client);
+    df_json_kv_text(&j, "businessDocId", t->row_doc_id);
+    df_json_kv_text(&j, "businessEntity", t->entity);
+    df_json_kv_int(&j, "phaseCode", t->phase);
+    df_json_kv_text(&j, "status", t->problems.ptr ? DF_STR("Error") : DF_STR("Processed"));
+    df_json_kv_text(&j, "error", t->problems);
+    df_json_kv_time(&j, "processedAt", now_ms);
+    df_json_close(&j, '}');
+    return built(&b->params, &out);
+}
+
+/* TicketProcessed and TicketFailed, for whoever wants them. */
+static enum df_code tell_listeners(struct df_db *db, struct batch *b, struct df_value now,
+                                   struct df_err *err)
+{
+    struct listener *listeners = DF_ARENA_ARRAY(&b->params, struct listener, b->count);
+    struct df_webhook_event *events = DF_ARENA_ARRAY(&b->params, struct df_webhook_event, b->count);
+    size_t listener_count = 0;
+    size_t count = 0;
+
+    b->webhooks = 0;
+    enum df_code code = find_listeners(db, b, listeners, &listener_count, err);
+    if (code != DF_OK || listener_count == 0)
+        return code;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct ticket *t = &b->tickets[i];
+        size_t k = 0;
+        while (k < listener_count &&
+               !(t->client_id.ptr && df_str_eq(listeners[k].id, t->client_id)))
+            k++;
+        if (!t->settled || k == listener_count)
+            continue;
+        const char *event = t->problems.ptr ? "TicketFailed" : "TicketProcessed";
+        events[count++] = (struct df_webhook_event){
+            .client_id = t->client_id,
+            .event = event,
+            .reference = t->row_doc_id,
+            .body = event_body(b, t, listeners[k].identifier, event, now.i),
+            .correlation_id = t->row_doc_id,
+            .now_ms = now.i,
+        };
+    }
+    return df_webhooks_emit_many(db, b->i->opt.clock, events, count, &b->params, &b->webhooks, err);
+}
+
 static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct batch *b = (struct batch *)job;
@@ -326,7 +423,9 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
     enum df_code code = settle_tickets(db, b, now, err);
     if (code == DF_OK)
         code = enqueue_returns(db, b, now, err);
-    return code == DF_OK ? enqueue_acks(db, b, now, err) : code;
+    if (code == DF_OK)
+        code = enqueue_acks(db, b, now, err);
+    return code == DF_OK ? tell_listeners(db, b, now, err) : code;
 }
 
 static void tell(struct batch *b)
@@ -354,6 +453,8 @@ static void tell(struct batch *b)
     }
     if (b->acks)
         df_interface_wake(b->i, DF_WORK_ACKS);
+    if (b->webhooks > 0)
+        df_webhooks_wake(b->i->opt.webhooks);
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */

@@ -8,19 +8,19 @@ UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
 RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity,
-          BusinessDocId, PhaseCode;
+          BusinessDocId, PhaseCode, ClientId;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity,
-          BusinessDocId, PhaseCode;
+          BusinessDocId, PhaseCode, ClientId;
 -- dialect: sqlserver
 UPDATE o
 SET Status = 'Processing', AttemptCount = o.AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
-       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode
+       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
 FROM TB_TICKET_INTERFACE AS o
 WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
@@ -87,3 +87,11 @@ WHERE Id = :ticket AND CASE WHEN ReturnStatus <> 'Pending' THEN 1 ELSE 0 END = 1
                 AND o.BusinessDocId = TB_TICKET_INTERFACE.BusinessDocId
                 AND o.PhaseCode = TB_TICKET_INTERFACE.PhaseCode
                 AND CASE WHEN o.Status = 'Pending' THEN 1 ELSE 0 END = 1);
+
+-- Of these clients, those who have subscribed to what becomes of tickets.
+-- name: process_listeners
+SELECT c.Id, c.ClientIdentifier
+FROM Clients AS c
+WHERE c.Id IN EACH_UUID(:ids)
+  AND EXISTS (SELECT 1 FROM WebhookSubscriptions AS s
+              WHERE s.ClientId = c.Id AND CAST(s.IsActive AS INT) = 1 AND s.Events LIKE '%Ticket%');

@@ -6,15 +6,16 @@
 -- name: ticket_upsert
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
-     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt)
-VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now)
+     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt, ClientId)
+VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now,
+        :client)
 ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
 SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
     ShipmentEvent = excluded.ShipmentEvent, FunctionalAckIsRequired = excluded.FunctionalAckIsRequired,
     TargetApplicationCode = excluded.TargetApplicationCode, RawPayloadJson = excluded.RawPayloadJson,
     PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = excluded.UpdatedAt,
-    NextAttemptAt = excluded.NextAttemptAt,
+    NextAttemptAt = excluded.NextAttemptAt, ClientId = excluded.ClientId,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
@@ -28,7 +29,7 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     TargetApplicationCode = :target, RawPayloadJson = :payload,
     PayloadHash = :hash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
-    NextAttemptAt = :now,
+    NextAttemptAt = :now, ClientId = :client,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
@@ -40,9 +41,10 @@ WHERE TB_TICKET_INTERFACE.BusinessEntity = CAST(:entity AS VARCHAR(101))
 IF @@ROWCOUNT = 0
     INSERT INTO TB_TICKET_INTERFACE
         (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
-         FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt)
+         FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt, ClientId)
     OUTPUT inserted.Id, inserted.Status, inserted.PayloadVersion
-    SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now
+    SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now,
+           :client
     WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
                       WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
                         AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);

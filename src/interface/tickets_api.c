@@ -67,7 +67,8 @@ static enum df_code run_receive(struct df_db *db, struct df_job *job, struct df_
             DF_PARAMS(entity, doc, phase, df_text(t->company_code), df_text(t->branch_code),
                       df_text(t->destination_code), df_text(t->shipment_event),
                       df_bool(t->ack_required), df_text(t->targets[0]),
-                      df_text(df_req_body(c->req)), df_text(df_str_c(c->hash)), df_time(c->now_ms)),
+                      df_text(df_req_body(c->req)), df_text(df_str_c(c->hash)), df_time(c->now_ms),
+                      df_uuid(df_uuid_str(&df_auth_client(c->req)->id))),
             err);
     if (code == DF_DONE)
         code = ask(db, c, &df_q_ticket_same, DF_PARAMS(entity, doc, phase), err);

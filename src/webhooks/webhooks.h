@@ -25,6 +25,7 @@ struct df_webhooks_options {
     const struct df_clock *clock;
     const int64_t *retry_delays_ms; /* webhooks.retry_delays_ms; lives as long */
     size_t retry_delay_count;
+    int64_t timeout_ms;             /* of an attempt */
     int64_t disable_after_ms;       /* of failures without a success; 0: never */
     const struct df_secret *master; /* security.master_key; NULL: secrets are stored as they are */
     const char *notify_url;         /* the database, whose processes wake each other; or NULL */

@@ -145,6 +145,7 @@ GOOD = [
     "UPDATE Orders WITH (UPDLOCK, HOLDLOCK) SET Name = :name WHERE Code = CAST(:code AS VARCHAR(21))\n"
     "IF @@ROWCOUNT = 0 INSERT INTO Orders (Code, Name) VALUES (:code, :name)",
     "DELETE FROM Orders WHERE Id = :id",
+    "UPDATE i SET OrderId = o.Id OUTPUT inserted.OrderId, o.Status FROM Items AS i JOIN Orders AS o ON o.Id = i.OrderId",
     "DELETE TOP (:n) FROM Items OUTPUT deleted.OrderId WHERE OrderId = :id",
     "DELETE i FROM Items AS i JOIN Orders AS o ON o.Id = i.OrderId WHERE o.IsDeleted = 1",
     "DECLARE @made TABLE (Id BIGINT NOT NULL, Line NVARCHAR(100) NULL)\n"
@@ -387,6 +388,7 @@ BAD = [
     ("UPDATE Orders SET Attempts = Attempts + 1 OUTPUT deleted.Id WHERE Orders.Id = 1", 1, "'Attempts' beside OUTPUT"),
     ("UPDATE Orders SET Name = :n OUTPUT Id WHERE Orders.Id = 1", 1, "inserted. or deleted."),
     ("INSERT INTO Orders (Code) OUTPUT deleted.Id VALUES (:c)", 1, "OUTPUT takes inserted."),
+    ("UPDATE i SET OrderId = o.Id OUTPUT i.OrderId FROM Items AS i JOIN Orders AS o ON o.Id = i.OrderId", 1, "OUTPUT takes inserted."),
     ("DELETE FROM Orders OUTPUT inserted.Id WHERE Id = 1", 1, "OUTPUT takes deleted."),
     ("DELETE FROM Orders OUTPUT deleted.Nane WHERE Id = 1", 1, "no column 'Nane'"),
     ("INSERT INTO Journal (Line) OUTPUT inserted.Id VALUES (:l)", 1, "which has a trigger"),

@@ -1,0 +1,314 @@
+/*
+ * Webhooks as a channel of the delivery engine. What is the channel's own: the schedule of
+ * `webhooks.retry_delays_ms`, 2xx alone is success, every subscription has its own breaker and
+ * share (one dead URL of a host is not the host), and what an outcome means for others, which is
+ * settled in the same transaction:
+ *
+ *   - sent: the subscription fails no more; a batch whose end everybody has heard of is
+ *     WebhookNotified
+ *   - failed: the subscription fails since now, if it did not before
+ *   - given up: a row of WebhookDeliveryFailures, to be replayed
+ *   - 410, or nothing but failures for `webhooks.disable_after_days`: the subscription is disabled,
+ *     and what waits for it is given up too
+ */
+#include "webhooks/webhooks.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+#include "base/uuid.h"
+#include "delivery/sign.h"
+#include "store/notify.h"
+#include "webhooks/channel.sql.h"
+#include "webhooks/secret.h"
+
+#include <stdlib.h>
+
+#define CHANNEL "webhooks"
+
+struct df_webhooks {
+    struct df_webhooks_options opt;
+    struct df_retry_policy schedule;
+    struct df_channel channel;
+    struct df_delivery *delivery;
+    struct df_notifier *notifier;
+};
+
+static struct df_metric_family failures_total = {
+    .name = "dataflow_webhook_failures_total",
+    .help = "Attempts to deliver a webhook that failed.",
+    .type = DF_COUNTER,
+};
+
+/* --- the request ------------------------------------------------------------------------------ */
+
+/* {…} -> {…,"signature":"<hex>"} */
+static struct df_str with_signature(struct df_arena *a, struct df_str body, struct df_str secret)
+{
+    char hex[DF_SIGN_HEX + 1];
+
+    df_sign_hex(secret, body, hex);
+    return df_arena_printf(a, DF_STR_FMT ",\"signature\":\"%s\"}", (int)body.len - 1, body.ptr,
+                           hex);
+}
+
+static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subscription,
+                                 struct df_result *r, struct df_arena *a, int64_t now_ms,
+                                 struct df_str *ret, struct df_str *ret_previous,
+                                 struct df_err *err)
+{
+    const struct df_webhook_secret_columns columns = {
+        .secret = df_col_text(r, 8),
+        .encrypted = df_col_blob(r, 9),
+        .previous = df_col_text(r, 10),
+        .previous_encrypted = df_col_blob(r, 11),
+        .previous_expires_at = df_col_time(r, 12),
+    };
+    return df_webhook_secret_open(w->opt.master, subscription, &columns, now_ms, a, ret,
+                                  ret_previous, err);
+}
+
+/* Columns: SubscriptionId, PayloadJson, CorrelationId, Url, IsActive, the five of the secrets. */
+static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
+                          struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
+{
+    const struct df_webhooks *w = c->arg;
+    struct df_str subscription = df_arena_str(a, df_col_text(r, 3));
+    struct df_str body = df_arena_str(a, df_col_text(r, 4));
+    struct df_str secret = DF_STR_NULL;
+    struct df_str previous = DF_STR_NULL;
+    int64_t now_ms = df_wall_ms(w->opt.clock);
+
+    if (!df_col_bool(r, 7))
+        return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
+    if (body.len < 3 || body.ptr[body.len - 1] != '}')
+        return df_err_set(err, DF_E_MALFORMED_JSON, "PayloadJson is no JSON object");
+    enum df_code code = open_secrets(w, subscription, r, a, now_ms, &secret, &previous, err);
+    if (code != DF_OK)
+        return code;
+    ret->url = df_arena_cstr(a, df_col_text(r, 6));
+    ret->correlation_id = df_arena_str(a, df_col_text(r, 5));
+    ret->breaker = df_arena_printf(a, "webhook:" DF_STR_FMT, DF_STR_ARG(subscription));
+    ret->timeout_ms = w->opt.timeout_ms;
+    ret->body = with_signature(a, body, secret);
+    df_sign(secret, previous, id, now_ms / 1000, ret->body, a, ret->headers);
+    ret->header_count = DF_SIGN_HEADERS;
+    df_delivery_header(ret, "Content-Type", DF_STR("application/json"));
+    df_delivery_header(ret, "Idempotency-Key",
+                       df_arena_printf(a, CHANNEL ":" DF_STR_FMT, DF_STR_ARG(id)));
+    if (ret->correlation_id.len > 0)
+        df_delivery_header(ret, "X-Correlation-Id",
+                           df_delivery_header_text(a, ret->correlation_id));
+    df_delivery_trace(ret, w->opt.clock, a);
+    return DF_OK;
+}
+
+/* Whatever is not a yes may become one; but for 410, which says that it will not. */
+static enum df_retry_class classify(unsigned http_status)
+{
+    if (http_status >= 200 && http_status <= 299)
+        return DF_CLASS_SUCCESS;
+    return http_status == 410 ? DF_CLASS_PERMANENT : DF_CLASS_RETRY;
+}
+
+/* --- what the outcome means for others -------------------------------------------------------- */
+
+/* How many of the rows are sent, and how many have failed. */
+static enum df_code count_outcomes(struct df_db *db, struct df_value ids, int64_t *ret_sent,
+                                   int64_t *ret_failed, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_webhook_outcomes, DF_PARAMS(ids), &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        *ret_sent = df_col_int(r, 0);
+        *ret_failed = df_col_int(r, 1);
+    }
+    df_result_free(r);
+    return code == DF_ROW ? DF_OK : code == DF_DONE ? DF_E_INTERNAL : code;
+}
+
+static enum df_code settle_sent(struct df_db *db, struct df_value now, struct df_value ids,
+                                struct df_err *err)
+{
+    enum df_code code = df_db_exec(db, &df_q_webhook_well_again, DF_PARAMS(ids), NULL, err);
+
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_webhook_arrived_after_all, DF_PARAMS(now, ids), NULL, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_webhook_notified, DF_PARAMS(df_bool(true), ids), NULL, err);
+    return code;
+}
+
+/* Ids of subscriptions. */
+struct disabled {
+    struct df_str *at;
+    size_t count;
+    size_t cap;
+};
+
+static enum df_code disable(struct df_db *db, const struct df_query *q,
+                            const struct df_value *params, size_t count, const char *reason,
+                            struct df_arena *a, struct disabled *d, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, q, params, count, &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        if (d->count == d->cap) {
+            struct df_str *more = DF_ARENA_ARRAY(a, struct df_str, d->cap ? d->cap * 2 : 16);
+            if (d->count > 0)
+                memcpy(more, d->at, d->count * sizeof(*more));
+            d->cap = d->cap ? d->cap * 2 : 16;
+            d->at = more;
+        }
+        d->at[d->count] = df_arena_str(a, df_col_text(r, 0));
+        /* A cycle that is run again may say it twice. */
+        struct df_log_field fields[] = {DF_F("subscriptionId", d->at[d->count])};
+        df_log_write(DF_LOG_ERROR, "WebhookDisabled", fields, 1, "%s", reason);
+        d->count++;
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db,
+                                const struct df_channel_values *v, struct df_arena *a,
+                                struct disabled *d, struct df_err *err)
+{
+    static const char gone[] = "the receiver answered 410 Gone";
+    static const char failing[] = "every delivery failed for too long";
+    struct df_value off = df_bool(false);
+    int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.disable_after_ms;
+
+    enum df_code code =
+        disable(db, &df_q_webhook_disable_gone,
+                DF_PARAMS(off, v->now, df_text(df_str_c(gone)), v->ids), gone, a, d, err);
+    if (code == DF_OK && w->opt.disable_after_ms > 0)
+        code =
+            disable(db, &df_q_webhook_disable_failing,
+                    DF_PARAMS(off, v->now, df_text(df_str_c(failing)), df_time(before_ms), v->ids),
+                    failing, a, d, err);
+    return code;
+}
+
+static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
+                                  const struct df_channel_values *v, struct df_arena *a,
+                                  struct df_err *err)
+{
+    struct disabled d = {0};
+    enum df_code code =
+        df_db_exec(db, &df_q_webhook_fails_since, DF_PARAMS(v->now, v->ids), NULL, err);
+
+    if (code == DF_OK)
+        code = disable_all(w, db, v, a, &d, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_webhook_bury, DF_PARAMS(v->now, v->ids), NULL, err);
+    for (size_t i = 0; i < d.count && code == DF_OK; i++) {
+        struct df_value subscription = df_uuid(d.at[i]);
+        code = df_db_exec(db, &df_q_webhook_end_waiting,
+                          DF_PARAMS(df_text(DF_STR("the subscription was disabled")), subscription),
+                          NULL, err);
+        if (code == DF_OK)
+            code = df_db_exec(db, &df_q_webhook_bury_waiting, DF_PARAMS(v->now, subscription), NULL,
+                              err);
+    }
+    return code;
+}
+
+static enum df_code settled(const struct df_channel *c, struct df_db *db,
+                            const struct df_channel_values *v, struct df_arena *a,
+                            struct df_err *err)
+{
+    int64_t sent = 0;
+    int64_t failed = 0;
+    enum df_code code = count_outcomes(db, v->ids, &sent, &failed, err);
+
+    if (code == DF_OK && sent > 0)
+        code = settle_sent(db, v->now, v->ids, err);
+    if (code == DF_OK && failed > 0)
+        code = settle_failed(c->arg, db, v, a, err);
+    return code;
+}
+
+/* --- from outside ----------------------------------------------------------------------------- */
+
+struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
+{
+    struct df_webhooks *w = df_calloc(1, sizeof(*w));
+
+    w->opt = *opt;
+    w->schedule = (struct df_retry_policy){.delays_ms = opt->retry_delays_ms,
+                                           .delay_count = opt->retry_delay_count,
+                                           .max_attempts = (int64_t)opt->retry_delay_count + 1};
+    w->channel = (struct df_channel){
+        .name = CHANNEL,
+        .id_type = DF_UUID,
+        .claim = &df_q_webhook_claim,
+        .claim_newest = &df_q_webhook_claim_newest,
+        .sent = &df_q_webhook_sent,
+        .failed = &df_q_webhook_failed,
+        .deferred = &df_q_webhook_deferred,
+        .settled = settled,
+        .next_due = &df_q_webhook_next_due,
+        .waiting = &df_q_webhook_waiting,
+        .counts = &df_q_webhook_counts,
+        .list = &df_q_webhook_list,
+        .total = &df_q_webhook_total,
+        .get = &df_q_webhook_get,
+        .retry = &df_q_webhook_retry,
+        .retry_all = &df_q_webhook_retry_all,
+        .build = build,
+        .schedule = &w->schedule,
+        .classify = classify,
+        .retry_event = "WebhookRetry",
+        .failed_event = "WebhookFailed",
+        .failures = df_metric_get(&failures_total, NULL),
+        .arg = w,
+    };
+    return w;
+}
+
+static void heard(void *arg, size_t topic)
+{
+    const struct df_webhooks *w = arg;
+
+    (void)topic;
+    df_delivery_wake(w->delivery, &w->channel);
+}
+
+void df_webhooks_add_channels(struct df_webhooks *w, struct df_delivery *d)
+{
+    static const char *const topics[] = {CHANNEL, NULL};
+
+    w->delivery = d;
+    df_delivery_add(d, &w->channel);
+    if (w->opt.notify_url)
+        w->notifier = df_notifier_new(&(struct df_notifier_options){
+            .url = w->opt.notify_url, .topics = topics, .heard = heard, .arg = w});
+}
+
+void df_webhooks_wake(struct df_webhooks *w)
+{
+    if (!w)
+        return;
+    heard(w, 0);
+    df_notifier_tell(w->notifier, 0);
+}
+
+void df_webhooks_stop(struct df_webhooks *w)
+{
+    if (!w)
+        return;
+    df_notifier_free(w->notifier);
+    w->notifier = NULL;
+}
+
+void df_webhooks_free(struct df_webhooks *w)
+{
+    df_webhooks_stop(w);
+    free(w);
+}

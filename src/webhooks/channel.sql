@@ -1,0 +1,339 @@
+-- Webhooks as a channel of the delivery engine (src/delivery/channel.h says what each query takes and gives;
+-- src/interface/channels.sql why they are written so), and what else is settled with its rows.
+
+-- Whoever subscribes may have changed since the event: URL and secrets are those of the moment.
+-- name: webhook_claim
+-- dialect: sqlite
+UPDATE WebhookDeliveries
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
+RETURNING Id, AttemptCount, AttemptCount, SubscriptionId, PayloadJson, CorrelationId,
+          (SELECT s.Url FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.IsActive FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.Secret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.SecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.PreviousSecret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.PreviousSecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId);
+-- dialect: postgres
+UPDATE WebhookDeliveries AS o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+FROM WebhookSubscriptions AS s
+WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
+                       FOR UPDATE SKIP LOCKED))
+  AND s.Id = o.SubscriptionId
+RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
+          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
+       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
+       s.PreviousSecretExpiresAt
+FROM WebhookDeliveries AS o
+JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND o.NextAttemptAt <= :now;
+
+-- name: webhook_claim_newest
+-- dialect: sqlite
+UPDATE WebhookDeliveries
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+WHERE Id IN (SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit)
+RETURNING Id, AttemptCount, AttemptCount, SubscriptionId, PayloadJson, CorrelationId,
+          (SELECT s.Url FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.IsActive FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.Secret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.SecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.PreviousSecret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.PreviousSecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId);
+-- dialect: postgres
+UPDATE WebhookDeliveries AS o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+FROM WebhookSubscriptions AS s
+WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit
+                       FOR UPDATE SKIP LOCKED))
+  AND s.Id = o.SubscriptionId
+RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
+          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
+       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
+       s.PreviousSecretExpiresAt
+FROM WebhookDeliveries AS o
+JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId
+WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
+  AND o.NextAttemptAt <= :now;
+
+-- name: webhook_sent
+UPDATE WebhookDeliveries
+SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastStatus = NULL, LastError = NULL
+WHERE Id IN EACH_UUID(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE o
+SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastStatus = NULL, LastError = NULL
+OUTPUT inserted.Id
+FROM WebhookDeliveries AS o
+WHERE o.Id IN EACH_UUID(:ids)
+  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
+
+-- name: webhook_failed
+UPDATE WebhookDeliveries
+SET Status = 'Error', LastAttemptAt = :now, NextAttemptAt = :due, LastStatus = :http_status, LastError = :error
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
+
+-- name: webhook_deferred
+UPDATE WebhookDeliveries
+SET Status = CASE WHEN AttemptCount > 1 THEN 'Error' ELSE 'Pending' END, AttemptCount = AttemptCount - 1, NextAttemptAt = :due
+WHERE Id = :id
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
+
+-- name: webhook_next_due
+SELECT MIN(NextAttemptAt) FROM WebhookDeliveries WHERE NextAttemptAt IS NOT NULL;
+
+-- name: webhook_waiting
+SELECT COUNT(*), MIN(CreatedAt) FROM WebhookDeliveries WHERE NextAttemptAt IS NOT NULL;
+
+-- name: webhook_counts
+SELECT Status, COUNT(*), MIN(CreatedAt) FROM WebhookDeliveries GROUP BY Status;
+
+-- name: webhook_list
+SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError
+FROM WebhookDeliveries AS d
+JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
+ORDER BY d.CreatedAt DESC, d.Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError
+FROM WebhookDeliveries AS d
+JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
+ORDER BY d.CreatedAt DESC, d.Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: webhook_total
+SELECT COUNT(*) FROM WebhookDeliveries
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));
+
+-- name: webhook_get
+SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError,
+       d.PayloadJson, d.CorrelationId
+FROM WebhookDeliveries AS d
+JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
+WHERE d.Id = :id;
+
+-- name: webhook_retry
+UPDATE WebhookDeliveries
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Id = :id AND Status = 'Error';
+
+-- name: webhook_retry_all
+UPDATE WebhookDeliveries
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Status = 'Error';
+
+-- --- what the outcome means for others, in the settling transaction ---
+
+-- name: webhook_outcomes
+SELECT COALESCE(SUM(CASE WHEN Status = 'Sent' THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN Status = 'Error' THEN 1 ELSE 0 END), 0)
+FROM WebhookDeliveries
+WHERE Id IN EACH_UUID(:ids);
+
+-- A success: it fails no more.
+-- name: webhook_well_again
+UPDATE WebhookSubscriptions SET FailureSince = NULL
+WHERE FailureSince IS NOT NULL
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Sent');
+
+-- What was given up and has arrived after all, by a retry, need not be replayed.
+-- name: webhook_arrived_after_all
+UPDATE WebhookDeliveryFailures SET ReplayedAt = :now
+WHERE ReplayedAt IS NULL
+  AND DeliveryId IN (SELECT d.Id FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Sent');
+
+-- A batch's end was told when everybody who wanted to know has it, by its own delivery or a replay of it.
+-- name: webhook_notified
+UPDATE ImportBatch SET WebhookNotified = :told
+WHERE WebhookNotified <> :told
+  AND Id IN (SELECT d.BatchId FROM WebhookDeliveries AS d
+             WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Sent' AND d.Event IN ('BatchCompleted', 'BatchFailed'))
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveries AS o
+                  WHERE o.BatchId = ImportBatch.Id AND o.Status IN ('Pending', 'Sending', 'Error')
+                    AND o.Event IN ('BatchCompleted', 'BatchFailed')
+                    AND NOT EXISTS (SELECT 1 FROM WebhookDeliveries AS r
+                                    WHERE r.BatchId = o.BatchId AND r.Status = 'Sent' AND r.EventId = o.EventId
+                                      AND r.SubscriptionId = o.SubscriptionId));
+
+-- name: webhook_fails_since
+UPDATE WebhookSubscriptions SET FailureSince = :now
+WHERE FailureSince IS NULL
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error');
+
+-- 410 Gone: the receiver wants nothing more.
+-- name: webhook_disable_gone
+UPDATE WebhookSubscriptions
+SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
+WHERE IsActive <> :active
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d
+             WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410)
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE w
+SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
+OUTPUT inserted.Id
+FROM WebhookSubscriptions AS w
+WHERE w.IsActive <> :active
+  AND w.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d
+               WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410);
+
+-- name: webhook_disable_failing
+UPDATE WebhookSubscriptions
+SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
+WHERE IsActive <> :active AND FailureSince <= :before
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error')
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE w
+SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
+OUTPUT inserted.Id
+FROM WebhookSubscriptions AS w
+WHERE w.IsActive <> :active AND w.FailureSince <= :before
+  AND w.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error');
+
+-- Those on their way come back by themselves.
+-- name: webhook_end_waiting
+UPDATE WebhookDeliveries
+SET Status = 'Error', NextAttemptAt = NULL, LastError = :error
+WHERE SubscriptionId = :subscription_id AND NextAttemptAt IS NOT NULL AND Status <> 'Sending';
+
+-- Dead letters: of a delivery one, until it is replayed.
+-- name: webhook_bury
+-- dialect: sqlite
+INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
+                                     FirstAttemptAt, LastAttemptAt, CreatedAt, DeliveryId)
+SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.LastStatus, d.LastError,
+       (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = d.Id),
+       d.LastAttemptAt, :now, d.Id
+FROM WebhookDeliveries AS d
+WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
+-- dialect: postgres
+INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
+                                     FirstAttemptAt, LastAttemptAt, CreatedAt, DeliveryId)
+SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.LastStatus, d.LastError,
+       (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = CAST(d.Id AS varchar(64))),
+       d.LastAttemptAt, CAST(:now AS timestamptz), d.Id
+FROM WebhookDeliveries AS d
+WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
+-- dialect: sqlserver
+INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
+                                     FirstAttemptAt, LastAttemptAt, CreatedAt, DeliveryId)
+SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.LastStatus, d.LastError,
+       (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = LOWER(CAST(d.Id AS VARCHAR(64)))),
+       d.LastAttemptAt, CAST(:now AS DATETIME2), d.Id
+FROM WebhookDeliveries AS d
+WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
+
+-- Of a subscription that was just disabled: what waited. What failed before has its own already, replayed or not.
+-- name: webhook_bury_waiting
+-- dialect: sqlite
+INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
+                                     FirstAttemptAt, LastAttemptAt, CreatedAt, DeliveryId)
+SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.LastStatus, d.LastError,
+       (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = d.Id),
+       d.LastAttemptAt, :now, d.Id
+FROM WebhookDeliveries AS d
+WHERE d.SubscriptionId = :subscription_id AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id);
+-- dialect: postgres
+INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
+                                     FirstAttemptAt, LastAttemptAt, CreatedAt, DeliveryId)
+SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.LastStatus, d.LastError,
+       (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = CAST(d.Id AS varchar(64))),
+       d.LastAttemptAt, CAST(:now AS timestamptz), d.Id
+FROM WebhookDeliveries AS d
+WHERE d.SubscriptionId = :subscription_id AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id);
+-- dialect: sqlserver
+INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
+                                     FirstAttemptAt, LastAttemptAt, CreatedAt, DeliveryId)
+SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.LastStatus, d.LastError,
+       (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = LOWER(CAST(d.Id AS VARCHAR(64)))),
+       d.LastAttemptAt, CAST(:now AS DATETIME2), d.Id
+FROM WebhookDeliveries AS d
+WHERE d.SubscriptionId = :subscription_id AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id);
+
+-- --- events ---
+
+-- A row for everybody who wants the event; ids are the database's, so that one statement does however many there are.
+-- name: webhook_emit
+-- dialect: sqlite
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a' ||
+             substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))), s.Id,
+       :event_id, :event, :reference, :batch_id, :body, :correlation_id, :now, :now
+FROM WebhookSubscriptions AS s
+WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
+  AND ',' || COALESCE(s.Events, 'BatchCompleted,BatchFailed') || ',' LIKE '%,' || :event || ',%';
+-- dialect: postgres
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT gen_random_uuid(), s.Id,
+       CAST(:event_id AS uuid), CAST(:event AS varchar), CAST(:reference AS varchar), CAST(:batch_id AS uuid), CAST(:body AS text),
+       CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz)
+FROM WebhookSubscriptions AS s
+WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
+  AND ',' || COALESCE(s.Events, 'BatchCompleted,BatchFailed') || ',' LIKE '%,' || CAST(:event AS varchar) || ',%';
+-- dialect: sqlserver
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT NEWID(), s.Id,
+       CAST(:event_id AS UNIQUEIDENTIFIER), CAST(:event AS VARCHAR(51)), CAST(:reference AS NVARCHAR(101)),
+       CAST(:batch_id AS UNIQUEIDENTIFIER), CAST(:body AS NVARCHAR(MAX)), CAST(:correlation_id AS VARCHAR(129)), CAST(:now AS DATETIME2),
+       CAST(:now AS DATETIME2)
+FROM WebhookSubscriptions AS s
+WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
+  AND ',' + COALESCE(s.Events, 'BatchCompleted,BatchFailed') + ',' LIKE '%,' + CAST(:event AS VARCHAR(51)) + ',%';
+
+-- name: webhook_emit_one
+-- dialect: sqlite
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a' ||
+             substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))), s.Id,
+       :event_id, :event, :reference, :batch_id, :body, :correlation_id, :now, :now
+FROM WebhookSubscriptions AS s
+WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
+  AND s.Id = :subscription_id;
+-- dialect: postgres
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT gen_random_uuid(), s.Id,
+       CAST(:event_id AS uuid), CAST(:event AS varchar), CAST(:reference AS varchar), CAST(:batch_id AS uuid), CAST(:body AS text),
+       CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz)
+FROM WebhookSubscriptions AS s
+WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
+  AND s.Id = :subscription_id;
+-- dialect: sqlserver
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT NEWID(), s.Id,
+       CAST(:event_id AS UNIQUEIDENTIFIER), CAST(:event AS VARCHAR(51)), CAST(:reference AS NVARCHAR(101)),
+       CAST(:batch_id AS UNIQUEIDENTIFIER), CAST(:body AS NVARCHAR(MAX)), CAST(:correlation_id AS VARCHAR(129)), CAST(:now AS DATETIME2),
+       CAST(:now AS DATETIME2)
+FROM WebhookSubscriptions AS s
+WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
+  AND s.Id = :subscription_id;

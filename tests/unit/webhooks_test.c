@@ -1,0 +1,448 @@
+/*
+ * Webhooks on every database there is, with the engine, a real HTTP server as the receiver and a
+ * clock that moves only when told: the schedule to the millisecond, what ends it, and what becomes
+ * of the rest.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "delivery/sign.h"
+#include "net/http.h"
+#include "sandbox/internal.h"
+#include "store/schema.h"
+#include "testdb.h"
+#include "webhooks/webhooks.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define CLIENT "11111111-1111-4111-8111-111111111111"
+#define HOOK   "22222222-2222-4222-8222-222222222222"
+#define QUIET  "33333333-3333-4333-8333-333333333333"
+#define BATCH  "44444444-4444-4444-8444-444444444444"
+#define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+#define OLD    "the old secret, sixteen"
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+#define START  INT64_C(1700000000000)
+#define THE_BODY                                                                                   \
+    "{\"event\":\"BatchCompleted\",\"clientId\":\"a\xC3\xA7\xC3\xA3o \xF0\x9F\x98\x80\"}"
+
+static const int64_t delays[] = {15000, 30000, 60000, 300000, 900000};
+enum { DELAYS = sizeof(delays) / sizeof(delays[0]) };
+
+static enum df_dialect dialect;
+static struct testdb t;
+static struct df_db *db;
+static struct df_err err;
+static struct df_store *store;
+static struct df_http_client *client;
+static struct df_breakers *breakers;
+static struct df_delivery *engine;
+static struct df_webhooks *webhooks;
+static struct df_http_server *http;
+static struct df_fake_clock now;
+
+/* --- the receiver ----------------------------------------------------------------------------- */
+
+static _Atomic unsigned plan[16]; /* answers in turn; then `rest` */
+static _Atomic size_t plan_count;
+static _Atomic unsigned rest;
+static _Atomic size_t seen; /* requests to /in */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *verified; /* why not; of the last one */
+static bool signed_by_both;
+static char last_key[128];
+
+static void verify(struct df_req *req)
+{
+    const struct df_sb_signed m = {
+        .body = df_req_body(req),
+        .timestamp = df_req_header(req, "X-DataFlow-Timestamp"),
+        .signature = df_req_header(req, "X-DataFlow-Signature"),
+        .webhook_id = df_req_header(req, "webhook-id"),
+        .webhook_timestamp = df_req_header(req, "webhook-timestamp"),
+        .webhook_signature = df_req_header(req, "webhook-signature"),
+    };
+    struct df_call_header both[DF_SIGN_HEADERS];
+    struct df_arena arena;
+    int64_t time_s = 0;
+
+    df_arena_init(&arena);
+    (void)df_str_to_i64(m.timestamp, &time_s);
+    df_sign(DF_STR(SECRET), DF_STR(OLD), m.webhook_id, time_s, m.body, &arena, both);
+    pthread_mutex_lock(&lock);
+    verified = df_sb_verify(DF_STR(SECRET), &m, df_wall_ms(&now.base) / 1000, 300);
+    signed_by_both =
+        df_str_eq(m.signature, both[1].value) && df_str_eq(m.webhook_signature, both[4].value);
+    (void)snprintf(last_key, sizeof(last_key), DF_STR_FMT,
+                   DF_STR_ARG(df_req_header(req, "Idempotency-Key")));
+    pthread_mutex_unlock(&lock);
+    df_arena_release(&arena);
+}
+
+static void take(struct df_req *req)
+{
+    size_t n = seen++;
+    verify(req);
+    unsigned status = n < plan_count ? plan[n] : rest;
+    if (status == 429)
+        (void)df_req_add_header(req, "Retry-After", DF_STR("120"));
+    df_req_answer_static(req, status, "text/plain", DF_STR("as planned"));
+}
+
+static void take_quietly(struct df_req *req)
+{
+    df_req_answer_static(req, 204, "text/plain", DF_STR(""));
+}
+
+static const struct df_route routes[] = {
+    {.method = "POST", .pattern = "/in", .body = DF_BODY_ANY, .handle = take},
+    {.method = "POST", .pattern = "/quiet", .body = DF_BODY_ANY, .handle = take_quietly},
+    {.method = NULL},
+};
+
+/* --- the server ------------------------------------------------------------------------------- */
+
+static void start_engine(void)
+{
+    struct df_store_options so = {.url = t.url};
+
+    assert_ok(df_store_open(&so, &store, &err), &err);
+    assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &client, &err), &err);
+    breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
+                                                            .min_calls = 5,
+                                                            .failure_rate = 50,
+                                                            .open_ms = 10000,
+                                                            .half_open_calls = 3,
+                                                            .clock = &now.base});
+    engine = df_delivery_new(&(struct df_delivery_options){.store = store,
+                                                           .client = client,
+                                                           .breakers = breakers,
+                                                           .clock = &now.base,
+                                                           .lease_ms = 60000,
+                                                           .timeout_ms = 5000,
+                                                           .poll_ms = 100,
+                                                           .allow_private = true});
+    webhooks = df_webhooks_new(&(struct df_webhooks_options){.store = store,
+                                                             .clock = &now.base,
+                                                             .retry_delays_ms = delays,
+                                                             .retry_delay_count = DELAYS,
+                                                             .timeout_ms = 5000,
+                                                             .disable_after_ms = 5 * DAY_MS});
+    df_webhooks_add_channels(webhooks, engine);
+    df_delivery_start(engine);
+}
+
+static void stop_engine(void)
+{
+    df_webhooks_stop(webhooks);
+    df_delivery_stop(engine, 5000);
+    df_http_client_free(client);
+    df_delivery_end(engine);
+    df_store_close(store);
+    df_delivery_free(engine);
+    df_webhooks_free(webhooks);
+    df_breakers_free(breakers);
+    engine = NULL;
+}
+
+static void add_rows(void)
+{
+    static const char *const sql =
+        "INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt)"
+        " VALUES ('" CLIENT "', 'n', 'i', %s, %s);"
+        "INSERT INTO WebhookSubscriptions (Id, ClientId, Url, Secret)"
+        " VALUES ('" HOOK "', '" CLIENT "', 'http://%s/in', '" SECRET "');"
+        "INSERT INTO WebhookSubscriptions (Id, ClientId, Url, Secret, Events)"
+        " VALUES ('" QUIET "', '" CLIENT "', 'http://%s/quiet', '" SECRET "', 'BatchStarted');"
+        "INSERT INTO ImportBatch (Id, ClientId, FileName, FileType)"
+        " VALUES ('" BATCH "', '" CLIENT "', 'x', 1);";
+    const char *blob = dialect == DF_SQLITE ? "x'00'" : dialect == DF_POSTGRES ? "'\\x00'" : "0x00";
+    char text[2048];
+
+    (void)snprintf(text, sizeof(text), sql, blob, blob, df_http_address(http),
+                   df_http_address(http));
+    testdb_script(db, text);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    size_t applied = 0;
+    const struct df_route *const tables[] = {routes, NULL};
+    struct df_http_options opt = {
+        .listen = "127.0.0.1:0", .threads = 2, .max_body_bytes = 65536, .routes = tables};
+
+    df_fake_clock_init(&now, START, 1);
+    testdb_init(&t, dialect);
+    db = testdb_open(&t);
+    assert_ok(df_schema_apply(db, &applied, &err), &err);
+    assert_ok(df_http_start(&opt, &http, &err), &err);
+    seen = plan_count = 0;
+    rest = 200;
+    add_rows();
+    start_engine();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    if (engine)
+        stop_engine();
+    df_http_stop(http);
+    df_db_close(db);
+    testdb_release(&t);
+    return 0;
+}
+
+static void set_plan(size_t count, const unsigned *statuses, unsigned then)
+{
+    for (size_t i = 0; i < count; i++)
+        plan[i] = statuses[i];
+    plan_count = count;
+    rest = then;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+#define SAME_QUERY(var, sql) TESTDB_QUERY(var, 0, sql, sql, sql)
+#define OF_HOOK              " FROM WebhookDeliveries WHERE SubscriptionId = '" HOOK "'"
+SAME_QUERY(attempts, "SELECT COALESCE(MAX(AttemptCount), 0)" OF_HOOK " AND Status <> 'Sending'");
+SAME_QUERY(count_sent, "SELECT COUNT(*)" OF_HOOK " AND Status = 'Sent' AND NextAttemptAt IS NULL"
+                       " AND LastError IS NULL AND SentAt IS NOT NULL");
+SAME_QUERY(count_ended,
+           "SELECT COUNT(*)" OF_HOOK " AND Status = 'Error' AND NextAttemptAt IS NULL");
+SAME_QUERY(quiet_waiting, "SELECT COUNT(*) FROM WebhookDeliveries WHERE SubscriptionId = '" QUIET
+                          "' AND Status <> 'Sent'");
+SAME_QUERY(count_buried, "SELECT COUNT(*) FROM WebhookDeliveryFailures AS f"
+                         " JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId"
+                         " WHERE f.EventId = d.EventId AND f.ReplayedAt IS NULL");
+SAME_QUERY(buried_whole, "SELECT COUNT(*) FROM WebhookDeliveryFailures WHERE Attempts = 6 AND"
+                         " LastStatus = 500 AND LastError IS NOT NULL AND FirstAttemptAt IS NOT"
+                         " NULL AND LastAttemptAt > FirstAttemptAt");
+SAME_QUERY(count_failing,
+           "SELECT COUNT(*) FROM WebhookSubscriptions WHERE FailureSince IS NOT NULL");
+SAME_QUERY(count_disabled, "SELECT COUNT(*) FROM WebhookSubscriptions WHERE Id = '" HOOK
+                           "' AND DisabledAt IS NOT NULL AND DisabledReason IS NOT NULL AND"
+                           " CAST(IsActive AS INT) = 0");
+SAME_QUERY(count_notified,
+           "SELECT COUNT(*) FROM ImportBatch WHERE CAST(WebhookNotified AS INT) = 1");
+SAME_QUERY(history, "SELECT COUNT(*) FROM DeliveryAttempts WHERE Channel = 'webhooks' AND RowKey IN"
+                    " (SELECT LOWER(CAST(Id AS VARCHAR(64)))" OF_HOOK ")");
+SAME_QUERY(next_attempt, "SELECT NextAttemptAt" OF_HOOK);
+
+static void await(const struct df_query *q, int64_t want)
+{
+    int64_t got = -1;
+    for (int i = 0; i < 1500; i++) {
+        got = testdb_int(db, q);
+        if (got == want)
+            return;
+        (void)usleep(10000);
+    }
+    fail_msg("%s: %lld, not %lld", q->name, (long long)got, (long long)want);
+}
+
+/* Every subscription that wants it: BatchCompleted is for HOOK, BatchStarted for QUIET. */
+static void emit(const char *event)
+{
+    int64_t made = 0;
+    const struct df_webhook_event e = {.client_id = DF_STR(CLIENT),
+                                       .event = event,
+                                       .reference = DF_STR(BATCH),
+                                       .batch_id = DF_STR(BATCH),
+                                       .body = DF_STR(THE_BODY),
+                                       .correlation_id = DF_STR("c \xC3\xA7"),
+                                       .now_ms = df_wall_ms(&now.base)};
+    assert_ok(df_webhooks_emit(db, &now.base, &e, &made, &err), &err);
+    assert_int_equal(made, 1);
+    df_webhooks_wake(webhooks);
+}
+
+/* Until the engine has looked at what is due now: what it finds besides has come back. */
+static void let_it_look(void)
+{
+    emit("BatchStarted");
+    await(&quiet_waiting, 0);
+}
+
+static void advance(int64_t ms)
+{
+    df_fake_clock_advance_ms(&now, ms);
+    df_webhooks_wake(webhooks);
+}
+
+static int64_t due_at(void)
+{
+    struct df_result *r = NULL;
+    assert_ok(df_db_query(db, &next_attempt, DF_NO_PARAMS, &r, &err), &err);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    int64_t at = df_col_null(r, 0) ? -1 : df_col_time(r, 0);
+    df_result_free(r);
+    return at;
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+static void the_schedule_is_kept_to_the_letter_and_ends_in_a_dead_letter(void **state)
+{
+    (void)state;
+    rest = 500;
+    emit("BatchCompleted");
+    for (size_t i = 0; i < DELAYS; i++) {
+        await(&attempts, (int64_t)i + 1);
+        assert_int_equal(due_at(), df_wall_ms(&now.base) + delays[i]);
+        advance(delays[i] - 1);
+        let_it_look();
+        assert_int_equal(seen, i + 1);
+        advance(1);
+    }
+    await(&count_ended, 1);
+    assert_int_equal(seen, DELAYS + 1);
+    assert_int_equal(testdb_int(db, &count_buried), 1);
+    assert_int_equal(testdb_int(db, &buried_whole), 1);
+    assert_int_equal(testdb_int(db, &history), DELAYS + 1);
+    assert_int_equal(testdb_int(db, &count_failing), 1);
+    assert_int_equal(testdb_int(db, &count_notified), 0);
+    advance(DAY_MS);
+    let_it_look();
+    assert_int_equal(seen, DELAYS + 1);
+}
+
+static void who_fails_four_times_and_then_accepts_has_it(void **state)
+{
+    (void)state;
+    set_plan(4, (const unsigned[]){500, 404, 302, 503}, 202);
+    emit("BatchCompleted");
+    for (size_t i = 0; i < 4; i++) {
+        await(&attempts, (int64_t)i + 1);
+        assert_int_equal(testdb_int(db, &count_failing), 1);
+        advance(delays[i]);
+    }
+    await(&count_sent, 1);
+    assert_int_equal(seen, 5);
+    assert_int_equal(testdb_int(db, &attempts), 5);
+    assert_int_equal(testdb_int(db, &count_buried), 0);
+    assert_int_equal(testdb_int(db, &count_failing), 0);
+    assert_int_equal(testdb_int(db, &count_notified), 1);
+}
+
+static void retry_after_is_honoured(void **state)
+{
+    (void)state;
+    set_plan(1, (const unsigned[]){429}, 200);
+    emit("BatchCompleted");
+    await(&attempts, 1);
+    assert_int_equal(due_at(), df_wall_ms(&now.base) + 120000);
+    advance(119999);
+    let_it_look();
+    assert_int_equal(seen, 1);
+    advance(1);
+    await(&count_sent, 1);
+}
+
+static void what_arrives_is_signed_with_both_secrets_in_a_rotation(void **state)
+{
+    (void)state;
+    emit("BatchCompleted");
+    await(&count_sent, 1);
+    pthread_mutex_lock(&lock);
+    assert_null(verified);
+    assert_false(signed_by_both);
+    assert_memory_equal(last_key, "webhooks:", 9);
+    pthread_mutex_unlock(&lock);
+
+    /* The body has one signature, the current one's; the headers have both. */
+    testdb_script(db, "UPDATE WebhookSubscriptions SET PreviousSecret = '" OLD "',"
+                      " PreviousSecretExpiresAt = '2023-11-15 22:13:20' WHERE Id = '" HOOK "';");
+    emit("BatchCompleted");
+    await(&count_sent, 2);
+    pthread_mutex_lock(&lock);
+    assert_null(verified);
+    assert_true(signed_by_both);
+    pthread_mutex_unlock(&lock);
+}
+
+static void gone_disables_at_once_and_what_waits_is_given_up(void **state)
+{
+    (void)state;
+    set_plan(2, (const unsigned[]){500, 410}, 200);
+    emit("BatchCompleted");
+    await(&attempts, 1);
+    emit("BatchCompleted");
+    await(&count_ended, 2);
+    assert_int_equal(testdb_int(db, &count_disabled), 1);
+    assert_int_equal(testdb_int(db, &count_buried), 2);
+    advance(DAY_MS);
+    let_it_look();
+    assert_int_equal(seen, 2);
+}
+
+static void days_of_nothing_but_failures_disable(void **state)
+{
+    (void)state;
+    rest = 500;
+    emit("BatchCompleted");
+    await(&attempts, 1);
+    advance(5 * DAY_MS - 1);
+    await(&attempts, 2);
+    assert_int_equal(testdb_int(db, &count_disabled), 0);
+    advance(delays[1]);
+    await(&count_disabled, 1);
+    assert_int_equal(testdb_int(db, &count_ended), 1);
+    assert_int_equal(testdb_int(db, &count_buried), 1);
+}
+
+static void what_a_person_retries_after_all_is_no_dead_letter_any_more(void **state)
+{
+    (void)state;
+    set_plan(1, (const unsigned[]){410}, 200);
+    emit("BatchCompleted");
+    await(&count_ended, 1);
+    assert_int_equal(testdb_int(db, &count_buried), 1);
+    testdb_script(db, dialect == DF_POSTGRES ? "UPDATE WebhookSubscriptions SET IsActive = true;"
+                                             : "UPDATE WebhookSubscriptions SET IsActive = 1;");
+    testdb_script(db, "UPDATE WebhookDeliveries SET Status = 'Pending', AttemptCount = 0,"
+                      " NextAttemptAt = CreatedAt WHERE Status = 'Error';");
+    df_webhooks_wake(webhooks);
+    await(&count_sent, 1);
+    assert_int_equal(testdb_int(db, &count_buried), 0);
+    assert_int_equal(testdb_int(db, &count_notified), 1);
+}
+
+static void a_process_that_died_repeats_nothing_before_its_time(void **state)
+{
+    (void)state;
+    set_plan(1, (const unsigned[]){500}, 200);
+    emit("BatchCompleted");
+    await(&attempts, 1);
+    stop_engine();
+    start_engine();
+    advance(delays[0] - 1);
+    let_it_look();
+    assert_int_equal(seen, 1);
+    advance(1);
+    await(&count_sent, 1);
+    assert_int_equal(seen, 2);
+}
+
+int main(void)
+{
+#define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        ON_EACH(the_schedule_is_kept_to_the_letter_and_ends_in_a_dead_letter),
+        ON_EACH(who_fails_four_times_and_then_accepts_has_it),
+        ON_EACH(retry_after_is_honoured),
+        ON_EACH(what_arrives_is_signed_with_both_secrets_in_a_rotation),
+        ON_EACH(gone_disables_at_once_and_what_waits_is_given_up),
+        ON_EACH(days_of_nothing_but_failures_disable),
+        ON_EACH(what_a_person_retries_after_all_is_no_dead_letter_any_more),
+        ON_EACH(a_process_that_died_repeats_nothing_before_its_time),
+    };
+    return testdb_run_tests("webhooks", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
+}
