@@ -16,7 +16,7 @@ from pathlib import Path
 
 FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "net": {"base", "json"}}
 SERVICES = ("access", "delivery")
-FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "admin", "sandbox")
+FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "admin", "sandbox")
 
 MAY_KNOW = dict(FOUNDATION)
 MAY_KNOW.update({room: set(FOUNDATION) for room in SERVICES})

@@ -7,6 +7,7 @@
 
 #include "access/auth.h"
 
+struct df_alerts;
 struct df_delivery;
 struct df_breakers;
 struct df_import_views;
@@ -28,6 +29,7 @@ struct df_services {
     struct df_breakers *breakers;
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
     struct df_webhooks *webhooks;
+    struct df_alerts *alerts;
     struct df_interface *interface;
     struct df_integrations *integrations;
     struct df_relays *relays;             /* NULL without the role */

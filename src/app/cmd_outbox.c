@@ -1,5 +1,6 @@
 /* dataflow outbox: the operations of /admin/outbox, straight on the database. */
 #include "admin/outbox.h"
+#include "alerts/alerts.h"
 #include "app/cli.h"
 #include "app/database.h"
 #include "base/uuid.h"
@@ -21,6 +22,7 @@ struct session {
     struct df_interface *interface;
     struct df_integrations *integrations;
     struct df_webhooks *webhooks;
+    struct df_alerts *alerts;
     struct df_delivery *delivery; /* knows the channels; never started */
     struct df_channel events;
     const struct df_channel *channel;
@@ -253,6 +255,8 @@ static void make_channels(struct session *s)
     df_integrations_add_channels(s->integrations, s->delivery);
     s->webhooks = df_webhooks_new(&(struct df_webhooks_options){.clock = s->clock});
     df_webhooks_add_channels(s->webhooks, s->delivery);
+    s->alerts = df_alerts_new(&(struct df_alerts_options){.clock = s->clock});
+    df_alerts_add_channel(s->alerts, s->delivery);
 }
 
 static enum df_code find_channel(struct session *s, const char *name, struct df_err *err)
@@ -372,6 +376,7 @@ static int run(int argc, char **argv)
     df_interface_free(s.interface);
     df_integrations_free(s.integrations);
     df_webhooks_free(s.webhooks);
+    df_alerts_free(s.alerts);
     df_settings_release(&s.settings);
     df_buf_release(&s.payload);
     if (code == DF_OK)
@@ -386,7 +391,9 @@ const struct df_command df_cmd_outbox = {
              "                show CHANNEL ID [--json] | retry CHANNEL (ID | --all) [--json]",
     .summary = "what is waiting, what failed, try again",
     .help =
-        "Channels: functional-ack, ticket-return, ticket-gateway, integrations, webhooks, with the status\n"
+        "Channels: functional-ack, ticket-return, ticket-gateway, integrations, webhooks, alerts, "
+        "with\n"
+        "the status\n"
         "Pending, Sending, Sent, Error;\n"
         "events, the server's own, with PENDING, PROCESSED, FAILED.\n"
         "What is in Error with a next attempt is tried again by itself; without one it waits for "

@@ -4,6 +4,7 @@
 #include "access/usage.h"
 #include "admin/admin.h"
 #include "admin/outbox.h"
+#include "alerts/alerts.h"
 #include "app/database.h"
 #include "app/relays.h"
 #include "app/system_routes.h"
@@ -46,6 +47,8 @@ struct df_server {
     pthread_t housekeeper;
     bool housekeeping;
     bool maintains;
+    int64_t tick_ms;
+    int64_t alert_interval_ms;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping;
@@ -58,6 +61,7 @@ static const struct df_route *const api_tables[] = {
     df_ack_routes,          df_event_routes,           df_integration_routes,
     df_relay_routes,        df_imports_receive_routes, df_imports_action_routes,
     df_imports_ack_routes,  df_imports_read_routes,    df_imports_usage_routes,
+    df_alert_routes,
 };
 #define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
@@ -93,9 +97,10 @@ static void *housekeep(void *arg)
 {
     struct df_server *s = arg;
     int64_t maintained_ms = -MAINTAIN_MS;
+    int64_t evaluated_ms = -s->alert_interval_ms;
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        if (df_cond_wait_ms(&s->wake, &s->lock, HOUSEKEEPING_MS))
+        if (df_cond_wait_ms(&s->wake, &s->lock, s->tick_ms))
             continue;
         pthread_mutex_unlock(&s->lock);
         df_auth_flush_seen(s->services.auth);
@@ -103,6 +108,10 @@ static void *housekeep(void *arg)
         if (s->maintains && now_ms - maintained_ms >= MAINTAIN_MS) {
             df_imports_maintain(s->services.imports);
             maintained_ms = now_ms;
+        }
+        if (s->maintains && now_ms - evaluated_ms >= s->alert_interval_ms) {
+            df_alerts_evaluate(s->services.alerts);
+            evaluated_ms = now_ms;
         }
         pthread_mutex_lock(&s->lock);
     }
@@ -195,6 +204,32 @@ static void wake_own_events(const struct df_channel *c)
     df_relays_wake_own(sv->relays);
 }
 
+static void make_alerts(struct df_server *s, const struct df_settings *set,
+                        const struct df_retry_policy *retry)
+{
+    struct df_services *sv = &s->services;
+
+    s->alert_interval_ms = set->alerts.interval_seconds * 1000;
+    s->tick_ms = s->alert_interval_ms < HOUSEKEEPING_MS ? s->alert_interval_ms : HOUSEKEEPING_MS;
+    sv->alerts = df_alerts_new(&(struct df_alerts_options){
+        .store = sv->store,
+        .clock = sv->clock,
+        .pagerduty_routing_key = set->alerts.pagerduty_routing_key,
+        .pagerduty_url = set->alerts.pagerduty_url,
+        .teams_url = set->alerts.teams_url,
+        .console_url = set->alerts.console_url,
+        .interval_ms = s->alert_interval_ms,
+        .batch_stuck_ms = set->alerts.batch_stuck_minutes * 60000,
+        .delivery_stuck_ms = set->alerts.delivery_stuck_minutes * 60000,
+        .webhook_failures = set->alerts.webhook_failures,
+        .error_rate_percent = set->alerts.error_rate_percent,
+        .error_rate_min = set->alerts.error_rate_min,
+        .error_rate_ms = set->alerts.error_rate_minutes * 60000,
+        .retry = *retry,
+    });
+    df_alerts_add_channel(sv->alerts, sv->delivery);
+}
+
 /* The channels are known to every process; only one with the role delivers. */
 static enum df_code start_delivery(struct df_server *s, const struct df_settings *set,
                                    struct df_err *err)
@@ -260,6 +295,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
     });
     df_integrations_add_channels(sv->integrations, sv->delivery);
     df_webhooks_add_channels(sv->webhooks, sv->delivery);
+    make_alerts(s, set, &retry);
     if (set->server.roles & DF_ROLE_DELIVER)
         df_delivery_start(sv->delivery);
     if (set->server.roles & DF_ROLE_PROCESS)
@@ -472,6 +508,7 @@ void df_server_stop(struct df_server *s)
         df_log_info("ServerStopped", "everything in hand was finished");
     }
     df_integrations_free(s->services.integrations);
+    df_alerts_free(s->services.alerts);
     df_import_views_free(s->services.import_views);
     df_receiver_free(s->services.receiver);
     df_imports_free(s->services.imports);

@@ -4,6 +4,7 @@
 #include "app/settings_named.h"
 #include "base/zone.h"
 #include "net/http.h"
+#include "net/url.h"
 #include "store/db.h"
 
 #include <stdio.h>
@@ -130,6 +131,18 @@ static const struct df_config_key keys[] = {
     INT(webhooks, max_per_client, "20", 1, 100000, "Subscriptions that a client may have."),
     INT(webhooks, disable_after_days, "5", 1, 365, "A subscription is disabled when it has only failed for this long."),
 
+    SECRET(alerts, pagerduty_routing_key, "Integration key of a PagerDuty service (Events API v2); alerts go there."),
+    STRING(alerts, pagerduty_url, "https://events.pagerduty.com/v2/enqueue", "Where PagerDuty takes events; https://events.eu.pagerduty.com/v2/enqueue in its EU region."),
+    SECRET(alerts, teams_url, "URL of a Teams Workflows webhook, kept like a password; alerts go there as cards."),
+    STRING(alerts, console_url, NULL, "Where people find this server's console: a link in messages."),
+    INT(alerts, interval_seconds, "60", 1, 86400, "How often the rules are evaluated."),
+    INT(alerts, batch_stuck_minutes, "60", 1, 100000, "BatchStuck: a batch without progress for this long."),
+    INT(alerts, delivery_stuck_minutes, "60", 1, 100000, "DeliveryStuck: a channel's oldest row waits for this long."),
+    INT(alerts, webhook_failures, "3", 1, 1000000, "WebhookFailing: deliveries of a subscription given up within an hour."),
+    INT(alerts, error_rate_percent, "20", 0, 100, "ErrorRate: more than this share of a client's records failed."),
+    INT(alerts, error_rate_min, "100", 1, 1000000000, "ErrorRate: so many records at least."),
+    INT(alerts, error_rate_minutes, "60", 1, 100000, "ErrorRate: in batches that ended within this time, or are in work."),
+
     STRING(s3, endpoint, NULL, "URL of a storage that speaks S3; default: Amazon's, of the region."),
     STRING(s3, region, "us-east-1", "Region that requests are signed for."),
     SECRET(s3, access_key, "Access key; needed when scheduled_storage is s3://."),
@@ -217,6 +230,23 @@ static void check_master_key(const struct df_settings *s, struct df_buf *complai
     df_secret_free(key);
 }
 
+static void check_url(const char *name, struct df_str url, struct df_buf *complaints)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_url parts;
+
+    if (url.ptr && df_url_parse(url, &parts, &err) != DF_OK)
+        df_buf_addf(complaints, "[alerts] %s: %s\n", name, err.detail);
+}
+
+static void check_alerts(const struct df_settings *s, struct df_buf *complaints)
+{
+    check_url("pagerduty_url", df_str_c(s->alerts.pagerduty_url), complaints);
+    check_url("teams_url", df_secret_str(s->alerts.teams_url), complaints);
+    if (s->alerts.console_url)
+        check_url("console_url", df_str_c(s->alerts.console_url), complaints);
+}
+
 /* What no single key can tell. */
 static bool check_together(const struct df_settings *s, struct df_buf *complaints)
 {
@@ -237,6 +267,7 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
     check_imports(s, complaints);
     check_master_key(s, complaints);
+    check_alerts(s, complaints);
     df_settings_check_named(s, complaints);
     return complaints->len == before;
 }
@@ -254,6 +285,7 @@ enum df_code df_settings_load(const struct df_config_sources *src, struct df_set
     df_settings_drop_empty(&s->gateway.ticket_send_url);
     df_settings_drop_empty(&s->omniflow.url);
     df_settings_drop_empty(&s->s3.endpoint);
+    df_settings_drop_empty(&s->alerts.console_url);
     df_settings_fill_named(s);
     if (check_together(s, complaints))
         return DF_OK;

@@ -115,6 +115,19 @@ struct df_settings {
         int64_t disable_after_days;
     } webhooks;
     struct {
+        struct df_secret *pagerduty_routing_key;
+        char *pagerduty_url;
+        struct df_secret *teams_url;
+        char *console_url;
+        int64_t interval_seconds;
+        int64_t batch_stuck_minutes;
+        int64_t delivery_stuck_minutes;
+        int64_t webhook_failures;
+        int64_t error_rate_percent;
+        int64_t error_rate_min;
+        int64_t error_rate_minutes;
+    } alerts;
+    struct {
         char *endpoint;
         char *region;
         struct df_secret *access_key;

@@ -124,7 +124,7 @@ def test_without_the_admin_key_it_is_401(server, method, path):
 
 def test_an_empty_outbox_shows_every_channel(server, box):
     channels = overview(server)
-    assert tuple(channels) == (*CHANNELS, "events", "integrations", "webhooks")
+    assert tuple(channels) == (*CHANNELS, "events", "integrations", "webhooks", "alerts")
     for name in CHANNELS:
         assert channels[name] == {"channel": name, "configured": False, "missing": KEYS[name],
                            "counts": dict.fromkeys(STATUSES, 0), "oldestPendingAt": None}
@@ -551,7 +551,7 @@ def test_tables_for_people(server, box):
     box.attempt("ticket-return", ids[0], 2, "Error", 500, "oh", "HTTP 500: oh")
     head, *lines = cli(server, "list").splitlines()
     assert head.split()[:5] == ["CHANNEL", "PENDING", "SENDING", "SENT", "ERROR"]
-    assert [line.split()[0] for line in lines] == [*CHANNELS, "events", "integrations", "webhooks"]
+    assert [line.split()[0] for line in lines] == [*CHANNELS, "events", "integrations", "webhooks", "alerts"]
     assert lines[1].split()[1:6] == ["0", "0", "0", "3", "-"]
     assert all(KEYS[channel] in line for channel, line in zip(CHANNELS, lines))
     head, *lines = cli(server, "list", "ticket-return", "--page-size", "2").splitlines()

@@ -295,7 +295,11 @@ static void insert_minimal_rows(void)
         "INSERT INTO AuditLog (Actor, Action) VALUES ('admin', 'ClientCreated');"
         "INSERT INTO outbox_events (id, event_type, payload) VALUES ('" EVENT "', 't', '{}');"
         "INSERT INTO IntegrationCalls (Id, ClientId, IntegrationName, Method, Path, HeadersJson)"
-        " VALUES ('" EVENT "', '" CLIENT "', 'payment', 'POST', '/x', '[]');",
+        " VALUES ('" EVENT "', '" CLIENT "', 'payment', 'POST', '/x', '[]');"
+        "INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson)"
+        " VALUES ('" EVENT "', 'Test', 's', 'Test:s', 'info', 's', '{}');"
+        "INSERT INTO AlertDeliveries (Id, AlertId, Sink, EventAction, PayloadJson)"
+        " VALUES ('" EVENT "', '" EVENT "', 'teams', 'trigger', '{}');",
         blob(), blob(), 0);
 }
 

@@ -1,0 +1,257 @@
+/*
+ * The evaluation: one job for the store, and so one commit. It takes the turn, reads what fires,
+ * asks the rules, writes what has begun and what is over, with the messages of each. Whoever comes
+ * while another has the turn finds nothing to do.
+ */
+#include "alerts/alerts_private.h"
+
+#include "alerts/alerts.sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct df_metric_family firing = {
+    .name = "dataflow_alerts_firing",
+    .help = "Alerts that fire.",
+    .type = DF_GAUGE,
+    .labels = {"rule"},
+};
+
+void alert_list_init(struct alert_list *l)
+{
+    *l = (struct alert_list){.tail = &l->head};
+}
+
+void alert_list_add(struct alert_list *l, struct alert *take_alert)
+{
+    take_alert->next = NULL;
+    *l->tail = take_alert;
+    l->tail = &take_alert->next;
+    l->count++;
+}
+
+struct df_alerts *df_alerts_new(const struct df_alerts_options *opt)
+{
+    struct df_alerts *a = calloc(1, sizeof(*a));
+
+    if (!a)
+        abort();
+    a->opt = *opt;
+    if (gethostname(a->source, sizeof(a->source) - 1) != 0 || !a->source[0])
+        (void)snprintf(a->source, sizeof(a->source), "dataflow");
+    alert_channel_init(a);
+    df_metric_register(&firing);
+    for (int i = 0; i < ALERT_RULES; i++) {
+        struct df_str name = df_str_c(alert_rule_name((enum alert_rule)i));
+        a->firing[i] = df_metric_get(&firing, &name);
+    }
+    return a;
+}
+
+void df_alerts_free(struct df_alerts *a)
+{
+    free(a);
+}
+
+void df_alerts_add_channel(struct df_alerts *a, struct df_delivery *d)
+{
+    a->delivery = d;
+    df_delivery_add(d, &a->channel);
+}
+
+enum df_code alert_insert(struct df_db *db, const struct alert *alert, struct df_err *err)
+{
+    struct df_str rule = df_str_c(alert_rule_name(alert->rule));
+    struct df_str status = alert->resolved_ms < 0 ? DF_STR("firing") : DF_STR("resolved");
+    char key[160];
+
+    (void)snprintf(key, sizeof(key), "%s:" DF_STR_FMT, rule.ptr, DF_STR_ARG(alert->subject));
+    return df_db_exec(
+        db, &df_q_alert_insert,
+        DF_PARAMS(df_uuid(df_uuid_str(&alert->id)), df_text(rule), df_text(alert->subject),
+                  df_text(df_str_c(key)), df_text(alert->severity), df_text(alert->summary),
+                  df_text(alert->details), df_text(status), df_time(alert->fired_ms),
+                  alert->resolved_ms < 0 ? df_null(DF_TIME) : df_time(alert->resolved_ms)),
+        NULL, err);
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
+struct evaluation {
+    struct df_job job;
+    struct df_alerts *a;
+    int64_t now_ms;
+    struct df_arena arena;
+    struct alert_list open[ALERT_RULES]; /* as they stood before */
+    struct alert_list fired;
+    struct alert_list resolved;
+    int64_t firing[ALERT_RULES]; /* afterwards */
+};
+
+static enum df_code read_open(struct evaluation *e, struct df_db *db, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_alert_firing, DF_NO_PARAMS, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct alert *alert = DF_ARENA_NEW(&e->arena, struct alert);
+        if (!alert_rule_parse(df_col_text(r, 1), &alert->rule) || alert->rule >= ALERT_RULES ||
+            !df_uuid_parse(df_col_text(r, 0), &alert->id))
+            continue;
+        alert->subject = df_arena_str(&e->arena, df_col_text(r, 2));
+        alert->severity = df_arena_str(&e->arena, df_col_text(r, 3));
+        alert->summary = df_arena_str(&e->arena, df_col_text(r, 4));
+        alert->details = df_arena_str(&e->arena, df_col_text(r, 5));
+        alert->fired_ms = df_col_time(r, 6);
+        alert->resolved_ms = -1;
+        alert_list_add(&e->open[alert->rule], alert);
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static struct alert *find_open(const struct alert_list *open, struct df_str subject)
+{
+    for (struct alert *alert = open->head; alert; alert = alert->next) {
+        if (df_str_eq(alert->subject, subject))
+            return alert;
+    }
+    return NULL;
+}
+
+static enum df_code fire(struct evaluation *e, struct df_db *db, struct alert *alert,
+                         struct df_err *err)
+{
+    alert->id = df_uuid_v7(e->a->opt.clock);
+    enum df_code code = alert_insert(db, alert, err);
+    if (code == DF_OK)
+        code = alert_send(e->a, db, ALERT_TRIGGER, alert, e->now_ms, &e->arena, err);
+    alert_list_add(&e->fired, alert);
+    return code;
+}
+
+static enum df_code resolve(struct evaluation *e, struct df_db *db, struct alert *alert,
+                            struct df_err *err)
+{
+    alert->resolved_ms = e->now_ms;
+    enum df_code code =
+        df_db_exec(db, &df_q_alert_resolve,
+                   DF_PARAMS(df_time(e->now_ms), df_uuid(df_uuid_str(&alert->id))), NULL, err);
+    if (code == DF_OK)
+        code = alert_send(e->a, db, ALERT_RESOLVE, alert, e->now_ms, &e->arena, err);
+    alert_list_add(&e->resolved, alert);
+    return code;
+}
+
+static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum alert_rule rule,
+                                  struct df_err *err)
+{
+    struct alert_list *open = &e->open[rule];
+    struct alert_list found;
+    struct alert *next = NULL;
+    size_t count = open->count;
+    bool cut = false;
+    enum df_code code = alert_rule_find(e->a, rule, db, e->now_ms, &e->arena, &found, &cut, err);
+
+    for (struct alert *f = found.head; code == DF_OK && f; f = next) {
+        struct alert *known = find_open(open, f->subject);
+        next = f->next;
+        if (known) {
+            known->seen = true;
+        } else if (count < ALERT_FIRING_MAX) {
+            count++;
+            code = fire(e, db, f, err);
+        }
+    }
+    for (struct alert *o = open->head; code == DF_OK && !cut && o; o = next) {
+        next = o->next;
+        if (o->seen)
+            continue;
+        count--;
+        code = resolve(e, db, o, err);
+    }
+    e->firing[rule] = (int64_t)count;
+    return code;
+}
+
+/* Somebody else evaluates: the figures are read. */
+static enum df_code read_counts(struct evaluation *e, struct df_db *db, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum alert_rule rule;
+    enum df_code code = df_db_query(db, &df_q_alert_firing_counts, DF_NO_PARAMS, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        if (alert_rule_parse(df_col_text(r, 0), &rule) && rule < ALERT_RULES)
+            e->firing[rule] = df_col_int(r, 1);
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* May run again: it begins afresh. */
+static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct evaluation *e = (struct evaluation *)job;
+    int64_t interval_ms = e->a->opt.interval_ms;
+    /* A little less: the thread that calls does not come to the millisecond. */
+    struct df_value before = df_time(e->now_ms - interval_ms * 9 / 10);
+    int64_t mine = 0;
+
+    df_arena_reset(&e->arena);
+    alert_list_init(&e->fired);
+    alert_list_init(&e->resolved);
+    for (int i = 0; i < ALERT_RULES; i++) {
+        alert_list_init(&e->open[i]);
+        e->firing[i] = 0;
+    }
+    enum df_code code = df_db_exec(
+        db, &df_q_alert_evaluation_begin,
+        DF_PARAMS(df_time(e->now_ms), before, df_time(e->now_ms + interval_ms)), &mine, err);
+    if (code != DF_OK || mine == 0)
+        return code != DF_OK ? code : read_counts(e, db, err);
+    code = read_open(e, db, err);
+    for (int i = 0; code == DF_OK && i < ALERT_RULES; i++)
+        code = evaluate_rule(e, db, (enum alert_rule)i, err);
+    return code;
+}
+
+/* --- around it -------------------------------------------------------------------------------- */
+
+static void tell(const struct alert_list *list, enum df_log_level level, const char *event)
+{
+    for (const struct alert *alert = list->head; alert; alert = alert->next) {
+        struct df_log_field fields[] = {
+            DF_F("rule", df_str_c(alert_rule_name(alert->rule))),
+            DF_F("subject", alert->subject),
+            DF_F("alertId", df_uuid_str(&alert->id)),
+            DF_F("severity", alert->severity),
+        };
+        df_log_write(level, event, fields, sizeof(fields) / sizeof(fields[0]), DF_STR_FMT,
+                     DF_STR_ARG(alert->summary));
+    }
+}
+
+void df_alerts_evaluate(struct df_alerts *a)
+{
+    struct evaluation e = {.job = {.run = run}, .a = a, .now_ms = df_wall_ms(a->opt.clock)};
+    struct df_err err = DF_ERR_INIT;
+
+    df_arena_init(&e.arena);
+    if (df_store_write_wait(a->opt.store, &e.job, &err) != DF_OK) {
+        df_log_warn("AlertsNotEvaluated", "%s", err.detail);
+    } else {
+        tell(&e.fired, DF_LOG_WARN, "AlertFired");
+        tell(&e.resolved, DF_LOG_INFO, "AlertResolved");
+        for (int i = 0; i < ALERT_RULES; i++)
+            df_metric_set(a->firing[i], (double)e.firing[i]);
+        if (a->delivery && (e.fired.head || e.resolved.head))
+            df_delivery_wake(a->delivery, &a->channel);
+    }
+    df_arena_release(&e.arena);
+}

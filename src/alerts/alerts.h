@@ -1,0 +1,56 @@
+/*
+ * Alerts: rules about what an operator wants to be told of, evaluated now and then by the role
+ * `maintain`, and messages to PagerDuty (Events API v2) and Teams (a Workflows webhook).
+ *
+ *     nothing --condition true, one commit--> firing --condition gone, one commit--> resolved
+ *                 writes `trigger` for                    writes `resolve` for
+ *                 each sink                               each sink
+ *
+ * An alert is a row; of rule and subject there is one that fires at a time, by a unique index. The
+ * messages are rows of the channel "alerts", written in the transaction of the change: a crash
+ * neither loses nor repeats one. Any number of processes may evaluate: a row that they take in turn
+ * lets one of them do it in each interval.
+ *
+ * Without a sink configured alerts are kept, shown and counted all the same.
+ */
+#ifndef DF_ALERTS_ALERTS_H
+#define DF_ALERTS_ALERTS_H
+
+#include "base/secret.h"
+#include "delivery/delivery.h"
+#include "net/http.h"
+
+struct df_alerts;
+
+struct df_alerts_options {
+    struct df_store *store; /* NULL: only the channel is wanted */
+    const struct df_clock *clock;
+    const struct df_secret *pagerduty_routing_key; /* NULL: no PagerDuty */
+    const char *pagerduty_url;
+    const struct df_secret *teams_url; /* NULL: no Teams */
+    const char *console_url;           /* NULL: no link in messages */
+    int64_t interval_ms;
+    int64_t batch_stuck_ms;
+    int64_t delivery_stuck_ms;
+    int64_t webhook_failures;
+    int64_t error_rate_percent;
+    int64_t error_rate_min;
+    int64_t error_rate_ms;
+    struct df_retry_policy retry; /* of messages; its number of attempts is the alerts' own */
+};
+
+/* The options' texts and secrets are borrowed for good. */
+struct df_alerts *df_alerts_new(const struct df_alerts_options *opt);
+void df_alerts_free(struct df_alerts *a); /* after the engine is gone */
+
+/* Before the engine starts. The rule of stuck deliveries looks at the channels it has then. */
+void df_alerts_add_channel(struct df_alerts *a, struct df_delivery *d);
+
+/* Evaluates the rules unless another process has just done so. Waits for the store; one thread at a
+ * time. */
+void df_alerts_evaluate(struct df_alerts *a);
+
+/* GET /admin/alerts, POST /admin/alerts/test. */
+extern const struct df_route df_alert_routes[];
+
+#endif

@@ -1,0 +1,141 @@
+-- Alerts: whose turn it is to evaluate, what the rules find, and the alerts themselves.
+
+-- Nobody waits for another who evaluates: it does the same work. :ahead is for a clock that was set back.
+-- name: alert_evaluation_begin
+-- dialect: sqlite
+UPDATE AlertEvaluation SET EvaluatedAt = :now
+WHERE Id = 1 AND (EvaluatedAt IS NULL OR EvaluatedAt <= :before OR EvaluatedAt > :ahead);
+-- dialect: postgres
+UPDATE AlertEvaluation SET EvaluatedAt = :now
+WHERE Id IN (SELECT Id FROM AlertEvaluation
+             WHERE Id = 1 AND (EvaluatedAt IS NULL OR EvaluatedAt <= :before OR EvaluatedAt > :ahead)
+             FOR UPDATE SKIP LOCKED);
+-- dialect: sqlserver
+UPDATE AlertEvaluation SET EvaluatedAt = :now
+WHERE Id IN (SELECT e.Id FROM AlertEvaluation AS e WITH (UPDLOCK, READPAST, ROWLOCK) WHERE e.Id = 1)
+  AND (EvaluatedAt IS NULL OR EvaluatedAt <= :before OR EvaluatedAt > :ahead);
+
+-- --- the rules: subject first, in its order; no more than :limit ---
+
+-- Since when nothing has come of a batch: the last chunk that was settled, or the beginning. UpdatedAt alone would not do,
+-- every owner that takes the batch up and dies sets it; only an attempt by a person's wish has no other beginning.
+-- Of those that wait the first in line counts, when nobody works on any, nor has for as long.
+-- name: alert_batches_stuck
+SELECT s.Id, c.ClientIdentifier, s.Status, s.ProcessedRecords, s.TotalRecords, s.Since
+FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
+             COALESCE((SELECT MAX(k.UpdatedAt) FROM ImportChunk AS k
+                       WHERE k.BatchId = b.Id AND k.ChunkId >= COALESCE(b.RetryFromChunk, 0) AND k.Status >= 3),
+                      CASE WHEN b.Attempt > 1 THEN b.UpdatedAt ELSE COALESCE(b.StartedAt, b.UpdatedAt) END) AS Since
+      FROM ImportBatch AS b
+      WHERE b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1)
+      UNION ALL
+      SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.UpdatedAt AS Since
+      FROM ImportBatch AS b
+      WHERE b.Status = 0
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS e
+                        WHERE e.Status = 0
+                          AND (e.CreatedAt < b.CreatedAt OR (e.CreatedAt = b.CreatedAt AND e.Id < b.Id)))
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1)
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)) AS s
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE s.Since <= :before
+ORDER BY s.Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) s.Id, c.ClientIdentifier, s.Status, s.ProcessedRecords, s.TotalRecords, s.Since
+FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
+             COALESCE((SELECT MAX(k.UpdatedAt) FROM ImportChunk AS k
+                       WHERE k.BatchId = b.Id AND k.ChunkId >= COALESCE(b.RetryFromChunk, 0) AND k.Status >= 3),
+                      CASE WHEN b.Attempt > 1 THEN b.UpdatedAt ELSE COALESCE(b.StartedAt, b.UpdatedAt) END) AS Since
+      FROM ImportBatch AS b
+      WHERE b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1)
+      UNION ALL
+      SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.UpdatedAt AS Since
+      FROM ImportBatch AS b
+      WHERE b.Status = 0
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS e
+                        WHERE e.Status = 0
+                          AND (e.CreatedAt < b.CreatedAt OR (e.CreatedAt = b.CreatedAt AND e.Id < b.Id)))
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1)
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)) AS s
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE s.Since <= :before
+ORDER BY s.Id;
+
+-- Given up and not replayed since; or switched off by the server, which gives a reason.
+-- name: alert_webhooks_failing
+SELECT s.Id, c.ClientIdentifier, COALESCE(f.Failures, 0),
+       CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
+FROM WebhookSubscriptions AS s
+JOIN Clients AS c ON c.Id = s.ClientId
+LEFT JOIN (SELECT SubscriptionId, COUNT(*) AS Failures FROM WebhookDeliveryFailures
+           WHERE CreatedAt > :since AND ReplayedAt IS NULL
+           GROUP BY SubscriptionId) AS f ON f.SubscriptionId = s.Id
+WHERE f.Failures >= :failures OR (s.IsActive = :inactive AND s.DisabledReason IS NOT NULL)
+ORDER BY s.Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) s.Id, c.ClientIdentifier, COALESCE(f.Failures, 0),
+       CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
+FROM WebhookSubscriptions AS s
+JOIN Clients AS c ON c.Id = s.ClientId
+LEFT JOIN (SELECT SubscriptionId, COUNT(*) AS Failures FROM WebhookDeliveryFailures
+           WHERE CreatedAt > :since AND ReplayedAt IS NULL
+           GROUP BY SubscriptionId) AS f ON f.SubscriptionId = s.Id
+WHERE f.Failures >= :failures OR (s.IsActive = :inactive AND s.DisabledReason IS NOT NULL)
+ORDER BY s.Id;
+
+-- Of batches that ended lately or are in work, by client.
+-- name: alert_error_rates
+SELECT c.Id, c.ClientIdentifier, t.Failed, t.Processed
+FROM (SELECT ClientId, CAST(SUM(CAST(ErrorCount AS BIGINT)) AS BIGINT) AS Failed,
+             CAST(SUM(CAST(ProcessedRecords AS BIGINT)) AS BIGINT) AS Processed
+      FROM ImportBatch
+      WHERE CompletedAt > :since OR Status = 1
+      GROUP BY ClientId) AS t
+JOIN Clients AS c ON c.Id = t.ClientId
+WHERE t.Processed >= :min_records AND t.Failed * 100 > t.Processed * :percent
+ORDER BY c.Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) c.Id, c.ClientIdentifier, t.Failed, t.Processed
+FROM (SELECT ClientId, CAST(SUM(CAST(ErrorCount AS BIGINT)) AS BIGINT) AS Failed,
+             CAST(SUM(CAST(ProcessedRecords AS BIGINT)) AS BIGINT) AS Processed
+      FROM ImportBatch
+      WHERE CompletedAt > :since OR Status = 1
+      GROUP BY ClientId) AS t
+JOIN Clients AS c ON c.Id = t.ClientId
+WHERE t.Processed >= :min_records AND t.Failed * 100 > t.Processed * :percent
+ORDER BY c.Id;
+
+-- --- the alerts ---
+
+-- name: alert_firing
+SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, FiredAt FROM Alerts WHERE ResolvedAt IS NULL;
+
+-- name: alert_insert
+INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt)
+VALUES (:id, :rule_name, :subject, :dedup_key, :severity, :summary, :details_json, :status, :fired_at, :resolved_at);
+
+-- name: alert_resolve
+UPDATE Alerts SET Status = 'resolved', ResolvedAt = :now WHERE Id = :id AND ResolvedAt IS NULL;
+
+-- name: alert_firing_counts
+SELECT RuleName, COUNT(*) FROM Alerts WHERE ResolvedAt IS NULL GROUP BY RuleName;
+
+-- name: alert_list
+SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt
+FROM Alerts
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY FiredAt DESC, Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt
+FROM Alerts
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY FiredAt DESC, Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: alert_total
+SELECT COUNT(*) FROM Alerts
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));
