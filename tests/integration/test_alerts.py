@@ -32,7 +32,7 @@ class Sinks:
         self.config = {"alerts": {
             "pagerduty_routing_key": ROUTING_KEY, "pagerduty_url": f"{base}/v2/enqueue",
             "teams_url": f"{base}/teams?sig={TEAMS_SECRET}", "console_url": CONSOLE, "interval_seconds": 1},
-            "delivery": {"retry_base_ms": 20, "retry_cap_ms": 50}}
+            "delivery": {"retry_base_ms": 20, "retry_cap_ms": 50}, "breaker": {"open_ms": 50}}
 
     def came(self, sink):
         return self.sandbox.get(f"/_received?path={self.path}/{sink}&limit=1000").json[::-1]
