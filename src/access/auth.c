@@ -295,6 +295,9 @@ static bool admit(struct df_auth *a, struct df_req *req, struct df_client *c)
         df_req_fail(req, DF_E_SCOPE_MISSING, "This client lacks the scope \"%s\".", scope);
         return false;
     }
+    if (df_req_route(req)->access == DF_ACCESS_OWNER &&
+        !df_str_eq(df_req_param(req, "clientId"), df_str_c(c->identifier)))
+        return refuse(req, DF_E_NOT_FOUND, "There is nothing here.");
     df_req_set_user(req, c);
     return true;
 }
@@ -531,6 +534,8 @@ enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req)
         return check_client(a, req);
     case DF_ACCESS_ADMIN:
         return check_admin(a, req);
+    case DF_ACCESS_OWNER:
+        return df_req_header(req, "X-Admin-Key").ptr ? check_admin(a, req) : check_client(a, req);
     case DF_ACCESS_METRICS:
         if (df_req_peer_is_loopback(req))
             return DF_PASS;

@@ -30,6 +30,7 @@ enum df_access {
     DF_ACCESS_CLIENT, /* and route.scope, when it has one */
     DF_ACCESS_ADMIN,
     DF_ACCESS_METRICS, /* loopback, or the admin key */
+    DF_ACCESS_OWNER,   /* the client that {clientId} names (others: 404), or the admin key */
 };
 
 struct df_auth;
@@ -52,7 +53,7 @@ void df_auth_stop(struct df_auth *a);
 
 enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req);
 
-/* The client behind an authorized request. */
+/* The client behind an authorized request; NULL: it is the administrator. */
 const struct df_client *df_auth_client(const struct df_req *req);
 
 /* Drops what is remembered of a client, after a change to it was committed. */

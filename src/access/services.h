@@ -17,6 +17,7 @@ struct df_interface;
 struct df_policies;
 struct df_receiver;
 struct df_relays;
+struct df_subscriptions;
 struct df_usage;
 struct df_webhooks;
 
@@ -32,10 +33,11 @@ struct df_services {
     struct df_alerts *alerts;
     struct df_interface *interface;
     struct df_integrations *integrations;
-    struct df_relays *relays;             /* NULL without the role */
-    struct df_imports *imports;           /* NULL where the roles have nothing to do with them */
-    struct df_receiver *receiver;         /* likewise */
-    struct df_import_views *import_views; /* likewise */
+    struct df_relays *relays;               /* NULL without the role */
+    struct df_subscriptions *subscriptions; /* NULL without the role `api` */
+    struct df_imports *imports;             /* NULL where the roles have nothing to do with them */
+    struct df_receiver *receiver;           /* likewise */
+    struct df_import_views *import_views;   /* likewise */
 };
 
 static inline const struct df_services *df_services_of(const struct df_req *req)

@@ -17,6 +17,7 @@
 #include "interface/interface.h"
 #include "relay/events.h"
 #include "relay/relays.h"
+#include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
 #include <signal.h>
@@ -61,7 +62,7 @@ static const struct df_route *const api_tables[] = {
     df_ack_routes,          df_event_routes,           df_integration_routes,
     df_relay_routes,        df_imports_receive_routes, df_imports_action_routes,
     df_imports_ack_routes,  df_imports_read_routes,    df_imports_usage_routes,
-    df_alert_routes,
+    df_alert_routes,        df_subscription_routes,    df_webhook_failure_routes,
 };
 #define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
@@ -228,6 +229,25 @@ static void make_alerts(struct df_server *s, const struct df_settings *set,
         .retry = *retry,
     });
     df_alerts_add_channel(sv->alerts, sv->delivery);
+}
+
+/* --- subscriptions --- */
+
+static enum df_code start_subscriptions(struct df_server *s, const struct df_settings *set,
+                                        struct df_err *err)
+{
+    struct df_services *sv = &s->services;
+
+    sv->subscriptions = df_subscriptions_new(&(struct df_subscriptions_options){
+        .store = sv->store,
+        .clock = sv->clock,
+        .webhooks = sv->webhooks,
+        .master = s->master,
+        .max_per_client = set->webhooks.max_per_client,
+        .rotation_overlap_ms = set->webhooks.rotation_overlap_hours * 3600000,
+        .allow_private = set->delivery.allow_private_targets,
+    });
+    return df_subscriptions_seal(sv->subscriptions, err);
 }
 
 /* The channels are known to every process; only one with the role delivers. */
@@ -437,6 +457,8 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     s->services.policies = df_policies_new(s->services.clock);
     if ((code = start_delivery(s, set, err)) != DF_OK)
         goto out;
+    if (set->server.roles & DF_ROLE_API && (code = start_subscriptions(s, set, err)) != DF_OK)
+        goto out;
     if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     if (set->server.roles & DF_ROLE_RELAY &&
@@ -492,6 +514,7 @@ void df_server_stop(struct df_server *s)
         df_auth_flush_seen(s->services.auth);
     }
     df_usage_stop(s->services.usage);
+    df_subscriptions_stop(s->services.subscriptions);
     stop_imports(s, deadline_ms);
     stop_delivery(s, deadline_ms);
     df_imports_end(s->services.imports);
@@ -509,6 +532,7 @@ void df_server_stop(struct df_server *s)
     }
     df_integrations_free(s->services.integrations);
     df_alerts_free(s->services.alerts);
+    df_subscriptions_free(s->services.subscriptions);
     df_import_views_free(s->services.import_views);
     df_receiver_free(s->services.receiver);
     df_imports_free(s->services.imports);

@@ -45,7 +45,10 @@ enum df_code df_webhook_secret_check(struct df_str secret, struct df_err *err)
 
 static const unsigned char *key_of(const struct df_secret *master)
 {
-    return (const unsigned char *)df_secret_str(master).ptr;
+    struct df_str key = df_secret_str(master);
+
+    assert(key.len == DF_SECRET_KEY_BYTES);
+    return (const unsigned char *)key.ptr;
 }
 
 void df_webhook_secret_seal(const struct df_secret *master, const struct df_clock *clock,

@@ -503,8 +503,9 @@ class Server:
 
     def remember(self, answer):
         """Secrets that the server issues: none may appear in its log."""
-        if isinstance(answer, dict) and isinstance(answer.get("clientSecret"), str):
-            self.secrets.add(answer["clientSecret"])
+        for name in ("clientSecret", "secret"):
+            if isinstance(answer, dict) and isinstance(answer.get(name), str):
+                self.secrets.add(answer[name])
 
     # -- callers
 

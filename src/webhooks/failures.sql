@@ -1,0 +1,157 @@
+-- Deliveries that were given up (WebhookDeliveryFailures), for administrators, and their replay.
+
+-- name: webhook_failure_list
+-- dialect: sqlite
+SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
+       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id)
+  AND (:client IS NULL OR c.ClientIdentifier = :client)
+  AND (:replayed IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = :replayed)
+ORDER BY f.Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: postgres
+SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
+       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid))
+  AND (CAST(:client AS varchar) IS NULL OR c.ClientIdentifier = CAST(:client AS varchar))
+  AND (CAST(:replayed AS bigint) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS bigint))
+ORDER BY f.Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
+       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER))
+  AND (CAST(:client AS VARCHAR(65)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(65)))
+  AND (CAST(:replayed AS BIGINT) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS BIGINT))
+ORDER BY f.Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: webhook_failure_total
+-- dialect: sqlite
+SELECT COUNT(*)
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id)
+  AND (:client IS NULL OR c.ClientIdentifier = :client)
+  AND (:replayed IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = :replayed);
+-- dialect: postgres
+SELECT COUNT(*)
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid))
+  AND (CAST(:client AS varchar) IS NULL OR c.ClientIdentifier = CAST(:client AS varchar))
+  AND (CAST(:replayed AS bigint) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS bigint));
+-- dialect: sqlserver
+SELECT COUNT(*)
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER))
+  AND (CAST(:client AS VARCHAR(65)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(65)))
+  AND (CAST(:replayed AS BIGINT) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS BIGINT));
+
+-- name: webhook_failure_get
+SELECT f.SubscriptionId, s.ClientId, s.IsActive, f.ReplayedAt
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.Id = :id;
+
+-- Whether there is such a subscription, and it is active.
+-- name: webhook_failure_subscription
+SELECT IsActive FROM WebhookSubscriptions WHERE Id = :subscription_id;
+
+-- Of subscriptions that are active, or (for counting) that are not.
+-- name: webhook_failure_since
+-- dialect: sqlite
+SELECT f.Id
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+  AND (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id)
+ORDER BY f.Id
+LIMIT :limit;
+-- dialect: postgres
+SELECT f.Id
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+  AND (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid))
+ORDER BY f.Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) f.Id
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+  AND (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER))
+ORDER BY f.Id;
+
+-- name: webhook_failure_since_total
+-- dialect: sqlite
+SELECT COUNT(*)
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+  AND (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id);
+-- dialect: postgres
+SELECT COUNT(*)
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+  AND (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid));
+-- dialect: sqlserver
+SELECT COUNT(*)
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+  AND (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER));
+
+-- Of two who replay the same one, one gets it.
+-- name: webhook_failure_take
+UPDATE WebhookDeliveryFailures SET ReplayedAt = :now WHERE Id IN EACH_INT(:ids) AND ReplayedAt IS NULL RETURNING Id;
+-- dialect: sqlserver
+UPDATE f SET ReplayedAt = :now OUTPUT inserted.Id
+FROM WebhookDeliveryFailures AS f
+WHERE f.Id IN EACH_INT(:ids) AND f.ReplayedAt IS NULL;
+
+-- The same event once more, as a delivery of its own; what the failure does not keep is the first one's, if that is still there.
+-- name: webhook_failure_replay
+-- dialect: sqlite
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a' ||
+             substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))), f.SubscriptionId, f.EventId, f.Event, d.Reference,
+       d.BatchId, f.PayloadJson, d.CorrelationId, :now, :now
+FROM WebhookDeliveryFailures AS f
+LEFT JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId
+WHERE f.Id IN EACH_INT(:ids)
+RETURNING Id;
+-- dialect: postgres
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+SELECT gen_random_uuid(), f.SubscriptionId, f.EventId, f.Event, d.Reference, d.BatchId, f.PayloadJson, d.CorrelationId,
+       CAST(:now AS timestamptz), CAST(:now AS timestamptz)
+FROM WebhookDeliveryFailures AS f
+LEFT JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId
+WHERE f.Id IN EACH_INT(:ids)
+RETURNING Id;
+-- dialect: sqlserver
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt)
+OUTPUT inserted.Id
+SELECT NEWID(), f.SubscriptionId, f.EventId, f.Event, d.Reference, d.BatchId, f.PayloadJson, d.CorrelationId,
+       CAST(:now AS DATETIME2), CAST(:now AS DATETIME2)
+FROM WebhookDeliveryFailures AS f
+LEFT JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId
+WHERE f.Id IN EACH_INT(:ids);

@@ -1,0 +1,388 @@
+/*
+ * /admin/webhook-failures: deliveries that were given up, and their replay. A replay is a delivery
+ * of its own, of the same event, to the URL and with the secret that the subscription has now.
+ */
+#include "access/services.h"
+#include "webhooks/failures.sql.h"
+#include "webhooks/subscriptions_private.h"
+#include "webhooks/webhooks.h"
+
+#define ANSWER_MAX (64 << 20)
+#define REPLAY_MAX 10000 /* in one call */
+#define IDS_MAX    (REPLAY_MAX * 21 + 2)
+
+/* One call on its way. Lives in the request's arena. */
+struct call {
+    struct df_job job;
+    struct df_req *req;
+    const struct df_services *services;
+    int64_t id;
+    struct df_uuid subscription;
+    bool of_subscription;
+    struct df_str client; /* filter: the public identifier; absent: any */
+    int replayed;         /* filter: 0, 1; -1: any */
+    int64_t since_ms;
+    int64_t now_ms;
+    int64_t count; /* of those replayed */
+    struct df_page page;
+    struct df_buf ids; /* of failures, as a JSON array */
+    struct df_buf out;
+    struct df_json_out json;
+};
+
+static struct call *call_new(struct df_req *req)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+    c->req = req;
+    c->services = df_services_of(req);
+    c->replayed = -1;
+    c->now_ms = df_wall_ms(c->services->clock);
+    df_buf_init(&c->ids, IDS_MAX);
+    df_buf_init(&c->out, ANSWER_MAX);
+    return c;
+}
+
+/* A job may run again: its answer is begun afresh. */
+static void begin(struct call *c)
+{
+    df_buf_reset(&c->out);
+    df_json_out_init(&c->json, &c->out);
+    df_json_open(&c->json, '{');
+}
+
+static void finish(struct call *c, unsigned status, enum df_code code, const struct df_err *err)
+{
+    struct df_err large = DF_ERR_INIT;
+
+    if (code == DF_OK && df_buf_failed(&c->out)) {
+        code = df_err_set(&large, DF_E_INTERNAL, "the answer has more than %d bytes", ANSWER_MAX);
+        err = &large;
+    }
+    if (code == DF_OK)
+        df_req_answer(c->req, status, "application/json", &c->out);
+    else
+        df_req_problem(c->req, err);
+    df_buf_release(&c->out);
+    df_buf_release(&c->ids);
+    df_req_resume(c->req);
+}
+
+static struct df_value subscription_of(const struct call *c)
+{
+    return c->of_subscription ? df_uuid(df_uuid_str(&c->subscription)) : df_null(DF_UUID);
+}
+
+static void read_subscription(struct call *c, struct df_input *in)
+{
+    struct df_str given = df_req_query(c->req, "subscriptionId");
+
+    c->of_subscription = given.len > 0;
+    if (c->of_subscription && !df_uuid_parse(given, &c->subscription))
+        df_input_error(in, "subscriptionId", "must be a UUID");
+}
+
+/* --- GET /admin/webhook-failures --- */
+
+static void write_failure(struct df_result *r, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_int(out, "id", df_col_int(r, 0));
+    df_json_kv_text(out, "subscriptionId", df_col_text(r, 1));
+    df_json_kv_text(out, "clientId", df_col_text(r, 2));
+    df_json_kv_text(out, "url", df_col_text(r, 3));
+    df_json_kv_text(out, "deliveryId", df_col_text(r, 4));
+    df_json_kv_text(out, "eventId", df_col_text(r, 5));
+    df_json_kv_text(out, "event", df_col_text(r, 6));
+    df_json_kv_text(out, "payload", df_col_text(r, 7));
+    df_json_kv_int(out, "attempts", df_col_int(r, 8));
+    df_json_key(out, "lastStatus");
+    if (df_col_null(r, 9))
+        df_json_null(out);
+    else
+        df_json_int(out, df_col_int(r, 9));
+    df_json_kv_text(out, "lastError", df_col_text(r, 10));
+    df_json_kv_time(out, "firstAttemptAt", df_col_time(r, 11));
+    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, 12));
+    df_json_kv_time(out, "createdAt", df_col_time(r, 13));
+    df_json_kv_time(out, "replayedAt", df_col_time(r, 14));
+    df_json_close(out, '}');
+}
+
+static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_value replayed = c->replayed < 0 ? df_null(DF_INT) : df_int(c->replayed);
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query_int(db, &df_q_webhook_failure_total,
+                                        DF_PARAMS(subscription_of(c), df_text(c->client), replayed),
+                                        &c->page.total, err);
+
+    if (code == DF_OK)
+        code = df_db_query(db, &df_q_webhook_failure_list,
+                           DF_PARAMS(subscription_of(c), df_text(c->client), replayed,
+                                     df_int(c->page.size), df_int(c->page.offset)),
+                           &r, err);
+    if (code != DF_OK)
+        return code;
+    begin(c);
+    df_json_key(&c->json, "items");
+    df_json_open(&c->json, '[');
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        write_failure(r, &c->json);
+    df_result_free(r);
+    df_json_close(&c->json, ']');
+    df_page_write(&c->page, &c->json);
+    df_json_close(&c->json, '}');
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static void list_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    finish((struct call *)job, 200, code, err);
+}
+
+static void handle_list(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    struct df_str client = df_req_query(req, "clientId");
+    struct df_str replayed = df_req_query(req, "replayed");
+    struct df_input in;
+    bool yes = false;
+
+    if (!df_input_page(req, &c->page))
+        return;
+    df_input_init(&in, df_req_arena(req), NULL);
+    read_subscription(c, &in);
+    if (client.len > 0 && !df_client_identifier_valid(client))
+        df_input_error(&in, "clientId", "must be 1 to 64 letters, digits, '.', '_' or '-'");
+    if (replayed.len > 0 && !df_str_to_bool(replayed, &yes))
+        df_input_error(&in, "replayed", "must be true or false");
+    if (!df_input_ok(&in, req))
+        return;
+    c->client = client.len > 0 ? client : DF_STR_NULL;
+    c->replayed = replayed.len > 0 ? yes : -1;
+    c->job.run = run_list;
+    c->job.done = list_done;
+    df_req_read(req, &c->job);
+}
+
+/* --- replay --- */
+
+static enum df_code disabled(struct df_err *err)
+{
+    return df_err_set(err, DF_E_CONFLICT,
+                      "The webhook is switched off: set isActive to true first, then replay.");
+}
+
+/* The first column of all rows, as a JSON array of numbers; *ret_count of them. */
+static enum df_code gather(struct df_result *take_r, struct df_buf *ids, int64_t *ret_count,
+                           struct df_err *err)
+{
+    enum df_code code;
+
+    df_buf_reset(ids);
+    *ret_count = 0;
+    df_buf_addc(ids, '[');
+    while ((code = df_result_step(take_r, err)) == DF_ROW) {
+        if ((*ret_count)++ > 0)
+            df_buf_addc(ids, ',');
+        df_buf_add_i64(ids, df_col_int(take_r, 0));
+    }
+    df_buf_addc(ids, ']');
+    df_result_free(take_r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* c->ids become those that nobody else has replayed meanwhile; *ret_delivery: the last new one. */
+static enum df_code replay(struct df_db *db, struct call *c, struct df_uuid *ret_delivery,
+                           struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_webhook_failure_take,
+                    DF_PARAMS(df_time(c->now_ms), df_text(df_buf_str(&c->ids))), &r, err);
+
+    if (code == DF_OK)
+        code = gather(r, &c->ids, &c->count, err);
+    if (code != DF_OK || c->count == 0)
+        return code;
+    code = df_db_query(db, &df_q_webhook_failure_replay,
+                       DF_PARAMS(df_time(c->now_ms), df_text(df_buf_str(&c->ids))), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        (void)df_uuid_parse(df_col_text(r, 0), ret_delivery);
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static void replay_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+
+    if (code == DF_OK && c->count > 0) {
+        df_webhooks_wake(c->services->subscriptions->opt.webhooks);
+        df_log_info("WebhookReplayed", "%lld webhooks that had been given up are sent again",
+                    (long long)c->count);
+    }
+    finish(c, 202, code, err);
+}
+
+/* --- POST /admin/webhook-failures/{id}/replay --- */
+
+static enum df_code check_one(struct df_db *db, struct call *c, struct df_uuid *ret_client,
+                              struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_webhook_failure_get, DF_PARAMS(df_int(c->id)), &r, err);
+
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_DONE)
+        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such failure.");
+    else if (code == DF_ROW && !df_col_null(r, 3))
+        code = df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
+    else if (code == DF_ROW && !df_col_bool(r, 2))
+        code = disabled(err);
+    else if (code == DF_ROW)
+        code = df_uuid_parse(df_col_text(r, 0), &c->subscription) &&
+                       df_uuid_parse(df_col_text(r, 1), ret_client)
+                   ? DF_OK
+                   : df_err_set(err, DF_E_INTERNAL, "an id of the failure is no UUID");
+    df_result_free(r);
+    return code;
+}
+
+static enum df_code run_replay(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_actor by = df_actor_of(c->req);
+    struct df_uuid delivery, client;
+    enum df_code code = check_one(db, c, &client, err);
+
+    if (code != DF_OK)
+        return code;
+    df_buf_reset(&c->ids);
+    df_buf_addf(&c->ids, "[%lld]", (long long)c->id);
+    code = replay(db, c, &delivery, err);
+    if (code == DF_OK && c->count == 0)
+        return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
+    if (code == DF_OK)
+        code = df_audit_write(db, &by, "WebhookReplayed", df_uuid_str(&c->subscription),
+                              df_uuid_str(&client), DF_STR_NULL, c->now_ms, err);
+    begin(c);
+    df_json_kv_int(&c->json, "id", c->id);
+    df_json_kv_text(&c->json, "subscriptionId", df_uuid_str(&c->subscription));
+    df_json_kv_text(&c->json, "deliveryId", df_uuid_str(&delivery));
+    df_json_kv_text(&c->json, "status", DF_STR("Pending"));
+    df_json_close(&c->json, '}');
+    return code;
+}
+
+static void handle_replay(struct df_req *req)
+{
+    struct call *c = call_new(req);
+
+    if (!df_str_to_i64(df_req_param(req, "id"), &c->id)) {
+        df_req_fail(req, DF_E_NOT_FOUND, "There is no such failure.");
+        return;
+    }
+    c->job.run = run_replay;
+    c->job.done = replay_done;
+    df_req_write(req, &c->job);
+}
+
+/* --- POST /admin/webhook-failures/replay --- */
+
+/* Only where one is named: of the others, those that are switched off are left out and counted. */
+static enum df_code check_subscription(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+
+    if (!c->of_subscription)
+        return DF_OK;
+    enum df_code code =
+        df_db_query(db, &df_q_webhook_failure_subscription, DF_PARAMS(subscription_of(c)), &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_DONE)
+        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such webhook.");
+    else if (code == DF_ROW)
+        code = df_col_bool(r, 0) ? DF_OK : disabled(err);
+    df_result_free(r);
+    return code;
+}
+
+static enum df_code count_since(struct df_db *db, const struct call *c, bool active, int64_t *ret,
+                                struct df_err *err)
+{
+    return df_db_query_int(db, &df_q_webhook_failure_since_total,
+                           DF_PARAMS(df_time(c->since_ms), df_bool(active), subscription_of(c)),
+                           ret, err);
+}
+
+static enum df_code run_replay_since(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_actor by = df_actor_of(c->req);
+    struct df_str target = c->of_subscription ? df_uuid_str(&c->subscription) : DF_STR_NULL;
+    struct df_uuid last;
+    struct df_result *r = NULL;
+    int64_t remaining = 0, skipped = 0;
+    enum df_code code = check_subscription(db, c, err);
+
+    if (code == DF_OK)
+        code = df_db_query(
+            db, &df_q_webhook_failure_since,
+            DF_PARAMS(df_time(c->since_ms), df_bool(true), subscription_of(c), df_int(REPLAY_MAX)),
+            &r, err);
+    if (code == DF_OK)
+        code = gather(r, &c->ids, &c->count, err);
+    if (code == DF_OK && c->count > 0)
+        code = replay(db, c, &last, err);
+    if (code == DF_OK)
+        code = count_since(db, c, true, &remaining, err);
+    if (code == DF_OK)
+        code = count_since(db, c, false, &skipped, err);
+    begin(c);
+    df_json_kv_int(&c->json, "replayed", c->count);
+    df_json_kv_int(&c->json, "remaining", remaining);
+    df_json_kv_int(&c->json, "skipped", skipped);
+    df_json_close(&c->json, '}');
+    if (code == DF_OK && c->count > 0)
+        code = df_audit_write(db, &by, "WebhookReplayed", target, DF_STR_NULL, df_buf_str(&c->out),
+                              c->now_ms, err);
+    return code;
+}
+
+static void handle_replay_since(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    struct df_input in;
+
+    df_input_init(&in, df_req_arena(req), NULL);
+    if (!df_time_parse(df_req_query(req, "since"), &c->since_ms))
+        df_input_error(&in, "since", "is required: a time like 2026-11-15T00:00:00Z");
+    read_subscription(c, &in);
+    if (!df_input_ok(&in, req))
+        return;
+    c->job.run = run_replay_since;
+    c->job.done = replay_done;
+    df_req_write(req, &c->job);
+}
+
+#define ADMIN(m, path, kind, fn)                                                                   \
+    {                                                                                              \
+        .method = m, .pattern = "/admin/webhook-failures" path, .body = kind,                      \
+        .access = DF_ACCESS_ADMIN, .handle = fn                                                    \
+    }
+
+const struct df_route df_webhook_failure_routes[] = {
+    ADMIN("GET", "", DF_BODY_NONE, handle_list),
+    ADMIN("POST", "/replay", DF_BODY_ANY, handle_replay_since),
+    ADMIN("POST", "/{id}/replay", DF_BODY_ANY, handle_replay),
+    {.method = NULL},
+};

@@ -1,0 +1,42 @@
+/*
+ * Subscriptions: who is told of what, and where. A client looks after its own, the administrator
+ * after all; also the history of their deliveries, and the replay of what was given up.
+ *
+ * A URL is looked up when it is registered, on threads of their own, since that may take seconds:
+ * all its addresses must be public, unless private targets are allowed. That is for people, who
+ * learn at once what would never arrive; what keeps deliveries from private addresses is the
+ * client, on the address that it dials (net/client.h).
+ */
+#ifndef DF_WEBHOOKS_SUBSCRIPTIONS_H
+#define DF_WEBHOOKS_SUBSCRIPTIONS_H
+
+#include "net/http.h"
+#include "store/store.h"
+
+struct df_subscriptions;
+struct df_webhooks;
+
+struct df_subscriptions_options {
+    struct df_store *store;
+    const struct df_clock *clock;
+    struct df_webhooks *webhooks;   /* woken when there is something to deliver */
+    const struct df_secret *master; /* of df_secret_key_new; NULL: secrets are stored as they are */
+    int64_t max_per_client;
+    int64_t rotation_overlap_ms;
+    bool allow_private;
+};
+
+struct df_subscriptions *df_subscriptions_new(const struct df_subscriptions_options *opt);
+/* Finishes the look-ups in hand. Before the store is closed. NULL is fine. */
+void df_subscriptions_stop(struct df_subscriptions *s);
+/* After the HTTP server. NULL is fine. */
+void df_subscriptions_free(struct df_subscriptions *s);
+
+/* At start: encrypts the secrets that were stored before there was a master key; without one, warns
+ * of those that lie open. Waits for the store. */
+enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *err) DF_MUST_CHECK;
+
+extern const struct df_route df_subscription_routes[];    /* /clients/{clientId}/webhooks */
+extern const struct df_route df_webhook_failure_routes[]; /* /admin/webhook-failures */
+
+#endif

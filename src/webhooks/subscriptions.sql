@@ -1,0 +1,109 @@
+-- Subscriptions of clients, what was delivered to them, and what was given up.
+
+-- Whoever adds one has the client's row to himself: the number of them is held to.
+-- name: subscription_lock_client
+UPDATE Clients SET Status = Status WHERE Id = :client_id;
+
+-- name: subscription_count
+SELECT COUNT(*) FROM WebhookSubscriptions WHERE ClientId = :client_id;
+
+-- name: subscription_insert
+INSERT INTO WebhookSubscriptions (Id, ClientId, Url, Events, Secret, SecretEncrypted, IsActive, CreatedAt, UpdatedAt,
+                                  DisabledAt, DisabledReason)
+VALUES (:id, :client_id, :url, :events, :secret, :encrypted, :active, :now, :now, :disabled_at, :reason);
+
+-- name: subscription_get
+SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
+WHERE Id = :id AND ClientId = :client_id;
+
+-- name: subscription_list
+SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
+WHERE ClientId = :client_id
+ORDER BY CreatedAt DESC, Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
+WHERE ClientId = :client_id
+ORDER BY CreatedAt DESC, Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- What is NULL stays as it is.
+-- name: subscription_change
+UPDATE WebhookSubscriptions SET Url = COALESCE(:url, Url), Events = COALESCE(:events, Events), UpdatedAt = :now
+WHERE Id = :id AND ClientId = :client_id;
+
+-- It begins anew: what it failed at before does not count against it.
+-- name: subscription_activate
+UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = NULL, DisabledReason = NULL, FailureSince = NULL
+WHERE Id = :id;
+
+-- One that is disabled already keeps its reason.
+-- name: subscription_deactivate
+UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason
+WHERE Id = :id AND IsActive <> :active;
+
+-- name: subscription_delete
+DELETE FROM WebhookSubscriptions WHERE Id = :id AND ClientId = :client_id;
+
+-- The secret so far becomes the previous one, unless :until is now: then there is none.
+-- name: subscription_rotate
+UPDATE WebhookSubscriptions
+SET PreviousSecret = CASE WHEN :until > :now THEN Secret END,
+    PreviousSecretEncrypted = CASE WHEN :until > :now THEN SecretEncrypted END,
+    PreviousSecretExpiresAt = CASE WHEN :until > :now THEN :until END,
+    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
+WHERE Id = :id AND ClientId = :client_id;
+-- dialect: postgres
+UPDATE WebhookSubscriptions
+SET PreviousSecret = CASE WHEN CAST(:until AS timestamptz) > CAST(:now AS timestamptz) THEN Secret END,
+    PreviousSecretEncrypted = CASE WHEN CAST(:until AS timestamptz) > CAST(:now AS timestamptz) THEN SecretEncrypted END,
+    PreviousSecretExpiresAt = CASE WHEN CAST(:until AS timestamptz) > CAST(:now AS timestamptz) THEN CAST(:until AS timestamptz) END,
+    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
+WHERE Id = :id AND ClientId = :client_id;
+-- dialect: sqlserver
+UPDATE WebhookSubscriptions
+SET PreviousSecret = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME2) THEN Secret END,
+    PreviousSecretEncrypted = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME2) THEN SecretEncrypted END,
+    PreviousSecretExpiresAt = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME2) THEN CAST(:until AS DATETIME2) END,
+    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
+WHERE Id = :id AND ClientId = :client_id;
+
+-- --- secrets from before there was a master key ---
+
+-- name: subscription_plain
+-- dialect: sqlite, postgres
+SELECT Id, Secret, PreviousSecret FROM WebhookSubscriptions
+WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
+ORDER BY Id LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id, Secret, PreviousSecret FROM WebhookSubscriptions
+WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
+ORDER BY Id;
+
+-- Not if it was replaced meanwhile.
+-- name: subscription_seal
+UPDATE WebhookSubscriptions
+SET Secret = NULL, SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
+WHERE Id = :id AND Secret = :secret AND SecretEncrypted IS NULL;
+
+-- --- deliveries ---
+
+-- name: subscription_deliveries
+SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt
+FROM WebhookDeliveries
+WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY CreatedAt DESC, Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt
+FROM WebhookDeliveries
+WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+ORDER BY CreatedAt DESC, Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: subscription_deliveries_total
+SELECT COUNT(*) FROM WebhookDeliveries
+WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));

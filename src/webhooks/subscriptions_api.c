@@ -1,0 +1,767 @@
+/*
+ * /clients/{clientId}/webhooks: by the client itself, or the administrator. No scope is asked for:
+ * what a client is told is what it may see anyway.
+ *
+ * Where a URL is given, the request goes through three hands: the HTTP thread reads the input, a
+ * thread of the look-ups asks for the host's addresses, the store writes.
+ */
+#include "access/services.h"
+#include "delivery/attempts.sql.h"
+#include "webhooks/secret.h"
+#include "webhooks/subscriptions.sql.h"
+#include "webhooks/subscriptions_private.h"
+#include "webhooks/webhooks.h"
+
+#define ANSWER_MAX   (16 << 20)
+#define HISTORY_MAX  50 /* attempts shown of a delivery */
+#define OVERLAP_MAX  720
+#define HOUR_MS      INT64_C(3600000)
+#define DEFAULTS     DF_STR("BatchCompleted,BatchFailed")
+#define UNCHANGED    (-1)
+#define CHANNEL_NAME DF_STR("webhooks")
+
+/* One call on its way. Lives in the request's arena, as does all it points to. */
+struct call {
+    struct df_job job;
+    struct df_lookup lookup;
+    struct df_req *req;
+    const struct df_services *services;
+    const struct df_subscriptions_options *opt;
+    struct df_str identifier; /* the client's */
+    struct df_uuid client;
+    struct df_uuid id;
+    struct df_str url;    /* absent: unchanged */
+    struct df_str events; /* likewise */
+    int active;           /* 0, 1, or UNCHANGED */
+    struct df_webhook_secret secret;
+    int64_t until_ms; /* the previous secret's */
+    int64_t now_ms;
+    struct df_str status; /* of deliveries; absent: any */
+    struct df_page page;
+    unsigned answer; /* HTTP status */
+    const char *event;
+    bool wakes;
+    struct df_buf out;
+    struct df_json_out json;
+};
+
+static struct call *call_new(struct df_req *req)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+    c->req = req;
+    c->services = df_services_of(req);
+    c->opt = &c->services->subscriptions->opt;
+    c->identifier = df_req_param(req, "clientId");
+    c->active = UNCHANGED;
+    c->now_ms = df_wall_ms(c->opt->clock);
+    c->answer = 200;
+    df_buf_init(&c->out, ANSWER_MAX);
+    return c;
+}
+
+/* Of a path with {id}. NULL: the answer is set. */
+static struct call *call_of_id(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    if (df_uuid_parse(df_req_param(req, "id"), &c->id))
+        return c;
+    df_req_fail(req, DF_E_NOT_FOUND, "There is no such webhook.");
+    return NULL;
+}
+
+static struct df_value id_of(const struct call *c)
+{
+    return df_uuid(df_uuid_str(&c->id));
+}
+
+static struct df_value client_of(const struct call *c)
+{
+    return df_uuid(df_uuid_str(&c->client));
+}
+
+static struct df_actor actor_of(const struct call *c)
+{
+    struct df_actor by = df_actor_of(c->req);
+    if (df_auth_client(c->req))
+        by.name =
+            df_arena_printf(df_req_arena(c->req), "client:" DF_STR_FMT, DF_STR_ARG(c->identifier));
+    return by;
+}
+
+/* A job may run again: its answer is begun afresh. */
+static void begin(struct call *c)
+{
+    df_buf_reset(&c->out);
+    df_json_out_init(&c->json, &c->out);
+}
+
+static void done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_err large = DF_ERR_INIT;
+
+    if (code == DF_OK && df_buf_failed(&c->out)) {
+        code = df_err_set(&large, DF_E_INTERNAL, "the answer has more than %d bytes", ANSWER_MAX);
+        err = &large;
+    }
+    if (code == DF_OK && c->event)
+        df_log_info(c->event, "webhook %s of client " DF_STR_FMT, c->id.text,
+                    DF_STR_ARG(c->identifier));
+    if (code == DF_OK && c->wakes)
+        df_webhooks_wake(c->opt->webhooks);
+    if (code != DF_OK)
+        df_req_problem(c->req, err);
+    else if (c->answer == 204)
+        df_req_answer_empty(c->req, 204);
+    else
+        df_req_answer(c->req, c->answer, "application/json", &c->out);
+    df_buf_release(&c->out);
+    df_wipe(&c->secret, sizeof(c->secret));
+    df_req_resume(c->req);
+}
+
+static enum df_code no_such(struct df_err *err)
+{
+    return df_err_set(err, DF_E_NOT_FOUND, "There is no such webhook.");
+}
+
+static enum df_code find_client(struct df_db *db, struct call *c, struct df_err *err)
+{
+    const struct df_client *caller = df_auth_client(c->req);
+    struct df_client_record rec;
+
+    if (caller) {
+        c->client = caller->id;
+        return DF_OK;
+    }
+    enum df_code code = df_client_load(db, c->identifier, &rec, err);
+    if (code == DF_OK)
+        c->client = rec.client.id;
+    return code;
+}
+
+static enum df_code audit(struct df_db *db, const struct call *c, const char *action,
+                          struct df_str details, struct df_err *err)
+{
+    struct df_actor by = actor_of(c);
+    return df_audit_write(db, &by, action, df_uuid_str(&c->id), df_uuid_str(&c->client), details,
+                          c->now_ms, err);
+}
+
+/* --- what is shown of a subscription: never its secret --- */
+
+static void write_events(struct df_str events, struct df_json_out *out)
+{
+    struct df_str rest = events.ptr ? events : DEFAULTS;
+
+    df_json_key(out, "events");
+    df_json_open(out, '[');
+    while (rest.len > 0) {
+        struct df_str name;
+        rest = df_str_cut(rest, ',', &name);
+        df_json_text(out, df_str_trim(name));
+    }
+    df_json_close(out, ']');
+}
+
+/* Without the closing brace. */
+static void open_row(const struct call *c, struct df_result *r, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_text(out, "id", df_col_text(r, 0));
+    df_json_kv_text(out, "clientId", c->identifier);
+    df_json_kv_text(out, "url", df_col_text(r, 1));
+    write_events(df_col_text(r, 2), out);
+    df_json_kv_bool(out, "isActive", df_col_bool(r, 3));
+    df_json_kv_time(out, "createdAt", df_col_time(r, 4));
+    df_json_kv_time(out, "updatedAt", df_col_time(r, 5));
+    df_json_kv_time(out, "disabledAt", df_col_time(r, 6));
+    df_json_kv_text(out, "disabledReason", df_col_text(r, 7));
+    df_json_kv_time(out, "failureSince", df_col_time(r, 8));
+    int64_t until = df_col_time(r, 9);
+    df_json_kv_time(out, "previousSecretValidUntil", until > c->now_ms ? until : -1);
+}
+
+/* The subscription; with the secret right after it was made, and never again. */
+static enum df_code write_one(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_subscription_get, DF_PARAMS(id_of(c), client_of(c)), &r, err);
+
+    if (code != DF_OK)
+        return code;
+    begin(c);
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        open_row(c, r, &c->json);
+        if (c->secret.text[0])
+            df_json_kv_text(&c->json, "secret", df_str_c(c->secret.text));
+        df_json_close(&c->json, '}');
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = no_such(err);
+    }
+    df_result_free(r);
+    return code;
+}
+
+/* --- input --- */
+
+static void read_secret(struct call *c, struct df_input *in)
+{
+    struct df_str own = df_input_text(in, "secret", SIZE_MAX, DF_OPTIONAL);
+    struct df_err err = DF_ERR_INIT;
+
+    if (!own.ptr)
+        df_webhook_secret_make(c->opt->clock, &c->secret);
+    else if (df_webhook_secret_check(own, &err) != DF_OK)
+        df_input_error(in, "secret", "%s", err.detail);
+    else
+        memcpy(c->secret.text, own.ptr, own.len);
+}
+
+static void read_active(struct call *c, struct df_input *in)
+{
+    const struct df_json *v = df_json_get(in->object, "isActive");
+    if (v && v->type != DF_JSON_NULL)
+        c->active = df_input_bool(in, "isActive", true);
+}
+
+/* On a thread of the look-ups. */
+static void looked_up(struct df_lookup *l, const char *problem)
+{
+    struct call *c = (struct call *)((char *)l - offsetof(struct call, lookup));
+    struct df_err err = DF_ERR_INIT;
+    struct df_input in;
+
+    if (!problem && df_store_write(c->services->store, &c->job))
+        return;
+    if (!problem) {
+        (void)df_err_set(&err, DF_E_BUSY, "Too many requests are waiting for the database.");
+        df_req_problem(c->req, &err);
+    } else {
+        df_input_init(&in, df_req_arena(c->req), NULL);
+        df_input_error(&in, "url", "%s", problem);
+        (void)df_input_ok(&in, c->req);
+    }
+    df_wipe(&c->secret, sizeof(c->secret));
+    df_req_resume(c->req);
+}
+
+/* Through the look-up, if there is a host. */
+static void submit(struct call *c, const char *host)
+{
+    c->job.done = done;
+    if (!host) {
+        df_req_write(c->req, &c->job);
+        return;
+    }
+    c->job.log = df_req_log(c->req);
+    c->lookup = (struct df_lookup){.host = host, .done = looked_up};
+    df_req_suspend(c->req);
+    if (df_subscriptions_lookup(c->services->subscriptions, &c->lookup))
+        return;
+    df_req_fail(c->req, DF_E_BUSY, "Too many names are being looked up.");
+    df_req_resume(c->req);
+}
+
+/* --- POST /clients/{clientId}/webhooks --- */
+
+static struct df_str switched_off_by(const struct call *c)
+{
+    return df_auth_client(c->req) ? DF_STR("Switched off by the client.")
+                                  : DF_STR("Switched off by the administrator.");
+}
+
+static enum df_code insert(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_webhook_sealed sealed;
+    bool active = c->active != 0;
+
+    df_webhook_secret_seal(c->opt->master, c->opt->clock, df_uuid_str(&c->id),
+                           df_str_c(c->secret.text), &sealed);
+    return df_db_exec(db, &df_q_subscription_insert,
+                      DF_PARAMS(id_of(c), client_of(c), df_text(c->url), df_text(c->events),
+                                df_text(sealed.plain), df_blob(sealed.sealed), df_bool(active),
+                                df_time(c->now_ms), active ? df_null(DF_TIME) : df_time(c->now_ms),
+                                df_text(active ? DF_STR_NULL : switched_off_by(c))),
+                      NULL, err);
+}
+
+static enum df_code run_create(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    int64_t count = 0;
+    enum df_code code = find_client(db, c, err);
+
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_subscription_lock_client, DF_PARAMS(client_of(c)), NULL, err);
+    if (code == DF_OK)
+        code = df_db_query_int(db, &df_q_subscription_count, DF_PARAMS(client_of(c)), &count, err);
+    if (code == DF_OK && count >= c->opt->max_per_client)
+        return df_err_set(err, DF_E_CONFLICT,
+                          "The client has %lld webhooks, and may have no more "
+                          "(webhooks.max_per_client): delete one that is not needed.",
+                          (long long)count);
+    if (code == DF_OK)
+        code = insert(db, c, err);
+    if (code == DF_OK)
+        code = audit(db, c, "WebhookCreated", DF_STR_NULL, err);
+    return code == DF_OK ? write_one(db, c, err) : code;
+}
+
+static void handle_create(struct df_req *req)
+{
+    struct call *c = call_new(req);
+    struct df_input in;
+
+    if (!df_input_json(&in, req))
+        return;
+    c->url = df_input_text(&in, "url", SIZE_MAX, DF_REQUIRED);
+    const char *host = df_subscriptions_check_url(&in, c->url);
+    c->events = df_subscriptions_read_events(&in);
+    read_active(c, &in);
+    read_secret(c, &in);
+    if (!df_input_ok(&in, req))
+        return;
+    c->id = df_uuid_v7(c->opt->clock);
+    c->answer = 201;
+    c->event = "WebhookCreated";
+    df_req_add_header(req, "Location",
+                      df_arena_printf(df_req_arena(req), "/clients/" DF_STR_FMT "/webhooks/%s",
+                                      DF_STR_ARG(c->identifier), c->id.text));
+    c->job.run = run_create;
+    submit(c, host);
+}
+
+/* --- GET /clients/{clientId}/webhooks, GET, PATCH and DELETE …/{id} --- */
+
+static void open_page(struct call *c)
+{
+    begin(c);
+    df_json_open(&c->json, '{');
+    df_json_key(&c->json, "items");
+    df_json_open(&c->json, '[');
+}
+
+static void close_page(struct call *c)
+{
+    df_json_close(&c->json, ']');
+    df_page_write(&c->page, &c->json);
+    df_json_close(&c->json, '}');
+}
+
+static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_result *r = NULL;
+    enum df_code code = find_client(db, c, err);
+
+    if (code == DF_OK)
+        code = df_db_query_int(db, &df_q_subscription_count, DF_PARAMS(client_of(c)),
+                               &c->page.total, err);
+    if (code == DF_OK)
+        code = df_db_query(db, &df_q_subscription_list,
+                           DF_PARAMS(client_of(c), df_int(c->page.size), df_int(c->page.offset)),
+                           &r, err);
+    if (code != DF_OK)
+        return code;
+    open_page(c);
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        open_row(c, r, &c->json);
+        df_json_close(&c->json, '}');
+    }
+    close_page(c);
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static void handle_list(struct df_req *req)
+{
+    struct call *c = call_new(req);
+
+    if (!df_input_page(req, &c->page))
+        return;
+    c->job.run = run_list;
+    c->job.done = done;
+    df_req_read(req, &c->job);
+}
+
+static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    enum df_code code = find_client(db, c, err);
+
+    return code == DF_OK ? write_one(db, c, err) : code;
+}
+
+static void handle_get(struct df_req *req)
+{
+    struct call *c = call_of_id(req);
+
+    if (!c)
+        return;
+    c->job.run = run_get;
+    c->job.done = done;
+    df_req_read(req, &c->job);
+}
+
+static enum df_code switch_it(struct df_db *db, struct call *c, struct df_err *err)
+{
+    if (c->active == UNCHANGED)
+        return DF_OK;
+    if (c->active)
+        return df_db_exec(db, &df_q_subscription_activate, DF_PARAMS(df_bool(true), id_of(c)), NULL,
+                          err);
+    return df_db_exec(
+        db, &df_q_subscription_deactivate,
+        DF_PARAMS(df_bool(false), df_time(c->now_ms), df_text(switched_off_by(c)), id_of(c)), NULL,
+        err);
+}
+
+/* Which members were given, for the audit log. */
+static struct df_str changes(const struct call *c)
+{
+    return df_arena_printf(df_req_arena(c->req), "{\"changed\":[%s%s%s%s%s]}",
+                           c->url.ptr ? "\"url\"" : "", c->url.ptr && c->events.ptr ? "," : "",
+                           c->events.ptr ? "\"events\"" : "",
+                           (c->url.ptr || c->events.ptr) && c->active != UNCHANGED ? "," : "",
+                           c->active != UNCHANGED ? "\"isActive\"" : "");
+}
+
+static enum df_code run_patch(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    int64_t affected = 0;
+    enum df_code code = find_client(db, c, err);
+
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_subscription_change,
+                          DF_PARAMS(df_text(c->url), df_text(c->events), df_time(c->now_ms),
+                                    id_of(c), client_of(c)),
+                          &affected, err);
+    if (code == DF_OK && affected == 0)
+        return no_such(err);
+    if (code == DF_OK)
+        code = switch_it(db, c, err);
+    if (code == DF_OK)
+        code = audit(db, c, "WebhookChanged", changes(c), err);
+    return code == DF_OK ? write_one(db, c, err) : code;
+}
+
+static void handle_patch(struct df_req *req)
+{
+    struct call *c = call_of_id(req);
+    struct df_input in;
+
+    if (!c || !df_input_json(&in, req))
+        return;
+    c->url = df_input_text(&in, "url", SIZE_MAX, DF_OPTIONAL);
+    const char *host = df_subscriptions_check_url(&in, c->url);
+    c->events = df_subscriptions_read_events(&in);
+    read_active(c, &in);
+    if (df_json_get(in.object, "secret"))
+        df_input_error(&in, "secret", "is replaced by POST …/rotate-secret");
+    if (!df_input_ok(&in, req))
+        return;
+    c->event = "WebhookChanged";
+    c->job.run = run_patch;
+    submit(c, host);
+}
+
+static enum df_code run_delete(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    int64_t affected = 0;
+    enum df_code code = find_client(db, c, err);
+
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_subscription_delete, DF_PARAMS(id_of(c), client_of(c)),
+                          &affected, err);
+    if (code == DF_OK && affected == 0)
+        return no_such(err);
+    return code == DF_OK ? audit(db, c, "WebhookDeleted", DF_STR_NULL, err) : code;
+}
+
+static void handle_delete(struct df_req *req)
+{
+    struct call *c = call_of_id(req);
+
+    if (!c)
+        return;
+    c->answer = 204;
+    c->event = "WebhookDeleted";
+    c->job.run = run_delete;
+    submit(c, NULL);
+}
+
+/* --- POST …/{id}/rotate-secret --- */
+
+static enum df_code run_rotate(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_webhook_sealed sealed;
+    int64_t affected = 0;
+    enum df_code code = find_client(db, c, err);
+
+    df_webhook_secret_seal(c->opt->master, c->opt->clock, df_uuid_str(&c->id),
+                           df_str_c(c->secret.text), &sealed);
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_subscription_rotate,
+                          DF_PARAMS(df_time(c->until_ms), df_time(c->now_ms), df_text(sealed.plain),
+                                    df_blob(sealed.sealed), id_of(c), client_of(c)),
+                          &affected, err);
+    if (code == DF_OK && affected == 0)
+        return no_such(err);
+    if (code == DF_OK)
+        code = audit(db, c, "WebhookSecretRotated", DF_STR_NULL, err);
+    return code == DF_OK ? write_one(db, c, err) : code;
+}
+
+static void handle_rotate(struct df_req *req)
+{
+    struct call *c = call_of_id(req);
+    struct df_input in;
+
+    if (!c)
+        return;
+    df_input_init(&in, df_req_arena(req), NULL);
+    if (df_req_body(req).len > 0 && !df_input_json(&in, req))
+        return;
+    int64_t hours = df_input_query_int(&in, req, "overlapHours", 0, OVERLAP_MAX,
+                                       c->opt->rotation_overlap_ms / HOUR_MS);
+    read_secret(c, &in);
+    if (!df_input_ok(&in, req))
+        return;
+    c->until_ms = c->now_ms + hours * HOUR_MS;
+    c->event = "WebhookSecretRotated";
+    c->job.run = run_rotate;
+    submit(c, NULL);
+}
+
+/* --- POST …/{id}/test --- */
+
+static struct df_str test_body(const struct call *c)
+{
+    char now[DF_TIME_LEN + 1];
+
+    df_time_format(c->now_ms, now);
+    /* Neither identifiers nor times have anything to escape. */
+    return df_arena_printf(df_req_arena(c->req),
+                           "{\"event\":\"Test\",\"clientId\":\"" DF_STR_FMT
+                           "\",\"webhookId\":\"%s\",\"status\":\"Test\",\"createdAt\":\"%s\"}",
+                           DF_STR_ARG(c->identifier), c->id.text, now);
+}
+
+static enum df_code run_test(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    int64_t count = 0;
+    enum df_code code = find_client(db, c, err);
+
+    if (code == DF_OK)
+        code = write_one(db, c, err); /* is there one? */
+    if (code != DF_OK)
+        return code;
+    const struct df_webhook_event e = {
+        .client_id = df_uuid_str(&c->client),
+        .subscription_id = df_uuid_str(&c->id),
+        .event = "Test",
+        .reference = df_uuid_str(&c->id),
+        .body = test_body(c),
+        .correlation_id = df_req_correlation_id(c->req),
+        .now_ms = c->now_ms,
+    };
+    code = df_webhooks_emit(db, c->opt->clock, &e, &count, err);
+    if (code == DF_OK && count == 0)
+        return df_err_set(err, DF_E_CONFLICT,
+                          "The webhook is switched off: nothing is sent to it before isActive is "
+                          "true again.");
+    begin(c);
+    df_json_open(&c->json, '{');
+    df_json_kv_text(&c->json, "id", df_uuid_str(&c->id));
+    df_json_kv_text(&c->json, "event", DF_STR("Test"));
+    df_json_kv_text(&c->json, "status", DF_STR("Pending"));
+    df_json_close(&c->json, '}');
+    return code;
+}
+
+static void handle_test(struct df_req *req)
+{
+    struct call *c = call_of_id(req);
+
+    if (!c)
+        return;
+    c->answer = 202;
+    c->wakes = true;
+    c->job.run = run_test;
+    submit(c, NULL);
+}
+
+/* --- GET …/{id}/deliveries --- */
+
+struct delivery {
+    struct df_str id;
+    struct df_str json; /* its members, without the braces */
+};
+
+static void kv_int_or_null(struct df_json_out *out, const char *name, const struct df_result *r,
+                           size_t col)
+{
+    df_json_key(out, name);
+    if (df_col_null(r, col))
+        df_json_null(out);
+    else
+        df_json_int(out, df_col_int(r, col));
+}
+
+static void write_delivery(struct df_result *r, struct df_json_out *out)
+{
+    df_json_kv_text(out, "id", df_col_text(r, 0));
+    df_json_kv_text(out, "eventId", df_col_text(r, 1));
+    df_json_kv_text(out, "event", df_col_text(r, 2));
+    df_json_kv_text(out, "reference", df_col_text(r, 3));
+    df_json_kv_text(out, "status", df_col_text(r, 4));
+    df_json_kv_int(out, "attempts", df_col_int(r, 5));
+    kv_int_or_null(out, "lastStatus", r, 6);
+    df_json_kv_text(out, "lastError", df_col_text(r, 7));
+    df_json_kv_time(out, "createdAt", df_col_time(r, 8));
+    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, 9));
+    df_json_kv_time(out, "sentAt", df_col_time(r, 10));
+    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, 11));
+}
+
+/* A connection has one result at a time: the rows are kept until their attempts are read. */
+static enum df_code read_deliveries(struct df_db *db, struct call *c, struct delivery *rows,
+                                    size_t *ret_count, struct df_err *err)
+{
+    struct df_arena *a = df_req_arena(c->req);
+    struct df_result *r = NULL;
+    struct df_buf text;
+    enum df_code code = df_db_query(
+        db, &df_q_subscription_deliveries,
+        DF_PARAMS(id_of(c), df_text(c->status), df_int(c->page.size), df_int(c->page.offset)), &r,
+        err);
+
+    if (code != DF_OK)
+        return code;
+    df_buf_init(&text, ANSWER_MAX);
+    *ret_count = 0;
+    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < (size_t)c->page.size) {
+        struct df_json_out out;
+        df_buf_reset(&text);
+        df_json_out_init(&out, &text);
+        write_delivery(r, &out);
+        rows[(*ret_count)++] = (struct delivery){df_arena_str(a, df_col_text(r, 0)),
+                                                 df_arena_str(a, df_buf_str(&text))};
+    }
+    df_buf_release(&text);
+    df_result_free(r);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+static void write_attempt(struct df_result *r, struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_kv_int(out, "attempt", df_col_int(r, 0));
+    df_json_kv_time(out, "attemptedAt", df_col_time(r, 1));
+    df_json_kv_text(out, "outcome", df_col_text(r, 2));
+    kv_int_or_null(out, "httpStatus", r, 3);
+    df_json_kv_int(out, "durationMs", df_col_int(r, 4));
+    df_json_kv_text(out, "answer", df_col_text(r, 5));
+    df_json_kv_text(out, "error", df_col_text(r, 6));
+    df_json_close(out, '}');
+}
+
+static enum df_code write_whole(struct df_db *db, struct call *c, const struct delivery *d,
+                                struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_delivery_attempt_list,
+                    DF_PARAMS(df_text(CHANNEL_NAME), df_text(d->id), df_int(HISTORY_MAX)), &r, err);
+
+    if (code != DF_OK)
+        return code;
+    df_json_open(&c->json, '{');
+    df_json_raw(&c->json, d->json);
+    df_json_key(&c->json, "attemptsHistory");
+    df_json_open(&c->json, '[');
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        write_attempt(r, &c->json);
+    df_json_close(&c->json, ']');
+    df_json_close(&c->json, '}');
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static enum df_code run_deliveries(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct delivery *rows =
+        DF_ARENA_ARRAY(df_req_arena(c->req), struct delivery, (size_t)c->page.size);
+    size_t count = 0;
+    enum df_code code = find_client(db, c, err);
+
+    if (code == DF_OK)
+        code = write_one(db, c, err); /* is there one? */
+    if (code == DF_OK)
+        code = df_db_query_int(db, &df_q_subscription_deliveries_total,
+                               DF_PARAMS(id_of(c), df_text(c->status)), &c->page.total, err);
+    if (code == DF_OK)
+        code = read_deliveries(db, c, rows, &count, err);
+    open_page(c);
+    for (size_t i = 0; code == DF_OK && i < count; i++)
+        code = write_whole(db, c, &rows[i], err);
+    close_page(c);
+    return code;
+}
+
+/* False: the answer is set. */
+static bool read_status(struct call *c)
+{
+    static const struct df_str names[] = {DF_STR_INIT("Pending"), DF_STR_INIT("Sending"),
+                                          DF_STR_INIT("Sent"), DF_STR_INIT("Error")};
+    struct df_str given = df_req_query(c->req, "status");
+    struct df_input in;
+
+    if (given.len == 0)
+        return true;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (df_str_ieq(given, names[i]))
+            c->status = names[i];
+    df_input_init(&in, df_req_arena(c->req), NULL);
+    if (!c->status.ptr)
+        df_input_error(&in, "status", "must be Pending, Sending, Sent or Error");
+    return df_input_ok(&in, c->req);
+}
+
+static void handle_deliveries(struct df_req *req)
+{
+    struct call *c = call_of_id(req);
+
+    if (!c || !df_input_page(req, &c->page) || !read_status(c))
+        return;
+    c->job.run = run_deliveries;
+    c->job.done = done;
+    df_req_read(req, &c->job);
+}
+
+#define OWNER(m, path, kind, fn)                                                                   \
+    {                                                                                              \
+        .method = m, .pattern = "/clients/{clientId}/webhooks" path, .body = kind,                 \
+        .access = DF_ACCESS_OWNER, .handle = fn                                                    \
+    }
+
+const struct df_route df_subscription_routes[] = {
+    OWNER("POST", "", DF_BODY_JSON, handle_create),
+    OWNER("GET", "", DF_BODY_NONE, handle_list),
+    OWNER("GET", "/{id}", DF_BODY_NONE, handle_get),
+    OWNER("PATCH", "/{id}", DF_BODY_JSON, handle_patch),
+    OWNER("DELETE", "/{id}", DF_BODY_NONE, handle_delete),
+    OWNER("POST", "/{id}/rotate-secret", DF_BODY_ANY, handle_rotate),
+    OWNER("POST", "/{id}/test", DF_BODY_ANY, handle_test),
+    OWNER("GET", "/{id}/deliveries", DF_BODY_NONE, handle_deliveries),
+    {.method = NULL},
+};

@@ -1,0 +1,35 @@
+/* What the files of subscriptions share. */
+#ifndef DF_WEBHOOKS_SUBSCRIPTIONS_PRIVATE_H
+#define DF_WEBHOOKS_SUBSCRIPTIONS_PRIVATE_H
+
+#include "base/queue.h"
+#include "net/input.h"
+#include "webhooks/subscriptions.h"
+
+#define DF_WEBHOOK_URL_MAX 512
+#define DF_LOOKUP_THREADS  2
+
+struct df_subscriptions {
+    struct df_subscriptions_options opt;
+    struct df_queue lookups; /* struct df_lookup */
+    pthread_t threads[DF_LOOKUP_THREADS];
+    bool running;
+};
+
+/* A name to look up. Lives until `done`, which is called on a thread of the look-ups. */
+struct df_lookup {
+    const char *host;
+    void (*done)(struct df_lookup *l, const char *problem); /* NULL: it may be a target */
+};
+
+/* False: too many are waiting. */
+bool df_subscriptions_lookup(struct df_subscriptions *s, struct df_lookup *l);
+
+/* Adds what is wrong with the URL's form to the errors of "url"; its host, in the arena, or NULL.
+ */
+const char *df_subscriptions_check_url(struct df_input *in, struct df_str url);
+
+/* The array `events` as the column has it: names with commas between; absent: there is none. */
+struct df_str df_subscriptions_read_events(struct df_input *in);
+
+#endif
