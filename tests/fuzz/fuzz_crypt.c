@@ -41,7 +41,7 @@ static void make_file(void)
     for (size_t i = 0; i < sizeof(text); i++)
         text[i] = plain_byte(i);
     key = df_secret_key_new(DF_STR("000102030405060708090a0b0c0d0e0f"
-                                  "101112131415161718191a1b1c1d1e1f"));
+                                   "101112131415161718191a1b1c1d1e1f"));
     df_buf_init(&whole, 1 << 20);
     struct df_crypt_sink sink = {put, &whole};
     require(df_crypt_writer_new(key, sink, &w, NULL) == DF_OK);
