@@ -4,7 +4,7 @@
 (() => {
   const {
     $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, looking, number, onSubmit,
-    openClient, openDialog, openKey, seconds, share, showCallers, text, time, views, CLIENT, KEY,
+    openClient, openDialog, openKey, seconds, share, showCallers, showSecret, text, time, views, CLIENT, KEY,
   } = df;
   const POLL_MS = 1000;
   const HEALTH_EVERY = 3; // polls between two looks at health and readiness
@@ -13,7 +13,7 @@
   const POINTS = 60;
   const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
-  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|circuit-breakers))?$/;
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|circuit-breakers|webhook-failures|clients\/{clientId}\/usage))?$/;
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -314,6 +314,9 @@
   function clientRow(client) {
     const active = client.status === 'Active';
     const act = (words, action) => h('button', { type: 'button', textContent: words, 'aria-label': `${words} ${client.name}`, onclick: action });
+    const go = (words, view) => h('a', {
+      className: 'button', textContent: words, 'aria-label': `${words} of ${client.name}`, href: `#${view}?${new URLSearchParams({ client: client.clientId })}`,
+    });
     const row = h('tr', {},
       h('td', {}, h('span', { className: 'client-name', textContent: client.name }), h('code', { className: 'client-id', textContent: client.clientId })),
       h('td', {}, badge(client.status)),
@@ -321,6 +324,7 @@
       h('td', { 'data-label': 'Created' }, time(client.createdAt)),
       h('td', { 'data-label': 'Last seen' }, client.lastSeenAt ? time(client.lastSeenAt) : 'never'),
       h('td', {}, h('div', { className: 'row-actions' },
+        go('Webhooks', 'webhooks'), go('Usage', 'usage'),
         act('Rotate secret', () => openRotate(client)),
         active ? act('Suspend', () => openSuspend(client)) : act('Activate', () => setStatus(client, 'Active').catch(alertProblem)))));
     row.dataset.client = client.clientId;
@@ -347,14 +351,7 @@
     openDialog('rotate-dialog');
   }
 
-  function showSecret(title, clientId, secret) {
-    text('secret-title', title);
-    text('secret-id', clientId);
-    text('secret-value', secret);
-    text('secret-curl', `curl -H 'X-Client-Id: ${clientId}' -H 'X-Client-Secret: ${secret}' ${new URL('whoami', document.baseURI)}`);
-    text('copied', '');
-    openDialog('secret-dialog');
-  }
+  const tryIt = (clientId, secret) => `curl -H 'X-Client-Id: ${clientId}' -H 'X-Client-Secret: ${secret}' ${new URL('whoami', document.baseURI)}`;
 
   async function copy(button) {
     const source = $(button.dataset.copy);
@@ -378,14 +375,14 @@
     body.scopes = [...form.querySelectorAll('[name="scope"]:checked')].map((box) => box.value);
     const made = await call('POST', 'admin/clients', body);
     $('create-dialog').close();
-    showSecret(`Client “${body.name}” created`, made.clientId, made.clientSecret);
+    showSecret(`Client “${body.name}” created`, 'Client ID', made.clientId, made.clientSecret, tryIt(made.clientId, made.clientSecret));
     await loadClients();
   }
 
   async function rotate() {
     const made = await call('POST', `${clientPath(acting)}/rotate-secret?graceSeconds=${$('rotate-grace').value}`);
     $('rotate-dialog').close();
-    showSecret(`New secret of “${acting.name}”`, acting.clientId, made.clientSecret);
+    showSecret(`New secret of “${acting.name}”`, 'Client ID', acting.clientId, made.clientSecret, tryIt(acting.clientId, made.clientSecret));
     await loadClients();
   }
 

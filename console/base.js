@@ -92,7 +92,7 @@ const df = (() => {
 
   const STATES = {
     Processed: 'ok', PROCESSED: 'ok', running: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok',
-    'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn',
+    'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn', Disabled: 'warn',
     FAILED: 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
   };
 
@@ -104,6 +104,15 @@ const df = (() => {
 
   const cell = (label, ...children) => h('td', { 'data-label': label }, ...children);
   const figure = (label, value) => h('td', { 'data-label': label, className: 'num', textContent: value.toLocaleString('en') });
+
+  // Columns are [words, kind]: `num` to the right, `sr` for those who do not see.
+  function table(label, head, rows) {
+    return h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
+      h('table', { className: 'stack' },
+        h('thead', {}, h('tr', {}, ...head.map(([words, kind]) => h('th', { scope: 'col', className: kind === 'num' ? 'num' : '' },
+          kind === 'sr' ? h('span', { className: 'sr', textContent: words }) : words)))),
+        h('tbody', {}, ...rows)));
+  }
 
   // What may be long stays folded, and out of the page until it is unfolded.
   function folded(words, content, keep) {
@@ -125,6 +134,17 @@ const df = (() => {
       way('Previous', Math.min(list.page - 1, pages), list.page > 1),
       h('span', { textContent: `Page ${list.page} of ${pages}, ${list.total.toLocaleString('en')} ${noun}` }),
       way('Next', list.page + 1, list.page < pages));
+  }
+
+  // Asks which client something is to be shown of, and goes there.
+  function chooser(id, label, words, address) {
+    const input = h('input', { id: `${id}-client`, autocomplete: 'off', spellcheck: false, required: true, placeholder: 'client ID', 'data-keep': 'client' });
+    return h('form', {
+      className: 'card chooser', onsubmit: (event) => {
+        event.preventDefault();
+        location.hash = address(input.value.trim());
+      },
+    }, h('div', {}, h('label', { htmlFor: input.id, textContent: label }), input), h('button', { type: 'submit', className: 'primary', textContent: words }));
   }
 
   // --- calls ------------------------------------------------------------------------------------
@@ -237,6 +257,18 @@ const df = (() => {
     });
   }
 
+  // Shown this once. `curl`: how to try it, if there is a way.
+  function showSecret(title, label, id, secret, curl) {
+    text('secret-title', title);
+    text('secret-id-label', label);
+    text('secret-id', id);
+    text('secret-value', secret);
+    text('secret-curl', curl);
+    $('secret-curl').parentElement.hidden = !curl;
+    text('copied', '');
+    openDialog('secret-dialog');
+  }
+
   // --- credentials ------------------------------------------------------------------------------
 
   // Either is kept in this tab only. Whoever shows something that depends on them hears `credentials`.
@@ -334,8 +366,8 @@ const df = (() => {
   const looking = () => under > 0;
 
   return {
-    $, DASH, Problem, alertProblem, announce, badge, bytes, call, cell, client, describe, duration, figure, folded, forget, h, headersFor, keepCredential,
+    $, DASH, Problem, alertProblem, announce, badge, bytes, call, cell, chooser, client, describe, duration, figure, folded, forget, h, headersFor, keepCredential,
     keepTime, key, look, looking, notice, number, onSubmit, openClient, openDialog, openKey, pager, replace, seconds, share,
-    showCallers, showFormProblem, stamp, text, time, when, CLIENT, KEY, views: {},
+    showCallers, showFormProblem, showSecret, stamp, table, text, time, when, CLIENT, KEY, views: {},
   };
 })();

@@ -3,7 +3,7 @@
 'use strict';
 (() => {
   const {
-    $, DASH, alertProblem, badge, call, cell, duration, figure, folded, h, look, notice, onSubmit, openDialog, pager, replace, seconds, stamp, text,
+    $, DASH, alertProblem, badge, call, cell, duration, figure, folded, h, look, notice, onSubmit, openDialog, pager, replace, seconds, stamp, table, text,
     time, views,
   } = df;
   const PAGE_SIZE = 20;
@@ -17,14 +17,6 @@
 
   const address = (params) => `#outbox?${new URLSearchParams(params)}`;
   const path = (...parts) => ['admin/outbox', ...parts.map(encodeURIComponent)].join('/');
-
-  function table(label, head, rows) {
-    return h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
-      h('table', { className: 'stack' },
-        h('thead', {}, h('tr', {}, ...head.map(([words, kind]) => h('th', { scope: 'col', className: kind === 'num' ? 'num' : '' },
-          kind === 'sr' ? h('span', { className: 'sr', textContent: words }) : words)))),
-        h('tbody', {}, ...rows)));
-  }
 
   // --- trying again -----------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ async function startGateway() {
   const server = await serve('gateway', {
     'admin.key_file': join(scratch, 'admin.key'), 'gateway.api_key': 'gateway key', 'gateway.functional_ack_url': `${sandbox}/gateway/acks`,
     'gateway.ticket_return_url': `${sandbox}/gateway/returns`, 'gateway.ticket_send_url': `${sandbox}/gateway/tickets`,
-    'omniflow.url': sandbox, 'omniflow.api_key': 'omniflow key', 'delivery.allow_private_targets': 'on', 'delivery.max_attempts': 2, 'delivery.retry_base_ms': 20, 'breaker.open_ms': 200,
+    'omniflow.url': sandbox, 'omniflow.api_key': 'omniflow key', 'delivery.allow_private_targets': 'on', 'delivery.max_attempts': 2, 'delivery.retry_base_ms': 20, 'breaker.open_ms': 200, 'webhooks.retry_delays_ms': '20',
     'relay.events.dispatcher': 'http', 'relay.events.target': `${sandbox}/gateway/events`,
   }, bareReady);
   const made = await ask(`${server.url}admin/clients`, { headers: { 'X-Admin-Key': key }, body: { name: 'Browser', scopes: ['interface', 'callback', 'imports', 'acks', 'events'] } });
@@ -118,6 +118,18 @@ export async function open(server, { allowed = [], hash = '', ...options } = {})
     await page.close();
     assert.deepEqual(trouble, []);
   };
+  return page;
+}
+
+// A page whose tab knows the credentials already.
+export async function openSignedIn(hash, options = {}) {
+  const page = await open(gateway, options);
+  await page.evaluate(([key, client]) => {
+    sessionStorage.setItem('dataflow.adminKey', key);
+    sessionStorage.setItem('dataflow.client', client);
+  }, [gateway.key, JSON.stringify({ id: gateway.clientId, secret: gateway.secret })]);
+  await page.goto(`${gateway.url}${hash}`);
+  await page.reload();
   return page;
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { LIMIT, SHOTS, ask, bare, demo, enterKey, eventually, gateway, open, text } from './harness.mjs';
+import { LIMIT, SHOTS, ask, bare, demo, enterKey, eventually, gateway, open, openSignedIn, text } from './harness.mjs';
 
 const freshDoc = () => `TCK_${randomUUID().slice(0, 8)}`;
 
@@ -33,18 +33,6 @@ async function clean() {
       return settled(channel);
     });
   }
-}
-
-// A page whose tab knows the credentials already.
-async function openSignedIn(hash, options = {}) {
-  const page = await open(gateway, options);
-  await page.evaluate(([key, client]) => {
-    sessionStorage.setItem('dataflow.adminKey', key);
-    sessionStorage.setItem('dataflow.client', client);
-  }, [gateway.key, JSON.stringify({ id: gateway.clientId, secret: gateway.secret })]);
-  await page.goto(`${gateway.url}${hash}`);
-  await page.reload();
-  return page;
 }
 
 const step = (page, name) => page.locator(`.timeline [data-step=${name}]`);

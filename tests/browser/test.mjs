@@ -1,7 +1,7 @@
 // The console in a real browser: what it shows, that it lives, the way from the admin key to a
 // client's secret, and that it asks nobody but its own server for anything.
 //
-//   node tests/browser/test.mjs              all of it, with interface.mjs; starts build/dataflow by itself
+//   node tests/browser/test.mjs              all of it, with the files beside it; starts build/dataflow by itself
 //   DATAFLOW_BIN                             another binary
 //   CHROMIUM                                 another browser than /usr/bin/chromium
 import assert from 'node:assert/strict';
@@ -10,6 +10,7 @@ import { test } from 'node:test';
 import { LIMIT, SHOTS, bare, demo, enterKey, eventually, open, text, traffic } from './harness.mjs';
 import './imports.mjs';
 import './interface.mjs';
+import './webhooks.mjs';
 
 test('shows version, readiness, each check and the back end', LIMIT, async () => {
   const page = await open(demo);
