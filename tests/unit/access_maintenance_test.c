@@ -162,6 +162,27 @@ static void what_is_no_window_is_refused(void **state)
     }
 }
 
+static void the_window_in_force_has_begun_at(void **state)
+{
+    static const struct {
+        const char *windows, *now, *since;
+    } cases[] = {
+        {"02:00-04:00", "2026-11-15T01:00:00Z", NULL},
+        {"02:00-04:00", "2026-11-15T03:00:00Z", "2026-11-15T02:00:00Z"},
+        {"23:00-01:00", "2027-01-01T00:30:00Z", "2026-12-31T23:00:00Z"},
+        {"Sat 22:00-06:00", "2026-11-15T05:00:00Z", "2026-11-14T22:00:00Z"},
+        {"02:00-04:00; 01:00-05:00", "2026-11-15T03:00:00Z", "2026-11-15T01:00:00Z"},
+        {"2026-11-10T00:00Z/2026-11-20T00:00Z; 02:00-04:00", "2026-11-15T03:00:00Z",
+         "2026-11-10T00:00:00Z"},
+    };
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct df_maintenance m = {0};
+        assert_int_equal(df_maintenance_add(&m, df_str_c(cases[i].windows), NULL), DF_OK);
+        check(i, "since", df_maintenance_next(&m, at(cases[i].now)).since_ms, cases[i].since);
+    }
+}
+
 static void windows_are_bounded(void **state)
 {
     struct df_maintenance m = {0};
@@ -177,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_begin_and_end),
+        cmocka_unit_test(the_window_in_force_has_begun_at),
         cmocka_unit_test(windows_without_an_end_are_told_a_month_ahead),
         cmocka_unit_test(what_is_no_window_is_refused),
         cmocka_unit_test(windows_are_bounded),
