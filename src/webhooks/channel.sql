@@ -152,20 +152,23 @@ WHERE Id IN EACH_UUID(:ids);
 -- name: webhook_well_again
 UPDATE WebhookSubscriptions SET FailureSince = NULL
 WHERE FailureSince IS NOT NULL
-  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Sent');
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1);
 
 -- What was given up and has arrived after all, by a retry, need not be replayed.
 -- name: webhook_arrived_after_all
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now
 WHERE ReplayedAt IS NULL
-  AND DeliveryId IN (SELECT d.Id FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Sent');
+  AND DeliveryId IN (SELECT d.Id FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1);
 
 -- A batch's end was told when everybody who wanted to know has it, by its own delivery or a replay of it.
 -- name: webhook_notified
 UPDATE ImportBatch SET WebhookNotified = :told
 WHERE WebhookNotified <> :told
   AND Id IN (SELECT d.BatchId FROM WebhookDeliveries AS d
-             WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Sent' AND d.Event IN ('BatchCompleted', 'BatchFailed'))
+             WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Sent' AND d.Event IN ('BatchCompleted', 'BatchFailed') THEN 1 ELSE 0 END = 1)
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveries AS o
                   WHERE o.BatchId = ImportBatch.Id AND o.Status IN ('Pending', 'Sending', 'Error')
                     AND o.Event IN ('BatchCompleted', 'BatchFailed')
@@ -176,7 +179,8 @@ WHERE WebhookNotified <> :told
 -- name: webhook_fails_since
 UPDATE WebhookSubscriptions SET FailureSince = :now
 WHERE FailureSince IS NULL
-  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error');
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
 -- 410 Gone: the receiver wants nothing more.
 -- name: webhook_disable_gone
@@ -184,7 +188,8 @@ UPDATE WebhookSubscriptions
 SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
 WHERE IsActive <> :active
   AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d
-             WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410)
+             WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410 THEN 1 ELSE 0 END = 1)
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE w
@@ -193,13 +198,15 @@ OUTPUT inserted.Id
 FROM WebhookSubscriptions AS w
 WHERE w.IsActive <> :active
   AND w.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d
-               WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410);
+               WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410 THEN 1 ELSE 0 END = 1);
 
 -- name: webhook_disable_failing
 UPDATE WebhookSubscriptions
 SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
 WHERE IsActive <> :active AND FailureSince <= :before
-  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error')
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1)
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE w
@@ -207,13 +214,15 @@ SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt =
 OUTPUT inserted.Id
 FROM WebhookSubscriptions AS w
 WHERE w.IsActive <> :active AND w.FailureSince <= :before
-  AND w.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error');
+  AND w.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+               AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
 -- Those on their way come back by themselves.
 -- name: webhook_end_waiting
 UPDATE WebhookDeliveries
 SET Status = 'Error', NextAttemptAt = NULL, LastError = :error
-WHERE SubscriptionId = :subscription_id AND NextAttemptAt IS NOT NULL AND Status <> 'Sending';
+WHERE SubscriptionId = :subscription_id
+  AND CASE WHEN NextAttemptAt IS NOT NULL AND Status <> 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- Dead letters: of a delivery one, until it is replayed.
 -- name: webhook_bury
@@ -224,7 +233,8 @@ SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.La
        (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = d.Id),
        d.LastAttemptAt, :now, d.Id
 FROM WebhookDeliveries AS d
-WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+WHERE d.Id IN EACH_UUID(:ids)
+  AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
 -- dialect: postgres
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -233,7 +243,8 @@ SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.La
        (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = CAST(d.Id AS varchar(64))),
        d.LastAttemptAt, CAST(:now AS timestamptz), d.Id
 FROM WebhookDeliveries AS d
-WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+WHERE d.Id IN EACH_UUID(:ids)
+  AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
 -- dialect: sqlserver
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -242,7 +253,8 @@ SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.La
        (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = LOWER(CAST(d.Id AS VARCHAR(64)))),
        d.LastAttemptAt, CAST(:now AS DATETIME2), d.Id
 FROM WebhookDeliveries AS d
-WHERE d.Id IN EACH_UUID(:ids) AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+WHERE d.Id IN EACH_UUID(:ids)
+  AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
 
 -- Of a subscription that was just disabled: what waited. What failed before has its own already, replayed or not.
@@ -254,7 +266,8 @@ SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.La
        (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = d.Id),
        d.LastAttemptAt, :now, d.Id
 FROM WebhookDeliveries AS d
-WHERE d.SubscriptionId = :subscription_id AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+WHERE d.SubscriptionId = :subscription_id
+  AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id);
 -- dialect: postgres
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -263,7 +276,8 @@ SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.La
        (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = CAST(d.Id AS varchar(64))),
        d.LastAttemptAt, CAST(:now AS timestamptz), d.Id
 FROM WebhookDeliveries AS d
-WHERE d.SubscriptionId = :subscription_id AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+WHERE d.SubscriptionId = :subscription_id
+  AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id);
 -- dialect: sqlserver
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -272,7 +286,8 @@ SELECT d.SubscriptionId, d.EventId, d.Event, d.PayloadJson, d.AttemptCount, d.La
        (SELECT MIN(a.AttemptedAt) FROM DeliveryAttempts AS a WHERE a.Channel = 'webhooks' AND a.RowKey = LOWER(CAST(d.Id AS VARCHAR(64)))),
        d.LastAttemptAt, CAST(:now AS DATETIME2), d.Id
 FROM WebhookDeliveries AS d
-WHERE d.SubscriptionId = :subscription_id AND d.Status = 'Error' AND d.NextAttemptAt IS NULL
+WHERE d.SubscriptionId = :subscription_id
+  AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id);
 
 -- --- events ---
