@@ -3,7 +3,8 @@
 
     base <- json, net, store, resilience <- access, delivery <- webhooks <- features <- app
 
-A feature knows the rooms below it and no other feature, but for webhooks, whose events others tell; only app knows everybody. With --compile
+A feature knows the rooms below it and no other feature, but for webhooks, whose events others tell; only app knows
+everybody. With --compile
 also checks that each header compiles alone. Prints one line for each violation.
 """
 
