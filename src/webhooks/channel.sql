@@ -25,16 +25,19 @@ WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :
 RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
           s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
 -- dialect: sqlserver
+DECLARE @claimed TABLE (Id UNIQUEIDENTIFIER NOT NULL, AttemptCount INT NOT NULL);
 UPDATE o
 SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
-       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
-       s.PreviousSecretExpiresAt
+OUTPUT inserted.Id, inserted.AttemptCount INTO @claimed (Id, AttemptCount)
 FROM WebhookDeliveries AS o
-JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId
 WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
   AND o.NextAttemptAt <= :now;
+SELECT o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
+       s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt
+FROM @claimed AS g
+JOIN WebhookDeliveries AS o ON o.Id = g.Id
+JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId;
 
 -- name: webhook_claim_newest
 -- dialect: sqlite
@@ -59,16 +62,19 @@ WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :
 RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
           s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
 -- dialect: sqlserver
+DECLARE @claimed TABLE (Id UNIQUEIDENTIFIER NOT NULL, AttemptCount INT NOT NULL);
 UPDATE o
 SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
-       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
-       s.PreviousSecretExpiresAt
+OUTPUT inserted.Id, inserted.AttemptCount INTO @claimed (Id, AttemptCount)
 FROM WebhookDeliveries AS o
-JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId
 WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
   AND o.NextAttemptAt <= :now;
+SELECT o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
+       s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt
+FROM @claimed AS g
+JOIN WebhookDeliveries AS o ON o.Id = g.Id
+JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId;
 
 -- name: webhook_sent
 UPDATE WebhookDeliveries
