@@ -178,13 +178,37 @@ static enum df_code seal_one(struct df_db *db, const struct seal *c, const struc
                       NULL, err);
 }
 
+/* With another key, or none, every delivery would be given up one after the other. */
+static enum df_code check_master(struct df_db *db, struct seal *c, struct df_err *err)
+{
+    struct df_webhook_secret_columns columns = {.previous_expires_at = -1};
+    struct df_str secret, previous;
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_subscription_sealed, DF_NO_PARAMS, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        columns.encrypted = df_col_blob(r, 1);
+        code = df_webhook_secret_open(c->s->opt.master, df_col_text(r, 0), &columns, 0, &c->arena,
+                                      &secret, &previous, err);
+        if (code == DF_OK)
+            df_wipe((void *)(uintptr_t)secret.ptr, secret.len);
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
 static enum df_code run_seal(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct seal *c = (struct seal *)job;
     struct open_secret rows[SEAL_AT_ONCE];
 
     df_arena_reset(&c->arena);
-    enum df_code code = read_open(db, c, rows, err);
+    enum df_code code = check_master(db, c, err);
+    if (code == DF_OK)
+        code = read_open(db, c, rows, err);
     for (size_t i = 0; code == DF_OK && c->s->opt.master && i < c->found; i++)
         code = seal_one(db, c, &rows[i], err);
     if (code == DF_OK && c->found > 0 && !df_uuid_parse(rows[c->found - 1].id, &c->last))

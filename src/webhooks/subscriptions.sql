@@ -83,6 +83,12 @@ SELECT TOP (:limit) Id, Secret, PreviousSecret FROM WebhookSubscriptions
 WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
 ORDER BY Id;
 
+-- One that is encrypted, to see whether the master key is the right one: the last that was made or changed.
+-- name: subscription_sealed
+SELECT Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC LIMIT 1;
+-- dialect: sqlserver
+SELECT TOP (1) Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC;
+
 -- Not if it was replaced meanwhile.
 -- name: subscription_seal
 UPDATE WebhookSubscriptions

@@ -286,6 +286,15 @@ def test_without_a_master_key_secrets_lie_open_and_with_one_they_are_encrypted(m
     assert hooks.post(hook, "/rotate-secret?overlapHours=0").status == 200
     assert secret_columns(server.backend, hook)[2:] == (None, None, None)
 
+    # With another key, or none, it does not start: every delivery would be given up.
+    for other in ("", f"[security]\nmaster_key = {'ab' * 32}\n"):
+        server.stop()
+        server.config.write_text(config + other, encoding="utf-8")
+        refused = server.cli("serve")
+        assert refused.returncode == 2 and "security.master_key" in refused.stderr, refused
+    server.config.write_text(config + f"[security]\nmaster_key = {MASTER}\n", encoding="utf-8")
+    server.start()
+
 
 # --- deliveries and what was given up ----------------------------------------------------------------------
 
