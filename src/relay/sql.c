@@ -214,8 +214,8 @@ static const char *const first_text[DF_DIALECT_COUNT] = {
 static const char *const resting_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = " AND t.{id} NOT IN (SELECT value FROM json_each(:resting))",
     [DF_POSTGRES] = " AND t.{id} <> ALL(CAST(:resting AS {id_type}[]))",
-    [DF_SQLSERVER] = " AND t.{id} NOT IN (SELECT CAST(value AS {id_type})"
-                     " FROM OPENJSON(CAST(:resting AS NVARCHAR(MAX))))",
+    [DF_SQLSERVER] = (" AND t.{id} NOT IN (SELECT CAST(value AS {id_type})"
+                      " FROM OPENJSON(CAST(:resting AS NVARCHAR(MAX))))"),
 };
 
 /* --- filling them in -------------------------------------------------------------------------- */
