@@ -407,6 +407,7 @@ enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const s
 {
     struct df_policy old, none;
     struct df_uuid id;
+    df_policy_init(&old);
     enum df_code code = get_locked(db, identifier, &id, &old, err);
     if (code != DF_OK)
         return code;
