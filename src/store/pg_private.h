@@ -89,6 +89,7 @@ struct pg_db {
                             never */
     int64_t statement_timeout_ms;
     bool read_only;
+    bool pooled; /* statements are known by name no longer than their transaction: none has one */
     struct pg_params params;
     struct pg_result result;
     struct df_arena arena;

@@ -167,19 +167,21 @@ static void accept_row(struct batch *b, size_t row, PGresult *take_res)
 }
 
 /*
- * The schema changed under a prepared statement, or a pooler gave us another connection of the
- * server: to be prepared afresh. The first is told from other errors of its class by where in the
- * server it comes from.
+ * The schema changed under a prepared statement (told from other errors of its class by where in
+ * the server it comes from), or the server does not know it: to be sent afresh. The latter means
+ * that a pooler gave us another connection of the server, which it will do again.
  */
-static bool is_stale(const PGresult *res)
+static bool is_stale(struct pg_db *pg, const PGresult *res)
 {
     const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
     const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
 
     if (!state)
         return false;
-    return strcmp(state, "26000") == 0 || (strcmp(state, "0A000") == 0 && function &&
-                                           strcmp(function, "RevalidateCachedQuery") == 0);
+    if (strcmp(state, "26000") == 0)
+        return pg->pooled = true;
+    return strcmp(state, "0A000") == 0 && function &&
+           strcmp(function, "RevalidateCachedQuery") == 0;
 }
 
 static void refuse(struct batch *b, size_t index, const PGresult *res)
@@ -194,7 +196,7 @@ static void refuse(struct batch *b, size_t index, const PGresult *res)
         b->sink->failed_row = (int64_t)(index - b->head_count);
     if (index < b->control_count)
         b->pg->control_failed = true;
-    if (st && is_stale(res)) {
+    if (st && is_stale(b->pg, res)) {
         b->stale = true;
         name_stmt(b->pg, st);
         for (size_t i = 0; b->bulk && i < PG_BULK_SIZES; i++)
@@ -300,7 +302,7 @@ static bool send_parse(struct batch *b, struct pg_stmt *st, const struct pg_para
     const struct df_query *q = st->query;
     PGconn *conn = b->pg->conn;
 
-    if (st->prepared)
+    if (st->prepared || b->pg->pooled)
         return true;
     b->head[b->head_count].stmt = st;
     b->head[b->head_count++].parse = true;
@@ -313,9 +315,13 @@ static bool send_parse(struct batch *b, struct pg_stmt *st, const struct pg_para
 static bool send_execute(struct batch *b, const struct pg_stmt *st, const struct pg_params *p)
 {
     PGconn *conn = b->pg->conn;
+    int count = (int)st->query->param_count;
+    int sent = b->pg->pooled ? PQsendQueryParams(conn, st->query->text[DF_POSTGRES].sql, count,
+                                                 p->types, p->values, p->lengths, p->formats, 0)
+                             : PQsendQueryPrepared(conn, st->name, count, p->values, p->lengths,
+                                                   p->formats, 0);
 
-    if (!PQsendQueryPrepared(conn, st->name, (int)st->query->param_count, p->values, p->lengths,
-                             p->formats, 0))
+    if (!sent)
         return lost(b, PQerrorMessage(conn));
     b->sent++;
     return true;
@@ -386,7 +392,7 @@ static bool send_parses(struct batch *b, const struct df_query *q, const struct 
 
     for (size_t row = 0, n; row < row_count; row += n) {
         struct pg_stmt *st = next_step(b, q, row_count - row, &n);
-        if (st == last || st->prepared)
+        if (st == last || st->prepared || b->pg->pooled)
             continue;
         last = st;
         df_pg_params_set(p, params ? params + row * q->param_count : NULL, n * q->param_count);

@@ -240,15 +240,47 @@ static void pg_close(struct df_db *db)
     free(pg);
 }
 
-/* What was answered 2xx must be on disk: a server that is set to commit asynchronously is asked not
- * to, here. */
+/*
+ * What was answered 2xx must be on disk: a server that is set to commit asynchronously is asked not
+ * to, for this session. Behind a pooler there is no session to ask.
+ */
 static enum df_code require_durability(struct pg_db *pg, struct df_err *err)
 {
-    static const struct df_query q =
+    static const struct df_query ask =
         STATEMENT("durability", "SELECT set_config('synchronous_commit', 'on', false) "
                                 "WHERE current_setting('synchronous_commit') = 'off'");
-    struct pg_sink sink = {0};
-    return df_pg_run(pg, &q, NULL, 1, &sink, err);
+    static const struct df_query look =
+        STATEMENT("durability", "SELECT 1 WHERE current_setting('synchronous_commit') = 'off'");
+    PGresult *res = NULL;
+    struct pg_sink sink = {.ret_result = &res};
+
+    enum df_code code = df_pg_run(pg, pg->pooled ? &look : &ask, NULL, 1, &sink, err);
+    if (code == DF_OK && pg->pooled && PQntuples(res) > 0)
+        code = df_err_set(err, DF_E_CONFIG,
+                          "synchronous_commit is off, and behind a pooler it is the server's to "
+                          "set: ALTER ROLE %s SET synchronous_commit = on",
+                          PQuser(pg->conn));
+    PQclear(res);
+    return code;
+}
+
+/*
+ * A pooler stands in between when the process that serves us is not the one that greeted us. In
+ * transaction mode the next transaction may be another process's, which knows none of the
+ * statements prepared before; found out in the middle of a transaction, that would undo it.
+ */
+static enum df_code detect_pooler(struct pg_db *pg, struct df_err *err)
+{
+    static const struct df_query q = STATEMENT("backend", "SELECT pg_backend_pid()");
+    PGresult *res = NULL;
+    struct pg_sink sink = {.ret_result = &res};
+
+    pg->pooled = true; /* until it is known */
+    enum df_code code = df_pg_run(pg, &q, NULL, 1, &sink, err);
+    if (code == DF_OK)
+        pg->pooled = strtol(PQgetvalue(res, 0, 0), NULL, 10) != PQbackendPID(pg->conn);
+    PQclear(res);
+    return code;
 }
 
 static enum df_code pg_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err)
@@ -270,6 +302,8 @@ static enum df_code pg_open(const struct df_db_options *opt, struct df_db **ret,
         if (PQsetnonblocking(pg->conn, 1) != 0 || !PQenterPipelineMode(pg->conn))
             code = df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
     }
+    if (code == DF_OK)
+        code = detect_pooler(pg, err);
     if (code == DF_OK && !opt->read_only)
         code = require_durability(pg, err);
     if (code != DF_OK) {

@@ -577,7 +577,7 @@ class PgBouncer:
         (directory / "ini").write_text(
             f"[databases]\n* = host={parts['host']} port={parts.get('port', 5432)}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
             f"listen_port = {self.port}\nauth_type = plain\nauth_file = {directory}/users\npool_mode = transaction\n"
-            f"unix_socket_dir =\nlogfile = {directory}/log\nignore_startup_parameters = options,extra_float_digits\n")
+            f"unix_socket_dir =\nserver_round_robin = 1\nlogfile = {directory}/log\nignore_startup_parameters = options,extra_float_digits\n")
         self.url = f"postgres://{parts['user']}:{parts['password']}@127.0.0.1:{self.port}/{parts['dbname']}"
         directory.chmod(0o777)
         identity = {"user": "postgres", "group": "postgres"} if pg.os.geteuid() == 0 else {}
@@ -595,10 +595,11 @@ def test_a_pooler_that_swallows_notifications_is_found_out(source, outbox, sink,
     pooler = PgBouncer(source.url)
     try:
         wait_for(lambda: postgres_execute_or_none("SELECT 1", pooler.url), "the pooler")
-        relay = make_relay(outbox, start=False, url=pooler.url, notify_channel="orders", **http(sink))
+        relay = make_relay(outbox, start=False, url=pooler.url, notify_channel="orders", **http(sink, batch=5))
         relay.start("RelayNotificationsSwallowed")
-        outbox.write(20)
-        outbox.wait(PROCESSED=20)  # by looking for them
+        sink.fault(latencyMs=20)  # so that several workers have something in hand, each by another of the server's processes
+        outbox.write(200)
+        outbox.wait(PROCESSED=200)  # by looking for them
         assert sink.stats()["repeats"] == 0 and not relay.log("RelayListening")
         assert relay.stop() == 0
     finally:
