@@ -375,9 +375,10 @@ enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
 enum df_code relay_connect(const struct df_relay_settings *s, struct df_db **ret,
                            struct df_err *err)
 {
-    return df_db_open(
-        &(struct df_db_options){.url = s->url, .idle_transaction_ms = s->timeout_ms + MARGIN_MS},
-        ret, err);
+    return df_db_open(&(struct df_db_options){.url = s->url,
+                                              .idle_transaction_ms = s->timeout_ms + MARGIN_MS,
+                                              .foreign = true},
+                      ret, err);
 }
 
 enum df_code relay_count(struct df_db *db, const struct relay_query *q, int64_t *ret_rows,

@@ -98,6 +98,7 @@ struct df_db_options {
     int64_t idle_transaction_ms;  /* PostgreSQL: a transaction left alone for longer is ended. 0:
                                      60000 */
     bool read_only;               /* readers of SQLite; a hint elsewhere */
+    bool foreign; /* somebody else's tables: how they are read is the database's choice */
 };
 
 /* Which database a URL names; DF_E_CONFIG when it names none. Needs no connection. */

@@ -126,6 +126,10 @@ static void on_notice(void *arg, const PGresult *res)
 /*
  * The settings of a session travel with the start-up packet, those of the URL among them. What
  * reading the rows relies on stands last and wins.
+ *
+ * A plan is made once and kept. Made while a table is small it would go through all of it, and
+ * still when it is large: until the table is next analyzed, which may be a minute of full load.
+ * Every condition of ours that may meet many rows has its index, so whatever can use one shall.
  */
 static void session_options(const struct df_db_options *opt, const char *from_url,
                             struct df_buf *out)
@@ -138,6 +142,8 @@ static void session_options(const struct df_db_options *opt, const char *from_ur
         out, " -c idle_in_transaction_session_timeout=%lld",
         (long long)(opt->idle_transaction_ms > 0 ? opt->idle_transaction_ms : IDLE_TIMEOUT_MS));
     df_buf_addf(out, " -c default_transaction_read_only=%s", opt->read_only ? "on" : "off");
+    if (!opt->foreign)
+        df_buf_addz(out, " -c enable_seqscan=off -c jit=off");
     if (from_url)
         df_buf_addf(out, " %s", from_url);
     df_buf_addz(out, " -c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex");

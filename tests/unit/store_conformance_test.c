@@ -1078,6 +1078,33 @@ static void statements_forgotten_by_the_server_are_prepared_again(void **state)
     assert_int_equal(keys(), 2);
 }
 
+/* Its plan may have to serve until the table is large. */
+static void a_small_table_is_read_by_its_index(void **state)
+{
+    static const struct df_query explain = {
+        .name = "explain",
+        .param_count = 1,
+        .text = {[DF_POSTGRES] = {
+                     .sql = "EXPLAIN SELECT Name FROM Keys"
+                            " WHERE Id = ANY(CAST(translate($1, '[]', '{}') AS BIGINT[]))"}}};
+    struct df_result *r = NULL;
+    bool by_index = false;
+    char line[256];
+
+    (void)state;
+    if (dialect != DF_POSTGRES)
+        skip();
+    assert_code(insert_key(db, 1, "a"), DF_OK, &err);
+    testdb_script(db, "ANALYZE Keys");
+    assert_ok(df_db_query(db, &explain, DF_PARAMS(df_text(DF_STR("[1,2]"))), &r, &err), &err);
+    while (df_result_step(r, &err) == DF_ROW) {
+        (void)snprintf(line, sizeof(line), DF_STR_FMT, DF_STR_ARG(df_col_text(r, 0)));
+        by_index = by_index || strstr(line, "Index");
+    }
+    df_result_free(r);
+    assert_true(by_index);
+}
+
 static void a_refused_value_is_not_quoted_in_the_error(void **state)
 {
     (void)state;
@@ -1146,6 +1173,7 @@ int main(void)
         ON_EACH(a_terminated_connection_is_known_to_be_lost),
         ON_EACH(a_statement_that_takes_too_long_is_a_timeout),
         ON_EACH(statements_forgotten_by_the_server_are_prepared_again),
+        ON_EACH(a_small_table_is_read_by_its_index),
         ON_EACH(a_refused_value_is_not_quoted_in_the_error),
         ON_EACH(new_files_are_for_their_owner_alone),
     };
