@@ -485,6 +485,25 @@ static void send_ready(struct df_delivery *d, struct delivery_list *rows)
 
 /* --- cycles ----------------------------------------------------------------------------------- */
 
+/* A cycle that claimed has asked for the next due row; one that only settled knows when its own
+ * rows are due again, and they may be the next. */
+static void plan_look(struct delivery_channel *ch)
+{
+    const struct delivery_cycle *cy = &ch->cycle;
+    int64_t poll_ms = ch->d->opt.poll_ms;
+    int64_t due_ms = cy->next_due_ms;
+
+    for (const struct delivery_row *r = cy->limit > 0 ? NULL : cy->settle.head; r; r = r->next)
+        if ((r->outcome == DELIVERY_RETRY || r->outcome == DELIVERY_DEFERRED) &&
+            (due_ms < 0 || r->due_ms < due_ms))
+            due_ms = r->due_ms;
+    int64_t wait_ms = due_ms < 0 ? poll_ms : due_ms - delivery_now(ch);
+    wait_ms = wait_ms < 0 ? 0 : wait_ms < poll_ms ? wait_ms : poll_ms;
+    int64_t look_ms = mono_ms(ch->d) + wait_ms;
+    if (cy->limit > 0 || look_ms < ch->look_ms)
+        ch->look_ms = look_ms;
+}
+
 static void cycle_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct delivery_cycle *cy = (struct delivery_cycle *)job;
@@ -501,15 +520,11 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     delivery_list_init(&over);
     pthread_mutex_lock(&d->lock);
     if (code == DF_OK) {
-        int64_t wait_ms = cy->next_due_ms < 0 ? d->opt.poll_ms : cy->next_due_ms - delivery_now(ch);
         ch->held += cy->claimed.count;
         ch->held -= cy->settle.count;
         ch->backoff_ms = 0;
         note_destinations(ch);
-        if (cy->limit > 0)
-            ch->look_ms = mono_ms(d) + (wait_ms < 0                ? 0
-                                        : wait_ms < d->opt.poll_ms ? wait_ms
-                                                                   : d->opt.poll_ms);
+        plan_look(ch);
         delivery_list_move(&ch->ready, &cy->claimed);
         delivery_list_move(&over, &cy->settle);
     } else {

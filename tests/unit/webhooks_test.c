@@ -45,6 +45,8 @@ static struct df_delivery *engine;
 static struct df_webhooks *webhooks;
 static struct df_http_server *http;
 static struct df_fake_clock now;
+static const int64_t *schedule;
+static int64_t poll_ms;
 
 /* --- the receiver ----------------------------------------------------------------------------- */
 
@@ -125,11 +127,11 @@ static void start_engine(void)
                                                            .clock = &now.base,
                                                            .lease_ms = 60000,
                                                            .timeout_ms = 5000,
-                                                           .poll_ms = 100,
+                                                           .poll_ms = poll_ms,
                                                            .allow_private = true});
     webhooks = df_webhooks_new(&(struct df_webhooks_options){.store = store,
                                                              .clock = &now.base,
-                                                             .retry_delays_ms = delays,
+                                                             .retry_delays_ms = schedule,
                                                              .retry_delay_count = DELAYS,
                                                              .timeout_ms = 5000,
                                                              .disable_after_ms = 5 * DAY_MS});
@@ -184,6 +186,8 @@ static int setup(void **state)
     assert_ok(df_http_start(&opt, &http, &err), &err);
     seen = plan_count = 0;
     rest = 200;
+    schedule = delays;
+    poll_ms = 100;
     add_rows();
     start_engine();
     return 0;
@@ -439,6 +443,26 @@ static void a_process_that_died_repeats_nothing_before_its_time(void **state)
     assert_int_equal(seen, 2);
 }
 
+/* Nobody wakes the engine, and by itself it looks once an hour: the cycle that only settled must
+ * have kept in mind when the row is due. It waits for 50 ms of real time between its looks. */
+static void a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine(void **state)
+{
+    static const int64_t soon[DELAYS] = {50, 50, 50, 50, 50};
+
+    (void)state;
+    stop_engine();
+    schedule = soon;
+    poll_ms = DAY_MS / 24;
+    start_engine();
+    set_plan(2, (const unsigned[]){500, 500}, 200);
+    emit("BatchCompleted");
+    for (int64_t i = 1; i <= 2; i++) {
+        await(&attempts, i);
+        df_fake_clock_advance_ms(&now, 50);
+    }
+    await(&count_sent, 1);
+}
+
 int main(void)
 {
 #define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -451,6 +475,7 @@ int main(void)
         ON_EACH(days_of_nothing_but_failures_disable),
         ON_EACH(what_a_person_retries_after_all_is_no_dead_letter_any_more),
         ON_EACH(a_process_that_died_repeats_nothing_before_its_time),
+        ON_EACH(a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine),
     };
     return testdb_run_tests("webhooks", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
 }
