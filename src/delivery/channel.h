@@ -102,6 +102,9 @@ struct df_channel {
     enum df_code (*settled)(const struct df_channel *c, struct df_db *db,
                             const struct df_channel_values *v, struct df_arena *a,
                             struct df_err *err);
+    /* After a cycle's commit, once, while the arena of `settled` still lives: what is to be told of
+     * it. NULL: nothing. */
+    void (*committed)(const struct df_channel *c);
     /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
      * the oldest was written. */
     const struct df_query *next_due;

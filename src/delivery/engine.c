@@ -516,6 +516,8 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     if (code != DF_OK) { /* first, since the error is in the job, which the next cycle uses again */
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
         df_log_write(DF_LOG_ERROR, "DeliveryCycleFailed", fields, 1, "%s", err->detail);
+    } else if (ch->c->committed) {
+        ch->c->committed(ch->c);
     }
     delivery_list_init(&over);
     pthread_mutex_lock(&d->lock);
@@ -908,6 +910,8 @@ static void settle_rest(struct delivery_channel *ch)
     cy->job = (struct df_job){.run = delivery_cycle_run};
     if (cy->settle.count > 0 && df_store_write_wait(ch->d->opt.store, &cy->job, &err) != DF_OK)
         df_log_warn("DeliveryCycleFailed", "%s", err.detail);
+    else if (cy->settle.count > 0 && ch->c->committed)
+        ch->c->committed(ch->c);
     while ((row = delivery_list_take(&cy->settle)) || (row = delivery_list_take(&ch->ready)))
         delivery_row_free(row);
 }

@@ -26,12 +26,23 @@
 
 #define CHANNEL "webhooks"
 
+/* Subscriptions that the cycle in hand disables; memory: its arena. */
+struct disabled {
+    struct disabled_one {
+        struct df_str id;
+        const char *reason;
+    } * at;
+    size_t count;
+    size_t cap;
+};
+
 struct df_webhooks {
     struct df_webhooks_options opt;
     struct df_retry_policy schedule;
     struct df_channel channel;
     struct df_delivery *delivery;
     struct df_notifier *notifier;
+    struct disabled *disabled; /* of the cycle's thread */
 };
 
 static struct df_metric_family failures_total = {
@@ -142,12 +153,19 @@ static enum df_code settle_sent(struct df_db *db, struct df_value now, struct df
     return code;
 }
 
-/* Ids of subscriptions. */
-struct disabled {
-    struct df_str *at;
-    size_t count;
-    size_t cap;
-};
+static void note_disabled(struct disabled *d, struct df_str id, const char *reason,
+                          struct df_arena *a)
+{
+    if (d->count == d->cap) {
+        size_t cap = d->cap ? d->cap * 2 : 16;
+        struct disabled_one *more = DF_ARENA_ARRAY(a, struct disabled_one, cap);
+        if (d->count > 0)
+            memcpy(more, d->at, d->count * sizeof(*more));
+        d->cap = cap;
+        d->at = more;
+    }
+    d->at[d->count++] = (struct disabled_one){df_arena_str(a, id), reason};
+}
 
 static enum df_code disable(struct df_db *db, const struct df_query *q,
                             const struct df_value *params, size_t count, const char *reason,
@@ -157,28 +175,17 @@ static enum df_code disable(struct df_db *db, const struct df_query *q,
     enum df_code code = df_db_query(db, q, params, count, &r, err);
     if (code != DF_OK)
         return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        if (d->count == d->cap) {
-            struct df_str *more = DF_ARENA_ARRAY(a, struct df_str, d->cap ? d->cap * 2 : 16);
-            if (d->count > 0)
-                memcpy(more, d->at, d->count * sizeof(*more));
-            d->cap = d->cap ? d->cap * 2 : 16;
-            d->at = more;
-        }
-        d->at[d->count] = df_arena_str(a, df_col_text(r, 0));
-        /* A cycle that is run again may say it twice. */
-        struct df_log_field fields[] = {DF_F("subscriptionId", d->at[d->count])};
-        df_log_write(DF_LOG_ERROR, "WebhookDisabled", fields, 1, "%s", reason);
-        d->count++;
-    }
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        note_disabled(d, df_col_text(r, 0), reason, a);
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }
 
 static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db,
                                 const struct df_channel_values *v, struct df_arena *a,
-                                struct disabled *d, struct df_err *err)
+                                struct df_err *err)
 {
+    struct disabled *d = w->disabled;
     static const char gone[] = "the receiver answered 410 Gone";
     static const char failing[] = "every delivery failed for too long";
     struct df_value off = df_bool(false);
@@ -199,16 +206,16 @@ static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
                                   const struct df_channel_values *v, struct df_arena *a,
                                   struct df_err *err)
 {
-    struct disabled d = {0};
+    const struct disabled *d = w->disabled;
     enum df_code code =
         df_db_exec(db, &df_q_webhook_fails_since, DF_PARAMS(v->now, v->ids), NULL, err);
 
     if (code == DF_OK)
-        code = disable_all(w, db, v, a, &d, err);
+        code = disable_all(w, db, v, a, err);
     if (code == DF_OK)
         code = df_db_exec(db, &df_q_webhook_bury, DF_PARAMS(v->now, v->ids), NULL, err);
-    for (size_t i = 0; i < d.count && code == DF_OK; i++) {
-        struct df_value subscription = df_uuid(d.at[i]);
+    for (size_t i = 0; i < d->count && code == DF_OK; i++) {
+        struct df_value subscription = df_uuid(d->at[i].id);
         code = df_db_exec(db, &df_q_webhook_end_waiting,
                           DF_PARAMS(df_text(DF_STR("the subscription was disabled")), subscription),
                           NULL, err);
@@ -223,15 +230,30 @@ static enum df_code settled(const struct df_channel *c, struct df_db *db,
                             const struct df_channel_values *v, struct df_arena *a,
                             struct df_err *err)
 {
+    const struct df_webhooks *w = c->arg;
     int64_t sent = 0;
     int64_t failed = 0;
+
+    *w->disabled = (struct disabled){0}; /* what an earlier run found was rolled back */
     enum df_code code = count_outcomes(db, v->ids, &sent, &failed, err);
 
     if (code == DF_OK && sent > 0)
         code = settle_sent(db, v->now, v->ids, err);
     if (code == DF_OK && failed > 0)
-        code = settle_failed(c->arg, db, v, a, err);
+        code = settle_failed(w, db, v, a, err);
     return code;
+}
+
+static void committed(const struct df_channel *c)
+{
+    const struct df_webhooks *w = c->arg;
+    struct disabled *d = w->disabled;
+
+    for (size_t i = 0; i < d->count; i++) {
+        struct df_log_field fields[] = {DF_F("subscriptionId", d->at[i].id)};
+        df_log_write(DF_LOG_ERROR, "WebhookDisabled", fields, 1, "%s", d->at[i].reason);
+    }
+    *d = (struct disabled){0};
 }
 
 /* --- from outside ----------------------------------------------------------------------------- */
@@ -241,6 +263,7 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
     struct df_webhooks *w = df_calloc(1, sizeof(*w));
 
     w->opt = *opt;
+    w->disabled = df_calloc(1, sizeof(*w->disabled));
     w->schedule = (struct df_retry_policy){.delays_ms = opt->retry_delays_ms,
                                            .delay_count = opt->retry_delay_count,
                                            .max_attempts = (int64_t)opt->retry_delay_count + 1};
@@ -253,6 +276,7 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
         .failed = &df_q_webhook_failed,
         .deferred = &df_q_webhook_deferred,
         .settled = settled,
+        .committed = committed,
         .next_due = &df_q_webhook_next_due,
         .waiting = &df_q_webhook_waiting,
         .counts = &df_q_webhook_counts,
@@ -309,6 +333,9 @@ void df_webhooks_stop(struct df_webhooks *w)
 
 void df_webhooks_free(struct df_webhooks *w)
 {
+    if (!w)
+        return;
     df_webhooks_stop(w);
+    free(w->disabled);
     free(w);
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "delivery/sign.h"
 #include "delivery/verify.h"
 #include "net/http.h"
@@ -109,7 +110,7 @@ static const struct df_route routes[] = {
 
 /* --- the server ------------------------------------------------------------------------------- */
 
-static void start_engine(void)
+static void make_engine(void)
 {
     struct df_store_options so = {.url = t.url};
 
@@ -136,6 +137,11 @@ static void start_engine(void)
                                                              .timeout_ms = 5000,
                                                              .disable_after_ms = 5 * DAY_MS});
     df_webhooks_add_channels(webhooks, engine);
+}
+
+static void start_engine(void)
+{
+    make_engine();
     df_delivery_start(engine);
 }
 
@@ -443,6 +449,40 @@ static void a_process_that_died_repeats_nothing_before_its_time(void **state)
     assert_int_equal(seen, 2);
 }
 
+/* A cycle as the store runs it: rolled back, run again, committed. */
+static void that_one_is_disabled_is_told_once_after_the_commit(void **state)
+{
+    char ids[DF_CHANNEL_IDS_SIZE];
+    struct df_arena arena;
+
+    (void)state;
+    stop_engine();
+    make_engine(); /* not started */
+    const struct df_channel *c = df_delivery_find(engine, DF_STR("webhooks"));
+    testdb_script(db, "INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event,"
+                      " PayloadJson, Status, AttemptCount, NextAttemptAt, LastStatus) VALUES"
+                      " ('" BATCH "', '" HOOK "', '" BATCH "', 'BatchFailed', '{}', 'Error', 1,"
+                      " NULL, 410);");
+    const struct df_channel_values v = {.now = df_time(START),
+                                        .ids = df_channel_ids(df_uuid(DF_STR(BATCH)), ids)};
+    uint64_t before = df_log_count(DF_LOG_ERROR);
+    df_arena_init(&arena);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(df_db_begin(db, true, &err), &err);
+        assert_ok(c->settled(c, db, &v, &arena, &err), &err);
+        if (i == 0)
+            df_db_rollback(db);
+    }
+    assert_int_equal(df_log_count(DF_LOG_ERROR), before);
+    assert_ok(df_db_commit(db, &err), &err);
+    c->committed(c);
+    assert_int_equal(df_log_count(DF_LOG_ERROR), before + 1);
+    c->committed(c); /* the next cycle's, which disables none */
+    assert_int_equal(df_log_count(DF_LOG_ERROR), before + 1);
+    assert_int_equal(testdb_int(db, &count_disabled), 1);
+    df_arena_release(&arena);
+}
+
 /* Nobody wakes the engine, and by itself it looks once an hour: the cycle that only settled must
  * have kept in mind when the row is due. It waits for 50 ms of real time between its looks. */
 static void a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine(void **state)
@@ -475,6 +515,7 @@ int main(void)
         ON_EACH(days_of_nothing_but_failures_disable),
         ON_EACH(what_a_person_retries_after_all_is_no_dead_letter_any_more),
         ON_EACH(a_process_that_died_repeats_nothing_before_its_time),
+        ON_EACH(that_one_is_disabled_is_told_once_after_the_commit),
         ON_EACH(a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine),
     };
     return testdb_run_tests("webhooks", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
