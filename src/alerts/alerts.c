@@ -1,7 +1,7 @@
 /*
  * The evaluation: one job for the store, and so one commit. It takes the turn, reads what fires,
- * asks the rules, writes what has begun and what is over, with the messages of each. Whoever comes
- * while another has the turn finds nothing to do.
+ * asks the rules, writes what has begun and what is over, with the messages of each, and removes
+ * what is over for long. Whoever comes while another has the turn finds nothing to do.
  */
 #include "alerts/alerts_private.h"
 
@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define PRUNE_MAX 500
+/* What is over is kept for so long: as attempts of deliveries are. */
+#define KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 static struct df_metric_family firing = {
     .name = "dataflow_alerts_firing",
@@ -218,6 +222,9 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
     code = read_open(e, db, err);
     for (int i = 0; code == DF_OK && i < ALERT_RULES; i++)
         code = evaluate_rule(e, db, (enum alert_rule)i, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_alert_prune,
+                          DF_PARAMS(df_time(e->now_ms - KEPT_MS), df_int(PRUNE_MAX)), NULL, err);
     return code;
 }
 

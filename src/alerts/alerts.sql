@@ -120,6 +120,22 @@ VALUES (:id, :rule_name, :subject, :dedup_key, :severity, :summary, :details_jso
 -- name: alert_resolve
 UPDATE Alerts SET Status = 'resolved', ResolvedAt = :now WHERE Id = :id AND ResolvedAt IS NULL;
 
+-- Those that are over for long, in pieces; the oldest first, which the index over FiredAt finds. Not while a message about one is
+-- still on its way.
+-- name: alert_prune
+-- dialect: sqlite, postgres
+DELETE FROM Alerts
+WHERE Id IN (SELECT a.Id FROM Alerts AS a
+             WHERE a.FiredAt < :before AND a.ResolvedAt < :before
+               AND NOT EXISTS (SELECT 1 FROM AlertDeliveries AS d WHERE d.AlertId = a.Id AND d.NextAttemptAt IS NOT NULL)
+             ORDER BY a.FiredAt LIMIT :limit);
+-- dialect: sqlserver
+DELETE FROM Alerts
+WHERE Id IN (SELECT TOP (:limit) a.Id FROM Alerts AS a
+             WHERE a.FiredAt < :before AND a.ResolvedAt < :before
+               AND NOT EXISTS (SELECT 1 FROM AlertDeliveries AS d WHERE d.AlertId = a.Id AND d.NextAttemptAt IS NOT NULL)
+             ORDER BY a.FiredAt);
+
 -- name: alert_firing_counts
 SELECT RuleName, COUNT(*) FROM Alerts WHERE ResolvedAt IS NULL GROUP BY RuleName;
 

@@ -411,6 +411,27 @@ static void a_storm_does_not_page_for_each(void **state)
     expect_alerts(100, 100);
 }
 
+static void what_is_over_for_a_month_is_removed_with_its_messages(void **state)
+{
+    enum { DAY = 24 * 60 };
+
+    (void)state;
+    struct df_uuid id = batch(1, START, 0, 0, -1);
+    after_minutes(61);
+    settle(&id, 0);
+    after_minutes(1);
+    expect_alerts(1, 0);
+    after_minutes(30 * DAY); /* the batch is stuck again; the first alert's messages still wait */
+    testdb_script(db, SENT);
+    assert_int_equal(testdb_int(db, &firing_alerts), 2);
+    assert_int_equal(testdb_int(db, &all_alerts), 3);
+    after_minutes(1);
+    expect_alerts(2, 1); /* that they waited is over too, and not long ago */
+    testdb_script(db, SENT);
+    after_minutes(31 * DAY);
+    expect_alerts(1, 1); /* what fires stays, however long */
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -424,6 +445,7 @@ int main(void)
         TEST(a_channel_whose_rows_wait),
         TEST(a_resolution_does_not_overtake_its_alert),
         TEST(a_storm_does_not_page_for_each),
+        TEST(what_is_over_for_a_month_is_removed_with_its_messages),
     };
     df_log_init(DF_LOG_ERROR, DF_LOG_JSON, df_clock_real());
     return testdb_run_tests("alerts", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
