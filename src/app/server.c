@@ -43,6 +43,7 @@ struct df_server {
     struct df_maintenance maintenance;
     struct df_channel events;
     struct df_secret *master;     /* what secrets of webhooks are encrypted with; or NULL */
+    struct df_secret *old_master; /* and were, before that */
     struct df_settings own_relay; /* of own events, where nothing else is configured for them */
 
     pthread_t housekeeper;
@@ -242,7 +243,7 @@ static enum df_code start_subscriptions(struct df_server *s, const struct df_set
         .store = sv->store,
         .clock = sv->clock,
         .webhooks = sv->webhooks,
-        .master = s->master,
+        .keys = {.master = s->master, .old_master = s->old_master},
         .max_per_client = set->webhooks.max_per_client,
         .rotation_overlap_ms = set->webhooks.rotation_overlap_hours * 3600000,
         .allow_private = set->delivery.allow_private_targets,
@@ -278,6 +279,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .allow_private = set->delivery.allow_private_targets,
     });
     s->master = df_secret_key_new(df_secret_str(set->security.master_key));
+    s->old_master = df_secret_key_new(df_secret_str(set->security.master_old_key));
     sv->webhooks = df_webhooks_new(&(struct df_webhooks_options){
         .store = sv->store,
         .clock = sv->clock,
@@ -285,7 +287,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .retry_delay_count = set->webhooks.retry_delays_ms.count,
         .timeout_ms = set->webhooks.timeout_ms,
         .disable_after_ms = set->webhooks.disable_after_days * DAY_MS,
-        .master = s->master,
+        .keys = {.master = s->master, .old_master = s->old_master},
         .notify_url = set->database.url,
     });
     sv->interface = df_interface_new(&(struct df_interface_options){
@@ -523,6 +525,7 @@ void df_server_stop(struct df_server *s)
     df_interface_free(s->services.interface);
     df_webhooks_free(s->services.webhooks);
     df_secret_free(s->master);
+    df_secret_free(s->old_master);
     df_relays_free(s->services.relays);
     df_settings_release(&s->own_relay);
     df_breakers_free(s->services.breakers);

@@ -123,6 +123,7 @@ static const struct df_config_key keys[] = {
     SECRET(security, storage_key, "Key of stored files, 32 bytes as 64 hexadecimal digits or in base64; without it they are stored as they are."),
     SECRET(security, storage_old_key, "The key before that one: files are still read with it."),
     SECRET(security, master_key, "Key of webhook secrets in the database, 32 bytes as 64 hexadecimal digits or in base64; without it they are stored as they are."),
+    SECRET(security, master_old_key, "The key before that one: secrets under it are still read, and encrypted anew at the start."),
 
     {"webhooks", "retry_delays_ms", DF_CFG_INT_LIST, AT(webhooks.retry_delays_ms), "15000,30000,60000,300000,900000", 0, 24 * HOUR, NULL,
      "Delays before the retries of a webhook; after the last it is given up."},
@@ -220,14 +221,24 @@ static void check_imports(const struct df_settings *s, struct df_buf *complaints
         df_buf_addf(complaints, "%s\n", err.detail);
 }
 
-static void check_master_key(const struct df_settings *s, struct df_buf *complaints)
+static void check_key(const char *name, const struct df_secret *text, struct df_buf *complaints)
 {
-    struct df_secret *key = df_secret_key_new(df_secret_str(s->security.master_key));
+    struct df_secret *key = df_secret_key_new(df_secret_str(text));
 
-    if (s->security.master_key && !key)
-        df_buf_addz(complaints, "[security] master_key must be a key of 32 bytes as 64 hexadecimal "
-                                "digits or in base64 (openssl rand -hex 32)\n");
+    if (text && !key)
+        df_buf_addf(complaints,
+                    "[security] %s must be a key of 32 bytes as 64 hexadecimal digits or in base64 "
+                    "(openssl rand -hex 32)\n",
+                    name);
     df_secret_free(key);
+}
+
+static void check_master_keys(const struct df_settings *s, struct df_buf *complaints)
+{
+    check_key("master_key", s->security.master_key, complaints);
+    check_key("master_old_key", s->security.master_old_key, complaints);
+    if (s->security.master_old_key && !s->security.master_key)
+        df_buf_addz(complaints, "[security] master_old_key is set and master_key is not\n");
 }
 
 static void check_url(const char *name, struct df_str url, struct df_buf *complaints)
@@ -266,7 +277,7 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
     if (df_db_check_url(s->database.url, &err) != DF_OK)
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
     check_imports(s, complaints);
-    check_master_key(s, complaints);
+    check_master_keys(s, complaints);
     check_alerts(s, complaints);
     df_settings_check_named(s, complaints);
     return complaints->len == before;

@@ -106,6 +106,7 @@ struct df_settings {
         struct df_secret *storage_key;
         struct df_secret *storage_old_key;
         struct df_secret *master_key;
+        struct df_secret *master_old_key;
     } security;
     struct {
         struct df_int_list retry_delays_ms;

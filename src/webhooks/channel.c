@@ -20,7 +20,6 @@
 #include "delivery/sign.h"
 #include "store/notify.h"
 #include "webhooks/channel.sql.h"
-#include "webhooks/secret.h"
 
 #include <stdlib.h>
 
@@ -75,7 +74,7 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
         .previous_encrypted = df_col_blob(r, 11),
         .previous_expires_at = df_col_time(r, 12),
     };
-    return df_webhook_secret_open(w->opt.master, subscription, &columns, now_ms, a, ret,
+    return df_webhook_secret_open(&w->opt.keys, subscription, &columns, now_ms, a, ret,
                                   ret_previous, err);
 }
 

@@ -91,7 +91,7 @@ static bool unseal(const struct df_secret *master, struct df_str subscription, s
     return true;
 }
 
-static enum df_code open_one(const struct df_secret *master, struct df_str subscription,
+static enum df_code open_one(const struct df_webhook_keys *keys, struct df_str subscription,
                              struct df_str plain, struct df_str sealed, struct df_arena *a,
                              struct df_str *ret, struct df_err *err)
 {
@@ -99,16 +99,18 @@ static enum df_code open_one(const struct df_secret *master, struct df_str subsc
         *ret = df_arena_str(a, plain);
         return DF_OK;
     }
-    if (!master)
-        return df_err_set(err, DF_E_CONFIG,
-                          "the secret is encrypted and security.master_key is not set");
-    if (!unseal(master, subscription, sealed, a, ret))
-        return df_err_set(err, DF_E_CONFIG,
-                          "the secret was not encrypted with this security.master_key");
-    return DF_OK;
+    if (keys->master && unseal(keys->master, subscription, sealed, a, ret))
+        return DF_OK;
+    if (keys->old_master && unseal(keys->old_master, subscription, sealed, a, ret))
+        return DF_OK;
+    return df_err_set(err, DF_E_CONFIG,
+                      keys->master
+                          ? "the secret was not encrypted with this security.master_key, nor with "
+                            "security.master_old_key"
+                          : "the secret is encrypted and security.master_key is not set");
 }
 
-enum df_code df_webhook_secret_open(const struct df_secret *master, struct df_str subscription,
+enum df_code df_webhook_secret_open(const struct df_webhook_keys *keys, struct df_str subscription,
                                     const struct df_webhook_secret_columns *columns, int64_t now_ms,
                                     struct df_arena *a, struct df_str *ret,
                                     struct df_str *ret_previous, struct df_err *err)
@@ -116,14 +118,14 @@ enum df_code df_webhook_secret_open(const struct df_secret *master, struct df_st
     struct df_err ignored = DF_ERR_INIT;
     struct df_str previous = DF_STR_NULL;
     enum df_code code =
-        open_one(master, subscription, columns->secret, columns->encrypted, a, ret, err);
+        open_one(keys, subscription, columns->secret, columns->encrypted, a, ret, err);
 
     if (code != DF_OK)
         return code;
     if (!ret->ptr)
         return df_err_set(err, DF_E_CONFIG, "the subscription has no secret");
     if (columns->previous_expires_at > now_ms &&
-        open_one(master, subscription, columns->previous, columns->previous_encrypted, a, &previous,
+        open_one(keys, subscription, columns->previous, columns->previous_encrypted, a, &previous,
                  &ignored) != DF_OK)
         previous = DF_STR_NULL;
     *ret_previous = previous;

@@ -14,6 +14,13 @@
 #include "base/err.h"
 #include "base/secret.h"
 
+/* Both of df_secret_key_new; NULL: there is none. */
+struct df_webhook_keys {
+    const struct df_secret *master; /* security.master_key: NULL: secrets are stored as they are */
+    const struct df_secret
+        *old_master; /* security.master_old_key: what is encrypted with it opens too */
+};
+
 #define DF_WEBHOOK_SECRET_MAX 128 /* what column Secret holds */
 #define DF_WEBHOOK_SEALED_MAX (1 + 24 + DF_WEBHOOK_SECRET_MAX + 16)
 
@@ -52,7 +59,7 @@ struct df_webhook_secret_columns {
  * DF_E_CONFIG: encrypted, and there is no master key or another one. A previous secret that cannot
  * be opened does not count.
  */
-enum df_code df_webhook_secret_open(const struct df_secret *master, struct df_str subscription,
+enum df_code df_webhook_secret_open(const struct df_webhook_keys *keys, struct df_str subscription,
                                     const struct df_webhook_secret_columns *columns, int64_t now_ms,
                                     struct df_arena *a, struct df_str *ret,
                                     struct df_str *ret_previous, struct df_err *err) DF_MUST_CHECK;

@@ -1,19 +1,15 @@
 #include "webhooks/subscriptions.h"
 
 #include "base/mem.h"
-#include "base/uuid.h"
 #include "net/client.h"
 #include "net/url.h"
-#include "webhooks/secret.h"
-#include "webhooks/subscriptions.sql.h"
 #include "webhooks/subscriptions_private.h"
 
 #include <netdb.h>
 #include <stdlib.h>
 
-#define LOOKUPS_MAX  64  /* waiting */
-#define SEAL_AT_ONCE 200 /* secrets in one transaction */
-#define EVENTS_MAX   400 /* the column's width */
+#define LOOKUPS_MAX 64  /* waiting */
+#define EVENTS_MAX  400 /* the column's width */
 
 /* --- what may be a target --- */
 
@@ -122,123 +118,6 @@ struct df_str df_subscriptions_read_events(struct df_input *in)
         len += event_names[i].len;
     }
     return df_str_n(out, len);
-}
-
-/* --- secrets from before there was a master key --- */
-
-struct seal {
-    struct df_job job;
-    const struct df_subscriptions *s;
-    struct df_arena arena;
-    struct df_uuid after;
-    struct df_uuid last;
-    size_t found;
-};
-
-struct open_secret {
-    struct df_str id;
-    struct df_str secret;
-    struct df_str previous;
-};
-
-static enum df_code read_open(struct df_db *db, struct seal *c, struct open_secret *rows,
-                              struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_subscription_plain,
-                    DF_PARAMS(df_uuid(df_uuid_str(&c->after)), df_int(SEAL_AT_ONCE)), &r, err);
-
-    if (code != DF_OK)
-        return code;
-    c->found = 0;
-    while ((code = df_result_step(r, err)) == DF_ROW && c->found < SEAL_AT_ONCE)
-        rows[c->found++] = (struct open_secret){df_arena_str(&c->arena, df_col_text(r, 0)),
-                                                df_arena_str(&c->arena, df_col_text(r, 1)),
-                                                df_arena_str(&c->arena, df_col_text(r, 2))};
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
-}
-
-static enum df_code seal_one(struct df_db *db, const struct seal *c, const struct open_secret *row,
-                             struct df_err *err)
-{
-    const struct df_subscriptions_options *o = &c->s->opt;
-    struct df_webhook_sealed now, before = {.sealed = DF_STR_NULL};
-
-    /* Others may have written longer ones than we do. */
-    if (row->secret.len > DF_WEBHOOK_SECRET_MAX || row->previous.len > DF_WEBHOOK_SECRET_MAX)
-        return DF_OK;
-    df_webhook_secret_seal(o->master, o->clock, row->id, row->secret, &now);
-    if (row->previous.ptr)
-        df_webhook_secret_seal(o->master, o->clock, row->id, row->previous, &before);
-    return df_db_exec(db, &df_q_subscription_seal,
-                      DF_PARAMS(df_blob(now.sealed), df_blob(before.sealed), df_uuid(row->id),
-                                df_text(row->secret)),
-                      NULL, err);
-}
-
-/* With another key, or none, every delivery would be given up one after the other. */
-static enum df_code check_master(struct df_db *db, struct seal *c, struct df_err *err)
-{
-    struct df_webhook_secret_columns columns = {.previous_expires_at = -1};
-    struct df_str secret, previous;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_subscription_sealed, DF_NO_PARAMS, &r, err);
-
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        columns.encrypted = df_col_blob(r, 1);
-        code = df_webhook_secret_open(c->s->opt.master, df_col_text(r, 0), &columns, 0, &c->arena,
-                                      &secret, &previous, err);
-        if (code == DF_OK)
-            df_wipe((void *)(uintptr_t)secret.ptr, secret.len);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
-}
-
-static enum df_code run_seal(struct df_db *db, struct df_job *job, struct df_err *err)
-{
-    struct seal *c = (struct seal *)job;
-    struct open_secret rows[SEAL_AT_ONCE];
-
-    df_arena_reset(&c->arena);
-    enum df_code code = check_master(db, c, err);
-    if (code == DF_OK)
-        code = read_open(db, c, rows, err);
-    for (size_t i = 0; code == DF_OK && c->s->opt.master && i < c->found; i++)
-        code = seal_one(db, c, &rows[i], err);
-    if (code == DF_OK && c->found > 0 && !df_uuid_parse(rows[c->found - 1].id, &c->last))
-        code = df_err_set(err, DF_E_INTERNAL, "a subscription's id is no UUID");
-    return code;
-}
-
-enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *err)
-{
-    struct seal c = {.job.run = run_seal, .s = s};
-    size_t total = 0;
-    enum df_code code;
-
-    (void)df_uuid_parse(DF_STR("00000000-0000-0000-0000-000000000000"), &c.after);
-    do {
-        code = df_store_write_wait(s->opt.store, &c.job, err);
-        total += code == DF_OK ? c.found : 0;
-        c.after = c.last;
-    } while (code == DF_OK && c.found == SEAL_AT_ONCE);
-    df_arena_release(&c.arena);
-    if (code == DF_OK && total > 0 && s->opt.master)
-        df_log_info("WebhookSecretsEncrypted", "%zu webhook secrets were stored as they are",
-                    total);
-    else if (code == DF_OK && total > 0)
-        df_log_warn("WebhookSecretsOpen",
-                    "webhook secrets are stored as they are: set security.master_key_file");
-    if (code == DF_OK || code == DF_E_CONFIG)
-        return code;
-    df_log_warn("WebhookSecretsNotRead", "%s", err->detail); /* /readyz tells what is wrong */
-    return DF_OK;
 }
 
 /* --- life --- */

@@ -12,6 +12,7 @@
 
 #include "net/http.h"
 #include "store/store.h"
+#include "webhooks/secret.h"
 
 struct df_subscriptions;
 struct df_webhooks;
@@ -19,8 +20,8 @@ struct df_webhooks;
 struct df_subscriptions_options {
     struct df_store *store;
     const struct df_clock *clock;
-    struct df_webhooks *webhooks;   /* woken when there is something to deliver */
-    const struct df_secret *master; /* of df_secret_key_new; NULL: secrets are stored as they are */
+    struct df_webhooks *webhooks; /* woken when there is something to deliver */
+    struct df_webhook_keys keys;
     int64_t max_per_client;
     int64_t rotation_overlap_ms;
     bool allow_private;
@@ -32,8 +33,11 @@ void df_subscriptions_stop(struct df_subscriptions *s);
 /* After the HTTP server. NULL is fine. */
 void df_subscriptions_free(struct df_subscriptions *s);
 
-/* At start: encrypts the secrets that were stored before there was a master key; without one, warns
- * of those that lie open. Waits for the store. */
+/*
+ * At start: encrypts the secrets that were stored before there was a master key; without one, warns
+ * of those that lie open. With an old master key, encrypts what is under it with the new one. Waits
+ * for the store.
+ */
 enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *err) DF_MUST_CHECK;
 
 extern const struct df_route df_subscription_routes[];    /* /clients/{clientId}/webhooks */

@@ -71,16 +71,30 @@ SET PreviousSecret = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME
     Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
 WHERE Id = :id AND ClientId = :client_id;
 
--- --- secrets from before there was a master key ---
+-- --- secrets at the start: from before there was a master key, or under the old one ---
 
 -- name: subscription_plain
 -- dialect: sqlite, postgres
-SELECT Id, Secret, PreviousSecret FROM WebhookSubscriptions
+SELECT Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
 WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
 ORDER BY Id LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Id, Secret, PreviousSecret FROM WebhookSubscriptions
+SELECT TOP (:limit) Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
 WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
+ORDER BY Id;
+
+-- name: subscription_encrypted
+-- dialect: sqlite, postgres
+SELECT Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
+WHERE SecretEncrypted IS NOT NULL AND Id > :after
+ORDER BY Id LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
+WHERE SecretEncrypted IS NOT NULL AND Id > :after
 ORDER BY Id;
 
 -- One that is encrypted, to see whether the master key is the right one: the last that was made or changed.
@@ -94,6 +108,11 @@ SELECT TOP (1) Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypt
 UPDATE WebhookSubscriptions
 SET Secret = NULL, SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
 WHERE Id = :id AND Secret = :secret AND SecretEncrypted IS NULL;
+
+-- name: subscription_reseal
+UPDATE WebhookSubscriptions
+SET SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
+WHERE Id = :id AND SecretEncrypted = :before;
 
 -- --- deliveries ---
 

@@ -279,7 +279,7 @@ static enum df_code insert(struct df_db *db, struct call *c, struct df_err *err)
     struct df_webhook_sealed sealed;
     bool active = c->active != 0;
 
-    df_webhook_secret_seal(c->opt->master, c->opt->clock, df_uuid_str(&c->id),
+    df_webhook_secret_seal(c->opt->keys.master, c->opt->clock, df_uuid_str(&c->id),
                            df_str_c(c->secret.text), &sealed);
     return df_db_exec(db, &df_q_subscription_insert,
                       DF_PARAMS(id_of(c), client_of(c), df_text(c->url), df_text(c->events),
@@ -505,7 +505,7 @@ static enum df_code run_rotate(struct df_db *db, struct df_job *job, struct df_e
     int64_t affected = 0;
     enum df_code code = find_client(db, c, err);
 
-    df_webhook_secret_seal(c->opt->master, c->opt->clock, df_uuid_str(&c->id),
+    df_webhook_secret_seal(c->opt->keys.master, c->opt->clock, df_uuid_str(&c->id),
                            df_str_c(c->secret.text), &sealed);
     if (code == DF_OK)
         code = df_db_exec(db, &df_q_subscription_rotate,

@@ -16,19 +16,19 @@
 #include "base/clock.h"
 #include "delivery/delivery.h"
 #include "store/db.h"
+#include "webhooks/secret.h"
 
 struct df_webhooks;
-struct df_secret;
 
 struct df_webhooks_options {
     struct df_store *store;
     const struct df_clock *clock;
     const int64_t *retry_delays_ms; /* webhooks.retry_delays_ms; lives as long */
     size_t retry_delay_count;
-    int64_t timeout_ms;             /* of an attempt */
-    int64_t disable_after_ms;       /* of failures without a success; 0: never */
-    const struct df_secret *master; /* security.master_key; NULL: secrets are stored as they are */
-    const char *notify_url;         /* the database, whose processes wake each other; or NULL */
+    int64_t timeout_ms;       /* of an attempt */
+    int64_t disable_after_ms; /* of failures without a success; 0: never */
+    struct df_webhook_keys keys;
+    const char *notify_url; /* the database, whose processes wake each other; or NULL */
 };
 
 struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt);

@@ -86,7 +86,8 @@ static enum df_code open_current(const struct df_secret *key, const char *id,
     struct df_err err = DF_ERR_INIT;
     struct df_str previous;
 
-    return df_webhook_secret_open(key, df_str_c(id), &c, 0, &arena, ret, &previous, &err);
+    return df_webhook_secret_open(&(struct df_webhook_keys){.master = key}, df_str_c(id), &c, 0,
+                                  &arena, ret, &previous, &err);
 }
 
 static void without_a_key_it_is_kept_as_it_is(void **state)
@@ -146,6 +147,7 @@ static void the_previous_one_counts_until_its_time(void **state)
     struct df_webhook_sealed now, before;
     struct df_str got, previous;
     struct df_err err = DF_ERR_INIT;
+    const struct df_webhook_keys keys = {.master = master};
 
     df_webhook_secret_seal(master, df_clock_real(), DF_STR(ID), DF_STR(SECRET), &now);
     df_webhook_secret_seal(master, df_clock_real(), DF_STR(ID), DF_STR("the-old-secret-of-it"),
@@ -153,17 +155,44 @@ static void the_previous_one_counts_until_its_time(void **state)
     struct df_webhook_secret_columns c = {
         .encrypted = now.sealed, .previous_encrypted = before.sealed, .previous_expires_at = 1000};
     assert_int_equal(
-        df_webhook_secret_open(master, DF_STR(ID), &c, 999, &arena, &got, &previous, &err), DF_OK);
+        df_webhook_secret_open(&keys, DF_STR(ID), &c, 999, &arena, &got, &previous, &err), DF_OK);
     assert_true(df_str_eq(previous, DF_STR("the-old-secret-of-it")));
     assert_int_equal(
-        df_webhook_secret_open(master, DF_STR(ID), &c, 1000, &arena, &got, &previous, &err), DF_OK);
+        df_webhook_secret_open(&keys, DF_STR(ID), &c, 1000, &arena, &got, &previous, &err), DF_OK);
     assert_null(previous.ptr);
     /* One that cannot be opened keeps nobody from signing with the current one. */
     before.bytes[30] ^= 1;
     assert_int_equal(
-        df_webhook_secret_open(master, DF_STR(ID), &c, 999, &arena, &got, &previous, &err), DF_OK);
+        df_webhook_secret_open(&keys, DF_STR(ID), &c, 999, &arena, &got, &previous, &err), DF_OK);
     assert_true(df_str_eq(got, DF_STR(SECRET)));
     assert_null(previous.ptr);
+}
+
+static void what_is_under_the_old_key_opens_beside_the_new_one(void **state)
+{
+    (void)state;
+    const struct df_webhook_keys both = {.master = other, .old_master = master};
+    struct df_webhook_sealed now, before;
+    struct df_str got, previous;
+    struct df_err err = DF_ERR_INIT;
+
+    for (int i = 0; i < 4; i++) {
+        df_webhook_secret_seal(i & 1 ? master : other, df_clock_real(), DF_STR(ID), DF_STR(SECRET),
+                               &now);
+        df_webhook_secret_seal(i & 2 ? master : other, df_clock_real(), DF_STR(ID),
+                               DF_STR("the-old-secret-of-it"), &before);
+        struct df_webhook_secret_columns c = {.encrypted = now.sealed,
+                                              .previous_encrypted = before.sealed,
+                                              .previous_expires_at = 1000};
+        assert_int_equal(
+            df_webhook_secret_open(&both, DF_STR(ID), &c, 999, &arena, &got, &previous, &err),
+            DF_OK);
+        assert_true(df_str_eq(got, DF_STR(SECRET)));
+        assert_true(df_str_eq(previous, DF_STR("the-old-secret-of-it")));
+        assert_int_equal(
+            df_webhook_secret_open(&both, DF_STR(OTHER_ID), &c, 999, &arena, &got, &previous, &err),
+            DF_E_CONFIG);
+    }
 }
 
 int main(void)
@@ -175,6 +204,7 @@ int main(void)
         cmocka_unit_test(encrypted_it_opens_for_its_key_and_subscription_alone),
         cmocka_unit_test(every_changed_byte_and_every_cut_is_noticed),
         cmocka_unit_test(the_previous_one_counts_until_its_time),
+        cmocka_unit_test(what_is_under_the_old_key_opens_beside_the_new_one),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,213 @@
+/*
+ * Secrets at the start of a server: those from before there was a master key are encrypted, and
+ * with an old key beside the new one, those under it are encrypted anew. A page of them in a
+ * transaction; what somebody changes meanwhile is left to him.
+ */
+#include "base/uuid.h"
+#include "webhooks/subscriptions.sql.h"
+#include "webhooks/subscriptions_private.h"
+
+#define AT_ONCE 200 /* secrets in one transaction */
+
+struct stored {
+    struct df_str id;
+    struct df_webhook_secret_columns columns;
+};
+
+/* One page. Set afresh each time the job runs, but for what is above `found`. */
+struct page {
+    struct df_job job;
+    const struct df_subscriptions_options *opt;
+    const struct df_query *query; /* Id, then the columns of secrets */
+    enum df_code (*each)(struct df_db *db, struct page *p, const struct stored *row,
+                         struct df_err *err);
+    struct df_arena arena;
+    struct df_uuid after;
+    struct df_uuid last;
+    size_t found;
+    size_t changed;
+    size_t lost; /* cannot be opened */
+};
+
+static enum df_code read_page(struct df_db *db, struct page *p, struct stored *rows,
+                              struct df_err *err)
+{
+    struct df_arena *a = &p->arena;
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(
+        db, p->query, DF_PARAMS(df_uuid(df_uuid_str(&p->after)), df_int(AT_ONCE)), &r, err);
+
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW && p->found < AT_ONCE)
+        rows[p->found++] = (struct stored){
+            .id = df_arena_str(a, df_col_text(r, 0)),
+            .columns = {.secret = df_arena_str(a, df_col_text(r, 1)),
+                        .encrypted = df_arena_str(a, df_col_blob(r, 2)),
+                        .previous = df_arena_str(a, df_col_text(r, 3)),
+                        .previous_encrypted = df_arena_str(a, df_col_blob(r, 4)),
+                        .previous_expires_at = df_col_time(r, 5)},
+        };
+    df_result_free(r);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+/* With another key, or none, every delivery would be given up one after the other. */
+static enum df_code check_master(struct df_db *db, struct page *p, struct df_err *err)
+{
+    struct df_webhook_secret_columns columns = {.previous_expires_at = -1};
+    struct df_str secret, previous;
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_subscription_sealed, DF_NO_PARAMS, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        columns.encrypted = df_col_blob(r, 1);
+        code = df_webhook_secret_open(&p->opt->keys, df_col_text(r, 0), &columns, 0, &p->arena,
+                                      &secret, &previous, err);
+        if (code == DF_OK)
+            df_wipe((void *)(uintptr_t)secret.ptr, secret.len);
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct page *p = (struct page *)job;
+    struct stored rows[AT_ONCE];
+
+    df_arena_reset(&p->arena);
+    p->found = p->changed = p->lost = 0;
+    enum df_code code = check_master(db, p, err);
+    if (code == DF_OK)
+        code = read_page(db, p, rows, err);
+    for (size_t i = 0; code == DF_OK && i < p->found; i++)
+        code = p->each(db, p, &rows[i], err);
+    if (code == DF_OK && p->found > 0 && !df_uuid_parse(rows[p->found - 1].id, &p->last))
+        code = df_err_set(err, DF_E_INTERNAL, "a subscription's id is no UUID");
+    return code;
+}
+
+/* All pages; the counts are those of all of them then. */
+static enum df_code run_pages(struct df_store *store, struct page *p, struct df_err *err)
+{
+    size_t found = 0, changed = 0, lost = 0;
+    enum df_code code;
+
+    p->job.run = run_page;
+    (void)df_uuid_parse(DF_STR("00000000-0000-0000-0000-000000000000"), &p->after);
+    do {
+        code = df_store_write_wait(store, &p->job, err);
+        found += p->found;
+        changed += p->changed;
+        lost += p->lost;
+        p->after = p->last;
+    } while (code == DF_OK && p->found == AT_ONCE);
+    df_arena_release(&p->arena);
+    p->found = found;
+    p->changed = changed;
+    p->lost = lost;
+    return code;
+}
+
+/* --- from before there was a master key --- */
+
+static enum df_code seal_one(struct df_db *db, struct page *p, const struct stored *row,
+                             struct df_err *err)
+{
+    const struct df_webhook_secret_columns *c = &row->columns;
+    struct df_webhook_sealed now, before = {.sealed = DF_STR_NULL};
+
+    /* Others may have written longer ones than we do. */
+    if (!p->opt->keys.master || c->secret.len > DF_WEBHOOK_SECRET_MAX ||
+        c->previous.len > DF_WEBHOOK_SECRET_MAX)
+        return DF_OK;
+    df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, c->secret, &now);
+    if (c->previous.ptr)
+        df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, c->previous, &before);
+    return df_db_exec(db, &df_q_subscription_seal,
+                      DF_PARAMS(df_blob(now.sealed), df_blob(before.sealed), df_uuid(row->id),
+                                df_text(c->secret)),
+                      NULL, err);
+}
+
+static enum df_code seal_plain(struct df_subscriptions *s, struct df_err *err)
+{
+    struct page p = {.opt = &s->opt, .query = &df_q_subscription_plain, .each = seal_one};
+    enum df_code code = run_pages(s->opt.store, &p, err);
+
+    if (code == DF_OK && p.found > 0 && s->opt.keys.master)
+        df_log_info("WebhookSecretsEncrypted", "%zu webhook secrets were stored as they are",
+                    p.found);
+    else if (code == DF_OK && p.found > 0)
+        df_log_warn("WebhookSecretsOpen",
+                    "webhook secrets are stored as they are: set security.master_key_file");
+    return code;
+}
+
+/* --- under the old master key --- */
+
+/* What opens with the new key alone stays as it is. */
+static enum df_code reseal_one(struct df_db *db, struct page *p, const struct stored *row,
+                               struct df_err *err)
+{
+    const struct df_webhook_keys new_alone = {.master = p->opt->keys.master};
+    const struct df_webhook_secret_columns *c = &row->columns;
+    struct df_webhook_sealed now, before = {.sealed = DF_STR_NULL};
+    struct df_str secret, previous, now_secret, now_previous;
+    struct df_err why = DF_ERR_INIT;
+    int64_t now_ms = df_wall_ms(p->opt->clock), affected = 0;
+
+    if (df_webhook_secret_open(&p->opt->keys, row->id, c, now_ms, &p->arena, &secret, &previous,
+                               &why) != DF_OK) {
+        p->lost++;
+        return DF_OK;
+    }
+    /* A previous one that does not open is absent. */
+    if (df_webhook_secret_open(&new_alone, row->id, c, now_ms, &p->arena, &now_secret,
+                               &now_previous, &why) == DF_OK &&
+        !previous.ptr == !now_previous.ptr)
+        return DF_OK;
+    df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, secret, &now);
+    if (previous.ptr)
+        df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, previous, &before);
+    enum df_code code = df_db_exec(db, &df_q_subscription_reseal,
+                                   DF_PARAMS(df_blob(now.sealed), df_blob(before.sealed),
+                                             df_uuid(row->id), df_blob(c->encrypted)),
+                                   &affected, err);
+    p->changed += affected > 0;
+    return code;
+}
+
+static enum df_code reseal(struct df_subscriptions *s, struct df_err *err)
+{
+    struct page p = {.opt = &s->opt, .query = &df_q_subscription_encrypted, .each = reseal_one};
+
+    if (!s->opt.keys.master || !s->opt.keys.old_master)
+        return DF_OK;
+    enum df_code code = run_pages(s->opt.store, &p, err);
+    if (code != DF_OK)
+        return code;
+    df_log_info("WebhookSecretsReencrypted",
+                "%zu of %zu webhook secrets were under security.master_old_key", p.changed,
+                p.found);
+    if (p.lost > 0)
+        df_log_warn("WebhookSecretsLost", "%zu webhook secrets open with neither master key",
+                    p.lost);
+    return DF_OK;
+}
+
+enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *err)
+{
+    enum df_code code = seal_plain(s, err);
+
+    if (code == DF_OK)
+        code = reseal(s, err);
+    if (code == DF_OK || code == DF_E_CONFIG)
+        return code;
+    df_log_warn("WebhookSecretsNotRead", "%s", err->detail); /* /readyz tells what is wrong */
+    return DF_OK;
+}
