@@ -109,6 +109,7 @@ static void *housekeep(void *arg)
         int64_t now_ms = df_mono_ms(df_clock_real());
         if (s->maintains && now_ms - maintained_ms >= MAINTAIN_MS) {
             df_imports_maintain(s->services.imports);
+            df_subscriptions_forget_previous(s->services.store, s->services.clock);
             maintained_ms = now_ms;
         }
         if (s->maintains && now_ms - evaluated_ms >= s->alert_interval_ms) {

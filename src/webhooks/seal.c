@@ -1,7 +1,8 @@
 /*
  * Secrets at the start of a server: those from before there was a master key are encrypted, and
  * with an old key beside the new one, those under it are encrypted anew. A page of them in a
- * transaction; what somebody changes meanwhile is left to him.
+ * transaction; what somebody changes meanwhile is left to him. And, while it runs, the end of those
+ * that count no more.
  */
 #include "base/uuid.h"
 #include "webhooks/subscriptions.sql.h"
@@ -210,4 +211,19 @@ enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *er
         return code;
     df_log_warn("WebhookSecretsNotRead", "%s", err->detail); /* /readyz tells what is wrong */
     return DF_OK;
+}
+
+/* --- previous ones, when their time is over --- */
+
+void df_subscriptions_forget_previous(struct df_store *store, const struct df_clock *clock)
+{
+    struct df_value now = df_time(df_wall_ms(clock));
+    struct df_job job = {.query = &df_q_subscription_forget_previous, .params = &now};
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_store_write_wait(store, &job, &err) != DF_OK)
+        df_log_warn("WebhookSecretsNotForgotten", "%s", err.detail);
+    else if (job.affected > 0)
+        df_log_info("WebhookSecretsForgotten", "%lld previous webhook secrets count no more",
+                    (long long)job.affected);
 }

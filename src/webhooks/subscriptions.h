@@ -40,6 +40,10 @@ void df_subscriptions_free(struct df_subscriptions *s);
  */
 enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *err) DF_MUST_CHECK;
 
+/* Now and then, by the role `maintain`: removes previous secrets that count no more. Waits for the
+ * store. */
+void df_subscriptions_forget_previous(struct df_store *store, const struct df_clock *clock);
+
 extern const struct df_route df_subscription_routes[];    /* /clients/{clientId}/webhooks */
 extern const struct df_route df_webhook_failure_routes[]; /* /admin/webhook-failures */
 

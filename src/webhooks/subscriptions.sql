@@ -114,6 +114,12 @@ UPDATE WebhookSubscriptions
 SET SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
 WHERE Id = :id AND SecretEncrypted = :before;
 
+-- A previous one whose time is over is of no use to anybody but a thief.
+-- name: subscription_forget_previous
+UPDATE WebhookSubscriptions
+SET PreviousSecret = NULL, PreviousSecretEncrypted = NULL, PreviousSecretExpiresAt = NULL
+WHERE PreviousSecretExpiresAt <= :now;
+
 -- --- deliveries ---
 
 -- name: subscription_deliveries

@@ -298,7 +298,7 @@ def test_without_a_master_key_secrets_lie_open_and_with_one_they_are_encrypted(m
 
 def test_under_another_master_key_secrets_are_encrypted_anew(make_server):
     other = "cd" * 32
-    server = make_server(config={"security": {"master_key": MASTER}})
+    server = make_server(config={"security": {"master_key": MASTER}, "alerts": {"interval_seconds": 1}})
     hooks = hooks_of(server)
     hook = hooks.create()
     hooks.post(hook, "/rotate-secret")
@@ -312,13 +312,16 @@ def test_under_another_master_key_secrets_are_encrypted_anew(make_server):
     assert after[0] is after[2] is None and after[4] == before[4]
     assert bytes(after[1]) != bytes(before[1]) and bytes(after[3]) != bytes(before[3])
 
-    # Once more there is nothing to do; and without the old key it starts.
+    # Once more there is nothing to do; and without the old key it starts, and soon forgets the secret whose time is over.
     server.restart()
     assert "0 of 1 " in server.log("WebhookSecretsReencrypted")[-1]["message"]
     assert secret_columns(server.backend, hook) == after
     server.stop()
     server.config.write_text(config.replace(MASTER, other), encoding="utf-8")
+    server.backend.script("UPDATE WebhookSubscriptions SET PreviousSecretExpiresAt = '2020-01-01T00:00:00.000Z'")
     server.start()
+    wait_for(lambda: secret_columns(server.backend, hook)[2:] == (None, None, None), "the old secret to be gone")
+    assert bytes(secret_columns(server.backend, hook)[1]) == bytes(after[1])
 
 
 # --- deliveries and what was given up ----------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "net/http.h"
 #include "store/schema.h"
 #include "testdb.h"
+#include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
 #include <pthread.h>
@@ -244,6 +245,8 @@ SAME_QUERY(count_notified,
            "SELECT COUNT(*) FROM ImportBatch WHERE CAST(WebhookNotified AS INT) = 1");
 SAME_QUERY(history, "SELECT COUNT(*) FROM DeliveryAttempts WHERE Channel = 'webhooks' AND RowKey IN"
                     " (SELECT LOWER(CAST(Id AS VARCHAR(64)))" OF_HOOK ")");
+SAME_QUERY(count_previous, "SELECT COUNT(*) FROM WebhookSubscriptions WHERE PreviousSecret IS NOT"
+                           " NULL AND PreviousSecretExpiresAt IS NOT NULL");
 SAME_QUERY(next_attempt, "SELECT NextAttemptAt" OF_HOOK);
 
 static void await(const struct df_query *q, int64_t want)
@@ -449,6 +452,20 @@ static void a_process_that_died_repeats_nothing_before_its_time(void **state)
     assert_int_equal(seen, 2);
 }
 
+static void a_previous_secret_is_removed_when_its_time_is_over(void **state)
+{
+    (void)state;
+    /* START is 22:13:20 of the day before. */
+    testdb_script(db, "UPDATE WebhookSubscriptions SET PreviousSecret = '" OLD "',"
+                      " PreviousSecretExpiresAt = '2023-11-15T22:13:20.000Z' WHERE Id = '" HOOK "';");
+    df_fake_clock_advance_ms(&now, DAY_MS - 1);
+    df_subscriptions_forget_previous(store, &now.base);
+    assert_int_equal(testdb_int(db, &count_previous), 1);
+    df_fake_clock_advance_ms(&now, 1);
+    df_subscriptions_forget_previous(store, &now.base);
+    assert_int_equal(testdb_int(db, &count_previous), 0);
+}
+
 /* A cycle as the store runs it: rolled back, run again, committed. */
 static void that_one_is_disabled_is_told_once_after_the_commit(void **state)
 {
@@ -515,6 +532,7 @@ int main(void)
         ON_EACH(days_of_nothing_but_failures_disable),
         ON_EACH(what_a_person_retries_after_all_is_no_dead_letter_any_more),
         ON_EACH(a_process_that_died_repeats_nothing_before_its_time),
+        ON_EACH(a_previous_secret_is_removed_when_its_time_is_over),
         ON_EACH(that_one_is_disabled_is_told_once_after_the_commit),
         ON_EACH(a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine),
     };
