@@ -65,7 +65,8 @@ struct df_call {
     size_t header_count;
     struct df_str body;
     int64_t timeout_ms;      /* whole call, queueing included; 0: 30000 */
-    size_t max_answer_bytes; /* of the body kept; the rest is read and dropped. 0: 64 KiB */
+    size_t max_answer_bytes; /* of the body kept. 0: 64 KiB. The next MiB is read and dropped, which
+                                keeps the connection; of what is longer the rest is not read */
     bool allow_private;
     bool keep_headers; /* answer_headers is wanted */
     void (*done)(struct df_call *call);

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #define ANSWER_DEFAULT   ((size_t)64 << 10)
+#define DROP_MAX         ((size_t)1 << 20)  /* read beyond what is kept, to keep the connection */
 #define KEEP_BYTES       ((size_t)16 << 10) /* of buffers, from one call to the next */
 #define HEADERS_MAX      100
 #define HEADER_BYTES_MAX ((size_t)64 << 10) /* of all headers together */
@@ -26,6 +27,7 @@ struct df_transfer {
 
     struct df_buf answer;
     size_t answer_max;
+    size_t dropped;                /* of the answer, beyond that */
     struct df_call_header *fields; /* DF_ANSWER_HEADERS, once somebody wants them */
 
     char message[CURL_ERROR_SIZE];
@@ -148,16 +150,19 @@ static int before_request(void *arg, char *peer_ip, char *local_ip, int peer_por
     return CURL_PREREQFUNC_OK;
 }
 
+/* Whoever answers without end is not listened to: what was wanted is there. */
 static size_t take_answer(char *data, size_t size, size_t count, void *arg)
 {
     struct df_transfer *t = arg;
     size_t len = size * count;
     size_t room = t->answer_max - t->answer.len;
 
-    if (len > room)
+    if (len > room) {
         t->call->answer_cut = true;
+        t->dropped += len - room;
+    }
     df_buf_add(&t->answer, data, len < room ? len : room);
-    return len;
+    return t->dropped > DROP_MAX ? CURL_WRITEFUNC_ERROR : len;
 }
 
 /* --- the handle --- */
@@ -317,6 +322,7 @@ enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int6
     t->message[0] = '\0';
     t->answer_max = call->max_answer_bytes ? call->max_answer_bytes : ANSWER_DEFAULT;
     t->answer.max = t->answer_max;
+    t->dropped = 0;
     call->answer_cut = false;
 
     CURLcode bad = set_method(t, call);
@@ -434,7 +440,7 @@ void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destina
     call->retry_after_ms = -1;
     call->maybe_sent = t->writes > 0;
     call->answer = t->answer;
-    if (result == CURLE_OK)
+    if (result == CURLE_OK || (result == CURLE_WRITE_ERROR && t->dropped > DROP_MAX))
         fill_answer(t);
     else if (t->refused[0] && !t->dialled)
         call->code =

@@ -116,6 +116,12 @@ static bool serve(struct peer *p, int fd, const char *request, size_t len, unsig
         memset(body, 'b', n);
         answer(fd, 200, "", body, n);
         free(body);
+    } else if (path_is(request, "/flood")) {
+        static const char part[65536];
+        put(fd, "HTTP/1.1 202 X\r\nRetry-After: 7\r\n\r\n", 34);
+        while (send(fd, part, sizeof(part), MSG_NOSIGNAL) > 0)
+            ;
+        return false;
     } else if (path_is(request, "/retry")) {
         (void)snprintf(extra, sizeof(extra), "Retry-After: %s\r\n", p->retry_after);
         answer(fd, 503, extra, "", 0);
@@ -508,6 +514,27 @@ static void large_answer_is_cut_and_the_connection_kept(void **state)
     assert_string_equal(o.body, "hello");
     free(o.body);
     assert_int_equal(peer_connections(p), 1);
+    df_http_client_free(c);
+    peer_stop(p);
+}
+
+static void endless_answer_counts_as_what_its_head_says(void **state)
+{
+    (void)state;
+    struct peer *p = peer_start();
+    struct df_http_client *c = client_new();
+    struct outcome o;
+
+    get(c, &o, p->port, "/flood");
+    assert_int_equal(o.code, DF_OK);
+    assert_int_equal(o.call.status, 202);
+    assert_int_equal(o.call.retry_after_ms, 7000);
+    assert_true(o.call.answer_cut);
+    assert_int_equal(o.body_len, 64 << 10);
+    free(o.body);
+    get(c, &o, p->port, "/ok");
+    assert_string_equal(o.body, "hello");
+    free(o.body);
     df_http_client_free(c);
     peer_stop(p);
 }
@@ -1498,6 +1525,7 @@ int main(void)
         cmocka_unit_test(methods_without_a_body_send_none),
         cmocka_unit_test(large_body_arrives_whole),
         cmocka_unit_test(large_answer_is_cut_and_the_connection_kept),
+        cmocka_unit_test(endless_answer_counts_as_what_its_head_says),
         cmocka_unit_test(redirect_is_not_followed),
         cmocka_unit_test(connection_is_kept_alive),
         cmocka_unit_test(refused_connection_is_reported),
