@@ -62,7 +62,8 @@ JOIN Clients AS c ON c.Id = s.ClientId
 WHERE s.Since <= :before
 ORDER BY s.Id;
 
--- Given up and not replayed since; or switched off by the server, which gives a reason.
+-- Active, and deliveries were given up that nobody replayed; or switched off by the server. Not those that a person switched
+-- off (src/webhooks/subscriptions_api.c gives the reason): what waited for them is given up by that person's will.
 -- name: alert_webhooks_failing
 SELECT s.Id, c.ClientIdentifier, COALESCE(f.Failures, 0),
        CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
@@ -71,7 +72,8 @@ JOIN Clients AS c ON c.Id = s.ClientId
 LEFT JOIN (SELECT SubscriptionId, COUNT(*) AS Failures FROM WebhookDeliveryFailures
            WHERE CreatedAt > :since AND ReplayedAt IS NULL
            GROUP BY SubscriptionId) AS f ON f.SubscriptionId = s.Id
-WHERE f.Failures >= :failures OR (s.IsActive = :inactive AND s.DisabledReason IS NOT NULL)
+WHERE (s.IsActive <> :inactive AND f.Failures >= :failures)
+   OR (s.IsActive = :inactive AND s.DisabledReason NOT LIKE 'Switched off by %')
 ORDER BY s.Id
 LIMIT :limit;
 -- dialect: sqlserver
@@ -82,7 +84,8 @@ JOIN Clients AS c ON c.Id = s.ClientId
 LEFT JOIN (SELECT SubscriptionId, COUNT(*) AS Failures FROM WebhookDeliveryFailures
            WHERE CreatedAt > :since AND ReplayedAt IS NULL
            GROUP BY SubscriptionId) AS f ON f.SubscriptionId = s.Id
-WHERE f.Failures >= :failures OR (s.IsActive = :inactive AND s.DisabledReason IS NOT NULL)
+WHERE (s.IsActive <> :inactive AND f.Failures >= :failures)
+   OR (s.IsActive = :inactive AND s.DisabledReason NOT LIKE 'Switched off by %')
 ORDER BY s.Id;
 
 -- Of batches that ended lately or are in work, by client.

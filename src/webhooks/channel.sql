@@ -142,10 +142,14 @@ UPDATE WebhookDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
 WHERE Id = :id AND Status = 'Error';
 
+-- Neither what was replayed, which would arrive twice, nor what has no receiver.
 -- name: webhook_retry_all
 UPDATE WebhookDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
-WHERE Status = 'Error';
+WHERE Status = 'Error'
+  AND SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE CAST(s.IsActive AS INT) = 1)
+  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f
+                  WHERE f.DeliveryId = WebhookDeliveries.Id AND f.ReplayedAt IS NOT NULL);
 
 -- --- what the outcome means for others, in the settling transaction ---
 

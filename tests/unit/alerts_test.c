@@ -299,9 +299,14 @@ static void a_webhook_that_was_disabled(void **state)
     char sql[256];
 
     hook();
-    /* By its owner, without a reason: no alert. */
-    (void)snprintf(sql, sizeof(sql), "UPDATE WebhookSubscriptions SET IsActive = %s", off);
+    /* By its owner: no alert, nor of what waited and was given up. */
+    (void)snprintf(sql, sizeof(sql),
+                   "UPDATE WebhookSubscriptions SET IsActive = %s,"
+                   " DisabledReason = 'Switched off by the client.'",
+                   off);
     testdb_script(db, sql);
+    for (int i = 0; i < 3; i++)
+        fail_delivery();
     after_minutes(1);
     expect_alerts(0, 0);
     testdb_script(db, "UPDATE WebhookSubscriptions SET DisabledReason = '410 Gone'");

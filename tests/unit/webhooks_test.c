@@ -16,6 +16,7 @@
 #include "net/http.h"
 #include "store/schema.h"
 #include "testdb.h"
+#include "webhooks/channel.sql.h"
 #include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
@@ -436,6 +437,39 @@ static void what_a_person_retries_after_all_is_no_dead_letter_any_more(void **st
     assert_int_equal(testdb_int(db, &count_notified), 1);
 }
 
+static int64_t retry_all(void)
+{
+    int64_t rows = -1;
+    assert_ok(df_db_exec(db, &df_q_webhook_retry_all, DF_PARAMS(df_time(df_wall_ms(&now.base))),
+                         &rows, &err),
+              &err);
+    return rows;
+}
+
+static void all_that_failed_again_but_for_what_was_replayed_or_has_no_receiver(void **state)
+{
+    (void)state;
+    const char *replayed = dialect == DF_SQLSERVER ? "SYSUTCDATETIME()" : "CURRENT_TIMESTAMP";
+    char sql[256];
+
+    set_plan(2, (const unsigned[]){500, 410}, 200);
+    emit("BatchCompleted");
+    await(&attempts, 1);
+    emit("BatchCompleted");
+    await(&count_buried, 2);
+    assert_int_equal(retry_all(), 0);
+    testdb_script(db, dialect == DF_POSTGRES ? "UPDATE WebhookSubscriptions SET IsActive = true;"
+                                             : "UPDATE WebhookSubscriptions SET IsActive = 1;");
+    (void)snprintf(sql, sizeof(sql),
+                   "UPDATE WebhookDeliveryFailures SET ReplayedAt = %s WHERE LastStatus = 410;",
+                   replayed);
+    testdb_script(db, sql);
+    assert_int_equal(retry_all(), 1);
+    df_webhooks_wake(webhooks);
+    await(&count_sent, 1);
+    assert_int_equal(testdb_int(db, &count_ended), 1);
+}
+
 static void a_process_that_died_repeats_nothing_before_its_time(void **state)
 {
     (void)state;
@@ -531,6 +565,7 @@ int main(void)
         ON_EACH(gone_disables_at_once_and_what_waits_is_given_up),
         ON_EACH(days_of_nothing_but_failures_disable),
         ON_EACH(what_a_person_retries_after_all_is_no_dead_letter_any_more),
+        ON_EACH(all_that_failed_again_but_for_what_was_replayed_or_has_no_receiver),
         ON_EACH(a_process_that_died_repeats_nothing_before_its_time),
         ON_EACH(a_previous_secret_is_removed_when_its_time_is_over),
         ON_EACH(that_one_is_disabled_is_told_once_after_the_commit),
