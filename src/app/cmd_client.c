@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define SCOPES     "interface, callback, imports, acks, events, integrations"
+
 #define OUTPUT_MAX (64 << 20)
 #define LIST_PAGE  500
 
@@ -94,10 +96,12 @@ static enum df_code parse_scopes(const char *list, uint32_t *ret, struct df_err 
         struct df_str name;
         rest = df_str_cut(rest, ',', &name);
         if (!df_scope_add(df_str_trim(name), ret))
-            return df_err_set(err, DF_E_USAGE, "\"" DF_STR_FMT "\" is not a scope",
+            return df_err_set(err, DF_E_USAGE,
+                              "\"" DF_STR_FMT "\" is not a scope; there are: " SCOPES,
                               DF_STR_ARG(name));
     }
-    return *ret ? DF_OK : df_err_set(err, DF_E_USAGE, "--scopes names no scope");
+    return *ret ? DF_OK
+                : df_err_set(err, DF_E_USAGE, "--scopes names no scope; there are: " SCOPES);
 }
 
 static enum df_code fill_client(const struct session *s, struct change *c, const char *name,
@@ -271,8 +275,7 @@ const struct df_command df_cmd_client = {
         "create --name NAME [--id ID] [--scopes a,b] [--json] | list [--json] |\n"
         "                rotate-secret ID [--grace-seconds N] [--json] | suspend ID | activate ID",
     .summary = "make and manage the clients that may call the API",
-    .help = "Scopes: interface, callback, imports, acks, events, integrations; all of them unless "
-            "named.\n"
+    .help = "Scopes: " SCOPES "; all of them unless named.\n"
             "Works on the database directly; a running server notices within 5 seconds.",
     .run = run,
 };

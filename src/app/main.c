@@ -102,7 +102,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "dataflow: no command \"%s\"; `dataflow help` lists them\n", name);
         return DF_EXIT_USAGE;
     }
-    if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
-        return run_help(2, (char *[]){argv[0], argv[1], NULL});
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return run_help(2, (char *[]){argv[0], argv[1], NULL});
     return cmd->run(argc - 1, argv + 1);
 }

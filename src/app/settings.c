@@ -3,6 +3,7 @@
 #include "access/maintenance.h"
 #include "app/settings_named.h"
 #include "base/zone.h"
+#include "net/field.h"
 #include "net/http.h"
 #include "net/url.h"
 #include "store/db.h"
@@ -16,7 +17,7 @@ static const char *const level_names[] = {"debug", "info", "warn", "error", NULL
 static const char *const format_names[] = {"auto", "json", "text", NULL};
 static const char *const mode_names[] = {
     [DF_IMPORTS_EXCLUSIVE] = "exclusive", [DF_IMPORTS_CONCURRENT] = "concurrent", NULL};
-static const char *const lock_names[] = {"sql", "redis", NULL};
+static const char *const lock_names[] = {"sql", NULL};
 
 #define AT(field) offsetof(struct df_settings, field)
 
@@ -41,9 +42,11 @@ static const char *const lock_names[] = {"sql", "redis", NULL};
 #sec, #name, DF_CFG_ENUM, AT(sec.name), def, 0, 0, list, help                              \
     }
 
-#define KIB  1024LL
-#define MIB  (1024 * KIB)
-#define HOUR 3600000LL
+#define KIB            1024LL
+#define MIB            (1024 * KIB)
+#define HOUR           3600000LL
+
+#define TARGET_URL_MAX 500 /* the column TargetUrl of acks and returns */
 
 /* clang-format off */
 static const struct df_config_key keys[] = {
@@ -241,29 +244,68 @@ static void check_master_keys(const struct df_settings *s, struct df_buf *compla
         df_buf_addz(complaints, "[security] master_old_key is set and master_key is not\n");
 }
 
-static void check_url(const char *name, struct df_str url, struct df_buf *complaints)
+static void check_url(const char *section, const char *name, struct df_str url,
+                      struct df_buf *complaints)
 {
     struct df_err err = DF_ERR_INIT;
     struct df_url parts;
 
     if (url.ptr && df_url_parse(url, &parts, &err) != DF_OK)
-        df_buf_addf(complaints, "[alerts] %s: %s\n", name, err.detail);
+        df_buf_addf(complaints, "[%s] %s: %s\n", section, name, err.detail);
 }
 
 static void check_alerts(const struct df_settings *s, struct df_buf *complaints)
 {
-    check_url("pagerduty_url", df_str_c(s->alerts.pagerduty_url), complaints);
-    check_url("teams_url", df_secret_str(s->alerts.teams_url), complaints);
-    if (s->alerts.console_url)
-        check_url("console_url", df_str_c(s->alerts.console_url), complaints);
+    check_url("alerts", "pagerduty_url", df_str_c(s->alerts.pagerduty_url), complaints);
+    check_url("alerts", "teams_url", df_secret_str(s->alerts.teams_url), complaints);
+    check_url("alerts", "console_url", df_str_c(s->alerts.console_url), complaints);
+}
+
+static void check_header(const char *section, const char *name, struct df_buf *complaints)
+{
+    if (!df_field_is_token(df_str_c(name)))
+        df_buf_addf(complaints,
+                    "[%s] api_key_header: must be a header's name: letters, digits and '-'\n",
+                    section);
+}
+
+/* The URL of an ack or a return is stored with its row. */
+static void check_gateway_url(const char *name, const char *url, struct df_buf *complaints)
+{
+    check_url("gateway", name, df_str_c(url), complaints);
+    if (url && strlen(url) > TARGET_URL_MAX)
+        df_buf_addf(complaints, "[gateway] %s: must have at most %d bytes\n", name, TARGET_URL_MAX);
+}
+
+static void check_targets(const struct df_settings *s, struct df_buf *complaints)
+{
+    check_gateway_url("functional_ack_url", s->gateway.functional_ack_url, complaints);
+    check_gateway_url("ticket_return_url", s->gateway.ticket_return_url, complaints);
+    check_gateway_url("ticket_send_url", s->gateway.ticket_send_url, complaints);
+    check_header("gateway", s->gateway.api_key_header, complaints);
+    check_url("omniflow", "url", df_str_c(s->omniflow.url), complaints);
+    check_header("omniflow", s->omniflow.api_key_header, complaints);
+}
+
+static void check_server(const struct df_settings *s, struct df_buf *complaints)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_http_check_address(s->server.listen, &err) != DF_OK)
+        df_buf_addf(complaints, "[server] listen: %s\n", err.detail);
+    if (!*s->server.data_dir)
+        df_buf_addz(complaints, "[server] data_dir: must name a directory\n");
+    if (!s->server.roles)
+        df_buf_addz(complaints, "[server] roles: must be all, or name one at least\n");
+    if (!s->server.tls_cert != !s->server.tls_key)
+        df_buf_addz(complaints, "[server] tls_cert and tls_key: set both or none\n");
 }
 
 /* What no single key can tell. */
 static bool check_together(const struct df_settings *s, struct df_buf *complaints)
 {
     size_t before = complaints->len;
-    if (!s->server.tls_cert != !s->server.tls_key)
-        df_buf_addz(complaints, "[server] tls_cert and tls_key: set both or none\n");
+    check_server(s, complaints);
     bool gateway =
         s->gateway.functional_ack_url || s->gateway.ticket_return_url || s->gateway.ticket_send_url;
     if (gateway && !s->gateway.api_key)
@@ -271,9 +313,8 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
                     "[gateway] api_key (or api_key_file) is needed when a gateway URL is set\n");
     if (s->delivery.retry_base_ms > s->delivery.retry_cap_ms)
         df_buf_addz(complaints, "[delivery] retry_base_ms is greater than retry_cap_ms\n");
+    check_targets(s, complaints);
     struct df_err err = DF_ERR_INIT;
-    if (df_http_check_address(s->server.listen, &err) != DF_OK)
-        df_buf_addf(complaints, "[server] listen: %s\n", err.detail);
     if (df_db_check_url(s->database.url, &err) != DF_OK)
         df_buf_addf(complaints, "[database] url: %s\n", err.detail);
     check_imports(s, complaints);

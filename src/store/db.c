@@ -130,9 +130,7 @@ enum df_code df_db_check_url(const char *url, struct df_err *err)
 {
     enum df_dialect dialect = DF_SQLITE;
     enum df_code code = df_db_dialect_of(url, &dialect, err);
-    if (code == DF_OK && drivers[dialect]->check_url)
-        code = drivers[dialect]->check_url(url, err);
-    return code;
+    return code == DF_OK ? drivers[dialect]->check_url(url, err) : code;
 }
 
 /* --- connections ------------------------------------------------------------------------------ */

@@ -239,17 +239,26 @@ static void sqlite_close(struct df_db *db)
     free(s);
 }
 
+/* Connections share a file; what SQLite keeps in memory each would have for itself. */
+static enum df_code sqlite_check_url(const char *url, struct df_err *err)
+{
+    const char *path = url + strlen("sqlite:");
+
+    if (*path && strcmp(path, ":memory:") != 0)
+        return DF_OK;
+    return df_err_set(err, DF_E_CONFIG,
+                      "database.url: sqlite: needs the path of a file, as in sqlite:var/data.db");
+}
+
 static enum df_code sqlite_open(const struct df_db_options *opt, struct df_db **ret,
                                 struct df_err *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *path = opt->url + strlen("sqlite:");
-    enum df_code code = DF_OK;
+    enum df_code code = sqlite_check_url(opt->url, err);
 
-    if (!*path || strcmp(path, ":memory:") == 0)
-        return df_err_set(
-            err, DF_E_CONFIG,
-            "database.url: sqlite: needs the path of a file, as in sqlite:var/data.db");
+    if (code != DF_OK)
+        return code;
     pthread_once(&once, init_library);
 
     struct sqlite_db *s = df_calloc(1, sizeof(*s));
@@ -412,6 +421,7 @@ static void sqlite_schema_unlock(struct df_db *db)
 
 const struct df_db_ops df_sqlite_ops = {
     .dialect = DF_SQLITE,
+    .check_url = sqlite_check_url,
     .open = sqlite_open,
     .close = sqlite_close,
     .ping = sqlite_ping,

@@ -204,6 +204,17 @@ def test_the_examples_are_configurations(tmp_path):
     ({"database": {"url": "postgres://u:p@[::1/x"}}, "database"),
     ({"database": {"url": "postgres://u:p@h/x?pasword=y"}}, "database"),
     ({"database": {"url": "sqlserver://h/x"}}, "database"),
+    ({"database": {"url": "sqlite:"}}, "needs the path of a file"),
+    ({"database": {"url": "sqlite::memory:"}}, "needs the path of a file"),
+    ({"server": {"data_dir": ""}}, "[server] data_dir"),
+    ({"server": {"roles": ""}}, "[server] roles"),
+    ({"gateway": {"ticket_send_url": "gateway.example", "api_key": "k"}}, "[gateway] ticket_send_url"),
+    ({"gateway": {"ticket_return_url": "ftp://gateway.example/", "api_key": "k"}}, "[gateway] ticket_return_url"),
+    ({"gateway": {"functional_ack_url": "http://h/" + "x" * 492, "api_key": "k"}}, "at most 500 bytes"),
+    ({"gateway": {"api_key_header": "API key"}}, "[gateway] api_key_header"),
+    ({"omniflow": {"url": "omniflow.example"}}, "[omniflow] url"),
+    ({"omniflow": {"api_key_header": ""}}, "[omniflow] api_key_header"),
+    ({"imports": {"lock": "redis"}}, "one of sql"),
 ])
 def test_what_no_single_key_can_tell_is_checked_too(tmp_path, sections, word):
     path = write_config(tmp_path / "dataflow.ini", sections)
@@ -296,12 +307,18 @@ def test_wrong_usage_exits_2_and_says_what_to_do(args, tmp_path):
     assert not os.listdir(tmp_path), "wrong usage makes no files"
 
 
+def test_help_is_found_behind_other_words():
+    assert run("client", "create", "--help").stdout == run("help", "client").stdout
+    assert run("client", "create", "--", "--help").returncode == 2
+
+
 def test_help_and_version():
     overview = run("help")
     assert overview.returncode == 0
     for command in ("serve", "migrate", "check-config", "client", "backup", "restore", "sandbox", "bench", "version", "help"):
         assert command in overview.stdout
         told = run("help", command)
+        assert run(command, "--help").stdout == told.stdout
         assert told.returncode == 0 and command in told.stdout
     for args in (["--help"], ["-h"]):
         assert run(*args).stdout == overview.stdout
