@@ -71,7 +71,7 @@ static struct df_str text_of(const struct df_json *obj, const char *name)
     return v && v->type == DF_JSON_STRING && v->text.len > 0 ? v->text : DF_STR_NULL;
 }
 
-/* What is not known to have failed was taken. */
+/* Of the whole: what is not known to have failed was taken, for the answer is a 2xx. */
 static enum df_item_status status_of(const struct df_json *obj)
 {
     enum df_item_status status = DF_ITEM_STATUS_IMPORTED;
@@ -101,6 +101,26 @@ static void set_result(struct import_chunk *c, struct import_item *item, enum df
                           : DF_STR("OmniFlow skipped it");
 }
 
+/* A word that is none of ours, or an error without one, was said of this item alone: better looked
+ * at than taken for good. */
+static void set_own_result(struct import_chunk *c, struct import_item *item,
+                           enum df_item_status whole, const struct df_json *result)
+{
+    struct df_str status = text_of(result, "status");
+    struct df_str why = text_of(result, "errorMessage");
+    enum df_item_status s = why.ptr ? DF_ITEM_STATUS_ERROR : whole;
+
+    if (!why.ptr)
+        why = text_of(result, "message");
+    if (status.ptr && !df_item_status_parse(status, &s)) {
+        s = DF_ITEM_STATUS_ERROR;
+        if (!why.ptr)
+            why = df_arena_printf(&c->arena, "OmniFlow answered \"" DF_STR_FMT "\"",
+                                  DF_STR_ARG(status));
+    }
+    set_result(c, item, s, why);
+}
+
 /* Items without a result of their own have the whole's. */
 static void apply_results(struct import_chunk *c, const struct df_json *answer)
 {
@@ -123,10 +143,8 @@ static void apply_results(struct import_chunk *c, const struct df_json *answer)
             continue;
         struct import_item *item =
             bsearch(&sequence, c->items, c->count, sizeof(struct import_item), by_sequence);
-        if (item && item->sent) {
-            struct df_str own = text_of(v, "errorMessage");
-            set_result(c, item, status_of(v), own.ptr ? own : text_of(v, "message"));
-        }
+        if (item && item->sent)
+            set_own_result(c, item, whole, v);
     }
     size_t failed = 0;
     for (size_t i = 0; i < c->count; i++)

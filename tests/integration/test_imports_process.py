@@ -416,6 +416,15 @@ def test_200_may_say_what_became_of_each_item(server, peer, client):
     assert chunk_rows(server, batch) == {1: ("Imported", 1, None)}
 
 
+def test_an_item_whose_result_is_none_of_ours_is_an_error(server, peer, client):
+    peer.answer = lambda request: (200, {"items": [
+        {"sequence": 0, "status": "Rejected"}, {"sequence": 1, "status": "Rejected", "message": "too late"},
+        {"sequence": 2, "errorMessage": "no status"}, {"sequence": 3}, {"sequence": 4, "message": "fine"}]})
+    batch, found = imported(client, leads(5))
+    assert figures(found) == ("CompletedWithErrors", 5, 5, 3, 0)
+    assert [k[1] for k in items(server, batch)] == ['OmniFlow answered "Rejected"', "too late", "no status", None, None]
+
+
 def test_200_with_the_status_error_refuses_the_chunk(server, peer, client):
     peer.answer = lambda request: (200, {"status": "Error", "message": "closed today", "items": [
         {"sequence": 0, "status": "Imported"}]} if request.chunk == 1 else {"status": "Error", "message": "never"})
