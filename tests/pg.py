@@ -1,9 +1,11 @@
 """A private PostgreSQL on loopback, in a directory of its own, for as long as the tests run."""
 
+import contextlib
 import ctypes
 import glob
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -12,12 +14,23 @@ import tempfile
 import time
 
 USER, PASSWORD = "dataflow", "pg-test-password"
+PORTS = range(20000, 32000)  # below those that the kernel gives away, to listeners and for every connection that is made
+
+_claims = []
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that nobody listens on. No other process of the tests is given it while this one lives, so that a server can be
+    started there later, and again."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        claim = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            claim.bind(f"\0dataflow-test-port-{port}")
+            s.bind(("127.0.0.1", port))
+            _claims.append(claim)
+            return port
+        claim.close()
 
 
 def bin_dir():

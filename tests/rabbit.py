@@ -16,14 +16,10 @@ import sys
 import tempfile
 import time
 
+from pg import free_port
+
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 MAX_MESSAGE_BYTES = 256 * 1024  # small, so that a test can pass it
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def _die_with_parent():
