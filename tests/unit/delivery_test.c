@@ -251,7 +251,7 @@ static void wake(void)
 static void await(const struct df_query *q, int64_t want)
 {
     int64_t got = -1;
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < 6000; i++) {
         got = testdb_int(db, q);
         if (got == want)
             return;
@@ -382,7 +382,7 @@ static void who_lost_its_lease_settles_nothing(void **state)
     start_engine(&quick);
     add_acks(1, "");
     wake();
-    for (int i = 0; i < 500 && seen == 0; i++)
+    for (int i = 0; i < 3000 && seen == 0; i++)
         (void)usleep(10000);
     assert_int_equal(seen, 1);
     assert_ok(df_db_exec(db, &steal, DF_NO_PARAMS, NULL, &err), &err);
@@ -419,7 +419,7 @@ static void one_destination_that_hangs_keeps_no_other_waiting(void **state)
     start_engine(&quick);
     add_acks(50, "");
     wake();
-    for (int i = 0; i < 500 && seen == 0; i++)
+    for (int i = 0; i < 3000 && seen == 0; i++)
         (void)usleep(10000);
     add_acks(50, urls[1]);
     wake();
@@ -437,7 +437,7 @@ static void what_is_under_way_at_the_end_is_finished_or_given_back(void **state)
     start_engine(&quick);
     add_acks(5, "");
     wake();
-    for (int i = 0; i < 500 && seen < 5; i++)
+    for (int i = 0; i < 3000 && seen < 5; i++)
         (void)usleep(10000);
     stop_engine(0);
     assert_int_equal(testdb_int(db, &count_sending), 0);

@@ -150,7 +150,7 @@ static int64_t status(const struct df_uuid *id)
 
 static void expect_soon(const struct df_uuid *id, enum df_batch_status want)
 {
-    for (int i = 0; i < 1500 && status(id) != want; i++)
+    for (int i = 0; i < 6000 && status(id) != want; i++)
         usleep(10000);
     assert_int_equal(status(id), want);
 }
@@ -164,7 +164,7 @@ static void let_it_look(void)
 {
     int64_t before = testdb_int(db, &token);
 
-    for (int i = 0; i < 1000 && testdb_int(db, &token) < before + 2; i++)
+    for (int i = 0; i < 6000 && testdb_int(db, &token) < before + 2; i++)
         usleep(10000);
     assert_true(testdb_int(db, &token) >= before + 2);
 }

@@ -332,7 +332,7 @@ static void a_file_is_sent_and_closed(void **state)
     size_t before = open_files();
     for (int i = 0; i < 5; i++)
         (void)ask(s, "GET /file HTTP/1.1\r\n" H "Connection: close\r\n\r\n");
-    for (int i = 0; i < 100 && open_files() > before; i++)
+    for (int i = 0; i < 1500 && open_files() > before; i++)
         usleep(20000);
     assert_int_equal(open_files(), before);
     df_http_stop(s);

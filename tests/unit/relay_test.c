@@ -21,7 +21,7 @@
 #pragma GCC diagnostic ignored "-Wwrite-strings"
 #pragma GCC diagnostic ignored "-Wdiscarded-qualifiers"
 
-#define WAIT_MS 20000
+#define WAIT_MS 60000
 
 /* --- a dispatcher that remembers --- */
 

@@ -766,7 +766,7 @@ static void while_the_database_is_away_jobs_fail_and_then_all_goes_on(void **sta
     }
     set_connections_allowed(true);
     enum df_code code = DF_E_DB_UNAVAILABLE;
-    for (int i = 0; i < 200 && code == DF_E_DB_UNAVAILABLE; i++) {
+    for (int i = 0; i < 1200 && code == DF_E_DB_UNAVAILABLE; i++) {
         key_init(&k, 7, true);
         code = df_store_write_wait(s, &k.job, &err);
         (void)usleep(50000);

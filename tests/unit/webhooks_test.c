@@ -253,7 +253,7 @@ SAME_QUERY(next_attempt, "SELECT NextAttemptAt" OF_HOOK);
 static void await(const struct df_query *q, int64_t want)
 {
     int64_t got = -1;
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < 6000; i++) {
         got = testdb_int(db, q);
         if (got == want)
             return;
