@@ -110,7 +110,7 @@ def test_a_stuck_batch_is_told_once_and_resolved(make_server, sinks):
     facts = {"severity": "critical", "source": source, **{k: str(v) for k, v in details.items()},
              "firedAt": alert["firedAt"]}
     assert message["body"] == card("Firing: BatchStuck", "Attention", summary, facts)
-    assert gauge(server) == 1
+    wait_for(lambda: gauge(server) == 1, "the figure")
 
     end_batch(server, batch)
     wait_for(lambda: len(sinks.accepted("v2")) == 2 and len(sinks.accepted("teams")) == 2, "both are told of the end")

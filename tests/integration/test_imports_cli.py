@@ -17,6 +17,8 @@ from harness import BIN, TIMEOUT, environment, run, wait_for
 from test_imports_read import COMPLETED, FAILED, PROCESSING, SCHEDULED, WITH_ERRORS, Rows, at
 from test_sandbox import Sandbox
 
+import pg
+
 LEADS = json.dumps([{"PhoneNumber": f"+55119123{i:05}", "Name": f"n{i}"} for i in range(50)])
 
 SOMEBODY = {"DATAFLOW_CLIENT_ID": "a", "DATAFLOW_CLIENT_SECRET": "b"}
@@ -208,10 +210,8 @@ def test_interrupted_while_watching(server, caller, file, sig):
 
 
 def test_a_server_that_is_started_again_is_waited_for(make_server, file):
-    server = make_server(config={"server": {"listen": "127.0.0.1:0"}})
+    server = make_server(config={"server": {"listen": f"127.0.0.1:{pg.free_port()}"}})
     caller, rows = server.new_client(scopes=["imports"]), Rows(server.backend)
-    text = server.config.read_text(encoding="utf-8")
-    server.config.write_text(text.replace("127.0.0.1:0", "127.0.0.1:{}".format(server.host_port[1])), encoding="utf-8")
     watch = Watch(server, caller, file, "--watch")
     batch_id = batch_of(watch.wait_for(r"batch (\S+)\n")[0])
     assert server.stop() == 0

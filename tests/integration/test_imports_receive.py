@@ -8,7 +8,6 @@ import json
 import re
 import socket
 import subprocess
-import time
 import urllib.request
 import uuid
 import zipfile
@@ -577,14 +576,14 @@ def test_killed_in_the_middle_of_an_upload_there_is_no_row(make_server):
 def test_uploads_in_hand_are_finished_when_it_stops(make_server):
     server = make_server()
     client = server.new_client()
-    body, _ = multipart()
+    body, _ = multipart(b"[" + b" " * 300_000 + LEADS[1:])
     with Slow(client, len(body)) as slow:
-        slow.send(body[:60])
-        time.sleep(0.2)
+        slow.send(body[:200_000])
+        wait_for(lambda: directories(server), "the file to be begun")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             stopped = pool.submit(server.stop)
-            time.sleep(0.2)
-            slow.send(body[60:])
+            wait_for(lambda: server.log("ServerStopping"), "the drain to begin")
+            slow.send(body[200_000:])
             answer = slow.answer()
             assert stopped.result() == 0
     assert answer.status == 202

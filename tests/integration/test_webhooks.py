@@ -113,8 +113,9 @@ def test_a_batch_is_told_of_once_at_each_step(server, sandbox, client):
     assert done["metrics"] == {name: shown[name] for name in METRICS}
     assert told["BatchStarted"]["status"] == "Processing" and told["BatchStarted"]["metrics"]["completedAt"] is None
     assert foreign.received() == []
-    rows = all_of_it.rows("Id, EventId, Status")
-    assert {r[2] for r in rows} == {"Sent"} and len({str(r[1]) for r in rows}) == 2
+    wait_for(lambda: {r[0] for r in all_of_it.rows("Status")} == {"Sent"}, "both are settled")
+    rows = all_of_it.rows("Id, EventId")
+    assert len({str(r[1]) for r in rows}) == 2
     keys = [r["headers"].get("webhook-id") or r["headers"].get("Webhook-Id") for r in all_of_it.received()]
     assert sorted(keys) == sorted(str(r[0]).lower() for r in rows)
 
@@ -160,7 +161,9 @@ def test_what_never_arrives_is_a_dead_letter_until_somebody_retries_it(server, s
     assert len(hook.received()) == 3
     row = str(hook.rows("Id")[0][0]).lower()
     assert server.admin().get(f"/admin/outbox/webhooks/{row}").json["attempts"] == 3
-    assert {line["event"] for line in server.log() if line.get("id") == row} >= {"WebhookRetry", "WebhookFailed"}
+    # Told and counted after the commit.
+    wait_for(lambda: {line["event"] for line in server.log() if line.get("id") == row} >= {"WebhookRetry", "WebhookFailed"},
+             "the log")
     metrics = server.anonymous().get("/metrics").body.decode()
     counted = next(x for x in metrics.splitlines() if x.startswith("dataflow_webhook_failures_total "))
     assert float(counted.split()[1]) >= 3
@@ -178,7 +181,7 @@ def test_gone_is_gone(server, sandbox, client):
     active, at, reason = hook.subscription("IsActive, DisabledAt, DisabledReason")
     assert not active and at is not None and "410" in reason
     assert len(hook.received()) == 1
-    assert [x["subscriptionId"] for x in server.log("WebhookDisabled")][-1] == hook.id
+    wait_for(lambda: hook.id in [x["subscriptionId"] for x in server.log("WebhookDisabled")], "the log")
     batch = taken(upload(client))
     wait_for(lambda: batch_of(client, batch)["status"] == "Completed", "the batch")
     assert len(hook.rows("Id")) == 1
