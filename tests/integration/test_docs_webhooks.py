@@ -159,6 +159,13 @@ def test_the_public_package_verifies_what_is_signed(request_, tmp_path):
     subprocess.run(["node", "try.mjs", tmp_path / "request.json", tmp_path / "body"], cwd=work, check=True, timeout=60)
 
 
+def as_lines(table, tmp_path):
+    """The cases for languages that cannot read JSON by themselves."""
+    lines = ["\t".join([r["name"], " ".join(r["secrets"]), r["headers"]["x-dataflow-timestamp"], r["headers"]["x-dataflow-signature"],
+                        r["body"], str(r["good"])]) for r in table]
+    (tmp_path / "table.tsv").write_text("\n".join(lines), encoding="utf-8")
+
+
 JAVA = """
 
 import java.nio.file.*;
@@ -179,12 +186,47 @@ class Try {
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("java"), reason="there is no Java")
 def test_java(table, tmp_path):
-    lines = ["\t".join([r["name"], " ".join(r["secrets"]), r["headers"]["x-dataflow-timestamp"], r["headers"]["x-dataflow-signature"],
-                        r["body"], str(r["good"])]) for r in table]
-    (tmp_path / "table.tsv").write_text("\n".join(lines), encoding="utf-8")
+    as_lines(table, tmp_path)
     imports, _, rest = block("java").partition("public final class")
     (tmp_path / "Try.java").write_text(imports + JAVA + "final class" + rest, encoding="utf-8")  # the first class is run
     subprocess.run(["java", "Try.java"], cwd=tmp_path, check=True, timeout=120)
+
+
+# Mono has no FixedTimeEquals.
+CSHARP = """
+namespace System.Security.Cryptography
+{
+    static class CryptographicOperations
+    {
+        public static bool FixedTimeEquals(byte[] a, byte[] b)
+        {
+            return BitConverter.ToString(a) == BitConverter.ToString(b);
+        }
+    }
+}
+
+static class Try
+{
+    static void Main()
+    {
+        foreach (var line in System.IO.File.ReadAllLines("table.tsv"))
+        {
+            var row = line.Split('\\t');
+            if (DataFlowWebhook.Verify(row[1].Split(' '), row[2], row[3], System.IO.File.ReadAllBytes(row[4])) != (row[5] == "True"))
+                throw new Exception(row[0]);
+        }
+        if (DataFlowWebhook.Verify(new[] {"x"}, null, null, new byte[0])) throw new Exception("nothing");
+    }
+}
+"""
+
+
+@pytest.mark.tools
+def test_csharp(table, tmp_path):
+    as_lines(table, tmp_path)
+    (tmp_path / "Try.cs").write_text(block("csharp") + CSHARP, encoding="utf-8")
+    subprocess.run(["mcs", "Try.cs"], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run(["mono", "Try.exe"], cwd=tmp_path, check=True, timeout=120)
 
 
 @pytest.mark.tools
