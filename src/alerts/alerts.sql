@@ -64,49 +64,57 @@ ORDER BY s.Id;
 
 -- Active, and deliveries were given up that nobody replayed; or switched off by the server. Not those that a person switched
 -- off (src/webhooks/subscriptions_api.c gives the reason): what waited for them is given up by that person's will.
+-- Here and below the UNION has each part found by its own index; grouped at once, SQLite would go through the whole table, in
+-- the order of the groups, while everybody else waits to write.
 -- name: alert_webhooks_failing
-SELECT s.Id, c.ClientIdentifier, COALESCE(f.Failures, 0),
-       CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
-FROM WebhookSubscriptions AS s
+SELECT s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
+FROM (SELECT u.SubscriptionId, CAST(SUM(u.GivenUp) AS BIGINT) AS Failures
+      FROM (SELECT f.SubscriptionId, 1 AS GivenUp FROM WebhookDeliveryFailures AS f
+            WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL
+            UNION ALL
+            SELECT d.Id, 0 FROM WebhookSubscriptions AS d WHERE d.IsActive = :inactive) AS u
+      GROUP BY u.SubscriptionId) AS t
+JOIN WebhookSubscriptions AS s ON s.Id = t.SubscriptionId
 JOIN Clients AS c ON c.Id = s.ClientId
-LEFT JOIN (SELECT SubscriptionId, COUNT(*) AS Failures FROM WebhookDeliveryFailures
-           WHERE CreatedAt > :since AND ReplayedAt IS NULL
-           GROUP BY SubscriptionId) AS f ON f.SubscriptionId = s.Id
-WHERE (s.IsActive <> :inactive AND f.Failures >= :failures)
+WHERE (s.IsActive <> :inactive AND t.Failures >= :failures)
    OR (s.IsActive = :inactive AND s.DisabledReason NOT LIKE 'Switched off by %')
 ORDER BY s.Id
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) s.Id, c.ClientIdentifier, COALESCE(f.Failures, 0),
-       CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
-FROM WebhookSubscriptions AS s
+SELECT TOP (:limit) s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
+FROM (SELECT u.SubscriptionId, CAST(SUM(u.GivenUp) AS BIGINT) AS Failures
+      FROM (SELECT f.SubscriptionId, 1 AS GivenUp FROM WebhookDeliveryFailures AS f
+            WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL
+            UNION ALL
+            SELECT d.Id, 0 FROM WebhookSubscriptions AS d WHERE d.IsActive = :inactive) AS u
+      GROUP BY u.SubscriptionId) AS t
+JOIN WebhookSubscriptions AS s ON s.Id = t.SubscriptionId
 JOIN Clients AS c ON c.Id = s.ClientId
-LEFT JOIN (SELECT SubscriptionId, COUNT(*) AS Failures FROM WebhookDeliveryFailures
-           WHERE CreatedAt > :since AND ReplayedAt IS NULL
-           GROUP BY SubscriptionId) AS f ON f.SubscriptionId = s.Id
-WHERE (s.IsActive <> :inactive AND f.Failures >= :failures)
+WHERE (s.IsActive <> :inactive AND t.Failures >= :failures)
    OR (s.IsActive = :inactive AND s.DisabledReason NOT LIKE 'Switched off by %')
 ORDER BY s.Id;
 
 -- Of batches that ended lately or are in work, by client.
 -- name: alert_error_rates
 SELECT c.Id, c.ClientIdentifier, t.Failed, t.Processed
-FROM (SELECT ClientId, CAST(SUM(CAST(ErrorCount AS BIGINT)) AS BIGINT) AS Failed,
-             CAST(SUM(CAST(ProcessedRecords AS BIGINT)) AS BIGINT) AS Processed
-      FROM ImportBatch
-      WHERE CompletedAt > :since OR Status = 1
-      GROUP BY ClientId) AS t
+FROM (SELECT b.ClientId, CAST(SUM(CAST(b.ErrorCount AS BIGINT)) AS BIGINT) AS Failed,
+             CAST(SUM(CAST(b.ProcessedRecords AS BIGINT)) AS BIGINT) AS Processed
+      FROM (SELECT ClientId, ErrorCount, ProcessedRecords FROM ImportBatch WHERE CompletedAt > :since AND Status <> 1
+            UNION ALL
+            SELECT ClientId, ErrorCount, ProcessedRecords FROM ImportBatch WHERE Status = 1) AS b
+      GROUP BY b.ClientId) AS t
 JOIN Clients AS c ON c.Id = t.ClientId
 WHERE t.Processed >= :min_records AND t.Failed * 100 > t.Processed * :percent
 ORDER BY c.Id
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) c.Id, c.ClientIdentifier, t.Failed, t.Processed
-FROM (SELECT ClientId, CAST(SUM(CAST(ErrorCount AS BIGINT)) AS BIGINT) AS Failed,
-             CAST(SUM(CAST(ProcessedRecords AS BIGINT)) AS BIGINT) AS Processed
-      FROM ImportBatch
-      WHERE CompletedAt > :since OR Status = 1
-      GROUP BY ClientId) AS t
+FROM (SELECT b.ClientId, CAST(SUM(CAST(b.ErrorCount AS BIGINT)) AS BIGINT) AS Failed,
+             CAST(SUM(CAST(b.ProcessedRecords AS BIGINT)) AS BIGINT) AS Processed
+      FROM (SELECT ClientId, ErrorCount, ProcessedRecords FROM ImportBatch WHERE CompletedAt > :since AND Status <> 1
+            UNION ALL
+            SELECT ClientId, ErrorCount, ProcessedRecords FROM ImportBatch WHERE Status = 1) AS b
+      GROUP BY b.ClientId) AS t
 JOIN Clients AS c ON c.Id = t.ClientId
 WHERE t.Processed >= :min_records AND t.Failed * 100 > t.Processed * :percent
 ORDER BY c.Id;

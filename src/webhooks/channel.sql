@@ -147,7 +147,7 @@ WHERE Id = :id AND Status = 'Error';
 UPDATE WebhookDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
 WHERE Status = 'Error'
-  AND SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE CAST(s.IsActive AS INT) = 1)
+  AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId) = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f
                   WHERE f.DeliveryId = WebhookDeliveries.Id AND f.ReplayedAt IS NOT NULL);
 
