@@ -109,6 +109,11 @@ static void done(struct df_job *job, enum df_code code, const struct df_err *err
                     DF_STR_ARG(c->identifier));
     if (code == DF_OK && c->wakes)
         df_webhooks_wake(c->opt->webhooks);
+    if (code == DF_OK && c->answer == 201)
+        df_req_add_header(c->req, "Location",
+                          df_arena_printf(df_req_arena(c->req),
+                                          "/clients/" DF_STR_FMT "/webhooks/%s",
+                                          DF_STR_ARG(c->identifier), c->id.text));
     if (code != DF_OK)
         df_req_problem(c->req, err);
     else if (c->answer == 204)
@@ -329,9 +334,6 @@ static void handle_create(struct df_req *req)
     c->id = df_uuid_v7(c->opt->clock);
     c->answer = 201;
     c->event = "WebhookCreated";
-    df_req_add_header(req, "Location",
-                      df_arena_printf(df_req_arena(req), "/clients/" DF_STR_FMT "/webhooks/%s",
-                                      DF_STR_ARG(c->identifier), c->id.text));
     c->job.run = run_create;
     submit(c, host);
 }
