@@ -377,6 +377,7 @@ enum df_code relay_connect(const struct df_relay_settings *s, struct df_db **ret
 {
     return df_db_open(&(struct df_db_options){.url = s->url,
                                               .idle_transaction_ms = s->timeout_ms + MARGIN_MS,
+                                              .existing = true,
                                               .foreign = true},
                       ret, err);
 }

@@ -98,6 +98,7 @@ struct df_db_options {
     int64_t idle_transaction_ms;  /* PostgreSQL: a transaction left alone for longer is ended. 0:
                                      60000 */
     bool read_only;               /* readers of SQLite; a hint elsewhere */
+    bool existing;                /* SQLite: no file is made where there is none */
     bool foreign; /* somebody else's tables: how they are read is the database's choice */
 };
 

@@ -268,13 +268,21 @@ static enum df_code sqlite_open(const struct df_db_options *opt, struct df_db **
     s->busy_timeout_ms = opt->statement_timeout_ms;
     s->lock_fd = -1;
 
-    if (!s->read_only)
+    if (!s->read_only && !opt->existing)
         code = create_private(path, err);
     if (code != DF_OK)
         goto out;
     int mode = s->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     int rc = sqlite3_open_v2(path, &s->handle, mode | SQLITE_OPEN_NOMUTEX, NULL);
-    code = rc == SQLITE_OK ? configure(s, err) : df_sqlite_fail(s, rc, "opening the database", err);
+    if (rc != SQLITE_OK)
+        code = df_sqlite_fail(s, rc, "opening the database", err);
+    else if (!s->read_only && sqlite3_db_readonly(s->handle, "main") == 1)
+        code = df_err_set(err, DF_E_DB_UNAVAILABLE,
+                          "the database %s cannot be written: it is on a read-only file system, or "
+                          "its file is read-only",
+                          path);
+    else
+        code = configure(s, err);
 out:
     if (code != DF_OK) {
         sqlite_close(&s->base);
@@ -304,19 +312,39 @@ static enum df_code control(struct sqlite_db *s, enum control c, struct df_err *
     return code;
 }
 
+/* SQLite goes on writing to a file that was deleted or replaced: what is committed there is lost.
+ */
+static enum df_code check_file(struct sqlite_db *s, struct df_err *err)
+{
+    int moved = 0;
+
+    sqlite3_file_control(s->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (!moved)
+        return DF_OK;
+    s->base.alive = false;
+    return df_err_set(err, DF_E_DB_UNAVAILABLE,
+                      "the database %s was removed or replaced while it was in use: put it back",
+                      s->path);
+}
+
 static enum df_code sqlite_ping(struct df_db *db, struct df_err *err)
 {
-    return control(sqlite_of(db), CTL_PING, err);
+    enum df_code code = check_file(sqlite_of(db), err);
+    return code == DF_OK ? control(sqlite_of(db), CTL_PING, err) : code;
 }
 
 static enum df_code sqlite_begin(struct df_db *db, bool write, struct df_err *err)
 {
+    enum df_code code = check_file(sqlite_of(db), err);
+    if (code != DF_OK)
+        return code;
     return control(sqlite_of(db), write ? CTL_BEGIN_WRITE : CTL_BEGIN, err);
 }
 
 static enum df_code sqlite_commit(struct df_db *db, struct df_err *err)
 {
-    return control(sqlite_of(db), CTL_COMMIT, err);
+    enum df_code code = check_file(sqlite_of(db), err);
+    return code == DF_OK ? control(sqlite_of(db), CTL_COMMIT, err) : code;
 }
 
 static void sqlite_rollback(struct df_db *db)

@@ -167,6 +167,7 @@ static enum df_code open_connection(const struct store_worker *w, int64_t timeou
         .connect_timeout_ms = timeout_ms,
         .statement_timeout_ms = w->store->dialect == DF_SQLITE ? SQLITE_LOCK_MS : 0,
         .read_only = !w->writer,
+        .existing = w->was_connected, /* a disk that went away leaves an empty directory behind */
     };
     return df_db_open(&opt, ret, err);
 }

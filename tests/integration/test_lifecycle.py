@@ -120,6 +120,19 @@ def test_a_database_that_is_none_is_told(tmp_path):
     assert result.returncode == 1 and "bad.db" in result.stderr
 
 
+def test_nothing_is_taken_while_the_database_file_is_away(make_sqlite_server):
+    server = make_sqlite_server().start()
+    first, file = server.new_client(), server.backend.file
+    file.rename(file.with_suffix(".away"))
+    refused = server.admin().post("/admin/clients", {"name": "lost"})
+    assert refused.status == 503 and refused.code == "DatabaseUnavailable" and str(file) in refused.json["detail"]
+    assert server.anonymous().get("/readyz").status == 503
+    assert not file.exists(), "no empty one is made in its place"
+    file.with_suffix(".away").rename(file)
+    wait_for(lambda: server.anonymous().get("/readyz").status == 200, "the server to find it again")
+    assert server.new_client() and server.client(first.id, first.secret).get("/whoami").status == 200
+
+
 def test_ipv6_and_tls(make_server, tmp_path):
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
