@@ -708,7 +708,12 @@ class Checker:
         if node.where:
             self.condition(node.where, scope)
         self.output(node, table, ("inserted", "deleted"), scope)
-        if node.output:
+        if node.output and any(source.on for source in node.sources):
+            # Babelfish makes a subquery of the JOIN, and knows its tables no more.
+            self.report(node.output, "no JOIN with OUTPUT: the other table alone stands in FROM, the rest in WHERE")
+        items = node.output.items if node.output else ()
+        told = {n.names[0].value for item in items for n in walk(item) if n.kind == "name"}
+        if "deleted" in told or (told and node.sources):
             # Babelfish joins the row before and the row after the change: a bare name is one of both.
             for value in (*(v for _, v in node.changes), *([node.where] if node.where else [])):
                 for n in walk(value):
@@ -735,11 +740,17 @@ class Checker:
         self.sources(node.sources, scope)
         relation = next((r for r in scope.relations if r.name == node.target.value), None)
         if not relation:
-            # Else the table would be joined to itself without a condition.
-            self.report(node.target, f"'{node.target.value}' is no name in FROM: change the table by its alias")
-            return None, scope
-        if relation.table and relation.name != relation.table and relation.name.lower() == relation.table.lower():
-            self.report(node.target, "Babelfish takes an alias that is the table's name in other letters for the table")
+            if node.target.value in (r.table for r in scope.relations):
+                # Else the table would be joined to itself without a condition.
+                self.report(node.target, f"'{node.target.value}' stands in FROM under another name")
+                return None, scope
+            table = self.table(node.target, verb)
+            relation = Relation(node.target.value, table.types() if table else None, table and table.name)
+            scope.relations.append(relation)
+        if relation.table and relation.name != relation.table:
+            # Babelfish keeps a pointer to the alias that it parsed last, and looks for 'inserted' under what it finds
+            # there whenever it plans an UPDATE of the connection again.
+            self.report(node.target, f"'{node.target.value}' is an alias: the table that is changed goes by its name")
         if not relation.table:
             self.report(node.target, f"'{node.target.value}' is no table: change the table itself")
             return None, scope

@@ -31,18 +31,17 @@ WHERE Id = ANY(ARRAY(SELECT d.Id FROM AlertDeliveries AS d
                      FOR UPDATE OF d SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, Sink, AlertId, PayloadJson;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE AlertDeliveries
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.Sink, inserted.AlertId, inserted.PayloadJson
-FROM AlertDeliveries AS o
-WHERE o.Id IN (SELECT TOP (:limit) d.Id FROM AlertDeliveries AS d WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE d.NextAttemptAt <= :now
-                 AND (d.EventAction <> 'resolve'
-                  OR NOT EXISTS (SELECT 1 FROM AlertDeliveries AS t
-                                 WHERE t.AlertId = d.AlertId AND t.Sink = d.Sink AND t.EventAction = 'trigger'
-                                   AND t.NextAttemptAt IS NOT NULL))
-               ORDER BY d.NextAttemptAt)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) d.Id FROM AlertDeliveries AS d WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE d.NextAttemptAt <= :now
+               AND (d.EventAction <> 'resolve'
+                OR NOT EXISTS (SELECT 1 FROM AlertDeliveries AS t
+                               WHERE t.AlertId = d.AlertId AND t.Sink = d.Sink AND t.EventAction = 'trigger'
+                                 AND t.NextAttemptAt IS NOT NULL))
+             ORDER BY d.NextAttemptAt)
+  AND NextAttemptAt <= :now;
 
 -- name: alert_delivery_claim_newest
 -- dialect: sqlite
@@ -69,18 +68,17 @@ WHERE Id = ANY(ARRAY(SELECT d.Id FROM AlertDeliveries AS d
                      FOR UPDATE OF d SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, Sink, AlertId, PayloadJson;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE AlertDeliveries
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.Sink, inserted.AlertId, inserted.PayloadJson
-FROM AlertDeliveries AS o
-WHERE o.Id IN (SELECT TOP (:limit) d.Id FROM AlertDeliveries AS d WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE d.NextAttemptAt <= :now
-                 AND (d.EventAction <> 'resolve'
-                  OR NOT EXISTS (SELECT 1 FROM AlertDeliveries AS t
-                                 WHERE t.AlertId = d.AlertId AND t.Sink = d.Sink AND t.EventAction = 'trigger'
-                                   AND t.NextAttemptAt IS NOT NULL))
-               ORDER BY d.NextAttemptAt DESC)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) d.Id FROM AlertDeliveries AS d WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE d.NextAttemptAt <= :now
+               AND (d.EventAction <> 'resolve'
+                OR NOT EXISTS (SELECT 1 FROM AlertDeliveries AS t
+                               WHERE t.AlertId = d.AlertId AND t.Sink = d.Sink AND t.EventAction = 'trigger'
+                                 AND t.NextAttemptAt IS NOT NULL))
+             ORDER BY d.NextAttemptAt DESC)
+  AND NextAttemptAt <= :now;
 
 -- name: alert_delivery_sent
 UPDATE AlertDeliveries
@@ -89,12 +87,11 @@ WHERE Id IN EACH_UUID(:ids)
   AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE o
+UPDATE AlertDeliveries
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
 OUTPUT inserted.Id
-FROM AlertDeliveries AS o
-WHERE o.Id IN EACH_UUID(:ids)
-  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_UUID(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: alert_delivery_failed
 UPDATE AlertDeliveries

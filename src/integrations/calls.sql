@@ -20,14 +20,13 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM IntegrationCalls WHERE NextAttemptAt <= :now
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId, IdempotencyKey;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE IntegrationCalls
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.IntegrationName, inserted.Method, inserted.Path,
        inserted.HeadersJson, inserted.Body, inserted.CorrelationId, inserted.TraceId, inserted.IdempotencyKey
-FROM IntegrationCalls AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM IntegrationCalls AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM IntegrationCalls AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND NextAttemptAt <= :now;
 
 -- name: integration_call_claim_newest
 -- dialect: sqlite
@@ -42,14 +41,13 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM IntegrationCalls WHERE NextAttemptAt <= :now
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId, IdempotencyKey;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE IntegrationCalls
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.IntegrationName, inserted.Method, inserted.Path,
        inserted.HeadersJson, inserted.Body, inserted.CorrelationId, inserted.TraceId, inserted.IdempotencyKey
-FROM IntegrationCalls AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM IntegrationCalls AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM IntegrationCalls AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
+  AND NextAttemptAt <= :now;
 
 -- name: integration_call_sent
 UPDATE IntegrationCalls
@@ -58,12 +56,11 @@ WHERE Id IN EACH_UUID(:ids)
   AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE o
+UPDATE IntegrationCalls
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
 OUTPUT inserted.Id
-FROM IntegrationCalls AS o
-WHERE o.Id IN EACH_UUID(:ids)
-  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_UUID(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: integration_call_failed
 UPDATE IntegrationCalls

@@ -20,13 +20,12 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
-FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND NextAttemptAt <= :now;
 
 -- name: ack_claim_newest
 -- dialect: sqlite
@@ -41,13 +40,12 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
-FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_FUNCTIONAL_ACK_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
+  AND NextAttemptAt <= :now;
 
 -- name: ack_sent
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
@@ -56,12 +54,11 @@ WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE o
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
 OUTPUT inserted.Id
-FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
-WHERE o.Id IN EACH_INT(:ids)
-  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: ack_failed
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
@@ -134,13 +131,12 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt 
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
-FROM TB_TICKET_RETURN_OUTBOX AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND NextAttemptAt <= :now;
 
 -- name: return_claim_newest
 -- dialect: sqlite
@@ -155,13 +151,12 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt 
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, AttemptCount, AttemptCount, BusinessDocId, TargetUrl, PayloadJson;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.BusinessDocId, inserted.TargetUrl, inserted.PayloadJson
-FROM TB_TICKET_RETURN_OUTBOX AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_RETURN_OUTBOX AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
+  AND NextAttemptAt <= :now;
 
 -- name: return_sent
 UPDATE TB_TICKET_RETURN_OUTBOX
@@ -170,12 +165,11 @@ WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE o
+UPDATE TB_TICKET_RETURN_OUTBOX
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastError = NULL
 OUTPUT inserted.Id
-FROM TB_TICKET_RETURN_OUTBOX AS o
-WHERE o.Id IN EACH_INT(:ids)
-  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: return_failed
 UPDATE TB_TICKET_RETURN_OUTBOX
@@ -237,7 +231,6 @@ WHERE Status = 'Error';
 -- Tickets are taken in the order of their ids, as by gateway_lock.
 
 -- name: return_mirror
--- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
 SET ReturnStatus = o.Status, ReturnAttemptCount = o.AttemptCount, ReturnLastAttemptAt = o.LastAttemptAt,
     ReturnSentAt = o.SentAt, ReturnLastError = o.LastError
@@ -256,14 +249,6 @@ FROM (SELECT t.Id AS TicketId, o.Status, o.AttemptCount, o.LastAttemptAt, o.Sent
       ORDER BY t.Id
       FOR UPDATE OF t) AS s
 WHERE Id = s.TicketId;
--- dialect: sqlserver
-UPDATE t
-SET ReturnStatus = o.Status, ReturnAttemptCount = o.AttemptCount, ReturnLastAttemptAt = o.LastAttemptAt,
-    ReturnSentAt = o.SentAt, ReturnLastError = o.LastError
-FROM TB_TICKET_INTERFACE AS t
-JOIN TB_TICKET_RETURN_OUTBOX AS o ON t.BusinessEntity = o.BusinessEntity
- AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-WHERE o.Id IN EACH_INT(:ids);
 
 -- name: return_retry_all_ticket
 UPDATE TB_TICKET_INTERFACE
@@ -290,13 +275,12 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAtt
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson;
 -- dialect: sqlserver
-UPDATE o
-SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = o.GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, inserted.BusinessDocId, inserted.RawPayloadJson
-FROM TB_TICKET_INTERFACE AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
-  AND o.GatewaySendNextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
+  AND GatewaySendNextAttemptAt <= :now;
 
 -- Processing, callbacks and the mirror of returns write tickets too.
 -- name: gateway_lock
@@ -315,13 +299,12 @@ WHERE Id IN EACH_INT(:ids)
             AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE o
+UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sent', GatewaySendSentAt = :now, GatewaySendNextAttemptAt = NULL, GatewaySendLastError = NULL
 OUTPUT inserted.Id
-FROM TB_TICKET_INTERFACE AS o
-WHERE o.Id IN EACH_INT(:ids)
-  AND CASE WHEN o.PayloadVersion * CAST(1000000 AS BIGINT) + o.GatewaySendAttemptCount = :fence
-            AND o.GatewaySendNextAttemptAt = :lease_until AND o.GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + GatewaySendAttemptCount = :fence
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_failed
 UPDATE TB_TICKET_INTERFACE

@@ -17,14 +17,13 @@ WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :
 RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity,
           BusinessDocId, PhaseCode, ClientId;
 -- dialect: sqlserver
-UPDATE o
-SET Status = 'Processing', AttemptCount = o.AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
        inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
-FROM TB_TICKET_INTERFACE AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
-  AND o.NextAttemptAt <= :now;
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND NextAttemptAt <= :now;
 
 -- name: process_next_due
 SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
@@ -39,13 +38,12 @@ WHERE Id IN EACH_INT(:ids)
            THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE t
+UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
 OUTPUT inserted.Id
-FROM TB_TICKET_INTERFACE AS t
-WHERE t.Id IN EACH_INT(:ids)
-  AND CASE WHEN t.PayloadVersion * CAST(1000000 AS BIGINT) + t.AttemptCount = :fence AND t.Status = 'Processing'
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + AttemptCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1;
 
 -- due is NULL for what can never be processed.

@@ -25,19 +25,16 @@ WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :
 RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
           s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
 -- dialect: sqlserver
-DECLARE @claimed TABLE (Id UNIQUEIDENTIFIER NOT NULL, AttemptCount INT NOT NULL);
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount INTO @claimed (Id, AttemptCount)
-FROM WebhookDeliveries AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
-  AND o.NextAttemptAt <= :now;
-SELECT o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
-       s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt
-FROM @claimed AS g
-JOIN WebhookDeliveries AS o ON o.Id = g.Id
-JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId;
+UPDATE WebhookDeliveries
+SET Status = 'Sending', AttemptCount = WebhookDeliveries.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
+       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
+       s.PreviousSecretExpiresAt
+FROM WebhookSubscriptions AS s
+WHERE s.Id = WebhookDeliveries.SubscriptionId
+  AND WebhookDeliveries.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+                               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
+  AND WebhookDeliveries.NextAttemptAt <= :now;
 
 -- name: webhook_claim_newest
 -- dialect: sqlite
@@ -62,19 +59,16 @@ WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :
 RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
           s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
 -- dialect: sqlserver
-DECLARE @claimed TABLE (Id UNIQUEIDENTIFIER NOT NULL, AttemptCount INT NOT NULL);
-UPDATE o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount INTO @claimed (Id, AttemptCount)
-FROM WebhookDeliveries AS o
-WHERE o.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
-  AND o.NextAttemptAt <= :now;
-SELECT o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
-       s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt
-FROM @claimed AS g
-JOIN WebhookDeliveries AS o ON o.Id = g.Id
-JOIN WebhookSubscriptions AS s ON s.Id = o.SubscriptionId;
+UPDATE WebhookDeliveries
+SET Status = 'Sending', AttemptCount = WebhookDeliveries.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
+       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
+       s.PreviousSecretExpiresAt
+FROM WebhookSubscriptions AS s
+WHERE s.Id = WebhookDeliveries.SubscriptionId
+  AND WebhookDeliveries.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+                               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
+  AND WebhookDeliveries.NextAttemptAt <= :now;
 
 -- name: webhook_sent
 UPDATE WebhookDeliveries
@@ -83,12 +77,11 @@ WHERE Id IN EACH_UUID(:ids)
   AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE o
+UPDATE WebhookDeliveries
 SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastStatus = NULL, LastError = NULL
 OUTPUT inserted.Id
-FROM WebhookDeliveries AS o
-WHERE o.Id IN EACH_UUID(:ids)
-  AND CASE WHEN o.AttemptCount = :fence AND o.NextAttemptAt = :lease_until AND o.Status = 'Sending' THEN 1 ELSE 0 END = 1;
+WHERE Id IN EACH_UUID(:ids)
+  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
 
 -- name: webhook_failed
 UPDATE WebhookDeliveries
@@ -202,13 +195,12 @@ WHERE IsActive <> :active
                AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410 THEN 1 ELSE 0 END = 1)
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE w
+UPDATE WebhookSubscriptions
 SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
 OUTPUT inserted.Id
-FROM WebhookSubscriptions AS w
-WHERE w.IsActive <> :active
-  AND w.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d
-               WHERE d.Id IN EACH_UUID(:ids)
+WHERE IsActive <> :active
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d
+             WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410 THEN 1 ELSE 0 END = 1);
 
 -- name: webhook_disable_failing
@@ -219,12 +211,11 @@ WHERE IsActive <> :active AND FailureSince <= :before
                AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1)
 RETURNING Id;
 -- dialect: sqlserver
-UPDATE w
+UPDATE WebhookSubscriptions
 SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
 OUTPUT inserted.Id
-FROM WebhookSubscriptions AS w
-WHERE w.IsActive <> :active AND w.FailureSince <= :before
-  AND w.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+WHERE IsActive <> :active AND FailureSince <= :before
+  AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
 -- Those on their way come back by themselves.

@@ -121,9 +121,8 @@ WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
 -- name: webhook_failure_take
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now WHERE Id IN EACH_INT(:ids) AND ReplayedAt IS NULL RETURNING Id;
 -- dialect: sqlserver
-UPDATE f SET ReplayedAt = :now OUTPUT inserted.Id
-FROM WebhookDeliveryFailures AS f
-WHERE f.Id IN EACH_INT(:ids) AND f.ReplayedAt IS NULL;
+UPDATE WebhookDeliveryFailures SET ReplayedAt = :now OUTPUT inserted.Id
+WHERE Id IN EACH_INT(:ids) AND ReplayedAt IS NULL;
 
 -- The same event once more, as a delivery of its own; what the failure does not keep is the first one's, if that is still there.
 -- name: webhook_failure_replay

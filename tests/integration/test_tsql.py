@@ -138,16 +138,16 @@ GOOD = [
     "DECLARE @t TABLE (Id INT IDENTITY(1,1) NOT NULL, Name NVARCHAR(9) NULL) INSERT INTO @t DEFAULT VALUES",
     "UPDATE Orders SET Status = 'Done', Attempts = Attempts + 1, Name = DEFAULT WHERE Id = :id",
     "UPDATE Orders SET Attempts = Orders.Attempts + 1 OUTPUT inserted.Id, deleted.Status WHERE Orders.Id = :id",
-    "UPDATE o SET Status = 'Sending', Attempts = o.Attempts + 1\nOUTPUT inserted.Id, inserted.Payload\n"
-    "FROM Orders AS o\nWHERE o.Id IN (SELECT TOP (:n) c.Id FROM Orders AS c WITH (UPDLOCK, READPAST, ROWLOCK)\n"
+    "UPDATE Orders SET Status = 'Sending', Attempts = Attempts + 1\nOUTPUT inserted.Id, inserted.Payload\n"
+    "WHERE Id IN (SELECT TOP (:n) c.Id FROM Orders AS c WITH (UPDLOCK, READPAST, ROWLOCK)\n"
     "    WHERE c.Status = 'Pending' ORDER BY c.MadeAt, c.Id)",
     "UPDATE TOP (5) Orders SET IsDeleted = 1 WHERE Status = 'Done'",
     "UPDATE Orders WITH (UPDLOCK, HOLDLOCK) SET Name = :name WHERE Code = CAST(:code AS VARCHAR(21))\n"
     "IF @@ROWCOUNT = 0 INSERT INTO Orders (Code, Name) VALUES (:code, :name)",
     "DELETE FROM Orders WHERE Id = :id",
-    "UPDATE i SET OrderId = o.Id OUTPUT inserted.OrderId, o.Status FROM Items AS i JOIN Orders AS o ON o.Id = i.OrderId",
+    "UPDATE Items SET OrderId = o.Id OUTPUT inserted.OrderId, o.Status FROM Orders AS o WHERE o.Id = Items.OrderId",
     "DELETE TOP (:n) FROM Items OUTPUT deleted.OrderId WHERE OrderId = :id",
-    "DELETE i FROM Items AS i JOIN Orders AS o ON o.Id = i.OrderId WHERE o.IsDeleted = 1",
+    "DELETE Items FROM Items JOIN Orders AS o ON o.Id = Items.OrderId WHERE o.IsDeleted = 1",
     "DECLARE @made TABLE (Id BIGINT NOT NULL, Line NVARCHAR(100) NULL)\n"
     "INSERT INTO Journal (Line) OUTPUT inserted.Id, inserted.Line INTO @made (Id, Line) VALUES (:line)\n"
     "SELECT m.Id FROM @made AS m",
@@ -358,8 +358,10 @@ BAD = [
     ("UPDATE Orders SET Code = NULL WHERE Id = 2", 1, "'Code' is NOT NULL"),
     ("UPDATE Orders SET Status = 'much too long' WHERE Id = 2", 1, "longer than VARCHAR(10)"),
     ("UPDATE Orders SET Orders.Name = :a WHERE Id = 2", 1, "without its table"),
-    ("UPDATE Orders SET Name = :a FROM Orders AS o WHERE o.Id = 1", 1, "by its alias"),
-    ("UPDATE orders SET Name = :a FROM Orders AS orders WHERE orders.Id = 1", 1, "Babelfish"),
+    ("UPDATE Orders SET Name = :a FROM Orders AS o WHERE o.Id = 1", 1, "under another name"),
+    ("UPDATE o SET Name = :a FROM Orders AS o WHERE o.Id = 1", 1, "'o' is an alias"),
+    ("UPDATE orders SET Name = :a FROM Orders AS orders WHERE orders.Id = 1", 1, "'orders' is an alias"),
+    ("DELETE i FROM Items AS i WHERE i.OrderId = 1", 1, "'i' is an alias"),
     ("UPDATE inserted SET Name = :a WHERE Id = 1", 1, "no table 'inserted'"),
     ("CREATE TABLE x (Id INT NOT NULL)", 1, "changed by scripts"),
     # Types.
@@ -384,11 +386,14 @@ BAD = [
     ("WITH c AS (SELECT Id FROM Orders) DELETE FROM c", 1, "is a WITH query"),
     ("WITH c AS (SELECT Id FROM Orders) DELETE d FROM c AS d", 1, "is no table"),
     ("UPDATE x SET n = 1 FROM (SELECT Id AS n FROM Orders) AS x", 1, "is no table"),
-    ("UPDATE o SET Name = :n OUTPUT inserted.Id FROM Orders AS o WHERE Id = 1", 1, "'Id' beside OUTPUT"),
+    ("UPDATE Orders SET Name = :n OUTPUT inserted.Id FROM Orders WHERE Id = 1", 1, "'Id' beside OUTPUT"),
     ("UPDATE Orders SET Attempts = Attempts + 1 OUTPUT deleted.Id WHERE Orders.Id = 1", 1, "'Attempts' beside OUTPUT"),
     ("UPDATE Orders SET Name = :n OUTPUT Id WHERE Orders.Id = 1", 1, "inserted. or deleted."),
     ("INSERT INTO Orders (Code) OUTPUT deleted.Id VALUES (:c)", 1, "OUTPUT takes inserted."),
-    ("UPDATE i SET OrderId = o.Id OUTPUT i.OrderId FROM Items AS i JOIN Orders AS o ON o.Id = i.OrderId", 1, "OUTPUT takes inserted."),
+    ("UPDATE Items SET OrderId = o.Id OUTPUT Items.OrderId FROM Orders AS o WHERE o.Id = Items.OrderId", 1,
+     "OUTPUT takes inserted."),
+    ("UPDATE Items SET OrderId = o.Id OUTPUT inserted.OrderId FROM Items JOIN Orders AS o ON o.Id = Items.OrderId", 1,
+     "no JOIN with OUTPUT"),
     ("DELETE FROM Orders OUTPUT inserted.Id WHERE Id = 1", 1, "OUTPUT takes deleted."),
     ("DELETE FROM Orders OUTPUT deleted.Nane WHERE Id = 1", 1, "no column 'Nane'"),
     ("INSERT INTO Journal (Line) OUTPUT inserted.Id VALUES (:l)", 1, "which has a trigger"),
