@@ -4,13 +4,13 @@
 -- which Idempotency-Key, with what content.
 CREATE TABLE IF NOT EXISTS outbox_events (
     id TEXT NOT NULL CONSTRAINT PK_outbox_events PRIMARY KEY CHECK (length(id) = 36),
-    event_type VARCHAR(200) NOT NULL CHECK (length(event_type) <= 200),
+    event_type NVARCHAR(200) NOT NULL CHECK (length(event_type) <= 200),
     payload TEXT NOT NULL,
     status VARCHAR(20) NOT NULL DEFAULT 'PENDING' CHECK (length(status) <= 20),
     attempts INT NOT NULL DEFAULT 0,
     created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-    aggregate_type VARCHAR(200) NULL CHECK (length(aggregate_type) <= 200),
-    aggregate_id VARCHAR(200) NULL CHECK (length(aggregate_id) <= 200),
+    aggregate_type NVARCHAR(200) NULL CHECK (length(aggregate_type) <= 200),
+    aggregate_id NVARCHAR(200) NULL CHECK (length(aggregate_id) <= 200),
     next_attempt_at TEXT NULL,
     processed_at TEXT NULL,
     last_error NVARCHAR(2000) NULL CHECK (length(last_error) <= 2000),

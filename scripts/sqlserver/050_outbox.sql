@@ -10,7 +10,7 @@ GO
 IF OBJECT_ID(N'outbox_events', N'U') IS NULL
 CREATE TABLE outbox_events (
     id UNIQUEIDENTIFIER NOT NULL CONSTRAINT PK_outbox_events PRIMARY KEY CLUSTERED,
-    event_type VARCHAR(200) NOT NULL,
+    event_type NVARCHAR(200) NOT NULL,
     payload NVARCHAR(MAX) NOT NULL,
     status VARCHAR(20) NOT NULL,
     attempts INT NOT NULL,
@@ -21,9 +21,9 @@ GO
 -- client_id, idempotency_key and request_checksum: who posted the event, under which Idempotency-Key, with what
 -- content.
 IF COL_LENGTH(N'outbox_events', N'aggregate_type') IS NULL
-    ALTER TABLE outbox_events ADD aggregate_type VARCHAR(200) NULL;
+    ALTER TABLE outbox_events ADD aggregate_type NVARCHAR(200) NULL;
 IF COL_LENGTH(N'outbox_events', N'aggregate_id') IS NULL
-    ALTER TABLE outbox_events ADD aggregate_id VARCHAR(200) NULL;
+    ALTER TABLE outbox_events ADD aggregate_id NVARCHAR(200) NULL;
 IF COL_LENGTH(N'outbox_events', N'next_attempt_at') IS NULL
     ALTER TABLE outbox_events ADD next_attempt_at DATETIME2 NULL;
 IF COL_LENGTH(N'outbox_events', N'processed_at') IS NULL

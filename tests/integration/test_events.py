@@ -404,9 +404,14 @@ def test_what_was_answered_is_dispatched_whatever_happens(make_server):
     assert (other["running"], other["table"]) == (False, "not_there") and "not_there" in other["problem"]
     assert (own["running"], own["problem"], own["dispatcher"], own["table"]) == (True, None, "log", "outbox_events")
     assert own["dispatched"] == len(ids) and own["lastDispatchAt"].endswith("Z")
-    # New ones, and what a person has tried again.
-    late = post(client, EVENT).json["eventId"]
+    # New ones, in any script, and what a person has tried again.
+    names = {"eventType": "Expedição 出荷 🚚", "aggregateType": "Peça 部品", "aggregateId": "Ñ-№ 7 🧩"}
+    late = post(client, EVENT | names).json["eventId"]
     wait_for(lambda: state(server, late) == "PROCESSED", "the new one dispatched")
+    said = next(line for line in server.log("OutboxEvent") if line["eventId"] == late)
+    assert {name: said[name] for name in names} == names
+    assert whole(server, "events", late)["reference"] == " ".join(names.values())
+    assert names["aggregateId"] in server.admin().get("/admin/outbox/events?pageSize=1").json["items"][0]["reference"]
     write = server.backend.script if server.backend.name == "sqlite" else server.backend.query
     write(f"UPDATE outbox_events SET status = 'FAILED' WHERE id = '{ids[0]}'")
     assert server.admin().post(f"/admin/outbox/events/{ids[0]}/retry").status == 200
