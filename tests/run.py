@@ -181,7 +181,7 @@ def unit(kind, without=()):
         programs = sorted(glob.glob(str(ROOT / f"build/{kind}/tests/unit/*_test")))
         programs = [p for p in programs if (ROOT / "tests/unit" / (os.path.basename(p) + ".c")).exists()]
         programs = [p for p in programs if not os.path.basename(p).startswith(without)]
-        return [unit_program(p, 1200 if "sqlserver" in REACHABLE else 300) for p in programs]
+        return [unit_program(p, 1200 if "sqlserver" in REACHABLE else 600) for p in programs]
     return jobs
 
 
@@ -213,7 +213,7 @@ def pytest(directory, kind, *args, timeout, **env):
 
 def seconds_for(shard):
     # Babelfish, which may stand in for SQL Server, takes a quarter of a second for a connection.
-    return 2400 if shard == "sqlserver" else 600
+    return 2400 if shard == "sqlserver" else 1200
 
 
 def black_box(kind, *args, shards):
@@ -250,8 +250,8 @@ def browser(_options):
     def run():
         if failure := install_browser_driver():
             return failure
-        done = command(["node", "--test-reporter=tap", "tests/browser/test.mjs"], 300)
-        return judge(parse_tap(done.output), done, "browser", 300)
+        done = command(["node", "--test-reporter=tap", "tests/browser/test.mjs"], 600)
+        return judge(parse_tap(done.output), done, "browser", 600)
     return [run]
 
 

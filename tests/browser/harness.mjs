@@ -14,7 +14,7 @@ export const SHOTS = join(ROOT, 'build/browser');
 const FLAGS = ['--no-sandbox', '--headless', '--disable-gpu', '--disable-quic', '--no-first-run',
   '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
-export const LIMIT = { timeout: 60000 };
+export const LIMIT = { timeout: 150000 };
 
 const scratch = mkdtempSync(join(tmpdir(), 'dataflow-browser-'));
 const processes = [];
@@ -32,7 +32,7 @@ function start(name, args, ready) {
   return new Promise((done, fail) => {
     const child = spawn(BIN, args, { env, cwd: scratch, stdio: ['ignore', 'pipe', 'pipe'] });
     processes.push(child);
-    const timer = setTimeout(() => fail(new Error(`${name}: not started\n${output}`)), 30000);
+    const timer = setTimeout(() => fail(new Error(`${name}: not started\n${output}`)), 60000);
     let output = '';
     const read = (data) => {
       output += data;
@@ -133,7 +133,7 @@ export async function openSignedIn(hash, options = {}) {
   return page;
 }
 
-export async function eventually(what, condition, timeout = 15000) {
+export async function eventually(what, condition, timeout = 45000) {
   const deadline = Date.now() + timeout;
   for (;;) {
     const value = await condition();
@@ -180,7 +180,7 @@ before(async () => {
   context = await chromium.launchPersistentContext(join(scratch, 'profile'), {
     executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true, args: FLAGS, env,
   });
-  context.setDefaultTimeout(15000);
+  context.setDefaultTimeout(45000);
 });
 
 after(async () => {

@@ -94,7 +94,7 @@ test('a file is dropped on the page, and one that is refused says why', LIMIT, a
   await page.locator('#imports-origin').fill('x'.repeat(300));
   await page.locator('#imports-send').click();
   await page.locator('#imports-origin-error', { hasText: '200' }).waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'imports-origin');
+  await eventually('the focus', async () => (await page.evaluate(() => document.activeElement.id)) === 'imports-origin');
 
   await page.locator('#imports-origin').fill('');
   await page.locator('#imports-send').click();
@@ -104,7 +104,7 @@ test('a file is dropped on the page, and one that is refused says why', LIMIT, a
 });
 
 test('the progress is live, and an upload can be stopped', LIMIT, async () => {
-  await fault({ latencyMs: 300 });
+  await fault({ latencyMs: 1000 });
   try {
     const page = await openSignedIn('#imports');
     await page.locator('#imports-file').setInputFiles(named(leads(3000)));
@@ -123,11 +123,14 @@ test('the progress is live, and an upload can be stopped', LIMIT, async () => {
     assert.ok(asked.length < 40, 'told, not asked all the time');
 
     await page.locator('#imports-crumbs a').click();
-    await page.route('**/imports', async (route) => { await new Promise((next) => setTimeout(next, 2000)); await route.abort().catch(() => {}); });
+    let stopped;
+    const until = new Promise((done) => { stopped = done; });
+    await page.route('**/imports', async (route) => { await until; await route.abort().catch(() => {}); });
     await page.locator('#imports-file').setInputFiles(named(leads(10)));
     await page.locator('#imports-send').click();
     await page.locator('#imports-stop').click();
     await page.locator('#imports-form .form-error', { hasText: 'Upload cancelled' }).waitFor();
+    stopped();
     await page.finish();
   } finally {
     await heal();
@@ -142,7 +145,7 @@ test('failed records, page by page, with why, as a report, and tried again', LIM
   await hasStatus(page, 'CompletedWithErrors');
   assert.equal(await text(page, '#imports-errors'), '30');
   const rows = page.locator('#imports-items tbody tr');
-  assert.equal(await rows.count(), 20);
+  await eventually('the first page', async () => (await rows.count()) === 20);
   assert.match(await rows.first().textContent(), /^2/);
   await rows.first().locator('.reason', { hasText: '<i>refused 1</i>' }).waitFor();
   await rows.first().locator('summary').click();

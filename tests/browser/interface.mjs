@@ -49,13 +49,13 @@ test('a client’s credentials, a search, and the ticket’s way to the callback
   await page.locator('#client-id').fill(gateway.clientId);
   await page.locator('#client-secret').fill(gateway.secret);
   await page.locator('#client-form [type=submit]').click();
-  assert.equal(await text(page, '#client-button'), `Client ${gateway.clientId}`);
+  await page.locator('#client-button', { hasText: `Client ${gateway.clientId}` }).waitFor();
 
   // Half of a key is not enough, and the server says which half is missing.
   await page.locator('#tickets-entity').fill('TCK');
   await page.locator('#tickets-form [type=submit]').click();
   await page.locator('#tickets-doc-error', { hasText: 'required' }).waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'tickets-doc');
+  await eventually('the focus', async () => (await page.evaluate(() => document.activeElement.id)) === 'tickets-doc');
 
   await page.locator('#tickets-doc').fill(doc);
   await page.keyboard.press('Enter');

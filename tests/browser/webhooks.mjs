@@ -28,7 +28,7 @@ test('a subscription: its secret once, a test that arrives signed, rotated, disa
   assert.equal(await page.locator('#secret-curl').isVisible(), false);
   await ask(`${gateway.sandbox}/_config`, { method: 'PUT', body: { webhookSecrets: { '/webhooks/console': first } } });
   await page.getByRole('button', { name: 'I have stored it' }).click();
-  assert.equal(await text(page, '#secret-value'), '', 'it is gone from the page');
+  await eventually('it to be gone from the page', async () => (await text(page, '#secret-value')) === '');
 
   const row = body(page).locator('[data-subscription]', { hasText: url });
   await row.locator('.tag', { hasText: 'TicketFailed' }).waitFor();
@@ -58,7 +58,7 @@ test('a subscription: its secret once, a test that arrives signed, rotated, disa
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.locator('#webhook-delete-form [type=submit]').click();
   await page.locator('#webhooks-title', { hasText: gateway.clientId }).waitFor();
-  assert.equal(await row.count(), 0);
+  await eventually('the list without it', async () => (await row.count()) === 0);
   await page.finish();
 });
 

@@ -216,6 +216,8 @@ class World:
         for box in self.sandboxes:
             box.process.kill()
             box.process.wait()
+        for log in [server.log_text() for server in self.servers] + [box.log_path.read_text() for box in self.sandboxes]:
+            assert not SANITIZER.search(log), log[-4000:]
         self.backend.drop()
 
 

@@ -398,12 +398,13 @@ def test_what_was_answered_is_dispatched_whatever_happens(make_server):
     told = {line["eventId"]: line for line in server.log("OutboxEvent")}
     assert {i: (told[i]["correlationId"], told[i]["relay"]) for i in ids} == {
         i: (f"story-{n}", "own-events") for n, i in enumerate(ids)}
+    wait_for(lambda: relays(server)["own-events"]["dispatched"] == len(ids), "all counted, which is after the commit")
     # The one that is configured has the name, but another table, and that one is not there.
     assert tuple(relays(server)) == ("events", "own-events")
     other, own = relays(server).values()
     assert (other["running"], other["table"]) == (False, "not_there") and "not_there" in other["problem"]
     assert (own["running"], own["problem"], own["dispatcher"], own["table"]) == (True, None, "log", "outbox_events")
-    assert own["dispatched"] == len(ids) and own["lastDispatchAt"].endswith("Z")
+    assert own["lastDispatchAt"].endswith("Z")
     # New ones, in any script, and what a person has tried again.
     names = {"eventType": "Expedição 出荷 🚚", "aggregateType": "Peça 部品", "aggregateId": "Ñ-№ 7 🧩"}
     late = post(client, EVENT | names).json["eventId"]

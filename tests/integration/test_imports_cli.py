@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from harness import BIN, TIMEOUT, environment, run, wait_for
+from harness import BIN, SANITIZER, TIMEOUT, environment, run, wait_for
 from test_imports_read import COMPLETED, FAILED, PROCESSING, SCHEDULED, WITH_ERRORS, Rows, at
 from test_sandbox import Sandbox
 
@@ -83,7 +83,7 @@ class Watch:
         self.said = self.process.stdout.read()
 
     def wait_for(self, pattern):
-        return wait_for(lambda: re.search(pattern, self.told.decode()), f"{pattern} in {self.told}")
+        return wait_for(lambda: re.search(pattern, self.told.decode(errors="replace")), f"{pattern} in {self.told}")
 
     def end(self):
         """(exit status, standard output, standard error)"""
@@ -95,6 +95,7 @@ class Watch:
         else:
             self.process.stderr.close()
         self.process.stdout.close()
+        assert not SANITIZER.search(self.told.decode()), self.told.decode()
         return code, self.said.decode(), self.told.decode()
 
 

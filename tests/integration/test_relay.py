@@ -510,7 +510,7 @@ def test_a_backlog_in_a_table_that_was_empty_is_worked_off(source, make_relay):
     make_relay(outbox, order="aggregate", batch=2000)
     time.sleep(0.5)  # its claims have found nothing, again and again
     outbox.write(8000, aggregate_id=lambda i: f"a{i % 20}")
-    outbox.wait(PROCESSED=8000, timeout=60)
+    outbox.wait(PROCESSED=8000, timeout=120)
 
 
 # --- the breaker and slowness -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import openpyxl
 import openpyxl.cell
 import pytest
 import xlsxwriter
-from harness import BIN, npm
+from harness import BIN, SANITIZER, npm
 
 D, DT, T = datetime.date, datetime.datetime, datetime.time
 LIMIT_MIB = 64
@@ -40,7 +40,9 @@ FORMATS = {2: "dd/mm/yyyy", 3: "dd/mm/yyyy hh:mm:ss", 4: "hh:mm:ss", 7: "00000-0
 
 
 def run(path, *options):
-    return subprocess.run([BIN, "bench", "records", str(path), *options], capture_output=True, check=False, timeout=120)
+    done = subprocess.run([BIN, "bench", "records", str(path), *options], capture_output=True, check=False, timeout=120)
+    assert not SANITIZER.search(done.stderr.decode(errors="replace")), done.stderr.decode(errors="replace")
+    return done
 
 
 def records(path, *options):
