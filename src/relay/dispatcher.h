@@ -58,7 +58,6 @@ struct df_sink_options {
     const struct df_secret *secret; /* http: sign with it; NULL: no signature */
     int mode;                       /* http: enum df_http_mode */
     int64_t timeout_ms;             /* for one event, from hand-over to confirmation */
-    bool allow_private;             /* http: as the client's calls have it */
     const char *exchange;           /* rabbitmq; "": the default exchange */
     const char *routing_key; /* rabbitmq; {eventType}, {aggregateType}, {aggregateId} inside */
     const char *topic;       /* kafka; the same inside */

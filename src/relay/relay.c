@@ -148,7 +148,6 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     df_relay_sink_options(s, &r->sink_options);
     r->sink_options.client = opt->client;
     r->sink_options.clock = opt->clock;
-    r->sink_options.allow_private = true; /* the operator's own choice of an address */
     r->sink_options.gate = &r->gate;
     describe(s, &r->status);
     make_metrics(r);

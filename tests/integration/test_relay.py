@@ -779,7 +779,7 @@ def test_several_relays_run_in_a_server_on_another_database(source, sink, tmp_pa
     orders, payments = Outbox(source), Outbox(source)
     own = Backend("sqlite", tmp_path_factory.mktemp("own"))
     server = Server(own, tmp_path_factory.mktemp("server"), config={
-        "delivery": {"allow_private_targets": "on"}, **PATIENT,
+        **PATIENT,
         "relay.orders": orders.section(**http(sink, target=sink.url + "/orders")),
         "relay.payments": payments.section(**http(sink, target=sink.url + "/payments", order="aggregate")),
         "relay.wrong": orders.section(table="nowhere"),

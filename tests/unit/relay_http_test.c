@@ -256,7 +256,6 @@ static void bench_open(struct bench *b, enum df_http_mode mode, const char *path
         .target = b->target,
         .mode = mode,
         .timeout_ms = TIMEOUT_MS,
-        .allow_private = true,
         .client = b->client,
         .clock = df_clock_real(),
     };
@@ -765,22 +764,6 @@ static void nobody_there_is_worth_another_try(void **state)
     bench_close(&b);
 }
 
-static void private_target_is_named_with_its_key(void **state)
-{
-    (void)state;
-    struct bench b;
-    struct df_event e = some_event();
-
-    bench_open(&b, DF_HTTP_BINARY, "/in");
-    b.opt.allow_private = false;
-    dispatch_one(&b, &e);
-    assert_int_equal(e.outcome, DF_DISPATCH_RETRY);
-    assert_true(e.blames_sink);
-    assert_non_null(strstr(e.error.ptr, "delivery.allow_private_targets"));
-    assert_int_equal(b.peer->count, 0);
-    bench_close(&b);
-}
-
 static void event_too_long_for_headers_is_refused(void **state)
 {
     (void)state;
@@ -1077,7 +1060,6 @@ int main(void)
         cmocka_unit_test(error_is_clean_and_short),
         cmocka_unit_test(no_answer_is_worth_another_try),
         cmocka_unit_test(nobody_there_is_worth_another_try),
-        cmocka_unit_test(private_target_is_named_with_its_key),
         cmocka_unit_test(event_too_long_for_headers_is_refused),
         cmocka_unit_test(stopping_blames_nobody),
         cmocka_unit_test(events_go_side_by_side),
