@@ -15,7 +15,7 @@
       h('td', {}, badge(state), r.notified ? h('p', { className: 'note', textContent: 'woken by NOTIFY' }) : null),
       cell('To', r.dispatcher, ...[r.target, r.order === 'none' ? null : `order by ${r.order}`].filter(Boolean)
         .map((words) => h('p', { className: 'note', textContent: words }))),
-      known('Waiting', r.waiting), cell('Oldest', time(r.oldestAt)), known('Failed', r.failed),
+      known('Waiting', r.waiting), cell('Oldest', time(r.oldestAt)),
       figure('Dispatched', r.dispatched), figure('Retried', r.retried), figure('Given up', r.givenUp), cell('Last', time(r.lastDispatchAt)));
     row.dataset.relay = r.name;
     return row;
@@ -23,7 +23,7 @@
 
   function show({ items }) {
     text('relays-note', items.length ? 'Events from outbox tables to where they belong. Dispatched, retried and given up count since this process started.' : '');
-    const head = [['Relay'], ['State'], ['To'], ['Waiting', 'num'], ['Oldest'], ['Failed', 'num'], ['Dispatched', 'num'], ['Retried', 'num'], ['Given up', 'num'], ['Last']];
+    const head = [['Relay'], ['State'], ['To'], ['Waiting', 'num'], ['Oldest'], ['Dispatched', 'num'], ['Retried', 'num'], ['Given up', 'num'], ['Last']];
     replace($('relays-body'), h('div', { className: 'card' },
       items.length
         ? h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Relays' },

@@ -109,12 +109,12 @@ struct df_relay_status {
     const char *table;
     char target[256]; /* without user and password; "" for log */
     const char *order;
-    bool running;       /* its workers have a table that is right */
-    bool standing_by;   /* SQLite: another process relays this table */
-    bool notified;      /* LISTEN works: the probe came back */
-    int64_t waiting;    /* -1: not known */
-    int64_t oldest_ms;  /* wall clock, of what waits; -1: nothing does */
-    int64_t failed;     /* rows; -1: not known */
+    bool running;      /* its workers have a table that is right */
+    bool standing_by;  /* SQLite: another process relays this table */
+    bool notified;     /* LISTEN works: the probe came back */
+    int64_t waiting;   /* -1: not known */
+    int64_t oldest_ms; /* wall clock, of what waits; -1: nothing does */
+    int64_t failed;    /* rows; -1: not known. df_relay_look alone counts them: no index has them */
     int64_t dispatched; /* since start */
     int64_t retried;
     int64_t given_up;

@@ -143,7 +143,6 @@ static void write_relay(struct df_json_out *out, const struct df_relay_status *s
     df_json_kv_bool(out, "notified", s->notified);
     write_count(out, "waiting", s->waiting);
     df_json_kv_time(out, "oldestAt", s->oldest_ms);
-    write_count(out, "failed", s->failed);
     df_json_kv_int(out, "dispatched", s->dispatched);
     df_json_kv_int(out, "retried", s->retried);
     df_json_kv_int(out, "givenUp", s->given_up);
