@@ -3,17 +3,17 @@
 'use strict';
 (() => {
   const {
-    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, looking, number, onSubmit,
-    openClient, openDialog, openKey, seconds, share, showCallers, showSecret, text, time, views, CLIENT, KEY,
+    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, lookAtAlerts, looking, number, onSubmit,
+    openClient, openDialog, openKey, replace, seconds, share, showCallers, showSecret, stamp, text, time, views, CLIENT, KEY,
   } = df;
   const POLL_MS = 1000;
-  const HEALTH_EVERY = 3; // polls between two looks at health and readiness
+  const HEALTH_EVERY = 3; // polls between two looks at health, readiness and alerts
   const REFRESH_MS = 2000;
   const REFRESH_SHARE = 20; // refreshing may take one part in so many of the time: counting large tables takes a while
   const POINTS = 60;
   const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
-  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|circuit-breakers|webhook-failures|clients\/{clientId}\/usage))?$/;
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|clients\/{clientId}\/usage))?$/;
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -66,6 +66,7 @@
       time: performance.now(), routes, total,
       commits: sum(families.get('dataflow_db_group_size_count')),
       jobs: sum(families.get('dataflow_db_group_size_sum')),
+      firing: sum(families.get('dataflow_alerts_firing')),
       memory: sum(families.get('process_resident_memory_bytes')),
     };
   }
@@ -219,6 +220,15 @@
     text('state', words);
   }
 
+  let maintenance = '';
+
+  function showMaintenance(window) {
+    const words = window ? `Maintenance: no files ${window.active ? 'are taken until' : `will be taken from ${stamp(window.from)} to`} ${stamp(window.to)}.` : '';
+    if (words === maintenance) return;
+    maintenance = words;
+    replace($('overview-maintenance'), ...(words ? [h('p', { className: 'banner', textContent: words })] : []));
+  }
+
   function showReadiness(ready) {
     // Not ready is a problem document, with the same checks in it.
     showState(ready.status === 'ready' ? 'ready' : 'unavailable');
@@ -230,6 +240,7 @@
       return item;
     }));
     const backend = (ready.checks || []).map((check) => check.backend).find(Boolean);
+    showMaintenance(ready.maintenance);
     if (backend) text('backend', { sqlite: 'SQLite', postgres: 'PostgreSQL', sqlserver: 'SQL Server' }[backend] || backend);
   }
 
@@ -251,7 +262,7 @@
         h('span', { textContent: 'From another machine the server shows its figures only with the admin key.' })),
       h('button', { type: 'button', textContent: 'Enter key', onclick: openKey }));
     box.dataset.state = 'warn';
-    $('alerts').append(box);
+    $('messages').append(box);
   }
 
   async function lookAtMetrics() {
@@ -269,8 +280,10 @@
   async function poll() {
     if (!document.hidden) {
       try {
-        if (polls++ % HEALTH_EVERY === 0 || $('state').dataset.state === 'bad') await lookAtHealth();
+        const now = polls++ % HEALTH_EVERY === 0;
+        if (now || $('state').dataset.state === 'bad') await lookAtHealth();
         await lookAtMetrics();
+        if (now && current === 'overview') await lookAtAlerts(history.at(-1)?.firing || 0);
       } catch (problem) {
         if (problem.status) console.warn(problem);
         showState(problem.status ? 'unavailable' : 'unreachable');
@@ -388,7 +401,7 @@
 
   // --- wiring -----------------------------------------------------------------------------------
 
-  views.overview = { title: 'DataFlow', enter: async () => {} };
+  views.overview = { title: 'DataFlow', enter: async () => { polls = 0; } };
   views.clients = { title: 'Clients · DataFlow', enter: loadClients };
 
   let current = null;
@@ -406,7 +419,7 @@
       else link.removeAttribute('aria-current');
     }
     document.title = views[view].title;
-    $('alerts').replaceChildren();
+    $('messages').replaceChildren();
     document.querySelectorAll('[data-gate]').forEach((card) => { card.hidden = true; });
     forget();
     try {

@@ -91,9 +91,9 @@ const df = (() => {
   }
 
   const STATES = {
-    Processed: 'ok', PROCESSED: 'ok', running: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok',
+    Processed: 'ok', PROCESSED: 'ok', running: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok', resolved: 'ok',
     'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn', Disabled: 'warn',
-    FAILED: 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
+    FAILED: 'bad', firing: 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
   };
 
   function badge(state) {
@@ -204,7 +204,7 @@ const df = (() => {
     const box = h('div', { className: 'alert', role }, h('div', {}, ...words),
       h('button', { type: 'button', textContent: 'Dismiss', onclick: () => box.remove() }));
     box.dataset.state = state;
-    $('alerts').replaceChildren(box);
+    $('messages').replaceChildren(box);
   }
 
   const alertProblem = (problem) => announce('bad', 'alert', ...describe(problem),

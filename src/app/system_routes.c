@@ -5,6 +5,8 @@
 #include "base/metrics.h"
 #include "console_files.h"
 #include "delivery/delivery.h"
+#include "imports/imports.h"
+#include "imports/policy.h"
 #include "store/schema.h"
 #include "json/write.h"
 
@@ -100,6 +102,18 @@ static void write_channels(struct df_json_out *json, const struct df_delivery *d
     df_json_close(json, ']');
 }
 
+/* The server's own windows; each client's may be others. */
+static void write_maintenance(struct df_json_out *json, const struct df_services *sv)
+{
+    const struct df_policy none = {0};
+    const struct df_policy_facts facts = {
+        .policy = &none,
+        .maintenance = sv->imports ? df_imports_options_of(sv->imports)->maintenance : NULL,
+        .now_ms = df_wall_ms(sv->clock),
+    };
+    df_policy_write_maintenance(&facts, json);
+}
+
 static const char *not_ready_because(const struct ready *r)
 {
     if (atomic_load(&draining))
@@ -138,6 +152,7 @@ static void ready_done(struct df_job *job, enum df_code code, const struct df_er
         write_check(&json, "schema", &r->schema, NULL);
     df_json_close(&json, ']');
     write_channels(&json, services->delivery);
+    write_maintenance(&json, services);
     df_json_close(&json, '}');
     if (!ready)
         df_req_add_header(r->req, "Retry-After", DF_STR("1"));

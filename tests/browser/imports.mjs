@@ -167,7 +167,7 @@ test('failed records, page by page, with why, as a report, and tried again', LIM
   assert.equal((await batchOf(id)).attempt, 1, 'asked, not told');
   await page.getByRole('button', { name: 'Retry failed' }).click();
   await page.locator('#imports-retry-form [type=submit]').click();
-  await page.locator('#alerts', { hasText: '30 records' }).waitFor();
+  await page.locator('#messages', { hasText: '30 records' }).waitFor();
   await eventually('the second attempt', async () => (await batchOf(id)).attempt === 2);
   await hasStatus(page, 'CompletedWithErrors');
   await page.finish();
@@ -202,7 +202,7 @@ test('one that waits shows when, and is cancelled', LIMIT, async () => {
 
 test('a batch that is not there, and one of nobody', LIMIT, async () => {
   const page = await openSignedIn(`#imports?batch=${randomUUID()}`, { allowed: [404] });
-  await page.locator('#alerts', { hasText: 'There is no import' }).waitFor();
+  await page.locator('#messages', { hasText: 'There is no import' }).waitFor();
   await page.goto(`${gateway.url}#imports?status=Failed&page=7`);
   await page.locator('#imports-note', { hasText: 'in Failed' }).waitFor();
   await page.finish();

@@ -127,7 +127,7 @@ test('what the gateway refuses is shown with its reason, and retried from the pa
 
   // Again in vain, then with success.
   await page.getByRole('button', { name: 'Retry' }).click();
-  await page.locator('#alerts [role=status]', { hasText: 'to be sent again' }).waitFor();
+  await page.locator('#messages [role=status]', { hasText: 'to be sent again' }).waitFor();
   await eventually('a second attempt', async () => (await attempts.count()) === 2);
   await page.locator('#outbox-row .badge', { hasText: 'Error' }).waitFor();
   await heal();
@@ -175,7 +175,7 @@ test('all that failed in a channel is retried after a question, the breaker is s
   assert.equal((await outbox('ticket-return')).Error, 5, 'asked, not told');
   await row.getByRole('button', { name: 'Retry all' }).click();
   await page.locator('#retry-form [type=submit]').click();
-  await page.locator('#alerts', { hasText: '5 rows of ticket-return are to be sent again' }).waitFor();
+  await page.locator('#messages', { hasText: '5 rows of ticket-return are to be sent again' }).waitFor();
   await row.getByRole('link', { name: '0 Error' }).waitFor();
   await eventually('all sent', () => settled('ticket-return'));
   assert.equal(await row.getByRole('button').count(), 0);
@@ -197,7 +197,7 @@ test('a row that was sent meanwhile is a conflict, told with code and reference'
     await route.continue();
   });
   await button.click();
-  await page.locator('#alerts [role=alert] .reference', { hasText: /^Conflict · Correlation ID \S+$/ }).waitFor();
+  await page.locator('#messages [role=alert] .reference', { hasText: /^Conflict · Correlation ID \S+$/ }).waitFor();
   await page.finish();
 });
 
@@ -210,10 +210,10 @@ test('outboxes without an admin key, with one, and a row that is not there', LIM
   await enterKey(page, demo.key);
   await page.locator('tr[data-channel=ticket-gateway]').waitFor();
   await page.goto(`${demo.url}#outbox?channel=ticket-return&id=999`);
-  await page.locator('#alerts', { hasText: 'There is no row' }).waitFor();
+  await page.locator('#messages', { hasText: 'There is no row' }).waitFor();
   await page.locator('nav a[data-view=clients]').click();
   await page.locator('tr[data-client=demo]').waitFor();
-  assert.equal(await page.locator('#alerts > *').count(), 0);
+  assert.equal(await page.locator('#messages > *').count(), 0);
   await page.finish();
 });
 

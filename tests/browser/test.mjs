@@ -8,6 +8,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LIMIT, SHOTS, bare, demo, enterKey, eventually, open, text, traffic } from './harness.mjs';
+import './alerts.mjs';
 import './imports.mjs';
 import './interface.mjs';
 import './webhooks.mjs';

@@ -75,7 +75,7 @@ test('what was given up is shown with its reason, and replayed', LIMIT, async ()
   await page.screenshot({ path: join(SHOTS, 'webhooks-failures.png'), fullPage: true });
   await heal(target);
   await row.getByRole('button', { name: 'Replay' }).click();
-  await page.locator('#alerts', { hasText: 'is to be sent again' }).waitFor();
+  await page.locator('#messages', { hasText: 'is to be sent again' }).waitFor();
   await row.locator('[data-label=Replayed] time').waitFor();
   await row.getByRole('link').click();
   await body(page).locator('[data-delivery] td > .badge', { hasText: 'Sent' }).waitFor();
@@ -86,7 +86,7 @@ test('what was given up is shown with its reason, and replayed', LIMIT, async ()
   await page.goto(`${gateway.url}#webhooks`);
   await page.getByRole('button', { name: 'Replay all' }).click();
   await page.locator('#webhook-replay-form [type=submit]').click();
-  await page.locator('#alerts', { hasText: /\d+ deliver\w+ (is|are) to be sent again/ }).waitFor();
+  await page.locator('#messages', { hasText: /\d+ deliver\w+ (is|are) to be sent again/ }).waitFor();
   await page.locator('#webhooks-client').fill(gateway.clientId);
   await page.keyboard.press('Enter');
   await body(page).locator(`[data-subscription="${made.id}"]`).waitFor();

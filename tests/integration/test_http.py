@@ -397,6 +397,7 @@ def test_readyz_names_each_check_and_the_back_end(server, backend_name):
     assert {"database", "schema"} <= checks.keys()
     assert all(c["status"] == "ok" for c in checks.values())
     assert checks["database"]["backend"] == backend_name
+    assert ready.json["maintenance"] is None
 
 
 def test_metrics_pass_promtool_and_count_requests(server):
