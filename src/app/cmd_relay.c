@@ -1,7 +1,10 @@
 /* dataflow relay: runs a relay alone, tells how relays are doing, makes the trigger that wakes one.
  */
+#include "access/services.h"
 #include "app/cli.h"
 #include "app/server.h"
+#include "app/system_routes.h"
+#include "base/metrics.h"
 #include "net/client.h"
 #include "relay/relay.h"
 #include "json/write.h"
@@ -22,10 +25,37 @@ static const struct df_relay_settings *find(const struct df_settings *s, const c
 
 /* --- run --- */
 
+/* Whoever may reach the address may read: there is no key, and nothing but figures. */
+static enum df_code listen_http(const char *address, struct df_services *services,
+                                struct df_http_server **ret, struct df_err *err)
+{
+    static const struct df_route *const tables[] = {df_probe_routes, NULL};
+    const struct df_http_options opt = {.listen = address,
+                                        .threads = 1,
+                                        .max_connections = 64,
+                                        .clock = services->clock,
+                                        .routes = tables,
+                                        .arg = services};
+
+    if (!address)
+        return DF_OK;
+    df_metric_register_process(DF_VERSION);
+    df_system_started(df_mono_ms(services->clock));
+    enum df_code code = df_http_start(&opt, ret, err);
+    if (code == DF_OK) {
+        struct df_log_field fields[] = {DF_F("address", df_str_c(df_http_address(*ret)))};
+        df_log_write(DF_LOG_INFO, "MetricsListening", fields, 1, "figures on http://%s/metrics",
+                     df_http_address(*ret));
+    }
+    return code;
+}
+
 static enum df_code run_relay(const struct df_settings *s, const struct df_relay_settings *relay,
-                              struct df_err *err)
+                              const char *listen, struct df_err *err)
 {
     const struct df_clock *clock = df_clock_real();
+    struct df_services services = {.clock = clock};
+    struct df_http_server *http = NULL;
     struct df_http_client *client = NULL;
     struct df_http_client_options co = {.max_in_flight = s->delivery.concurrency * 4,
                                         .max_per_destination = s->delivery.concurrency,
@@ -34,9 +64,13 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
 
     df_server_block_signals();
     df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format, clock);
-    enum df_code code = df_http_client_new(&co, &client, err);
-    if (code != DF_OK)
+    enum df_code code = listen_http(listen, &services, &http, err);
+    if (code == DF_OK)
+        code = df_http_client_new(&co, &client, err);
+    if (code != DF_OK) {
+        df_http_stop(http);
         return code;
+    }
     struct df_breaker_options bo = df_settings_breaker(s, clock);
     struct df_breakers *breakers = df_breakers_new(&bo);
     struct df_relay *r = df_relay_start(&(struct df_relay_options){
@@ -46,6 +80,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     df_http_client_free(client); /* what is still on its way is cut off, and so comes back */
     df_relay_free(r);
     df_breakers_free(breakers);
+    df_http_stop(http);
     return DF_OK;
 }
 
@@ -151,23 +186,30 @@ static int install_trigger(const struct df_relay_settings *relay, bool apply)
     return df_cli_result(&df_cmd_relay, code, &err);
 }
 
-static int perform(const struct df_settings *s, int operands, char **argv, bool json, bool apply)
+static int perform(const struct df_settings *s, int operands, char **argv, bool json, bool apply,
+                   const char *listen)
 {
     const char *name = operands > 1 ? argv[1] : NULL;
     struct df_err err = DF_ERR_INIT;
 
+    if (listen && df_http_check_address(listen, &err) != DF_OK) {
+        df_cli_complain(&df_cmd_relay, "--metrics-listen: %s", err.detail);
+        return DF_EXIT_USAGE;
+    }
     if (strcmp(argv[0], "status") == 0)
         return show_status(s, name, json);
     const struct df_relay_settings *relay = find(s, name);
     if (!relay)
         return DF_EXIT_USAGE;
     if (strcmp(argv[0], "run") == 0)
-        return df_cli_result(&df_cmd_relay, run_relay(s, relay, &err), &err);
+        return df_cli_result(&df_cmd_relay, run_relay(s, relay, listen, &err), &err);
     return install_trigger(relay, apply);
 }
 
-static bool is_verb(const char *verb, int operands, bool json, bool apply)
+static bool is_verb(const char *verb, int operands, bool json, bool apply, bool listens)
 {
+    if (listens && strcmp(verb, "run") != 0)
+        return false;
     if (strcmp(verb, "status") == 0)
         return operands <= 2 && !apply;
     if (strcmp(verb, "run") == 0)
@@ -178,33 +220,37 @@ static bool is_verb(const char *verb, int operands, bool json, bool apply)
 static int run(int argc, char **argv)
 {
     bool json = false, apply = false;
+    const char *listen = NULL;
     const struct df_option options[] = {
         {.name = "json", .kind = DF_OPT_FLAG, .flag = &json},
         {.name = "apply", .kind = DF_OPT_FLAG, .flag = &apply},
+        {.name = "metrics-listen", .kind = DF_OPT_VALUE, .value = &listen},
     };
     struct df_cli_config config = {0};
     struct df_settings settings;
-    int operands = df_cli_parse(&df_cmd_relay, argc, argv, options, 2, &config);
+    int operands = df_cli_parse(&df_cmd_relay, argc, argv, options, 3, &config);
 
     if (operands < 0)
         return DF_EXIT_USAGE;
-    if (operands == 0 || !is_verb(argv[0], operands, json, apply)) {
+    if (operands == 0 || !is_verb(argv[0], operands, json, apply, listen)) {
         df_cli_complain(&df_cmd_relay, "usage: dataflow relay %s", df_cmd_relay.usage);
         return DF_EXIT_USAGE;
     }
     if (!df_cli_settings(&config, &settings))
         return DF_EXIT_USAGE;
-    int status = perform(&settings, operands, argv, json, apply);
+    int status = perform(&settings, operands, argv, json, apply, listen);
     df_settings_release(&settings);
     return status;
 }
 
 const struct df_command df_cmd_relay = {
     .name = "relay",
-    .usage = "run NAME | status [NAME] [--json] | install-trigger NAME [--apply]",
+    .usage = "run NAME [--metrics-listen ADDRESS:PORT] | status [NAME] [--json] | install-trigger "
+             "NAME [--apply]",
     .summary = "bring the events of another application's outbox to where they belong",
     .help = "NAME is that of a section [relay.NAME] of the configuration.\n\n"
-            "run              the relay alone, without the rest of the server, until SIGTERM\n"
+            "run              the relay alone, without the rest of the server, until SIGTERM;\n"
+            "                 with --metrics-listen it answers /metrics and /healthz there\n"
             "status           connects to the sources, checks their tables, counts what waits and\n"
             "                 what failed; exit status 1 if one of them is not right\n"
             "install-trigger  prints the statements that make every insert wake the relay\n"

@@ -433,6 +433,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     df_cond_init(&s->wake);
     size_t n = 0;
     /* Whatever its role, a process is asked for its health and its figures. */
+    s->routes[n++] = df_probe_routes;
     s->routes[n++] = df_system_routes;
     if (set->server.roles & DF_ROLE_API)
         n = add_api_tables(s, set, n);
@@ -558,6 +559,7 @@ static void print_table(const struct df_route *table, struct df_buf *out)
 
 void df_server_print_routes(struct df_buf *out)
 {
+    print_table(df_probe_routes, out);
     print_table(df_system_routes, out);
     for (size_t i = 0; i < API_TABLES; i++)
         print_table(api_tables[i], out);

@@ -240,14 +240,18 @@ static void handle_openapi(struct df_req *req)
         .handle = fn                                                                               \
     }
 
-const struct df_route df_system_routes[] = {
+const struct df_route df_probe_routes[] = {
     OPEN("/healthz", handle_healthz),
-    OPEN("/readyz", handle_readyz),
     {.method = "GET",
      .pattern = "/metrics",
      .body = DF_BODY_NONE,
      .access = DF_ACCESS_METRICS,
      .handle = handle_metrics},
+    {.method = NULL},
+};
+
+const struct df_route df_system_routes[] = {
+    OPEN("/readyz", handle_readyz),
     OPEN("/openapi.json", handle_openapi),
     OPEN("/", handle_index),
     OPEN("/console/{file}", handle_console),

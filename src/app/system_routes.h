@@ -4,6 +4,9 @@
 
 #include "net/http.h"
 
+/* /healthz and /metrics: of the services they need the clock alone. */
+extern const struct df_route df_probe_routes[];
+/* The others. */
 extern const struct df_route df_system_routes[];
 
 /* For /healthz and /readyz. */

@@ -121,11 +121,11 @@ class Outbox:
 
 
 class RelayProcess(Server):
-    """`dataflow relay run NAME`, which listens nowhere."""
+    """`dataflow relay run NAME`, which listens nowhere unless it is told to."""
 
     def __init__(self, directory, name, section, config=None):
         super().__init__(None, directory, command=("relay", "run", name), config={
-            "delivery": {"allow_private_targets": "on"}, f"relay.{name}": section, **(config or {})})
+            f"relay.{name}": section, **(config or {})})
         self.name = name
 
     def start(self, event="RelayStarted"):

@@ -16,6 +16,8 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.error
+import urllib.request
 import uuid
 from pathlib import Path
 
@@ -341,6 +343,33 @@ def test_status_counts_what_waits_and_what_failed(outbox, make_relay):
     assert pg.PASSWORD not in looked.stdout
     text = relay.status()
     assert text.returncode == 0 and "orders" in text.stdout and pg.PASSWORD not in text.stdout
+
+
+@on_sqlite
+def test_a_relay_alone_shows_its_figures_where_it_is_told_to(source, outbox, make_relay):
+    relay = make_relay(outbox, start=False)
+    relay.args = ("--metrics-listen", "127.0.0.1:0")
+    outbox.write(3)
+    relay.start()
+    outbox.wait(PROCESSED=3)
+    base = "http://" + relay.current("MetricsListening")[0]["address"]
+
+    def get(path):
+        with urllib.request.urlopen(base + path, timeout=10) as answer:
+            return answer.read().decode()
+
+    assert json.loads(get("/healthz"))["status"] == "ok"
+    wait_for(lambda: 'dataflow_relay_attempts_total{relay="orders",outcome="processed"} 3' in get("/metrics"), "the count")
+    assert 'dataflow_relay_up{relay="orders"} 1' in get("/metrics")
+    for path in ("/", "/admin/clients", "/readyz", "/openapi.json"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(path)
+    for args, complaint in ((("run", "orders", "--metrics-listen", "nowhere"), "--metrics-listen"),
+                            (("status", "--metrics-listen", "127.0.0.1:0"), "usage")):
+        refused = relay.cli("relay", *args)
+        assert refused.returncode == 2 and complaint in refused.stderr, refused
+    taken = relay.cli("relay", "run", "orders", "--metrics-listen", base[7:])
+    assert taken.returncode == 1, taken
 
 
 def test_a_relay_that_is_not_configured_is_refused(outbox, make_relay):
