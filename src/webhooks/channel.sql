@@ -218,12 +218,20 @@ WHERE IsActive <> :active AND FailureSince <= :before
   AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
--- Those on their way come back by themselves.
+-- Those on their way come back by themselves; so do those that another process settles just now, which waits for the
+-- subscription that was disabled here.
 -- name: webhook_end_waiting
 UPDATE WebhookDeliveries
 SET Status = 'Error', NextAttemptAt = NULL, LastError = :error
 WHERE SubscriptionId = :subscription_id
   AND CASE WHEN NextAttemptAt IS NOT NULL AND Status <> 'Sending' THEN 1 ELSE 0 END = 1;
+-- dialect: postgres
+UPDATE WebhookDeliveries
+SET Status = 'Error', NextAttemptAt = NULL, LastError = :error
+WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
+                     WHERE d.SubscriptionId = :subscription_id
+                       AND CASE WHEN d.NextAttemptAt IS NOT NULL AND d.Status <> 'Sending' THEN 1 ELSE 0 END = 1
+                     FOR UPDATE SKIP LOCKED));
 
 -- Dead letters: of a delivery one, until it is replayed.
 -- name: webhook_bury
@@ -294,6 +302,7 @@ WHERE d.SubscriptionId = :subscription_id
 -- --- events ---
 
 -- A row for everybody who wants the event; ids are the database's, so that one statement does however many there are.
+-- PostgreSQL: a subscription that somebody is deleting is waited for, and is not among them then; the row's foreign key would fail.
 -- name: webhook_emit
 -- dialect: sqlite
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
@@ -312,7 +321,8 @@ SELECT gen_random_uuid(), s.Id,
        CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz)
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
-  AND ',' || COALESCE(s.Events, 'BatchCompleted,BatchFailed') || ',' LIKE '%,' || CAST(:event AS varchar) || ',%';
+  AND ',' || COALESCE(s.Events, 'BatchCompleted,BatchFailed') || ',' LIKE '%,' || CAST(:event AS varchar) || ',%'
+FOR KEY SHARE OF s;
 -- dialect: sqlserver
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
                                NextAttemptAt)
@@ -342,7 +352,8 @@ SELECT gen_random_uuid(), s.Id,
        CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz)
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
-  AND s.Id = :subscription_id;
+  AND s.Id = :subscription_id
+FOR KEY SHARE OF s;
 -- dialect: sqlserver
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
                                NextAttemptAt)
