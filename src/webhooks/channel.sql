@@ -135,7 +135,7 @@ UPDATE WebhookDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
 WHERE Id = :id AND Status = 'Error';
 
--- Neither what was replayed, which would arrive twice, nor what has no receiver.
+-- Neither what was replayed, which would arrive twice, nor what has no receiver. PostgreSQL: nor what is being settled just now.
 -- name: webhook_retry_all
 UPDATE WebhookDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
@@ -143,6 +143,15 @@ WHERE Status = 'Error'
   AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId) = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f
                   WHERE f.DeliveryId = WebhookDeliveries.Id AND f.ReplayedAt IS NOT NULL);
+-- dialect: postgres
+UPDATE WebhookDeliveries
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
+                     WHERE d.Status = 'Error'
+                       AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = d.SubscriptionId) = 1
+                       AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f
+                                       WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NOT NULL)
+                     FOR UPDATE OF d SKIP LOCKED));
 
 -- --- what the outcome means for others, in the settling transaction ---
 
@@ -151,12 +160,19 @@ SELECT COALESCE(SUM(CASE WHEN Status = 'Sent' THEN 1 ELSE 0 END), 0), COALESCE(S
 FROM WebhookDeliveries
 WHERE Id IN EACH_UUID(:ids);
 
--- A success: it fails no more.
+-- A success: it fails no more. PostgreSQL: in one order for all, since two processes that settle at once want the same ones.
 -- name: webhook_well_again
 UPDATE WebhookSubscriptions SET FailureSince = NULL
 WHERE FailureSince IS NOT NULL
   AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1);
+-- dialect: postgres
+UPDATE WebhookSubscriptions SET FailureSince = NULL
+WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
+                     WHERE s.FailureSince IS NOT NULL
+                       AND s.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+                                      AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1)
+                     ORDER BY s.Id FOR NO KEY UPDATE));
 
 -- What was given up and has arrived after all, by a retry, need not be replayed.
 -- name: webhook_arrived_after_all
@@ -184,6 +200,13 @@ UPDATE WebhookSubscriptions SET FailureSince = :now
 WHERE FailureSince IS NULL
   AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
+-- dialect: postgres
+UPDATE WebhookSubscriptions SET FailureSince = :now
+WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
+                     WHERE s.FailureSince IS NULL
+                       AND s.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+                                      AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1)
+                     ORDER BY s.Id FOR NO KEY UPDATE));
 
 -- 410 Gone: the receiver wants nothing more.
 -- name: webhook_disable_gone

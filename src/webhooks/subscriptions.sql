@@ -45,6 +45,11 @@ WHERE Id = :id;
 UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason
 WHERE Id = :id AND IsActive <> :active;
 
+-- Before the subscription itself, in the order in which a settlement has them: else the two wait for each other.
+-- name: subscription_delete_deliveries
+DELETE FROM WebhookDeliveries
+WHERE SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.Id = :id AND s.ClientId = :client_id);
+
 -- name: subscription_delete
 DELETE FROM WebhookSubscriptions WHERE Id = :id AND ClientId = :client_id;
 

@@ -480,6 +480,9 @@ static enum df_code run_delete(struct df_db *db, struct df_job *job, struct df_e
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
+        code = df_db_exec(db, &df_q_subscription_delete_deliveries,
+                          DF_PARAMS(id_of(c), client_of(c)), NULL, err);
+    if (code == DF_OK)
         code = df_db_exec(db, &df_q_subscription_delete, DF_PARAMS(id_of(c), client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)

@@ -585,6 +585,30 @@ static void one_that_is_being_deleted_is_told_nothing(void **state)
     df_db_close(other);
 }
 
+static void who_disables_does_not_wait_for_who_settles(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    int64_t ended = -1;
+
+    if (dialect != DF_POSTGRES)
+        skip();
+    rest = 500;
+    emit("BatchCompleted");
+    await(&attempts, 1);
+    struct df_db *other = testdb_open(&t);
+    assert_ok(df_db_begin(other, true, &err), &err);
+    testdb_script(other, "UPDATE WebhookDeliveries SET LastStatus = 500");
+    assert_int_equal(pthread_create(&thread, NULL, commit_soon, other), 0);
+    assert_ok(df_db_exec(db, &df_q_webhook_end_waiting,
+                         DF_PARAMS(df_text(DF_STR("disabled")), df_uuid(DF_STR(HOOK))), &ended,
+                         &err),
+              &err);
+    assert_int_equal(ended, 0);
+    pthread_join(thread, NULL);
+    df_db_close(other);
+}
+
 int main(void)
 {
 #define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -602,6 +626,7 @@ int main(void)
         ON_EACH(that_one_is_disabled_is_told_once_after_the_commit),
         ON_EACH(a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine),
         ON_EACH(one_that_is_being_deleted_is_told_nothing),
+        ON_EACH(who_disables_does_not_wait_for_who_settles),
     };
     return testdb_run_tests("webhooks", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
 }
