@@ -136,6 +136,8 @@ bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s)
         .file = config->file, .env = environ, .sets = config->sets, .set_count = config->set_count};
     if (!src.file)
         src.file = secure_getenv("DATAFLOW_CONFIG");
+    if (!config->file && src.file && !*src.file) /* set, to nothing */
+        src.file = NULL;
     struct df_buf complaints;
     df_buf_init(&complaints, COMPLAINTS_MAX);
     enum df_code code = df_settings_load(&src, s, &complaints);

@@ -91,7 +91,6 @@ static void prepare(struct df_import_http *h, const char *batch_id, const char *
     curl_easy_setopt(h->curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(h->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     curl_easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->why);
     if (h->local) /* not by way of somebody's proxy */
         curl_easy_setopt(h->curl, CURLOPT_PROXY, "");
@@ -222,6 +221,7 @@ enum df_code df_import_upload(struct df_import_http *h, const struct df_import_f
     curl_easy_setopt(h->curl, CURLOPT_MIMEPOST, form);
     curl_easy_setopt(h->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(h->curl, CURLOPT_LOW_SPEED_TIME, (long)UPLOAD_STALL);
+    curl_easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFOFUNCTION, upload_moves);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFODATA, &u);
     curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect);
@@ -313,6 +313,7 @@ static enum df_code watch_once(struct df_import_http *h, const char *batch_id,
     df_buf_init(&s.line, ANSWER_MAX);
     df_buf_init(&s.data, ANSWER_MAX);
     prepare(h, batch_id, "/events");
+    curl_easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFOFUNCTION, stream_moves);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFODATA, &s);
     curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, read_stream);

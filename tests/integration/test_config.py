@@ -330,6 +330,7 @@ def test_help_and_version():
 def test_a_file_may_come_from_the_environment(tmp_path):
     path = write_config(tmp_path / "other.ini", {"server": {"drain_seconds": 9}})
     assert effective(run("check-config", env={"DATAFLOW_CONFIG": str(path)}))["server.drain_seconds"] == "9"
+    assert effective(run("check-config", env={"DATAFLOW_CONFIG": ""}))["server.drain_seconds"] == "20", "none is named"
 
 
 def test_the_tests_see_no_settings_of_the_caller():

@@ -110,6 +110,7 @@ def test_an_upload_is_told_and_can_be_looked_at(server, caller, file):
     assert batch["fileSizeBytes"] == len(LEADS)
     looked = run("import", "--batch", batch_id.upper(), "--server", server.url, env=credentials(caller))
     assert looked.returncode == 0 and looked.stdout.startswith(f"leads.json: Pending\nbatch     {batch_id}\n")
+    assert looked.stderr == ""
 
 
 def test_credentials_by_options_and_the_answer_as_json(server, caller, file):
