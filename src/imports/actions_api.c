@@ -217,7 +217,7 @@ const struct df_route df_imports_action_routes[] = {
      .pattern = "/imports/{batchId}/retry",
      .access = DF_ACCESS_CLIENT,
      .scope = "imports",
-     .body = DF_BODY_NONE,
+     .body = DF_BODY_ANY,
      .handle = handle_retry},
     {.method = NULL},
 };

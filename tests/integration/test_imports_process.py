@@ -857,7 +857,7 @@ def test_a_retry_that_goes_well_completes_the_batch(server, peer, client):
     peer.reset()
     peer.answer = lambda request: (202, {"ackId": "a"}) if later(
         peer, Acks(client).post, batch, request.chunk, "a") is None else None
-    assert client.post(f"/imports/{batch}/retry").status == 202
+    assert client.post(f"/imports/{batch}/retry", {}).status == 202, "many HTTP clients send an object"
     found = wait_end(client, batch)
     assert figures(found) == ("Completed", 35, 35, 0, 0)
     assert (found["errorSummary"], found["lastError"], found["attempt"]) == (None, None, 2)
