@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import http.client
 import itertools
 import json
@@ -145,6 +146,11 @@ class Backend:
             self._connection = sqlserver_connect()
             self._connection.execute(f"USE {self.database}")
         return sqlserver_execute(sql, self._connection)
+
+    @functools.cached_property
+    def babelfish(self):
+        """What stands in for SQL Server; docs/sqlserver.md tells what it does otherwise."""
+        return self.name == "sqlserver" and "Babelfish" in self.query("SELECT @@VERSION")[0][0]
 
     def script(self, text):
         """As an administrator would run it, by hand."""
