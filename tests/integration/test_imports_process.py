@@ -19,7 +19,7 @@ import uuid
 
 import pytest
 from harness import TIMEOUT, Backend, Http, Server, skip_if_missing, wait_for
-from test_imports_receive import XLSX, execute, policy, storage, taken, upload  # noqa: F401 (a fixture)
+from test_imports_receive import XLSX, execute, policy, schedule_all, storage, taken, upload  # noqa: F401 (a fixture)
 from test_sandbox import Sandbox
 
 API_KEY = "omniflow-key-of-the-tests"
@@ -742,7 +742,7 @@ def test_batches_are_taken_in_the_order_they_came(server, peer, client):
 
 
 def test_a_scheduled_batch_begins_at_its_time(server, peer, client):
-    policy(server, client, requireSchedulingForLarge=True, largeThresholdMb=0)
+    schedule_all(server, client)
     batch = taken(upload(client, json.dumps(leads(3)).encode()), "Scheduled")
     time.sleep(0.2)
     assert state(client, batch)["status"] == "Scheduled"
@@ -764,7 +764,7 @@ def far(make_sqlite_server, make_peer, storage, tmp_path):  # noqa: F811
         peer, imports={"scheduled_storage": "s3://bucket/process"}, security={"storage_key_file": key},
         s3={"endpoint": storage.url, "access_key": "test:tester", "secret_key": "testing", "path_style": "on"}))
     client = server.new_client()
-    policy(server, client, requireSchedulingForLarge=True, largeThresholdMb=0)
+    schedule_all(server, client)
     batch = taken(upload(client, json.dumps(leads(25)).encode()), "Scheduled")
     return server, peer, client, batch
 

@@ -103,6 +103,12 @@ def files(server, batch):
     return sorted((server.directory / "data" / "imports" / batch / "original").iterdir())
 
 
+def schedule_all(server, client):
+    """Every file of the client waits, for more than an hour."""
+    hour = datetime.now(timezone.utc).hour
+    policy(server, client, allowedStartHour=(hour + 2) % 24, allowedEndHour=(hour + 4) % 24)
+
+
 def log_of(server, batch, event):
     return [line for line in server.log(event) if line.get("batchId") == batch]
 
@@ -474,11 +480,12 @@ def test_maintenance_of_the_server(make_server):
 
 def test_what_waits_is_scheduled(server, client):
     policy(server, client, requireSchedulingForLarge=True, largeThresholdMb=0)
+    begun = datetime.now(timezone.utc)
     answer = upload(client)
     batch = taken(answer, "Scheduled")
     assert answer.json["policyDecision"] == "Scheduled" and answer.json["message"] == "Importação agendada"
     at = datetime.fromisoformat(answer.json["scheduledFor"].replace("Z", "+00:00"))
-    assert timedelta(0) < at - datetime.now(timezone.utc) <= timedelta(hours=1)
+    assert begun < at <= begun + timedelta(hours=12), "the next hour, or the end of the business hours"
     assert row(server, batch, "Status", "PolicyDecision") == (2, "Scheduled")
     [deferred] = log_of(server, batch, "PolicyDeferred")
     assert (deferred["rule"], deferred["scheduledFor"]) == ("RequireSchedulingForLarge", answer.json["scheduledFor"])
@@ -507,7 +514,7 @@ def test_the_same_again_is_answered_as_the_first_time(server, client):
 
 
 def test_the_answer_is_the_first_though_the_batch_went_on(server, client):
-    policy(server, client, requireSchedulingForLarge=True, largeThresholdMb=0)
+    schedule_all(server, client)
     first = upload(client, headers={"Idempotency-Key": "k"})
     assert client.request("DELETE", "/imports/" + taken(first, "Scheduled")).status == 204
     assert upload(client, headers={"Idempotency-Key": "k"}).json == first.json
@@ -606,7 +613,7 @@ def test_an_upload_that_never_ends_does_not_keep_it_from_stopping(make_server):
 @pytest.mark.parametrize("scheduled", [False, True])
 def test_a_batch_that_waits_is_cancelled(server, client, scheduled):
     if scheduled:
-        policy(server, client, requireSchedulingForLarge=True, largeThresholdMb=0)
+        schedule_all(server, client)
     batch = taken(upload(client), "Scheduled" if scheduled else "Pending")
     answer = client.request("DELETE", f"/imports/{batch}")
     assert (answer.status, answer.body) == (204, b"")
@@ -768,7 +775,7 @@ def far(make_server, storage):
         "s3": {"endpoint": storage.url, "access_key": "test:tester", "secret_key": "testing", "path_style": "on"},
         "server": {"drain_seconds": 5}})
     client = server.new_client()
-    policy(server, client, requireSchedulingForLarge=True, largeThresholdMb=0)
+    schedule_all(server, client)
     return server, client
 
 
