@@ -31,9 +31,11 @@ enum import_end import_ended_by(enum df_code code, const struct df_err *err)
     return IMPORT_BROKEN;
 }
 
+/* A key or credentials that are missing are no fault of the file's: with the batch Failed it would
+ * be removed. */
 bool import_is_passing(enum df_code code)
 {
-    return df_code_retry(code) != DF_RETRY_NEVER;
+    return code == DF_E_CONFIG || df_code_retry(code) != DF_RETRY_NEVER;
 }
 
 /* The file cannot be had just now: it goes on waiting, and keeps nobody else from working. */

@@ -812,6 +812,21 @@ def test_a_storage_that_is_down_puts_the_batch_off(far, storage):  # noqa: F811
     assert figures(found) == ("Completed", 25, 25, 0, 0) and found["lastError"] is None
 
 
+def test_a_key_that_is_missing_costs_no_file(far, tmp_path):
+    server, _, client, batch = far
+    assert server.stop() == 0
+    (tmp_path / "key").write_text("00" * 32)
+    server.start()
+    make_due(server, batch)
+    wait_for(lambda: state(client, batch)["lastError"], "the file to be looked at")
+    assert state(client, batch)["status"] == "Scheduled"
+    assert server.stop() == 0
+    (tmp_path / "key").write_text("6b" * 32)
+    server.start()
+    make_due(server, batch)
+    assert figures(wait_end(client, batch)) == ("Completed", 25, 25, 0, 0)
+
+
 # --- another attempt at what failed ------------------------------------------------------------------
 
 
