@@ -364,7 +364,8 @@ def test_a_relay_alone_shows_its_figures_where_it_is_told_to(source, outbox, mak
             return answer.read().decode()
 
     assert json.loads(get("/healthz"))["status"] == "ok"
-    wait_for(lambda: 'dataflow_relay_attempts_total{relay="orders",outcome="processed"} 3' in get("/metrics"), "the count")
+    counted = 'dataflow_relay_attempts_total{relay="orders",outcome="processed"} 3'
+    wait_for(lambda: counted in get("/metrics"), "the count")
     assert 'dataflow_relay_up{relay="orders"} 1' in get("/metrics")
     for path in ("/", "/admin/clients", "/readyz", "/openapi.json"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
