@@ -38,8 +38,11 @@ struct df_delivery_request {
      */
     struct df_str breaker;
     struct df_str correlation_id; /* of log lines */
-    bool private_too;             /* the operator chose the address: no filter of private ones */
-    int64_t timeout_ms;           /* of the attempt; 0: the engine's */
+    struct df_str client_id;      /* likewise; absent: it is of none */
+    struct df_str batch_id;
+    struct df_str subscription_id;
+    bool private_too;   /* the operator chose the address: no filter of private ones */
+    int64_t timeout_ms; /* of the attempt; 0: the engine's */
 };
 
 /* One more of `headers`; name and value are not copied. */

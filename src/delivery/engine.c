@@ -286,6 +286,9 @@ static void note_outcome(const struct delivery_row *row)
         DF_FI("status", row->call.status),
         DF_FI("durationMs", row->call.duration_ms),
         DF_F("correlationId", row->request.correlation_id),
+        DF_F("clientId", row->request.client_id),
+        DF_F("batchId", row->request.batch_id),
+        DF_F("subscriptionId", row->request.subscription_id),
     };
     /* The answer's text may hold anybody's data: it stays in the database. */
     const char *own = row->outcome == DELIVERY_RETRY  ? ch->c->retry_event

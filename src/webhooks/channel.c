@@ -78,7 +78,8 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
                                   ret_previous, err);
 }
 
-/* Columns: SubscriptionId, PayloadJson, CorrelationId, Url, IsActive, the five of the secrets. */
+/* Columns: SubscriptionId, PayloadJson, CorrelationId, Url, IsActive, the five of the secrets,
+ * BatchId, ClientIdentifier. */
 static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
 {
@@ -89,6 +90,10 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     struct df_str previous = DF_STR_NULL;
     int64_t now_ms = df_wall_ms(w->opt.clock);
 
+    ret->correlation_id = df_arena_str(a, df_col_text(r, 5));
+    ret->subscription_id = subscription;
+    ret->batch_id = df_arena_str(a, df_col_text(r, 13));
+    ret->client_id = df_arena_str(a, df_col_text(r, 14));
     if (!df_col_bool(r, 7))
         return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
     if (body.len < 3 || body.ptr[body.len - 1] != '}')
@@ -97,7 +102,6 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     if (code != DF_OK)
         return code;
     ret->url = df_arena_cstr(a, df_col_text(r, 6));
-    ret->correlation_id = df_arena_str(a, df_col_text(r, 5));
     ret->breaker = df_arena_printf(a, "webhook:" DF_STR_FMT, DF_STR_ARG(subscription));
     ret->timeout_ms = w->opt.timeout_ms;
     ret->body = with_signature(a, body, secret);

@@ -14,23 +14,29 @@ RETURNING Id, AttemptCount, AttemptCount, SubscriptionId, PayloadJson, Correlati
           (SELECT s.SecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
           (SELECT s.PreviousSecret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
           (SELECT s.PreviousSecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId);
+          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          BatchId,
+          (SELECT k.ClientIdentifier FROM WebhookSubscriptions AS s JOIN Clients AS k ON k.Id = s.ClientId
+           WHERE s.Id = WebhookDeliveries.SubscriptionId);
 -- dialect: postgres
 UPDATE WebhookDeliveries AS o
 SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 FROM WebhookSubscriptions AS s
+JOIN Clients AS k ON k.Id = s.ClientId
 WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
                        FOR UPDATE SKIP LOCKED))
   AND s.Id = o.SubscriptionId
 RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
-          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
+          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
+          o.BatchId, k.ClientIdentifier;
 -- dialect: sqlserver
 UPDATE WebhookDeliveries
 SET Status = 'Sending', AttemptCount = WebhookDeliveries.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
        inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
-       s.PreviousSecretExpiresAt
+       s.PreviousSecretExpiresAt, inserted.BatchId, k.ClientIdentifier
 FROM WebhookSubscriptions AS s
+JOIN Clients AS k ON k.Id = s.ClientId
 WHERE s.Id = WebhookDeliveries.SubscriptionId
   AND WebhookDeliveries.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
@@ -48,23 +54,29 @@ RETURNING Id, AttemptCount, AttemptCount, SubscriptionId, PayloadJson, Correlati
           (SELECT s.SecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
           (SELECT s.PreviousSecret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
           (SELECT s.PreviousSecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId);
+          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
+          BatchId,
+          (SELECT k.ClientIdentifier FROM WebhookSubscriptions AS s JOIN Clients AS k ON k.Id = s.ClientId
+           WHERE s.Id = WebhookDeliveries.SubscriptionId);
 -- dialect: postgres
 UPDATE WebhookDeliveries AS o
 SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 FROM WebhookSubscriptions AS s
+JOIN Clients AS k ON k.Id = s.ClientId
 WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit
                        FOR UPDATE SKIP LOCKED))
   AND s.Id = o.SubscriptionId
 RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
-          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt;
+          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
+          o.BatchId, k.ClientIdentifier;
 -- dialect: sqlserver
 UPDATE WebhookDeliveries
 SET Status = 'Sending', AttemptCount = WebhookDeliveries.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
        inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
-       s.PreviousSecretExpiresAt
+       s.PreviousSecretExpiresAt, inserted.BatchId, k.ClientIdentifier
 FROM WebhookSubscriptions AS s
+JOIN Clients AS k ON k.Id = s.ClientId
 WHERE s.Id = WebhookDeliveries.SubscriptionId
   AND WebhookDeliveries.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
                                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)

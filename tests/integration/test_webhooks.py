@@ -164,6 +164,9 @@ def test_what_never_arrives_is_a_dead_letter_until_somebody_retries_it(server, s
     # Told and counted after the commit.
     wait_for(lambda: {line["event"] for line in server.log() if line.get("id") == row} >= {"WebhookRetry", "WebhookFailed"},
              "the log")
+    told = {line["event"]: line for line in server.log() if line.get("id") == row}
+    for line in told["WebhookRetry"], told["WebhookFailed"]:
+        assert (line["clientId"], line["batchId"], line["subscriptionId"]) == (client.id, batch, hook.id)
     metrics = server.anonymous().get("/metrics").body.decode()
     counted = next(x for x in metrics.splitlines() if x.startswith("dataflow_webhook_failures_total "))
     assert float(counted.split()[1]) >= 3
