@@ -57,6 +57,6 @@ const struct df_command df_cmd_serve = {
         "--demo            start a sandbox beside it, make a demo client and an admin key, and\n"
         "                  print addresses, credentials and commands to try\n"
         "--sandbox-listen  address of that sandbox [127.0.0.1:8090]\n\n"
-        "SIGTERM and SIGINT finish what is in hand (server.drain_seconds) and exit with 0.",
+        "SIGTERM, SIGINT and SIGHUP finish what is in hand (server.drain_seconds) and exit with 0.",
     .run = run,
 };

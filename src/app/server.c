@@ -6,6 +6,7 @@
 #include "admin/outbox.h"
 #include "alerts/alerts.h"
 #include "app/database.h"
+#include "app/files.h"
 #include "app/relays.h"
 #include "app/system_routes.h"
 #include "base/metrics.h"
@@ -69,11 +70,17 @@ static const struct df_route *const api_tables[] = {
 
 /* --- signals --- */
 
+/* SIGHUP comes when the terminal goes; nohup has it ignored, and blocked it would come all the
+ * same. */
 static void stop_signals(sigset_t *set)
 {
+    struct sigaction hangup = {0};
+
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(set, SIGHUP);
 }
 
 void df_server_block_signals(void)
@@ -170,7 +177,7 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .max_body_bytes = (size_t)set->server.max_body_bytes,
         .header_timeout_ms = set->server.header_timeout_ms,
         .idle_timeout_ms = set->server.idle_timeout_ms,
-        .max_connections = set->server.max_connections,
+        .max_connections = df_files_for_connections(set->server.max_connections),
         .max_connections_per_address = set->server.max_connections_per_address,
         .tls_cert = set->server.tls_cert,
         .tls_key = set->server.tls_key,

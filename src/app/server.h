@@ -24,7 +24,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
 const char *df_server_address(const struct df_server *s);
 const struct df_services *df_server_services(const struct df_server *s);
 
-/* SIGTERM and SIGINT are taken by df_server_wait alone. */
+/* SIGTERM, SIGINT and SIGHUP are taken by df_server_wait alone. */
 void df_server_block_signals(void);
 /* Until one of them comes. */
 void df_server_wait(void);

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from harness import BIN, ROOT, SANITIZER, TIMEOUT, Backend, Server, environment, read_responses, run, wait_for
@@ -65,10 +66,41 @@ def test_sigterm_does_not_wait_for_clients_that_have_left(make_server):
     assert not server.log("DrainIncomplete")
 
 
-def test_sigint_stops_too(make_server):
+@pytest.mark.parametrize("sig", (signal.SIGINT, signal.SIGHUP))
+def test_sigint_and_sighup_stop_too(make_server, sig):
     server = make_server()
-    server.process.send_signal(signal.SIGINT)
+    server.process.send_signal(sig)
     assert server.process.wait(TIMEOUT) == 0
+    assert server.log("ServerStopped")
+
+
+def start_by_shell(server, prefix):
+    """As a shell would, after its own `prefix`."""
+    server._log_start = server.log_path.stat().st_size if server.log_path.exists() else 0
+    with open(server.log_path, "ab") as log:
+        server.process = subprocess.Popen(["sh", "-c", f'{prefix} "$@"', "sh", BIN, "serve", "--config", str(server.config)],
+                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment())
+    return server.started()
+
+
+def test_under_nohup_it_outlives_the_terminal(make_sqlite_server):
+    server = start_by_shell(make_sqlite_server(start=False), "exec nohup")
+    server.process.send_signal(signal.SIGHUP)
+    assert server.anonymous().get("/healthz").status == 200
+    assert server.stop() == 0 and not [e for e in server.log("ServerStopping") if "signal 1:" in e["message"]]
+
+
+def test_the_limit_of_files_is_raised_or_fewer_connections_taken(make_sqlite_server):
+    server = start_by_shell(make_sqlite_server(start=False, config={"server": {"header_timeout_ms": 500}}), "ulimit -Sn 200; exec")
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text(encoding="utf-8")
+    assert int(re.search(r"Max open files +(\d+)", limits)[1]) > 200 and not server.log("ConnectionsLimited")
+    assert server.stop() == 0
+    start_by_shell(server, "ulimit -n 200; exec")
+    with contextlib.ExitStack() as idle:
+        for _ in range(120):
+            idle.enter_context(socket.create_connection(server.host_port, TIMEOUT))
+        assert server.anonymous().get("/readyz").status == 200, "silent ones make way"
+    assert len(server.log("ConnectionsLimited")) == 1
 
 
 def test_it_starts_again_after_kill(make_server):
@@ -121,7 +153,7 @@ def test_a_database_that_is_none_is_told(tmp_path):
 
 
 def test_nothing_is_taken_while_the_database_file_is_away(make_sqlite_server):
-    server = make_sqlite_server().start()
+    server = make_sqlite_server()
     first, file = server.new_client(), server.backend.file
     file.rename(file.with_suffix(".away"))
     refused = server.admin().post("/admin/clients", {"name": "lost"})
