@@ -89,6 +89,7 @@ endif
 SRC      := $(sort $(wildcard src/*/*.c))
 MAIN     := src/app/main.c
 SQL      := $(sort $(wildcard src/*/*.sql))
+SQLT     := $(sort $(wildcard src/*/*.sqlt))
 SCRIPTS  := $(sort $(wildcard scripts/sqlite/*.sql scripts/postgres/*.sql scripts/sqlserver/*.sql))
 CONSOLE  := $(sort $(wildcard console/*))
 
@@ -135,11 +136,11 @@ $(B)/gen/.inputs: FORCE
 	@mkdir -p $(@D)
 	@echo '$(SQL) $(SCRIPTS) $(CONSOLE)' | cmp -s - $@ || echo '$(SQL) $(SCRIPTS) $(CONSOLE)' > $@
 
-$(B)/gen/%.sql.c: src/%.sql tools/embed_sql.py
+$(B)/gen/%.sql.c: src/%.sql $(SQLT) tools/embed_sql.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py $< $@ $(@:.c=.h)
 
-$(B)/gen/all_queries.c: $(SQL) $(B)/gen/.inputs tools/embed_sql.py
+$(B)/gen/all_queries.c: $(SQL) $(SQLT) $(B)/gen/.inputs tools/embed_sql.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --all $@ $(SQL)
 

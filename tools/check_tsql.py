@@ -1163,13 +1163,13 @@ class QueryFile(embed_sql.Parser):
 
 
 class Query:
-    def __init__(self, path, block, source):
+    def __init__(self, file, block):
         text = block.by_dialect()["sqlserver"]
-        self.path = path
+        self.path = file.path
         self.name = block.name
         self.params = block.texts[0].params()
-        self.source = source[text.begin:text.end]
-        self.line = source.count("\n", 0, text.begin) + 1
+        self.source = file.source[text.begin:text.end]
+        self.line = file.line_at(text.begin)
         self.uses = {}
 
 
@@ -1177,7 +1177,8 @@ def queries_of(path, name):
     """Queries, or a Problem."""
     source = path.read_text(encoding="utf-8").replace("\r\n", "\n")
     try:
-        return [Query(name, block, source) for block in QueryFile(name, source).parse()]
+        file = QueryFile(name, source, path.parent)
+        return [Query(file, block) for block in file.parse()]
     except embed_sql.Mistake as mistake:
         _, line, message = str(mistake).split(":", 2)
         raise Problem(int(line), message.strip()) from None

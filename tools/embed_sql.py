@@ -26,6 +26,19 @@ for SQL Server alone may hold several.
 written for each dialect so that it looks the values up one by one, by an index if there is one, whatever it
 believes to know of the table.
 
+Queries that tables of one shape share stand in a template (.sqlt), with {places} for what differs, and are made by
+
+    -- template: ../delivery/outbox.sqlt
+    -- with: table = Orders
+    -- with: target = Method || Path
+    -- with: target/sqlserver = Method + Path
+    -- with: ready = AND EXISTS (SELECT …
+    --     a value goes on in lines that are indented by four or more)
+
+The template names its places in `-- with:` lines too, with `=` and a value those that may be left out. `{o.x}` puts `o.`
+before each item of a list; an empty value takes the space before it along. A place in the text of one dialect takes the
+value of that dialect, if there is one. A query that the file itself has is not made.
+
 Brackets quote a name in SQLite and SQL Server but take an element of an array in PostgreSQL, so they need
 a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
 behind the operators that contain a question mark (jsonb_exists).
@@ -45,8 +58,12 @@ NAME_MAX = 56
 PARAM_MAX = 255  # df_query.markers are bytes
 
 NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-DIRECTIVE = re.compile(r"--\s*(name|dialect)\s*:", re.IGNORECASE)
-STRICT_DIRECTIVE = re.compile(r"-- (name|dialect): (\S.*?)\s*\Z")
+DIRECTIVE = re.compile(r"--\s*(name|dialect|template|with)\s*:", re.IGNORECASE)
+STRICT_DIRECTIVE = re.compile(r"-- (name|dialect|template|with): (\S.*?)\s*\Z")
+TEMPLATE = re.compile(r"-- template: (\S+)\s*\Z")
+WITH = re.compile(r"-- with: ([a-z_]+)(?:/(sqlite|postgres|sqlserver))?(?: =(?: (.*?))?(?P<given>))?\s*\Z")
+MORE = re.compile(r"-- {4,}(\S.*?)\s*\Z")
+PLACE = re.compile(r" ?\{(?:([a-z]+)\.)?([a-z_]+)\}")
 SPACE = re.compile(r"\s+")
 IDENT = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
 NUMBER = re.compile(r"\d[A-Za-z0-9_.]*")
@@ -99,21 +116,111 @@ class Block:
         return {d: own.get(d, rest) for d in DIALECTS if own.get(d, rest)}
 
 
+def read(path):
+    try:
+        with open(path, encoding="utf-8", newline="") as f:
+            return f.read().replace("\r\n", "\n")
+    except UnicodeDecodeError as e:
+        with open(path, "rb") as f:
+            raise Mistake(path, f.read(e.start).count(b"\n") + 1, "not UTF-8") from None
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+class Template:
+    def __init__(self, path):
+        self.lines = read(path).split("\n")
+        self.defaults = {}  # None: must be given
+        for line in self.lines:
+            if m := WITH.match(line):
+                self.defaults[m[1]] = None if m["given"] is None else m[3] or ""
+
+    def fill(self, values, own_names):
+        """The lines of those queries that the file does not have itself."""
+        out, dialect, wanted = [], None, False
+
+        def value(m):
+            if m[2] not in self.defaults:
+                raise ValueError(f"the template does not name its place '{m[2]}'")
+            text = values.get((m[2], dialect), values.get((m[2], None), self.defaults[m[2]]))
+            if text is None:
+                raise ValueError(f"the template wants a value of '{m[2]}'")
+            if m[1]:
+                text = ", ".join(f"{m[1]}.{item.strip()}" for item in text.split(","))
+            return text and (" " if m[0][0] == " " else "") + text
+
+        for name, _ in values:
+            if name not in self.defaults:
+                raise ValueError(f"the template has no place '{name}'")
+        for line in self.lines:
+            if m := STRICT_DIRECTIVE.match(line):
+                dialect = m[2] if m[1] == "dialect" else None
+                if m[1] == "name":
+                    wanted = PLACE.sub(value, m[2]) not in own_names
+            if wanted:
+                out.append(PLACE.sub(value, line))
+        return out
+
+
+def values_behind(lines, at):
+    """The `-- with:` lines from there on: {(name, dialect or None): value}, and where they end."""
+    values, last = {}, None
+    while at < len(lines):
+        if m := WITH.match(lines[at]):
+            last = (m[1], m[2])
+            values[last] = m[3] or ""
+        elif last and (m := MORE.match(lines[at])):
+            values[last] += " " + m[1]
+        else:
+            break
+        at += 1
+    return values, at
+
+
+def expand(path, source, folder):
+    """The source with what its templates make behind it, and for each line of that the line that made it."""
+    lines = source.split("\n")
+    own_names = {m[2] for line in lines if (m := STRICT_DIRECTIVE.match(line)) and m[1] == "name"}
+    made, origins, at = [], [], 0
+    while at < len(lines):
+        line, at = at + 1, at + 1
+        if WITH.match(lines[line - 1]):
+            raise Mistake(path, line, "'-- with:' without a template before it")
+        m = TEMPLATE.match(lines[line - 1])
+        if not m:
+            continue
+        template = Template(os.path.normpath(os.path.join(folder, m[1])))
+        values, at = values_behind(lines, at)
+        try:
+            filled = template.fill(values, own_names)
+        except ValueError as e:
+            raise Mistake(path, line, str(e)) from None
+        made += filled
+        origins += [line] * len(filled)
+    return "\n".join([source, *made]), origins
+
+
+# --- the text -------------------------------------------------------------------------------------
+
 class Parser:
     """Lexes the whole file at once: a directive inside a string or a block comment is none."""
 
-    def __init__(self, path, source):
+    def __init__(self, path, source, folder=None):
         self.path = path
-        self.source = source
+        self.own_lines = source.count("\n") + 1
+        self.source, self.origins = expand(path, source, folder or os.path.dirname(path))
         self.pos = 0
         self.blocks = []
 
+    def line_at(self, pos):
+        line = self.source.count("\n", 0, pos) + 1
+        return line if line <= self.own_lines else self.origins[line - self.own_lines - 1]
+
     def fail(self, message, pos=None):
-        pos = self.pos if pos is None else pos
-        raise Mistake(self.path, self.source.count("\n", 0, pos) + 1, message)
+        raise Mistake(self.path, self.line_at(self.pos if pos is None else pos), message)
 
     def line(self):
-        return self.source.count("\n", 0, self.pos) + 1
+        return self.line_at(self.pos)
 
     def parse(self):
         if "\0" in self.source:
@@ -195,7 +302,7 @@ class Parser:
             self.fail("malformed directive: write '-- name: x' or '-- dialect: x, y' on a line of its own")
         if m[1] == "name":
             self.open_block(m[2])
-        else:
+        elif m[1] == "dialect":
             self.open_text(m[2])
 
     def block_comment(self):
@@ -348,13 +455,7 @@ class Parser:
 
 
 def parse_file(path):
-    try:
-        with open(path, encoding="utf-8", newline="") as f:
-            source = f.read()
-    except UnicodeDecodeError as e:
-        with open(path, "rb") as f:
-            raise Mistake(path, f.read(e.start).count(b"\n") + 1, "not UTF-8") from None
-    return Parser(path, source.replace("\r\n", "\n")).parse()
+    return Parser(path, read(path)).parse()
 
 
 # --- C --------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@
  * due at all (NULL), so that an index over `due` holds only what there is to do.
  *
  *     Pending --claim--> Sending --2xx--------------------------> Sent
- *        ^                |  |  '--4xx, or attempts used up-----> Error (due NULL: waits for a
- * person) |     lease over |  '--5xx, network, 429, breaker------> Error (due later: is claimed
- * again) |                v                                          |
+ *        ^                |  |  '--4xx, or attempts used up-----> Error (due NULL: for a person)
+ *        |     lease over |  '--5xx, network, 429, breaker------> Error (due later: claimed again)
+ *        |                v                                          |
  *        '----------- claimed again <--------------------------------'   retry by a person: Pending
  *
  * A claim counts the attempt up; a settle names the attempt it belongs to and changes nothing when
@@ -117,10 +117,11 @@ struct df_channel {
      * For people. list and get answer with id, reference, target, status, attempts, created, last
      * attempt, sent, due, error, and get with the payload behind them, and behind that, if the row
      * has one, the correlation id.
-     * counts:    status, rows, oldest creation, for each state
-     * list       (status: NULL is any; limit, offset), total (status), get (id)
-     * retry      (now, id): makes it Pending and due, with all its attempts again, if it is in
-     * Error retry_all  (now): the same for all that are in Error
+     *
+     * - counts: status, rows, oldest creation, for each state
+     * - list (status: NULL is any; limit, offset), total (status), get (id)
+     * - retry (now, id): makes it Pending and due, with all its attempts again, if it is in Error
+     * - retry_all (now): the same for all that are in Error
      */
     const struct df_query *counts;
     const struct df_query *list;
@@ -152,6 +153,15 @@ struct df_channel {
     void (*wake)(const struct df_channel *c);
     const void *arg; /* the channel's own */
 };
+
+/* The queries that outbox.sqlt makes for a table. */
+#define DF_CHANNEL_OUTBOX(name)                                                                    \
+    .claim = &df_q_##name##_claim, .claim_newest = &df_q_##name##_claim_newest,                    \
+    .sent = &df_q_##name##_sent, .failed = &df_q_##name##_failed,                                  \
+    .deferred = &df_q_##name##_deferred, .next_due = &df_q_##name##_next_due,                      \
+    .waiting = &df_q_##name##_waiting, .counts = &df_q_##name##_counts,                            \
+    .list = &df_q_##name##_list, .total = &df_q_##name##_total, .get = &df_q_##name##_get,         \
+    .retry = &df_q_##name##_retry, .retry_all = &df_q_##name##_retry_all
 
 /* What a channel's query may ask for by name; what it does not use does not matter. */
 struct df_channel_values {

@@ -1,5 +1,12 @@
 -- Webhooks as a channel of the delivery engine (src/delivery/channel.h says what each query takes and gives;
--- src/interface/channels.sql why they are written so), and what else is settled with its rows.
+-- src/delivery/outbox.sqlt why they are written so), and what else is settled with its rows.
+
+-- template: ../delivery/outbox.sqlt
+-- with: name = webhook
+-- with: table = WebhookDeliveries
+-- with: key = UUID
+-- with: at_sent = LastStatus = NULL,
+-- with: at_failed = LastStatus = :http_status,
 
 -- Whoever subscribes may have changed since the event: URL and secrets are those of the moment.
 -- name: webhook_claim
@@ -82,40 +89,6 @@ WHERE s.Id = WebhookDeliveries.SubscriptionId
                                WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
   AND WebhookDeliveries.NextAttemptAt <= :now;
 
--- name: webhook_sent
-UPDATE WebhookDeliveries
-SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastStatus = NULL, LastError = NULL
-WHERE Id IN EACH_UUID(:ids)
-  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1
-RETURNING Id;
--- dialect: sqlserver
-UPDATE WebhookDeliveries
-SET Status = 'Sent', SentAt = :now, NextAttemptAt = NULL, LastStatus = NULL, LastError = NULL
-OUTPUT inserted.Id
-WHERE Id IN EACH_UUID(:ids)
-  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
-
--- name: webhook_failed
-UPDATE WebhookDeliveries
-SET Status = 'Error', LastAttemptAt = :now, NextAttemptAt = :due, LastStatus = :http_status, LastError = :error
-WHERE Id = :id
-  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
-
--- name: webhook_deferred
-UPDATE WebhookDeliveries
-SET Status = CASE WHEN AttemptCount > 1 THEN 'Error' ELSE 'Pending' END, AttemptCount = AttemptCount - 1, NextAttemptAt = :due
-WHERE Id = :id
-  AND CASE WHEN AttemptCount = :fence AND NextAttemptAt = :lease_until AND Status = 'Sending' THEN 1 ELSE 0 END = 1;
-
--- name: webhook_next_due
-SELECT MIN(NextAttemptAt) FROM WebhookDeliveries WHERE NextAttemptAt IS NOT NULL;
-
--- name: webhook_waiting
-SELECT COUNT(*), MIN(CreatedAt) FROM WebhookDeliveries WHERE NextAttemptAt IS NOT NULL;
-
--- name: webhook_counts
-SELECT Status, COUNT(*), MIN(CreatedAt) FROM WebhookDeliveries GROUP BY Status;
-
 -- name: webhook_list
 SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError
 FROM WebhookDeliveries AS d
@@ -131,21 +104,12 @@ WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHA
 ORDER BY d.CreatedAt DESC, d.Id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
--- name: webhook_total
-SELECT COUNT(*) FROM WebhookDeliveries
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));
-
 -- name: webhook_get
 SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError,
        d.PayloadJson, d.CorrelationId
 FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 WHERE d.Id = :id;
-
--- name: webhook_retry
-UPDATE WebhookDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
-WHERE Id = :id AND Status = 'Error';
 
 -- Neither what was replayed, which would arrive twice, nor what has no receiver. PostgreSQL: nor what is being settled just now.
 -- name: webhook_retry_all

@@ -156,6 +156,61 @@ def test_a_text_longer_than_a_string_literal_may_be(tmp_path):
     assert rendered(tmp_path, f"-- name: a\nSELECT {values}\n")["a"][1] == f"SELECT {values}"
 
 
+TEMPLATE = """-- with: name
+-- with: columns
+-- with: say
+-- with: also =
+-- with: order = Id
+
+-- name: {name}_list
+SELECT {columns} FROM T WHERE Id = :id {also} ORDER BY {order};
+-- dialect: sqlserver
+SELECT {t.columns}, {say} FROM T AS t WHERE Id = :id {also} ORDER BY {order};
+
+-- name: {name}_get
+SELECT {say} FROM T;
+"""
+
+
+def with_template(tmp_path, text, template=TEMPLATE):
+    (tmp_path / "src/room").mkdir(parents=True)
+    (tmp_path / "src/room/t.sqlt").write_text(template, encoding="utf-8")
+    return "-- template: t.sqlt\n" + text
+
+
+def test_a_template_makes_the_queries_that_a_file_does_not_have(tmp_path):
+    text = with_template(tmp_path, "-- with: name = a\n-- with: columns = X, Y\n-- with: say = p || q\n-- with: say/sqlserver = p + q\n"
+                                   "-- with: also = AND 1 = 1\n--     AND 2 = 2\n\n"
+                                   "-- template: t.sqlt\n-- with: name = b\n-- with: columns = Z\n-- with: say = 1\n-- with: order = Z DESC\n\n"
+                                   "-- name: b_get\nSELECT 7;\n")
+    found = rendered(tmp_path, text)
+    assert found["a_list"][1] == "SELECT X, Y FROM T WHERE Id = ?1 AND 1 = 1 AND 2 = 2 ORDER BY Id"
+    assert found["a_list"][3].startswith("SELECT t.X, t.Y, p + q FROM T AS t WHERE Id = ? AND 1 = 1 AND 2 = 2 ORDER BY Id")
+    assert found["a_get"][1] == "SELECT p || q FROM T"
+    assert found["b_list"][1] == "SELECT Z FROM T WHERE Id = ?1 ORDER BY Z DESC"
+    assert found["b_get"][1] == "SELECT 7"
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("text,line,message", [
+    ("-- with: name = a\n-- with: columns = X\n", 1, "wants a value of 'say'"),
+    ("-- with: name = a\n-- with: columns = X\n-- with: say = 1\n-- with: sya = 1\n", 1, "no place 'sya'"),
+    ("-- with: name = A!\n-- with: columns = X\n-- with: say = 1\n", 1, "malformed name"),
+    ("-- with: name = a\n-- with: columns = X\n-- with: say = '\n", 1, "lacks :id"),
+    ("-- with: name = a\n-- with: columns = X\n-- with: say = 1\n\n-- with: also = 1\n", 6, "without a template"),
+])
+def test_a_template_s_mistake_is_told_with_the_line_that_uses_it(tmp_path, text, line, message):
+    done = embed_sql(tmp_path, with_template(tmp_path, text))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"src/room/x.sql:{line}: ") and message in done.stderr
+
+
+def test_a_template_names_its_places(tmp_path):
+    text = with_template(tmp_path, "-- with: name = a\n", "-- with: name\n\n-- name: {name}\nSELECT {other};\n")
+    done = embed_sql(tmp_path, text)
+    assert (done.returncode, done.stderr) == (1, "src/room/x.sql:1: the template does not name its place 'other'\n")
+
+
 MISTAKES = [
     ("", 1, "no query"),
     ("-- only comments\n", 1, "no query"),
