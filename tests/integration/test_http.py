@@ -406,7 +406,7 @@ def test_metrics_pass_promtool_and_count_requests(server):
     server.anonymous().get("/nothing")
     answer = server.anonymous().get("/metrics")
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    check = subprocess.run(["promtool", "check", "metrics"], input=answer.body, capture_output=True, timeout=30, check=False)
+    check = subprocess.run(["promtool", "check", "metrics"], input=answer.body, capture_output=True, timeout=60, check=False)
     assert check.returncode == 0 and not check.stderr.strip(), check.stderr.decode()
     text = answer.body.decode()
 

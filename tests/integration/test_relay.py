@@ -360,7 +360,7 @@ def test_a_relay_alone_shows_its_figures_where_it_is_told_to(source, outbox, mak
     base = "http://" + relay.current("MetricsListening")[0]["address"]
 
     def get(path):
-        with urllib.request.urlopen(base + path, timeout=10) as answer:
+        with urllib.request.urlopen(base + path, timeout=60) as answer:
             return answer.read().decode()
 
     assert json.loads(get("/healthz"))["status"] == "ok"
@@ -626,7 +626,7 @@ class PgBouncer:
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(30)
+        self.process.wait(60)
         shutil.rmtree(self.directory)
 
 
@@ -775,7 +775,7 @@ class Kafka:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 @on_postgres

@@ -27,7 +27,7 @@ class Sandbox:
 
     def finish(self):
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         log = self.log_path.read_text()
         assert code == 0 and not SANITIZER.search(log), log[-4000:]
         for line in log.splitlines():
