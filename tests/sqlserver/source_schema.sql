@@ -307,7 +307,7 @@ GO
 
 CREATE TABLE outbox_events (
     id UNIQUEIDENTIFIER NOT NULL CONSTRAINT PK_outbox_events PRIMARY KEY,
-    event_type VARCHAR(200) NOT NULL,
+    event_type NVARCHAR(200) NOT NULL,
     payload NVARCHAR(MAX) NOT NULL,
     status VARCHAR(20) NOT NULL DEFAULT 'PENDING',
     attempts INT NOT NULL DEFAULT 0,
@@ -316,7 +316,7 @@ CREATE TABLE outbox_events (
 GO
 
 INSERT INTO outbox_events (id, event_type, payload, status, attempts, created_at)
-VALUES ('5a0f3f0e-6d4b-4b7e-8f0a-000000000001', 'TripCompleted', N'{"destino":"Praça da Sé 🚕"}', 'PENDING', 0,
+VALUES ('5a0f3f0e-6d4b-4b7e-8f0a-000000000001', N'TripCompleted', N'{"destino":"Praça da Sé 🚕"}', 'PENDING', 0,
         '2026-01-10T08:00:00'),
-       ('5a0f3f0e-6d4b-4b7e-8f0a-000000000002', 'PaymentFailed', N'{}', 'FAILED', 5, '2026-01-10T08:00:01');
+       ('5a0f3f0e-6d4b-4b7e-8f0a-000000000002', N'PaymentFailed', N'{}', 'FAILED', 5, '2026-01-10T08:00:01');
 GO
