@@ -708,9 +708,9 @@ class Checker:
         if node.where:
             self.condition(node.where, scope)
         self.output(node, table, ("inserted", "deleted"), scope)
-        if node.output and any(source.on for source in node.sources):
+        if node.output and any(source.on for source in node.sources) and self.stands_in_from:
             # Babelfish makes a subquery of the JOIN, and knows its tables no more.
-            self.report(node.output, "no JOIN with OUTPUT: the other table alone stands in FROM, the rest in WHERE")
+            self.report(node.output, "with OUTPUT the table that is changed is not JOINed: its condition goes to WHERE")
         items = node.output.items if node.output else ()
         told = {n.names[0].value for item in items for n in walk(item) if n.kind == "name"}
         if "deleted" in told or (told and node.sources):
@@ -739,6 +739,7 @@ class Checker:
             return table, scope
         self.sources(node.sources, scope)
         relation = next((r for r in scope.relations if r.name == node.target.value), None)
+        self.stands_in_from = relation is not None
         if not relation:
             if node.target.value in (r.table for r in scope.relations):
                 # Else the table would be joined to itself without a condition.

@@ -146,6 +146,8 @@ GOOD = [
     "IF @@ROWCOUNT = 0 INSERT INTO Orders (Code, Name) VALUES (:code, :name)",
     "DELETE FROM Orders WHERE Id = :id",
     "UPDATE Items SET OrderId = o.Id OUTPUT inserted.OrderId, o.Status FROM Orders AS o WHERE o.Id = Items.OrderId",
+    "UPDATE Items SET Name = p.Name OUTPUT inserted.OrderId, p.Status FROM Orders AS o JOIN Orders AS p ON p.Id = o.Id\n"
+    "WHERE o.Id = Items.OrderId",
     "DELETE TOP (:n) FROM Items OUTPUT deleted.OrderId WHERE OrderId = :id",
     "DELETE Items FROM Items JOIN Orders AS o ON o.Id = Items.OrderId WHERE o.IsDeleted = 1",
     "DECLARE @made TABLE (Id BIGINT NOT NULL, Line NVARCHAR(100) NULL)\n"
@@ -393,7 +395,7 @@ BAD = [
     ("UPDATE Items SET OrderId = o.Id OUTPUT Items.OrderId FROM Orders AS o WHERE o.Id = Items.OrderId", 1,
      "OUTPUT takes inserted."),
     ("UPDATE Items SET OrderId = o.Id OUTPUT inserted.OrderId FROM Items JOIN Orders AS o ON o.Id = Items.OrderId", 1,
-     "no JOIN with OUTPUT"),
+     "is not JOINed"),
     ("DELETE FROM Orders OUTPUT inserted.Id WHERE Id = 1", 1, "OUTPUT takes deleted."),
     ("DELETE FROM Orders OUTPUT deleted.Nane WHERE Id = 1", 1, "no column 'Nane'"),
     ("INSERT INTO Journal (Line) OUTPUT inserted.Id VALUES (:l)", 1, "which has a trigger"),
