@@ -22,12 +22,9 @@
 #define KEY_END       '\xFF'
 #define KEY_MAX_BYTES (DF_METRIC_LABELS_MAX * (LABEL_MAX_BYTES + 1))
 
-const double df_metric_seconds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
-                                    0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
-                                    1,      2.5,     5,      10,    30,     60};
-_Static_assert(sizeof(df_metric_seconds) / sizeof(df_metric_seconds[0]) == DF_METRIC_SECONDS_COUNT,
-               "the header tells the right number");
-const size_t df_metric_seconds_count = sizeof(df_metric_seconds) / sizeof(df_metric_seconds[0]);
+const double df_metric_seconds[DF_METRIC_SECONDS_COUNT] = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
 struct df_metric {
     struct df_metric *next;

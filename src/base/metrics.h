@@ -37,9 +37,10 @@ struct df_metric_family {
 };
 
 /* Seconds, from a tenth of a millisecond to a minute: for durations of requests and queries. */
-extern const double df_metric_seconds[];
-extern const size_t df_metric_seconds_count;
-#define DF_METRIC_SECONDS_COUNT 18 /* the same, for static initializers */
+#define DF_METRIC_SECONDS_COUNT 18
+extern const double df_metric_seconds[DF_METRIC_SECONDS_COUNT];
+/* Of a family's initializer. */
+#define DF_METRIC_SECONDS .buckets = df_metric_seconds, .bucket_count = DF_METRIC_SECONDS_COUNT
 
 /*
  * Registering twice is harmless; getting a series registers too. A name that is invalid or taken,

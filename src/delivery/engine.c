@@ -62,6 +62,7 @@ static struct df_metric_family duration_seconds = {
     .name = "dataflow_delivery_duration_seconds",
     .help = "Duration of attempts, from the engine's hand to the answer.",
     .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
     .labels = {"channel"},
 };
 static struct df_metric_family in_flight_rows = {
@@ -813,8 +814,6 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt)
     d->opt = *opt;
     if (d->opt.poll_ms <= 0)
         d->opt.poll_ms = POLL_MS;
-    duration_seconds.buckets = df_metric_seconds;
-    duration_seconds.bucket_count = df_metric_seconds_count;
     pthread_mutex_init(&d->lock, NULL);
     df_cond_init(&d->changed);
     return d;

@@ -22,6 +22,7 @@ static struct df_metric_family duration_seconds = {
     .name = "dataflow_integration_duration_seconds",
     .help = "Duration of calls to integrations, with all attempts and the waiting between them.",
     .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
     .labels = {"integration"},
 };
 static struct df_metric_family retries_total = {
@@ -150,8 +151,6 @@ struct df_integrations *df_integrations_new(const struct df_integrations_options
 {
     struct df_integrations *all = df_calloc(1, sizeof(*all));
 
-    duration_seconds.buckets = df_metric_seconds;
-    duration_seconds.bucket_count = df_metric_seconds_count;
     df_metric_register(&calls_total);
     df_metric_register(&duration_seconds);
     df_metric_register(&retries_total);

@@ -87,6 +87,7 @@ static struct df_metric_family seconds_family = {
     .name = "dataflow_http_client_seconds",
     .help = "Duration of calls to other systems, waiting in line included",
     .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
 };
 
 static struct df_metric_family in_flight_family = {
@@ -104,8 +105,6 @@ static CURLcode global_result;
 static void init_once(void)
 {
     global_result = curl_global_init(CURL_GLOBAL_DEFAULT);
-    seconds_family.buckets = df_metric_seconds;
-    seconds_family.bucket_count = df_metric_seconds_count;
     df_metric_register(&requests_family);
     df_metric_register(&seconds_family);
     df_metric_register(&in_flight_family);

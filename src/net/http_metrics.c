@@ -54,8 +54,7 @@ static struct df_http_metrics *new_set(const char *prefix)
     m->seconds = (struct df_metric_family){.help = "From the header to the end of the answer.",
                                            .type = DF_HISTOGRAM,
                                            .labels = {"route"},
-                                           .buckets = df_metric_seconds,
-                                           .bucket_count = df_metric_seconds_count,
+                                           DF_METRIC_SECONDS,
                                            .max_series = ROUTES_MAX};
     m->connections = (struct df_metric_family){.help = "Open connections.", .type = DF_GAUGE};
     m->in_flight = (struct df_metric_family){.help = "Requests in hand.", .type = DF_GAUGE};

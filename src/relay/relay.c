@@ -19,6 +19,7 @@ static struct df_metric_family duration_seconds = {
     .name = "dataflow_relay_duration_seconds",
     .help = "Time from handing an event to the dispatcher until it was confirmed or failed.",
     .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
     .labels = {"relay"},
 };
 static struct df_metric_family waiting_rows = {
@@ -66,8 +67,6 @@ static void make_metrics(struct df_relay *r)
 {
     struct df_str name = df_str_c(r->s->name);
 
-    duration_seconds.buckets = df_metric_seconds;
-    duration_seconds.bucket_count = df_metric_seconds_count;
     for (size_t i = 0; i < RELAY_OUTCOMES; i++)
         r->attempts[i] = df_metric_get(&attempts_total,
                                        (const struct df_str[]){name, df_str_c(outcome_labels[i])});

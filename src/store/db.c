@@ -21,6 +21,7 @@ static struct df_metric_family statement_seconds = {
     .name = "dataflow_db_statement_seconds",
     .help = "Duration of calls to the database.",
     .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
     .labels = {"call"},
 };
 static struct df_metric *statement_series[CALL_COUNT];
@@ -30,8 +31,6 @@ static void init_metrics(void)
 {
     static const char *const names[CALL_COUNT] = {"query", "exec", "exec_many", "commit"};
 
-    statement_seconds.buckets = df_metric_seconds;
-    statement_seconds.bucket_count = df_metric_seconds_count;
     df_metric_register(&statement_seconds);
     for (size_t i = 0; i < CALL_COUNT; i++) {
         struct df_str label = df_str_c(names[i]);

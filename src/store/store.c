@@ -41,6 +41,7 @@ static struct df_metric_family job_seconds = {
     .name = "dataflow_db_job_seconds",
     .help = "Time from queueing a job to its end, which for writes is the commit.",
     .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
     .labels = {"kind"},
 };
 static struct df_metric_family queue_waiting = {
@@ -60,6 +61,7 @@ static struct df_metric_family commit_seconds = {
     .name = "dataflow_db_commit_seconds",
     .help = "Duration of commits.",
     .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
 };
 static struct df_metric_family connections = {
     .name = "dataflow_db_connections",
@@ -86,8 +88,6 @@ static void init_metrics(void)
     struct df_metric_family *all[] = {&jobs_total,     &job_seconds, &queue_waiting, &group_size,
                                       &commit_seconds, &connections, &reconnects};
 
-    job_seconds.buckets = commit_seconds.buckets = df_metric_seconds;
-    job_seconds.bucket_count = commit_seconds.bucket_count = df_metric_seconds_count;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         df_metric_register(all[i]);
     for (size_t i = 0; i < 2; i++) {

@@ -117,13 +117,12 @@ static void the_usual_buckets_ascend_from_a_tenth_of_a_millisecond_to_a_minute(v
     static struct df_metric_family f = {.name = "test_usual_seconds",
                                         .help = "Usual buckets.",
                                         .type = DF_HISTOGRAM,
-                                        .buckets = df_metric_seconds,
-                                        .bucket_count = DF_METRIC_SECONDS_COUNT};
+                                        DF_METRIC_SECONDS};
     (void)state;
 
     df_metric_observe(df_metric_get(&f, NULL), 0.003);
     assert_true(df_metric_seconds[0] == 0.0001);
-    assert_true(df_metric_seconds[df_metric_seconds_count - 1] == 60);
+    assert_true(df_metric_seconds[DF_METRIC_SECONDS_COUNT - 1] == 60);
     assert_shown("test_usual_seconds_bucket{le=\"0.0001\"} 0\n");
     assert_shown("test_usual_seconds_bucket{le=\"0.005\"} 1\n");
 }
