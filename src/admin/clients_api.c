@@ -214,16 +214,7 @@ static void open_page(struct call *c)
 {
     df_buf_reset(&c->out);
     df_json_out_init(&c->json, &c->out);
-    df_json_open(&c->json, '{');
-    df_json_key(&c->json, "items");
-    df_json_open(&c->json, '[');
-}
-
-static void close_page(struct call *c)
-{
-    df_json_close(&c->json, ']');
-    df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+    df_page_open(&c->json);
 }
 
 static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -232,7 +223,7 @@ static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err
     open_page(c);
     enum df_code code =
         df_client_list(db, c->page.size, c->page.offset, write_item, c, &c->page.total, err);
-    close_page(c);
+    df_page_close(&c->page, &c->json);
     return code;
 }
 
@@ -320,7 +311,7 @@ static enum df_code run_audit(struct df_db *db, struct df_job *job, struct df_er
     open_page(c);
     enum df_code code =
         df_audit_list(db, c->page.size, c->page.offset, &c->json, &c->page.total, err);
-    close_page(c);
+    df_page_close(&c->page, &c->json);
     return code;
 }
 

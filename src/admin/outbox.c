@@ -346,13 +346,9 @@ enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, s
                                  struct df_page *p, struct df_json_out *out, struct df_err *err)
 {
     struct df_outbox_view view = {.row = write_item, .arg = out};
-    df_json_open(out, '{');
-    df_json_key(out, "items");
-    df_json_open(out, '[');
+    df_page_open(out);
     enum df_code code = df_outbox_list(db, c, status, p, &view, err);
-    df_json_close(out, ']');
-    df_page_write(p, out);
-    df_json_close(out, '}');
+    df_page_close(p, out);
     return code;
 }
 

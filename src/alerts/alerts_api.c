@@ -74,14 +74,10 @@ static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err
         return code;
     df_buf_reset(&c->out);
     df_json_out_init(&j, &c->out);
-    df_json_open(&j, '{');
-    df_json_key(&j, "items");
-    df_json_open(&j, '[');
+    df_page_open(&j);
     while ((code = df_result_step(r, err)) == DF_ROW)
         write_alert(r, &j);
-    df_json_close(&j, ']');
-    df_page_write(&c->page, &j);
-    df_json_close(&j, '}');
+    df_page_close(&c->page, &j);
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }

@@ -71,16 +71,7 @@ static struct df_json_out *begin(struct call *c)
 static void begin_page(struct call *c)
 {
     struct df_json_out *out = begin(c);
-    df_json_open(out, '{');
-    df_json_key(out, "items");
-    df_json_open(out, '[');
-}
-
-static void end_page(struct call *c)
-{
-    df_json_close(&c->json, ']');
-    df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+    df_page_open(out);
 }
 
 /* Every row of a result, which is freed. */
@@ -311,7 +302,7 @@ static enum df_code run_items(struct df_db *db, struct df_job *job, struct df_er
         code = ask_any(db, c, &n, &r, err);
     if (code == DF_OK && r)
         code = write_rows(r, &c->json, write_item, err);
-    end_page(c);
+    df_page_close(&c->page, &c->json);
     return code;
 }
 

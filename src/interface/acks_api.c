@@ -154,13 +154,9 @@ static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err 
         return code;
     df_buf_reset(&c->out);
     df_json_out_init(&c->json, &c->out);
-    df_json_open(&c->json, '{');
-    df_json_key(&c->json, "items");
-    df_json_open(&c->json, '[');
+    df_page_open(&c->json);
     code = write_rows(db, c, err);
-    df_json_close(&c->json, ']');
-    df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+    df_page_close(&c->page, &c->json);
     return code;
 }
 

@@ -136,3 +136,17 @@ void df_page_write(const struct df_page *p, struct df_json_out *out)
     df_json_kv_int(out, "pageSize", p->size);
     df_json_kv_int(out, "total", p->total);
 }
+
+void df_page_open(struct df_json_out *out)
+{
+    df_json_open(out, '{');
+    df_json_key(out, "items");
+    df_json_open(out, '[');
+}
+
+void df_page_close(const struct df_page *p, struct df_json_out *out)
+{
+    df_json_close(out, ']');
+    df_page_write(p, out);
+    df_json_close(out, '}');
+}

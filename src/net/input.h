@@ -66,5 +66,8 @@ bool df_input_page(struct df_req *req, struct df_page *ret);
 struct df_json_out;
 /* After the items array: "page", "pageSize", "total". */
 void df_page_write(const struct df_page *p, struct df_json_out *out);
+/* A whole answer, {"items": [ … ], "page": …}: what stands before the items, and after them. */
+void df_page_open(struct df_json_out *out);
+void df_page_close(const struct df_page *p, struct df_json_out *out);
 
 #endif

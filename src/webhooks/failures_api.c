@@ -130,9 +130,7 @@ static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err
     while ((code = df_result_step(r, err)) == DF_ROW)
         write_failure(r, &c->json);
     df_result_free(r);
-    df_json_close(&c->json, ']');
-    df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+    df_page_close(&c->page, &c->json);
     return code == DF_DONE ? DF_OK : code;
 }
 

@@ -343,16 +343,7 @@ static void handle_create(struct df_req *req)
 static void open_page(struct call *c)
 {
     begin(c);
-    df_json_open(&c->json, '{');
-    df_json_key(&c->json, "items");
-    df_json_open(&c->json, '[');
-}
-
-static void close_page(struct call *c)
-{
-    df_json_close(&c->json, ']');
-    df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+    df_page_open(&c->json);
 }
 
 static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -375,7 +366,7 @@ static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err
         open_row(c, r, &c->json);
         df_json_close(&c->json, '}');
     }
-    close_page(c);
+    df_page_close(&c->page, &c->json);
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }
@@ -720,7 +711,7 @@ static enum df_code run_deliveries(struct df_db *db, struct df_job *job, struct 
     open_page(c);
     for (size_t i = 0; code == DF_OK && i < count; i++)
         code = write_whole(db, c, &rows[i], err);
-    close_page(c);
+    df_page_close(&c->page, &c->json);
     return code;
 }
 
