@@ -136,7 +136,6 @@ def test_what_was_answered_survives_the_database_lost_under_a_running_server(fra
     chance = random.Random(20240301)
     backend, url, take_away, bring_back = fragile
     server = Server(backend, tmp_path, command=("bench", "serve"), config={"database": {"url": url}}).start()
-    server.database_dies = True
     try:
         client = server.new_client("Writer", scopes=["events"])
         acknowledged = set()

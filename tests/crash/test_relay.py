@@ -85,7 +85,6 @@ class World:
         breaker = {"window": 20, "min_calls": 10, "open_ms": 50}
         self.relays = [RelayProcess(directory / f"relay{i}", "orders", section, {"breaker": breaker}) for i in range(count)]
         for relay in self.relays:
-            relay.database_dies = True
             relay.start()
         self.events = []
         self.blows = []  # (begun, ended), in milliseconds of the wall clock

@@ -6,8 +6,10 @@ import re
 import shlex
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -225,6 +227,38 @@ def test_a_start_without_its_database_fails_with_a_reason(tmp_path):
     result = run("serve", "--set", f"database.url={url}", "--set", "server.listen=127.0.0.1:0", "--set", f"server.data_dir={tmp_path}")
     assert result.returncode == 1
     assert "127.0.0.1" in result.stderr or "refused" in result.stderr
+
+
+def greet_and_die(listener):
+    """A PostgreSQL that stops in the moment in which it has greeted: both arrive together."""
+    def message(kind, payload):
+        return kind + struct.pack(">i", len(payload) + 4) + payload
+
+    fields = {"S": "FATAL", "V": "FATAL", "C": "57P01", "M": "terminating connection due to administrator command"}
+    refusal = b"".join(f"{key}{text}\0".encode() for key, text in fields.items()) + b"\0"
+    settings = {"server_version": "15.0", "client_encoding": "UTF8", "in_hot_standby": "off", "default_transaction_read_only": "off"}
+    greeting = message(b"R", struct.pack(">i", 0)) + b"".join(message(b"S", f"{key}\0{text}\0".encode()) for key, text in settings.items())
+    greeting += message(b"K", struct.pack(">ii", 1, 1)) + message(b"Z", b"I") + message(b"E", refusal)
+    with contextlib.suppress(OSError):
+        while True:
+            peer = listener.accept()[0]
+            with peer, contextlib.suppress(OSError):
+                if peer.recv(4096):
+                    peer.sendall(greeting)
+                    peer.shutdown(socket.SHUT_WR)
+                    peer.recv(4096)
+
+
+def test_what_a_dying_postgres_says_goes_to_the_log_as_json(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=greet_and_die, args=(listener,), daemon=True).start()
+        url = f"postgres://x:y@127.0.0.1:{listener.getsockname()[1]}/z?sslmode=disable"
+        result = run("serve", "--set", f"database.url={url}", "--set", "server.listen=127.0.0.1:0", "--set", f"server.data_dir={tmp_path}",
+                     "--set", "log.level=debug")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert result.returncode == 1, result.stderr
+    notices = [line for line in result.stderr.splitlines() if "administrator command" in line]
+    assert notices and all(json.loads(line)["event"] in ("DatabaseNotice", "StartFailed") for line in notices), result.stderr
 
 
 # --- the demo ----------------------------------------------------------------------------------------
