@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,9 +15,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES    8192
-#define MESSAGE_MAX_BYTES 4096 /* escaped */
-#define FIELD_MAX_BYTES   1024 /* escaped */
+#define LINE_MAX_BYTES    PIPE_BUF /* what a pipe takes in one piece, whoever else writes to it */
+#define MESSAGE_MAX_BYTES 2048     /* escaped */
+#define FIELD_MAX_BYTES   1024     /* escaped */
 #define TAIL              ",\"truncated\":true}\n"
 
 struct line {
