@@ -64,11 +64,13 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
 
     df_server_block_signals();
     df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format, clock);
+    df_log_adopt_stderr();
     enum df_code code = listen_http(listen, &services, &http, err);
     if (code == DF_OK)
         code = df_http_client_new(&co, &client, err);
     if (code != DF_OK) {
         df_http_stop(http);
+        df_log_return_stderr();
         return code;
     }
     struct df_breaker_options bo = df_settings_breaker(s, clock);
@@ -81,6 +83,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     df_relay_free(r);
     df_breakers_free(breakers);
     df_http_stop(http);
+    df_log_return_stderr();
     return DF_OK;
 }
 

@@ -38,11 +38,14 @@ static int run(int argc, char **argv)
 
     df_server_block_signals();
     df_log_init(DF_LOG_INFO, DF_LOG_AUTO, df_clock_real());
+    df_log_adopt_stderr();
     struct df_err err = DF_ERR_INIT;
     struct df_sandbox *sandbox = NULL;
     enum df_code code = df_sandbox_start(&opt, &sandbox, &err);
-    if (code != DF_OK)
+    if (code != DF_OK) {
+        df_log_return_stderr();
         return df_cli_result(&df_cmd_sandbox, code, &err);
+    }
     printf("sandbox on http://%s/\n", df_sandbox_address(sandbox));
     fflush(stdout);
     df_server_wait();

@@ -13,6 +13,7 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     df_server_block_signals();
     df_log_init((enum df_log_level)take_settings->log.level,
                 (enum df_log_format)take_settings->log.format, df_clock_real());
+    df_log_adopt_stderr();
     if (demo_sandbox)
         code = df_demo_prepare(take_settings, demo_sandbox, &demo, &err);
     struct df_server_options opt = {.settings = take_settings, .extra_routes = extra_routes};
@@ -25,6 +26,7 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     df_demo_stop(demo);
     df_server_stop(server);
     df_settings_release(take_settings);
+    df_log_return_stderr();
     return df_cli_result(cmd, code, &err);
 }
 

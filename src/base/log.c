@@ -386,3 +386,41 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
     } while (written < 0 && errno == EINTR);
     errno = saved_errno;
 }
+
+/* --- what libraries print ------------------------------------------------------------------------
+ */
+
+static FILE *adopted, *given;
+
+static ssize_t log_lines(void *cookie, const char *text, size_t len)
+{
+    struct df_str line, rest = df_str_n(text, len);
+    (void)cookie;
+
+    while (rest.len > 0) {
+        rest = df_str_cut(rest, '\n', &line);
+        if (line.len > 0)
+            df_log_warn("LibraryMessage", DF_STR_FMT, DF_STR_ARG(line));
+    }
+    return (ssize_t)len;
+}
+
+void df_log_adopt_stderr(void)
+{
+    if (!adopted)
+        adopted = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_lines});
+    if (!adopted || stderr == adopted)
+        return;
+    setvbuf(adopted, NULL, _IOLBF, BUFSIZ);
+    given = stderr;
+    stderr = adopted; /* which glibc allows */
+}
+
+void df_log_return_stderr(void)
+{
+    if (!given)
+        return;
+    (void)fflush(adopted); /* and left open: a thread of a library may still hold it */
+    stderr = given;
+    given = NULL;
+}

@@ -261,6 +261,18 @@ def test_what_a_dying_postgres_says_goes_to_the_log_as_json(tmp_path):
     assert notices and all(json.loads(line)["event"] in ("DatabaseNotice", "StartFailed") for line in notices), result.stderr
 
 
+def test_what_a_library_prints_goes_to_the_log_as_json(tmp_path):
+    passwords = tmp_path / "pgpass"
+    passwords.write_text("*:*:*:*:p\n")
+    passwords.chmod(0o644)  # of which libpq complains by itself
+    url = f"postgres://x@127.0.0.1:{pg.free_port()}/z?passfile={passwords}"
+    result = run("serve", "--set", f"database.url={url}", "--set", "server.listen=127.0.0.1:0", "--set", f"server.data_dir={tmp_path}")
+    assert result.returncode == 1
+    complaint, reason = result.stderr.splitlines()
+    assert json.loads(complaint)["event"] == "LibraryMessage" and "0600" in complaint
+    assert reason.startswith("dataflow serve: ")
+
+
 # --- the demo ----------------------------------------------------------------------------------------
 
 

@@ -397,6 +397,29 @@ static void a_file_gets_json_by_itself(void **state)
     assert_string_equal(captured_lines(), HEAD "\"debug\",\"event\":\"D\",\"message\":\"d\"}\n");
 }
 
+/* --- libraries -----------------------------------------------------------------------------------
+ */
+
+static void what_a_library_prints_is_a_line_of_the_log(void **state)
+{
+    (void)state;
+    capture();
+    df_log_adopt_stderr();
+    fprintf(stderr, "WARNING: \"%s\"\n", "x");
+    errno = ENOENT;
+    perror("y");
+    fputs("one\n\ntwo", stderr);
+    df_log_return_stderr();
+    fputs("for people\n", stderr);
+    assert_string_equal(
+        captured_lines(), HEAD
+        "\"warn\",\"event\":\"LibraryMessage\",\"message\":\"WARNING: \\\"x\\\"\"}\n" HEAD
+        "\"warn\",\"event\":\"LibraryMessage\",\"message\":\"y: No such file or directory\"}\n" HEAD
+        "\"warn\",\"event\":\"LibraryMessage\",\"message\":\"one\"}\n" HEAD
+        "\"warn\",\"event\":\"LibraryMessage\",\"message\":\"two\"}\n"
+        "for people\n");
+}
+
 /* --- threads -------------------------------------------------------------------------------------
  */
 
@@ -511,6 +534,7 @@ int main(void)
         cmocka_unit_test_setup(text_is_for_people, use_json),
         cmocka_unit_test_setup(a_terminal_gets_text_in_colour_unless_told_otherwise, use_json),
         cmocka_unit_test_setup(a_file_gets_json_by_itself, use_json),
+        cmocka_unit_test_setup(what_a_library_prints_is_a_line_of_the_log, use_json),
         cmocka_unit_test_setup(lines_of_threads_do_not_mix, use_json),
         cmocka_unit_test_setup(long_lines_of_threads_do_not_mix_in_a_pipe, use_json),
     };
