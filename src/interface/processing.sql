@@ -54,11 +54,12 @@ WHERE Id = :id
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1;
 
--- A return that has not gone out yet is brought up to date; one that has is not sent again.
+-- A return that has not gone out yet is brought up to date; one that has is not sent again. What is on its way belongs to
+-- the payload before: whatever becomes of it finds another lease and changes nothing.
 -- name: return_replace
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET PayloadJson = :payload, Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
-WHERE CASE WHEN Status IN ('Pending', 'Error') THEN 1 ELSE 0 END = 1
+WHERE CASE WHEN Status <> 'Sent' THEN 1 ELSE 0 END = 1
   AND BusinessEntity = (SELECT t.BusinessEntity FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND PhaseCode = (SELECT t.PhaseCode FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket);

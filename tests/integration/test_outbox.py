@@ -378,12 +378,16 @@ class Sink:
         sink = self
         self.answer = (200, b"fine")
         self.seen = []
+        self.bodies = []
+        self.hold = contextlib.nullcontext()  # entered by each call before it is answered
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
+                sink.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
                 status, body = sink.answer
                 sink.seen.append((self.path, self.headers["Idempotency-Key"]))
+                with sink.hold:
+                    pass
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -481,6 +485,29 @@ def test_a_destination_that_hangs_keeps_nobody_else_waiting(make_server, sink):
         counts = overview(server)["functional-ack"]["counts"]
         assert counts["Sent"] == 5 and counts["Sending"] > 0 and counts["Sending"] + counts["Pending"] == 60
         assert not any(path.startswith("/h") for path, _ in sink.seen)
+
+
+@pytest.mark.parametrize("first", [200, 503])
+def test_a_return_on_its_way_gives_way_to_that_of_a_newer_payload(make_server, sink, first):
+    """Whatever becomes of it, the newer one is sent."""
+    server = delivering(make_server, sink)
+    client = server.new_client("AS400", scopes=["interface"])
+    ticket = {"businessEntity": "TCK", "businessDocId": "T1", "phaseCode": 15, "companyCode": "1", "branchCode": "old",
+              "destinationCode": "D", "shipmentEvent": "RCD", "targetApplicationCode": "ASB"}
+    sink.answer, sink.hold = (first, b""), threading.Lock()
+    with sink.hold:
+        assert client.post("/api/tickets", ticket).status == 200
+        wait_for(lambda: len(sink.seen) == 1, "the first return")
+        sink.answer = (200, b"")
+        assert client.post("/api/tickets", {**ticket, "branchCode": "new"}).status == 200
+        wait_for(lambda: server.backend.query("SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE Status = 'Processed'"
+                                              " AND PayloadVersion = 2")[0][0] == 1, "the newer payload processed")
+    row = wait_for(lambda: (r := whole(server, "ticket-return", 1))["status"] == "Sent" and r, "sent")
+    assert [json.loads(b)["ticketResult"]["header"]["branchCode"] for b in sink.bodies] == ["old", "new"]
+    assert set(sink.seen) == {("/return", "ticket-return:1")}
+    assert json.loads(row["payload"])["ticketResult"]["header"]["branchCode"] == "new"
+    [shown] = client.get("/api/tickets?businessEntity=TCK&businessDocId=T1").json["items"]
+    assert (shown["returnStatus"], shown["returnAttemptCount"], shown["returnLastError"]) == ("Sent", 1, None)
 
 
 def breakers(server):
