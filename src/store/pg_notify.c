@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "store/db.h"
 #include "store/notify.h"
-#include "store/pg_private.h"
 
+#include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,6 +52,12 @@ static bool run(PGconn *conn, const char *sql)
     return ok;
 }
 
+static void ignore_notice(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
+
 static PGconn *open_connection(const struct df_notifier *n)
 {
     const char *const keywords[] = {"connect_timeout",
@@ -63,7 +69,8 @@ static PGconn *open_connection(const struct df_notifier *n)
                                     NULL};
     const char *const values[] = {"5", "dataflow notifications", "10", "5", "3", n->url, NULL};
 
-    PGconn *conn = df_pg_connect(keywords, values);
+    PGconn *conn = PQconnectdbParams(keywords, values, 1);
+    PQsetNoticeProcessor(conn, ignore_notice, NULL);
     if (PQstatus(conn) == CONNECTION_OK)
         return conn;
     PQfinish(conn);

@@ -102,9 +102,6 @@ static inline struct pg_db *pg_of(struct df_db *db)
 
 /* --- postgres.c ------------------------------------------------------------------------------- */
 
-/* Ends connected or CONNECTION_BAD. What the server says out of turn goes to the log. */
-PGconn *df_pg_connect(const char *const *keywords, const char *const *values);
-
 /* Turns an error the server sent into ours; `what` was being done. */
 enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
                         struct df_err *err);

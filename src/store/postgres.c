@@ -124,23 +124,6 @@ static void on_notice(void *arg, const PGresult *res)
 }
 
 /*
- * Without a receiver libpq writes to standard error what the server says out of turn, as a server
- * does that stops while it greets. PQconnectdbParams would set one too late, and PQconnectPoll
- * knows no time-out for each of several hosts. PQreset does, and keeps the receiver: the connection
- * that was merely begun is let go, before a byte was sent.
- */
-PGconn *df_pg_connect(const char *const *keywords, const char *const *values)
-{
-    PGconn *conn = PQconnectStartParams(keywords, values, 1);
-
-    if (PQstatus(conn) == CONNECTION_BAD)
-        return conn;
-    PQsetNoticeReceiver(conn, on_notice, NULL);
-    PQreset(conn);
-    return conn;
-}
-
-/*
  * The settings of a session travel with the start-up packet, those of the URL among them. What
  * reading the rows relies on stands last and wins.
  *
@@ -194,7 +177,7 @@ static PGconn *start_connection(const struct df_db_options *opt, const char *opt
         keywords[i] = settings[i][0];
         values[i] = settings[i][1];
     }
-    return df_pg_connect(keywords, values);
+    return PQconnectdbParams(keywords, values, 1);
 }
 
 /* NULL: err says why. */
@@ -320,8 +303,11 @@ static enum df_code pg_open(const struct df_db_options *opt, struct df_db **ret,
     df_arena_init(&pg->arena);
 
     enum df_code code = connect_server(pg, opt, err);
-    if (code == DF_OK && (PQsetnonblocking(pg->conn, 1) != 0 || !PQenterPipelineMode(pg->conn)))
-        code = df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
+    if (code == DF_OK) {
+        PQsetNoticeReceiver(pg->conn, on_notice, NULL);
+        if (PQsetnonblocking(pg->conn, 1) != 0 || !PQenterPipelineMode(pg->conn))
+            code = df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
+    }
     if (code == DF_OK)
         code = detect_pooler(pg, err);
     if (code == DF_OK && !opt->read_only)
