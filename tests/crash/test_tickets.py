@@ -28,6 +28,7 @@ SETTLED = 300 + TICKETS // 50  # seconds that everything may take in the end
 PATHS = {"functional-ack": "/gateway/acks", "ticket-return": "/gateway/returns", "ticket-gateway": "/gateway/tickets"}
 LEASE_MS, TIMEOUT_MS = 4000, 1000  # between them there is time to settle: no lease is lost but by a kill
 CLOCK_MS = 5  # times are cut to milliseconds, and durations measured by another clock
+STALL_MS = 500  # for so long a busy machine may stop a sender between its two looks at the clocks
 LATE_MS = 1000  # a request of who was killed may lie in the sandbox's socket for so long
 FAULTS = (
     {"status": 503, "rate": 0.2},
@@ -288,7 +289,7 @@ def match(attempts, sends):
     for send in sends:
         at = send[0].at
         fitting = ((max(0, a.start - at, at - a.end), a.start, a) for a in left
-                   if a.start - CLOCK_MS <= at and (a.status is None or at <= a.end + CLOCK_MS))
+                   if a.start - CLOCK_MS <= at and (a.status is None or at <= a.end + STALL_MS))
         attempt = min(fitting, default=(None, None, None))[2]
         found.append(attempt)
         if attempt:
