@@ -10,9 +10,9 @@
  * The order at the end is file, rename, then the directories from the inside out: once the last is
  * on the disk, so is the way to the file.
  */
-#include "imports/storage_private.h"
-
+#include "base/log.h"
 #include "base/mem.h"
+#include "imports/storage_private.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -59,21 +59,47 @@ static void close_fd(int fd)
 
 /* --- the directory --- */
 
-enum df_code df_local_init(struct df_local *l, const char *data_dir, const struct df_clock *clock,
-                           struct df_err *err)
+/* Made if it is not there. */
+static enum df_code open_imports(const char *data_dir, int *ret_fd, struct df_err *err)
 {
-    *l = (struct df_local){.imports_fd = -1, .clock = clock};
+    enum df_code code = DF_OK;
+
+    *ret_fd = -1;
     if (mkdir(data_dir, 0700) != 0 && errno != EEXIST)
         return df_err_errno(err, "cannot make the data directory %s", data_dir);
     int fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return df_err_errno(err, "cannot open the data directory %s", data_dir);
     if (mkdirat(fd, IMPORTS, 0700) == 0 || errno == EEXIST)
-        l->imports_fd = openat(fd, IMPORTS, DIR_FLAGS);
-    enum df_code code = DF_OK;
-    if (l->imports_fd < 0 || fsync(fd) != 0)
+        *ret_fd = openat(fd, IMPORTS, DIR_FLAGS);
+    if (*ret_fd < 0 || fsync(fd) != 0)
         code = df_err_errno(err, "cannot open %s/" IMPORTS, data_dir);
     (void)close(fd);
+    return code;
+}
+
+enum df_code df_local_init(struct df_local *l, const char *data_dir, const struct df_clock *clock,
+                           struct df_err *err)
+{
+    *l = (struct df_local){.data_dir = data_dir, .clock = clock};
+    return open_imports(data_dir, &l->imports_fd, err);
+}
+
+/* Somebody removed it while it was open. The new one takes the number of the old: whoever uses it
+ * meanwhile has the one or the other. */
+static enum df_code open_imports_again(const struct df_local *l, struct df_err *err)
+{
+    int fd;
+
+    enum df_code code = open_imports(l->data_dir, &fd, err);
+    if (code == DF_OK && dup3(fd, l->imports_fd, O_CLOEXEC) < 0)
+        code = df_err_errno(err, "cannot open %s/" IMPORTS, l->data_dir);
+    close_fd(fd);
+    if (code == DF_OK)
+        df_log_error("ImportsDirectoryLost",
+                     "%s/" IMPORTS " was removed, with every file that "
+                     "waited there; it was made again",
+                     l->data_dir);
     return code;
 }
 
@@ -129,7 +155,14 @@ static bool open_temporary(struct df_local_file *f, bool again)
 enum df_code df_local_create(const struct df_local *l, const struct df_uuid *batch, bool again,
                              struct df_local_file **ret, struct df_err *err)
 {
-    if (mkdirat(l->imports_fd, batch->text, 0700) != 0 && !(again && errno == EEXIST))
+    int made = mkdirat(l->imports_fd, batch->text, 0700);
+    if (made != 0 && errno == ENOENT) {
+        enum df_code code = open_imports_again(l, err);
+        if (code != DF_OK)
+            return code;
+        made = mkdirat(l->imports_fd, batch->text, 0700);
+    }
+    if (made != 0 && !(again && errno == EEXIST))
         return errno == EEXIST
                    ? df_err_set(err, DF_E_CONFLICT, "the batch %s has a file", batch->text)
                    : failed(err, batch, "cannot make the directory");

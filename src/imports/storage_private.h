@@ -13,7 +13,8 @@
 /* --- the local disk --- */
 
 struct df_local {
-    int imports_fd; /* everything is opened from here, no link followed */
+    const char *data_dir; /* borrowed */
+    int imports_fd;       /* everything is opened from here, no link followed */
     const struct df_clock *clock;
 };
 

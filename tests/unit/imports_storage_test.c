@@ -539,6 +539,23 @@ static void test_all_of_a_batch_is_removed(void **state)
     df_storage_free(st);
 }
 
+static void test_a_directory_that_was_removed_is_made_again(void **state)
+{
+    struct df_storage *st = storage(NULL);
+    struct df_uuid lost = fresh_batch(), next = fresh_batch();
+    char sum[DF_CHECKSUM_LEN + 1];
+    struct df_err err = DF_ERR_INIT;
+    (void)state;
+
+    store(st, &lost, "a", DF_STR("abc"), sum);
+    assert_int_equal(remove_dir(NULL), 0);
+    store(st, &next, "b", DF_STR("def"), sum);
+    expect_content(st, &next, "b", DF_STR("def"));
+    assert_true(exists(at(&next, "/original/b")));
+    assert_int_equal(try_open(st, &lost, "a", &err), DF_E_NOT_FOUND);
+    df_storage_free(st);
+}
+
 /* --- scheduled files that stay --- */
 
 static void test_local_scheduled_files_stay_where_they_are(void **state)
@@ -735,6 +752,7 @@ int main(void)
         TEST(test_links_are_not_followed),
         TEST(test_directories_are_listed_with_age_and_state),
         TEST(test_all_of_a_batch_is_removed),
+        TEST(test_a_directory_that_was_removed_is_made_again),
         TEST(test_local_scheduled_files_stay_where_they_are),
         TEST(test_wrong_settings_are_named),
         TEST(test_a_killed_writer_leaves_whole_files_or_temporary_ones),
