@@ -186,6 +186,7 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .metrics_prefix = "dataflow",
         .clock = s->services.clock,
         .routes = s->routes,
+        .absent = set->admin.key ? 0 : 1u << DF_ACCESS_ADMIN,
         .authorize = authorize,
         .on_end = on_end,
         .arg = &s->services,

@@ -79,6 +79,7 @@ struct df_http_options {
 
     /* NULL-terminated list of tables, each ended by method NULL. They outlive the server. */
     const struct df_route *const *routes;
+    unsigned absent; /* bits 1 << access of routes that this server does not have */
     enum df_verdict (*authorize)(struct df_req *req, void *arg); /* may be NULL */
     /* After the answer went out or the peer left, on the request's HTTP thread; may be NULL. Only
        for requests that authorize, on_data or handle have seen. */

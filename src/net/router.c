@@ -130,8 +130,8 @@ static enum df_code add(struct df_router *r, const struct df_route *route, struc
     return DF_OK;
 }
 
-enum df_code df_router_new(const struct df_route *const *tables, struct df_router **ret,
-                           struct df_err *err)
+enum df_code df_router_new(const struct df_route *const *tables, unsigned absent,
+                           struct df_router **ret, struct df_err *err)
 {
     struct df_router *r = df_calloc(1, sizeof(*r));
     enum df_code rc = DF_OK;
@@ -144,8 +144,10 @@ enum df_code df_router_new(const struct df_route *const *tables, struct df_route
     r->root = df_calloc(1, sizeof(*r->root));
     r->routes = df_calloc(total + 1, sizeof(void *));
     for (size_t t = 0; tables && tables[t]; t++) {
-        for (const struct df_route *route = tables[t]; rc == DF_OK && route->method; route++)
-            rc = add(r, route, err);
+        for (const struct df_route *route = tables[t]; rc == DF_OK && route->method; route++) {
+            if (!(absent & 1u << route->access))
+                rc = add(r, route, err);
+        }
     }
     if (rc != DF_OK) {
         df_router_free(r);

@@ -39,10 +39,10 @@ struct df_match {
     struct df_str params[DF_ROUTE_PARAMS_MAX]; /* in the pattern's order */
 };
 
-/* A bad pattern or a route that is there twice is DF_E_CONFIG. The tables must outlive the router.
- */
-enum df_code df_router_new(const struct df_route *const *tables, struct df_router **ret,
-                           struct df_err *err) DF_MUST_CHECK;
+/* Without the routes whose `access` is among the bits of `absent`. A bad pattern or a route that is
+ * there twice is DF_E_CONFIG. The tables must outlive the router. */
+enum df_code df_router_new(const struct df_route *const *tables, unsigned absent,
+                           struct df_router **ret, struct df_err *err) DF_MUST_CHECK;
 void df_router_free(struct df_router *r);
 size_t df_router_count(const struct df_router *r);
 const struct df_route *df_router_at(const struct df_router *r, size_t index);

@@ -138,7 +138,7 @@ static void collect(void *arg)
 
 static enum df_code start(struct df_http_server *s, struct df_err *err)
 {
-    enum df_code rc = df_router_new(s->opt.routes, &s->router, err);
+    enum df_code rc = df_router_new(s->opt.routes, s->opt.absent, &s->router, err);
     if (rc != DF_OK)
         return rc;
     s->series = df_route_series_new(df_router_count(s->router) + 1);

@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct df_target t;
     struct df_err err = DF_ERR_INIT;
 
-    if (!router && df_router_new(tables, &router, &err) != DF_OK)
+    if (!router && df_router_new(tables, 0, &router, &err) != DF_OK)
         abort();
     df_arena_init(&arena);
     struct df_str query = size > 0 ? df_str_cut(input, '?', &path) : DF_STR_NULL;

@@ -37,6 +37,7 @@ def test_without_a_key_configured_admin_does_not_exist(make_server):
     for method, path in ADMIN_PATHS:
         for headers in ({}, {"X-Admin-Key": ""}, {"X-Admin-Key": "anything"}):
             assert server.anonymous().request(method, path, headers=headers).status == 404
+        assert server.anonymous().request("OPTIONS", path).status == 404, "not even a wrong method tells"
 
 
 def test_admin_failures_are_throttled(make_server):

@@ -45,7 +45,7 @@ static int set_up(void **state)
     struct df_err err = DF_ERR_INIT;
 
     df_arena_init(&f.arena);
-    if (df_router_new(tables, &f.router, &err) != DF_OK)
+    if (df_router_new(tables, 0, &f.router, &err) != DF_OK)
         return -1;
     *state = &f;
     return 0;
@@ -221,7 +221,7 @@ static void a_bad_table_is_refused(void **state)
         const struct df_route *const list[] = {table, NULL};
         struct df_router *r = NULL;
         struct df_err err = DF_ERR_INIT;
-        assert_int_equal(df_router_new(list, &r, &err), DF_E_CONFIG);
+        assert_int_equal(df_router_new(list, 0, &r, &err), DF_E_CONFIG);
         assert_null(r);
     }
 }
@@ -237,12 +237,12 @@ static void the_same_route_twice_is_refused(void **state)
     struct df_router *r = NULL;
     struct df_err err = DF_ERR_INIT;
 
-    assert_int_equal(df_router_new(list, &r, &err), DF_E_CONFIG);
+    assert_int_equal(df_router_new(list, 0, &r, &err), DF_E_CONFIG);
     assert_non_null(strstr(err.detail, "GET /a/{y}/b"));
 
     const struct df_route brew[] = {{.method = "BREW", .pattern = "/"}, {.method = NULL}};
     const struct df_route *const brews[] = {brew, NULL};
-    assert_int_equal(df_router_new(brews, &r, &err), DF_E_CONFIG);
+    assert_int_equal(df_router_new(brews, 0, &r, &err), DF_E_CONFIG);
 }
 
 /* --- targets ---------------------------------------------------------------------------------- */
