@@ -100,7 +100,7 @@ static void handle_list(struct df_req *req)
     struct call *c = call_of_channel(req);
     if (!c || !df_input_page(req, &c->page))
         return;
-    struct df_str status = df_req_query(req, "status");
+    struct df_str status = df_input_filter(req, "status");
     enum df_outbox_status known;
     if (status.ptr && df_outbox_status_parse(c->channel, status, &known)) {
         c->status = df_str_c(df_outbox_status_name(c->channel, known));

@@ -90,18 +90,13 @@ static void list_done(struct df_job *job, enum df_code code, const struct df_err
 static void handle_list(struct df_req *req)
 {
     struct call *c = call_new(req);
+    static const char *const states[] = {"firing", "resolved", NULL};
     struct df_input in;
-    struct df_str status = df_req_query(req, "status");
 
     if (!df_input_page(req, &c->page))
         return;
     df_input_init(&in, df_req_arena(req), NULL);
-    if (df_str_ieq(status, DF_STR("firing")))
-        c->status = DF_STR("firing");
-    else if (df_str_ieq(status, DF_STR("resolved")))
-        c->status = DF_STR("resolved");
-    else if (status.ptr)
-        df_input_error(&in, "status", "must be firing or resolved");
+    c->status = df_input_choice(&in, req, "status", states);
     if (!df_input_ok(&in, req))
         return;
     c->job.run = run_list;

@@ -90,9 +90,9 @@ static enum df_code write_rows(struct df_result *take_r, struct df_json_out *out
 static bool read_status(struct call *c, int (*known)(struct df_str name), const char *names)
 {
     struct df_input in;
-    struct df_str given = df_req_query(c->req, "status");
+    struct df_str given = df_input_filter(c->req, "status");
 
-    if (!given.ptr || given.len == 0)
+    if (!given.ptr)
         return true;
     c->status = known(given);
     df_input_init(&in, df_req_arena(c->req), NULL);

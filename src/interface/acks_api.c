@@ -170,7 +170,7 @@ static void handle_get(struct df_req *req)
     struct call *c = call_new(req);
     struct df_input in;
     df_input_init(&in, df_req_arena(req), NULL);
-    c->business_doc_id = df_str_trim(df_req_query(req, "businessDocId"));
+    c->business_doc_id = df_input_filter(req, "businessDocId");
     if (c->business_doc_id.len == 0)
         df_input_error(&in, "businessDocId", "is required");
     if (!df_input_ok(&in, req) || !df_input_page(req, &c->page))

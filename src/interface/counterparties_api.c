@@ -389,21 +389,14 @@ static void get_done(struct df_job *job, enum df_code code, const struct df_err 
     finish((struct call *)job, code, err);
 }
 
-/* Without the blanks around it, as codes are stored; "?name=" is as if it were not there. */
-static struct df_str filter(const struct df_req *req, const char *name)
-{
-    struct df_str s = df_str_trim(df_req_query(req, name));
-    return s.len > 0 ? s : DF_STR_NULL;
-}
-
 static void handle_get(struct df_req *req)
 {
     struct call *c = call_new(req);
-    c->business_doc_id = filter(req, "businessDocId");
-    c->business_entity = filter(req, "businessEntity");
-    c->entity_type = filter(req, "entityType");
-    c->counterparty_id = filter(req, "counterpartyId");
-    c->fiscal_number = filter(req, "fiscalNumber");
+    c->business_doc_id = df_input_filter(req, "businessDocId");
+    c->business_entity = df_input_filter(req, "businessEntity");
+    c->entity_type = df_input_filter(req, "entityType");
+    c->counterparty_id = df_input_filter(req, "counterpartyId");
+    c->fiscal_number = df_input_filter(req, "fiscalNumber");
     if (!c->business_doc_id.ptr && !df_input_page(req, &c->page))
         return;
     c->job.run = c->business_doc_id.ptr ? run_one : run_list;

@@ -256,38 +256,20 @@ static void look_done(struct df_job *job, enum df_code code, const struct df_err
     df_req_resume(c->req);
 }
 
-/* Without the blanks around it, as ids are stored; absent and empty are the same. */
-static struct df_str filter(const struct df_req *req, const char *name)
-{
-    struct df_str s = df_str_trim(df_req_query(req, name));
-    return s.len > 0 ? s : DF_STR_NULL;
-}
-
-static void read_status(struct df_input *in, struct question *c)
-{
-    static const char *const known[] = {"Awaiting", "Processing", "Processed", "Error"};
-    struct df_str given = df_req_query(c->req, "status");
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (df_str_ieq(given, df_str_c(known[i])))
-            c->status = df_str_c(known[i]);
-    if (given.ptr && !c->status.ptr)
-        df_input_error(in, "status", "must be Awaiting, Processing, Processed or Error");
-}
-
 static void handle_look(struct df_req *req)
 {
+    static const char *const states[] = {"Awaiting", "Processing", "Processed", "Error", NULL};
     struct question *c = DF_ARENA_NEW(df_req_arena(req), struct question);
     struct df_input in;
 
     c->req = req;
     df_input_init(&in, df_req_arena(req), NULL);
-    c->entity = filter(req, "businessEntity");
-    c->doc = filter(req, "businessDocId");
+    c->entity = df_input_filter(req, "businessEntity");
+    c->doc = df_input_filter(req, "businessDocId");
     c->phase = df_input_query_int(&in, req, "phaseCode", 0, INT32_MAX, -1);
-    read_status(&in, c);
+    c->status = df_input_choice(&in, req, "status", states);
     c->paged = !c->entity.ptr || !c->doc.ptr;
-    if (c->paged && !df_req_query(req, "status").ptr) {
+    if (c->paged && !df_input_filter(req, "status").ptr) {
         static const char hint[] = "is required, unless status is given";
         if (!c->entity.ptr)
             df_input_error(&in, "businessEntity", hint);

@@ -117,6 +117,33 @@ int64_t df_input_query_int(struct df_input *in, const struct df_req *req, const 
     return def;
 }
 
+struct df_str df_input_filter(const struct df_req *req, const char *name)
+{
+    struct df_str s = df_str_trim(df_req_query(req, name));
+    return s.len > 0 ? s : DF_STR_NULL;
+}
+
+struct df_str df_input_choice(struct df_input *in, const struct df_req *req, const char *name,
+                              const char *const *names)
+{
+    struct df_str given = df_input_filter(req, name);
+    struct df_buf all;
+
+    if (!given.ptr)
+        return DF_STR_NULL;
+    df_buf_init(&all, 512);
+    for (size_t i = 0; names[i]; i++) {
+        if (df_str_ieq(given, df_str_c(names[i]))) {
+            df_buf_release(&all);
+            return df_str_c(names[i]);
+        }
+        df_buf_addf(&all, "%s%s", i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
+    }
+    df_input_error(in, name, "must be " DF_STR_FMT, DF_STR_ARG(df_buf_str(&all)));
+    df_buf_release(&all);
+    return DF_STR_NULL;
+}
+
 bool df_input_page(struct df_req *req, struct df_page *ret)
 {
     struct df_input in;

@@ -74,9 +74,9 @@ static struct df_value subscription_of(const struct call *c)
 
 static void read_subscription(struct call *c, struct df_input *in)
 {
-    struct df_str given = df_req_query(c->req, "subscriptionId");
+    struct df_str given = df_input_filter(c->req, "subscriptionId");
 
-    c->of_subscription = given.len > 0;
+    c->of_subscription = given.ptr;
     if (c->of_subscription && !df_uuid_parse(given, &c->subscription))
         df_input_error(in, "subscriptionId", "must be a UUID");
 }
@@ -142,8 +142,8 @@ static void list_done(struct df_job *job, enum df_code code, const struct df_err
 static void handle_list(struct df_req *req)
 {
     struct call *c = call_new(req);
-    struct df_str client = df_req_query(req, "clientId");
-    struct df_str replayed = df_req_query(req, "replayed");
+    struct df_str client = df_input_filter(req, "clientId");
+    struct df_str replayed = df_input_filter(req, "replayed");
     struct df_input in;
     bool yes = false;
 
@@ -151,14 +151,14 @@ static void handle_list(struct df_req *req)
         return;
     df_input_init(&in, df_req_arena(req), NULL);
     read_subscription(c, &in);
-    if (client.len > 0 && !df_client_identifier_valid(client))
+    if (client.ptr && !df_client_identifier_valid(client))
         df_input_error(&in, "clientId", "must be 1 to 64 letters, digits, '.', '_' or '-'");
-    if (replayed.len > 0 && !df_str_to_bool(replayed, &yes))
+    if (replayed.ptr && !df_str_to_bool(replayed, &yes))
         df_input_error(&in, "replayed", "must be true or false");
     if (!df_input_ok(&in, req))
         return;
-    c->client = client.len > 0 ? client : DF_STR_NULL;
-    c->replayed = replayed.len > 0 ? yes : -1;
+    c->client = client;
+    c->replayed = replayed.ptr ? yes : -1;
     c->job.run = run_list;
     c->job.done = list_done;
     df_req_read(req, &c->job);

@@ -718,19 +718,11 @@ static enum df_code run_deliveries(struct df_db *db, struct df_job *job, struct 
 /* False: the answer is set. */
 static bool read_status(struct call *c)
 {
-    static const struct df_str names[] = {DF_STR_INIT("Pending"), DF_STR_INIT("Sending"),
-                                          DF_STR_INIT("Sent"), DF_STR_INIT("Error")};
-    struct df_str given = df_req_query(c->req, "status");
+    static const char *const states[] = {"Pending", "Sending", "Sent", "Error", NULL};
     struct df_input in;
 
-    if (given.len == 0)
-        return true;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (df_str_ieq(given, names[i]))
-            c->status = names[i];
     df_input_init(&in, df_req_arena(c->req), NULL);
-    if (!c->status.ptr)
-        df_input_error(&in, "status", "must be Pending, Sending, Sent or Error");
+    c->status = df_input_choice(&in, c->req, "status", states);
     return df_input_ok(&in, c->req);
 }
 

@@ -182,6 +182,7 @@ def test_a_test_goes_through_all_sinks(make_server, sinks):
 def test_what_is_asked_for_wrongly(server):
     """This server has no sinks."""
     assert server.admin().get("/admin/alerts?status=loud").bad_fields == {"status"}
+    assert server.admin().get("/admin/alerts?status=").status == 200, "as a form sends what nobody filled in"
     assert server.admin().get("/admin/alerts?page=0").status == 400
     for method, path in (("GET", "/admin/alerts"), ("POST", "/admin/alerts/test")):
         assert server.anonymous().request(method, path).status == 401

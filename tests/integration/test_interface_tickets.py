@@ -351,7 +351,7 @@ BAD_QUESTIONS = [
     ("?businessEntity=TCK&businessDocId=x&phaseCode=six", {"phaseCode"}),
     ("?businessEntity=TCK&businessDocId=x&phaseCode=-1", {"phaseCode"}),
     ("?businessEntity=TCK&businessDocId=x&status=Sent", {"status"}),
-    ("?status=", {"status"}),
+    ("?status=", {"businessEntity", "businessDocId"}),
     ("?status=Nope&phaseCode=99999999999", {"status", "phaseCode"}),
     ("?status=Awaiting&page=0", {"page"}),
     ("?status=Awaiting&page=x&pageSize=201", {"page", "pageSize"}),

@@ -186,11 +186,12 @@ def test_the_state_filters(server, box, channel):
             page = server.admin().get(f"/admin/outbox/{channel}?status={spelt}").json
             assert (page["total"], [item["id"] for item in page["items"]]) == (1, [ids[status]])
     assert server.admin().get(f"/admin/outbox/{channel}").json["total"] == 4
+    assert server.admin().get(f"/admin/outbox/{channel}?status=").json["total"] == 4
 
 
 @pytest.mark.parametrize("query,fields", [
-    ("status=", {"status"}), ("status=x", {"status"}), ("status=Awaiting", {"status"}),
-    ("status=Sent,Error", {"status"}), ("status=Sent%20", {"status"}), ("status=%27", {"status"}), ("page=0", {"page"}),
+    ("status=x", {"status"}), ("status=Awaiting", {"status"}),
+    ("status=Sent,Error", {"status"}), ("status=%27", {"status"}), ("page=0", {"page"}),
     ("page=x", {"page"}), ("pageSize=201", {"pageSize"}), ("page=0&pageSize=0", {"page", "pageSize"}),
 ])
 def test_a_bad_query_is_400(server, query, fields):
