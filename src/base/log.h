@@ -63,9 +63,9 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
 #define df_log_error(event, ...) df_log_write(DF_LOG_ERROR, event, NULL, 0, __VA_ARGS__)
 
 /*
- * From now on what libraries print to `stderr` goes to the log, as LibraryMessage; what is written to
- * the descriptor (by a sanitizer, or by glibc of a broken heap) stays as it is. While there is one
- * thread. Given back, `stderr` is for people again.
+ * From now on what libraries print to `stderr` goes to the log, as LibraryMessage; what is written
+ * to the descriptor (by a sanitizer, or by glibc of a broken heap) stays as it is. While there is
+ * one thread. Given back, `stderr` is for people again.
  */
 void df_log_adopt_stderr(void);
 void df_log_return_stderr(void);

@@ -53,7 +53,8 @@ int64_t df_input_query_int(struct df_input *in, const struct df_req *req, const 
 /* Text among the query parameters, without the blanks around it. Empty is absent: a form sends all
  * of its fields. */
 struct df_str df_input_filter(const struct df_req *req, const char *name);
-/* Likewise, one of `names` (ended by NULL) as it is spelled there, in whatever case it was given. */
+/* Likewise, one of `names` (ended by NULL) as it is spelled there, in whatever case it was given.
+ */
 struct df_str df_input_choice(struct df_input *in, const struct df_req *req, const char *name,
                               const char *const *names);
 
