@@ -23,7 +23,7 @@ static const char *const statuses[] = {
 static enum df_ack_object read_object(struct df_input *in, const struct df_place *body,
                                       struct df_str entity)
 {
-    struct df_place at = df_place_member(body, "originalBusinessObject");
+    struct df_place at = df_place_member(in, body, "originalBusinessObject");
     if (!df_place_text(in, &at, SIZE_MAX, DF_TEXT_CODE, DF_OPTIONAL).ptr)
         return df_str_ieq(entity, DF_STR("PRC")) ? DF_ACK_COUNTERPARTY : DF_ACK_TICKET;
     return df_place_word(in, &at, objects, DF_COUNT(objects)) == DF_ACK_COUNTERPARTY
@@ -33,9 +33,9 @@ static enum df_ack_object read_object(struct df_input *in, const struct df_place
 
 static void read_short(struct df_input *in, const struct df_place *body, struct df_ack *ret)
 {
-    struct df_place operation = df_place_member(body, "operation");
-    struct df_place status = df_place_member(body, "status");
-    struct df_place message = df_place_member(body, "message");
+    struct df_place operation = df_place_member(in, body, "operation");
+    struct df_place status = df_place_member(in, body, "status");
+    struct df_place message = df_place_member(in, body, "message");
     struct df_str *targets;
 
     df_doc_id_read(in, body, ENTITY_WIDTH, DF_REQUIRED, &ret->doc);
@@ -54,7 +54,7 @@ static void read_short(struct df_input *in, const struct df_place *body, struct 
 static void read_whole(struct df_input *in, const struct df_place *ack, struct df_ack *ret)
 {
     struct df_place doc = df_place_part(in, ack, "functionalDocID");
-    struct df_place id = df_place_member(&doc, "businessDocId");
+    struct df_place id = df_place_member(in, &doc, "businessDocId");
     ret->doc.business_doc_id = df_place_text(in, &id, DOC_ID_WIDTH, DF_TEXT_CODE, DF_REQUIRED);
 }
 

@@ -9,7 +9,7 @@ static void read_status(struct df_input *in, const struct df_place *body, struct
 {
     static const char *const words[] = {"Success", "Error", "Warning"};
     static const char *const states[] = {"Success", "Error", "Received"};
-    struct df_place at = df_place_member(body, "status");
+    struct df_place at = df_place_member(in, body, "status");
     int i = df_place_word(in, &at, words, DF_COUNT(words));
     if (i >= 0)
         ret->state = df_str_c(states[i]);
@@ -17,7 +17,7 @@ static void read_status(struct df_input *in, const struct df_place *body, struct
 
 static void read_time(struct df_input *in, const struct df_place *body, struct df_callback *ret)
 {
-    struct df_place at = df_place_member(body, "processedAt");
+    struct df_place at = df_place_member(in, body, "processedAt");
     struct df_str s = df_place_text(in, &at, 40, DF_TEXT_CODE, DF_OPTIONAL);
     if (s.ptr && !df_time_parse(s, &ret->processed_at))
         df_place_error(in, &at, "must be a time such as 2026-11-15T03:16:05.123Z");
@@ -35,7 +35,7 @@ void df_callback_read(struct df_input *in, struct df_callback *ret)
 
     *ret = (struct df_callback){.processed_at = -1};
     df_place_texts(in, &body, fields, DF_COUNT(fields), ret);
-    struct df_place phase = df_place_member(&body, "phaseCode");
+    struct df_place phase = df_place_member(in, &body, "phaseCode");
     (void)df_place_int(in, &phase, &ret->phase_code);
     read_status(in, &body, ret);
     read_time(in, &body, ret);

@@ -66,7 +66,7 @@ static void read_address(struct df_input *in, const struct df_place *at, bool en
 static void read_fiscal(struct df_input *in, const struct df_place *at, bool envelope,
                         struct df_fiscal_reference *ret)
 {
-    struct df_place number = df_place_member(at, "fiscalNumber");
+    struct df_place number = df_place_member(in, at, "fiscalNumber");
     ret->fiscal_number = df_place_text(in, &number, 30, DF_TEXT_CODE, DF_OPTIONAL);
     if (envelope) {
         struct df_place type = df_place_part(in, at, "fiscalReferenceType");

@@ -28,7 +28,8 @@ void df_place_error(struct df_input *in, const struct df_place *at, const char *
 bool df_place_open(struct df_input *in, const char *envelope, struct df_place *body,
                    struct df_place *ret);
 
-struct df_place df_place_member(const struct df_place *up, const char *name);
+/* Two spellings of the name are an error. */
+struct df_place df_place_member(struct df_input *in, const struct df_place *up, const char *name);
 
 /* A member that is an object; absent when it is blank, an error when it is anything else. */
 struct df_place df_place_part(struct df_input *in, const struct df_place *up, const char *name);

@@ -44,10 +44,12 @@ static bool is_blank(const struct df_json *v)
            (v->type == DF_JSON_STRING && df_str_trim(v->text).len == 0);
 }
 
-struct df_place df_place_member(const struct df_place *up, const char *name)
+struct df_place df_place_member(struct df_input *in, const struct df_place *up, const char *name)
 {
     const struct df_json *v = df_json_get(up->value, name);
     struct df_place at = {.up = up, .name = v ? v->key : df_str_c(name), .index = DF_NO_INDEX};
+    if (v && df_json_is_twice(up->value, v))
+        df_place_error(in, &at, DF_INPUT_TWICE);
     if (v && v->type != DF_JSON_NULL)
         at.value = v;
     return at;
@@ -55,7 +57,7 @@ struct df_place df_place_member(const struct df_place *up, const char *name)
 
 struct df_place df_place_part(struct df_input *in, const struct df_place *up, const char *name)
 {
-    struct df_place at = df_place_member(up, name);
+    struct df_place at = df_place_member(in, up, name);
     if (at.value && at.value->type != DF_JSON_OBJECT) {
         if (!is_blank(at.value))
             df_place_error(in, &at, "must be an object");
@@ -74,7 +76,7 @@ bool df_place_open(struct df_input *in, const char *envelope, struct df_place *b
         ret->value = NULL;
         return false;
     }
-    struct df_place at = df_place_member(body, envelope);
+    struct df_place at = df_place_member(in, body, envelope);
     if (!at.value)
         return false;
     if (at.value->type != DF_JSON_OBJECT) {
@@ -120,7 +122,7 @@ void df_place_texts(struct df_input *in, const struct df_place *up, const struct
                     size_t count, void *ret)
 {
     for (size_t i = 0; i < count; i++) {
-        struct df_place at = df_place_member(up, f[i].name);
+        struct df_place at = df_place_member(in, up, f[i].name);
         struct df_str s = df_place_text(in, &at, f[i].width, f[i].kind, f[i].need);
         memcpy((char *)ret + f[i].offset, &s, sizeof s);
     }
@@ -128,7 +130,7 @@ void df_place_texts(struct df_input *in, const struct df_place *up, const struct
 
 bool df_place_bool(struct df_input *in, const struct df_place *up, const char *name)
 {
-    struct df_place at = df_place_member(up, name);
+    struct df_place at = df_place_member(in, up, name);
     bool b = false;
     if (!is_blank(at.value) && !df_json_to_bool(at.value, &b))
         df_place_error(in, &at, "must be true or false");
@@ -174,11 +176,11 @@ int df_place_word(struct df_input *in, const struct df_place *at, const char *co
 void df_place_list(struct df_input *in, const struct df_place *up, const char *outer,
                    const char *inner, struct df_place_list *ret)
 {
-    *ret = (struct df_place_list){.outer = df_place_member(up, outer)};
+    *ret = (struct df_place_list){.outer = df_place_member(in, up, outer)};
     ret->holder = ret->outer;
     const struct df_json *v = ret->outer.value;
     if (v && v->type == DF_JSON_OBJECT && inner)
-        ret->holder = df_place_member(&ret->outer, inner);
+        ret->holder = df_place_member(in, &ret->outer, inner);
     v = ret->holder.value;
     if (is_blank(v))
         return;
@@ -219,7 +221,7 @@ void df_doc_id_read(struct df_input *in, const struct df_place *at, size_t entit
         DF_CODE(struct df_doc_id, original_business_doc_id, "originalBusinessDocId", DOC_ID_WIDTH),
         DF_CODE(struct df_doc_id, user_id, "userId", USER_WIDTH),
     };
-    struct df_place p = df_place_member(at, "businessEntity");
+    struct df_place p = df_place_member(in, at, "businessEntity");
 
     ret->business_entity = df_place_text(in, &p, entity_width, DF_TEXT_CODE, entity);
     df_place_texts(in, at, fields, DF_COUNT(fields), ret);
@@ -253,7 +255,7 @@ size_t df_targets_read(struct df_input *in, const struct df_place *up, struct df
     while (df_place_next(&list, &entry)) {
         struct df_place code = entry;
         if (entry.value->type == DF_JSON_OBJECT)
-            code = df_place_member(&entry, "applicationCode");
+            code = df_place_member(in, &entry, "applicationCode");
         (*ret)[count++] = df_place_text(in, &code, TARGET_WIDTH, DF_TEXT_CODE, DF_REQUIRED);
     }
     return count;

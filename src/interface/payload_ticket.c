@@ -31,7 +31,7 @@ static bool open_parts(struct df_input *in, struct parts *p)
         p->header = df_place_part(in, &p->root, "header");
         p->data = df_place_part(in, &p->root, "data");
     } else {
-        p->data = df_place_member(&p->root, "data");
+        p->data = df_place_member(in, &p->root, "data");
         if (!p->data.value || df_json_get(p->root.value, "weights"))
             p->data = p->root;
     }
@@ -44,9 +44,9 @@ static void read_targets(struct df_input *in, const struct df_place *header, str
     ret->target_count = df_targets_read(in, header, &ret->targets);
     if (ret->target_count > 0)
         return;
-    struct df_place one = df_place_member(header, "targetApplicationCode");
+    struct df_place one = df_place_member(in, header, "targetApplicationCode");
     if (!one.value && header->up) { /* an envelope is asked for what envelopes have */
-        one = df_place_member(header, "targetApplications");
+        one = df_place_member(in, header, "targetApplications");
         one.value = NULL;
     }
     ret->targets = DF_ARENA_NEW(in->arena, struct df_str);
@@ -56,7 +56,7 @@ static void read_targets(struct df_input *in, const struct df_place *header, str
 
 static void read_parts(struct df_input *in, const struct parts *p, struct df_ticket *ret)
 {
-    struct df_place phase = df_place_member(&p->header, "phaseCode");
+    struct df_place phase = df_place_member(in, &p->header, "phaseCode");
 
     df_doc_id_read(in, &p->doc, ENTITY_WIDTH, DF_REQUIRED, &ret->doc);
     df_place_texts(in, &p->header, header_fields, DF_COUNT(header_fields), ret);
@@ -207,9 +207,9 @@ static bool check_weight(struct df_input *in, const struct df_place *at, struct 
 
 static void check_weights(struct df_input *in, const struct df_place *weights)
 {
-    struct df_place gross = df_place_member(weights, "gross");
-    struct df_place tare = df_place_member(weights, "tare");
-    struct df_place net = df_place_member(weights, "net");
+    struct df_place gross = df_place_member(in, weights, "gross");
+    struct df_place tare = df_place_member(in, weights, "tare");
+    struct df_place net = df_place_member(in, weights, "net");
     struct weight g, t, n;
     size_t before = in->error_count;
 

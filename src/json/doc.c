@@ -141,6 +141,15 @@ const struct df_json *df_json_get(const struct df_json *obj, const char *name)
     return folded;
 }
 
+bool df_json_is_twice(const struct df_json *obj, const struct df_json *member)
+{
+    for (const struct df_json *v = obj->first; v; v = v->next) {
+        if (v != member && df_str_ieq(v->key, member->key))
+            return true;
+    }
+    return false;
+}
+
 /* What a number or a string says, without the blanks that people leave around it. */
 static struct df_str scalar_text(const struct df_json *v)
 {

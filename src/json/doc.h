@@ -51,6 +51,9 @@ enum df_code df_json_parse(struct df_arena *a, struct df_str input, const struct
 /* Member by name without regard to ASCII case; an exact match is preferred. NULL: not there (or not
  * an object). */
 const struct df_json *df_json_get(const struct df_json *obj, const char *name);
+/* Whether another member of the object has this one's name, but for its case: nobody knows which of
+ * the two is meant. */
+bool df_json_is_twice(const struct df_json *obj, const struct df_json *member);
 
 /* Lenient scalars, as the contract asks: booleans and numbers also as strings. False: not
  * convertible. */

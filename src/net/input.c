@@ -53,9 +53,11 @@ bool df_input_ok(struct df_input *in, struct df_req *req)
     return false;
 }
 
-static const struct df_json *get(const struct df_input *in, const char *field)
+static const struct df_json *get(struct df_input *in, const char *field)
 {
     const struct df_json *v = in->object ? df_json_get(in->object, field) : NULL;
+    if (v && df_json_is_twice(in->object, v))
+        df_input_error(in, field, DF_INPUT_TWICE);
     return v && v->type != DF_JSON_NULL ? v : NULL;
 }
 

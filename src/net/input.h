@@ -1,7 +1,8 @@
 /*
  * Reading a request's fields. Every problem is collected, so that one answer names all bad fields
- * and not the first. Names are matched without regard to case; booleans and numbers are taken as
- * strings too. What is returned is borrowed from the document's arena.
+ * and not the first. Names are matched without regard to case, so that two spellings of one are an
+ * error; booleans and numbers are taken as strings too. What is returned is borrowed from the
+ * document's arena.
  *
  *     struct df_input in;
  *     if (!df_input_json(&in, req)) return;               -- answered 400
@@ -15,6 +16,8 @@
 #include "json/doc.h"
 
 #define DF_INPUT_ERRORS_MAX 64
+/* The words for a name that df_json_is_twice. */
+#define DF_INPUT_TWICE "stands twice, in two spellings"
 
 enum df_need { DF_OPTIONAL, DF_REQUIRED };
 

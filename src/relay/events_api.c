@@ -2,9 +2,9 @@
  * POST /events: one event, or an array of them in one transaction.
  *
  * Order. Relays take rows by created_at, then id, so events of a call stand in the table in the
- * order of its array, and behind those of every call that was answered before. Ids that are made
- * here ascend by themselves, so their events share a millisecond; ids that the caller gives say
- * nothing of an order, so each of their events has a millisecond of its own.
+ * order of its array, and behind those of every call that this process answered before. Ids that
+ * are made here ascend by themselves, so their events share a millisecond; ids that the caller
+ * gives say nothing of an order, so each of their events has a millisecond of its own.
  *
  * Repeating. Idempotency-Key stands in the first row of a call, where a unique index keeps it from
  * being used twice, whoever comes first. The ids of the other rows follow from the first one's, and
@@ -86,6 +86,8 @@ static void read_event(struct df_input *in, struct call *c, struct event *e)
         e->payload = payload->raw;
     else
         df_input_error(in, "payload", "is required");
+    if (payload && df_json_is_twice(in->object, payload))
+        df_input_error(in, "payload", DF_INPUT_TWICE);
     e->aggregate_type = text_or_none(in, "aggregateType", AGGREGATE_MAX);
     e->aggregate_id = text_or_none(in, "aggregateId", AGGREGATE_MAX);
     e->correlation_id = text_or_none(in, "correlationId", SIZE_MAX);

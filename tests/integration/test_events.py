@@ -131,6 +131,7 @@ BAD = [
     ({"eventType": "T", "payload": 1, "correlationId": "x" * 129}, {"correlationId"}),
     ({"eventType": "T", "payload": 1, "correlationId": "a\nb"}, {"correlationId"}),
     ({"eventType": "T", "payload": 1, "correlationId": "é"}, {"correlationId"}),
+    ({"eventType": "T", "EventType": "U", "payload": 1, "PAYLOAD": 2}, {"eventType", "payload"}),
     ({"eventType": "T", "payload": 1, "eventId": "1"}, {"eventId"}),
     ({"eventType": "T", "payload": 1, "eventId": str(uuid.uuid4()) + "0"}, {"eventId"}),
     ({"eventType": "", "aggregateType": "x" * 201, "aggregateId": [], "correlationId": " ", "eventId": "?"},
