@@ -250,8 +250,12 @@ static void check_url(const char *section, const char *name, struct df_str url,
     struct df_err err = DF_ERR_INIT;
     struct df_url parts;
 
-    if (url.ptr && df_url_parse(url, &parts, &err) != DF_OK)
+    if (!url.ptr)
+        return;
+    if (df_url_parse(url, &parts, &err) != DF_OK)
         df_buf_addf(complaints, "[%s] %s: %s\n", section, name, err.detail);
+    else if (parts.userinfo.ptr) /* it would stand in rows and answers */
+        df_buf_addf(complaints, "[%s] %s: may not hold credentials\n", section, name);
 }
 
 static void check_alerts(const struct df_settings *s, struct df_buf *complaints)
@@ -261,12 +265,29 @@ static void check_alerts(const struct df_settings *s, struct df_buf *complaints)
     check_url("alerts", "console_url", df_str_c(s->alerts.console_url), complaints);
 }
 
+/* A key in one of these would be there twice, or no request at all. */
+static bool is_set_by_us(struct df_str name)
+{
+    static const char *const names[] = {
+        "Connection", "Content-Length",   "Content-Type", "Expect",           "Host",
+        "Keep-Alive", "Idempotency-Key",  "Trailer",      "Proxy-Connection", "TE",
+        "Upgrade",    "X-Correlation-Id", "traceparent",  "x-trace-id",       "Transfer-Encoding",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (df_str_ieq(name, df_str_c(names[i])))
+            return true;
+    }
+    return false;
+}
+
 static void check_header(const char *section, const char *name, struct df_buf *complaints)
 {
     if (!df_field_is_token(df_str_c(name)))
         df_buf_addf(complaints,
                     "[%s] api_key_header: must be a header's name: letters, digits and '-'\n",
                     section);
+    else if (is_set_by_us(df_str_c(name)))
+        df_buf_addf(complaints, "[%s] api_key_header: %s has another use\n", section, name);
 }
 
 /* The URL of an ack or a return is stored with its row. */
