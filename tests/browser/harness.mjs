@@ -178,7 +178,7 @@ before(async () => {
   Object.assign(bare, b);
   Object.assign(gateway, c);
   context = await chromium.launchPersistentContext(join(scratch, 'profile'), {
-    executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true, args: FLAGS, env,
+    executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true, args: FLAGS, env, timeout: 120000,
   });
   context.setDefaultTimeout(45000);
 });

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import http.client
 import itertools
@@ -31,6 +32,10 @@ BACKENDS = ("sqlite", "postgres", "sqlserver")
 ADMIN_KEY = "admin-key-of-the-tests-4711"
 SANITIZER = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:|UndefinedBehaviorSanitizer")
 TIMEOUT = 60  # of anything that should take milliseconds, on a machine that has much else to do
+
+# Whatever proxy the machine's user has: everything that the tests ask for is on this machine.
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(
+    filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), "127.0.0.1,localhost")))
 
 # Every caller gets a loopback address of its own, so that one test's failed logins throttle no other.
 _addresses = (f"127.{a}.{b}.{c}" for a, b, c in itertools.product(range(1, 250), range(1, 250), range(1, 250)))
@@ -376,12 +381,16 @@ def run(*args, env=None, stdin=None, timeout=60, cwd=None):
 
 
 def npm(name, *packages):
-    """The directory in which Node finds these packages; installed once."""
+    """The directory in which Node finds these packages; installed once, by whichever run of the tests comes first."""
     work = ROOT / "build" / f"test-{name}"
-    if not all((work / "node_modules" / package.rpartition("@")[0]).is_dir() for package in packages):
-        work.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", work, *packages],
-                       check=True, timeout=170)
+    work.mkdir(parents=True, exist_ok=True)
+    whole = work / "installed"  # unlike node_modules, not there before npm has ended
+    with open(work / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists() or whole.read_text(encoding="ascii") != " ".join(packages):
+            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", work, *packages],
+                           check=True, timeout=170)
+            whole.write_text(" ".join(packages), encoding="ascii")
     return work
 
 
