@@ -1,7 +1,8 @@
 /*
  * Rows of a sheet as records. The first row in which something can be seen is the header; what
  * stands above it or beside it is passed over. Rows without values are records without fields when
- * a row with values follows: what formatting left at the end of a sheet is not.
+ * a row with values follows, be they in the file or, as most programs have it, left out of it: what
+ * formatting left at the end of a sheet is not, nor is a desert that somebody's stray cell ends.
  */
 #include "imports/xlsx.h"
 
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 
 #define SHARED_MAX (2ULL << 30) /* of shared strings, which go to disk */
+#define GAP_MAX    1000         /* rows left out in one place that still are rows */
 
 /* The names of the columns: unique, each for one column. */
 struct header {
@@ -38,6 +40,7 @@ struct xlsx {
     enum df_code answer; /* once it is not DF_ROW: for good */
     struct df_err err;
     uint64_t records;
+    uint64_t last_row;   /* its number */
     uint64_t empty_rows; /* seen since the last row with values */
     bool held;           /* a record waits until the empty ones before it are given */
     struct df_field *fields;
@@ -254,6 +257,9 @@ static enum df_code read_row(struct xlsx *x, struct df_err *err)
         enum df_code wrong = add_fields(x, &row, err);
         if (wrong != DF_OK)
             return wrong;
+        uint64_t gap = row.number > x->last_row ? row.number - x->last_row - 1 : 0;
+        x->last_row = row.number;
+        x->empty_rows += x->has_header && gap <= GAP_MAX ? gap : 0;
         if (x->field_count == 0) {
             x->empty_rows += x->has_header;
             continue;

@@ -216,7 +216,7 @@ static enum df_code begin_cell(struct df_sheet_rows *s, const struct df_xml_tag 
 {
     int64_t style = 0;
     struct df_str text = df_xml_attr(tag, DF_XML_NONE, DF_STR("s"));
-    if (text.ptr && (!df_str_to_i64(text, &style) || style < 0 || style > INT32_MAX))
+    if (text.len && (!df_str_to_i64(text, &style) || style < 0 || style > INT32_MAX))
         return bad_cell(s, err, "a cell's style is not a number");
     s->style = (uint32_t)style;
     s->type = type_of(df_xml_attr(tag, DF_XML_NONE, DF_STR("t")));
@@ -294,6 +294,8 @@ static enum df_code on_start(void *arg, const struct df_xml_tag *tag, struct df_
     case VALUE:
         known = named(tag, DF_STR("is"));
         s->in_text = named(tag, DF_STR("v"));
+        if (known) /* what it is; a value before it repeats it */
+            s->text.len = s->cell_text;
         break;
     case RUN:
         known = named(tag, DF_STR("r")) && !s->in_text;

@@ -1,6 +1,8 @@
 /* A number cell's value as text, by its format. */
 #include "imports/xlsx_format.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,25 +215,34 @@ static void add_time(int64_t ticks, int64_t scale, unsigned fraction_digits, str
         df_buf_addf(out, ".%0*lld", (int)fraction_digits, (long long)(ticks % scale));
 }
 
+static const int64_t scales[] = {1, 10, 100, 1000}; /* ticks of a second, by its fraction digits */
+
+/* What the clock shows is rounded to its last place; a day begins when it does. */
+static unsigned shown_fraction(const struct df_format *f)
+{
+    return f->kind == DF_FORMAT_DATE ? 3 : f->fraction_digits;
+}
+
+static void put_moment(enum df_format_kind kind, int64_t days, int64_t ticks,
+                       unsigned fraction_digits, struct df_buf *out)
+{
+    if (kind == DF_FORMAT_DATE || kind == DF_FORMAT_DATE_TIME)
+        add_date(days, out);
+    if (kind == DF_FORMAT_DATE_TIME)
+        df_buf_addc(out, 'T');
+    if (kind != DF_FORMAT_DATE)
+        add_time(ticks, scales[fraction_digits], fraction_digits, out);
+}
+
 static bool add_moment(const struct df_format *f, double v, bool date1904, struct df_buf *out)
 {
-    static const int64_t scales[] = {1, 10, 100, 1000};
     if (v < 0 || v >= (date1904 ? LAST_1904 : LAST_1900) + 1)
         return false;
-    /* What the clock shows is rounded to its last place; a day begins when it does. */
-    unsigned fraction_digits = f->kind == DF_FORMAT_DATE ? 3 : f->fraction_digits;
-    int64_t scale = scales[fraction_digits], day = DAY_SECONDS * scale;
+    unsigned fraction_digits = shown_fraction(f);
+    int64_t day = DAY_SECONDS * scales[fraction_digits];
     int64_t ticks = llround(v * (double)day);
-    if (f->kind == DF_FORMAT_DURATION) {
-        add_time(ticks, scale, fraction_digits, out);
-        return true;
-    }
-    if (f->kind != DF_FORMAT_TIME)
-        add_date(epoch_days(ticks / day, date1904), out);
-    if (f->kind == DF_FORMAT_DATE_TIME)
-        df_buf_addc(out, 'T');
-    if (f->kind != DF_FORMAT_DATE)
-        add_time(ticks % day, scale, fraction_digits, out);
+    put_moment(f->kind, epoch_days(ticks / day, date1904),
+               f->kind == DF_FORMAT_DURATION ? ticks : ticks % day, fraction_digits, out);
     return true;
 }
 
@@ -276,34 +287,105 @@ static bool has_form(struct df_str s, const char *form)
     return true;
 }
 
+/* A moment as ISO 8601 has it; or an amount of time. */
+struct moment {
+    bool has_date, is_amount;
+    int64_t days; /* since 1970-01-01 */
+    double seconds;
+};
+
+static int64_t number_at(const char *p, size_t len)
+{
+    int64_t v = 0;
+    for (size_t i = 0; i < len; i++)
+        v = v * 10 + (p[i] - '0');
+    return v;
+}
+
+/* Digits with or without a fraction at the front of *s, which is left behind them. */
+static bool take_decimal(struct df_str *s, double *ret)
+{
+    char text[32];
+    size_t len = 0;
+    while (len < s->len && (is_digit(s->ptr[len]) || s->ptr[len] == '.'))
+        len++;
+    if (len == 0 || len >= sizeof text)
+        return false;
+    memcpy(text, s->ptr, len);
+    text[len] = 0;
+    char *end;
+    *ret = strtod(text, &end);
+    *s = df_str_n(s->ptr + len, s->len - len);
+    return *end == 0 && *ret < 1e9;
+}
+
+/* 12:01:00, 15:59:59.99999979Z */
+static bool read_time(struct df_str s, struct moment *m)
+{
+    double seconds;
+    if (!has_form(s, "00:00:00"))
+        return false;
+    struct df_str rest = df_str_n(s.ptr + 6, s.len - 6);
+    if (!take_decimal(&rest, &seconds) || !(rest.len == 0 || df_str_eq(rest, DF_STR("Z"))))
+        return false;
+    m->seconds = (double)(number_at(s.ptr, 2) * 3600 + number_at(s.ptr + 3, 2) * 60) + seconds;
+    return seconds < 60 && m->seconds < DAY_SECONDS;
+}
+
+/* 2025-11-20, alone or before a time */
+static bool read_date(struct df_str s, struct moment *m)
+{
+    int64_t wall_ms;
+    if (number_at(s.ptr, 4) < 1 || !df_time_parse(df_str_n(s.ptr, 10), &wall_ms))
+        return false;
+    m->has_date = true;
+    m->days = wall_ms / (DAY_SECONDS * INT64_C(1000)); /* before 1970 too: it is midnight */
+    return s.len == 10 || (s.ptr[10] == 'T' && read_time(df_str_n(s.ptr + 11, s.len - 11), m));
+}
+
+/* PT26H31M45.000S */
+static bool read_amount(struct df_str s, struct moment *m)
+{
+    double units;
+    m->is_amount = true;
+    s = df_str_n(s.ptr + 2, s.len - 2);
+    while (s.len) {
+        if (!take_decimal(&s, &units) || s.len == 0 || !strchr("HMS", s.ptr[0]))
+            return false;
+        m->seconds += units * (s.ptr[0] == 'H' ? 3600 : s.ptr[0] == 'M' ? 60 : 1);
+        s = df_str_n(s.ptr + 1, s.len - 1);
+    }
+    return m->seconds < 1e11;
+}
+
+/* What is shown of it: by the format, where that is of dates and the moment has what it wants. */
+static enum df_format_kind kind_of(const struct moment *m, enum df_format_kind asked)
+{
+    if (!m->has_date)
+        return m->is_amount || asked == DF_FORMAT_DURATION ? DF_FORMAT_DURATION : DF_FORMAT_TIME;
+    if (asked == DF_FORMAT_DATE || asked == DF_FORMAT_DATE_TIME || asked == DF_FORMAT_TIME)
+        return asked;
+    return llround(m->seconds * 1000) % (DAY_SECONDS * 1000) ? DF_FORMAT_DATE_TIME : DF_FORMAT_DATE;
+}
+
+/* Excel writes them with more digits than anybody has seen (15:59:59.99999979): they are rounded,
+ * as those of numbers are. */
 enum df_field_kind df_format_iso(const struct df_format *f, struct df_str raw, struct df_buf *out)
 {
-    struct df_str date = DF_STR_NULL, time = raw;
-    if (has_form(raw, "0000-00-00")) {
-        date = df_str_n(raw.ptr, 10);
-        time =
-            raw.len > 11 && raw.ptr[10] == 'T' ? df_str_n(raw.ptr + 11, raw.len - 11) : DF_STR_NULL;
-    }
-    if (time.len && time.ptr[time.len - 1] == 'Z')
-        time.len--;
-    if (time.len > 8 && time.ptr[8] == '.') {
-        while (time.len > 8 && strchr("0.", time.ptr[time.len - 1]))
-            time.len--;
-    }
-    bool has_time = has_form(time, "00:00:00");
-    if ((date.ptr && raw.len > 10 && !has_time) || (!date.ptr && !has_time)) {
+    struct moment m = {.days = 0};
+    bool understood = has_form(raw, "0000-00-00") ? read_date(raw, &m)
+                      : has_form(raw, "PT0")      ? read_amount(raw, &m)
+                                                  : read_time(raw, &m);
+    if (!understood) {
         df_buf_adds(out, raw);
         return DF_FIELD_TEXT;
     }
-    bool midnight = df_str_eq(time, DF_STR("00:00:00"));
-    bool show_time = has_time && (!date.ptr || f->kind == DF_FORMAT_DATE_TIME ||
-                                  (f->kind != DF_FORMAT_DATE && !midnight));
-    bool show_date = date.ptr && !(f->kind == DF_FORMAT_TIME && show_time);
-    if (show_date)
-        df_buf_adds(out, date);
-    if (show_date && show_time)
-        df_buf_addc(out, 'T');
-    if (show_time)
-        df_buf_adds(out, time);
+    bool plain = f->kind == DF_FORMAT_PLAIN || f->kind == DF_FORMAT_DIGITS;
+    enum df_format_kind kind = kind_of(&m, f->kind);
+    unsigned fraction_digits = plain ? 3 : shown_fraction(f);
+    int64_t day = DAY_SECONDS * scales[fraction_digits];
+    int64_t ticks = llround(m.seconds * (double)scales[fraction_digits]);
+    put_moment(kind, m.days + ticks / day, kind == DF_FORMAT_DURATION ? ticks : ticks % day,
+               fraction_digits, out);
     return DF_FIELD_TEXT;
 }

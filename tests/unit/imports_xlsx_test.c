@@ -7,6 +7,8 @@
 
 #include "xlsx_fixture.h"
 
+#include <stdio.h>
+
 #define SHEET(rows)                                                                                \
     XML_HEAD "<worksheet xmlns=\"" MAIN_NS "\" xmlns:r=\"" REL_NS                                  \
              "\"><dimension ref=\"A1\"/><sheetData>" rows                                          \
@@ -135,7 +137,7 @@ static void places_are_counted_when_not_given(void **state)
                      "b") "</row><row><c/><c><v>1</v></c></row>"
                           "<row r=\"9\"><c r=\"B9\"><v>2</v></c><c><v>3</v></c></row>"
                           "<row r=\"4\"><c r=\"B4\"><v>4</v></c><c r=\"A4\"><v>5</v></c></row>"),
-                 "b=#1\nb=#2|Column C=#3\nb=#4|a=#5\n");
+                 "b=#1\n\n\n\n\n\n\nb=#2|Column C=#3\nb=#4|a=#5\n");
 }
 
 static void headers_are_unique_and_never_empty(void **state)
@@ -156,6 +158,12 @@ static void empty_rows_count_only_between_others(void **state)
                               "<row r=\"1000000\"><c><v>1</v></c></row>"
                               "<row r=\"1000001\"><c s=\"1\"/></row><row/>"),
                  "\n\na=#1\n");
+    /* left out, as most programs do with them */
+    expect_sheet(
+        SHEET("<row r=\"3\">" INLINE("a") "</row><row r=\"5\"><c><v>1</v></c></row>"
+                                          "<row r=\"6\"/><row r=\"9\"><c><v>2</v></c></row>"
+                                          "<row r=\"12\"><c s=\"1\"/></row>"),
+        "\na=#1\n\n\n\na=#2\n");
     expect_sheet(SHEET("<row/><row/>"), "");
     expect_sheet(XML_HEAD "<worksheet xmlns=\"" MAIN_NS "\"><sheetData/></worksheet>", "");
     expect_sheet(XML_HEAD "<worksheet xmlns=\"" MAIN_NS "\"/>", "");
@@ -403,6 +411,55 @@ static void built_in_formats_and_both_calendars(void **state)
                              .workbook = WORKBOOK("<workbookPr date1904=\"1\"/>", ONE_SHEET)},
         "a=\"1904-04-10|b=\"1904-04-10T12:00:00|c=\"12:00:00|d=\"2412:00:00|Column E=#1|"
         "Column F=#2|Column G=\"2025-11-20|Column H=\"soon\n");
+}
+
+/* As Excel saves "Strict Open XML": the digits go further than anybody has seen. */
+static void iso_dates_are_rounded_as_numbers_are(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format, *value, *seen;
+    } cases[] = {
+        {"dd/mm/yyyy hh:mm", "2014-01-16T15:59:59.99999979045242400", "2014-01-16T16:00:00"},
+        {"dd/mm/yyyy hh:mm:ss.000", "2014-01-16T15:59:59.25", "2014-01-16T15:59:59.250"},
+        {"dd/mm/yyyy", "2014-12-31T23:59:59.99999979045242400", "2015-01-01"},
+        {"General", "2014-01-16T15:59:59.99999979045242400Z", "2014-01-16T16:00:00"},
+        {"General", "2014-01-16T00:00:00", "2014-01-16"},
+        {"General", "1899-12-30", "1899-12-30"},
+        {"h:mm", "01:34:00.00000000000154875", "01:34:00"},
+        {"h:mm", "1899-12-31T10:59:59.9999999999984025", "11:00:00"},
+        {"[h]:mm", "PT0H11M0.000S", "00:11:00"},
+        {"[h]:mm", "PT1512H0M59.9999S", "1512:01:00"},
+        {"[h]:mm", "PT", "PT"},
+        {"[h]:mm", "PT9X", "PT9X"},
+        {"[h]:mm", "PT999999999H999999999H", "PT999999999H999999999H"},
+        {"dd/mm/yyyy", "2014-02-30", "2014-02-30"},
+        {"dd/mm/yyyy", "0000-01-01", "0000-01-01"},
+        {"dd/mm/yyyy", "2014-01-16T99:00:00", "2014-01-16T99:00:00"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char styles[512], sheet[1024], line[128];
+        snprintf(styles, sizeof styles,
+                 "<styleSheet xmlns=\"" MAIN_NS "\"><numFmts><numFmt numFmtId=\"164\" "
+                 "formatCode=\"%s\"/></numFmts><cellXfs><xf numFmtId=\"164\"/></cellXfs>"
+                 "</styleSheet>",
+                 cases[i].format);
+        snprintf(sheet, sizeof sheet,
+                 SHEET("<row>" INLINE("a") "</row><row><c t=\"d\" s=\"0\"><v>%s</v></c></row>"),
+                 cases[i].value);
+        snprintf(line, sizeof line, "a=\"%s\n", cases[i].seen);
+        expect_book(&(struct book_parts){.sheet = df_str_c(sheet), .styles = styles}, line);
+    }
+}
+
+static void what_some_programs_write_is_read(void **state)
+{
+    (void)state;
+    /* an empty style; a value beside the text that it repeats */
+    expect_sheet(SHEET("<row>" INLINE("a")
+                           INLINE("b") "</row><row><c s=\"\"><v>1</v></c>"
+                                       "<c t=\"inlineStr\"><v>1.0</v><is><t>1.</t></is></c></row>"),
+                 "a=#1|b=\"1.\n");
 }
 
 /* --- the workbook ------------------------------------------------------------------------------
@@ -770,6 +827,8 @@ int main(void)
         cmocka_unit_test(shared_strings_come_back_from_disk),
         cmocka_unit_test(numbers_are_what_a_person_sees),
         cmocka_unit_test(built_in_formats_and_both_calendars),
+        cmocka_unit_test(iso_dates_are_rounded_as_numbers_are),
+        cmocka_unit_test(what_some_programs_write_is_read),
         cmocka_unit_test(a_sheet_is_found_by_name_or_is_the_first_visible),
         cmocka_unit_test(parts_are_found_however_they_are_named),
         cmocka_unit_test(sheets_that_are_wrong_are_refused_with_the_place),
