@@ -180,13 +180,15 @@ static const char *international(const char *d, size_t count, char *out)
     return all_same(rest, len) ? why_same : put(out, d, code, rest, len);
 }
 
-/* After 00: another country's number or ours, perhaps with the carrier's code before it. */
+/* After 00: another country's number or ours, perhaps with the carrier's code before it. 55 is no
+ * carrier: a wrong number of ours is not one of the country that its area code looks like. */
 static const char *dialled_abroad(const char *d, size_t count, char *out)
 {
     const char *why = international(d, count, out);
     char other[17];
 
-    if (why && count > 12 && international(d + 2, count - 2, other) == NULL) {
+    if (why && count > 12 && memcmp(d, "55", 2) != 0 &&
+        international(d + 2, count - 2, other) == NULL) {
         memcpy(out, other, sizeof(other));
         return NULL;
     }
