@@ -163,7 +163,7 @@ static struct df_str destination_key(const char *url)
     const char *host = scheme ? scheme + 3 : url;
     size_t len = strcspn(host, "/?#");
     const char *at = memrchr(host, '@', len);
-    /* The client refuses URLs with credentials; such a one is known by its host. */
+    /* Credentials are for nobody to see: with them it is known by its host alone. */
     if (at)
         return df_str_n(at + 1, len - (size_t)(at + 1 - host));
     return df_str_n(url, (size_t)(host - url) + len);
@@ -313,7 +313,7 @@ static void finish(struct delivery_row *row)
     row->destination = NULL;
     delivery_list_add(&ch->settled, row);
     if (!ch->running) /* else the cycle's end wakes the engine */
-        pthread_cond_signal(&d->changed);
+        pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -545,7 +545,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     }
     df_metric_set(ch->in_flight, (double)ch->held);
     ch->running = false;
-    pthread_cond_signal(&d->changed);
+    pthread_cond_broadcast(&d->changed); /* the engine, and who waits for its end */
     pthread_mutex_unlock(&d->lock);
 
     if (code == DF_OK && stale > 0) {
@@ -590,14 +590,19 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
     return room < PROBE_MAX ? room : PROBE_MAX;
 }
 
+/* After a failed cycle. */
+static bool is_backing_off(const struct delivery_channel *ch, int64_t now_ms)
+{
+    return ch->backoff_ms > 0 && now_ms < ch->look_ms;
+}
+
 /* Whether there is anything to do, and then what. Under the lock. */
 static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
 {
-    bool backing_off = ch->backoff_ms > 0 && now_ms < ch->look_ms;
     size_t limit = 0;
     int64_t at_ms = 0;
 
-    if (ch->running || backing_off)
+    if (ch->running || is_backing_off(ch, now_ms))
         return false;
     if (!d->stopping && !ch->c->missing)
         limit = plan_claim(d, ch, &ch->cycle.newest, &at_ms);
@@ -627,15 +632,17 @@ static void start_cycle(struct delivery_channel *ch)
 }
 
 /* When this channel has something to do by itself. */
-static int64_t next_look(struct df_delivery *d, const struct delivery_channel *ch)
+static int64_t next_look(struct df_delivery *d, const struct delivery_channel *ch, int64_t now_ms)
 {
     int64_t at_ms;
     bool newest;
 
-    if (ch->running || d->stopping || ch->c->missing)
+    if (ch->running)
         return INT64_MAX;
-    if (ch->backoff_ms)
+    if (is_backing_off(ch, now_ms))
         return ch->look_ms;
+    if (d->stopping || ch->c->missing)
+        return INT64_MAX;
     /* Nothing, until something comes back. */
     return plan_claim(d, ch, &newest, &at_ms) > 0 ? at_ms : INT64_MAX;
 }
@@ -764,6 +771,26 @@ static bool work_once(struct df_delivery *d)
     return worked;
 }
 
+/* Until something comes back, is woken or is due. Under the lock; gives it up meanwhile. */
+static void wait_for_work(struct df_delivery *d, int64_t now_ms)
+{
+    /* At the end no more figures are taken, and there is no time for them that could be over. */
+    int64_t until_ms = d->stopping ? now_ms + FIGURES_MS : d->figures_ms + FIGURES_MS;
+    bool ready = false;
+
+    for (size_t i = 0; i < d->channel_count; i++) {
+        const struct delivery_channel *ch = d->channels[i];
+        if (!ch->c->claim)
+            continue;
+        int64_t at_ms = next_look(d, ch, now_ms);
+        until_ms = at_ms < until_ms ? at_ms : until_ms;
+        ready = ready || ch->ready.count > 0 ||
+                (ch->settled.count > 0 && !ch->running && !is_backing_off(ch, now_ms));
+    }
+    if (!ready && until_ms > now_ms)
+        df_cond_wait_ms(&d->changed, &d->lock, until_ms - now_ms);
+}
+
 static void *engine(void *arg)
 {
     struct df_delivery *d = arg;
@@ -783,19 +810,7 @@ static void *engine(void *arg)
             pthread_mutex_unlock(&d->lock);
             return NULL;
         }
-        int64_t until_ms = d->figures_ms + FIGURES_MS;
-        bool ready = false;
-        for (size_t i = 0; i < d->channel_count; i++) {
-            const struct delivery_channel *ch = d->channels[i];
-            if (!ch->c->claim)
-                continue;
-            int64_t at = next_look(d, ch);
-            until_ms = at < until_ms ? at : until_ms;
-            ready = ready || ch->ready.count > 0 ||
-                    (ch->settled.count > 0 && !ch->running && !ch->backoff_ms);
-        }
-        if (!ready && until_ms > now_ms)
-            df_cond_wait_ms(&d->changed, &d->lock, until_ms - now_ms);
+        wait_for_work(d, now_ms);
         bool figures = mono_ms(d) - d->figures_ms >= FIGURES_MS && !d->stopping;
         if (figures)
             d->figures_ms = mono_ms(d);
@@ -876,7 +891,7 @@ void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
         struct delivery_channel *ch = d->channels[i];
         if (ch->c == c && !ch->woken) {
             ch->woken = true;
-            pthread_cond_signal(&d->changed);
+            pthread_cond_broadcast(&d->changed);
         }
     }
     pthread_mutex_unlock(&d->lock);

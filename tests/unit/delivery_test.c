@@ -103,6 +103,35 @@ static struct df_http_server *start_http(const struct df_route *table, char *url
     return s;
 }
 
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* The real clock, ahead of itself by so much, and how often it was asked. */
+static _Atomic int64_t ahead_ms;
+static _Atomic size_t asked;
+
+static int64_t ahead_wall_ms(const struct df_clock *c)
+{
+    (void)c;
+    asked++;
+    return df_wall_ms(df_clock_real()) + ahead_ms;
+}
+
+static int64_t ahead_mono_ns(const struct df_clock *c)
+{
+    (void)c;
+    asked++;
+    return df_mono_ns(df_clock_real()) + ahead_ms * 1000000;
+}
+
+static void ahead_random(const struct df_clock *c, void *ptr, size_t len)
+{
+    (void)c;
+    df_random(df_clock_real(), ptr, len);
+}
+
+static const struct df_clock_ops ahead_ops = {ahead_wall_ms, ahead_mono_ns, ahead_random};
+static const struct df_clock ahead = {&ahead_ops};
+
 /* --- the engine ------------------------------------------------------------------------------- */
 
 struct setting {
@@ -130,7 +159,7 @@ static void start_engine(const struct setting *s)
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
                                                            .client = client,
                                                            .breakers = breakers,
-                                                           .clock = df_clock_real(),
+                                                           .clock = &ahead,
                                                            .retry = retry,
                                                            .lease_ms = s->lease_ms,
                                                            .timeout_ms = 5000,
@@ -179,6 +208,7 @@ static int setup(void **state)
     other_http = start_http(other_routes, urls[1], sizeof(urls[1]));
     key = df_secret_new(DF_STR("k-4711"));
     seen = plan_count = 0;
+    ahead_ms = 0;
     holding = false;
     return 0;
 }
@@ -447,6 +477,36 @@ static void what_is_under_way_at_the_end_is_finished_or_given_back(void **state)
     await(&count_sent, 5);
 }
 
+static void *stop_slowly(void *arg)
+{
+    df_delivery_stop(arg, 60000);
+    return NULL;
+}
+
+/* However long what is under way takes. */
+static void whoever_waits_at_the_end_sleeps(void **state)
+{
+    pthread_t stopper;
+    (void)state;
+
+    holding = true;
+    start_engine(&quick);
+    add_acks(1, "");
+    wake();
+    for (int i = 0; i < 3000 && seen < 1; i++)
+        (void)usleep(10000);
+    ahead_ms = 4800; /* figures, taken every 5 s, are due soon after the end has begun */
+    wake();
+    assert_int_equal(pthread_create(&stopper, NULL, stop_slowly, engine), 0);
+    (void)usleep(300000);
+    size_t before = asked;
+    (void)usleep(50000);
+    assert_in_range(asked - before, 0, 1000);
+    holding = false;
+    assert_int_equal(pthread_join(stopper, NULL), 0);
+    assert_int_equal(testdb_int(db, &count_sent), 1);
+}
+
 static void the_outcome_of_a_return_stands_in_its_ticket(void **state)
 {
     (void)state;
@@ -482,6 +542,7 @@ int main(void)
         ON_EACH(a_broken_destination_rests_and_no_attempt_is_counted),
         ON_EACH(one_destination_that_hangs_keeps_no_other_waiting),
         ON_EACH(what_is_under_way_at_the_end_is_finished_or_given_back),
+        ON_EACH(whoever_waits_at_the_end_sleeps),
         ON_EACH(the_outcome_of_a_return_stands_in_its_ticket),
     };
     return testdb_run_tests("delivery", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
