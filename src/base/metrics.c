@@ -77,6 +77,8 @@ static void check_family(const struct df_metric_family *f)
         if (!is_name(f->labels[i], false) || reserved)
             refuse(f, "invalid label");
     }
+    if (f->type == DF_HISTOGRAM && f->bucket_count == 0)
+        refuse(f, "a histogram without buckets");
     for (size_t i = 1; i < f->bucket_count; i++) {
         if (!(f->buckets[i - 1] < f->buckets[i]))
             refuse(f, "buckets do not ascend");

@@ -43,8 +43,8 @@ extern const double df_metric_seconds[DF_METRIC_SECONDS_COUNT];
 #define DF_METRIC_SECONDS .buckets = df_metric_seconds, .bucket_count = DF_METRIC_SECONDS_COUNT
 
 /*
- * Registering twice is harmless; getting a series registers too. A name that is invalid or taken,
- * or a label that is invalid, is a mistake in the program and aborts.
+ * Registering twice is harmless; getting a series registers too. A name that is invalid or taken, a
+ * label that is invalid, or a histogram without buckets is a mistake in the program and aborts.
  */
 void df_metric_register(struct df_metric_family *f);
 

@@ -28,6 +28,12 @@
 #define SETTLE_ITEMS 10000              /* of one commit; a chunk is never divided */
 #define HAND_BYTES   ((size_t)16 << 20) /* of bodies in hand, however many chunks may be */
 
+/* A chunk may wait for its ack, and a batch has as many as it has. */
+static const double long_seconds[] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,    2.5,  5,
+                                      10,   30,    60,   150, 300,  600, 1800, 3600, 14400};
+#define LONG_SECONDS                                                                               \
+    .buckets = long_seconds, .bucket_count = sizeof(long_seconds) / sizeof(long_seconds[0])
+
 static struct df_metric_family batches_processing = {
     .name = "dataflow_batches_processing",
     .help = "Batches that this process works on.",
@@ -42,6 +48,7 @@ static struct df_metric_family chunk_duration = {
     .name = "dataflow_chunk_duration_seconds",
     .help = "From the cutting of a chunk that is sent to its settlement.",
     .type = DF_HISTOGRAM,
+    LONG_SECONDS,
 };
 static struct df_metric_family chunk_errors = {
     .name = "dataflow_chunk_errors_total",
@@ -53,6 +60,7 @@ static struct df_metric_family batch_duration = {
     .name = "dataflow_batch_duration_seconds",
     .help = "From the claim of a batch to its end, by client and final state.",
     .type = DF_HISTOGRAM,
+    LONG_SECONDS,
     .labels = {"clientId", "status"},
 };
 static struct df_metric_family records_total = {

@@ -385,6 +385,7 @@ def test_metrics_tell_of_chunks_batches_and_records(server, peer, client):
     assert rose('dataflow_import_records_total{outcome="imported"}') == 15
     assert rose('dataflow_import_records_total{outcome="error"}') == 11
     assert rose("dataflow_chunk_duration_seconds_count") == 3
+    assert rose('dataflow_chunk_duration_seconds_bucket{le="14400"}') == 3
     assert rose(f'dataflow_chunk_errors_total{{clientId="{client.id}",reason="rejected"}}') == 1
     assert rose(f'dataflow_batch_duration_seconds_count{{clientId="{client.id}",status="CompletedWithErrors"}}') == 1
     assert after["dataflow_chunk_inflight"] == 0
