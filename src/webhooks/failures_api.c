@@ -270,13 +270,15 @@ static enum df_code run_replay(struct df_db *db, struct df_job *job, struct df_e
     if (code == DF_OK)
         code = df_audit_write(db, &by, "WebhookReplayed", df_uuid_str(&c->subscription),
                               df_uuid_str(&client), DF_STR_NULL, c->now_ms, err);
+    if (code != DF_OK)
+        return code;
     begin(c);
     df_json_kv_int(&c->json, "id", c->id);
     df_json_kv_text(&c->json, "subscriptionId", df_uuid_str(&c->subscription));
     df_json_kv_text(&c->json, "deliveryId", df_uuid_str(&delivery));
     df_json_kv_text(&c->json, "status", DF_STR("Pending"));
     df_json_close(&c->json, '}');
-    return code;
+    return DF_OK;
 }
 
 static void handle_replay(struct df_req *req)
