@@ -476,7 +476,6 @@ static enum df_code fail_script(struct pg_db *pg, const PGresult *res, const cha
     return df_pg_fail(pg, res, where, err);
 }
 
-/* Several statements in one text are for the simple protocol, which a pipeline does not have. */
 /* Sends what is held back and leaves pipeline mode, for libpq's simple calls. */
 static enum df_code leave_pipeline(struct pg_db *pg, struct df_err *err)
 {
@@ -512,6 +511,7 @@ static enum df_code pg_prepare(struct df_db *db, const struct df_query *q, struc
     return code;
 }
 
+/* Several statements in one text are for the simple protocol, which a pipeline does not have. */
 static enum df_code pg_script(struct df_db *db, const char *sql, struct df_err *err)
 {
     struct pg_db *pg = pg_of(db);

@@ -8,12 +8,12 @@
  */
 #include "base/log.h"
 #include "base/mem.h"
+#include "store/driver.h"
 #include "store/store_private.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define BACKOFF_FIRST_MS   50
 #define BACKOFF_LAST_MS    5000
@@ -108,14 +108,6 @@ static void collect(void *arg)
     struct df_store *s = arg;
     for (size_t i = 0; i < 2; i++)
         df_metric_set(s->metrics->waiting[i], (double)df_queue_count(&s->queues[i]));
-}
-
-static void nap_ms(int64_t ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    while (nanosleep(&left, &left) != 0) {
-        /* A signal came; sleep on for what is left. */
-    }
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -214,7 +206,7 @@ enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns, struc
         if (w->next_try_ns > now) {
             if (w->next_try_ns > deadline_ns)
                 return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s", w->refusal.detail);
-            nap_ms((w->next_try_ns - now) / 1000000 + 1);
+            df_db_sleep_ms((w->next_try_ns - now) / 1000000 + 1);
         }
         try_connect(w);
     }
@@ -224,7 +216,7 @@ enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns, struc
 void df_store_pause(const struct df_store *s, int attempt)
 {
     uint64_t most_ms = UINT64_C(4) << attempt;
-    nap_ms(1 + (int64_t)df_random_below(s->clock, most_ms));
+    df_db_sleep_ms(1 + (int64_t)df_random_below(s->clock, most_ms));
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
