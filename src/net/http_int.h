@@ -49,7 +49,7 @@ enum df_stage {
     DF_STAGE_SENDING,
 };
 
-/* See df_request_settle. */
+/* What became of df_req_suspend; request.c tells. */
 enum df_park { DF_PARK_NONE, DF_PARK_ASKED, DF_PARK_PARKED, DF_PARK_RESUMED };
 
 struct df_extra_header {

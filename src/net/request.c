@@ -15,7 +15,7 @@
  *   - in the middle of a body written to the socket by ourselves, and the connection is closed.
  *
  * Suspension. df_req_suspend only marks the request (ASKED). When the application returns,
- * df_request_settle asks libmicrohttpd to set the connection aside and then declares it PARKED. A
+ * settle() asks libmicrohttpd to set the connection aside and then declares it PARKED. A
  * resume that comes before that finds ASKED and only leaves a mark (RESUMED); one that comes later
  * wakes libmicrohttpd. So the order of the two threads does not matter, and a job that is done
  * before the callback returned costs no suspension at all.
