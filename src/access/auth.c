@@ -159,10 +159,8 @@ void df_auth_free(struct df_auth *a)
 
 static struct entry **slot_locked(struct df_auth *a, struct df_str identifier)
 {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < identifier.len; i++)
-        h = (h ^ (unsigned char)identifier.ptr[i]) * 16777619u;
-    struct entry **at = &a->buckets[h & (CACHE_BUCKETS - 1)];
+    struct entry **at = &a->buckets[df_str_hash(identifier) & (CACHE_BUCKETS - 1)];
+
     while (*at && !df_str_eq(df_str_c((*at)->record.client.identifier), identifier))
         at = &(*at)->next;
     return at;

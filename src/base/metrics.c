@@ -39,8 +39,7 @@ struct df_metric {
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct df_metric_family *families;
 
-/* --- families ------------------------------------------------------------------------------------
- */
+/* --- families --------------------------------------------------------------------------------- */
 
 static bool is_name(const char *s, bool colons)
 {
@@ -112,8 +111,7 @@ void df_metric_register(struct df_metric_family *f)
         (void)df_metric_get(f, NULL);
 }
 
-/* --- series --------------------------------------------------------------------------------------
- */
+/* --- series ----------------------------------------------------------------------------------- */
 
 /* Appends the value as it is shown: cut at a character's end, valid UTF-8. Returns the key's new
  * end. */
@@ -137,14 +135,6 @@ static char *add_label(char *to, struct df_str v)
     }
     *to++ = KEY_END;
     return to;
-}
-
-static uint64_t hash_of(struct df_str s)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < s.len; i++)
-        h = (h ^ (unsigned char)s.ptr[i]) * UINT64_C(1099511628211);
-    return h;
 }
 
 static struct df_metric *find(const struct df_metric_family *f, struct df_str key, uint64_t hash)
@@ -181,7 +171,7 @@ struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str 
     for (size_t i = 0; i < labels; i++)
         end = add_label(end, label_values[i]);
     struct df_str key = df_str_n(text, (size_t)(end - text));
-    uint64_t hash = hash_of(key);
+    uint64_t hash = df_str_hash(key);
 
     pthread_mutex_lock(&f->lock);
     struct df_metric *m = find(f, key, hash);
@@ -190,7 +180,7 @@ struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str 
         for (size_t i = 0; i < labels; i++)
             end = add_label(end, DF_STR("other"));
         key.len = (size_t)(end - text);
-        hash = hash_of(key);
+        hash = df_str_hash(key);
         m = find(f, key, hash);
     }
     if (!m)
@@ -199,8 +189,7 @@ struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str 
     return m;
 }
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static double double_of(uint64_t bits)
 {
@@ -265,8 +254,7 @@ double df_metric_value(const struct df_metric *m)
     return (double)count;
 }
 
-/* --- exposition ----------------------------------------------------------------------------------
- */
+/* --- exposition ------------------------------------------------------------------------------- */
 
 static void write_number(struct df_buf *out, double v)
 {
@@ -387,8 +375,7 @@ static void write_family(struct df_buf *out, struct df_metric_family *f)
     free(all);
 }
 
-/* --- collecting ----------------------------------------------------------------------------------
- */
+/* --- collecting ------------------------------------------------------------------------------- */
 
 /* A collector stays in the list while it runs; whoever takes it off waits for that. */
 struct collector {

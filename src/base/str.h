@@ -67,6 +67,9 @@ struct df_str df_str_cut(struct df_str s, char sep, struct df_str *head);
 /* The whole slice must be a decimal number in range; no spaces, no plus sign. */
 bool df_str_to_i64(struct df_str s, int64_t *ret);
 
+/* FNV-1a: for tables in memory that whoever makes keys collide gains nothing from. */
+uint64_t df_str_hash(struct df_str s);
+
 /* true/false, on/off, yes/no, 1/0, without regard to case. */
 bool df_str_to_bool(struct df_str s, bool *ret);
 

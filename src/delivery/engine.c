@@ -179,10 +179,8 @@ static struct df_str key_of(const struct delivery_row *row)
 
 static struct delivery_destination **find_destination(struct df_delivery *d, struct df_str key)
 {
-    uint64_t hash = UINT64_C(1469598103934665603);
-    for (size_t i = 0; i < key.len; i++)
-        hash = (hash ^ (unsigned char)key.ptr[i]) * UINT64_C(1099511628211);
-    struct delivery_destination **at = &d->destinations[hash % DESTINATIONS];
+    struct delivery_destination **at = &d->destinations[df_str_hash(key) % DESTINATIONS];
+
     while (*at && !df_str_eq(df_str_n((*at)->key, (*at)->key_len), key))
         at = &(*at)->next;
     return at;

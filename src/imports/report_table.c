@@ -27,13 +27,10 @@ void df_report_table_release(struct df_report_table *t)
 
 /* --- columns --- */
 
-/* FNV-1a. There are few names: whoever makes them collide gains nothing. */
 static size_t slot_of(const struct df_report_table *t, struct df_str name)
 {
-    uint32_t h = 2166136261U;
-    for (size_t i = 0; i < name.len; i++)
-        h = (h ^ (unsigned char)name.ptr[i]) * 16777619U;
-    size_t at = h % DF_REPORT_LOOKUP;
+    size_t at = df_str_hash(name) % DF_REPORT_LOOKUP;
+
     while (t->lookup[at] && !df_str_eq(t->members[t->lookup[at] - 1], name))
         at = (at + 1) % DF_REPORT_LOOKUP;
     return at;

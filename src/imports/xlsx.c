@@ -53,14 +53,11 @@ struct xlsx {
     } * places;    /* one for each field */
 };
 
-/* --- the header --------------------------------------------------------------------------------
- */
+/* --- the header ------------------------------------------------------------------------------- */
 
 static uint64_t hash(struct df_str s)
 {
-    uint64_t h = 14695981039346656037U;
-    for (size_t i = 0; i < s.len; i++)
-        h = (h ^ (unsigned char)s.ptr[i]) * 1099511628211U;
+    uint64_t h = df_str_hash(s);
     return h ^ h >> 29;
 }
 
@@ -123,8 +120,7 @@ static struct df_str column_name(struct header *h, uint32_t column)
     return h->names[column];
 }
 
-/* --- cells -------------------------------------------------------------------------------------
- */
+/* --- cells ------------------------------------------------------------------------------------ */
 
 static enum df_code shared_text(struct xlsx *x, const struct df_row *row, const struct df_cell *c,
                                 struct df_str *ret, bool *ret_stays, struct df_err *err)
@@ -245,8 +241,7 @@ static void read_header(struct xlsx *x)
     x->has_header = true;
 }
 
-/* --- the records -------------------------------------------------------------------------------
- */
+/* --- the records ------------------------------------------------------------------------------ */
 
 /* Reads on to the next row with values: DF_ROW and its fields, DF_DONE, or an error. */
 static enum df_code read_row(struct xlsx *x, struct df_err *err)

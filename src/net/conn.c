@@ -22,11 +22,9 @@ struct df_peer_count {
 
 static struct df_peer_count **find_peer(struct df_http_server *s, const unsigned char key[16])
 {
-    unsigned hash = 2166136261U;
-
-    for (size_t i = 0; i < 16; i++)
-        hash = (hash ^ key[i]) * 16777619U;
+    uint64_t hash = df_str_hash(df_str_n((const char *)key, 16));
     struct df_peer_count **at = &s->peers[hash % DF_PEER_BUCKETS];
+
     while (*at && memcmp((*at)->key, key, 16) != 0)
         at = &(*at)->next;
     return at;

@@ -73,11 +73,9 @@ static struct df_destination *find_destination(struct df_lines *l, const struct 
     if (len < 0 || (size_t)len >= sizeof(name))
         abort(); /* df_url_parse bounds the host */
 
-    uint64_t hash = 0xcbf29ce484222325U;
-    for (char *p = name; *p; p++) {
+    for (char *p = name; *p; p++)
         *p = (char)tolower((unsigned char)*p);
-        hash = (hash ^ (unsigned char)*p) * 0x100000001b3U;
-    }
+    uint64_t hash = df_str_hash(df_str_n(name, (size_t)len));
     size_t bucket = (hash ^ hash >> 32) & (BUCKETS - 1);
     for (struct df_destination *d = l->buckets[bucket]; d; d = d->chain)
         if (d->hash == hash && strcmp(d->name, name) == 0)

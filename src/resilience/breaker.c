@@ -386,10 +386,8 @@ void df_breakers_free(struct df_breakers *r)
 
 static struct df_breaker **slot_locked(struct df_breakers *r, struct df_str key)
 {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < key.len; i++)
-        h = (h ^ (unsigned char)key.ptr[i]) * 16777619u;
-    struct df_breaker **at = &r->buckets[h & (BUCKETS - 1)];
+    struct df_breaker **at = &r->buckets[df_str_hash(key) & (BUCKETS - 1)];
+
     while (*at && !df_str_eq(df_str_n((*at)->name, (*at)->name_len), key))
         at = &(*at)->next;
     return at;

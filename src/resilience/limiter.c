@@ -75,10 +75,8 @@ void df_limiter_free(struct df_limiter *l)
 /* Keys are names that we gave, not a peer's choice: no keyed hash. */
 static struct entry **place_of(struct df_limiter *l, struct df_str key)
 {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < key.len; i++)
-        h = (h ^ (unsigned char)key.ptr[i]) * 16777619u;
-    struct entry **at = &l->buckets[h & (BUCKETS - 1)];
+    struct entry **at = &l->buckets[df_str_hash(key) & (BUCKETS - 1)];
+
     while (*at && !df_str_eq(df_str_c((*at)->key), key))
         at = &(*at)->next;
     return at;
