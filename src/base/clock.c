@@ -8,8 +8,7 @@
 
 #define MS_PER_DAY INT64_C(86400000)
 
-/* --- the real clock ------------------------------------------------------------------------------
- */
+/* --- the real clock --------------------------------------------------------------------------- */
 
 static int64_t real_wall_ms(const struct df_clock *c)
 {
@@ -83,8 +82,7 @@ uint64_t df_random_below(const struct df_clock *c, uint64_t bound)
     return r % bound;
 }
 
-/* --- the fake clock ------------------------------------------------------------------------------
- */
+/* --- the fake clock --------------------------------------------------------------------------- */
 
 /* A fake clock is never defined const; only the interface sees it so. */
 static struct df_fake_clock *fake_of(const struct df_clock *c)
@@ -140,8 +138,7 @@ void df_fake_clock_advance_ms(struct df_fake_clock *f, int64_t ms)
         atomic_fetch_add(&f->mono, ms * 1000000);
 }
 
-/* --- text ----------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /*
  * Days since 1970-01-01 and the proleptic Gregorian calendar. Counted by hand because gmtime_r and
@@ -335,8 +332,7 @@ bool df_time_parse(struct df_str s, int64_t *ret_wall_ms)
     return true;
 }
 
-/* --- waiting -------------------------------------------------------------------------------------
- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 void df_cond_init(pthread_cond_t *c)
 {

@@ -62,8 +62,7 @@ static struct given *given_of(struct found f)
     return &f.place->given[f.key - f.place->keys];
 }
 
-/* --- complaints ----------------------------------------------------------------------------------
- */
+/* --- complaints ------------------------------------------------------------------------------- */
 
 /* The reason stands in l->why, which is emptied. Names come from outside: one line must stay one.
  */
@@ -146,8 +145,7 @@ static void complain_of_line(struct load *l, size_t line)
     df_buf_release(&where);
 }
 
-/* --- keys ----------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static bool is_section(const struct df_config_table *t, struct df_str section)
 {
@@ -179,8 +177,7 @@ static bool find_key(struct place *p, struct df_str section, struct df_str name,
     return false;
 }
 
-/* --- sections of groups --------------------------------------------------------------------------
- */
+/* --- sections of groups ----------------------------------------------------------------------- */
 
 /* A place whose keys have their defaults. */
 static struct place *add_place(struct load *l, struct place p)
@@ -293,8 +290,7 @@ static void why_unknown(struct load *l, struct df_str section)
     }
 }
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /*
  * A key given twice in the file is refused. So are a secret and its file from one source; from two,
@@ -343,8 +339,7 @@ static void give(struct load *l, struct found f, enum source source, size_t line
     g->by_file = f.by_file;
 }
 
-/* --- files ---------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* What follows the header of a section that was refused is passed over. */
 static void on_section(void *arg, size_t line, struct df_str section)
@@ -459,8 +454,7 @@ static void load_secret_files(struct load *l, struct place *p)
     free(p->given);
 }
 
-/* --- environment and options ---------------------------------------------------------------------
- */
+/* --- environment and options ------------------------------------------------------------------ */
 
 /* *ret_ours: the variable names a section, so that it is not some other program's. */
 static bool find_plain_env(struct load *l, struct df_str name, struct found *ret, bool *ret_ours)
@@ -572,8 +566,7 @@ static void load_set(struct load *l, size_t number)
     df_buf_release(&where);
 }
 
-/* --- the whole -----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 enum df_code df_config_load(const struct df_config_table *t, const struct df_config_sources *src,
                             void *settings, struct df_buf *complaints)

@@ -48,8 +48,7 @@ static void add_not(struct df_str text, struct df_buf *why)
                 shown.len < text.len ? "\xE2\x80\xA6" : "");
 }
 
-/* --- text to value -------------------------------------------------------------------------------
- */
+/* --- text to value ---------------------------------------------------------------------------- */
 
 static bool set_int(const struct df_config_key *k, struct df_str text, int64_t *ret,
                     struct df_buf *why)
@@ -213,8 +212,7 @@ void df_config_value_release(const struct df_config_key *k, void *settings)
     }
 }
 
-/* --- value to text -------------------------------------------------------------------------------
- */
+/* --- value to text ---------------------------------------------------------------------------- */
 
 static void print_flags(const struct df_config_key *k, uint32_t flags, struct df_buf *out)
 {
@@ -332,8 +330,7 @@ void df_config_value_describe(const struct df_config_key *k, struct df_buf *out)
     }
 }
 
-/* --- elements of a group -------------------------------------------------------------------------
- */
+/* --- elements of a group ---------------------------------------------------------------------- */
 
 size_t df_config_item_count(const struct df_config_group *g, const void *settings)
 {

@@ -74,8 +74,7 @@ void df_log_ctx_set(struct df_log_ctx *ctx, const char *name, struct df_str text
         ctx->count++;
 }
 
-/* --- the line ------------------------------------------------------------------------------------
- */
+/* --- the line --------------------------------------------------------------------------------- */
 
 /* Room for the tail is always kept back, so that a line can be closed. */
 static void put(struct line *l, const char *ptr, size_t len)
@@ -195,8 +194,7 @@ static void put_number(struct line *l, double v)
     putz(l, text);
 }
 
-/* --- fields --------------------------------------------------------------------------------------
- */
+/* --- fields ----------------------------------------------------------------------------------- */
 
 struct fields {
     const struct df_log_field *items;
@@ -243,8 +241,7 @@ static void each_field(struct line *l, struct fields own,
     l->full = left_out;
 }
 
-/* --- JSON ----------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static void json_field(struct line *l, const struct df_log_field *f)
 {
@@ -290,8 +287,7 @@ static void json_line(struct line *l, const char *time, enum df_log_level level,
     }
 }
 
-/* --- text ----------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void paint(struct line *l, const char *code)
 {
@@ -346,8 +342,7 @@ static void text_line(struct line *l, const char *time, enum df_log_level level,
     l->text[l->len++] = '\n';
 }
 
-/* --- writing -------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void df_log_write(enum df_log_level level, const char *event, const struct df_log_field *fields,
                   size_t field_count, const char *fmt, ...)

@@ -86,8 +86,7 @@ static enum df_code too_large(const struct df_sheet_rows *s, struct df_err *err,
                       (unsigned long long)s->number, what, max);
 }
 
-/* --- rows and cells, whoever reads them --------------------------------------------------------
- */
+/* --- rows and cells, whoever reads them ------------------------------------------------------- */
 
 static enum df_code begin_row(struct df_sheet_rows *s, struct df_str number, struct df_err *err)
 {
@@ -208,8 +207,7 @@ static enum df_cell_type type_of(struct df_str t)
     return t.len ? DF_CELL_TEXT : DF_CELL_NUMBER;
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static enum df_code begin_cell(struct df_sheet_rows *s, const struct df_xml_tag *tag,
                                struct df_err *err)
@@ -340,8 +338,7 @@ static enum df_code on_text(void *arg, struct df_str piece, struct df_err *err)
                : DF_OK;
 }
 
-/* --- cells of the usual shape ------------------------------------------------------------------
- */
+/* --- cells of the usual shape ----------------------------------------------------------------- */
 
 /* Past `lit` at p, or NULL. The window has 16 bytes to read behind every p that comes here. */
 #define PAST(p, lit) (memcmp((p), (lit), sizeof(lit) - 1) == 0 ? (p) + sizeof(lit) - 1 : NULL)
@@ -515,8 +512,7 @@ static bool fast_row_end(struct df_sheet_rows *s)
     return true;
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static struct df_xml_sink sink_of(struct df_sheet_rows *s)
 {

@@ -23,8 +23,7 @@
 #define BUSY_TIMEOUT_MS 30000
 #define BUSY_WAIT_MS    50
 
-/* --- SQLite --------------------------------------------------------------------------------------
- */
+/* --- SQLite ----------------------------------------------------------------------------------- */
 
 static enum df_code sqlite_code(int rc)
 {
@@ -119,8 +118,7 @@ static enum df_code copy_pages(sqlite3 *to, sqlite3 *from, int step_pages, struc
     return df_err_set(err, sqlite_code(rc), "cannot copy the database: %s", sqlite3_errstr(rc));
 }
 
-/* --- files ---------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* Not taken for a URI or another special name by SQLite. */
 static const char *plain_path(struct df_arena *arena, const char *path)
@@ -203,8 +201,7 @@ static enum df_code rename_new(const char *from, const char *to, struct df_err *
     return df_err_errno(err, "cannot rename %s to %s", from, to);
 }
 
-/* --- backup --------------------------------------------------------------------------------------
- */
+/* --- backup ----------------------------------------------------------------------------------- */
 
 static enum df_code copy_snapshot(const char *from_path, sqlite3 *to, struct df_err *err)
 {
@@ -277,8 +274,7 @@ out:
     return code;
 }
 
-/* --- restore -------------------------------------------------------------------------------------
- */
+/* --- restore ---------------------------------------------------------------------------------- */
 
 /* A last page that was cut short would be read as if it ended in zeros. */
 static enum df_code check_length(sqlite3 *db, const char *file, struct df_err *err)

@@ -128,8 +128,7 @@ static struct script *plan_next(struct plan *p)
     return NULL;
 }
 
-/* --- running one script --------------------------------------------------------------------------
- */
+/* --- running one script ----------------------------------------------------------------------- */
 
 /* Drops space and comments at the start. */
 static struct df_str skip_blank(struct df_str s)
@@ -302,8 +301,7 @@ static enum df_code run_script(struct df_db *db, struct df_arena *arena, struct 
     return DF_OK;
 }
 
-/* --- what the program calls ----------------------------------------------------------------------
- */
+/* --- what the program calls ------------------------------------------------------------------- */
 
 static enum df_code apply_locked(struct plan *p, struct df_db *db, size_t *ret_applied,
                                  struct df_err *err)

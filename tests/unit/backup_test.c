@@ -104,8 +104,7 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* --- fixture -------------------------------------------------------------------------------------
- */
+/* --- fixture ---------------------------------------------------------------------------------- */
 
 static struct df_db *db;
 
@@ -186,8 +185,7 @@ static void assert_nothing_left_behind(void)
     df_buf_release(&out);
 }
 
-/* --- backup --------------------------------------------------------------------------------------
- */
+/* --- backup ----------------------------------------------------------------------------------- */
 
 static void a_backup_is_one_private_file_with_the_content(void **state)
 {
@@ -366,8 +364,7 @@ static void a_damaged_database_gives_no_backup(void **state)
     assert_nothing_left_behind();
 }
 
-/* --- restore -------------------------------------------------------------------------------------
- */
+/* --- restore ---------------------------------------------------------------------------------- */
 
 static int64_t live_rows(const char *actor)
 {

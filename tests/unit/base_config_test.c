@@ -16,8 +16,7 @@
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* --- a table with every type ---------------------------------------------------------------------
- */
+/* --- a table with every type ------------------------------------------------------------------ */
 
 struct settings {
     char *listen;
@@ -117,8 +116,7 @@ static const struct df_config_group groups[] = {
 static const struct df_config_table table = {
     .keys = keys, .count = LEN(keys), .groups = groups, .group_count = LEN(groups)};
 
-/* --- files ---------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static char dir[] = "/tmp/base_config_test.XXXXXX";
 static char ini_path[PATH_MAX];
@@ -150,8 +148,7 @@ static void write_file(const char *path, struct df_str text)
     close(fd);
 }
 
-/* --- loading -------------------------------------------------------------------------------------
- */
+/* --- loading ---------------------------------------------------------------------------------- */
 
 static struct settings settings;
 static struct df_buf complaints;
@@ -224,8 +221,7 @@ static void assert_refused(const struct sources *s, const char *expected)
     df_buf_release(&complaints);
 }
 
-/* --- what is accepted ----------------------------------------------------------------------------
- */
+/* --- what is accepted ------------------------------------------------------------------------- */
 
 static void defaults_stand_when_nothing_is_given(void **state)
 {
@@ -392,8 +388,7 @@ static void a_secret_file_may_have_64_kib(void **state)
                    "--set retry.key_file: $S is larger than 65536 bytes");
 }
 
-/* --- groups --------------------------------------------------------------------------------------
- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 static void sections_of_a_group_fill_elements_in_their_order(void **state)
 {
@@ -587,8 +582,7 @@ static void sections_of_a_group_are_printed_and_can_be_read_again(void **state)
     df_buf_release(&out);
 }
 
-/* --- what is refused -----------------------------------------------------------------------------
- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static void faulty_files_are_refused_with_their_line(void **state)
 {
@@ -865,8 +859,7 @@ static void a_wrong_default_is_found(void **state)
     df_buf_release(&complaints);
 }
 
-/* --- printing ------------------------------------------------------------------------------------
- */
+/* --- printing --------------------------------------------------------------------------------- */
 
 static void the_effective_configuration_is_printed_and_can_be_read_again(void **state)
 {

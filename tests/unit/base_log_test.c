@@ -56,8 +56,7 @@ static int use_json(void **state)
     return 0;
 }
 
-/* --- a strict reader of flat JSON objects --------------------------------------------------------
- */
+/* --- a strict reader of flat JSON objects ----------------------------------------------------- */
 
 static const char *skip_string(const char *p)
 {
@@ -97,8 +96,7 @@ static bool is_json_line(struct df_str line)
     return good;
 }
 
-/* --- lines ---------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static void a_line_is_an_object_with_its_members_in_order(void **state)
 {
@@ -250,8 +248,7 @@ static void a_line_too_long_loses_fields_and_says_so(void **state)
     assert_ptr_equal(strchr(line.ptr, '\n'), line.ptr + line.len - 1);
 }
 
-/* --- context -------------------------------------------------------------------------------------
- */
+/* --- context ---------------------------------------------------------------------------------- */
 
 static void context_is_in_every_line_until_it_is_taken_away(void **state)
 {
@@ -313,8 +310,7 @@ static void names_are_unique_in_a_line(void **state)
     df_log_ctx_use(NULL);
 }
 
-/* --- levels and formats --------------------------------------------------------------------------
- */
+/* --- levels and formats ----------------------------------------------------------------------- */
 
 static void levels_below_are_silent_and_not_counted(void **state)
 {
@@ -397,8 +393,7 @@ static void a_file_gets_json_by_itself(void **state)
     assert_string_equal(captured_lines(), HEAD "\"debug\",\"event\":\"D\",\"message\":\"d\"}\n");
 }
 
-/* --- libraries -----------------------------------------------------------------------------------
- */
+/* --- libraries -------------------------------------------------------------------------------- */
 
 static void what_a_library_prints_is_a_line_of_the_log(void **state)
 {
@@ -420,8 +415,7 @@ static void what_a_library_prints_is_a_line_of_the_log(void **state)
         "for people\n");
 }
 
-/* --- threads -------------------------------------------------------------------------------------
- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, LINES = 500 };
 

@@ -205,8 +205,7 @@ static void families_are_in_the_order_of_their_names(void **state)
     }
 }
 
-/* --- mistakes of the program ---------------------------------------------------------------------
- */
+/* --- mistakes of the program ------------------------------------------------------------------ */
 
 static void mistakes_abort(void **state)
 {
@@ -247,8 +246,7 @@ static void mistakes_abort(void **state)
     }
 }
 
-/* --- collecting ----------------------------------------------------------------------------------
- */
+/* --- collecting ------------------------------------------------------------------------------- */
 
 static struct df_metric_family collected = {
     .name = "test_collected", .help = "Set when asked for.", .type = DF_GAUGE};
@@ -277,8 +275,7 @@ static void collectors_run_before_each_exposition_until_taken_off(void **state)
     assert_shown("test_collected 7\n");
 }
 
-/* --- threads -------------------------------------------------------------------------------------
- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static struct df_metric_family busy = {
     .name = "test_busy_total", .help = "Busy.", .type = DF_COUNTER, .labels = {"thread"}};
@@ -385,8 +382,7 @@ static void a_collector_taken_off_does_not_run_any_more(void **state)
         pthread_join(readers[i], NULL);
 }
 
-/* --- the whole page ------------------------------------------------------------------------------
- */
+/* --- the whole page --------------------------------------------------------------------------- */
 
 static void the_process_is_described(void **state)
 {

@@ -124,8 +124,7 @@ static void closing_wakes_everyone(void **state)
     df_queue_release(&q);
 }
 
-/* --- many producers, many consumers --------------------------------------------------------------
- */
+/* --- many producers, many consumers ----------------------------------------------------------- */
 
 enum { PRODUCERS = 3, CONSUMERS = 3, EACH = 20000 };
 

@@ -308,8 +308,7 @@ static void a_timed_wait_says_when_time_is_up(void **state)
     pthread_cond_destroy(&c);
 }
 
-/* --- UUIDs ---------------------------------------------------------------------------------------
- */
+/* --- UUIDs ------------------------------------------------------------------------------------ */
 
 static void version_4_is_marked_and_differs(void **state)
 {

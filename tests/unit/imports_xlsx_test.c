@@ -96,8 +96,7 @@ static void expect_sheet_refused(const char *sheet, enum df_code code, const cha
     expect_refused(book_make(&(struct book_parts){.sheet = df_str_c(sheet)}), code, words);
 }
 
-/* --- cells and rows ----------------------------------------------------------------------------
- */
+/* --- cells and rows --------------------------------------------------------------------------- */
 
 static void cells_of_every_type(void **state)
 {
@@ -283,8 +282,7 @@ static void shared_strings_come_back_from_disk(void **state)
     df_buf_release(&lines);
 }
 
-/* --- numbers and dates -------------------------------------------------------------------------
- */
+/* --- numbers and dates ------------------------------------------------------------------------ */
 
 static void numbers_are_what_a_person_sees(void **state)
 {
@@ -462,8 +460,7 @@ static void what_some_programs_write_is_read(void **state)
                  "a=#1|b=\"1.\n");
 }
 
-/* --- the workbook ------------------------------------------------------------------------------
- */
+/* --- the workbook ----------------------------------------------------------------------------- */
 
 #define GOOD_SHEET DF_STR(SHEET("<row>" INLINE("a") "</row><row><c><v>1</v></c></row>"))
 #define SHEETS                                                                                     \
@@ -524,8 +521,7 @@ static void parts_are_found_however_they_are_named(void **state)
     expect_file(zip_make(&z), &no_options, "a=#1\n");
 }
 
-/* --- what is refused ---------------------------------------------------------------------------
- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static void sheets_that_are_wrong_are_refused_with_the_place(void **state)
 {
@@ -750,8 +746,7 @@ static void relations_that_lead_nowhere_are_refused(void **state)
         DF_E_VALIDATION, "no sheet of cells");
 }
 
-/* --- which format it is ------------------------------------------------------------------------
- */
+/* --- which format it is ----------------------------------------------------------------------- */
 
 static void detect(struct df_str content, enum df_code code, int type, const char *words)
 {

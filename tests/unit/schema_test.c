@@ -44,8 +44,7 @@ static struct df_file record_script(void)
     return (struct df_file){0};
 }
 
-/* --- the runner ----------------------------------------------------------------------------------
- */
+/* --- the runner ------------------------------------------------------------------------------- */
 
 static void applying_again_does_nothing(void **state)
 {
