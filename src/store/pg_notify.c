@@ -38,10 +38,18 @@ struct df_notifier {
     PGconn *conn;
 };
 
-static void sleep_until_woken(const struct df_notifier *n, int64_t ms)
+/* What is to be told meanwhile is told after the next connect; only the end comes at once. */
+static void sleep_unless_stopped(const struct df_notifier *n, int64_t ms)
 {
     struct pollfd fd = {.fd = n->wake, .events = POLLIN};
-    (void)poll(&fd, 1, (int)ms);
+    int64_t until_ms = df_mono_ms(df_clock_real()) + ms;
+    int64_t left_ms;
+    eventfd_t count;
+
+    while (!n->stopping && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0) {
+        (void)poll(&fd, 1, (int)left_ms);
+        (void)eventfd_read(n->wake, &count);
+    }
 }
 
 static bool run(PGconn *conn, const char *sql)
@@ -124,6 +132,7 @@ static void hear(struct df_notifier *n)
     }
 }
 
+/* False: the connection is lost, and what could not be told is told over the next one. */
 static bool tell(struct df_notifier *n)
 {
     unsigned pending = atomic_exchange(&n->pending, 0);
@@ -133,8 +142,10 @@ static bool tell(struct df_notifier *n)
         if (!(pending & 1u << i))
             continue;
         (void)snprintf(payload, sizeof(payload), ", '%s'", n->opt.topics[i]);
-        if (!run_on_channel(n, n->conn, "NOTIFY", payload))
+        if (!run_on_channel(n, n->conn, "NOTIFY", payload)) {
+            (void)atomic_fetch_or(&n->pending, pending);
             return false;
+        }
     }
     return true;
 }
@@ -174,6 +185,8 @@ static void serve(struct df_notifier *n)
     struct pollfd fds[2] = {{.fd = PQsocket(n->conn), .events = POLLIN},
                             {.fd = n->wake, .events = POLLIN}};
 
+    if (!tell(n)) /* what came while there was no connection */
+        return;
     while (!n->stopping) {
         if (poll(fds, 2, 60000) < 0)
             continue;
@@ -216,7 +229,7 @@ static void *notifier(void *arg)
             break;
         df_log_debug("NotificationsLost",
                      "other processes are not heard for now: polling has to do");
-        sleep_until_woken(n, backoff_ms);
+        sleep_unless_stopped(n, backoff_ms);
         backoff_ms = backoff_ms * 2 < BACKOFF_MAX_MS ? backoff_ms * 2 : BACKOFF_MAX_MS;
     }
     return NULL;
