@@ -269,8 +269,9 @@ static amqp_table_entry_t text_entry(const char *name, const char *value)
 
 static enum df_code log_in(struct df_rabbit_link *l, int64_t deadline_ms, struct df_err *err)
 {
-    char name[128];
     struct timeval left = left_time(l, deadline_ms);
+    char name[128];
+    (void)snprintf(name, sizeof(name), "dataflow relay %.100s", l->relay);
     amqp_table_entry_t capability = {
         .key = amqp_cstring_bytes("connection.blocked"),
         .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}};
@@ -283,8 +284,6 @@ static enum df_code log_in(struct df_rabbit_link *l, int64_t deadline_ms, struct
     };
     amqp_table_t properties = {sizeof(entries) / sizeof(entries[0]), entries};
 
-    (void)snprintf(name, sizeof(name), "dataflow relay %.100s", l->relay);
-    entries[2] = text_entry("connection_name", name);
     if (left.tv_sec == 0 && left.tv_usec == 0)
         return df_err_set(err, DF_E_NET_TIMEOUT, "no time is left to log in to %s", l->place);
     (void)amqp_set_handshake_timeout(l->conn, &left);
