@@ -134,8 +134,11 @@ void df_receiver_remove(struct df_receiver *r, const struct df_uuid *batch, cons
 
     *m = (struct removal){.task = {remove_file, m}, .storage = r->opt->storage, .batch = *batch};
     (void)snprintf(m->location, sizeof m->location, "%s", location);
-    if (!df_queue_push(&r->network, &m->task))
-        free(m);
+    if (df_queue_push(&r->network, &m->task))
+        return;
+    df_log_warn("UploadNotRemoved", "%s: too many files are on their way, or it is the end",
+                location);
+    free(m);
 }
 
 /* --- start and stop --- */
