@@ -1,11 +1,15 @@
 /*
  * What the files of the sandbox share; nobody else includes this.
  *
- *   sandbox.c   start, stop, routes, the way of a request     control.c  /_stats, /_received,
- * /_config omniflow.c  gateway.c  webhooks.c  payments.c             the peers that are played
- *   faults.c    what is to fail                               errand.c   acks and callbacks sent
- * back journal.c   what came   keyset.c  which keys were seen    timer.c    things to do later
+ *   sandbox.c   start, stop, routes, the way of a request
+ *   control.c   /_stats, /_received, /_config
  *   config.c    what can be changed while it runs
+ *   omniflow.c  gateway.c  webhooks.c  payments.c: the peers that are played
+ *   faults.c    what is to fail
+ *   errand.c    acks and callbacks sent back
+ *   journal.c   what came
+ *   keyset.c    which keys were seen
+ *   timer.c     things to do later
  *
  * A request of a peer's path: faults are asked; unless one ends the call, the peer makes its reply;
  * the request is counted and kept; the reply goes out, at once or when the fault's delay is over;

@@ -8,9 +8,13 @@
  * numbered by their first appearance in the query's first variant; values are passed in that order.
  *
  * What differs between databases and stays behind this interface:
- *   UUID   TEXT in SQLite, uuid in PostgreSQL, UNIQUEIDENTIFIER in SQL Server: 36 lower-case
- * characters here TIME   ISO 8601 text with milliseconds and Z / timestamptz / DATETIME2:
- * milliseconds since 1970 UTC here BOOL   0 and 1 / boolean / BIT BLOB   BLOB / bytea / VARBINARY
+ *
+ * - UUID: TEXT, uuid, UNIQUEIDENTIFIER; here 36 lower-case characters
+ * - TIME: ISO 8601 text with milliseconds and Z, timestamptz, DATETIME2; here milliseconds since
+ *   1970 UTC
+ * - BOOL: 0 and 1, boolean, BIT
+ * - BLOB: BLOB, bytea, VARBINARY
+ *
  * NULL is kept apart from the empty string everywhere. So that all databases behave alike, a value
  * that one of them could not keep is refused for all: text that is not UTF-8 or has a NUL
  * (DF_E_INVALID_TEXT), a UUID that is none (the same), a time before the year 1 or past 9999, a
