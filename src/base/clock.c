@@ -351,3 +351,11 @@ bool df_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms)
     struct timespec ts = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     return pthread_cond_timedwait(c, m, &ts) != ETIMEDOUT;
 }
+
+void df_sleep_ms(int64_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0) {
+        /* A signal came; sleep on for what is left. */
+    }
+}

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #define TIME_FIRST_MS INT64_C(-62135596800000) /* 0001-01-01 */
 #define TIME_LAST_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999 */
@@ -542,14 +541,6 @@ void df_db_schema_unlock(struct df_db *db)
 }
 
 /* --- for drivers ------------------------------------------------------------------------------ */
-
-void df_db_sleep_ms(int64_t ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    while (nanosleep(&left, &left) != 0) {
-        /* A signal came; sleep on for what is left. */
-    }
-}
 
 int df_db_line_at(const char *sql, size_t offset)
 {

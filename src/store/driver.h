@@ -69,8 +69,6 @@ struct df_db_ops {
 #define DF_SCHEMA_LOCK_WAIT_MS (INT64_C(10) * 60 * 1000)
 #define DF_SCHEMA_LOCK_POLL_MS 100
 
-/* Sleeps through signals. */
-void df_db_sleep_ms(int64_t ms);
 /* The line (from 1) on which the byte at offset stands. */
 int df_db_line_at(const char *sql, size_t offset);
 

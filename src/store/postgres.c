@@ -561,7 +561,7 @@ static enum df_code pg_schema_lock(struct df_db *db, struct df_err *err)
             break;
         if (df_mono_ms(df_clock_real()) - start_ms > DF_SCHEMA_LOCK_WAIT_MS)
             return df_err_set(err, DF_E_DB_TIMEOUT, "another process holds the schema lock");
-        df_db_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
+        df_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
     }
     /* Building an index on a large table takes its time. */
     pg->silence_ms = 0;

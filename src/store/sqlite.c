@@ -136,7 +136,7 @@ static int on_busy(void *arg, int count)
         s->busy_since_ms = now_ms;
     if (now_ms - s->busy_since_ms >= s->busy_timeout_ms)
         return 0;
-    df_db_sleep_ms(count < 200 ? 1 : 5);
+    df_sleep_ms(count < 200 ? 1 : 5);
     return 1;
 }
 
@@ -184,7 +184,7 @@ static enum df_code enter_wal(struct sqlite_db *s, struct df_err *err)
         if ((rc & 0xff) != SQLITE_BUSY || df_mono_ms(df_clock_real()) - start > s->busy_timeout_ms)
             break;
         sqlite3_finalize(h);
-        df_db_sleep_ms(5);
+        df_sleep_ms(5);
     }
     enum df_code code = DF_OK;
     if (rc != SQLITE_ROW) {
@@ -434,7 +434,7 @@ static enum df_code sqlite_schema_lock(struct df_db *db, struct df_err *err)
         if (df_mono_ms(df_clock_real()) - start > DF_SCHEMA_LOCK_WAIT_MS)
             return df_err_set(err, DF_E_DB_TIMEOUT, "another process holds the schema lock %s",
                               path);
-        df_db_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
+        df_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
     }
     return DF_OK;
 }

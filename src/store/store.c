@@ -8,7 +8,6 @@
  */
 #include "base/log.h"
 #include "base/mem.h"
-#include "store/driver.h"
 #include "store/store_private.h"
 
 #include <signal.h>
@@ -206,7 +205,7 @@ enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns, struc
         if (w->next_try_ns > now) {
             if (w->next_try_ns > deadline_ns)
                 return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s", w->refusal.detail);
-            df_db_sleep_ms((w->next_try_ns - now) / 1000000 + 1);
+            df_sleep_ms((w->next_try_ns - now) / 1000000 + 1);
         }
         try_connect(w);
     }
@@ -216,7 +215,7 @@ enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns, struc
 void df_store_pause(const struct df_store *s, int attempt)
 {
     uint64_t most_ms = UINT64_C(4) << attempt;
-    df_db_sleep_ms(1 + (int64_t)df_random_below(s->clock, most_ms));
+    df_sleep_ms(1 + (int64_t)df_random_below(s->clock, most_ms));
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
