@@ -6,6 +6,7 @@
 #include "alerts/alerts_private.h"
 
 #include "alerts/alerts.sql.h"
+#include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +38,8 @@ void alert_list_add(struct alert_list *l, struct alert *take_alert)
 
 struct df_alerts *df_alerts_new(const struct df_alerts_options *opt)
 {
-    struct df_alerts *a = calloc(1, sizeof(*a));
+    struct df_alerts *a = df_calloc(1, sizeof(*a));
 
-    if (!a)
-        abort();
     a->opt = *opt;
     if (gethostname(a->source, sizeof(a->source) - 1) != 0 || !a->source[0])
         (void)snprintf(a->source, sizeof(a->source), "dataflow");
