@@ -1,4 +1,6 @@
-/* What the parts of the engine share: engine.c (the thread, sending), cycle.c (jobs of the store).
+/*
+ * What the parts of the engine share: engine.c (the thread), cycle.c (jobs of the store), send.c (a
+ * row on its way), destinations.c (their slots), figures.c.
  */
 #ifndef DF_DELIVERY_PRIVATE_H
 #define DF_DELIVERY_PRIVATE_H
@@ -8,6 +10,9 @@
 
 #define DELIVERY_ANSWER_UNITS 500
 #define DELIVERY_ERROR_UNITS  2000
+#define DELIVERY_HELD_MAX     1024 /* rows of a channel claimed at the same time */
+#define DELIVERY_SHARE_FIRST  16   /* of them for a destination that is not known yet */
+#define DELIVERY_BUCKETS      1024 /* of the table of destinations */
 
 enum delivery_outcome {
     DELIVERY_SENT,
@@ -103,6 +108,23 @@ struct delivery_channel {
     struct df_metric *oldest;
 };
 
+struct df_delivery {
+    struct df_delivery_options opt;
+    struct delivery_channel **channels;
+    size_t channel_count;
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stopping;
+    bool quiet;         /* the thread has seen it: nothing more is handed to the client */
+    bool abandon;       /* nor is anything waited for but cycles that run */
+    int64_t figures_ms; /* monotonic: when waiting rows were last counted */
+    uint64_t figures_taken;
+    struct delivery_destination *destinations[DELIVERY_BUCKETS];
+};
+
 void delivery_list_init(struct delivery_list *l);
 void delivery_list_add(struct delivery_list *l, struct delivery_row *row);
 struct delivery_row *delivery_list_take(struct delivery_list *l);
@@ -116,9 +138,41 @@ struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_
 /* Wall clock, and how long a claim holds. */
 int64_t delivery_now(const struct delivery_channel *ch);
 int64_t delivery_lease(const struct delivery_channel *ch);
+int64_t delivery_mono_ms(const struct df_delivery *d);
 
 /* --- cycle.c ---------------------------------------------------------------------------------- */
 
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err);
+
+/* --- destinations.c --------------------------------------------------------------------------- */
+
+/* Scheme, host and port: up to the slash behind them, without credentials. */
+struct df_str delivery_destination_key(const char *url);
+/* What breaker and share go by. Absent: the row could not be built. */
+struct df_str delivery_key(const struct delivery_row *row);
+/* NULL: nothing was sent there for long. Under the lock, as the next two. */
+struct delivery_destination *delivery_destination_find(struct df_delivery *d, struct df_str key);
+/* A slot; NULL: the destination has its share. */
+struct delivery_destination *delivery_destination_enter(struct df_delivery *d, struct df_str key);
+void delivery_destination_leave(struct df_delivery *d, const struct delivery_row *row);
+/* How long a row is put off that the destination does not take now: one after the other, so that a
+ * long backlog comes back at a rate that costs little. Takes the lock. */
+int64_t delivery_park_ms(struct df_delivery *d, struct df_str key, int64_t least_ms);
+/* Those that nothing was sent to for long. Takes the lock. */
+void delivery_destinations_forget(struct df_delivery *d);
+void delivery_destinations_free(struct df_delivery *d);
+
+/* --- send.c ----------------------------------------------------------------------------------- */
+
+/* Hands the rows to the client, or puts them off; leaves the list empty. Without the lock. */
+void delivery_send(struct df_delivery *d, struct delivery_list *rows);
+/* The row goes back as if it had not been claimed. Without the lock. */
+void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why);
+
+/* --- figures.c -------------------------------------------------------------------------------- */
+
+void delivery_metrics_make(struct delivery_channel *ch, struct df_str name);
+/* Every few seconds: counts what waits, forgets destinations, removes old attempts. */
+void delivery_take_figures(struct df_delivery *d);
 
 #endif

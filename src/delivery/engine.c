@@ -1,5 +1,5 @@
 /*
- * The engine's thread, and what happens to a row between its claim and its settlement.
+ * The engine's thread: when a cycle is due, what it claims, and what becomes of it; start and end.
  *
  * Who touches a row: the store's thread while its cycle runs, the engine's thread until it is
  * handed to the client, the client's thread until `done`, and then nobody until the next cycle. The
@@ -9,82 +9,17 @@
  */
 #include "base/log.h"
 #include "base/mem.h"
-#include "delivery/attempts.sql.h"
 #include "delivery/delivery_private.h"
 
 #include <stdlib.h>
 
-#define POLL_MS     1000
-#define FIGURES_MS  5000
-#define PRUNE_EVERY 12 /* of these */
-#define PRUNE_MAX   2000
-/* What an attempt came to is kept for so long. */
-#define ATTEMPTS_KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
-#define HELD_MAX         1024  /* rows of a channel claimed at the same time */
-#define SHARE_MIN        4     /* of them for one destination */
-#define SHARE_FIRST      16    /* of one that is not known yet */
-#define SHARE_MAX        768   /* room is left for others */
-#define DESTINATIONS     1024  /* buckets */
-#define FORGOTTEN_MS     60000 /* a destination that nothing was sent to for so long */
-#define CLAIM_MAX        512
-#define PROBE_MAX        32  /* a claim beside a destination that is full */
-#define STUCK_MS         100 /* a full one that nothing came back from for so long hangs */
-#define PARK_MIN_MS      250 /* a row that its destination has no room for is put off for so long */
-#define PARK_EACH_MS     2   /* and the next one for so much longer */
-#define BACKOFF_MIN_MS   100
-#define BACKOFF_MAX_MS   5000
-#define ANSWER_MAX       4096
-
-struct df_delivery {
-    struct df_delivery_options opt;
-    struct delivery_channel **channels;
-    size_t channel_count;
-
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool stopping;
-    bool quiet;         /* the thread has seen it: nothing more is handed to the client */
-    bool abandon;       /* nor is anything waited for but cycles that run */
-    int64_t figures_ms; /* monotonic: when waiting rows were last counted */
-    uint64_t figures_taken;
-    struct delivery_destination *destinations[DESTINATIONS];
-};
-
-static struct df_metric_family attempts_total = {
-    .name = "dataflow_delivery_attempts_total",
-    .help = "Deliveries by channel and outcome (sent, retry, error, deferred).",
-    .type = DF_COUNTER,
-    .labels = {"channel", "outcome"},
-};
-static struct df_metric_family duration_seconds = {
-    .name = "dataflow_delivery_duration_seconds",
-    .help = "Duration of attempts, from the engine's hand to the answer.",
-    .type = DF_HISTOGRAM,
-    DF_METRIC_SECONDS,
-    .labels = {"channel"},
-};
-static struct df_metric_family in_flight_rows = {
-    .name = "dataflow_delivery_in_flight",
-    .help = "Rows claimed and not yet settled.",
-    .type = DF_GAUGE,
-    .labels = {"channel"},
-};
-static struct df_metric_family waiting_rows = {
-    .name = "dataflow_delivery_waiting",
-    .help = "Rows that are not settled for good.",
-    .type = DF_GAUGE,
-    .labels = {"channel"},
-};
-static struct df_metric_family oldest_seconds = {
-    .name = "dataflow_delivery_oldest_seconds",
-    .help = "Age of the oldest row that is not settled for good.",
-    .type = DF_GAUGE,
-    .labels = {"channel"},
-};
-
-static const char *const outcome_labels[DELIVERY_OUTCOMES] = {"sent", "retry", "error", "deferred"};
+#define POLL_MS        1000
+#define FIGURES_MS     5000
+#define CLAIM_MAX      512
+#define PROBE_MAX      32  /* a claim beside a destination that is full */
+#define STUCK_MS       100 /* a full one that nothing came back from for so long hangs */
+#define BACKOFF_MIN_MS 100
+#define BACKOFF_MAX_MS 5000
 
 /* --- small things ----------------------------------------------------------------------------- */
 
@@ -149,296 +84,12 @@ int64_t delivery_lease(const struct delivery_channel *ch)
     return ch->d->opt.lease_ms;
 }
 
-static int64_t mono_ms(const struct df_delivery *d)
+int64_t delivery_mono_ms(const struct df_delivery *d)
 {
     return df_mono_ms(d->opt.clock);
 }
 
-/* --- destinations ----------------------------------------------------------------------------- */
-
-/* Scheme, host and port: up to the slash behind them, without credentials. */
-static struct df_str destination_key(const char *url)
-{
-    const char *scheme = strstr(url, "://");
-    const char *host = scheme ? scheme + 3 : url;
-    size_t len = strcspn(host, "/?#");
-    const char *at = memrchr(host, '@', len);
-    /* Credentials are for nobody to see: with them it is known by its host alone. */
-    if (at)
-        return df_str_n(at + 1, len - (size_t)(at + 1 - host));
-    return df_str_n(url, (size_t)(host - url) + len);
-}
-
-/* What breaker and share go by. Absent: the row could not be built. */
-static struct df_str key_of(const struct delivery_row *row)
-{
-    if (!row->request.url)
-        return DF_STR_NULL;
-    return row->request.breaker.ptr ? row->request.breaker : destination_key(row->request.url);
-}
-
-static struct delivery_destination **find_destination(struct df_delivery *d, struct df_str key)
-{
-    struct delivery_destination **at = &d->destinations[df_str_hash(key) % DESTINATIONS];
-
-    while (*at && !df_str_eq(df_str_n((*at)->key, (*at)->key_len), key))
-        at = &(*at)->next;
-    return at;
-}
-
-/* Made when first asked for. Under the lock, as what follows. */
-static struct delivery_destination *get_destination(struct df_delivery *d, struct df_str key)
-{
-    struct delivery_destination **at = find_destination(d, key);
-    if (!*at) {
-        *at = df_calloc(1, sizeof(**at) + key.len);
-        (*at)->key_len = key.len;
-        (*at)->share = SHARE_FIRST;
-        (*at)->heard_ms = mono_ms(d);
-        memcpy((*at)->key, key.ptr, key.len);
-    }
-    (*at)->used_ms = mono_ms(d);
-    return *at;
-}
-
-/* A slot; NULL: the destination has its share. */
-static struct delivery_destination *enter_destination(struct df_delivery *d, struct df_str key)
-{
-    struct delivery_destination *to = get_destination(d, key);
-    if (to->in_flight >= to->share)
-        return NULL;
-    to->in_flight++;
-    return to;
-}
-
-/* answered: some answer came, whatever it was. */
-static void leave_destination(struct df_delivery *d, const struct delivery_row *row)
-{
-    struct delivery_destination *left = row->destination;
-    bool answered = row->call.code == DF_OK;
-
-    left->in_flight--;
-    left->used_ms = left->heard_ms = mono_ms(d);
-    if (answered && left->share < SHARE_MAX)
-        left->share++;
-    else if (!answered && row->call.code != DF_E_CANCELLED)
-        left->share = left->share / 2 > SHARE_MIN ? left->share / 2 : SHARE_MIN;
-}
-
-/* How long a row is put off that the destination does not take now: one after the other, so that a
- * long backlog comes back at a rate that costs little. */
-static int64_t park_ms(struct df_delivery *d, struct df_str key, int64_t least_ms)
-{
-    pthread_mutex_lock(&d->lock);
-    struct delivery_destination *to = get_destination(d, key);
-    int64_t now_ms = mono_ms(d);
-    int64_t from_ms = now_ms + least_ms;
-    if (to->parked_ms >= from_ms)
-        from_ms = to->parked_ms + PARK_EACH_MS;
-    to->parked_ms = from_ms;
-    pthread_mutex_unlock(&d->lock);
-    return from_ms - now_ms;
-}
-
-static void forget_destinations(struct df_delivery *d)
-{
-    int64_t before_ms = mono_ms(d) - FORGOTTEN_MS;
-
-    pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; i < DESTINATIONS; i++) {
-        struct delivery_destination **at = &d->destinations[i];
-        while (*at) {
-            struct delivery_destination *old = *at;
-            if (old->in_flight > 0 || old->used_ms > before_ms) {
-                at = &old->next;
-                continue;
-            }
-            *at = old->next;
-            free(old);
-        }
-    }
-    pthread_mutex_unlock(&d->lock);
-}
-
-/* --- the end of an attempt -------------------------------------------------------------------- */
-
-static void note_outcome(const struct delivery_row *row)
-{
-    const struct delivery_channel *ch = row->channel;
-    static const enum df_log_level levels[DELIVERY_OUTCOMES] = {DF_LOG_INFO, DF_LOG_WARN,
-                                                                DF_LOG_ERROR, DF_LOG_DEBUG};
-    static const char *const events[DELIVERY_OUTCOMES] = {"DeliverySent", "DeliveryRetry",
-                                                          "DeliveryFailed", "DeliveryDeferred"};
-
-    df_metric_add(ch->attempts[row->outcome], 1);
-    if (row->tried)
-        df_metric_observe(ch->duration, (double)row->call.duration_ms / 1e3);
-    if (ch->c->failures && (row->outcome == DELIVERY_RETRY || row->outcome == DELIVERY_DEAD))
-        df_metric_add(ch->c->failures, 1);
-    if (!df_log_enabled(levels[row->outcome]))
-        return;
-    struct df_log_field fields[] = {
-        DF_F("channel", df_str_c(ch->c->name)),
-        DF_F("id", row->id),
-        DF_FI("attempt", row->attempt),
-        DF_F("destination", row->request.url ? destination_key(row->request.url) : DF_STR_NULL),
-        DF_FI("status", row->call.status),
-        DF_FI("durationMs", row->call.duration_ms),
-        DF_F("correlationId", row->request.correlation_id),
-        DF_F("clientId", row->request.client_id),
-        DF_F("batchId", row->request.batch_id),
-        DF_F("subscriptionId", row->request.subscription_id),
-    };
-    /* The answer's text may hold anybody's data: it stays in the database. */
-    const char *own = row->outcome == DELIVERY_RETRY  ? ch->c->retry_event
-                      : row->outcome == DELIVERY_DEAD ? ch->c->failed_event
-                                                      : NULL;
-    const char *event = own ? own : events[row->outcome];
-    df_log_write(levels[row->outcome], event, fields, sizeof(fields) / sizeof(fields[0]), "%s",
-                 row->tried && row->call.code != DF_OK ? row->call.err.detail : "");
-}
-
-/* The row waits for the next cycle. Any thread, without the lock. */
-static void finish(struct delivery_row *row)
-{
-    struct delivery_channel *ch = row->channel;
-    struct df_delivery *d = ch->d;
-
-    note_outcome(row);
-    pthread_mutex_lock(&d->lock);
-    if (row->destination)
-        leave_destination(d, row);
-    row->destination = NULL;
-    delivery_list_add(&ch->settled, row);
-    if (!ch->running) /* else the cycle's end wakes the engine */
-        pthread_cond_broadcast(&d->changed);
-    pthread_mutex_unlock(&d->lock);
-}
-
-static void defer(struct delivery_row *row, int64_t delay_ms, const char *why)
-{
-    row->outcome = DELIVERY_DEFERRED;
-    row->due_ms = delivery_now(row->channel) + (delay_ms > 0 ? delay_ms : 1);
-    row->error = df_str_c(why);
-    finish(row);
-}
-
-static void fail(struct delivery_row *row, bool again, int64_t retry_after_ms)
-{
-    const struct df_delivery *d = row->channel->d;
-    const struct df_channel *c = row->channel->c;
-    const struct df_retry_policy *p = c->schedule ? c->schedule : &d->opt.retry;
-
-    row->outcome = again && !df_retry_exhausted(p, row->attempt) ? DELIVERY_RETRY : DELIVERY_DEAD;
-    row->due_ms = delivery_now(row->channel) +
-                  df_retry_delay_ms(p, row->attempt, retry_after_ms, d->opt.clock);
-}
-
-static void describe_failure(struct delivery_row *row)
-{
-    const struct df_call *call = &row->call;
-    struct df_arena *a = &row->arena;
-
-    if (call->code != DF_OK)
-        row->error = delivery_clean(a, df_str_c(call->err.detail), DELIVERY_ERROR_UNITS);
-    else
-        row->error =
-            delivery_clean(a,
-                           df_arena_printf(a, "HTTP %u%s" DF_STR_FMT, call->status,
-                                           row->answer.len ? ": " : "", DF_STR_ARG(row->answer)),
-                           DELIVERY_ERROR_UNITS);
-}
-
-/* On the client's thread. */
-static void answered(struct df_call *call)
-{
-    struct delivery_row *row = call->arg;
-    struct df_delivery *d = row->channel->d;
-    enum df_breaker_outcome verdict = DF_BREAKER_FAILURE;
-
-    row->tried = true;
-    row->answer = DF_STR_NULL;
-    if (call->code == DF_OK && call->answer.len > 0)
-        row->answer = delivery_clean(&row->arena, df_buf_str(&call->answer), DELIVERY_ANSWER_UNITS);
-    if (call->code == DF_E_CANCELLED) {
-        /* The server stops. Whether the peer has seen it is not known: it is sent again at once. */
-        verdict = DF_BREAKER_IGNORED;
-        row->tried = call->maybe_sent;
-        row->outcome = row->tried ? DELIVERY_RETRY : DELIVERY_DEFERRED;
-        row->due_ms = delivery_now(row->channel);
-        row->error = DF_STR("the server stopped");
-    } else if (call->code != DF_OK) {
-        bool again = df_code_retry(call->code) != DF_RETRY_NEVER;
-        verdict = again ? DF_BREAKER_FAILURE : DF_BREAKER_IGNORED;
-        describe_failure(row);
-        fail(row, again, -1);
-    } else {
-        const struct df_channel *c = row->channel->c;
-        enum df_retry_class class = df_retry_class_of(call->status);
-        verdict = class == DF_CLASS_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
-        if (c->classify)
-            class = c->classify(call->status);
-        if (class == DF_CLASS_SUCCESS) {
-            row->outcome = DELIVERY_SENT;
-        } else {
-            describe_failure(row);
-            fail(row, class == DF_CLASS_RETRY, call->retry_after_ms);
-        }
-    }
-    df_breaker_done(row->breaker, row->permit, verdict, call->duration_ms);
-    df_breakers_put(d->opt.breakers, row->breaker);
-    row->breaker = NULL;
-    finish(row);
-}
-
-/* --- sending ---------------------------------------------------------------------------------- */
-
-/* An attempt ends before its lease does: or somebody else would make the next meanwhile. */
-static int64_t timeout_ms(const struct df_delivery *d, int64_t wanted_ms)
-{
-    int64_t most = d->opt.lease_ms * 3 / 4;
-    int64_t timeout = wanted_ms > 0 ? wanted_ms : d->opt.timeout_ms;
-    return timeout < most ? timeout : most;
-}
-
-/* Or it goes back. */
-static void send_row(struct df_delivery *d, struct delivery_row *row)
-{
-    struct df_str key = key_of(row);
-    int64_t wait_ms = 0;
-
-    row->breaker = df_breakers_get(d->opt.breakers, key);
-    if (!df_breaker_allow(row->breaker, &row->permit, &wait_ms)) {
-        df_breakers_put(d->opt.breakers, row->breaker);
-        row->breaker = NULL;
-        defer(row, park_ms(d, key, wait_ms), "the circuit breaker of the destination is open");
-        return;
-    }
-    pthread_mutex_lock(&d->lock);
-    row->destination = enter_destination(d, key);
-    pthread_mutex_unlock(&d->lock);
-    if (!row->destination) {
-        df_breaker_done(row->breaker, row->permit, DF_BREAKER_IGNORED, 0);
-        df_breakers_put(d->opt.breakers, row->breaker);
-        row->breaker = NULL;
-        defer(row, park_ms(d, key, PARK_MIN_MS), "the destination has its share of the slots");
-        return;
-    }
-    row->started_ms = delivery_now(row->channel);
-    row->call = (struct df_call){
-        .method = row->request.method ? row->request.method : "POST",
-        .url = row->request.url,
-        .headers = row->request.header_list ? row->request.header_list : row->request.headers,
-        .header_count = row->request.header_count,
-        .body = row->request.body,
-        .timeout_ms = timeout_ms(d, row->request.timeout_ms),
-        .max_answer_bytes = ANSWER_MAX,
-        .allow_private = d->opt.allow_private || row->request.private_too,
-        .done = answered,
-        .arg = row,
-    };
-    df_http_client_send(d->opt.client, &row->call);
-}
+/* --- cycles ----------------------------------------------------------------------------------- */
 
 /* The one destination of all rows; NULL: they have several, or none. Allocated. */
 static char *main_destination(const struct delivery_list *rows)
@@ -446,7 +97,7 @@ static char *main_destination(const struct delivery_list *rows)
     struct df_str main = DF_STR_NULL;
 
     for (const struct delivery_row *r = rows->head; r; r = r->next) {
-        struct df_str key = key_of(r);
+        struct df_str key = delivery_key(r);
         if (!key.ptr || (main.ptr && !df_str_eq(main, key)))
             return NULL;
         main = key;
@@ -473,20 +124,6 @@ static void note_destinations(struct delivery_channel *ch)
     ch->several = !main;
 }
 
-static void send_ready(struct df_delivery *d, struct delivery_list *rows)
-{
-    struct delivery_row *row;
-
-    while ((row = delivery_list_take(rows))) {
-        if (row->request.url)
-            send_row(d, row);
-        else
-            finish(row); /* it could not be built */
-    }
-}
-
-/* --- cycles ----------------------------------------------------------------------------------- */
-
 /* A cycle that claimed has asked for the next due row; one that only settled knows when its own
  * rows are due again, and they may be the next. */
 static void plan_look(struct delivery_channel *ch)
@@ -501,7 +138,7 @@ static void plan_look(struct delivery_channel *ch)
             due_ms = r->due_ms;
     int64_t wait_ms = due_ms < 0 ? poll_ms : due_ms - delivery_now(ch);
     wait_ms = wait_ms < 0 ? 0 : wait_ms < poll_ms ? wait_ms : poll_ms;
-    int64_t look_ms = mono_ms(ch->d) + wait_ms;
+    int64_t look_ms = delivery_mono_ms(ch->d) + wait_ms;
     if (cy->limit > 0 || look_ms < ch->look_ms)
         ch->look_ms = look_ms;
 }
@@ -535,7 +172,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
         ch->backoff_ms = ch->backoff_ms ? ch->backoff_ms * 2 : BACKOFF_MIN_MS;
         if (ch->backoff_ms > BACKOFF_MAX_MS)
             ch->backoff_ms = BACKOFF_MAX_MS;
-        ch->look_ms = mono_ms(d) + ch->backoff_ms;
+        ch->look_ms = delivery_mono_ms(d) + ch->backoff_ms;
         /* Those that wait come behind: the order does not matter. */
         delivery_list_move(&cy->settle, &ch->settled);
         delivery_list_move(&ch->settled, &cy->settle);
@@ -567,10 +204,10 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
 static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *ch, bool *ret_newest,
                          int64_t *ret_at_ms)
 {
-    size_t room = ch->held < HELD_MAX ? HELD_MAX - ch->held : 0;
+    size_t room = ch->held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - ch->held : 0;
     const struct delivery_destination *to =
-        ch->main ? *find_destination(d, df_str_c(ch->main)) : NULL;
-    size_t share = ch->several ? CLAIM_MAX : to ? to->share : SHARE_FIRST;
+        ch->main ? delivery_destination_find(d, df_str_c(ch->main)) : NULL;
+    size_t share = ch->several ? CLAIM_MAX : to ? to->share : DELIVERY_SHARE_FIRST;
     size_t taken = to ? to->in_flight : 0;
 
     room = room < CLAIM_MAX ? room : CLAIM_MAX;
@@ -645,87 +282,6 @@ static int64_t next_look(struct df_delivery *d, const struct delivery_channel *c
     return plan_claim(d, ch, &newest, &at_ms) > 0 ? at_ms : INT64_MAX;
 }
 
-/* --- figures ---------------------------------------------------------------------------------- */
-
-struct figures {
-    struct df_job job;
-    struct delivery_channel *channel;
-    int64_t rows;
-    int64_t oldest_ms;
-};
-
-static enum df_code figures_run(struct df_db *db, struct df_job *job, struct df_err *err)
-{
-    struct figures *f = (struct figures *)job;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, f->channel->c->waiting, DF_NO_PARAMS, &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        f->rows = df_col_int(r, 0);
-        f->oldest_ms = df_col_time(r, 1);
-    }
-    df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? DF_E_INTERNAL : code;
-}
-
-static void figures_done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct figures *f = (struct figures *)job;
-    (void)err; /* the store has told what is wrong with the database */
-
-    if (code == DF_OK) {
-        double age = f->rows > 0 && f->oldest_ms >= 0
-                         ? (double)(delivery_now(f->channel) - f->oldest_ms) / 1e3
-                         : 0;
-        df_metric_set(f->channel->waiting, (double)f->rows);
-        df_metric_set(f->channel->oldest, age > 0 ? age : 0);
-    }
-    free(f);
-}
-
-/* Old attempts, now and then. */
-struct pruning {
-    struct df_job job;
-    struct df_value params[2];
-};
-
-static void pruning_done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    if (code != DF_OK)
-        df_log_warn("DeliveryCycleFailed", "%s", err->detail);
-    free(job);
-}
-
-static void prune_attempts(struct df_delivery *d)
-{
-    struct pruning *p = df_calloc(1, sizeof(*p));
-
-    p->params[0] = df_int(PRUNE_MAX);
-    p->params[1] = df_time(df_wall_ms(d->opt.clock) - ATTEMPTS_KEPT_MS);
-    p->job = (struct df_job){
-        .query = &df_q_delivery_attempt_prune, .params = p->params, .done = pruning_done};
-    if (!df_store_write(d->opt.store, &p->job))
-        free(p);
-}
-
-static void take_figures(struct df_delivery *d)
-{
-    if (d->figures_taken++ % PRUNE_EVERY == 0)
-        prune_attempts(d);
-    forget_destinations(d);
-    for (size_t i = 0; i < d->channel_count; i++) {
-        if (!d->channels[i]->c->claim)
-            continue;
-        struct figures *f = df_calloc(1, sizeof(*f));
-        *f = (struct figures){.job = {.run = figures_run, .done = figures_done},
-                              .channel = d->channels[i]};
-        if (!df_store_read(d->opt.store, &f->job))
-            free(f);
-    }
-}
-
 /* --- the thread ------------------------------------------------------------------------------- */
 
 static bool is_idle(const struct df_delivery *d)
@@ -756,11 +312,11 @@ static bool work_once(struct df_delivery *d)
         pthread_mutex_unlock(&d->lock);
         worked = worked || ready.count > 0;
         while (stopping && (row = delivery_list_take(&ready)))
-            defer(row, 0, "the server stopped");
+            delivery_defer(row, 0, "the server stopped");
         /* Before the next claim, which takes as many as there is room for then. */
-        send_ready(d, &ready);
+        delivery_send(d, &ready);
         pthread_mutex_lock(&d->lock);
-        bool cycle = plan_cycle(d, ch, mono_ms(d));
+        bool cycle = plan_cycle(d, ch, delivery_mono_ms(d));
         pthread_mutex_unlock(&d->lock);
         worked = worked || cycle;
         if (cycle)
@@ -797,7 +353,7 @@ static void *engine(void *arg)
         while (work_once(d)) {
             /* until there is nothing left to start */
         }
-        int64_t now_ms = mono_ms(d);
+        int64_t now_ms = delivery_mono_ms(d);
         pthread_mutex_lock(&d->lock);
         if (d->stopping && !d->quiet) {
             d->quiet = true;
@@ -809,12 +365,12 @@ static void *engine(void *arg)
             return NULL;
         }
         wait_for_work(d, now_ms);
-        bool figures = mono_ms(d) - d->figures_ms >= FIGURES_MS && !d->stopping;
+        bool figures = delivery_mono_ms(d) - d->figures_ms >= FIGURES_MS && !d->stopping;
         if (figures)
-            d->figures_ms = mono_ms(d);
+            d->figures_ms = delivery_mono_ms(d);
         pthread_mutex_unlock(&d->lock);
         if (figures)
-            take_figures(d);
+            delivery_take_figures(d);
     }
 }
 
@@ -832,17 +388,6 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt)
     return d;
 }
 
-static void make_metrics(struct delivery_channel *ch, struct df_str name)
-{
-    for (size_t i = 0; i < DELIVERY_OUTCOMES; i++)
-        ch->attempts[i] = df_metric_get(&attempts_total,
-                                        (const struct df_str[]){name, df_str_c(outcome_labels[i])});
-    ch->duration = df_metric_get(&duration_seconds, &name);
-    ch->in_flight = df_metric_get(&in_flight_rows, &name);
-    ch->waiting = df_metric_get(&waiting_rows, &name);
-    ch->oldest = df_metric_get(&oldest_seconds, &name);
-}
-
 void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
 {
     struct delivery_channel *ch = df_calloc(1, sizeof(*ch));
@@ -858,7 +403,7 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     df_arena_init(&ch->cycle.arena);
     ch->cycle.channel = ch;
     if (c->claim)
-        make_metrics(ch, name);
+        delivery_metrics_make(ch, name);
     d->channels =
         df_realloc(d->channels, (d->channel_count + 1) * sizeof(struct delivery_channel *));
     d->channels[d->channel_count++] = ch;
@@ -871,7 +416,7 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
 
 void df_delivery_start(struct df_delivery *d)
 {
-    d->figures_ms = mono_ms(d) - FIGURES_MS;
+    d->figures_ms = delivery_mono_ms(d) - FIGURES_MS;
     if (pthread_create(&d->thread, NULL, engine, d) != 0)
         abort();
     pthread_setname_np(d->thread, "delivery");
@@ -957,13 +502,7 @@ void df_delivery_free(struct df_delivery *d)
         free(d->channels[i]);
     }
     free(d->channels);
-    for (size_t i = 0; i < DESTINATIONS; i++) {
-        struct delivery_destination *to;
-        while ((to = d->destinations[i])) {
-            d->destinations[i] = to->next;
-            free(to);
-        }
-    }
+    delivery_destinations_free(d);
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
     free(d);

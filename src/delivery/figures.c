@@ -1,0 +1,136 @@
+/* What the engine shows of itself, and what it clears away now and then. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "delivery/attempts.sql.h"
+#include "delivery/delivery_private.h"
+
+#include <stdlib.h>
+
+#define PRUNE_EVERY 12 /* so many times that figures are taken */
+#define PRUNE_MAX   2000
+/* What an attempt came to is kept for so long. */
+#define ATTEMPTS_KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
+
+static struct df_metric_family attempts_total = {
+    .name = "dataflow_delivery_attempts_total",
+    .help = "Deliveries by channel and outcome (sent, retry, error, deferred).",
+    .type = DF_COUNTER,
+    .labels = {"channel", "outcome"},
+};
+static struct df_metric_family duration_seconds = {
+    .name = "dataflow_delivery_duration_seconds",
+    .help = "Duration of attempts, from the engine's hand to the answer.",
+    .type = DF_HISTOGRAM,
+    DF_METRIC_SECONDS,
+    .labels = {"channel"},
+};
+static struct df_metric_family in_flight_rows = {
+    .name = "dataflow_delivery_in_flight",
+    .help = "Rows claimed and not yet settled.",
+    .type = DF_GAUGE,
+    .labels = {"channel"},
+};
+static struct df_metric_family waiting_rows = {
+    .name = "dataflow_delivery_waiting",
+    .help = "Rows that are not settled for good.",
+    .type = DF_GAUGE,
+    .labels = {"channel"},
+};
+static struct df_metric_family oldest_seconds = {
+    .name = "dataflow_delivery_oldest_seconds",
+    .help = "Age of the oldest row that is not settled for good.",
+    .type = DF_GAUGE,
+    .labels = {"channel"},
+};
+
+static const char *const outcome_labels[DELIVERY_OUTCOMES] = {"sent", "retry", "error", "deferred"};
+
+void delivery_metrics_make(struct delivery_channel *ch, struct df_str name)
+{
+    for (size_t i = 0; i < DELIVERY_OUTCOMES; i++)
+        ch->attempts[i] = df_metric_get(&attempts_total,
+                                        (const struct df_str[]){name, df_str_c(outcome_labels[i])});
+    ch->duration = df_metric_get(&duration_seconds, &name);
+    ch->in_flight = df_metric_get(&in_flight_rows, &name);
+    ch->waiting = df_metric_get(&waiting_rows, &name);
+    ch->oldest = df_metric_get(&oldest_seconds, &name);
+}
+
+struct figures {
+    struct df_job job;
+    struct delivery_channel *channel;
+    int64_t rows;
+    int64_t oldest_ms;
+};
+
+static enum df_code figures_run(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct figures *f = (struct figures *)job;
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, f->channel->c->waiting, DF_NO_PARAMS, &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        f->rows = df_col_int(r, 0);
+        f->oldest_ms = df_col_time(r, 1);
+    }
+    df_result_free(r);
+    return code == DF_ROW ? DF_OK : code == DF_DONE ? DF_E_INTERNAL : code;
+}
+
+static void figures_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct figures *f = (struct figures *)job;
+    (void)err; /* the store has told what is wrong with the database */
+
+    if (code == DF_OK) {
+        double age = f->rows > 0 && f->oldest_ms >= 0
+                         ? (double)(delivery_now(f->channel) - f->oldest_ms) / 1e3
+                         : 0;
+        df_metric_set(f->channel->waiting, (double)f->rows);
+        df_metric_set(f->channel->oldest, age > 0 ? age : 0);
+    }
+    free(f);
+}
+
+/* Old attempts, now and then. */
+struct pruning {
+    struct df_job job;
+    struct df_value params[2];
+};
+
+static void pruning_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    if (code != DF_OK)
+        df_log_warn("DeliveryCycleFailed", "%s", err->detail);
+    free(job);
+}
+
+static void prune_attempts(struct df_delivery *d)
+{
+    struct pruning *p = df_calloc(1, sizeof(*p));
+
+    p->params[0] = df_int(PRUNE_MAX);
+    p->params[1] = df_time(df_wall_ms(d->opt.clock) - ATTEMPTS_KEPT_MS);
+    p->job = (struct df_job){
+        .query = &df_q_delivery_attempt_prune, .params = p->params, .done = pruning_done};
+    if (!df_store_write(d->opt.store, &p->job))
+        free(p);
+}
+
+void delivery_take_figures(struct df_delivery *d)
+{
+    if (d->figures_taken++ % PRUNE_EVERY == 0)
+        prune_attempts(d);
+    delivery_destinations_forget(d);
+    for (size_t i = 0; i < d->channel_count; i++) {
+        if (!d->channels[i]->c->claim)
+            continue;
+        struct figures *f = df_calloc(1, sizeof(*f));
+        *f = (struct figures){.job = {.run = figures_run, .done = figures_done},
+                              .channel = d->channels[i]};
+        if (!df_store_read(d->opt.store, &f->job))
+            free(f);
+    }
+}
