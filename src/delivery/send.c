@@ -142,20 +142,30 @@ static void answered(struct df_call *call)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-/* An attempt ends before its lease does: or somebody else would make the next meanwhile. */
-static int64_t timeout_ms(const struct df_delivery *d, int64_t wanted_ms)
+/*
+ * An attempt ends a quarter of the lease before the lease does: or somebody else would make the
+ * next meanwhile. 0 or less: the claim's commit took so long that there is no time left for one.
+ */
+static int64_t timeout_ms(const struct df_delivery *d, const struct delivery_row *row)
 {
-    int64_t most = d->opt.lease_ms * 3 / 4;
-    int64_t timeout = wanted_ms > 0 ? wanted_ms : d->opt.timeout_ms;
-    return timeout < most ? timeout : most;
+    int64_t reserve_ms = d->opt.lease_ms / 4;
+    int64_t left_ms = row->lease_until_ms - delivery_now(row->channel);
+    int64_t most_ms = (left_ms < d->opt.lease_ms ? left_ms : d->opt.lease_ms) - reserve_ms;
+    int64_t wanted_ms = row->request.timeout_ms > 0 ? row->request.timeout_ms : d->opt.timeout_ms;
+    return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 
 /* Or it goes back. */
 static void send_row(struct df_delivery *d, struct delivery_row *row)
 {
     struct df_str key = delivery_key(row);
+    int64_t limit_ms = timeout_ms(d, row);
     int64_t wait_ms = 0;
 
+    if (limit_ms <= 0) {
+        delivery_defer(row, 0, "its lease is nearly over");
+        return;
+    }
     row->breaker = df_breakers_get(d->opt.breakers, key);
     if (!df_breaker_allow(row->breaker, &row->permit, &wait_ms)) {
         df_breakers_put(d->opt.breakers, row->breaker);
@@ -182,7 +192,7 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .headers = row->request.header_list ? row->request.header_list : row->request.headers,
         .header_count = row->request.header_count,
         .body = row->request.body,
-        .timeout_ms = timeout_ms(d, row->request.timeout_ms),
+        .timeout_ms = limit_ms,
         .max_answer_bytes = ANSWER_MAX,
         .allow_private = d->opt.allow_private || row->request.private_too,
         .done = answered,

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "interface/channels.sql.h"
 #include "interface/interface.h"
 #include "net/http.h"
@@ -108,6 +109,8 @@ static struct df_http_server *start_http(const struct df_route *table, char *url
 /* The real clock, ahead of itself by so much, and how often it was asked. */
 static _Atomic int64_t ahead_ms;
 static _Atomic size_t asked;
+/* The next request is built, after its row was claimed, while so much time passes. */
+static _Atomic int64_t build_ms;
 
 static int64_t ahead_wall_ms(const struct df_clock *c)
 {
@@ -126,6 +129,7 @@ static int64_t ahead_mono_ns(const struct df_clock *c)
 static void ahead_random(const struct df_clock *c, void *ptr, size_t len)
 {
     (void)c;
+    ahead_ms += atomic_exchange(&build_ms, 0);
     df_random(df_clock_real(), ptr, len);
 }
 
@@ -167,7 +171,7 @@ static void start_engine(const struct setting *s)
                                                            .allow_private = true});
     interface = df_interface_new(&(struct df_interface_options){
         .store = store,
-        .clock = df_clock_real(),
+        .clock = &ahead,
         .functional_ack_url = s->unconfigured ? NULL : urls[0],
         .ticket_return_url = urls[0],
         .ticket_send_url = urls[0],
@@ -208,7 +212,7 @@ static int setup(void **state)
     other_http = start_http(other_routes, urls[1], sizeof(urls[1]));
     key = df_secret_new(DF_STR("k-4711"));
     seen = plan_count = 0;
-    ahead_ms = 0;
+    ahead_ms = build_ms = 0;
     holding = false;
     return 0;
 }
@@ -422,6 +426,35 @@ static void who_lost_its_lease_settles_nothing(void **state)
     assert_int_equal(testdb_int(db, &attempts_sum), 7);
 }
 
+static double deferred(void)
+{
+    static const char name[] = "\ndataflow_delivery_attempts_total{channel=\"functional-ack\","
+                               "outcome=\"deferred\"} ";
+    struct df_buf text;
+    df_buf_init(&text, 1 << 20);
+    df_metrics_write(&text);
+    const char *at = strstr(df_buf_str(&text).ptr, name);
+    double n = at ? strtod(at + strlen(name), NULL) : 0;
+    df_buf_release(&text);
+    return n;
+}
+
+static void what_could_not_be_sent_within_its_lease_is_claimed_again(void **state)
+{
+    double before = deferred();
+    (void)state;
+
+    start_engine(&quick);
+    build_ms = quick.lease_ms * 4 / 5;
+    add_acks(1, "");
+    wake();
+    await(&count_sent, 1);
+    assert_true(deferred() - before == 1);
+    assert_int_equal(seen, 1);
+    assert_int_equal(testdb_int(db, &attempts_sum), 1);
+    assert_int_equal(testdb_int(db, &history_count), 1);
+}
+
 static void a_broken_destination_rests_and_no_attempt_is_counted(void **state)
 {
     (void)state;
@@ -539,6 +572,7 @@ int main(void)
         ON_EACH(a_channel_without_a_target_keeps_its_rows),
         ON_EACH(what_another_process_left_behind_is_taken_when_its_lease_is_over),
         ON_EACH(who_lost_its_lease_settles_nothing),
+        ON_EACH(what_could_not_be_sent_within_its_lease_is_claimed_again),
         ON_EACH(a_broken_destination_rests_and_no_attempt_is_counted),
         ON_EACH(one_destination_that_hangs_keeps_no_other_waiting),
         ON_EACH(what_is_under_way_at_the_end_is_finished_or_given_back),
