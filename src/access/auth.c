@@ -2,6 +2,7 @@
 
 #include "access/clients.sql.h"
 #include "access/usage.h"
+#include "base/mem.h"
 #include "base/metrics.h"
 #include "base/queue.h"
 #include "resilience/throttle.h"
@@ -219,9 +220,7 @@ static struct entry *insert_locked(struct df_auth *a, const struct df_client_rec
     if (a->entries >= CACHE_MAX)
         return NULL; /* more live clients than this: the rest are verified each time */
     struct entry **at = slot_locked(a, df_str_c(r->client.identifier));
-    struct entry *e = calloc(1, sizeof *e);
-    if (!e)
-        abort();
+    struct entry *e = df_calloc(1, sizeof *e);
     struct df_str label = df_str_c(r->client.identifier);
     e->requests = df_metric_get(&requests_total, &label);
     e->record = *r;

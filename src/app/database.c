@@ -1,5 +1,6 @@
 #include "app/database.h"
 
+#include "base/mem.h"
 #include "store/schema.h"
 
 #include <errno.h>
@@ -8,9 +9,7 @@
 
 enum df_code df_make_dirs(const char *path, struct df_err *err)
 {
-    char *copy = strdup(path);
-    if (!copy)
-        abort();
+    char *copy = df_strdup(df_str_c(path));
     enum df_code code = DF_OK;
     for (char *p = copy + 1; code == DF_OK; p++) {
         if (*p != '/' && *p != '\0')

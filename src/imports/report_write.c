@@ -8,6 +8,8 @@
  */
 #include "imports/report_private.h"
 
+#include "base/mem.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -142,9 +144,7 @@ static enum df_code xlsx_open(void *w, const char *temp_dir, int fd, struct df_e
         return xlsx_failed(err, LXW_ERROR_CREATING_XLSX_FILE);
     x->bold = workbook_add_format(x->book);
     format_set_bold(x->bold);
-    x->text = malloc(TEXT_BYTES);
-    if (!x->text)
-        abort();
+    x->text = df_malloc(TEXT_BYTES);
     return DF_OK;
 }
 
