@@ -9,6 +9,7 @@
 #include "app/files.h"
 #include "app/relays.h"
 #include "app/system_routes.h"
+#include "base/mem.h"
 #include "base/metrics.h"
 #include "imports/imports.h"
 #include "imports/receive.h"
@@ -260,6 +261,57 @@ static enum df_code start_subscriptions(struct df_server *s, const struct df_set
     return df_subscriptions_seal(sv->subscriptions, err);
 }
 
+static void make_webhooks(struct df_server *s, const struct df_settings *set)
+{
+    s->master = df_secret_key_new(df_secret_str(set->security.master_key));
+    s->old_master = df_secret_key_new(df_secret_str(set->security.master_old_key));
+    s->services.webhooks = df_webhooks_new(&(struct df_webhooks_options){
+        .store = s->services.store,
+        .clock = s->services.clock,
+        .retry_delays_ms = set->webhooks.retry_delays_ms.items,
+        .retry_delay_count = set->webhooks.retry_delays_ms.count,
+        .timeout_ms = set->webhooks.timeout_ms,
+        .disable_after_ms = set->webhooks.disable_after_days * DAY_MS,
+        .keys = {.master = s->master, .old_master = s->old_master},
+        .notify_url = set->database.url,
+    });
+}
+
+static void make_interface(struct df_services *sv, const struct df_settings *set,
+                           const struct df_retry_policy *retry)
+{
+    sv->interface = df_interface_new(&(struct df_interface_options){
+        .store = sv->store,
+        .clock = sv->clock,
+        .functional_ack_url = set->gateway.functional_ack_url,
+        .ticket_return_url = set->gateway.ticket_return_url,
+        .ticket_send_url = set->gateway.ticket_send_url,
+        .api_key = set->gateway.api_key,
+        .api_key_header = set->gateway.api_key_header,
+        .ack_business_application = set->gateway.ack_business_application,
+        .retry = *retry,
+        .lease_ms = set->delivery.lease_ms,
+        .notify_url = set->database.url,
+        .webhooks = sv->webhooks,
+    });
+    df_interface_add_channels(sv->interface, sv->delivery);
+}
+
+static void make_integrations(struct df_server *s, const struct df_settings *set)
+{
+    struct df_services *sv = &s->services;
+
+    sv->integrations = df_integrations_new(&(struct df_integrations_options){
+        .settings = set->integrations,
+        .count = set->integration_count,
+        .store = sv->store,
+        .client = s->client,
+        .breakers = sv->breakers,
+        .clock = sv->clock,
+    });
+    df_integrations_add_channels(sv->integrations, sv->delivery);
+}
+
 /* The channels are known to every process; only one with the role delivers. */
 static enum df_code start_delivery(struct df_server *s, const struct df_settings *set,
                                    struct df_err *err)
@@ -287,44 +339,11 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .timeout_ms = set->delivery.timeout_ms,
         .allow_private = set->delivery.allow_private_targets,
     });
-    s->master = df_secret_key_new(df_secret_str(set->security.master_key));
-    s->old_master = df_secret_key_new(df_secret_str(set->security.master_old_key));
-    sv->webhooks = df_webhooks_new(&(struct df_webhooks_options){
-        .store = sv->store,
-        .clock = sv->clock,
-        .retry_delays_ms = set->webhooks.retry_delays_ms.items,
-        .retry_delay_count = set->webhooks.retry_delays_ms.count,
-        .timeout_ms = set->webhooks.timeout_ms,
-        .disable_after_ms = set->webhooks.disable_after_days * DAY_MS,
-        .keys = {.master = s->master, .old_master = s->old_master},
-        .notify_url = set->database.url,
-    });
-    sv->interface = df_interface_new(&(struct df_interface_options){
-        .store = sv->store,
-        .clock = sv->clock,
-        .functional_ack_url = set->gateway.functional_ack_url,
-        .ticket_return_url = set->gateway.ticket_return_url,
-        .ticket_send_url = set->gateway.ticket_send_url,
-        .api_key = set->gateway.api_key,
-        .api_key_header = set->gateway.api_key_header,
-        .ack_business_application = set->gateway.ack_business_application,
-        .retry = retry,
-        .lease_ms = set->delivery.lease_ms,
-        .notify_url = set->database.url,
-        .webhooks = sv->webhooks,
-    });
-    df_interface_add_channels(sv->interface, sv->delivery);
+    make_webhooks(s, set);
+    make_interface(sv, set, &retry);
     s->events = df_events_channel(wake_own_events, sv);
     df_delivery_add(sv->delivery, &s->events);
-    sv->integrations = df_integrations_new(&(struct df_integrations_options){
-        .settings = set->integrations,
-        .count = set->integration_count,
-        .store = sv->store,
-        .client = s->client,
-        .breakers = sv->breakers,
-        .clock = sv->clock,
-    });
-    df_integrations_add_channels(sv->integrations, sv->delivery);
+    make_integrations(s, set);
     df_webhooks_add_channels(sv->webhooks, sv->delivery);
     make_alerts(s, set, &retry);
     if (set->server.roles & DF_ROLE_DELIVER)
@@ -428,13 +447,38 @@ static size_t add_api_tables(struct df_server *s, const struct df_settings *set,
     return n;
 }
 
+/* The database, who is calling, and what they may. */
+static enum df_code start_access(struct df_server *s, const struct df_settings *set,
+                                 struct df_err *err)
+{
+    struct df_services *sv = &s->services;
+    const struct df_store_options so = {.url = set->database.url,
+                                        .pool_size = set->database.pool_size,
+                                        .queue_size = set->database.queue_size,
+                                        .group_max = set->database.group_max,
+                                        .clock = sv->clock};
+    enum df_code code = prepare_database(set, err);
+    if (code == DF_OK)
+        code = df_store_open(&so, &sv->store, err);
+    if (code != DF_OK)
+        return code;
+    sv->usage = df_usage_new(sv->store, sv->clock);
+    sv->auth =
+        df_auth_new(&(struct df_auth_options){.store = sv->store,
+                                              .clock = sv->clock,
+                                              .admin_key = set->admin.key,
+                                              .failures_per_minute = set->auth.failures_per_minute,
+                                              .hash_threads = set->auth.hash_threads,
+                                              .usage = sv->usage});
+    sv->policies = df_policies_new(sv->clock);
+    return DF_OK;
+}
+
 enum df_code df_server_start(const struct df_server_options *opt, struct df_server **ret,
                              struct df_err *err)
 {
     const struct df_settings *set = opt->settings;
-    struct df_server *s = calloc(1, sizeof *s);
-    if (!s)
-        abort();
+    struct df_server *s = df_calloc(1, sizeof *s);
     s->services.clock = df_clock_real();
     s->drain_seconds = set->server.drain_seconds;
     pthread_mutex_init(&s->lock, NULL);
@@ -448,25 +492,9 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     s->routes[n++] = opt->extra_routes;
     df_metric_register_process(DF_VERSION);
 
-    enum df_code code = prepare_database(set, err);
+    enum df_code code = start_access(s, set, err);
     if (code != DF_OK)
         goto out;
-    struct df_store_options so = {.url = set->database.url,
-                                  .pool_size = set->database.pool_size,
-                                  .queue_size = set->database.queue_size,
-                                  .group_max = set->database.group_max,
-                                  .clock = s->services.clock};
-    if ((code = df_store_open(&so, &s->services.store, err)) != DF_OK)
-        goto out;
-    s->services.usage = df_usage_new(s->services.store, s->services.clock);
-    struct df_auth_options ao = {.store = s->services.store,
-                                 .clock = s->services.clock,
-                                 .admin_key = set->admin.key,
-                                 .failures_per_minute = set->auth.failures_per_minute,
-                                 .hash_threads = set->auth.hash_threads,
-                                 .usage = s->services.usage};
-    s->services.auth = df_auth_new(&ao);
-    s->services.policies = df_policies_new(s->services.clock);
     if ((code = start_delivery(s, set, err)) != DF_OK)
         goto out;
     if (set->server.roles & DF_ROLE_API && (code = start_subscriptions(s, set, err)) != DF_OK)
