@@ -88,6 +88,9 @@ static enum df_code read_utf8(struct csv_records *r, struct df_err *err)
     r->offset += len;
     r->fill += len;
     r->eof = len == 0;
+    /* What programs of DOS's time end a text with. */
+    while (r->eof && r->fill > r->pos && r->window[r->fill - 1] == 0x1A)
+        r->fill--;
     return DF_OK;
 }
 
@@ -428,7 +431,8 @@ static enum df_code read_sep_line(struct csv_records *r, struct df_err *err)
             return rc;
     }
     if ((c[0] | 32) != 's' || (c[1] | 32) != 'e' || (c[2] | 32) != 'p' || c[3] != '=' ||
-        (c[4] != ',' && c[4] != ';' && c[4] != '\t') || (c[5] != '\n' && c[5] != '\r'))
+        (c[4] != ',' && c[4] != ';' && c[4] != '\t' && c[4] != '|') ||
+        (c[5] != '\n' && c[5] != '\r'))
         return DF_OK;
     r->sep = (char)c[4];
     r->row++;
@@ -457,11 +461,12 @@ static enum df_code skip_blank_lines(struct csv_records *r, struct df_err *err)
     }
 }
 
-/* The one that occurs most in the header outside quotes; the rarer in names, when as often. */
+/* The one that occurs most in the header outside quotes; the rarer in names, when as often. A bar
+ * is one when there is no other. */
 static enum df_code find_sep(struct csv_records *r, struct df_err *err)
 {
-    static const char seps[3] = {'\t', ';', ','};
-    size_t seen[3] = {0}, best = 2;
+    static const char seps[4] = {'\t', ';', ',', '|'};
+    size_t seen[4] = {0}, best = 2;
     bool quoted = false, begins = true;
     int c;
 
@@ -481,6 +486,8 @@ static enum df_code find_sep(struct csv_records *r, struct df_err *err)
     for (size_t i = 3; i-- > 0;)
         if (seen[i] > 0 && seen[i] >= seen[best])
             best = i;
+    if (seen[best] == 0 && seen[3] > 0)
+        best = 3;
     r->sep = seps[best];
     return DF_OK;
 }

@@ -467,6 +467,9 @@ enum df_code df_book_sheet(const struct df_book *b, struct df_str name, const st
     }
     if (!name.ptr && !found)
         found = hidden;
+    int64_t number = 0; /* as a person counts them, and only when none is called so */
+    if (!found && df_str_to_i64(name, &number) && number >= 1 && number <= (int64_t)b->sheet_count)
+        found = &b->sheets[number - 1];
     if (!found)
         return name.ptr ? no_such_sheet(b, name, err)
                         : df_err_set(err, DF_E_VALIDATION, "the workbook has no sheet of cells");

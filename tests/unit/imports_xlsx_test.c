@@ -481,6 +481,12 @@ static void a_sheet_is_found_by_name_or_is_the_first_visible(void **state)
     expect_file(book_of_sheets(), &opt, "a=#1\n");
     opt.sheet = DF_STR("opera\xC3\x87\xC3\x83O");
     expect_file(book_of_sheets(), &opt, "a=#1\n");
+    opt.sheet = DF_STR("3");
+    expect_file(book_of_sheets(), &opt, "a=#1\n");
+    opt.sheet = DF_STR("5");
+    expect_refused_with(book_of_sheets(), &opt, DF_E_VALIDATION, "there is no sheet \"5\"");
+    opt.sheet = DF_STR("0");
+    expect_refused_with(book_of_sheets(), &opt, DF_E_VALIDATION, "there is no sheet \"0\"");
     opt.sheet = DF_STR("Outra");
     expect_refused_with(book_of_sheets(), &opt, DF_E_VALIDATION,
                         "there is no sheet \"Outra\"; the workbook has \"Gr\xC3\xA1"
