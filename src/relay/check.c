@@ -122,6 +122,7 @@ struct found {
     char *type;
     char *cast;
     int64_t width;
+    bool nullable;
 };
 
 #define FOUND_MAX 256
@@ -154,7 +155,8 @@ static enum df_code list_columns(struct df_db *db, const char *quoted, const cha
         found[n].name = df_strdup(df_col_text(r, 0));
         found[n].type = df_strdup(df_col_text(r, 1));
         found[n].cast = df_strdup(df_col_text(r, 2));
-        found[n++].width = df_col_int(r, 3);
+        found[n].width = df_col_int(r, 3);
+        found[n++].nullable = df_col_int(r, 4) == 1;
     }
     df_result_free(r);
     *ret_count = n;
@@ -217,6 +219,7 @@ static void check_columns(const struct df_relay_settings *s, const struct found 
         t->columns[i].name = df_strdup(df_str_c(f->name));
         t->columns[i].type = df_strdup(df_str_c(f->cast));
         t->columns[i].width = f->width;
+        t->columns[i].nullable = f->nullable;
     }
     if (s->order == DF_RELAY_ORDER_AGGREGATE && !t->columns[DF_RELAY_AGGREGATE_ID].name)
         df_buf_addf(complaints,

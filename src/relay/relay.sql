@@ -1,12 +1,13 @@
 -- What a relay asks its source before it makes statements of its own (sql.c): what the table is, and what it may do there.
 
--- Columns: name, type, type as to be written in a cast, width of text. table: quoted; schema and table: as configured.
+-- Columns: name, type, type as to be written in a cast, width of text, whether it may be NULL (1, or 0). table: quoted; schema and table: as configured.
 -- name: relay_columns
 -- dialect: sqlite
-SELECT name, lower(type), lower(type), 0 FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;
+SELECT name, lower(type), lower(type), 0, 1 - "notnull" FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;
 -- dialect: postgres
 SELECT a.attname, t.typname, format_type(t.oid, b.typmod),
-       CASE WHEN t.typname IN ('varchar', 'bpchar') AND b.typmod > 4 THEN b.typmod - 4 ELSE 0 END
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND b.typmod > 4 THEN b.typmod - 4 ELSE 0 END,
+       CASE WHEN a.attnotnull OR d.typnotnull THEN 0 ELSE 1 END
 FROM pg_attribute AS a
 JOIN pg_type AS d ON d.oid = a.atttypid
 CROSS JOIN LATERAL (SELECT CASE WHEN d.typtype = 'd' THEN d.typbasetype ELSE d.oid END AS oid,
@@ -23,7 +24,8 @@ SELECT c.name, TYPE_NAME(c.system_type_id),
                   ELSE '' END,
        CASE WHEN TYPE_NAME(c.system_type_id) IN ('nvarchar', 'nchar') AND c.max_length > 0 THEN c.max_length / 2
             WHEN TYPE_NAME(c.system_type_id) IN ('varchar', 'char') AND c.max_length > 0 THEN c.max_length
-            ELSE 0 END
+            ELSE 0 END,
+       CAST(c.is_nullable AS INT)
 FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND CAST(:table AS NVARCHAR(776)) <> ''
 ORDER BY c.column_id;

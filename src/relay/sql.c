@@ -5,7 +5,8 @@
  *     {table}            the table, quoted
  *     {pending} {processed} {failed}   the state, as a literal: an index over the rows in that
  * state is used only where the statement says which it is {id_type} …        the column's type
- *     {select} {due} {first} {resting} {stamp …}   pieces that depend on the table, see below
+ *     {select} {due} {first} {resting} {stamp …} {none …}   pieces that depend on the table, see
+ *                        below
  *     :name              a parameter
  *     [column: …]        only if the table has the column
  */
@@ -115,18 +116,20 @@ static const char *const follow_text[DF_DIALECT_COUNT] = {
 static const char *const processed_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "UPDATE {table} SET {status} = {processed}"
                   "[processed_at:, {processed_at} = {stamp processed_at}]"
-                  "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = NULL]"
+                  "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+                  "[last_error:, {last_error} = {none last_error}]"
                   " WHERE {id} IN (SELECT value FROM json_each(:ids)) AND {status} = {pending}",
     [DF_POSTGRES] = "UPDATE {table} SET {status} = {processed}"
                     "[processed_at:, {processed_at} = clock_timestamp()]"
-                    "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = NULL]"
+                    "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+                    "[last_error:, {last_error} = {none last_error}]"
                     " WHERE {id} = ANY(CAST(:ids AS {id_type}[])) AND {status} = {pending}",
-    [DF_SQLSERVER] =
-        "UPDATE {table} SET {status} = {processed}"
-        "[processed_at:, {processed_at} = SYSUTCDATETIME()]"
-        "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = NULL]"
-        " WHERE {id} IN (SELECT CAST(value AS {id_type})"
-        " FROM OPENJSON(CAST(:ids AS NVARCHAR(MAX)))) AND {status} = {pending}",
+    [DF_SQLSERVER] = "UPDATE {table} SET {status} = {processed}"
+                     "[processed_at:, {processed_at} = SYSUTCDATETIME()]"
+                     "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+                     "[last_error:, {last_error} = {none last_error}]"
+                     " WHERE {id} IN (SELECT CAST(value AS {id_type})"
+                     " FROM OPENJSON(CAST(:ids AS NVARCHAR(MAX)))) AND {status} = {pending}",
 };
 
 static const char *const retry_text[DF_DIALECT_COUNT] = {
@@ -150,15 +153,18 @@ static const char *const retry_text[DF_DIALECT_COUNT] = {
 
 static const char *const dead_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
-                  "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
+                  "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+                  "[last_error:, {last_error} = :error]"
                   " WHERE {id} IN (SELECT value FROM json_each(:id)) AND {status} = {pending}",
     [DF_POSTGRES] =
         "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
-        "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
+        "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+        "[last_error:, {last_error} = :error]"
         " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
     [DF_SQLSERVER] =
         "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
-        "[next_attempt_at:, {next_attempt_at} = NULL][last_error:, {last_error} = :error]"
+        "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+        "[last_error:, {last_error} = :error]"
         " WHERE {id} IN (SELECT CAST(value AS {id_type})"
         " FROM OPENJSON(CAST(:id AS NVARCHAR(MAX)))) AND {status} = {pending}",
 };
@@ -339,6 +345,20 @@ static void add_stamp(struct render *r, struct df_str what)
                         : DF_STR("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"));
 }
 
+/* What stands for nothing in next_attempt_at or last_error: NULL, where the application allows it.
+ * A time that it wants there stays; it is not looked at any more. */
+static void add_none(struct render *r, struct df_str what)
+{
+    enum df_relay_column c = column_of(what);
+
+    if (r->t->columns[c].nullable)
+        df_buf_addz(&r->out, "NULL");
+    else if (c == DF_RELAY_LAST_ERROR)
+        df_buf_addz(&r->out, "''");
+    else
+        add_column(r, c);
+}
+
 static void add_state(struct render *r, const char *state)
 {
     relay_quote_text(r->t->dialect, df_str_c(state), &r->out);
@@ -376,6 +396,8 @@ static void add_piece(struct render *r, struct df_str name)
             render(r, df_str_c(first_text[d]));
     } else if (df_str_starts(name, DF_STR("stamp "))) {
         add_stamp(r, df_str_n(name.ptr + 6, name.len - 6));
+    } else if (df_str_starts(name, DF_STR("none "))) {
+        add_none(r, df_str_n(name.ptr + 5, name.len - 5));
     } else if (df_str_ends(name, DF_STR("_type")) && !df_str_eq(name, DF_STR("event_type")) &&
                !df_str_eq(name, DF_STR("aggregate_type"))) {
         df_buf_addz(&r->out, r->t->columns[column_of(df_str_n(name.ptr, name.len - 5))].type);

@@ -14,6 +14,7 @@ struct relay_column {
     char *name;    /* NULL: there is none */
     char *type;    /* as the database writes it */
     int64_t width; /* of text, in characters; 0: none known */
+    bool nullable;
 };
 
 /* What check.c found. */

@@ -267,6 +267,19 @@ def test_columns_that_are_not_required_may_be_missing(source, sink, make_relay):
         sorted(r["attempts"] for r in outbox.rows("attempts").values()) == [0, 0, 0, 0, 1, 1, 3, 3, 3]
 
 
+def test_columns_that_are_not_required_may_be_not_null(source, sink, make_relay):
+    time = {"sqlite": "TEXT", "postgres": "timestamptz", "sqlserver": "DATETIME2"}[source.name]
+    outbox = Outbox(source, types={"next_attempt_at": f"{time} NOT NULL DEFAULT CURRENT_TIMESTAMP",
+                                   "last_error": "VARCHAR(200) NOT NULL DEFAULT ''"})
+    sink.fault("/Bad", status=422)
+    sink.fault("/Flaky", status=500, count=1)
+    for kind in ("Good", "Bad", "Flaky"):
+        outbox.write(event_type=kind)
+    make_relay(outbox, config=PATIENT, **http(sink, target=sink.url + "/{eventType}"))
+    outbox.wait(PROCESSED=2, FAILED=1)
+    assert sorted(r["last_error"][:8] for r in outbox.rows("last_error").values()) == ["", "", "HTTP 422"]
+    assert sink.stats()["requests"] == 4
+
 
 IDS = {"sqlite": {"number": "INTEGER PRIMARY KEY", "text": "VARCHAR(40) UNIQUE"},
        "postgres": {"number": "bigserial PRIMARY KEY", "text": "varchar(40) UNIQUE"},
