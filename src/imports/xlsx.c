@@ -144,9 +144,10 @@ static enum df_field_kind number_text(struct xlsx *x, const struct df_cell *c, s
         *ret_stays = true;
         return DF_FIELD_NUMBER;
     }
+    struct df_str raw = df_str_trim(c->text); /* some indent even this */
     enum df_field_kind kind = c->type == DF_CELL_DATE
-                                  ? df_format_iso(f, c->text, &x->text)
-                                  : df_format_number(f, x->book.date1904, c->text, &x->text);
+                                  ? df_format_iso(f, raw, &x->text)
+                                  : df_format_number(f, x->book.date1904, raw, &x->text);
     *ret = df_str_n(x->text.ptr + from, x->text.len - from);
     x->text.len = from;
     *ret_stays = false;
@@ -159,7 +160,7 @@ static enum df_code cell_text(struct xlsx *x, const struct df_row *row, const st
                               struct df_err *err)
 {
     *ret_kind = DF_FIELD_TEXT;
-    *ret = c->text;
+    *ret = c->type == DF_CELL_BOOL || c->type == DF_CELL_ERROR ? df_str_trim(c->text) : c->text;
     *ret_stays = true;
     switch (c->type) {
     case DF_CELL_SHARED:
@@ -169,10 +170,10 @@ static enum df_code cell_text(struct xlsx *x, const struct df_row *row, const st
         *ret_kind = number_text(x, c, ret, ret_stays);
         break;
     case DF_CELL_BOOL:
-        if (df_str_eq(c->text, DF_STR("1")) || df_str_ieq(c->text, DF_STR("true"))) {
+        if (df_str_eq(*ret, DF_STR("1")) || df_str_ieq(*ret, DF_STR("true"))) {
             *ret_kind = DF_FIELD_BOOL;
             *ret = DF_STR("true");
-        } else if (df_str_eq(c->text, DF_STR("0")) || df_str_ieq(c->text, DF_STR("false"))) {
+        } else if (df_str_eq(*ret, DF_STR("0")) || df_str_ieq(*ret, DF_STR("false"))) {
             *ret_kind = DF_FIELD_BOOL;
             *ret = DF_STR("false");
         }

@@ -101,13 +101,19 @@ static enum df_code read_end64(const struct df_bytes *file, uint64_t end_at, str
     return DF_OK;
 }
 
-/* The last end record whose comment ends with the file. */
+/* The last end record whose comment ends with the file; else the last one whose comment fits:
+ * scripts that hand a workbook out like to add a line end. */
 static const char *find_end(const char *tail, size_t len)
 {
-    for (size_t at = len - END_LEN + 1; at-- > 0;)
-        if (u32(tail + at) == END_SIG && u16(tail + at + 20) == len - at - END_LEN)
+    const char *fits = NULL;
+    for (size_t at = len - END_LEN + 1; at-- > 0;) {
+        if (u32(tail + at) != END_SIG || u16(tail + at + 20) > len - at - END_LEN)
+            continue;
+        if (u16(tail + at + 20) == len - at - END_LEN)
             return tail + at;
-    return NULL;
+        fits = fits ? fits : tail + at;
+    }
+    return fits;
 }
 
 static enum df_code read_end(const struct df_bytes *file, struct directory *d, struct df_err *err)

@@ -458,6 +458,11 @@ static void what_some_programs_write_is_read(void **state)
                            INLINE("b") "</row><row><c s=\"\"><v>1</v></c>"
                                        "<c t=\"inlineStr\"><v>1.0</v><is><t>1.</t></is></c></row>"),
                  "a=#1|b=\"1.\n");
+    /* values indented */
+    expect_sheet(SHEET("<row>" INLINE("a") INLINE("b") INLINE("c") INLINE(
+                     "d") "</row><row><c><v>\n 12 </v></c><c t=\"b\"><v> 1\n</v></c>"
+                          "<c t=\"d\"><v> 2025-11-20 </v></c><c t=\"e\"><v> #N/A </v></c></row>"),
+                 "a=#12|b=?true|c=\"2025-11-20|d=\"#N/A\n");
 }
 
 /* --- the workbook ----------------------------------------------------------------------------- */
@@ -523,6 +528,10 @@ static void parts_are_found_however_they_are_named(void **state)
     sheet->deflated = sheet->descriptor = true;
     expect_file(zip_make(&z), &no_options, "a=#1\n");
     z.prefix = NULL;
+    z.suffix = "\r\n";
+    expect_file(zip_make(&z), &no_options, "a=#1\n");
+    z.suffix = "PK\5\6<!-- what a page adds -->";
+    expect_file(zip_make(&z), &no_options, "a=#1\n");
     z.zip64 = true;
     expect_file(zip_make(&z), &no_options, "a=#1\n");
 }

@@ -27,7 +27,7 @@ struct zip_part {
 struct zip_maker {
     struct zip_part parts[ZIP_PARTS];
     size_t count;
-    const char *prefix;
+    const char *prefix, *suffix;
     bool zip64;
     uint32_t entries_lie;
 };
@@ -156,6 +156,8 @@ static inline struct df_str zip_make(struct zip_maker *z)
             free((void *)(uintptr_t)packed.ptr);
     }
     put_directory(z, &b, &dir);
+    if (z->suffix)
+        df_buf_addz(&b, z->suffix);
     df_buf_release(&dir);
     size_t len;
     char *ptr = df_buf_take(&b, &len);
