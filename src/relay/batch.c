@@ -427,7 +427,8 @@ static enum df_code mark_failures(struct relay_worker *w, struct relay_batch *b,
     return df_rows_run(w->db, &rows, NULL, err);
 }
 
-static enum df_code mark(struct relay_worker *w, struct relay_batch *b, struct df_err *err)
+static enum df_code mark_processed(struct relay_worker *w, struct relay_batch *b,
+                                   struct df_err *err)
 {
     const struct relay_sql *sql = &w->shape->sql;
     enum df_dialect d = w->relay->dialect;
@@ -454,10 +455,49 @@ static enum df_code mark(struct relay_worker *w, struct relay_batch *b, struct d
         code = df_err_set(err, DF_E_CONFLICT,
                           "none of %zu rows of %s could be found again by its %s to be marked", n,
                           w->relay->s->table, w->relay->s->columns[DF_RELAY_ID]);
-    if (code == DF_OK)
-        code = mark_failures(w, b, RELAY_RETRY, &sql->retry, err);
+    return code;
+}
+
+/*
+ * *ret_refused: the table does not take it (a constraint that knows no FAILED, say), and never
+ * will. These events are as they were then, and what was processed can still be marked: else all of
+ * a batch would be sent again and again for one of them.
+ */
+static enum df_code mark_unprocessed(struct relay_worker *w, struct relay_batch *b,
+                                     enum df_code *ret_refused, struct df_err *err)
+{
+    const struct relay_sql *sql = &w->shape->sql;
+    enum df_code code = df_db_savepoint(w->db, err);
+
+    if (code != DF_OK)
+        return code;
+    code = mark_failures(w, b, RELAY_RETRY, &sql->retry, err);
     if (code == DF_OK)
         code = mark_failures(w, b, RELAY_FAILED, &sql->dead, err);
+    if (code == DF_OK)
+        return df_db_release(w->db, err);
+    if (df_code_retry(code) != DF_RETRY_NEVER || !df_db_alive(w->db))
+        return code;
+    *ret_refused = code;
+    for (size_t i = 0; i < b->count; i++) {
+        if (b->rows[i].outcome != RELAY_PROCESSED)
+            b->rows[i].outcome = RELAY_DEFERRED;
+    }
+    struct df_err ignored = DF_ERR_INIT; /* *err has why */
+    return df_db_rollback_to(w->db, &ignored);
+}
+
+static enum df_code mark(struct relay_worker *w, struct relay_batch *b, enum df_code *ret_refused,
+                         struct df_err *err)
+{
+    bool failures = false;
+
+    for (size_t i = 0; i < b->count; i++)
+        failures =
+            failures || b->rows[i].outcome == RELAY_RETRY || b->rows[i].outcome == RELAY_FAILED;
+    enum df_code code = mark_processed(w, b, err);
+    if (code == DF_OK && failures)
+        code = mark_unprocessed(w, b, ret_refused, err);
     return code;
 }
 
@@ -532,6 +572,7 @@ enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_
 {
     struct df_relay *r = w->relay;
     bool locks = r->dialect != DF_SQLITE; /* else nothing may be held while events are sent */
+    enum df_code refused = DF_OK;
     enum df_code code = DF_OK;
 
     df_arena_reset(&w->arena);
@@ -545,7 +586,7 @@ enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_
         if (!locks)
             code = df_db_begin(w->db, true, err);
         if (code == DF_OK)
-            code = mark(w, b, err);
+            code = mark(w, b, &refused, err);
     }
     if (code == DF_OK && df_db_in_transaction(w->db))
         code = df_db_commit(w->db, err);
@@ -555,5 +596,5 @@ enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_
         df_db_reset(w->db);
         tell_unmarked(r, b);
     }
-    return code;
+    return code == DF_OK ? refused : code;
 }

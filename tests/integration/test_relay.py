@@ -307,6 +307,17 @@ def test_an_attempt_that_was_never_counted_is_none(source, sink, make_relay):
     assert {r["status"]: r["attempts"] for r in outbox.rows("status", "attempts").values()}["FAILED"] == 2
 
 
+def test_an_event_that_cannot_be_marked_keeps_no_other_from_it(source, sink, make_relay):
+    """The table knows no FAILED. The others are marked, and sent once."""
+    outbox = Outbox(source, types={"status": "VARCHAR(20) DEFAULT 'PENDING' CHECK (status IN ('PENDING', 'PROCESSED'))"})
+    outbox.write(6, event_type=lambda i: "Good" if i else "Bad")
+    sink.fault("/Bad", status=422)
+    relay = make_relay(outbox, config=PATIENT, **http(sink, target=sink.url + "/{eventType}"))
+    outbox.wait(PENDING=1, PROCESSED=5)
+    wait_for(lambda: relay.log("RelaySourceFailed"), "the reason")
+    assert len(sink.received("/Good")) == 5
+
+
 # --- the check of the table ---------------------------------------------------------------------------
 
 WRONG = {
