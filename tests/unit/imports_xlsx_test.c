@@ -502,6 +502,12 @@ static void a_sheet_is_found_by_name_or_is_the_first_visible(void **state)
     expect_refused_with(book_of_sheets(), &opt, DF_E_VALIDATION, "is a chart");
     opt.sheet = DF_STR("nada");
     expect_refused_with(book_of_sheets(), &opt, DF_E_VALIDATION, "\"Nada\" is not there");
+    opt.sheet = DF_STR("A & B <\"c'>");
+    expect_file(book_make(&(struct book_parts){
+                    .sheet = GOOD_SHEET,
+                    .workbook = WORKBOOK("", "<sheet name=\"A &amp; B &lt;&quot;c&apos;&#62;\" "
+                                             "r:id=\"rId1\"/>")}),
+                &opt, "a=#1\n");
 }
 
 static void parts_are_found_however_they_are_named(void **state)
