@@ -456,13 +456,9 @@ void df_policies_free(struct df_policies *p)
     free(p);
 }
 
-/* FNV-1a; the keys are ours. */
 static struct slot *slot_of(struct df_policies *p, const struct df_uuid *id)
 {
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-    for (size_t i = 0; i < DF_UUID_LEN; i++)
-        h = (h ^ (unsigned char)id->text[i]) * UINT64_C(0x100000001B3);
-    return &p->slots[(h >> 32) & (SLOTS - 1)];
+    return &p->slots[(df_str_hash(df_uuid_str(id)) >> 32) & (SLOTS - 1)];
 }
 
 static bool slot_has(const struct slot *s, const struct df_uuid *id)

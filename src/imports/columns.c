@@ -20,11 +20,7 @@ void df_columns_release(struct df_columns *c)
 
 static uint32_t *slot_of(const struct df_columns *c, struct df_str name)
 {
-    uint64_t hash = 0xCBF29CE484222325U;
-
-    for (size_t i = 0; i < name.len; i++)
-        hash = (hash ^ (unsigned char)name.ptr[i]) * 0x100000001B3U;
-    for (size_t i = hash >> 20;; i++) {
+    for (size_t i = df_str_hash(name) >> 20;; i++) {
         uint32_t *slot = &c->slots[i & (c->slot_count - 1)];
         if (*slot == 0 || df_str_eq(c->list[*slot - 1].name, name))
             return slot;

@@ -151,10 +151,7 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
 
 static const struct df_name *find_by_hash(struct df_names *n, struct df_str text)
 {
-    uint64_t hash = 0xCBF29CE484222325U;
-
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.ptr[i]) * 0x100000001B3U;
+    uint64_t hash = df_str_hash(text);
     struct df_name **head = &n->heads[(hash >> 24) % HEADS];
     for (struct df_name *name = *head; name; name = name->next)
         if (name->hash == hash && df_str_eq(name->text, text))
