@@ -108,8 +108,8 @@ static void start_threads(struct df_auth *a, size_t count)
 
 struct df_auth *df_auth_new(const struct df_auth_options *opt)
 {
-    struct df_auth *a = calloc(1, sizeof *a);
-    if (!a || sodium_init() < 0)
+    struct df_auth *a = df_calloc(1, sizeof *a);
+    if (sodium_init() < 0)
         abort();
     a->store = opt->store;
     a->clock = opt->clock;

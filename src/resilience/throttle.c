@@ -1,5 +1,7 @@
 #include "resilience/throttle.h"
 
+#include "base/mem.h"
+
 #include <sodium.h>
 #include <stdlib.h>
 
@@ -24,9 +26,7 @@ struct df_throttle {
 struct df_throttle *df_throttle_new(int64_t capacity, int64_t per_minute,
                                     const struct df_clock *clock)
 {
-    struct df_throttle *t = calloc(1, sizeof *t);
-    if (!t)
-        abort();
+    struct df_throttle *t = df_calloc(1, sizeof *t);
     pthread_mutex_init(&t->lock, NULL);
     t->clock = clock;
     t->capacity = (double)capacity;
