@@ -18,7 +18,7 @@ void df_receiver_stop(struct df_receiver *r);
 void df_receiver_free(struct df_receiver *r);
 
 /* Removes the files of a batch that is over, soon and on another thread. What is missed goes with
- * the housekeeping. */
+ * the housekeeping if it is here; in another storage it stays, and the log tells. */
 void df_receiver_remove(struct df_receiver *r, const struct df_uuid *batch, const char *location);
 
 /* The longest body of POST /imports for files of at most max_upload_bytes: base64 makes four bytes
