@@ -45,14 +45,8 @@ static struct call *call_new(struct df_req *req)
 /* The common end of every job: the answer in c->out, or the problem. */
 static void finish(struct call *c, unsigned status, enum df_code code, const struct df_err *err)
 {
-    if (code == DF_OK) {
-        df_req_answer(c->req, status, "application/json", &c->out);
-    } else {
-        df_buf_release(&c->out);
-        df_req_problem(c->req, err);
-    }
     df_wipe(&c->secret, sizeof c->secret);
-    df_req_resume(c->req);
+    df_req_finish(c->req, status, &c->out, code, err);
 }
 
 static void write_secret(struct call *c)

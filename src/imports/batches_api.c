@@ -37,19 +37,7 @@ static struct call *call_new(struct df_req *req)
 static void done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct call *c = (struct call *)job;
-    struct df_err large = DF_ERR_INIT;
-
-    if (code == DF_OK && df_buf_failed(&c->out)) {
-        code = df_err_set(&large, DF_E_INTERNAL, "the answer has more than %zu bytes", ANSWER_MAX);
-        err = &large;
-    }
-    if (code == DF_OK) {
-        df_req_answer(c->req, 200, "application/json", &c->out);
-    } else {
-        df_buf_release(&c->out);
-        df_req_problem(c->req, err);
-    }
-    df_req_resume(c->req);
+    df_req_finish(c->req, 200, &c->out, code, err);
 }
 
 static void read_with(struct call *c,

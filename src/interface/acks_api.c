@@ -37,13 +37,7 @@ static struct call *call_new(struct df_req *req)
 
 static void finish(struct call *c, unsigned status, enum df_code code, const struct df_err *err)
 {
-    if (code == DF_OK) {
-        df_req_answer(c->req, status, "application/json", &c->out);
-    } else {
-        df_buf_release(&c->out);
-        df_req_problem(c->req, err);
-    }
-    df_req_resume(c->req);
+    df_req_finish(c->req, status, &c->out, code, err);
 }
 
 enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,

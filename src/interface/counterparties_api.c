@@ -60,14 +60,7 @@ static struct call *call_new(struct df_req *req)
 
 static void finish(struct call *c, enum df_code code, const struct df_err *err)
 {
-    if (code != DF_OK)
-        df_req_problem(c->req, err);
-    else if (df_buf_failed(&c->out))
-        df_req_fail(c->req, DF_E_INTERNAL, "The answer is longer than %d bytes.", ANSWER_MAX);
-    else
-        df_req_answer(c->req, 200, "application/json", &c->out);
-    df_buf_release(&c->out);
-    df_req_resume(c->req);
+    df_req_finish(c->req, 200, &c->out, code, err);
 }
 
 /* --- POST /api/counterparties --- */

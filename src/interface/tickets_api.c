@@ -238,8 +238,6 @@ static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err
     if (c->paged)
         df_page_write(&c->page, &c->json);
     df_json_close(&c->json, '}');
-    if (code == DF_OK && df_buf_failed(&c->out))
-        code = df_err_set(err, DF_E_INTERNAL, "the answer has more than %zu bytes", ANSWER_MAX);
     return code;
 }
 
@@ -247,13 +245,7 @@ static void look_done(struct df_job *job, enum df_code code, const struct df_err
 {
     struct question *c = (struct question *)job;
 
-    if (code == DF_OK) {
-        df_req_answer(c->req, 200, "application/json", &c->out);
-    } else {
-        df_buf_release(&c->out);
-        df_req_problem(c->req, err);
-    }
-    df_req_resume(c->req);
+    df_req_finish(c->req, 200, &c->out, code, err);
 }
 
 static void handle_look(struct df_req *req)

@@ -63,8 +63,13 @@ void df_req_answer(struct df_req *req, unsigned status, const char *content_type
                    struct df_buf *take_body)
 {
     size_t len;
-    char *body = df_buf_take(take_body, &len);
 
+    if (df_buf_failed(take_body)) {
+        df_buf_release(take_body);
+        df_req_fail(req, DF_E_INTERNAL, "the answer has more than %zu bytes", take_body->max);
+        return;
+    }
+    char *body = df_buf_take(take_body, &len);
     if (!set_status(req, status, content_type) || has_no_body(req->answer.status)) {
         free(body);
         return;
@@ -232,6 +237,17 @@ void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
     (void)df_err_vset(&err, code, fmt, ap);
     va_end(ap);
     df_req_problem(req, &err);
+}
+
+void df_req_finish(struct df_req *req, unsigned status, struct df_buf *take_out, enum df_code code,
+                   const struct df_err *err)
+{
+    if (code == DF_OK)
+        df_req_answer(req, status, "application/json", take_out);
+    else
+        df_req_problem(req, err);
+    df_buf_release(take_out);
+    df_req_resume(req);
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */

@@ -150,7 +150,7 @@ void *df_req_state(const struct df_req *req);
 
 /* Extra header; name and value are copied. Values with control characters are refused (false). */
 bool df_req_add_header(struct df_req *req, const char *name, struct df_str value);
-/* Takes the buffer's content. */
+/* Takes the buffer's content. One that came to its maximum is answered 500 instead. */
 void df_req_answer(struct df_req *req, unsigned status, const char *content_type,
                    struct df_buf *take_body);
 void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,
@@ -184,6 +184,9 @@ void df_req_drop(struct df_req *req);
 
 void df_req_suspend(struct df_req *req); /* on its HTTP thread, from authorize, on_data or handle */
 void df_req_resume(struct df_req *req);  /* from any thread, once for each suspend */
+/* The end of most jobs: the JSON in take_out, or the problem that err tells, and resume. */
+void df_req_finish(struct df_req *req, unsigned status, struct df_buf *take_out, enum df_code code,
+                   const struct df_err *err);
 /* Whether the peer has left, or says that it sends no more: by whoever has a suspended request and
  * wonders whether it is worth going on. */
 bool df_req_peer_gone(const struct df_req *req);

@@ -52,19 +52,8 @@ static void begin(struct call *c)
 
 static void finish(struct call *c, unsigned status, enum df_code code, const struct df_err *err)
 {
-    struct df_err large = DF_ERR_INIT;
-
-    if (code == DF_OK && df_buf_failed(&c->out)) {
-        code = df_err_set(&large, DF_E_INTERNAL, "the answer has more than %d bytes", ANSWER_MAX);
-        err = &large;
-    }
-    if (code == DF_OK)
-        df_req_answer(c->req, status, "application/json", &c->out);
-    else
-        df_req_problem(c->req, err);
-    df_buf_release(&c->out);
     df_buf_release(&c->ids);
-    df_req_resume(c->req);
+    df_req_finish(c->req, status, &c->out, code, err);
 }
 
 static struct df_value subscription_of(const struct call *c)

@@ -98,12 +98,7 @@ static void begin(struct call *c)
 static void done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct call *c = (struct call *)job;
-    struct df_err large = DF_ERR_INIT;
 
-    if (code == DF_OK && df_buf_failed(&c->out)) {
-        code = df_err_set(&large, DF_E_INTERNAL, "the answer has more than %d bytes", ANSWER_MAX);
-        err = &large;
-    }
     if (code == DF_OK && c->event)
         df_log_info(c->event, "webhook %s of client " DF_STR_FMT, c->id.text,
                     DF_STR_ARG(c->identifier));
@@ -114,15 +109,8 @@ static void done(struct df_job *job, enum df_code code, const struct df_err *err
                           df_arena_printf(df_req_arena(c->req),
                                           "/clients/" DF_STR_FMT "/webhooks/%s",
                                           DF_STR_ARG(c->identifier), c->id.text));
-    if (code != DF_OK)
-        df_req_problem(c->req, err);
-    else if (c->answer == 204)
-        df_req_answer_empty(c->req, 204);
-    else
-        df_req_answer(c->req, c->answer, "application/json", &c->out);
-    df_buf_release(&c->out);
     df_wipe(&c->secret, sizeof(c->secret));
-    df_req_resume(c->req);
+    df_req_finish(c->req, c->answer, &c->out, code, err);
 }
 
 static enum df_code no_such(struct df_err *err)

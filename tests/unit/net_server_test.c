@@ -283,6 +283,30 @@ static void headers_are_listed_as_they_came(void **state)
     df_http_stop(s);
 }
 
+static void do_overflow(struct df_req *req)
+{
+    struct df_buf b;
+    df_buf_init(&b, 8);
+    df_buf_addz(&b, "{\"cut\":");
+    df_buf_addz(&b, "true}");
+    df_req_answer(req, 200, "application/json", &b);
+}
+
+static void half_of_an_answer_is_an_internal_error(void **state)
+{
+    (void)state;
+    static const struct df_route overflow[] = {
+        {.method = "GET", .pattern = "/overflow", .handle = do_overflow}, {.method = NULL}};
+    const struct df_route *const overflow_tables[] = {overflow, NULL};
+    struct df_http_options opt = defaults();
+    opt.routes = overflow_tables;
+    struct df_http_server *s = start(&opt);
+
+    struct reply r = ask(s, "GET /overflow HTTP/1.1\r\n" H "\r\n");
+    assert_problem(&r, 500, "InternalError");
+    df_http_stop(s);
+}
+
 #define FILE_BYTES 300000
 
 /* Half of what was written: the rest is not part of the answer. */
@@ -616,6 +640,7 @@ int main(void)
         cmocka_unit_test(a_dropped_request_gets_nothing),
         cmocka_unit_test(bad_headers_are_not_added),
         cmocka_unit_test(headers_are_listed_as_they_came),
+        cmocka_unit_test(half_of_an_answer_is_an_internal_error),
         cmocka_unit_test(a_file_is_sent_and_closed),
         cmocka_unit_test(correlation_and_trace_are_taken_or_made),
         cmocka_unit_test(a_request_is_set_aside_and_answered_by_a_worker),
