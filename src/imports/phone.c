@@ -14,8 +14,10 @@
  */
 #include "imports/normalise.h"
 
-#define DIGITS_MAX 32 /* of a run: what is longer is no number whatever it holds */
-#define NUMBER_MIN 8  /* digits after which a separator or a word ends a number */
+#define DIGITS_MAX       32 /* of a run: what is longer is no number whatever it holds */
+#define NUMBER_MIN       8  /* digits after which a separator or a word ends a number */
+#define NUMBER_WITH_AREA 10 /* digits that another number has at least */
+#define NUMBER_BYTES     64 /* in which they stand: each blank of a long text is looked behind */
 
 static const char why_empty[] = "no digits in it";
 static const char why_short[] = "too few digits";
@@ -321,6 +323,25 @@ static void take_digit(struct run *r, char digit)
         r->digits[r->count++] = digit;
 }
 
+/* At a blank behind a whole number: whether another one follows, with nothing else between. */
+static bool is_between(const struct cursor *c, const struct run *r)
+{
+    const char *end = c->end - c->p > NUMBER_BYTES ? c->p + NUMBER_BYTES : c->end;
+    size_t digits = 0;
+    char number[17];
+
+    if (number_of(r, number) != NULL)
+        return false;
+    for (const char *p = c->p; p < end;) {
+        struct glyph g = glyph_at(p, c->end);
+        if (g.what == CUT || g.what == LETTER)
+            break;
+        digits += g.what == DIGIT;
+        p += g.len;
+    }
+    return digits >= NUMBER_WITH_AREA;
+}
+
 /* The next run, or false at the end of the text. */
 static bool next_run(struct cursor *c, struct run *r)
 {
@@ -351,7 +372,7 @@ static bool next_run(struct cursor *c, struct run *r)
             *r = (struct run){.count = 0};
             break;
         case BLANK:
-            if (enough && is_at(c, " - "))
+            if (enough && (is_at(c, " - ") || is_between(c, r)))
                 goto ended;
             break;
         case SOFT_CUT:
@@ -424,7 +445,7 @@ static bool from_float(struct df_str text, struct run *r, const char **ret_why)
 /*
  * Most phones are one number with nothing unusual: digits, brackets, dashes and single spaces.
  * False when it takes more to tell. A bracket before a zero may be "(0)", a dash between spaces may
- * part two numbers.
+ * part two numbers, and so many digits may be two.
  */
 static bool is_plain(struct df_str text, struct run *r)
 {
@@ -443,7 +464,7 @@ static bool is_plain(struct df_str text, struct run *r)
                              : *p != ')' && *p != ' ')
             return false;
     }
-    return r->count > 0 && r->count < DIGITS_MAX;
+    return r->count > 0 && r->count < 2 * NUMBER_WITH_AREA;
 }
 
 bool df_phone_normalise(struct df_str text, char *out, const char **ret_why)
