@@ -464,7 +464,7 @@ static bool is_plain(struct df_str text, struct run *r)
                              : *p != ')' && *p != ' ')
             return false;
     }
-    return r->count > 0 && r->count < 2 * NUMBER_WITH_AREA;
+    return r->count > 0 && r->count < (size_t)2 * NUMBER_WITH_AREA;
 }
 
 bool df_phone_normalise(struct df_str text, char *out, const char **ret_why)
