@@ -361,7 +361,7 @@ enum df_code df_restore(const char *url, const char *file, struct df_err *err)
     if (code == DF_OK)
         code = replace_content(&arena, path, from, err);
     if (code == DF_OK)
-        df_log_info("DatabaseRestored", "%s now has the content of %s", path, file);
+        df_log_info("BackupRestored", "%s now has the content of %s", path, file);
 out:
     sqlite3_close(from);
     df_arena_release(&arena);
