@@ -1,21 +1,19 @@
 #include "store/schema.h"
 
 #include "base/arena.h"
+#include "base/checksum.h"
 #include "base/log.h"
 #include "schema_scripts.h"
 #include "store/schema.sql.h"
 
 #include <ctype.h>
-#include <openssl/evp.h>
-
-#define CHECKSUM_LEN 64
 
 enum script_state { SCRIPT_MISSING, SCRIPT_CHANGED, SCRIPT_CURRENT };
 
 struct script {
     struct df_str name; /* without the dialect's folder: what SchemaScripts knows it by */
     struct df_str text;
-    char checksum[CHECKSUM_LEN + 1];
+    char checksum[DF_CHECKSUM_LEN + 1];
     enum script_state state;
 };
 
@@ -27,21 +25,6 @@ struct plan {
     bool recorded;  /* the table SchemaScripts is there */
     size_t unknown; /* recorded scripts that the binary does not have */
 };
-
-static void checksum(struct df_str text, char out[CHECKSUM_LEN + 1])
-{
-    unsigned char md[EVP_MAX_MD_SIZE];
-    unsigned md_len = 0;
-    static const char hex[] = "0123456789abcdef";
-
-    if (!EVP_Digest(text.ptr, text.len, md, &md_len, EVP_sha256(), NULL))
-        md_len = 0; /* only out of memory; the checksum then matches nothing */
-    for (size_t i = 0; i < md_len; i++) {
-        out[2 * i] = hex[md[i] >> 4];
-        out[2 * i + 1] = hex[md[i] & 15];
-    }
-    out[(size_t)2 * md_len] = '\0';
-}
 
 static void plan_init(struct plan *p, enum df_dialect d, const struct df_file *files, size_t count)
 {
@@ -58,7 +41,7 @@ static void plan_init(struct plan *p, enum df_dialect d, const struct df_file *f
         struct script *s = &p->scripts[p->count++];
         s->name = name;
         s->text = df_str_n((const char *)files[i].data, files[i].len);
-        checksum(s->text, s->checksum);
+        df_checksum_of(s->text, s->checksum);
     }
 }
 
