@@ -67,6 +67,16 @@ struct df_str df_str_cut(struct df_str s, char sep, struct df_str *head);
 /* The whole slice must be a decimal number in range; no spaces, no plus sign. */
 bool df_str_to_i64(struct df_str s, int64_t *ret);
 
+/* 0 to 15; -1: it is no hexadecimal digit. */
+static inline int df_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 /* FNV-1a: for tables in memory that whoever makes keys collide gains nothing from. */
 uint64_t df_str_hash(struct df_str s);
 

@@ -15,23 +15,14 @@
 
 /* --- the path --------------------------------------------------------------------------------- */
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* In place. What is no encoding (any more) stays as it is. */
 static size_t decode(char *s, size_t len)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {
-        int high = s[i] == '%' && len - i > 2 ? hex(s[i + 1]) : -1;
-        int low = high >= 0 ? hex(s[i + 2]) : -1;
+        int high = s[i] == '%' && len - i > 2 ? df_hex_digit(s[i + 1]) : -1;
+        int low = high >= 0 ? df_hex_digit(s[i + 2]) : -1;
         char c = s[i];
         if (low >= 0)
             c = (char)(high << 4 | low);

@@ -141,16 +141,4 @@ static inline int df_json_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* 0 to 15, or -1. */
-static inline int df_json_hex(char c)
-{
-    if (df_json_is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 #endif

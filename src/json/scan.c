@@ -150,7 +150,7 @@ static const char *scan_hex4(struct df_json_scan *s, const char *p, unsigned *re
     unsigned v = 0;
 
     for (int i = 0; i < 4; i++, p++) {
-        int digit = p < s->end ? df_json_hex(*p) : -1;
+        int digit = p < s->end ? df_hex_digit(*p) : -1;
         if (digit < 0)
             return fail_or_cut(s, NO_HEX, p);
         v = v << 4 | (unsigned)digit;

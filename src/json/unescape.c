@@ -5,7 +5,7 @@ static unsigned hex4(const char *p)
 {
     unsigned v = 0;
     for (int i = 0; i < 4; i++)
-        v = v << 4 | (unsigned)df_json_hex(p[i]);
+        v = v << 4 | (unsigned)df_hex_digit(p[i]);
     return v;
 }
 

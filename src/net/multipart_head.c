@@ -180,14 +180,6 @@ static struct df_str decode_word(struct df_arena *arena, struct df_str s)
     return df_str_n(out, len + more);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* RFC 5987: charset'language'text, the text percent-encoded. False: it is not that. */
 static bool decode_extended(struct df_arena *arena, struct df_str s, struct df_str *ret)
 {
@@ -203,8 +195,8 @@ static bool decode_extended(struct df_arena *arena, struct df_str s, struct df_s
     for (size_t i = 0; i < text.len; i++) {
         unsigned c = (unsigned char)text.ptr[i];
         if (c == '%') {
-            int high = text.len - i >= 3 ? hex_digit(text.ptr[i + 1]) : -1;
-            int low = high >= 0 ? hex_digit(text.ptr[i + 2]) : -1;
+            int high = text.len - i >= 3 ? df_hex_digit(text.ptr[i + 1]) : -1;
+            int low = high >= 0 ? df_hex_digit(text.ptr[i + 2]) : -1;
             if (low < 0)
                 return false;
             c = (unsigned)(high << 4 | low);

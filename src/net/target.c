@@ -1,18 +1,5 @@
 #include "net/target.h"
 
-#define NO_HEX 16U
-
-static unsigned hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return (unsigned)(c - '0');
-    if (c >= 'a' && c <= 'f')
-        return (unsigned)(c - 'a') + 10;
-    if (c >= 'A' && c <= 'F')
-        return (unsigned)(c - 'A') + 10;
-    return NO_HEX;
-}
-
 /* Bytes that a client must encode. Those past 0x7F are let pass: many send UTF-8 as it is. */
 static bool is_forbidden(char c)
 {
@@ -34,7 +21,7 @@ static enum df_code check_encoding(struct df_str s, struct df_err *err)
                               "the request target contains a character that must be encoded");
         if (s.ptr[i] != '%')
             continue;
-        if (s.len - i < 3 || hex_value(s.ptr[i + 1]) == NO_HEX || hex_value(s.ptr[i + 2]) == NO_HEX)
+        if (s.len - i < 3 || df_hex_digit(s.ptr[i + 1]) < 0 || df_hex_digit(s.ptr[i + 2]) < 0)
             return df_err_set(err, DF_E_BAD_REQUEST,
                               "the request target contains an invalid percent-encoding");
         if (s.ptr[i + 1] == '0' && s.ptr[i + 2] == '0')
@@ -52,7 +39,8 @@ static size_t decode(struct df_str s, bool plus_is_space, char *out)
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
         if (c == '%') {
-            c = (char)(hex_value(s.ptr[i + 1]) << 4 | hex_value(s.ptr[i + 2]));
+            c = (char)((unsigned)df_hex_digit(s.ptr[i + 1]) << 4 |
+                       (unsigned)df_hex_digit(s.ptr[i + 2]));
             i += 2;
         } else if (c == '+' && plus_is_space) {
             c = ' ';

@@ -50,14 +50,6 @@ static enum df_code refuse(struct df_err *err, const char *why)
                       "database.url sqlserver://user:password@host:port/database: %s", why);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool decode(struct df_arena *a, struct df_str s, struct df_str *ret)
 {
     char *out = df_arena_alloc(a, s.len + 1);
@@ -66,8 +58,8 @@ static bool decode(struct df_arena *a, struct df_str s, struct df_str *ret)
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
         if (c == '%') {
-            int high = i + 2 < s.len ? hex_digit(s.ptr[i + 1]) : -1;
-            int low = i + 2 < s.len ? hex_digit(s.ptr[i + 2]) : -1;
+            int high = i + 2 < s.len ? df_hex_digit(s.ptr[i + 1]) : -1;
+            int low = i + 2 < s.len ? df_hex_digit(s.ptr[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return false;
             c = (char)(high << 4 | low);
