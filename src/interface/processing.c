@@ -29,7 +29,8 @@
 
 static struct df_metric_family processed_total = {
     .name = "dataflow_tickets_processed_total",
-    .help = "Tickets whose processing ended, by outcome (processed, rejected, overtaken).",
+    .help = "Tickets whose processing ended, by outcome (processed, rejected, refused, "
+            "overtaken).",
     .type = DF_COUNTER,
     .labels = {"outcome"},
 };
@@ -44,6 +45,7 @@ struct ticket {
     struct df_str client_id; /* absent: another program wrote the row */
     struct df_str doc_id;
     struct df_str problems; /* absent: it is fit */
+    bool refused;           /* by the database, which has the problem: it is tried again */
     struct df_str answer;   /* the return; absent when it is not fit */
     struct df_str ack;      /* absent: none is wanted */
     bool settled;           /* it was still ours when the outcome was written */
@@ -60,6 +62,7 @@ struct batch {
     int64_t next_due_ms; /* -1: nothing waits */
     size_t processed;
     size_t rejected;
+    size_t refused;
     bool acks;
     int64_t webhooks; /* deliveries that were made */
 };
@@ -222,9 +225,10 @@ static enum df_code settle_failed(struct df_db *db, struct batch *b, struct df_v
 
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
+        struct df_value due = t->refused ? df_time(now.i + b->i->opt.lease_ms) : df_null(DF_TIME);
         if (t->problems.ptr)
-            df_rows_add(&failed, DF_PARAMS(df_text(t->problems), now, df_null(DF_TIME),
-                                           df_int(t->id), df_int(t->fence)));
+            df_rows_add(&failed,
+                        DF_PARAMS(df_text(t->problems), now, due, df_int(t->id), df_int(t->fence)));
     }
     enum df_code code = df_rows_run(db, &failed, affected, err);
     for (size_t i = 0, f = 0; i < b->count && code == DF_OK; i++) {
@@ -252,7 +256,8 @@ static enum df_code settle_tickets(struct df_db *db, struct batch *b, struct df_
     for (size_t i = 0; i < b->count && code == DF_OK; i++) {
         const struct ticket *t = &b->tickets[i];
         b->processed += t->settled && !t->problems.ptr;
-        b->rejected += t->settled && t->problems.ptr;
+        b->rejected += t->settled && t->problems.ptr && !t->refused;
+        b->refused += t->settled && t->refused;
     }
     return code;
 }
@@ -398,7 +403,7 @@ static enum df_code tell_listeners(struct df_db *db, struct batch *b, struct df_
         while (k < listener_count &&
                !(t->client_id.ptr && df_str_eq(listeners[k].id, t->client_id)))
             k++;
-        if (!t->settled || k == listener_count)
+        if (!t->settled || t->refused || k == listener_count)
             continue;
         const char *event = t->problems.ptr ? "TicketFailed" : "TicketProcessed";
         events[count++] = (struct df_webhook_event){
@@ -418,7 +423,7 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
     struct batch *b = (struct batch *)job;
     struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
 
-    b->processed = b->rejected = 0;
+    b->processed = b->rejected = b->refused = 0;
     df_arena_reset(&b->params);
     enum df_code code = settle_tickets(db, b, now, err);
     if (code == DF_OK)
@@ -430,10 +435,11 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
 
 static void tell(struct batch *b)
 {
-    static const char *const outcomes[] = {"processed", "rejected", "overtaken"};
-    const size_t counts[] = {b->processed, b->rejected, b->count - b->processed - b->rejected};
+    static const char *const outcomes[] = {"processed", "rejected", "refused", "overtaken"};
+    const size_t counts[] = {b->processed, b->rejected, b->refused,
+                             b->count - b->processed - b->rejected - b->refused};
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         struct df_str label = df_str_c(outcomes[i]);
         if (counts[i] > 0)
             df_metric_add(df_metric_get(&processed_total, &label), (double)counts[i]);
@@ -441,7 +447,10 @@ static void tell(struct batch *b)
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
-        if (t->problems.ptr)
+        if (t->refused)
+            df_log_write(DF_LOG_ERROR, "TicketRefused", fields, 2,
+                         "the database does not take the ticket's outcome: see its LastError");
+        else if (t->problems.ptr)
             df_log_write(DF_LOG_WARN, "TicketRejected", fields, 2,
                          "the ticket can not be processed: see its LastError");
         else
@@ -457,15 +466,50 @@ static void tell(struct batch *b)
         df_webhooks_wake(b->i->opt.webhooks);
 }
 
+static enum df_code write_outcome(struct batch *b, struct df_err *err)
+{
+    b->job = (struct df_job){.run = run_outcome};
+    enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
+    if (code == DF_OK)
+        tell(b);
+    return code;
+}
+
+/* For what is in it: another time would not help. */
+static bool is_refused(enum df_code code)
+{
+    return code != DF_OK && df_code_retry(code) == DF_RETRY_NEVER;
+}
+
+/* Each by itself: one that the database refuses keeps no other back. It waits as Error until it is
+ * due again; its sender is told nothing yet, since it may not be the ticket that has to change. */
+static enum df_code write_one_by_one(struct batch *b, struct df_err *err)
+{
+    struct ticket *all = b->tickets;
+    size_t count = b->count;
+    enum df_code code = DF_OK;
+
+    b->count = 1;
+    for (size_t i = 0; i < count && (code == DF_OK || is_refused(code)); i++) {
+        struct ticket *t = b->tickets = &all[i];
+        code = write_outcome(b, err);
+        if (!is_refused(code))
+            continue;
+        t->refused = true;
+        t->ack = DF_STR_NULL;
+        t->problems = df_arena_str(&b->arena, df_utf8_cut(df_str_c(err->detail), ERROR_UNITS));
+        code = write_outcome(b, err);
+    }
+    return code;
+}
+
 /* --- the thread ------------------------------------------------------------------------------- */
 
 /* One batch. *ret_wait_ms: how long there is nothing to do; 0: there may be more at once. */
 static enum df_code process_batch(struct batch *b, int64_t *ret_wait_ms, struct df_err *err)
 {
-    struct df_store *store = b->i->opt.store;
-
     b->job = (struct df_job){.run = run_claim};
-    enum df_code code = df_store_write_wait(store, &b->job, err);
+    enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
     if (code != DF_OK)
         return code;
     if (b->count == 0) {
@@ -478,11 +522,8 @@ static enum df_code process_batch(struct batch *b, int64_t *ret_wait_ms, struct 
     qsort(b->tickets, b->count, sizeof(struct ticket), in_order);
     for (size_t i = 0; i < b->count; i++)
         work_on(b, &b->tickets[i]);
-    b->job = (struct df_job){.run = run_outcome};
-    code = df_store_write_wait(store, &b->job, err);
-    if (code == DF_OK)
-        tell(b);
-    return code;
+    code = write_outcome(b, err);
+    return is_refused(code) ? write_one_by_one(b, err) : code;
 }
 
 void *df_ticket_processing(void *arg)

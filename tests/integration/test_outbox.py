@@ -511,6 +511,41 @@ def test_a_return_on_its_way_gives_way_to_that_of_a_newer_payload(make_server, s
     assert (shown["returnStatus"], shown["returnAttemptCount"], shown["returnLastError"]) == ("Sent", 1, None)
 
 
+def test_a_ticket_that_the_database_refuses_keeps_no_other_back(make_server):
+    """It waits as Error until it is due again, and nobody is told of it; once it is taken, all is well."""
+    server = make_server(config={"delivery": {"lease_ms": 1000, "timeout_ms": 500}}, args=("--set", "server.roles=api"))
+    box = Box(server.backend)
+    if server.backend.name == "sqlite":
+        refuse = ("CREATE TRIGGER refusal BEFORE INSERT ON TB_TICKET_RETURN_OUTBOX WHEN NEW.BusinessDocId = 'T2'"
+                  " BEGIN SELECT RAISE(ABORT, 'not this one'); END")
+        accept = "DROP TRIGGER refusal"
+    else:
+        refuse = "ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD CONSTRAINT refusal CHECK (BusinessDocId <> 'T2')"
+        accept = "ALTER TABLE TB_TICKET_RETURN_OUTBOX DROP CONSTRAINT refusal"
+    client = server.new_client("AS400", scopes=["interface"])
+    for doc in ("T1", "T2", "T3"):
+        assert client.post("/api/tickets", {
+            "businessEntity": "TCK", "businessDocId": doc, "phaseCode": 15, "companyCode": "1", "branchCode": "B",
+            "destinationCode": "D", "shipmentEvent": "RCD", "targetApplicationCode": "ASB",
+            "functionalAckIsRequired": True}).status == 200
+    box.write(refuse)
+    server.args = ()
+    server.restart()
+
+    def states():
+        return dict(server.backend.query("SELECT BusinessDocId, Status FROM TB_TICKET_INTERFACE"))
+
+    wait_for(lambda: states() == {"T1": "Processed", "T2": "Error", "T3": "Processed"}, "the others go on")
+    [refused] = client.get("/api/tickets?businessEntity=TCK&businessDocId=T2").json["items"]
+    assert refused["lastError"]
+    acked = "SELECT BusinessDocId FROM TB_FUNCTIONAL_ACK_OUTBOX ORDER BY BusinessDocId"
+    assert [row[0] for row in server.backend.query(acked)] == ["T1", "T3"]
+    assert {entry["id"] for entry in server.log("TicketRefused")} == {refused["id"]}
+    box.write(accept)
+    wait_for(lambda: set(states().values()) == {"Processed"}, "and it too, once it is taken")
+    assert [row[0] for row in server.backend.query(acked)] == ["T1", "T2", "T3"]
+
+
 def breakers(server):
     """Of destinations; relays have theirs, too."""
     items = server.admin().get("/admin/circuit-breakers").json["items"]
