@@ -50,8 +50,9 @@ static enum df_code take_table(struct df_relay *r, bool *ret_taken, struct df_er
     *ret_taken = r->dialect != DF_SQLITE || r->lock_fd >= 0;
     if (*ret_taken)
         return DF_OK;
-    int n = lock_path(r->s, path, sizeof path); /* cut off: refused */
-    int fd = n < (int)sizeof path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (lock_path(r->s, path, sizeof path) >= (int)sizeof path)
+        return df_err_set(err, DF_E_CONFIG, "the path of the lock file is too long: %.200s…", path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return df_err_errno(err, "cannot open the lock file %s", path);
     *ret_taken = flock(fd, LOCK_EX | LOCK_NB) == 0;

@@ -8,11 +8,17 @@
 
 struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t most)
 {
-    return (struct df_rows){q, DF_ARENA_ARRAY(a, struct df_value, most * q->param_count), 0};
+    return (struct df_rows){
+        .query = q,
+        .params = DF_ARENA_ARRAY(a, struct df_value, most * q->param_count),
+        .most = most,
+    };
 }
 
 void df_rows_add(struct df_rows *r, const struct df_value *values, size_t count)
 {
+    if (r->count == r->most || count != r->query->param_count)
+        abort();
     memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
 }
 

@@ -12,6 +12,7 @@ struct df_rows {
     const struct df_query *query;
     struct df_value *params;
     size_t count;
+    size_t most;
 };
 
 struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t most);
