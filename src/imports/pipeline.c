@@ -764,7 +764,8 @@ enum import_end import_process(struct import_batch *b)
     else if (end == IMPORT_STOPPED && import_give_back(b, &err) != DF_OK)
         end = IMPORT_LOST;
     if (end == IMPORT_LOST)
-        df_log_warn("BatchLockLost", "the batch is somebody else's now, or the database was away for too long");
+        df_log_warn("BatchLockLost",
+                    "the batch is somebody else's now, or the database was away for too long");
     df_metric_add(gauge, -1);
     df_log_ctx_use(outer);
     return end;
