@@ -365,7 +365,8 @@ static enum df_format_kind kind_of(const struct moment *m, enum df_format_kind a
         return m->is_amount || asked == DF_FORMAT_DURATION ? DF_FORMAT_DURATION : DF_FORMAT_TIME;
     if (asked == DF_FORMAT_DATE || asked == DF_FORMAT_DATE_TIME || asked == DF_FORMAT_TIME)
         return asked;
-    return llround(m->seconds * 1000) % (DAY_SECONDS * 1000) ? DF_FORMAT_DATE_TIME : DF_FORMAT_DATE;
+    return llround(m->seconds * 1000) % (DAY_SECONDS * 1000LL) ? DF_FORMAT_DATE_TIME
+                                                               : DF_FORMAT_DATE;
 }
 
 /* Excel writes them with more digits than anybody has seen (15:59:59.99999979): they are rounded,

@@ -105,15 +105,18 @@ static enum df_code read_end64(const struct df_bytes *file, uint64_t end_at, str
  * scripts that hand a workbook out like to add a line end. */
 static const char *find_end(const char *tail, size_t len)
 {
-    const char *fits = NULL;
+    size_t fits = len; /* none yet */
     for (size_t at = len - END_LEN + 1; at-- > 0;) {
-        if (u32(tail + at) != END_SIG || u16(tail + at + 20) > len - at - END_LEN)
+        size_t comment = u16(tail + at + 20);
+        size_t room = len - at - END_LEN;
+        if (u32(tail + at) != END_SIG || comment > room)
             continue;
-        if (u16(tail + at + 20) == len - at - END_LEN)
+        if (comment == room)
             return tail + at;
-        fits = fits ? fits : tail + at;
+        if (fits == len)
+            fits = at;
     }
-    return fits;
+    return fits < len ? tail + fits : NULL;
 }
 
 static enum df_code read_end(const struct df_bytes *file, struct directory *d, struct df_err *err)
