@@ -268,16 +268,13 @@ static void check_alerts(const struct df_settings *s, struct df_buf *complaints)
 /* A key in one of these would be there twice, or no request at all. */
 static bool is_set_by_us(struct df_str name)
 {
-    static const char *const names[] = {
-        "Connection", "Content-Length",   "Content-Type", "Expect",           "Host",
-        "Keep-Alive", "Idempotency-Key",  "Trailer",      "Proxy-Connection", "TE",
-        "Upgrade",    "X-Correlation-Id", "traceparent",  "x-trace-id",       "Transfer-Encoding",
-    };
+    static const char *const names[] = {"Content-Type",     "Host",        "Idempotency-Key",
+                                        "X-Correlation-Id", "traceparent", "x-trace-id"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (df_str_ieq(name, df_str_c(names[i])))
             return true;
     }
-    return false;
+    return df_field_is_framing(name);
 }
 
 static void check_header(const char *section, const char *name, struct df_buf *complaints)

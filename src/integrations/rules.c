@@ -9,21 +9,13 @@
  * and traces are set by the server, and what a caller proves itself with here is not for others.
  */
 static const char *const reserved[] = {
-    "Connection",
-    "Content-Length",
+    /* beside those of the framing */
     "Cookie",
     "Date",
-    "Expect",
     "Host",
-    "Keep-Alive",
     "Proxy-Authenticate",
     "Proxy-Authorization",
-    "Proxy-Connection",
     "Set-Cookie",
-    "TE",
-    "Trailer",
-    "Transfer-Encoding",
-    "Upgrade",
     "traceparent",
     "X-Admin-Key",
     "X-Client-Id",
@@ -39,7 +31,7 @@ static bool is_reserved(struct df_str name)
         if (df_str_ieq(name, df_str_c(reserved[i])))
             return true;
     }
-    return false;
+    return df_field_is_framing(name);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -20,6 +20,18 @@ bool df_field_is_token(struct df_str s)
     return s.len > 0;
 }
 
+bool df_field_is_framing(struct df_str name)
+{
+    static const char *const names[] = {"Connection", "Content-Length",    "Expect",
+                                        "Keep-Alive", "Proxy-Connection",  "TE",
+                                        "Trailer",    "Transfer-Encoding", "Upgrade"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (df_str_ieq(name, df_str_c(names[i])))
+            return true;
+    }
+    return false;
+}
+
 bool df_field_value_ok(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++) {

@@ -8,6 +8,10 @@
 /* A token of RFC 9110: letters, digits and !#$%&'*+-.^_`|~ */
 bool df_field_is_token(struct df_str s);
 
+/* Whether a field of this name belongs to the connection and the length of what is sent on it: the
+ * HTTP client's business and nobody else's. */
+bool df_field_is_framing(struct df_str name);
+
 /* No control characters but the tab; bytes past 0x7F are let pass. */
 bool df_field_value_ok(struct df_str s);
 

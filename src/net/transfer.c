@@ -41,17 +41,6 @@ struct df_transfer {
 
 /* --- what a call may ask for --- */
 
-static bool is_framing(struct df_str name)
-{
-    static const char *const names[] = {"Connection", "Content-Length",    "Expect",
-                                        "Keep-Alive", "Proxy-Connection",  "TE",
-                                        "Trailer",    "Transfer-Encoding", "Upgrade"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (df_str_ieq(name, df_str_c(names[i])))
-            return true;
-    return false;
-}
-
 static enum df_code check_headers(const struct df_call *call, struct df_err *err)
 {
     size_t bytes = 0;
@@ -62,7 +51,7 @@ static enum df_code check_headers(const struct df_call *call, struct df_err *err
         const struct df_call_header *h = &call->headers[i];
         if (!df_field_is_token(h->name))
             return df_err_set(err, DF_E_BAD_REQUEST, "header %zu has no valid name", i + 1);
-        if (is_framing(h->name))
+        if (df_field_is_framing(h->name))
             return df_err_set(err, DF_E_BAD_REQUEST, "header " DF_STR_FMT " belongs to the client",
                               DF_STR_ARG(h->name));
         if (!df_field_value_ok(h->value))
