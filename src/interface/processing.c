@@ -487,20 +487,23 @@ static enum df_code write_one_by_one(struct batch *b, struct df_err *err)
 {
     struct ticket *all = b->tickets;
     size_t count = b->count;
-    enum df_code code = DF_OK;
+    enum df_code failed = DF_OK; /* of one for which not even that could be written */
 
     b->count = 1;
-    for (size_t i = 0; i < count && (code == DF_OK || is_refused(code)); i++) {
+    for (size_t i = 0; i < count; i++) {
         struct ticket *t = b->tickets = &all[i];
-        code = write_outcome(b, err);
-        if (!is_refused(code))
+        enum df_code code = write_outcome(b, err);
+        if (code == DF_OK)
             continue;
+        if (!is_refused(code))
+            return code;
         t->refused = true;
         t->ack = DF_STR_NULL;
         t->problems = df_arena_str(&b->arena, df_utf8_cut(df_str_c(err->detail), ERROR_UNITS));
         code = write_outcome(b, err);
+        failed = code != DF_OK ? code : failed;
     }
-    return code;
+    return failed;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
