@@ -382,8 +382,7 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
     errno = saved_errno;
 }
 
-/* --- what libraries print ------------------------------------------------------------------------
- */
+/* --- what libraries print --------------------------------------------------------------------- */
 
 static FILE *adopted, *given;
 
