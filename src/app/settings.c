@@ -3,6 +3,7 @@
 #include "access/maintenance.h"
 #include "app/settings_named.h"
 #include "base/zone.h"
+#include "net/caller.h"
 #include "net/field.h"
 #include "net/http.h"
 #include "net/url.h"
@@ -61,7 +62,8 @@ static const struct df_config_key keys[] = {
     INT(server, drain_seconds, "20", 0, 3600, "How long SIGTERM waits for requests in hand."),
     INT(server, threads, "0", 0, 64, "HTTP threads; 0: one for each processor, at most 8."),
     INT(server, max_connections, "4096", 1, 1000000, "Open connections in all."),
-    INT(server, max_connections_per_address, "1024", 1, 1000000, "Open connections from one address."),
+    INT(server, max_connections_per_address, "1024", 1, 1000000, "Open connections from one address, trusted proxies apart."),
+    STRING(server, trusted_proxies, NULL, "Addresses and networks of proxies, separated by commas: what they say in Forwarded or X-Forwarded-For is the caller's address."),
     INT(server, header_timeout_ms, "10000", 100, HOUR, "A request's header must be complete within this time."),
     INT(server, idle_timeout_ms, "60000", 100, HOUR, "An idle keep-alive connection is closed after this time."),
     BOOL(server, access_log, "on", "One log line for each request (event RequestServed)."),
@@ -311,6 +313,10 @@ static void check_server(const struct df_settings *s, struct df_buf *complaints)
 
     if (df_http_check_address(s->server.listen, &err) != DF_OK)
         df_buf_addf(complaints, "[server] listen: %s\n", err.detail);
+    struct df_proxies proxies = {0};
+    if (df_proxies_parse(s->server.trusted_proxies, &proxies, &err) != DF_OK)
+        df_buf_addf(complaints, "[server] trusted_proxies: %s\n", err.detail);
+    df_proxies_release(&proxies);
     if (!*s->server.data_dir)
         df_buf_addz(complaints, "[server] data_dir: must name a directory\n");
     if (!s->server.roles)

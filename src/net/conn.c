@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -16,27 +15,29 @@
 
 struct df_peer_count {
     struct df_peer_count *next;
-    unsigned char key[16];
+    struct df_ip network;
     int64_t count;
 };
 
-static struct df_peer_count **find_peer(struct df_http_server *s, const unsigned char key[16])
+static struct df_peer_count **find_peer(struct df_http_server *s, const struct df_ip *network)
 {
-    uint64_t hash = df_str_hash(df_str_n((const char *)key, 16));
+    uint64_t hash = df_str_hash(df_str_n((const char *)network->bytes, sizeof(network->bytes)));
     struct df_peer_count **at = &s->peers[hash % DF_PEER_BUCKETS];
 
-    while (*at && memcmp((*at)->key, key, 16) != 0)
+    while (*at && memcmp(&(*at)->network, network, sizeof(*network)) != 0)
         at = &(*at)->next;
     return at;
 }
 
-static bool count_peer(struct df_http_server *s, const unsigned char key[16])
+/* False: there are too many. One peer owns all of an IPv6 network's second half. */
+static bool count_peer(struct df_http_server *s, const struct df_ip *ip)
 {
-    struct df_peer_count **at = find_peer(s, key);
+    struct df_ip network = df_ip_network(ip);
+    struct df_peer_count **at = find_peer(s, &network);
 
     if (!*at) {
         *at = df_calloc(1, sizeof(**at));
-        memcpy((*at)->key, key, 16);
+        (*at)->network = network;
     }
     if ((*at)->count >= s->opt.max_connections_per_address)
         return false;
@@ -44,9 +45,10 @@ static bool count_peer(struct df_http_server *s, const unsigned char key[16])
     return true;
 }
 
-static void uncount_peer(struct df_http_server *s, const unsigned char key[16])
+static void uncount_peer(struct df_http_server *s, const struct df_ip *ip)
 {
-    struct df_peer_count **at = find_peer(s, key);
+    struct df_ip network = df_ip_network(ip);
+    struct df_peer_count **at = find_peer(s, &network);
     struct df_peer_count *p = *at;
 
     if (p && --p->count == 0) {
@@ -55,34 +57,15 @@ static void uncount_peer(struct df_http_server *s, const unsigned char key[16])
     }
 }
 
-/* The first half of an IPv6 address stands for its network: one peer owns all of the second. */
 static void name_peer(struct df_conn *c, const struct sockaddr *addr)
 {
-    struct in6_addr a6;
-
-    if (addr && addr->sa_family == AF_INET6) {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, addr, sizeof(in6));
-        a6 = in6.sin6_addr;
-    } else if (addr && addr->sa_family == AF_INET) {
-        struct sockaddr_in in4;
-        memcpy(&in4, addr, sizeof(in4));
-        memset(&a6, 0, sizeof(a6));
-        a6.s6_addr[10] = a6.s6_addr[11] = 0xFF;
-        memcpy(a6.s6_addr + 12, &in4.sin_addr, 4);
-    } else {
-        c->peer[0] = '-';
+    if (!df_ip_of_sockaddr(addr, &c->ip)) {
+        c->peer[0] = c->network[0] = '-';
         return;
     }
-    if (IN6_IS_ADDR_V4MAPPED(&a6)) {
-        (void)inet_ntop(AF_INET, a6.s6_addr + 12, c->peer, sizeof(c->peer));
-        c->loopback = a6.s6_addr[12] == 127;
-        memcpy(c->peer_key, a6.s6_addr, 16);
-    } else {
-        (void)inet_ntop(AF_INET6, &a6, c->peer, sizeof(c->peer));
-        c->loopback = IN6_IS_ADDR_LOOPBACK(&a6);
-        memcpy(c->peer_key, a6.s6_addr, 8);
-    }
+    df_ip_text(&c->ip, c->peer);
+    df_ip_network_text(&c->ip, c->network);
+    c->trusted = df_proxies_have(&c->server->proxies, &c->ip);
 }
 
 /* --- coming and going ------------------------------------------------------------------------- */
@@ -106,9 +89,9 @@ static void *conn_new(struct df_http_server *s, struct MHD_Connection *mhd)
     if (c->next)
         c->next->prev = c;
     s->conns = c;
-    c->counted = count_peer(s, c->peer_key);
+    c->counted = !c->trusted && count_peer(s, &c->ip);
     pthread_mutex_unlock(&s->lock);
-    if (!c->counted) {
+    if (!c->counted && !c->trusted) {
         c->killed = true;
         (void)shutdown(c->fd, SHUT_RDWR);
         df_http_metrics_rejected(s->metrics, "ConnectionsPerAddress");
@@ -150,7 +133,7 @@ static void conn_free(struct df_conn *c)
     else
         s->conns = c->next;
     if (c->counted)
-        uncount_peer(s, c->peer_key);
+        uncount_peer(s, &c->ip);
     linger(c);
     pthread_mutex_unlock(&s->lock);
 

@@ -218,6 +218,34 @@ static void put_trace(struct df_req *req, const struct df_clock *clock)
     out[55] = '\0';
 }
 
+struct callers {
+    const struct df_proxies *proxies;
+    struct df_forwarded named;
+};
+
+static void note_caller(void *arg, struct df_str name, struct df_str value)
+{
+    struct callers *c = arg;
+    df_forwarded_add(&c->named, c->proxies, name, value);
+}
+
+void df_head_find_caller(struct df_req *req)
+{
+    struct callers c = {.proxies = &req->conn->server->proxies};
+    char text[DF_NETWORK_TEXT];
+    struct df_ip ip;
+
+    if (!req->conn->trusted)
+        return;
+    df_req_each_header(req, note_caller, &c);
+    if (!df_forwarded_caller(&c.named, &ip))
+        return;
+    df_ip_text(&ip, text);
+    req->caller = df_arena_cstr(&req->arena, df_str_c(text));
+    df_ip_network_text(&ip, text);
+    req->caller_network = df_arena_cstr(&req->arena, df_str_c(text));
+}
+
 void df_head_identify(struct df_req *req)
 {
     const struct df_clock *clock = req->conn->server->opt.clock;

@@ -69,7 +69,8 @@ struct df_http_options {
     int64_t grace_ms;          /* 0: 10000 */
     int64_t heartbeat_ms;      /* of event streams; 0: 15000 */
     int64_t max_connections;   /* 0: 4096 */
-    int64_t max_connections_per_address; /* 0: 1024 */
+    int64_t max_connections_per_address; /* 0: 1024; trusted proxies have no such limit */
+    const char *trusted_proxies;         /* as df_proxies_parse takes them; NULL: none */
     const char *tls_cert;                /* PEM files; both or none */
     const char *tls_key;
     bool access_log;
@@ -129,7 +130,12 @@ void df_req_each_header(const struct df_req *req,
 struct df_str df_req_body(const struct df_req *req);
 /* Content-Length as declared, -1 when chunked. */
 int64_t df_req_declared_length(const struct df_req *req);
-struct df_str df_req_peer(const struct df_req *req); /* address without port */
+/* Who calls: the peer's address without its port, or what a trusted proxy says (caller.h). */
+struct df_str df_req_peer(const struct df_req *req);
+/* What limits by address go by: IPv4 as it is, IPv6 by its /64 ("2001:db8:0:1::/64"). */
+struct df_str df_req_peer_network(const struct df_req *req);
+/* The peer is on this machine and speaks for itself: nothing shows that it passes on what somebody
+   else sent, be it a trusted proxy or not. */
 bool df_req_peer_is_loopback(const struct df_req *req);
 const struct df_route *df_req_route(const struct df_req *req);
 void *df_req_route_arg(const struct df_req *req);

@@ -6,6 +6,7 @@
  *   conn.c     the table of connections      request.c a request's way through its stages
  *   head.c     what is checked before a route is looked for
  *   req.c      the accessors                 answer.c  answers and problem documents
+ *   caller.c   who calls, behind proxies
  *   sse.c      event streams                 http_metrics.c
  *
  * Threads. Each HTTP thread is a libmicrohttpd daemon of its own without a listen socket; the
@@ -17,6 +18,7 @@
 #ifndef DF_NET_HTTP_INT_H
 #define DF_NET_HTTP_INT_H
 
+#include "net/caller.h"
 #include "net/http.h"
 #include "net/router.h"
 #include "net/target.h"
@@ -97,6 +99,8 @@ struct df_req {
     struct df_str content_encoding;
     struct df_str correlation_in;
     struct df_str traceparent_in;
+    const char *caller;         /* the connection's peer, or in the arena */
+    const char *caller_network; /* likewise */
 
     size_t max_body_bytes;
     uint64_t body_start; /* of the connection's body_seen */
@@ -136,11 +140,12 @@ struct df_conn {
     uint32_t body_request;
     int64_t body_ms; /* how long that request's body has kept us waiting */
 
-    bool linger; /* the peer is still sending what we will not read */
-    bool counted;
-    bool loopback;
-    char peer[INET6_ADDRSTRLEN];
-    unsigned char peer_key[16];
+    bool linger;  /* the peer is still sending what we will not read */
+    bool counted; /* against its address's limit */
+    bool trusted; /* a proxy: its requests say who calls */
+    struct df_ip ip;
+    char peer[DF_IP_TEXT];
+    char network[DF_NETWORK_TEXT];
 
     struct df_req req;
 };
@@ -181,6 +186,7 @@ struct df_route_series;
 struct df_http_server {
     struct df_http_options opt; /* with the defaults filled in */
     struct df_router *router;
+    struct df_proxies proxies;
     struct df_http_metrics *metrics; /* NULL: none */
     struct df_route_series *series;  /* one for each route and one for what has none */
     struct MHD_Daemon **daemons;
@@ -254,6 +260,8 @@ void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **co
 enum df_code df_head_check(struct df_req *req, const char *method, const char *version,
                            struct df_err *err) DF_MUST_CHECK;
 void df_head_identify(struct df_req *req);
+/* After the check: who calls, where the peer is a trusted proxy. */
+void df_head_find_caller(struct df_req *req);
 
 /* answer.c */
 enum MHD_Result df_answer_queue(struct df_req *req);

@@ -89,12 +89,29 @@ int64_t df_req_declared_length(const struct df_req *req)
 
 struct df_str df_req_peer(const struct df_req *req)
 {
-    return df_str_c(req->conn->peer);
+    return df_str_c(req->caller);
+}
+
+struct df_str df_req_peer_network(const struct df_req *req)
+{
+    return df_str_c(req->caller_network);
+}
+
+static void note_proxy(void *arg, struct df_str name, struct df_str value)
+{
+    bool *passed_on = arg;
+    (void)value;
+    *passed_on = *passed_on || df_field_is_of_proxy(name);
 }
 
 bool df_req_peer_is_loopback(const struct df_req *req)
 {
-    return req->conn->loopback;
+    bool passed_on = false;
+
+    if (!df_ip_is_loopback(&req->conn->ip))
+        return false;
+    df_req_each_header(req, note_proxy, &passed_on);
+    return !passed_on;
 }
 
 const struct df_route *df_req_route(const struct df_req *req)

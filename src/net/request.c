@@ -47,6 +47,8 @@ static void begin(struct df_req *req, struct df_str path, struct df_str query)
     req->expects_continue = false;
     req->content_type = req->content_encoding = DF_STR_NULL;
     req->correlation_in = req->traceparent_in = DF_STR_NULL;
+    req->caller = req->conn->peer;
+    req->caller_network = req->conn->network;
     req->correlation_len = 0;
     req->log.count = 0;
     req->user = req->state = NULL;
@@ -322,6 +324,8 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
     req->method = df_method_of(req->method_name);
     df_conn_set_phase(req->conn, DF_PHASE_WORK);
     enum df_code rc = check_head(req, method, version, &err);
+    if (rc == DF_OK)
+        df_head_find_caller(req);
     df_head_identify(req);
     if (rc == DF_OK && atomic_load_explicit(&s->giving_up, memory_order_relaxed))
         rc = df_err_set(&err, DF_E_DRAINING, "the server is shutting down");

@@ -138,7 +138,9 @@ static void collect(void *arg)
 
 static enum df_code start(struct df_http_server *s, struct df_err *err)
 {
-    enum df_code rc = df_router_new(s->opt.routes, s->opt.absent, &s->router, err);
+    enum df_code rc = df_proxies_parse(s->opt.trusted_proxies, &s->proxies, err);
+    if (rc == DF_OK)
+        rc = df_router_new(s->opt.routes, s->opt.absent, &s->router, err);
     if (rc != DF_OK)
         return rc;
     s->series = df_route_series_new(df_router_count(s->router) + 1);
@@ -258,6 +260,7 @@ void df_http_stop(struct df_http_server *s)
         close(s->wake_fd);
     df_conn_release_table(s);
     df_router_free(s->router);
+    df_proxies_release(&s->proxies);
     free(s->series);
     free(s->daemons);
     pthread_cond_destroy(&s->changed);

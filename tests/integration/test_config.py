@@ -207,6 +207,8 @@ def test_the_examples_are_configurations(tmp_path):
     ({"database": {"url": "sqlite:"}}, "needs the path of a file"),
     ({"database": {"url": "sqlite::memory:"}}, "needs the path of a file"),
     ({"server": {"data_dir": ""}}, "[server] data_dir"),
+    ({"server": {"trusted_proxies": "10.0.0.0/8, balancer"}}, "[server] trusted_proxies"),
+    ({"server": {"trusted_proxies": "0.0.0.0/0"}}, "[server] trusted_proxies"),
     ({"server": {"roles": ""}}, "[server] roles"),
     ({"gateway": {"ticket_send_url": "gateway.example", "api_key": "k"}}, "[gateway] ticket_send_url"),
     ({"gateway": {"ticket_return_url": "ftp://gateway.example/", "api_key": "k"}}, "[gateway] ticket_return_url"),

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import time
+import uuid
 
 import pytest
 from harness import ADMIN_KEY, TIMEOUT, check_problem, read_responses, wait_for
@@ -379,6 +380,48 @@ def test_connections_over_the_limit_of_an_address_are_refused(make_server):
     for s in held:
         s.close()
     wait_for(lambda: server.anonymous(address="127.88.0.1").get("/healthz").status == 200, "room again")
+
+
+# --- behind a balancer -------------------------------------------------------------------------------
+
+PROXIES = {"server": {"trusted_proxies": "127.77.0.0/16, 2001:db8::/32"}}
+
+
+def caller_seen(server, address, **headers):
+    """The address under which the server's log has a request."""
+    tag = uuid.uuid4().hex
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    server.anonymous(address=address).get("/healthz", headers=names | {"X-Correlation-Id": tag})
+    return wait_for(lambda: [e["ip"] for e in server.log() if e.get("correlationId") == tag], "a line of the log")[0]
+
+
+def test_a_trusted_proxy_says_who_calls(make_server):
+    server = make_server(config=PROXIES)
+    assert caller_seen(server, "127.77.1.2", X_Forwarded_For="192.0.2.1, 198.51.100.7, 127.77.3.4") == "198.51.100.7"
+    assert caller_seen(server, "127.77.1.2", Forwarded='for="[2001:db9::1]:99", for="[2001:db8::5]"') == "2001:db9::1"
+    assert caller_seen(server, "127.77.1.2", X_Forwarded_For="198.51.100.7, unknown") == "127.77.1.2"
+    assert caller_seen(server, "127.77.1.2") == "127.77.1.2"
+    # Anybody else says nothing.
+    assert caller_seen(server, "127.78.1.2", X_Forwarded_For="198.51.100.7") == "127.78.1.2"
+
+
+def test_the_audit_has_the_caller_behind_a_proxy(make_server):
+    server = make_server(config=PROXIES)
+    made = server.anonymous(address="127.77.1.2").post("/admin/clients", {"name": "Behind"}, headers={
+        "X-Admin-Key": ADMIN_KEY, "X-Forwarded-For": "198.51.100.7"})
+    assert made.status == 201
+    assert server.backend.query("SELECT Ip FROM AuditLog")[0][0] == "198.51.100.7"
+
+
+def test_what_a_proxy_passes_on_is_not_loopback(make_server):
+    for config in ({}, {"server": {"trusted_proxies": "127.0.0.0/8"}}):
+        server = make_server(config=config)
+        local = server.anonymous()
+        assert local.get("/metrics").status == 200
+        for name, value in (("X-Forwarded-For", "198.51.100.7"), ("X-Forwarded-For", "127.0.0.1"),
+                            ("Forwarded", "for=127.0.0.1"), ("Via", "1.1 balancer"), ("X-Forwarded-Proto", "https")):
+            assert local.get("/metrics", headers={name: value}).status == 401, (config, name)
+        assert local.get("/metrics", headers={"X-Forwarded-For": "198.51.100.7", "X-Admin-Key": ADMIN_KEY}).status == 200
 
 
 # --- probes, metrics, console ------------------------------------------------------------------------

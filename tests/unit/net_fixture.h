@@ -95,6 +95,7 @@ static void do_show(struct df_req *req)
     df_buf_addf(&b, "raw=" DF_STR_FMT "\n", DF_STR_ARG(df_req_query_raw(req)));
     df_buf_addf(&b, "header=" DF_STR_FMT "\n", DF_STR_ARG(df_req_header(req, "x-TEST")));
     df_buf_addf(&b, "peer=" DF_STR_FMT "\n", DF_STR_ARG(df_req_peer(req)));
+    df_buf_addf(&b, "network=" DF_STR_FMT "\n", DF_STR_ARG(df_req_peer_network(req)));
     df_buf_addf(&b, "loopback=%d\n", df_req_peer_is_loopback(req));
     df_buf_addf(&b, "length=%lld\n", (long long)df_req_declared_length(req));
     df_buf_addf(&b, "user=%s\n", (const char *)df_req_user(req));

@@ -161,6 +161,69 @@ static void connections_are_limited_by_address(void **state)
     df_http_stop(s);
 }
 
+/* What a proxy says counts when the proxy is trusted, and its connections are many callers'. */
+static void a_trusted_proxy_names_the_caller_and_has_no_limit(void **state)
+{
+    (void)state;
+    struct df_http_options opt = defaults();
+    struct peer p[3];
+
+    opt.max_connections_per_address = 1;
+    opt.trusted_proxies = "192.0.2.1,127.0.0.1";
+    struct df_http_server *s = start(&opt);
+    for (int i = 0; i < 3; i++) {
+        p[i] = dial(s);
+        say_to(&p[i], "GET /show/1 HTTP/1.1\r\n" H
+                      "X-Forwarded-For: 127.0.0.1, 2001:db8:0:1:2::3, 192.0.2.1\r\n\r\n");
+        struct reply r = listen_to(&p[i], false);
+        assert_int_equal(r.status, 200);
+        assert_non_null(
+            strstr(r.body, "peer=2001:db8:0:1:2::3\nnetwork=2001:db8:0:1::/64\nloopback=0\n"));
+        /* The next request on the same connection is somebody else's. */
+        say_to(&p[i], "GET /show/1 HTTP/1.1\r\n" H "Forwarded: for=198.51.100.9\r\n\r\n");
+        r = listen_to(&p[i], false);
+        assert_non_null(strstr(r.body, "peer=198.51.100.9\nnetwork=198.51.100.9\nloopback=0\n"));
+        say_to(&p[i], "GET /show/1 HTTP/1.1\r\n" H "\r\n");
+        r = listen_to(&p[i], false);
+        assert_non_null(strstr(r.body, "peer=127.0.0.1\nnetwork=127.0.0.1\nloopback=1\n"));
+    }
+    for (int i = 0; i < 3; i++)
+        hang_up(&p[i]);
+    df_http_stop(s);
+}
+
+/* A field from anybody else is ignored, but whoever passes requests on is not this machine. */
+static void a_stranger_names_nobody(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1",
+                                         "Via: 1.1 proxy", "X-Real-IP: 127.0.0.1",
+                                         "X-Forwarded-Proto: https"};
+    struct df_http_options opt = defaults();
+
+    opt.trusted_proxies = "192.0.2.0/24";
+    struct df_http_server *s = start(&opt);
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "GET /show/1 HTTP/1.1\r\n" H "%s\r\n\r\n", fields[i]);
+        struct reply r = ask(s, text);
+        assert_non_null(strstr(r.body, "peer=127.0.0.1\nnetwork=127.0.0.1\nloopback=0\n"));
+    }
+    df_http_stop(s);
+}
+
+static void a_list_of_proxies_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    struct df_http_options opt = defaults();
+    struct df_http_server *s = NULL;
+    struct df_err err = DF_ERR_INIT;
+
+    opt.trusted_proxies = "10.0.0.0/8, proxy";
+    assert_int_equal(df_http_start(&opt, &s, &err), DF_E_CONFIG);
+    assert_null(s);
+}
+
 static void connections_past_the_limit_wait(void **state)
 {
     (void)state;
@@ -588,6 +651,9 @@ int main(void)
         cmocka_unit_test(a_peer_that_reads_gets_a_big_answer),
         cmocka_unit_test(a_request_set_aside_is_never_closed),
         cmocka_unit_test(connections_are_limited_by_address),
+        cmocka_unit_test(a_trusted_proxy_names_the_caller_and_has_no_limit),
+        cmocka_unit_test(a_stranger_names_nobody),
+        cmocka_unit_test(a_list_of_proxies_that_is_none_is_refused),
         cmocka_unit_test(connections_past_the_limit_wait),
         cmocka_unit_test(draining_finishes_what_is_in_hand),
         cmocka_unit_test(draining_under_load_does_not_abort),

@@ -49,10 +49,11 @@ static void the_request_tells_what_it_is(void **state)
     struct reply r = ask(shared, "GET /v1/show/a%20b?Q=x%2By&z HTTP/1.1\r\nHost: x\r\n"
                                  "X-Test:  value \t\r\n\r\n");
     assert_int_equal(r.status, 200);
-    assert_string_equal(r.body, "method=GET\npath=/show/a b\nid=a b\nq=x+y\nraw=Q=x%2By&z\n"
-                                "header=value\npeer=127.0.0.1\nloopback=1\nlength=0\n"
-                                "user=somebody\nroute=/show/{id}\narg=the route's\n"
-                                "server=the server's\n");
+    assert_string_equal(r.body,
+                        "method=GET\npath=/show/a b\nid=a b\nq=x+y\nraw=Q=x%2By&z\n"
+                        "header=value\npeer=127.0.0.1\nnetwork=127.0.0.1\nloopback=1\nlength=0\n"
+                        "user=somebody\nroute=/show/{id}\narg=the route's\n"
+                        "server=the server's\n");
     assert_true(has(&r, "X-Extra", "yes"));
 }
 
