@@ -299,6 +299,9 @@ enum MHD_Result df_answer_queue(struct df_req *req)
 
     if (!response)
         return MHD_NO;
+    /* libmicrohttpd takes a bare line feed between chunks, so that it may see the body's end where
+       a proxy in front of us does not: what comes behind is no request of anybody's. */
+    a->close = a->close || req->declared_length < 0;
     each_header(req, emit_mhd, response);
     req->stage = DF_STAGE_SENDING;
     df_conn_set_phase(req->conn, DF_PHASE_SEND);

@@ -39,6 +39,7 @@
 static struct df_queue jobs;
 static pthread_t worker;
 static _Atomic int ended;       /* calls of on_end */
+static _Atomic int hidden;      /* calls of GET /hidden */
 static _Atomic int64_t holding; /* milliseconds that the worker sits on a job */
 static struct df_req *_Atomic kept;
 static struct df_sse *_Atomic stream;
@@ -74,6 +75,13 @@ static void *work(void *arg)
 static void do_ping(struct df_req *req)
 {
     df_req_answer_static(req, 200, "text/plain", DF_STR("pong"));
+}
+
+/* What is sent where it must not be taken for a request. */
+static void do_hidden(struct df_req *req)
+{
+    hidden++;
+    df_req_answer_static(req, 200, "text/plain", DF_STR("hidden"));
 }
 
 static void do_echo(struct df_req *req)
@@ -231,6 +239,7 @@ static char server_arg[] = "the server's";
 
 static const struct df_route routes[] = {
     {.method = "GET", .pattern = "/ping", .handle = do_ping},
+    {.method = "GET", .pattern = "/hidden", .handle = do_hidden},
     {.method = "POST", .pattern = "/echo", .body = DF_BODY_ANY, .handle = do_echo},
     {.method = "PUT",
      .pattern = "/echo",

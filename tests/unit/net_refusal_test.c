@@ -157,6 +157,137 @@ static void bad_requests_are_refused_and_closed(void **state)
     }
 }
 
+/* --- hidden requests -------------------------------------------------------------------------- */
+
+/*
+ * Each hides a second request where one of two readers sees a body, a chunk extension or a trailer
+ * and the other one sees its end. libmicrohttpd takes a bare line feed for the end of a line
+ * between chunks, so no request behind a chunked body is believed: the connection closes.
+ */
+#define HIDDEN  "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+#define CHUNKED "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n"
+static const struct {
+    const char *what;
+    const char *text;
+} smuggled[] = {
+    {"well-formed chunks and a request behind", CHUNKED "\r\n1\r\na\r\n0\r\n\r\n" HIDDEN},
+    {"no chunks and a request behind", CHUNKED "\r\n0\r\n\r\n" HIDDEN},
+    {"line feed after the last size", CHUNKED "\r\n1\r\na\r\n0\n\r\n" HIDDEN},
+    {"line feed after the last size and trailer", CHUNKED "\r\n1\r\na\r\n0\n\n" HIDDEN},
+    {"line feed after the empty trailer", CHUNKED "\r\n1\r\na\r\n0\r\n\n" HIDDEN},
+    {"line feed after a size", CHUNKED "\r\n1\na\r\n0\r\n\r\n" HIDDEN},
+    {"line feed after the data", CHUNKED "\r\n1\r\na\n0\r\n\r\n" HIDDEN},
+    {"line feeds only", CHUNKED "\r\n1\na\n0\n\n" HIDDEN},
+    {"line feed in an extension", CHUNKED "\r\n1;a\nb\r\n0\r\n\r\n" HIDDEN},
+    {"a request in an extension", CHUNKED "\r\n1;a=\r\na\r\n0;\n\n" HIDDEN "0\r\n\r\n"},
+    {"line feed in the last extension", CHUNKED "\r\n0;x=\"\n\n" HIDDEN "\"\r\n\r\n"},
+    {"a quoted extension", CHUNKED "\r\n1;x=\"\r\na\r\n0\r\n\r\n" HIDDEN "\"\r\n"},
+    {"a request in a trailer", CHUNKED "\r\n0\r\nX: y\n\n" HIDDEN "\r\n"},
+    {"a trailer with a length", CHUNKED "\r\n0\r\nContent-Length: 38\r\n\r\n" HIDDEN},
+    {"a folded trailer", CHUNKED "\r\n0\r\nX: y\r\n z\r\n\r\n" HIDDEN},
+    {"a trailer without a colon", CHUNKED "\r\n0\r\nX\r\n\r\n" HIDDEN},
+    {"carriage return after a size", CHUNKED "\r\n1\ra\r\n0\r\n\r\n" HIDDEN},
+    {"carriage return after the last size", CHUNKED "\r\n0\r\r\n\r\n" HIDDEN},
+    {"spaces after the size", CHUNKED "\r\n1  \r\na\r\n0 \r\n\r\n" HIDDEN},
+    {"spaces before the size", CHUNKED "\r\n 1\r\na\r\n 0\r\n\r\n" HIDDEN},
+    {"zeros before the size", CHUNKED "\r\n0001\r\na\r\n000\r\n\r\n" HIDDEN},
+    {"underscore in the size", CHUNKED "\r\n0_1\r\na\r\n0\r\n\r\n" HIDDEN},
+    {"a size that wraps", CHUNKED "\r\n10000000000000001\r\na\r\n0\r\n\r\n" HIDDEN},
+    {"an empty size", CHUNKED "\r\n\r\n" HIDDEN},
+    {"chunks for a body that is none",
+     "POST /none HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\n\n" HIDDEN},
+    {"chunks of a GET",
+     "GET /ping HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\n\n" HIDDEN},
+    {"chunks for nobody",
+     "POST /nowhere HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\n\n" HIDDEN},
+    {"chunks of a stranger",
+     "POST /echo HTTP/1.1\r\n" H "X-Who: nobody\r\nTransfer-Encoding: chunked\r\n\r\n0\n\n" HIDDEN},
+    {"chunks of one who is asked later",
+     "POST /echo HTTP/1.1\r\n" H "X-Who: deferred\r\nTransfer-Encoding: chunked\r\n\r\n"
+     "1\na\n0\n\n" HIDDEN},
+    {"chunks set aside",
+     "POST /aside HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\na\n0\n\n" HIDDEN},
+    {"chunks of a stream",
+     "POST /stream HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\na\n0\n\n" HIDDEN},
+    {"chunks of a stream set aside", "POST /stream?wait HTTP/1.1\r\n" H
+                                     "Transfer-Encoding: chunked\r\n\r\n1\na\n1\nb\n0\n\n" HIDDEN},
+    {"Connection: keep-alive", CHUNKED "Connection: keep-alive\r\n\r\n0\n\n" HIDDEN},
+    {"chunked in capitals",
+     "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: CHUNKED\r\n\r\n0\n\n" HIDDEN},
+    {"chunked, chunked",
+     "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"chunked and nothing",
+     "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked,\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"chunked with a parameter",
+     "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked;q=1\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"space before the colon",
+     "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"space before the name",
+     "POST /echo HTTP/1.1\r\n" H " Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"folded",
+     "POST /echo HTTP/1.1\r\n" H "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"folded behind another",
+     "POST /echo HTTP/1.1\r\n" H "X: y\r\n Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"line feed before the coding",
+     "POST /echo HTTP/1.1\r\n" H "X: y\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"carriage return before the coding",
+     "POST /echo HTTP/1.1\r\n" H "X: y\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"line feed before the length",
+     "POST /echo HTTP/1.1\r\n" H "X: y\nContent-Length: 38\r\n\r\n" HIDDEN},
+    {"HTTP/1.0", "POST /echo HTTP/1.0\r\n" H "Connection: keep-alive\r\n"
+                 "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN},
+    {"length and chunked",
+     "POST /echo HTTP/1.1\r\n" H "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+     "0\r\n\r\n" HIDDEN},
+    {"a length of two words", "POST /echo HTTP/1.1\r\n" H "Content-Length: 0 38\r\n\r\n" HIDDEN},
+    {"a length too many",
+     "POST /echo HTTP/1.1\r\n" H "Content-Length: 0\r\nContent-Length: 38\r\n\r\n" HIDDEN},
+    {"a length after a line feed",
+     "POST /echo HTTP/1.1\r\n" H "Content-Length: 0\nContent-Length: 38\r\n\r\n" HIDDEN},
+};
+
+/* Whole, as one who pipelines sends it, or in pieces, as one who waits between them. */
+static void send_smuggled(struct peer *p, const char *text, size_t piece)
+{
+    size_t len = strlen(text);
+
+    for (size_t at = 0; at < len; at += piece) {
+        if (!try_send(p, text + at, len - at < piece ? len - at : piece))
+            break;
+        if (piece < len)
+            usleep(100);
+    }
+}
+
+static void hidden_requests_are_never_answered(void **state)
+{
+    (void)state;
+    static const size_t pieces[] = {1 << 16, 7, 1};
+
+    for (size_t i = 0; i < COUNT(smuggled) * COUNT(pieces); i++) {
+        struct peer p = dial(shared);
+        hidden = 0;
+        send_smuggled(&p, smuggled[i / COUNT(pieces)].text, pieces[i % COUNT(pieces)]);
+        while (more(&p)) /* until the server closes: a connection that stays open fails here */
+            continue;
+        if (hidden > 0 || (p.len > 0 && memmem(p.buf, p.len, "hidden", 6)))
+            fail_msg("%s, in pieces of %zu: %.*s", smuggled[i / COUNT(pieces)].what,
+                     pieces[i % COUNT(pieces)], (int)p.len, p.buf);
+        hang_up(&p);
+    }
+}
+
+static void an_answer_to_chunks_says_that_it_closes(void **state)
+{
+    (void)state;
+    struct reply r = ask(shared, CHUNKED "\r\n1\r\na\r\n0\r\n\r\n");
+    assert_int_equal(r.status, 200);
+    assert_string_equal(r.body, "a");
+    assert_true(has(&r, "Connection", "close"));
+    r = ask(shared, "POST /echo HTTP/1.1\r\n" H "Content-Length: 1\r\n\r\na");
+    assert_false(has(&r, "Connection", "close"));
+}
+
 /* Refused, but with no doubt about where the request ends: the connection serves the next one. */
 static void polite_refusals_keep_the_connection(void **state)
 {
@@ -389,6 +520,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_requests_are_refused_and_closed),
+        cmocka_unit_test(hidden_requests_are_never_answered),
+        cmocka_unit_test(an_answer_to_chunks_says_that_it_closes),
         cmocka_unit_test(polite_refusals_keep_the_connection),
         cmocka_unit_test(json_is_taken_under_all_its_names),
         cmocka_unit_test(nul_bytes_are_refused),
