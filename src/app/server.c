@@ -530,10 +530,78 @@ const struct df_services *df_server_services(const struct df_server *s)
     return &s->services;
 }
 
+/* Whoever does work in threads of its own, each kind before the ones it hands work to. */
+static void stop_services(struct df_server *s, int64_t deadline_ms)
+{
+    struct df_services *sv = &s->services;
+
+    if (s->storage)
+        df_storage_cancel(s->storage);
+    stop_housekeeping(s);
+    if (sv->auth) {
+        df_auth_stop(sv->auth);
+        df_auth_flush_seen(sv->auth);
+    }
+    df_usage_stop(sv->usage);
+    df_subscriptions_stop(sv->subscriptions);
+    stop_imports(s, deadline_ms);
+    stop_delivery(s, deadline_ms);
+    df_imports_end(sv->imports);
+    df_store_stop(sv->store);
+}
+
+static void free_services(struct df_server *s)
+{
+    struct df_services *sv = &s->services;
+
+    df_integrations_free(sv->integrations);
+    df_alerts_free(sv->alerts);
+    df_subscriptions_free(sv->subscriptions);
+    df_import_views_free(sv->import_views);
+    df_receiver_free(sv->receiver);
+    df_imports_free(sv->imports);
+    df_storage_free(s->storage);
+    df_zone_free(s->zone);
+    df_delivery_free(sv->delivery);
+    df_interface_free(sv->interface);
+    df_webhooks_free(sv->webhooks);
+    df_secret_free(s->master);
+    df_secret_free(s->old_master);
+    df_relays_free(sv->relays);
+    df_settings_release(&s->own_relay);
+    df_breakers_free(sv->breakers);
+    df_auth_free(sv->auth);
+    df_usage_free(sv->usage);
+    df_policies_free(sv->policies);
+    df_store_close(sv->store);
+}
+
+static void drain_requests(struct df_server *s)
+{
+    df_system_draining();
+    df_http_drain(s->http);
+    if (!df_http_wait_idle(s->http, s->drain_seconds * 1000))
+        df_log_warn("DrainIncomplete", "%zu requests were still in hand after %lld s",
+                    df_http_active(s->http), (long long)s->drain_seconds);
+}
+
 /*
- * Order matters: requests first (they use everything), then the threads that serve them, each kind
- * before the ones it hands work to, and the HTTP server last, since every suspended request has to
- * be resumed before it may be freed.
+ * The end, in five steps. Services are used by HTTP threads, by the store's and by those of other
+ * services; each step takes one kind of user away, and only the last one frees.
+ *
+ *   1. drain   nobody new; requests in hand have drain_seconds.
+ *   2. shut    no handler runs any more and none will be called, however much of a body is still on
+ *              its way. What is left of the HTTP threads' use is on_end, which frees uploads.
+ *   3. stop    the services' threads, then the store's. Each finishes what it has, so that every
+ *              request that was set aside is resumed: by auth, by the look-ups of webhooks' hosts,
+ *              by the receiver of files, by the client of outgoing calls, by the store. The store
+ * is the last, because the others' last jobs are its, and its jobs may still wake any of them:
+ * stopped is not freed.
+ *   4. HTTP    its threads end, after on_end of every request.
+ *   5. free    one thread is left, this one.
+ *
+ * The client of outgoing calls is the exception, freed within step 3, which is how calls on their
+ * way come back. Its users have been stopped by then, and handlers do not run.
  */
 void df_server_stop(struct df_server *s)
 {
@@ -541,48 +609,15 @@ void df_server_stop(struct df_server *s)
         return;
     int64_t deadline_ms = df_mono_ms(df_clock_real()) + s->drain_seconds * 1000;
     if (s->http) {
-        df_system_draining();
-        df_http_drain(s->http);
-        if (!df_http_wait_idle(s->http, s->drain_seconds * 1000))
-            df_log_warn("DrainIncomplete", "%zu requests were still in hand after %lld s",
-                        df_http_active(s->http), (long long)s->drain_seconds);
+        drain_requests(s);
+        df_http_shut(s->http);
     }
-    if (s->storage)
-        df_storage_cancel(s->storage);
-    stop_housekeeping(s);
-    if (s->services.auth) {
-        df_auth_stop(s->services.auth);
-        df_auth_flush_seen(s->services.auth);
-    }
-    df_usage_stop(s->services.usage);
-    df_subscriptions_stop(s->services.subscriptions);
-    stop_imports(s, deadline_ms);
-    stop_delivery(s, deadline_ms);
-    df_imports_end(s->services.imports);
-    df_store_close(s->services.store);
-    df_delivery_free(s->services.delivery);
-    df_interface_free(s->services.interface);
-    df_webhooks_free(s->services.webhooks);
-    df_secret_free(s->master);
-    df_secret_free(s->old_master);
-    df_relays_free(s->services.relays);
-    df_settings_release(&s->own_relay);
-    df_breakers_free(s->services.breakers);
+    stop_services(s, deadline_ms);
     if (s->http) {
         df_http_stop(s->http);
         df_log_info("ServerStopped", "everything in hand was finished");
     }
-    df_integrations_free(s->services.integrations);
-    df_alerts_free(s->services.alerts);
-    df_subscriptions_free(s->services.subscriptions);
-    df_import_views_free(s->services.import_views);
-    df_receiver_free(s->services.receiver);
-    df_imports_free(s->services.imports);
-    df_storage_free(s->storage);
-    df_zone_free(s->zone);
-    df_auth_free(s->services.auth);
-    df_usage_free(s->services.usage);
-    df_policies_free(s->services.policies);
+    free_services(s);
     pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->lock);
     free(s);

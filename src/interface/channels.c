@@ -158,9 +158,8 @@ void df_interface_stop(struct df_interface *i)
 {
     if (!i)
         return;
-    /* Before the engine goes, which it wakes. */
-    df_notifier_free(i->notifier);
-    i->notifier = NULL;
+    /* Before the engine goes, which it wakes. Jobs of the store may still tell it something. */
+    df_notifier_stop(i->notifier);
     if (!i->started)
         return;
     pthread_mutex_lock(&i->lock);
@@ -176,6 +175,7 @@ void df_interface_free(struct df_interface *i)
     if (!i)
         return;
     df_interface_stop(i);
+    df_notifier_free(i->notifier);
     pthread_cond_destroy(&i->changed);
     pthread_mutex_destroy(&i->lock);
     free(i);

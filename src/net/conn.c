@@ -172,6 +172,17 @@ size_t df_conn_active(struct df_http_server *s)
     return n;
 }
 
+bool df_conn_any_inside(struct df_http_server *s)
+{
+    bool inside = false;
+
+    pthread_mutex_lock(&s->lock);
+    for (struct df_conn *c = s->conns; c && !inside; c = c->next)
+        inside = atomic_load(&c->inside);
+    pthread_mutex_unlock(&s->lock);
+    return inside;
+}
+
 size_t df_conn_give_up_parked(struct df_http_server *s)
 {
     size_t n = 0;

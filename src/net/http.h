@@ -103,8 +103,16 @@ void df_http_drain(struct df_http_server *s);
 /* Waits up to timeout_ms for the requests in hand, when draining also for their connections. True
    when no request is left. */
 bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms);
-/* Every suspended request must have been resumed before (the store is closed first): one that is
-   not is answered 503, and resuming it later would be a use after free. */
+/*
+ * The end of authorize, on_data and handle: when this returns none of them runs, and none will be
+ * called again. Requests in hand that are not set aside are answered 503 when their next piece
+ * comes; those that are have the answer that whoever has them sets. What these three callbacks use
+ * may be stopped from here on, but not freed before df_http_stop has returned: on_end may use it.
+ */
+void df_http_shut(struct df_http_server *s);
+/* Every suspended request must have been resumed before (the store is stopped first): one that is
+   not is answered 503 and told in the log, and resuming it later would be a use after free. When it
+   returns on_end has been called for every request. */
 void df_http_stop(struct df_http_server *s);
 
 /* --- the request --- */

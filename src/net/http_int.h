@@ -130,6 +130,7 @@ struct df_conn {
     _Atomic uint32_t requests; /* begun so far */
     _Atomic uint64_t body_seen;
     _Atomic bool killed;
+    _Atomic bool inside; /* its thread is in authorize, on_data or handle */
 
     /* The keeper's: what it saw last. */
     uint32_t seen_phase;
@@ -202,9 +203,9 @@ struct df_http_server {
     int64_t accept_from_ms;
     int64_t scan_ms;
     _Atomic bool draining;
-    _Atomic bool giving_up; /* nobody is left to resume what is suspended */
-    _Atomic bool stopping;  /* the keeper ends */
-    _Atomic size_t open;    /* connections handed over and not yet closed */
+    _Atomic bool shut;     /* the application is not called any more, but for on_end */
+    _Atomic bool stopping; /* the keeper ends */
+    _Atomic size_t open;   /* connections handed over and not yet closed */
 
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;
@@ -239,6 +240,8 @@ bool df_conn_send(struct df_conn *c, struct df_str data);
 void df_conn_notify(void *server, struct MHD_Connection *mhd, void **socket_context,
                     enum MHD_ConnectionNotificationCode code);
 size_t df_conn_active(struct df_http_server *s);
+/* Whether a thread is in a callback of the application, on_end apart. */
+bool df_conn_any_inside(struct df_http_server *s);
 /* Ends what is still parked; returns how many there were. */
 size_t df_conn_give_up_parked(struct df_http_server *s);
 void df_conn_release_table(struct df_http_server *s);

@@ -19,11 +19,16 @@
  * resume that comes before that finds ASKED and only leaves a mark (RESUMED); one that comes later
  * wakes libmicrohttpd. So the order of the two threads does not matter, and a job that is done
  * before the callback returned costs no suspension at all.
+ *
+ * The gate. Whoever calls the application first says so (`inside`) and then looks whether the gate
+ * is shut; df_http_shut first shuts it and then waits until nobody is inside. Both orders are
+ * sequentially consistent, so one of the two sees the other.
  */
 #include "net/http_int.h"
 
 #include "net/field.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -143,15 +148,43 @@ static bool is_aside(const struct df_req *req)
     return info && info->suspended == MHD_YES;
 }
 
-/* Back from being aside, or never away. Without an answer it may be that nobody is left to give
- * one. */
+static enum df_code shutting_down(struct df_err *err)
+{
+    return df_err_set(err, DF_E_DRAINING, "the server is shutting down");
+}
+
+/* Back from being aside, or never away. Without an answer there will be nobody to give one, once
+ * the application is not called any more. */
 static void come_back(struct df_req *req)
 {
     if (atomic_load(&req->park) == DF_PARK_NONE)
         return;
     atomic_store_explicit(&req->park, DF_PARK_NONE, memory_order_relaxed);
-    if (!req->answer.set && atomic_load(&req->conn->server->giving_up))
+    if (!req->answer.set && atomic_load(&req->conn->server->shut))
         df_req_fail(req, DF_E_DRAINING, "the server is shutting down");
+}
+
+/* --- the application -------------------------------------------------------------------------- */
+
+/* False: the gate is shut, and the application must not be called. */
+static bool enter(struct df_req *req)
+{
+    struct df_conn *c = req->conn;
+
+    assert(!atomic_load_explicit(&c->inside, memory_order_relaxed));
+    atomic_store(&c->inside, true);
+    if (atomic_load(&c->server->shut)) {
+        atomic_store(&c->inside, false);
+        return false;
+    }
+    req->entered = true;
+    return true;
+}
+
+/* The request may be somebody else's by now; the connection is still its thread's. */
+static void leave(struct df_conn *c)
+{
+    atomic_store(&c->inside, false);
 }
 
 /* --- refusing --------------------------------------------------------------------------------- */
@@ -174,6 +207,7 @@ static enum MHD_Result answer_after_head(struct df_req *req)
 
     if (a->drop)
         return MHD_NO;
+    a->close = a->close || atomic_load_explicit(&req->conn->server->shut, memory_order_relaxed);
     if (has_body(req) && (req->expects_continue || req->declared_length < 0 ||
                           req->declared_length > DF_DISCARD_MAX || a->status == 413))
         a->close = true;
@@ -195,7 +229,8 @@ static enum MHD_Result answer_amid_body(struct df_req *req, uint64_t seen)
 
     if (req->answer.drop)
         return MHD_NO;
-    if (near_end && !req->answer.close) {
+    if (near_end && !req->answer.close &&
+        !atomic_load_explicit(&req->conn->server->shut, memory_order_relaxed)) {
         req->stage = DF_STAGE_DISCARD;
         return MHD_YES;
     }
@@ -295,10 +330,14 @@ static enum MHD_Result authorize(struct df_req *req)
     req->stage = DF_STAGE_AUTHORIZE;
     if (!s->opt.authorize)
         return after_authorize(req);
-    req->entered = true;
+    if (!enter(req)) {
+        df_req_fail(req, DF_E_DRAINING, "the server is shutting down");
+        return after_authorize(req);
+    }
     const struct df_log_ctx *before = df_log_ctx_use(&req->log);
     enum df_verdict verdict = s->opt.authorize(req, s->opt.arg);
     df_log_ctx_use(before);
+    leave(req->conn);
     switch (verdict) {
     case DF_PASS:
         break;
@@ -327,8 +366,8 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
     if (rc == DF_OK)
         df_head_find_caller(req);
     df_head_identify(req);
-    if (rc == DF_OK && atomic_load_explicit(&s->giving_up, memory_order_relaxed))
-        rc = df_err_set(&err, DF_E_DRAINING, "the server is shutting down");
+    if (rc == DF_OK && atomic_load_explicit(&s->shut, memory_order_relaxed))
+        rc = shutting_down(&err);
     if (rc == DF_OK)
         rc = find_route(req, &err);
     if (rc != DF_OK) {
@@ -340,11 +379,23 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
 
 /* --- body, handle ----------------------------------------------------------------------------- */
 
+static enum df_code stream_data(struct df_req *req, const char *data, size_t len,
+                                struct df_err *err)
+{
+    if (!enter(req))
+        return shutting_down(err);
+    enum df_code rc = req->match.route->on_data(req, data, len, err);
+    leave(req->conn);
+    return rc;
+}
+
 static enum df_code take_data(struct df_req *req, const char *data, size_t len, uint64_t seen,
                               struct df_err *err)
 {
     const struct df_route *route = req->match.route;
 
+    if (atomic_load_explicit(&req->conn->server->shut, memory_order_relaxed))
+        return shutting_down(err);
     if (seen > req->max_body_bytes)
         return df_err_set(err, DF_E_TOO_LARGE, "the body is larger than %zu bytes",
                           req->max_body_bytes);
@@ -361,8 +412,7 @@ static enum df_code take_data(struct df_req *req, const char *data, size_t len, 
         df_buf_add(&req->body, data, len);
         break;
     case DF_BODY_STREAM:
-        req->entered = true;
-        return route->on_data(req, data, len, err);
+        return stream_data(req, data, len, err);
     }
     return DF_OK;
 }
@@ -406,11 +456,15 @@ static enum MHD_Result handle(struct df_req *req)
     if (req->answer.set || req->answer.drop) /* by on_data's worker, at the very end */
         return after_handle(req);
     req->stage = DF_STAGE_HANDLE;
-    req->entered = true;
     df_conn_set_phase(req->conn, DF_PHASE_WORK);
+    if (!enter(req)) {
+        df_req_fail(req, DF_E_DRAINING, "the server is shutting down");
+        return after_handle(req);
+    }
     const struct df_log_ctx *before = df_log_ctx_use(&req->log);
     req->match.route->handle(req);
     df_log_ctx_use(before);
+    leave(req->conn);
     return settle(req) ? MHD_YES : after_handle(req);
 }
 

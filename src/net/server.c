@@ -226,13 +226,23 @@ bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms)
     }
 }
 
+void df_http_shut(struct df_http_server *s)
+{
+    atomic_store(&s->shut, true);
+    while (df_conn_any_inside(s)) /* callbacks do not block, so it is a matter of moments */
+        usleep(1000);
+}
+
 /*
  * MHD_stop_daemon aborts the process if a connection is still set aside. Whoever should have
  * resumed it is gone by now, so it is answered 503 here. Answers get a moment to go out.
  */
 static void give_up_suspended(struct df_http_server *s)
 {
-    atomic_store(&s->giving_up, true);
+    size_t forgotten = df_conn_give_up_parked(s);
+
+    if (forgotten > 0)
+        df_log_error("RequestsForgotten", "%zu requests were set aside and not resumed", forgotten);
     for (int i = 0; i < 100 && df_conn_give_up_parked(s) > 0; i++)
         usleep(10000);
     df_sse_end_all(s);
@@ -249,6 +259,7 @@ void df_http_stop(struct df_http_server *s)
         if (s->metrics)
             df_metric_off_collect(collect, s);
         df_http_drain(s);
+        df_http_shut(s);
         give_up_suspended(s);
     }
     df_keeper_stop(s);

@@ -135,7 +135,7 @@ static ssize_t read_pending(void *arg, uint64_t pos, char *buf, size_t max)
             sse->sent = 0;
         }
         n = (ssize_t)take;
-    } else if (sse->ended || atomic_load(&sse->server->giving_up)) {
+    } else if (sse->ended || atomic_load(&sse->server->shut)) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
         df_conn_set_phase(sse->conn, DF_PHASE_WORK);

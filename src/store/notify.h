@@ -36,6 +36,8 @@ struct df_notifier_options {
 
 /* NULL: the database has none. */
 struct df_notifier *df_notifier_new(const struct df_notifier_options *opt);
+/* Hears nothing any more; telling goes nowhere, and is still allowed. NULL is fine. */
+void df_notifier_stop(struct df_notifier *n);
 void df_notifier_free(struct df_notifier *n);
 
 /* Soon, and together with whatever else is told meanwhile. Cheap; any thread; NULL is fine. */

@@ -255,13 +255,20 @@ struct df_notifier *df_notifier_new(const struct df_notifier_options *opt)
     return n;
 }
 
-void df_notifier_free(struct df_notifier *n)
+void df_notifier_stop(struct df_notifier *n)
 {
-    if (!n)
+    if (!n || n->stopping)
         return;
     n->stopping = true;
     (void)eventfd_write(n->wake, 1);
     pthread_join(n->thread, NULL);
+}
+
+void df_notifier_free(struct df_notifier *n)
+{
+    if (!n)
+        return;
+    df_notifier_stop(n);
     (void)close(n->wake);
     free(n->url);
     free(n->channel);

@@ -397,7 +397,7 @@ enum df_code df_store_open(const struct df_store_options *opt, struct df_store *
     return DF_OK;
 }
 
-void df_store_close(struct df_store *s)
+void df_store_stop(struct df_store *s)
 {
     if (!s)
         return;
@@ -407,7 +407,18 @@ void df_store_close(struct df_store *s)
         struct store_worker *w = &s->workers[i];
         if (w->started)
             pthread_join(w->thread, NULL);
+        w->started = false;
         disconnect(w);
+    }
+}
+
+void df_store_close(struct df_store *s)
+{
+    if (!s)
+        return;
+    df_store_stop(s);
+    for (size_t i = 0; i < s->worker_count; i++) {
+        struct store_worker *w = &s->workers[i];
         free(w->items);
         free(w->jobs);
         free(w->affected);

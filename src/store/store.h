@@ -61,7 +61,9 @@ struct df_store_options {
 /* Opens the first connection (so a wrong URL or password is told here) and starts the threads. */
 enum df_code df_store_open(const struct df_store_options *opt, struct df_store **ret,
                            struct df_err *err) DF_MUST_CHECK;
-/* Refuses new jobs, finishes those queued, closes. NULL is fine. */
+/* Refuses new jobs and finishes those queued: no `done` is called afterwards. NULL is fine. */
+void df_store_stop(struct df_store *s);
+/* Stops, if that is still to be done, and frees. NULL is fine. */
 void df_store_close(struct df_store *s);
 
 /* false: the queue is full or closed, `done` will not be called; answer 503. */

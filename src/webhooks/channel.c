@@ -316,10 +316,8 @@ void df_webhooks_wake(struct df_webhooks *w)
 
 void df_webhooks_stop(struct df_webhooks *w)
 {
-    if (!w)
-        return;
-    df_notifier_free(w->notifier);
-    w->notifier = NULL;
+    if (w)
+        df_notifier_stop(w->notifier); /* jobs of the store may still tell it something */
 }
 
 void df_webhooks_free(struct df_webhooks *w)
@@ -327,6 +325,7 @@ void df_webhooks_free(struct df_webhooks *w)
     if (!w)
         return;
     df_webhooks_stop(w);
+    df_notifier_free(w->notifier);
     free(w->disabled);
     free(w);
 }

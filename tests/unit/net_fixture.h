@@ -84,6 +84,16 @@ static void do_hidden(struct df_req *req)
     df_req_answer_static(req, 200, "text/plain", DF_STR("hidden"));
 }
 
+/* Takes a while, so that the gate is shut meanwhile. */
+static _Atomic int handling;
+static void do_slow(struct df_req *req)
+{
+    handling++;
+    usleep(100000);
+    say(req, 200, df_req_body(req));
+    handling--;
+}
+
 static void do_echo(struct df_req *req)
 {
     say(req, 200, df_req_body(req));
@@ -241,6 +251,7 @@ static const struct df_route routes[] = {
     {.method = "GET", .pattern = "/ping", .handle = do_ping},
     {.method = "GET", .pattern = "/hidden", .handle = do_hidden},
     {.method = "POST", .pattern = "/echo", .body = DF_BODY_ANY, .handle = do_echo},
+    {.method = "POST", .pattern = "/slow", .body = DF_BODY_ANY, .handle = do_slow},
     {.method = "PUT",
      .pattern = "/echo",
      .body = DF_BODY_ANY,

@@ -606,6 +606,81 @@ static void a_stream_that_lags_is_told_so(void **state)
     hang_up(&p);
 }
 
+/* --- the gate --------------------------------------------------------------------------------- */
+
+/* Whatever was half sent when the gate was shut is refused, and reaches nobody. */
+static void no_handler_is_called_once_the_gate_is_shut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before;
+        const char *after;
+    } rows[] = {
+        {"GET /hidden HTTP/1.1\r\n", H "\r\n"},
+        {"POST /slow HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\na", "b"},
+        {"POST /slow HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n",
+         "1\r\nb\r\n0\r\n\r\n"},
+        {"POST /slow HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", "0\r\n\r\n"},
+        {"POST /stream HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\na", "X"},
+        {"POST /stream HTTP/1.1\r\n" H "X-Who: deferred\r\nContent-Length: 2\r\n\r\na", "X"},
+    };
+    struct df_http_options opt = defaults();
+    struct df_http_server *s = start(&opt);
+    struct peer p[COUNT(rows)];
+
+    handling = hidden = 0;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        p[i] = dial(s);
+        say_to(&p[i], rows[i].before);
+    }
+    while (df_http_active(s) < COUNT(rows))
+        usleep(1000);
+    df_http_shut(s);
+    int before = ended;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)try_send(&p[i], rows[i].after, strlen(rows[i].after));
+        struct reply r = listen_to(&p[i], false);
+        assert_problem(&r, 503, "ShuttingDown");
+        assert_true(has(&r, "Retry-After", "1"));
+        assert_true(is_closed(&p[i]));
+        hang_up(&p[i]);
+    }
+    assert_int_equal(handling + hidden, 0);
+    df_http_stop(s);
+    /* The first was seen by nobody, and so its end is nobody's business. */
+    assert_int_equal(ended - before, COUNT(rows) - 1);
+}
+
+struct asking {
+    struct df_http_server *server;
+    pthread_t thread;
+};
+
+static void *ask_slowly(void *arg)
+{
+    struct asking *a = arg;
+    struct reply r = ask(a->server, "POST /slow HTTP/1.1\r\n" H "Content-Length: 1\r\n\r\na");
+    return r.status == 200 ? NULL : arg;
+}
+
+static void the_gate_waits_for_whoever_is_inside(void **state)
+{
+    (void)state;
+    struct df_http_options opt = defaults();
+    struct asking a = {.server = start(&opt)};
+    void *failed;
+
+    handling = 0;
+    assert_int_equal(pthread_create(&a.thread, NULL, ask_slowly, &a), 0);
+    while (handling == 0)
+        usleep(1000);
+    df_http_shut(a.server);
+    assert_int_equal(handling, 0);
+    pthread_join(a.thread, &failed);
+    assert_null(failed);
+    df_http_stop(a.server);
+}
+
 static void streams_end_when_the_server_drains(void **state)
 {
     (void)state;
@@ -656,6 +731,8 @@ int main(void)
         cmocka_unit_test(a_stream_notices_that_its_peer_left),
         cmocka_unit_test(a_stream_that_lags_is_told_so),
         cmocka_unit_test(streams_end_when_the_server_drains),
+        cmocka_unit_test(no_handler_is_called_once_the_gate_is_shut),
+        cmocka_unit_test(the_gate_waits_for_whoever_is_inside),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
