@@ -131,12 +131,12 @@ bool run_dataflow_with(const char *path, Sum &sum, unsigned flags)
     if (fd < 0)
         die(path);
     df_json_reader *r = df_json_reader_new({read_fd, &fd}, flags, nullptr);
-    const df_json *record;
+    const df_json_record *record;
     df_err err;
     df_code rc;
     while ((rc = df_json_reader_next(r, &record, &err)) == DF_ROW) {
         sum.records++;
-        for (const df_json *f = record->first; f; f = f->next) {
+        for (const df_json *f = record->fields; f < record->fields + record->count; f++) {
             sum.fields++;
             sum.name_bytes += f->key.len;
             if (f->type == DF_JSON_STRING)

@@ -97,11 +97,13 @@ static void read_scopes(struct df_input *in, uint32_t *scopes)
         df_input_error(in, "scopes", "must be an array of scope names");
         return;
     }
-    for (const struct df_json *s = v->first; s; s = s->next)
+    struct df_json_each each = df_json_each(v);
+    for (const struct df_json *s;
+         in->error_count < DF_INPUT_ERRORS_MAX && (s = df_json_next(&each));)
         if (s->type != DF_JSON_STRING || !df_scope_add(s->text, scopes))
             df_input_error(in, "scopes", "\"" DF_STR_FMT "\" is not a scope",
                            DF_STR_ARG(df_utf8_cut(s->text.ptr ? s->text : s->raw, 40)));
-    if (v->count == 0)
+    if (df_json_count(v) == 0)
         df_input_error(in, "scopes", "must name at least one scope; leave it out for all");
 }
 

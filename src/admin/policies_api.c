@@ -106,7 +106,9 @@ static bool read_patch(struct call *c)
     struct df_input in;
     if (!df_input_json(&in, c->req))
         return false;
-    for (const struct df_json *v = in.object->first; v; v = v->next) {
+    struct df_json_each each = df_json_each(in.object);
+    for (const struct df_json *v;
+         in.error_count < DF_INPUT_ERRORS_MAX && (v = df_json_next(&each));) {
         enum df_policy_field f;
         struct df_err err = DF_ERR_INIT;
         struct df_str text;

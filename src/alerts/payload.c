@@ -98,7 +98,8 @@ static void facts(const struct df_alerts *a, const struct alert *alert,
     df_json_open(j, '[');
     fact(j, DF_STR("severity"), alert->severity);
     fact(j, DF_STR("source"), df_str_c(a->source));
-    for (const struct df_json *d = details->first; d; d = d->next)
+    struct df_json_each each = df_json_each(details);
+    for (const struct df_json *d; (d = df_json_next(&each));)
         fact(j, d->key, d->type == DF_JSON_STRING ? d->text : d->raw);
     time_fact(j, "firedAt", alert->fired_ms);
     if (alert->resolved_ms >= 0)

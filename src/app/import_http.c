@@ -132,7 +132,8 @@ static enum df_code problem(long status, struct df_str body, struct df_err *err)
             df_buf_adds(&text, v->text);
     }
     const struct df_json *errors = understood ? df_json_get(doc, "errors") : NULL;
-    for (const struct df_json *e = errors ? errors->first : NULL; e; e = e->next) {
+    struct df_json_each each = df_json_each(errors);
+    for (const struct df_json *e; (e = df_json_next(&each));) {
         const struct df_json *field = df_json_get(e, "field"), *message = df_json_get(e, "message");
         if (field && message)
             df_buf_addf(&text, " " DF_STR_FMT ": " DF_STR_FMT ".", DF_STR_ARG(field->text),

@@ -57,9 +57,7 @@ struct chunk {
 static void read_item(struct df_input *in, struct call *c, size_t i, const struct df_json *item,
                       struct df_json_out *out)
 {
-    const struct df_json *sequence = df_json_get(item, "sequence");
-    const struct df_json *status = df_json_get(item, "status");
-    const struct df_json *message = df_json_get(item, "errorMessage");
+    struct df_json sequence, status, message;
     enum df_item_status s;
     char field[48];
 
@@ -68,11 +66,14 @@ static void read_item(struct df_input *in, struct call *c, size_t i, const struc
         df_input_error(in, field, "must be an object");
         return;
     }
-    bool text = !message || message->type == DF_JSON_NULL || message->type == DF_JSON_STRING;
-    if (!sequence || !df_json_to_i64(sequence, &c->sequences[i]) || c->sequences[i] < 0 ||
+    (void)df_json_find(item, "sequence", &sequence);
+    (void)df_json_find(item, "status", &status);
+    (void)df_json_find(item, "errorMessage", &message);
+    bool text = message.type == DF_JSON_NULL || message.type == DF_JSON_STRING;
+    if (!df_json_to_i64(&sequence, &c->sequences[i]) || c->sequences[i] < 0 ||
         c->sequences[i] > INT32_MAX)
         df_input_error(in, field, "needs a sequence, a whole number from 0 on");
-    else if (!status || status->type != DF_JSON_STRING || !df_item_status_parse(status->text, &s))
+    else if (status.type != DF_JSON_STRING || !df_item_status_parse(status.text, &s))
         df_input_error(in, field, "needs a status: Imported, Error or Skipped");
     else if (!text)
         df_input_error(in, field, "has an errorMessage that is not text");
@@ -81,9 +82,8 @@ static void read_item(struct df_input *in, struct call *c, size_t i, const struc
         df_json_kv_int(out, "sequence", c->sequences[i]);
         df_json_kv_text(out, "status", df_str_c(df_item_status_name(s)));
         df_json_kv_text(out, "errorMessage",
-                        message && message->type == DF_JSON_STRING
-                            ? df_utf8_cut(message->text, ITEM_UNITS)
-                            : DF_STR_NULL);
+                        message.type == DF_JSON_STRING ? df_utf8_cut(message.text, ITEM_UNITS)
+                                                       : DF_STR_NULL);
         df_json_close(out, '}');
     }
 }
@@ -116,14 +116,15 @@ static void read_items(struct df_input *in, struct call *c, struct df_json_out *
         df_input_error(in, "items", "must be an array");
         return;
     }
-    if (items->count > ITEMS_MAX) {
-        df_input_error(in, "items", "has %zu items, at most %d are allowed", items->count,
-                       ITEMS_MAX);
+    size_t count = df_json_count(items);
+    if (count > ITEMS_MAX) {
+        df_input_error(in, "items", "has %zu items, at most %d are allowed", count, ITEMS_MAX);
         return;
     }
-    c->item_count = items->count;
-    c->sequences = DF_ARENA_ARRAY(in->arena, int64_t, items->count + 1);
-    for (const struct df_json *item = items->first; item; item = item->next)
+    c->item_count = count;
+    c->sequences = DF_ARENA_ARRAY(in->arena, int64_t, count + 1);
+    struct df_json_each each = df_json_each(items);
+    for (const struct df_json *item; (item = df_json_next(&each));)
         read_item(in, c, i++, item, out);
     if (in->error_count == 0)
         check_twice(in, c);

@@ -67,8 +67,9 @@ static struct df_str clean(struct df_arena *a, struct df_str text, size_t units)
 
 static struct df_str text_of(const struct df_json *obj, const char *name)
 {
-    const struct df_json *v = df_json_get(obj, name);
-    return v && v->type == DF_JSON_STRING && v->text.len > 0 ? v->text : DF_STR_NULL;
+    struct df_json v;
+    (void)df_json_find(obj, name, &v);
+    return v.type == DF_JSON_STRING && v.text.len > 0 ? v.text : DF_STR_NULL;
 }
 
 /* Of the whole: what is not known to have failed was taken, for the answer is a 2xx. */
@@ -124,7 +125,7 @@ static void set_own_result(struct import_chunk *c, struct import_item *item,
 /* Items without a result of their own have the whole's. */
 static void apply_results(struct import_chunk *c, const struct df_json *answer)
 {
-    const struct df_json *items = df_json_get(answer, "items");
+    struct df_json items, n;
     enum df_item_status whole = status_of(answer);
     struct df_str why = text_of(answer, "message");
     if (!why.ptr)
@@ -134,12 +135,11 @@ static void apply_results(struct import_chunk *c, const struct df_json *answer)
         if (c->items[i].sent)
             set_result(c, &c->items[i], whole, why);
     }
-    if (!items || items->type != DF_JSON_ARRAY)
-        items = NULL;
-    for (const struct df_json *v = items ? items->first : NULL; v; v = v->next) {
+    (void)df_json_find(answer, "items", &items);
+    struct df_json_each each = df_json_each(items.type == DF_JSON_ARRAY ? &items : NULL);
+    for (const struct df_json *v; (v = df_json_next(&each));) {
         int64_t sequence = -1;
-        const struct df_json *n = df_json_get(v, "sequence");
-        if (v->type != DF_JSON_OBJECT || !n || !df_json_to_i64(n, &sequence))
+        if (!df_json_find(v, "sequence", &n) || !df_json_to_i64(&n, &sequence))
             continue;
         struct import_item *item =
             bsearch(&sequence, c->items, c->count, sizeof(struct import_item), by_sequence);

@@ -77,7 +77,7 @@ static enum df_code too_large(struct json_records *r, const char *what, size_t l
 static enum df_code json_next(struct df_records *base, struct df_record *ret, struct df_err *err)
 {
     struct json_records *r = (struct json_records *)base;
-    const struct df_json *object;
+    const struct df_json_record *object;
     size_t n = 0;
 
     if (r->over) {
@@ -94,10 +94,11 @@ static enum df_code json_next(struct df_records *base, struct df_record *ret, st
         r->field_cap = object->count < 32 ? 32 : object->count * 2;
         r->fields = df_realloc(r->fields, r->field_cap * sizeof(*r->fields));
     }
-    for (const struct df_json *v = object->first; v; v = v->next) {
+    for (; n < object->count; n++) {
+        const struct df_json *v = &object->fields[n];
         if (v->raw.len > r->max_string)
             return too_large(r, "bytes in a value", r->max_string, err);
-        r->fields[n++] = field_of(v);
+        r->fields[n] = field_of(v);
     }
     r->count++;
     *ret = (struct df_record){r->fields, n};

@@ -68,9 +68,10 @@ void df_report_table_learn(struct df_report_table *t, struct df_str payload)
     const struct df_json *lead = doc ? df_json_get(doc, "LeadContextJson") : NULL;
     if (!doc || (lead && lead->type != DF_JSON_OBJECT && lead->type != DF_JSON_NULL))
         t->has_rest = true;
-    for (const struct df_json *m = lead ? lead->first : NULL; m; m = m->next)
-        if (lead->type == DF_JSON_OBJECT)
-            learn_member(t, m->key);
+    bool members = lead && lead->type == DF_JSON_OBJECT;
+    struct df_json_each each = df_json_each(members ? lead : NULL);
+    for (const struct df_json *m; (m = df_json_next(&each));)
+        learn_member(t, m->key);
 }
 
 size_t df_report_table_columns(const struct df_report_table *t)
@@ -111,7 +112,8 @@ static void fill_lead(struct df_report_table *t, const struct df_json *lead)
     struct df_json_out out;
 
     df_json_out_init(&out, &t->rest);
-    for (const struct df_json *m = lead->first; m; m = m->next) {
+    struct df_json_each each = df_json_each(lead);
+    for (const struct df_json *m; (m = df_json_next(&each));) {
         size_t at = slot_of(t, m->key);
         if (t->lookup[at]) {
             t->cells[DF_CELL_FIXED + t->lookup[at] - 1] = cell_of(m);

@@ -133,13 +133,17 @@ static void add(struct list *l, struct df_str name, struct df_str value)
 static enum df_code add_stored(struct list *l, const struct integration *in,
                                const struct df_json *pairs, struct df_err *err)
 {
-    for (const struct df_json *p = pairs->first; p; p = p->next) {
-        const struct df_json *name = p->first;
-        const struct df_json *value = name ? name->next : NULL;
-        if (!value || name->type != DF_JSON_STRING || value->type != DF_JSON_STRING)
+    struct df_json_each each = df_json_each(pairs);
+
+    for (const struct df_json *p; (p = df_json_next(&each));) {
+        struct df_json_each pair = df_json_each(p);
+        const struct df_json *first = df_json_next(&pair);
+        struct df_json name = first ? *first : (struct df_json){0};
+        const struct df_json *value = df_json_next(&pair);
+        if (!value || name.type != DF_JSON_STRING || value->type != DF_JSON_STRING)
             return df_err_set(err, DF_E_MALFORMED_JSON, "HeadersJson is not a list of pairs");
-        if (integration_rules_forward(&in->rules, name->text))
-            add(l, name->text, value->text);
+        if (integration_rules_forward(&in->rules, name.text))
+            add(l, name.text, value->text);
     }
     return DF_OK;
 }
@@ -169,8 +173,8 @@ static enum df_code build_headers(const struct df_integrations *all, const struc
     if (code != DF_OK)
         return code;
 
-    struct list l = {
-        .at = DF_ARENA_ARRAY(a, struct df_call_header, pairs->count + in->rules.fixed_count + 4)};
+    struct list l = {.at = DF_ARENA_ARRAY(a, struct df_call_header,
+                                          df_json_count(pairs) + in->rules.fixed_count + 4)};
     code = add_stored(&l, in, pairs, err);
     for (size_t i = 0; i < in->rules.fixed_count; i++)
         add(&l, in->rules.fixed[i].name, in->rules.fixed[i].value);

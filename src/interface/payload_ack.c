@@ -65,7 +65,7 @@ void df_ack_read(struct df_input *in, struct df_ack *ret, struct df_str *ret_pay
     *ret = (struct df_ack){0};
     *ret_payload = DF_STR_NULL;
     bool whole = df_place_open(in, "functionalAck", &body, &root);
-    if (!root.value)
+    if (!df_place_is_there(&root))
         return;
     if (!whole) {
         read_short(in, &root, ret);

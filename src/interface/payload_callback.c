@@ -31,7 +31,8 @@ void df_callback_read(struct df_input *in, struct df_callback *ret)
         DF_CODE(struct df_callback, code, "code", CODE_WIDTH),
         DF_FREE_TEXT(struct df_callback, message, "message", SIZE_MAX),
     };
-    struct df_place body = {.index = DF_NO_INDEX, .value = in->object};
+    struct df_place body = {.index = DF_NO_INDEX,
+                            .value = in->object ? *in->object : (struct df_json){0}};
 
     *ret = (struct df_callback){.processed_at = -1};
     df_place_texts(in, &body, fields, DF_COUNT(fields), ret);

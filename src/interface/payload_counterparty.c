@@ -78,7 +78,7 @@ static void read_fiscal(struct df_input *in, const struct df_place *at, bool env
 
 static bool is_object(struct df_input *in, const struct df_place *at)
 {
-    if (at->value->type == DF_JSON_OBJECT)
+    if (at->value.type == DF_JSON_OBJECT)
         return true;
     df_place_error(in, at, "must be an object");
     return false;
@@ -111,7 +111,7 @@ void df_counterparty_read(struct df_input *in, struct df_counterparty *ret)
 
     *ret = (struct df_counterparty){0};
     bool envelope = df_place_open(in, "counterparty", &body, &root);
-    if (!root.value)
+    if (!df_place_is_there(&root))
         return;
     struct df_place doc = envelope ? df_place_part(in, &root, "functionalDocID") : root;
     struct df_place data = envelope ? df_place_part(in, &root, "data") : root;

@@ -14,9 +14,14 @@
 struct df_place {
     const struct df_place *up; /* NULL: the body itself */
     struct df_str name;
-    size_t index;                /* DF_NO_INDEX: not an entry of an array */
-    const struct df_json *value; /* NULL: absent or null */
+    size_t index;         /* DF_NO_INDEX: not an entry of an array */
+    struct df_json value; /* a null: absent too */
 };
+
+static inline bool df_place_is_there(const struct df_place *at)
+{
+    return at->value.type != DF_JSON_NULL;
+}
 
 void df_place_error(struct df_input *in, const struct df_place *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -85,9 +90,10 @@ int df_place_word(struct df_input *in, const struct df_place *at, const char *co
 struct df_place_list {
     struct df_place outer;
     struct df_place holder;
-    const struct df_json *next;
-    size_t index;
+    struct df_json_each each;
+    size_t index; /* of the next entry; DF_NO_INDEX: the list is one entry that is no array */
     size_t count; /* no more than this; 0 also for a list that was too long */
+    size_t left;
 };
 
 void df_place_list(struct df_input *in, const struct df_place *up, const char *outer,

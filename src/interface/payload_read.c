@@ -40,28 +40,27 @@ void df_place_error(struct df_input *in, const struct df_place *at, const char *
 
 static bool is_blank(const struct df_json *v)
 {
-    return !v || v->type == DF_JSON_NULL ||
-           (v->type == DF_JSON_STRING && df_str_trim(v->text).len == 0);
+    return v->type == DF_JSON_NULL || (v->type == DF_JSON_STRING && df_str_trim(v->text).len == 0);
 }
 
 struct df_place df_place_member(struct df_input *in, const struct df_place *up, const char *name)
 {
-    const struct df_json *v = df_json_get(up->value, name);
-    struct df_place at = {.up = up, .name = v ? v->key : df_str_c(name), .index = DF_NO_INDEX};
-    if (v && df_json_is_twice(up->value, v))
+    struct df_place at; /* nothing is set twice: every text of every document comes by here */
+    at.up = up;
+    at.index = DF_NO_INDEX;
+    at.name = df_json_find(&up->value, name, &at.value) ? at.value.key : df_str_c(name);
+    if (at.value.twice)
         df_place_error(in, &at, DF_INPUT_TWICE);
-    if (v && v->type != DF_JSON_NULL)
-        at.value = v;
     return at;
 }
 
 struct df_place df_place_part(struct df_input *in, const struct df_place *up, const char *name)
 {
     struct df_place at = df_place_member(in, up, name);
-    if (at.value && at.value->type != DF_JSON_OBJECT) {
-        if (!is_blank(at.value))
+    if (at.value.type != DF_JSON_OBJECT) {
+        if (!is_blank(&at.value))
             df_place_error(in, &at, "must be an object");
-        at.value = NULL;
+        at.value = (struct df_json){0};
     }
     return at;
 }
@@ -69,19 +68,20 @@ struct df_place df_place_part(struct df_input *in, const struct df_place *up, co
 bool df_place_open(struct df_input *in, const char *envelope, struct df_place *body,
                    struct df_place *ret)
 {
-    *body = (struct df_place){.index = DF_NO_INDEX, .value = in->object};
+    *body = (struct df_place){.index = DF_NO_INDEX};
     *ret = *body;
     if (!in->object || in->object->type != DF_JSON_OBJECT) {
         df_place_error(in, body, "the body must be one JSON object");
-        ret->value = NULL;
         return false;
     }
+    body->value = *in->object;
+    *ret = *body;
     struct df_place at = df_place_member(in, body, envelope);
-    if (!at.value)
+    if (!df_place_is_there(&at))
         return false;
-    if (at.value->type != DF_JSON_OBJECT) {
+    if (at.value.type != DF_JSON_OBJECT) {
         df_place_error(in, &at, "must be one object: send one document a call");
-        at.value = NULL;
+        at.value = (struct df_json){0};
     }
     *ret = at;
     return true;
@@ -98,10 +98,10 @@ static bool has_control(struct df_str s)
 struct df_str df_place_text(struct df_input *in, const struct df_place *at, size_t width,
                             enum df_text_kind kind, enum df_need need)
 {
-    const struct df_json *v = at->value;
+    const struct df_json *v = &at->value;
     if (is_blank(v)) {
         if (need == DF_REQUIRED)
-            df_place_error(in, at, v ? "must not be empty" : "is required");
+            df_place_error(in, at, df_place_is_there(at) ? "must not be empty" : "is required");
         return DF_STR_NULL;
     }
     if (v->type != DF_JSON_STRING && v->type != DF_JSON_NUMBER) {
@@ -132,7 +132,7 @@ bool df_place_bool(struct df_input *in, const struct df_place *up, const char *n
 {
     struct df_place at = df_place_member(in, up, name);
     bool b = false;
-    if (!is_blank(at.value) && !df_json_to_bool(at.value, &b))
+    if (!is_blank(&at.value) && !df_json_to_bool(&at.value, &b))
         df_place_error(in, &at, "must be true or false");
     return b;
 }
@@ -140,11 +140,11 @@ bool df_place_bool(struct df_input *in, const struct df_place *up, const char *n
 bool df_place_int(struct df_input *in, const struct df_place *at, int *ret)
 {
     int64_t n = 0;
-    if (is_blank(at->value)) {
-        df_place_error(in, at, at->value ? "must not be empty" : "is required");
+    if (is_blank(&at->value)) {
+        df_place_error(in, at, df_place_is_there(at) ? "must not be empty" : "is required");
         return false;
     }
-    if (!df_json_to_i64(at->value, &n) || n < INT32_MIN || n > INT32_MAX) {
+    if (!df_json_to_i64(&at->value, &n) || n < INT32_MIN || n > INT32_MAX) {
         df_place_error(in, at, "must be a whole number");
         return false;
     }
@@ -155,11 +155,11 @@ bool df_place_int(struct df_input *in, const struct df_place *at, int *ret)
 int df_place_word(struct df_input *in, const struct df_place *at, const char *const *words,
                   size_t count)
 {
-    if (is_blank(at->value)) {
-        df_place_error(in, at, at->value ? "must not be empty" : "is required");
+    if (is_blank(&at->value)) {
+        df_place_error(in, at, df_place_is_there(at) ? "must not be empty" : "is required");
         return -1;
     }
-    struct df_str said = df_str_trim(at->value->text);
+    struct df_str said = df_str_trim(at->value.text);
     for (size_t i = 0; i < count; i++)
         if (df_str_ieq(said, df_str_c(words[i])))
             return (int)i;
@@ -178,38 +178,37 @@ void df_place_list(struct df_input *in, const struct df_place *up, const char *o
 {
     *ret = (struct df_place_list){.outer = df_place_member(in, up, outer)};
     ret->holder = ret->outer;
-    const struct df_json *v = ret->outer.value;
-    if (v && v->type == DF_JSON_OBJECT && inner)
+    if (ret->outer.value.type == DF_JSON_OBJECT && inner)
         ret->holder = df_place_member(in, &ret->outer, inner);
-    v = ret->holder.value;
+    const struct df_json *v = &ret->holder.value;
     if (is_blank(v))
         return;
     bool many = v->type == DF_JSON_ARRAY;
-    ret->count = many ? v->count : 1;
-    ret->next = many ? v->first : v;
+    ret->count = many ? df_json_count(v) : 1;
+    ret->each = df_json_each(many ? v : NULL);
     ret->index = many ? 0 : DF_NO_INDEX;
     if (ret->count > DF_PAYLOAD_ENTRIES_MAX) {
         df_place_error(in, &ret->holder, "has %zu entries, at most %d are allowed", ret->count,
                        DF_PAYLOAD_ENTRIES_MAX);
         ret->count = 0;
-        ret->next = NULL;
     }
+    ret->left = ret->count;
 }
 
 bool df_place_next(struct df_place_list *l, struct df_place *ret)
 {
-    while (l->next) {
-        const struct df_json *v = l->next;
+    do {
+        if (l->left == 0)
+            return false;
+        l->left--;
         *ret = l->holder;
-        ret->value = v;
         ret->index = l->index;
-        /* What follows one entry that is no array's is the next member of its object. */
-        l->next = l->index == DF_NO_INDEX ? NULL : v->next;
-        l->index += l->index != DF_NO_INDEX;
-        if (!is_blank(v))
-            return true;
-    }
-    return false;
+        if (l->index != DF_NO_INDEX) {
+            ret->value = *df_json_next(&l->each);
+            l->index++;
+        }
+    } while (is_blank(&ret->value));
+    return true;
 }
 
 void df_doc_id_read(struct df_input *in, const struct df_place *at, size_t entity_width,
@@ -254,7 +253,7 @@ size_t df_targets_read(struct df_input *in, const struct df_place *up, struct df
     *ret = DF_ARENA_ARRAY(in->arena, struct df_str, list.count);
     while (df_place_next(&list, &entry)) {
         struct df_place code = entry;
-        if (entry.value->type == DF_JSON_OBJECT)
+        if (entry.value.type == DF_JSON_OBJECT)
             code = df_place_member(in, &entry, "applicationCode");
         (*ret)[count++] = df_place_text(in, &code, TARGET_WIDTH, DF_TEXT_CODE, DF_REQUIRED);
     }

@@ -22,8 +22,9 @@ struct parts {
 
 static bool open_parts(struct df_input *in, struct parts *p)
 {
+    struct df_json weights;
     bool envelope = df_place_open(in, "shipmentTicket", &p->body, &p->root);
-    if (!p->root.value)
+    if (!df_place_is_there(&p->root))
         return false;
     p->doc = p->header = p->root;
     if (envelope) {
@@ -32,7 +33,7 @@ static bool open_parts(struct df_input *in, struct parts *p)
         p->data = df_place_part(in, &p->root, "data");
     } else {
         p->data = df_place_member(in, &p->root, "data");
-        if (!p->data.value || df_json_get(p->root.value, "weights"))
+        if (!df_place_is_there(&p->data) || df_json_find(&p->root.value, "weights", &weights))
             p->data = p->root;
     }
     return true;
@@ -45,9 +46,9 @@ static void read_targets(struct df_input *in, const struct df_place *header, str
     if (ret->target_count > 0)
         return;
     struct df_place one = df_place_member(in, header, "targetApplicationCode");
-    if (!one.value && header->up) { /* an envelope is asked for what envelopes have */
+    if (!df_place_is_there(&one) && header->up) { /* an envelope is asked for what envelopes have */
         one = df_place_member(in, header, "targetApplications");
-        one.value = NULL;
+        one.value = (struct df_json){0};
     }
     ret->targets = DF_ARENA_NEW(in->arena, struct df_str);
     ret->targets[0] = df_place_text(in, &one, TARGET_WIDTH, DF_TEXT_CODE, DF_REQUIRED);
@@ -186,8 +187,8 @@ static bool is_sum(const struct weight *sum, const struct weight *a, const struc
 /* True: it is there. A wrong one is there too, and an error. */
 static bool check_weight(struct df_input *in, const struct df_place *at, struct weight *ret)
 {
-    const struct df_json *v = at->value;
-    if (!v || (v->type == DF_JSON_STRING && df_str_trim(v->text).len == 0))
+    const struct df_json *v = &at->value;
+    if (!df_place_is_there(at) || (v->type == DF_JSON_STRING && df_str_trim(v->text).len == 0))
         return false;
     switch (read_weight(v, ret)) {
     case WEIGHT_OK:
@@ -218,7 +219,7 @@ static void check_weights(struct df_input *in, const struct df_place *weights)
     bool has_net = check_weight(in, &net, &n);
     if (!has_gross && !has_tare && !has_net)
         df_place_error(in, weights,
-                       weights->value ? "must have gross, tare or net" : "is required");
+                       df_place_is_there(weights) ? "must have gross, tare or net" : "is required");
     if (has_gross && has_tare && has_net && in->error_count == before && !is_sum(&g, &t, &n))
         df_place_error(in, &net, "must be gross - tare");
 }

@@ -11,9 +11,13 @@
 
 #include "base/str.h"
 
-/* Of all objects open at once: refused beyond, so that memory is bounded for any document. */
-#define DF_JSON_NAMES_MAX      262144
-#define DF_JSON_NAMES_COPY_MAX (4U << 20)
+/*
+ * Of all objects open at once: refused beyond, so that memory is bounded for any document. A name
+ * takes 24 bytes, 8 in a table, and a copy its text and 32: at most 5 MiB while a document is
+ * scanned, and nothing afterwards.
+ */
+#define DF_JSON_NAMES_MAX      65536
+#define DF_JSON_NAMES_COPY_MAX (1U << 20)
 
 struct df_json_name {
     struct df_str text;

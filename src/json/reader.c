@@ -48,7 +48,7 @@ struct df_json_reader {
     int64_t token_offset; /* of the last token that next_token gave */
     bool eof;
 
-    struct df_json record;
+    struct df_json_record record;
     struct df_json *fields;
     size_t field_cap;
     char *
@@ -189,18 +189,13 @@ static struct df_str text_of(struct df_json_reader *r)
     return text;
 }
 
-/* Members are linked as they come; moving the array moves the links. */
 static struct df_json *add_field(struct df_json_reader *r)
 {
     if (r->record.count == r->field_cap) {
         r->field_cap = r->field_cap ? r->field_cap * 2 : 64;
         r->fields = df_realloc(r->fields, r->field_cap * sizeof(*r->fields));
-        for (size_t i = 1; i < r->record.count; i++)
-            r->fields[i - 1].next = &r->fields[i];
     }
-    struct df_json *f = &r->fields[r->record.count];
-    if (r->record.count++ > 0)
-        f[-1].next = f;
+    struct df_json *f = &r->fields[r->record.count++];
     *f = (struct df_json){0};
     return f;
 }
@@ -254,7 +249,7 @@ static enum df_json_token scan_fields(struct df_json_reader *r, const char *star
     struct df_json_scan *s = &r->scan;
     enum df_json_token t;
 
-    r->record = (struct df_json){.type = DF_JSON_OBJECT};
+    r->record = (struct df_json_record){0};
     r->scratch_used = 0;
     while ((t = df_json_scan_next(s)) == DF_TOK_KEY) {
         if (r->record.count == r->limits.max_fields)
@@ -266,7 +261,7 @@ static enum df_json_token scan_fields(struct df_json_reader *r, const char *star
             return t;
     }
     r->record.raw = df_str_n(start, (size_t)(s->p - start));
-    r->record.first = r->record.count ? r->fields : NULL;
+    r->record.fields = r->fields;
     return t;
 }
 
@@ -442,7 +437,8 @@ static enum df_code next_in_lines(struct df_json_reader *r, struct df_err *err)
 /* The record just read is an object around an array of records. */
 static bool holds_array(const struct df_json_reader *r)
 {
-    for (const struct df_json *f = r->record.first; f; f = f->next) {
+    for (size_t i = 0; i < r->record.count; i++) {
+        const struct df_json *f = &r->record.fields[i];
         if (f->type != DF_JSON_ARRAY || !is_array_name(f->key))
             continue;
         const char *p = df_json_skip_space(f->raw.ptr + 1, f->raw.ptr + f->raw.len);
@@ -527,7 +523,7 @@ static enum df_code advance(struct df_json_reader *r, struct df_err *err)
     return r->result;
 }
 
-enum df_code df_json_reader_next(struct df_json_reader *r, const struct df_json **ret,
+enum df_code df_json_reader_next(struct df_json_reader *r, const struct df_json_record **ret,
                                  struct df_err *err)
 {
     enum df_code rc;

@@ -10,9 +10,9 @@
  *
  * A lone object without such an array is one record; a first object that holds one, but is followed
  * by another object, is a record too. Each record comes as an object whose members are scalars,
- * unescaped, or arrays and objects that are checked but not taken apart: `raw` is their text,
- * `first` is NULL. Memory: a window of at most max_record_bytes (at least 64 KiB), twice when
- * strings have escapes, and 80 bytes a field. One thread at a time.
+ * unescaped, or arrays and objects that are checked but not taken apart: `raw` is their text, and
+ * they cannot be asked for children. Memory: a window of at most max_record_bytes (at least 64
+ * KiB), twice when strings have escapes, and 64 bytes a field. One thread at a time.
  *
  *     while ((rc = df_json_reader_next(r, &record, err)) == DF_ROW)
  *         ...
@@ -37,6 +37,12 @@ struct df_json_reader_limits {
     unsigned max_depth;      /* of the document; 0: DF_JSON_DEPTH */
 };
 
+struct df_json_record {
+    struct df_str raw;
+    const struct df_json *fields;
+    size_t count;
+};
+
 /* flags as for df_json_scan_init, without DF_JSON_PARTS. NULL limits: the defaults. */
 struct df_json_reader *df_json_reader_new(struct df_json_source source, unsigned flags,
                                           const struct df_json_reader_limits *limits);
@@ -47,7 +53,7 @@ void df_json_reader_free(struct df_json_reader *r);
  * the document. What is JSON but has none of the shapes above is DF_E_VALIDATION; a record over a
  * limit is DF_E_TOO_LARGE. After an error or DF_DONE the same answer comes again.
  */
-enum df_code df_json_reader_next(struct df_json_reader *r, const struct df_json **ret,
+enum df_code df_json_reader_next(struct df_json_reader *r, const struct df_json_record **ret,
                                  struct df_err *err) DF_MUST_CHECK;
 
 #endif

@@ -53,43 +53,44 @@ bool df_input_ok(struct df_input *in, struct df_req *req)
     return false;
 }
 
-static const struct df_json *get(struct df_input *in, const char *field)
+/* False: it is absent or null. */
+static bool get(struct df_input *in, const char *field, struct df_json *ret)
 {
-    const struct df_json *v = in->object ? df_json_get(in->object, field) : NULL;
-    if (v && df_json_is_twice(in->object, v))
+    (void)df_json_find(in->object, field, ret);
+    if (ret->twice)
         df_input_error(in, field, DF_INPUT_TWICE);
-    return v && v->type != DF_JSON_NULL ? v : NULL;
+    return ret->type != DF_JSON_NULL;
 }
 
 struct df_str df_input_text(struct df_input *in, const char *field, size_t max_chars,
                             enum df_need need)
 {
-    const struct df_json *v = get(in, field);
-    if (!v) {
+    struct df_json v;
+    if (!get(in, field, &v)) {
         if (need == DF_REQUIRED)
             df_input_error(in, field, "is required");
         return DF_STR_NULL;
     }
-    if (v->type != DF_JSON_STRING && v->type != DF_JSON_NUMBER) {
+    if (v.type != DF_JSON_STRING && v.type != DF_JSON_NUMBER) {
         df_input_error(in, field, "must be text");
         return DF_STR_NULL;
     }
-    if (need == DF_REQUIRED && df_str_trim(v->text).len == 0)
+    if (need == DF_REQUIRED && df_str_trim(v.text).len == 0)
         df_input_error(in, field, "must not be empty");
     /* There are never more characters than bytes. */
-    size_t chars = v->text.len > max_chars ? df_utf8_count(v->text) : 0;
+    size_t chars = v.text.len > max_chars ? df_utf8_count(v.text) : 0;
     if (chars > max_chars)
         df_input_error(in, field, "has %zu characters, at most %zu are allowed", chars, max_chars);
-    return v->text;
+    return v.text;
 }
 
 int64_t df_input_int(struct df_input *in, const char *field, int64_t min, int64_t max, int64_t def)
 {
-    const struct df_json *v = get(in, field);
-    if (!v)
+    struct df_json v;
+    if (!get(in, field, &v))
         return def;
     int64_t n;
-    if (df_json_to_i64(v, &n) && n >= min && n <= max)
+    if (df_json_to_i64(&v, &n) && n >= min && n <= max)
         return n;
     df_input_error(in, field, "must be a whole number from %lld to %lld", (long long)min,
                    (long long)max);
@@ -98,9 +99,9 @@ int64_t df_input_int(struct df_input *in, const char *field, int64_t min, int64_
 
 bool df_input_bool(struct df_input *in, const char *field, bool def)
 {
-    const struct df_json *v = get(in, field);
+    struct df_json v;
     bool b = def;
-    if (v && !df_json_to_bool(v, &b))
+    if (get(in, field, &v) && !df_json_to_bool(&v, &b))
         df_input_error(in, field, "must be true or false");
     return b;
 }

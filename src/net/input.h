@@ -16,7 +16,7 @@
 #include "json/doc.h"
 
 #define DF_INPUT_ERRORS_MAX 64
-/* The words for a name that df_json_is_twice. */
+/* The words for a member that is there `twice`. */
 #define DF_INPUT_TWICE "stands twice, in two spellings"
 
 enum df_need { DF_OPTIONAL, DF_REQUIRED };

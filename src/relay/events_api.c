@@ -79,14 +79,14 @@ static struct df_str text_or_none(struct df_input *in, const char *field, size_t
 
 static void read_event(struct df_input *in, struct call *c, struct event *e)
 {
-    const struct df_json *payload = df_json_get(in->object, "payload");
+    struct df_json payload;
 
     e->type = df_input_text(in, "eventType", TYPE_MAX, DF_REQUIRED);
-    if (payload)
-        e->payload = payload->raw;
+    if (df_json_find(in->object, "payload", &payload))
+        e->payload = payload.raw;
     else
         df_input_error(in, "payload", "is required");
-    if (payload && df_json_is_twice(in->object, payload))
+    if (payload.twice)
         df_input_error(in, "payload", DF_INPUT_TWICE);
     e->aggregate_type = text_or_none(in, "aggregateType", AGGREGATE_MAX);
     e->aggregate_id = text_or_none(in, "aggregateId", AGGREGATE_MAX);
@@ -174,7 +174,7 @@ static bool read_call(struct call *c)
         return false;
     }
     c->is_array = doc->type == DF_JSON_ARRAY;
-    c->count = c->is_array ? doc->count : 1;
+    c->count = c->is_array ? df_json_count(doc) : 1;
     if (!c->is_array && doc->type != DF_JSON_OBJECT) {
         df_req_fail(c->req, DF_E_BAD_REQUEST, "The body must be an event or an array of events.");
         return false;
@@ -189,7 +189,8 @@ static bool read_call(struct call *c)
     in.object = doc;
     if (!c->is_array)
         read_event(&in, c, &c->events[0]);
-    for (const struct df_json *v = c->is_array ? doc->first : NULL; v; v = v->next)
+    struct df_json_each each = df_json_each(c->is_array ? doc : NULL);
+    for (const struct df_json *v; (v = df_json_next(&each));)
         read_item(&in, c, v, i++);
     check_all_or_none(&in, c);
     return df_input_ok(&in, c->req);

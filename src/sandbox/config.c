@@ -277,11 +277,12 @@ static void read_secrets(struct df_input *in, struct change *ch)
         check_secret(in, "webhookSecret", ch->webhook_secret);
     if (!ch->secrets)
         return;
-    if (ch->secrets->type != DF_JSON_OBJECT || ch->secrets->count > DF_SB_SECRETS_MAX) {
+    if (ch->secrets->type != DF_JSON_OBJECT || df_json_count(ch->secrets) > DF_SB_SECRETS_MAX) {
         df_input_error(in, "webhookSecrets", "must be an object of paths and their secrets");
         return;
     }
-    for (const struct df_json *v = ch->secrets->first; v; v = v->next) {
+    struct df_json_each each = df_json_each(ch->secrets);
+    for (const struct df_json *v; (v = df_json_next(&each));) {
         struct df_str name = df_arena_printf(in->arena, "webhookSecrets." DF_STR_FMT,
                                              DF_STR_ARG(df_utf8_cut(v->key, 100)));
         if (!df_str_starts(v->key, DF_STR("/webhooks")) || v->key.len > 512)
@@ -328,7 +329,8 @@ static void apply(struct df_sb_config *c, const struct change *ch)
                                 ? df_secret_new(ch->webhook_secret->text)
                                 : NULL;
     }
-    for (const struct df_json *v = ch->secrets ? ch->secrets->first : NULL; v; v = v->next)
+    struct df_json_each each = df_json_each(ch->secrets);
+    for (const struct df_json *v; (v = df_json_next(&each));)
         set_secret(c, v->key, v->type == DF_JSON_STRING ? v->text : DF_STR_NULL);
     pthread_mutex_unlock(&c->lock);
 }

@@ -5,7 +5,9 @@
 
 void df_sb_input_known(struct df_input *in, const char *const *known, size_t count)
 {
-    for (const struct df_json *v = in->object->first; v; v = v->next) {
+    struct df_json_each each = df_json_each(in->object);
+    for (const struct df_json *v;
+         in->error_count < DF_INPUT_ERRORS_MAX && (v = df_json_next(&each));) {
         size_t i = 0;
         while (i < count && !df_str_ieq(v->key, df_str_c(known[i])))
             i++;

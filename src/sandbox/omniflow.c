@@ -43,12 +43,13 @@ static bool is_batch_id(struct df_str s)
 
 static void check_items(struct df_input *in, const struct df_json *items)
 {
-    if (!items || items->type != DF_JSON_ARRAY || items->count == 0) {
+    if (!items || items->type != DF_JSON_ARRAY || df_json_count(items) == 0) {
         df_input_error(in, "items", "must be an array with at least one item");
         return;
     }
     size_t i = 0;
-    for (const struct df_json *v = items->first; v; v = v->next, i++) {
+    struct df_json_each each = df_json_each(items);
+    for (const struct df_json *v; (v = df_json_next(&each)); i++) {
         if (v->type == DF_JSON_OBJECT)
             continue;
         char field[40];
@@ -130,7 +131,8 @@ static void write_items(struct chunk *ch, struct df_json_out *out)
 
     df_json_key(out, "items");
     df_json_open(out, '[');
-    for (const struct df_json *v = ch->items->first; v; v = v->next, position++) {
+    struct df_json_each each = df_json_each(ch->items);
+    for (const struct df_json *v; (v = df_json_next(&each)); position++) {
         struct df_str error = error_of(ch, v);
         int64_t sequence = position;
         ch->errors += error.ptr != NULL;
@@ -147,7 +149,7 @@ static void write_items(struct chunk *ch, struct df_json_out *out)
 static void write_result(struct chunk *ch, struct df_json_out *out)
 {
     write_items(ch, out);
-    bool all = ch->errors == ch->items->count;
+    bool all = ch->errors == df_json_count(ch->items);
     df_json_kv_text(out, "status", all ? DF_STR("Error") : DF_STR("Imported"));
     if (all)
         df_json_kv_text(out, "message", DF_STR("every item was rejected"));

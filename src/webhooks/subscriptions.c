@@ -97,11 +97,13 @@ struct df_str df_subscriptions_read_events(struct df_input *in)
         df_input_error(in, "events", "must be an array of names of events");
         return DF_STR_NULL;
     }
-    if (v->count == 0)
+    if (df_json_count(v) == 0)
         df_input_error(in, "events",
                        "must name at least one event; leave it out for "
                        "BatchCompleted and BatchFailed");
-    for (const struct df_json *e = v->first; e; e = e->next) {
+    struct df_json_each each = df_json_each(v);
+    for (const struct df_json *e;
+         in->error_count < DF_INPUT_ERRORS_MAX && (e = df_json_next(&each));) {
         size_t i;
         if (find_event(e, &i))
             wanted[i] = true;

@@ -114,7 +114,7 @@ static void check_ack(struct df_arena *arena, const struct df_ack *ack)
     const struct df_json *inner = df_json_get(whole, "functionalAck");
     check_same_id(inner, ack->doc.business_doc_id);
     size_t headers = ack->header_count ? ack->header_count : 1;
-    CHECK(df_json_get(inner, "header")->count == headers);
+    CHECK(df_json_count(df_json_get(inner, "header")) == headers);
 
     /* What we build, we also take. */
     struct df_input in;

@@ -145,13 +145,14 @@ static struct outcome read_records(struct df_str in, bool whole)
     const struct df_json_reader_limits limits = {.max_record_bytes = 40, .max_fields = 5};
     struct df_json_reader *r =
         df_json_reader_new((struct df_json_source){read_memory, &m}, STRICT | DF_JSON_BOM, &limits);
-    const struct df_json *record;
+    const struct df_json_record *record;
     struct df_err err = DF_ERR_INIT;
 
     while ((o.code = df_json_reader_next(r, &record, &err)) == DF_ROW) {
         CHECK(record->raw.len <= limits.max_record_bytes && record->count <= limits.max_fields);
         CHECK(df_json_check(record->raw, STRICT, DF_JSON_DEPTH, NULL) == DF_OK);
-        for (const struct df_json *f = record->first; f; f = f->next) {
+        for (size_t i = 0; i < record->count; i++) {
+            const struct df_json *f = &record->fields[i];
             hash(&o, f->key, DF_TOK_KEY);
             hash(&o, f->type == DF_JSON_STRING ? f->text : f->raw, DF_TOK_STRING);
         }
@@ -195,6 +196,7 @@ static void check_jansson(struct df_str in)
 static void write_value(struct df_json_out *j, const struct df_json *v)
 {
     bool object = v->type == DF_JSON_OBJECT;
+    struct df_json_each each = df_json_each(v);
 
     switch (v->type) {
     case DF_JSON_NULL:
@@ -212,7 +214,7 @@ static void write_value(struct df_json_out *j, const struct df_json *v)
     case DF_JSON_ARRAY:
     case DF_JSON_OBJECT:
         df_json_open(j, object ? '{' : '[');
-        for (const struct df_json *c = v->first; c; c = c->next) {
+        for (const struct df_json *c; (c = df_json_next(&each));) {
             if (object)
                 df_json_key_str(j, c->key);
             write_value(j, c);
@@ -222,16 +224,39 @@ static void write_value(struct df_json_out *j, const struct df_json *v)
     }
 }
 
+/* A member is found by its name, which has escapes or not. */
+static void check_found(const struct df_json *object, const struct df_json *member)
+{
+    char name[40];
+    struct df_json found;
+
+    if (member->key.len >= sizeof(name))
+        return;
+    memcpy(name, member->key.ptr, member->key.len);
+    name[member->key.len] = '\0';
+    CHECK(df_json_find(object, name, &found));
+    CHECK(found.raw.ptr == member->raw.ptr && found.raw.len == member->raw.len);
+    CHECK(df_str_eq(found.key, member->key));
+}
+
 static void check_equal(const struct df_json *a, const struct df_json *b)
 {
-    CHECK(a->type == b->type && a->boolean == b->boolean && a->count == b->count);
+    struct df_json_each as = df_json_each(a);
+    struct df_json_each bs = df_json_each(b);
+    const struct df_json *x, *y;
+    size_t count = 0;
+
+    CHECK(a->type == b->type && a->boolean == b->boolean);
     CHECK(df_str_eq(a->key, b->key) && df_str_eq(a->text, b->text));
-    const struct df_json *y = b->first;
-    for (const struct df_json *x = a->first; x; x = x->next, y = y->next) {
+    for (; (x = df_json_next(&as)); count++) {
+        y = df_json_next(&bs);
         CHECK(y);
         check_equal(x, y);
+        if (a->type == DF_JSON_OBJECT)
+            check_found(a, x);
     }
-    CHECK(!y);
+    CHECK(!df_json_next(&bs));
+    CHECK(count == df_json_count(a) && count == df_json_count(b));
 }
 
 static void check_round_trip(struct df_str in)

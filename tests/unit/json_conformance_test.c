@@ -615,12 +615,13 @@ static void records_are_checked_as_strictly(void **state)
             struct memory m = {df_str_n(text, len), step};
             struct df_json_reader *r =
                 df_json_reader_new((struct df_json_source){read_memory, &m}, 0, NULL);
-            const struct df_json *record;
+            const struct df_json_record *record;
             struct df_err err = DF_ERR_INIT;
             enum df_code rc = df_json_reader_next(r, &record, &err);
             if (c->code == DF_OK) {
                 assert_int_equal(rc, DF_ROW);
-                assert_true(df_str_eq(record->first->raw, df_str_trim(df_str_n(c->text, c->len))));
+                assert_true(
+                    df_str_eq(record->fields[0].raw, df_str_trim(df_str_n(c->text, c->len))));
                 assert_int_equal(df_json_reader_next(r, &record, &err), DF_DONE);
             } else {
                 /* Brackets of the case may close the record's, and the rest is wrong then. */

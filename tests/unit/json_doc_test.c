@@ -7,6 +7,7 @@
 
 #include "json/doc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct df_json *parsed(struct df_arena *a, const char *text)
@@ -33,41 +34,43 @@ static void a_tree_holds_children_in_order(void **state)
 
     (void)state;
     assert_int_equal(doc->type, DF_JSON_OBJECT);
-    assert_int_equal(doc->count, 3);
-    assert_null(doc->next);
+    assert_int_equal(df_json_count(doc), 3);
     assert_null(doc->key.ptr);
 
-    const struct df_json *v = doc->first;
+    struct df_json_each each = df_json_each(doc);
+    const struct df_json *v = df_json_next(&each);
     assert_int_equal(v->type, DF_JSON_NUMBER);
     assert_str(v->key, "n");
     assert_str(v->text, "-1.50");
     assert_str(v->raw, "-1.50");
 
-    v = v->next;
+    v = df_json_next(&each);
     assert_int_equal(v->type, DF_JSON_STRING);
     assert_str(v->key, "s!");
     assert_str(v->text, "a\tb");
     assert_str(v->raw, "\"a\\tb\"");
 
-    v = v->next;
-    assert_int_equal(v->type, DF_JSON_ARRAY);
-    assert_int_equal(v->count, 4);
-    assert_str(v->raw, "[true, [], null, {\"x\":false}]");
-    assert_null(v->next);
+    const struct df_json list = *df_json_next(&each);
+    assert_int_equal(list.type, DF_JSON_ARRAY);
+    assert_int_equal(df_json_count(&list), 4);
+    assert_str(list.raw, "[true, [], null, {\"x\":false}]");
+    assert_null(df_json_next(&each));
+    assert_null(df_json_next(&each));
 
-    v = v->first;
+    each = df_json_each(&list);
+    v = df_json_next(&each);
     assert_true(v->type == DF_JSON_BOOL && v->boolean);
     assert_null(v->key.ptr);
-    v = v->next;
-    assert_true(v->type == DF_JSON_ARRAY && v->count == 0 && !v->first);
-    v = v->next;
+    v = df_json_next(&each);
+    assert_true(v->type == DF_JSON_ARRAY && df_json_count(v) == 0);
+    v = df_json_next(&each);
     assert_int_equal(v->type, DF_JSON_NULL);
     assert_str(v->raw, "null");
-    v = v->next;
+    v = df_json_next(&each);
     assert_int_equal(v->type, DF_JSON_OBJECT);
     assert_str(v->raw, "{\"x\":false}");
-    assert_true(v->first->type == DF_JSON_BOOL && !v->first->boolean);
-    assert_null(v->next);
+    assert_true(df_json_get(v, "x")->type == DF_JSON_BOOL && !df_json_get(v, "x")->boolean);
+    assert_null(df_json_next(&each));
     df_arena_release(&a);
 }
 
@@ -236,26 +239,81 @@ static char *zeros(size_t count, size_t *ret_len)
     return text;
 }
 
-static void memory_is_bounded_by_a_number_of_values(void **state)
+/* Whatever stands in a document that nobody asks for. */
+static void what_nobody_asks_for_takes_no_memory(void **state)
 {
     struct df_arena a = {0};
     const struct df_json *doc;
     struct df_err err = DF_ERR_INIT;
     size_t len;
-    char *text = zeros(DF_JSON_VALUES_MAX - 1, &len);
+    char *text = zeros((size_t)4 << 20, &len);
 
     (void)state;
     assert_int_equal(df_json_parse(&a, df_str_n(text, len), &doc, &err), DF_OK);
-    assert_int_equal(doc->count, DF_JSON_VALUES_MAX - 1);
-    assert_true(a.used_bytes <= (size_t)20 << 20);
+    assert_int_equal(df_json_count(doc), (size_t)4 << 20);
+    size_t n = 0;
+    struct df_json_each each = df_json_each(doc);
+    for (const struct df_json *v; (v = df_json_next(&each)); n++)
+        assert_true(v->type == DF_JSON_NUMBER && v->raw.len == 1);
+    assert_int_equal(n, (size_t)4 << 20);
+    assert_true(a.used_bytes <= DF_JSON_DOC_BYTES);
     df_arena_release(&a);
     free(text);
+}
 
-    text = zeros(DF_JSON_VALUES_MAX, &len);
-    assert_int_equal(df_json_parse(&a, df_str_n(text, len), &doc, &err), DF_E_TOO_LARGE);
-    assert_int_equal(err.offset, len - 2);
+/* Objects with more members, and more of them, than are remembered: each member is found. */
+static void any_number_of_members_is_found_in_little_memory(void **state)
+{
+    enum { OBJECTS = 40, MEMBERS = 200 };
+    struct df_arena a = {0};
+    struct df_json object, v;
+    char *text = malloc(OBJECTS * MEMBERS * 20);
+    size_t len = 0;
+    char name[16];
+
+    (void)state;
+    for (int o = 0; o < OBJECTS; o++) {
+        text[len++] = o == 0 ? '{' : ',';
+        len += (size_t)sprintf(text + len, "\"o%d\" : {", o);
+        for (int m = 0; m < MEMBERS; m++)
+            len += (size_t)sprintf(text + len, "%s\"%sM%d\": %d", m ? "," : "",
+                                   m % 3 == 0 ? "\\u006D" : "m", m, o * MEMBERS + m);
+        text[len++] = '}';
+    }
+    text[len++] = '}';
+    text[len] = '\0';
+    const struct df_json *doc = parsed(&a, text);
+    for (int i = 0; i < OBJECTS * MEMBERS; i++) {
+        int64_t got = -1;
+        (void)snprintf(name, sizeof(name), "O%d", i / MEMBERS);
+        assert_true(df_json_find(doc, name, &object));
+        (void)snprintf(name, sizeof(name), "mm%d", i % MEMBERS);
+        assert_true(df_json_find(&object, name, &v));
+        assert_true(df_json_to_i64(&v, &got));
+        assert_int_equal(got, i);
+        assert_false(v.twice);
+    }
+    assert_false(df_json_find(&object, "mm200", &v));
+    assert_int_equal(v.type, DF_JSON_NULL);
+    /* Beside the document only the names that have escapes. */
+    assert_true(a.used_bytes <= (size_t)DF_JSON_DOC_BYTES + OBJECTS * MEMBERS / 3 * 16 + 16);
     df_arena_release(&a);
     free(text);
+}
+
+static void a_name_in_two_spellings_is_told(void **state)
+{
+    struct df_arena a = {0};
+    const struct df_json *doc = parsed(&a, "{\"Name\":1,\"n\\u0061me\":2,\"other\":3,\"na\":4}");
+
+    (void)state;
+    assert_true(df_json_get(doc, "name")->twice);
+    assert_str(df_json_get(doc, "name")->text, "2");
+    assert_str(df_json_get(doc, "NAME")->text, "1");
+    assert_str(df_json_get(doc, "Name")->key, "Name");
+    assert_str(df_json_get(doc, "name")->key, "name");
+    assert_false(df_json_get(doc, "other")->twice);
+    df_arena_release(&a);
 }
 
 int main(void)
@@ -269,7 +327,9 @@ int main(void)
         cmocka_unit_test(whole_numbers_are_read_from_what_callers_send),
         cmocka_unit_test(numbers_are_read_from_what_callers_send),
         cmocka_unit_test(a_number_of_any_length_does_no_harm),
-        cmocka_unit_test(memory_is_bounded_by_a_number_of_values),
+        cmocka_unit_test(what_nobody_asks_for_takes_no_memory),
+        cmocka_unit_test(any_number_of_members_is_found_in_little_memory),
+        cmocka_unit_test(a_name_in_two_spellings_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -514,7 +514,8 @@ static size_t documents(struct bench *b, const struct request *r, size_t first)
     const struct df_json *doc = parse(b, body_of(r));
 
     assert_int_equal(doc->type, DF_JSON_ARRAY);
-    for (const struct df_json *e = doc->first; e; e = e->next)
+    struct df_json_each each = df_json_each(doc);
+    for (const struct df_json *e; (e = df_json_next(&each));)
         assert_str(member(e, "id"), df_arena_printf(&b->arena, "id-%zu", first + n++).ptr);
     return n;
 }

@@ -866,10 +866,13 @@ static const struct df_json *received_headers(struct df_arena *arena, const stru
     assert_int_equal(call("GET", "/_received?limit=1", NULL), 200);
     df_arena_init(arena);
     assert_int_equal(df_json_parse(arena, df_str_c(last.body), &doc, NULL), DF_OK);
-    assert_int_equal(doc->count, 1);
+    assert_int_equal(df_json_count(doc), 1);
+    struct df_json_each each = df_json_each(doc);
+    struct df_json *first = DF_ARENA_NEW(arena, struct df_json);
+    *first = *df_json_next(&each);
     if (record)
-        *record = doc->first;
-    return df_json_get(doc->first, "headers");
+        *record = first;
+    return df_json_get(first, "headers");
 }
 
 static void every_header_is_kept_but_credentials_are_hidden(void **state)
@@ -935,7 +938,7 @@ static void kept_headers_are_bounded_in_number(void **state)
     }
     assert_int_equal(send_with("POST", "/gateway/a", DF_STR("{}"), headers, N), 200);
     const struct df_json *shown = received_headers(&arena, &record);
-    assert_int_equal(shown->count, DF_SB_HEADERS_MAX);
+    assert_int_equal(df_json_count(shown), DF_SB_HEADERS_MAX);
     assert_true(df_json_to_bool(df_json_get(record, "headersCut"), &cut) && cut);
     assert_non_null(df_json_get(shown, "X-0"));
     df_arena_release(&arena);
