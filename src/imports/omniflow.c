@@ -37,6 +37,7 @@ void import_request(struct import_chunk *c, void (*done)(struct df_call *call))
         .body = df_buf_str(&c->body),
         .timeout_ms = o->timeout_ms,
         .max_answer_bytes = ANSWER_MAX,
+        .owner = DF_STR("omniflow"),
         .allow_private = true, /* the operator's own choice of an address */
         .done = done,
         .arg = c,

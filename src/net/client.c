@@ -424,7 +424,7 @@ static struct df_http_client *make(const struct df_http_client_options *opt)
     c->transfer_max = (size_t)(in_flight < IN_FLIGHT_MAX ? in_flight : IN_FLIGHT_MAX);
     c->transfers = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
     c->idle = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
-    df_lines_init(&c->lines, (size_t)or_default(opt->max_per_destination, 64));
+    df_lines_init(&c->lines, c->transfer_max, (size_t)or_default(opt->max_per_destination, 64));
     (void)pthread_mutex_init(&c->lock, NULL);
     c->incoming_end = &c->incoming;
     c->ca_file = df_strdup(df_str_c(opt->ca_file));

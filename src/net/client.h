@@ -2,8 +2,9 @@
  * The HTTP client: libcurl's multi interface on one thread, connections kept alive and shared.
  * Calls are handed over from any thread; thousands may wait.
  *
- * Limits by destination (scheme, host, port) keep one slow peer from taking every slot: what is
- * over the limit waits in that destination's own line, and the deadline runs meanwhile.
+ * Limits by owner and by destination (scheme, host, port) keep one slow peer, and whoever has many
+ * of them, from taking every slot: what is over the limit waits in a line of its own, and the
+ * deadline runs meanwhile. lines.h says what each one's share is.
  *
  * Addresses: unless a call allows private targets, loopback, private, link-local, multicast,
  * unspecified, carrier-grade NAT, documentation, IPv4-mapped and NAT64 forms of these are refused
@@ -34,7 +35,7 @@ struct df_http_client;
 
 struct df_http_client_options {
     int64_t max_in_flight;       /* 0: 256 */
-    int64_t max_per_destination; /* 0: 64 */
+    int64_t max_per_destination; /* of tenants, and of all others; 0: 64 */
     int64_t connect_timeout_ms;  /* 0: 5000 */
     const char *ca_file;         /* NULL: the system's */
     const char *user_agent;      /* NULL: "DataFlow" */
@@ -67,6 +68,8 @@ struct df_call {
     int64_t timeout_ms;      /* whole call, queueing included; 0: 30000 */
     size_t max_answer_bytes; /* of the body kept. 0: 64 KiB. The next MiB is read and dropped, which
                                 keeps the connection; of what is longer the rest is not read */
+    struct df_str owner;     /* whose share of the slots it is; absent: nobody's, it has no limit */
+    bool of_tenant;          /* the owner is a tenant, and not a part of the server */
     bool allow_private;
     bool keep_headers; /* answer_headers is wanted */
     void (*done)(struct df_call *call);

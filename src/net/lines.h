@@ -1,7 +1,14 @@
 /*
- * Who may be sent next. Calls stand in line by destination; a destination with a free place and
- * somebody waiting is ready, and the ready ones take turns, so that a long line delays only itself.
- * A heap by deadline finds whoever has waited too long, wherever they stand.
+ * Who may be sent next. Calls stand in line by owner and destination: a lane. Owners with somebody
+ * waiting take turns, and so do the lanes of an owner: a long line delays only itself. A heap by
+ * deadline finds whoever has waited too long, wherever they stand.
+ *
+ * Shares. Operators and tenants have half of the places each, so that neither ever waits for the
+ * other. Within its half an owner takes no more places than it leaves free: one that hangs has a
+ * quarter of all, two have a sixth each, and there is always room for whoever comes next. The
+ * places of a destination are divided alike, but for the measure: an owner takes up to three times
+ * as many as it leaves free, so that one alone has three quarters. Calls without an owner have no
+ * share: the limits of all and of the destination are theirs.
  *
  * Belongs to the client's thread. Uses the private members of struct df_call.
  */
@@ -12,29 +19,38 @@
 #include "net/url.h"
 
 struct df_destination;
+struct df_owner;
+struct df_lane;
+
+enum df_owner_kind { DF_OPERATORS, DF_TENANTS, DF_OWNER_KINDS };
 
 struct df_lines {
-    struct df_destination **buckets;
-    size_t destination_count;
+    struct df_destination **destinations; /* hash tables */
+    struct df_owner **owners;
+    struct df_lane **lanes;
+    size_t lane_count;
     size_t sweep_at;
-    size_t max_active; /* by destination */
-
-    struct df_destination *ready_first;
-    struct df_destination *ready_last;
+    size_t max_active;             /* of a destination */
+    size_t half;                   /* of all places: what operators have, or tenants */
+    size_t active[DF_OWNER_KINDS]; /* of calls with an owner */
+    struct df_owner *first_owner;  /* those with somebody waiting, in turn */
+    struct df_owner *last_owner;
+    size_t waiting_owners;
 
     struct df_call **heap;
     size_t heap_count;
     size_t heap_cap;
 };
 
-void df_lines_init(struct df_lines *l, size_t max_active);
+/* max_in_flight: of all together, which the caller holds to; max_active: of one destination. */
+void df_lines_init(struct df_lines *l, size_t max_in_flight, size_t max_active);
 /* The lines must be empty. */
 void df_lines_release(struct df_lines *l);
 
-/* Puts the call at the end of its destination's line. call->deadline_ns is set. */
+/* Puts the call at the end of its lane. call->deadline_ns is set. */
 void df_lines_add(struct df_lines *l, struct df_call *call, const struct df_url *url);
 
-/* Takes out the call whose turn it is, and a place at its destination; NULL: none may start. */
+/* Takes out the call whose turn it is, and a place for it; NULL: none may start. */
 struct df_call *df_lines_next(struct df_lines *l);
 
 /* Gives the place back that df_lines_next took for this call. */

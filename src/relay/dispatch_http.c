@@ -306,7 +306,8 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
         .url = url,
         .headers = c->headers,
         .max_answer_bytes = ANSWER_BYTES,
-        .allow_private = true, /* the operator's own choice of an address */
+        .owner = df_str_c(s->key_prefix), /* the relay's name */
+        .allow_private = true,            /* the operator's own choice of an address */
         .done = done,
         .arg = c,
     };
