@@ -32,6 +32,9 @@
 #define IMPORT_ROLES (DF_ROLE_API | DF_ROLE_IMPORT | DF_ROLE_MAINTAIN)
 /* Room for more destinations than one that hangs. */
 #define CALLS_FOR(n) ((n) > 64 ? 4 * (n) : 256)
+/* What a body may become in an outbox, in the widest encoding of a database. */
+#define ROW_FOR(bytes) ((bytes) > 4 * MIB ? 4 * (bytes) : 16 * MIB)
+#define MIB            (INT64_C(1) << 20)
 
 struct df_server {
     struct df_services services; /* the HTTP server's argument: its address must not change */
@@ -273,6 +276,7 @@ static void make_webhooks(struct df_server *s, const struct df_settings *set)
         .retry_delay_count = set->webhooks.retry_delays_ms.count,
         .timeout_ms = set->webhooks.timeout_ms,
         .disable_after_ms = set->webhooks.disable_after_days * DAY_MS,
+        .allow_private = set->delivery.allow_private_targets,
         .keys = {.master = s->master, .old_master = s->old_master},
         .notify_url = set->database.url,
     });
@@ -309,6 +313,7 @@ static void make_integrations(struct df_server *s, const struct df_settings *set
         .client = s->client,
         .breakers = sv->breakers,
         .clock = sv->clock,
+        .max_per_client = CALLS_FOR(set->delivery.concurrency) / 4,
     });
     df_integrations_add_channels(sv->integrations, sv->delivery);
 }
@@ -338,7 +343,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .retry = retry,
         .lease_ms = set->delivery.lease_ms,
         .timeout_ms = set->delivery.timeout_ms,
-        .allow_private = set->delivery.allow_private_targets,
+        .max_row_bytes = ROW_FOR(set->server.max_body_bytes),
     });
     make_webhooks(s, set);
     make_interface(sv, set, &retry);

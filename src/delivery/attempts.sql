@@ -17,11 +17,13 @@ FROM DeliveryAttempts
 WHERE Channel = CAST(:channel AS VARCHAR(51)) AND RowKey = CAST(:row_key AS VARCHAR(65))
 ORDER BY Id DESC;
 
--- In pieces, so that nobody waits long for it. The first by number are the oldest, or nearly so.
+-- In pieces, so that nobody waits long for it. The first by number are the oldest, or nearly so. An attempt from the future is
+-- of a time when the clock was wrong: it would keep those behind it from being looked at for as long.
 -- name: delivery_attempt_prune
 -- dialect: sqlite, postgres
 DELETE FROM DeliveryAttempts
-WHERE Id IN (SELECT Id FROM DeliveryAttempts ORDER BY Id LIMIT :limit) AND AttemptedAt < :before;
+WHERE Id IN (SELECT Id FROM DeliveryAttempts ORDER BY Id LIMIT :limit) AND (AttemptedAt < :before OR AttemptedAt > :future);
 -- dialect: sqlserver
 DELETE FROM DeliveryAttempts
-WHERE Id IN (SELECT TOP (:limit) a.Id FROM DeliveryAttempts AS a ORDER BY a.Id) AND AttemptedAt < :before;
+WHERE Id IN (SELECT TOP (:limit) a.Id FROM DeliveryAttempts AS a ORDER BY a.Id)
+  AND (AttemptedAt < :before OR AttemptedAt > :future);

@@ -39,9 +39,10 @@ struct df_delivery_request {
     struct df_str breaker;
     struct df_str correlation_id; /* of log lines */
     struct df_str client_id;      /* likewise; absent: it is of none */
+    struct df_str tenant;         /* whose share of the slots it takes; absent: the channel's own */
     struct df_str batch_id;
     struct df_str subscription_id;
-    bool private_too;   /* the operator chose the address: no filter of private ones */
+    bool private_too;   /* the operator chose the address, or lets tenants choose any */
     int64_t timeout_ms; /* of the attempt; 0: the engine's */
 };
 
@@ -70,13 +71,18 @@ struct df_channel {
      * Queries take their parameters by name, those of the list that they need, in any order.
      *
      * claim (now, lease_until, limit) takes rows that are due and returns id, attempt, fence, and
-     * what `build` wants behind them. The fence is what a settle must find unchanged: the attempt,
-     * or the attempt and the version of a row whose content may be replaced meanwhile.
+     * how many bytes the row has to send, about. The fence is what a settle must find unchanged:
+     * the attempt, or that plus something that stands for the version of a row whose content may be
+     * replaced meanwhile.
      *
      * NULL: somebody else delivers, and the channel is here for people alone; nothing up to
      * `waiting` is asked then, nor `build`.
      */
     const struct df_query *claim;
+    /* load (ids): of rows just claimed id, attempt, fence, and what `build` wants behind them.
+     * Asked in pieces, as many rows as there is memory for; what is too large is never asked for.
+     */
+    const struct df_query *load;
     /* The same, but the newest first. NULL: all rows have one destination. */
     const struct df_query *claim_newest;
     /*
@@ -108,6 +114,13 @@ struct df_channel {
     /* After a cycle's commit, once, while the arena of `settled` still lives: what is to be told of
      * it. NULL: nothing. */
     void (*committed)(const struct df_channel *c);
+    /*
+     * After the clock was set back. ahead (now): when the latest of the rows that are not due yet
+     * was written or last tried, or NULL. rebase (now, lease_until, until, limit): rows that were,
+     * after lease_until and not after `until`, and are due after lease_until, are due now.
+     */
+    const struct df_query *ahead;
+    const struct df_query *rebase;
     /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
      * the oldest was written. */
     const struct df_query *next_due;
@@ -133,8 +146,8 @@ struct df_channel {
     bool payload_is_blob;                    /* bytes of any kind, not text */
 
     /*
-     * Builds the request of the row that r stands on (columns from 3 on). An error is the row's own
-     * and ends it: what cannot be built today cannot be built tomorrow.
+     * Builds the request of the row of `load` that r stands on (columns from 3 on). An error is the
+     * row's own and ends it: what cannot be built today cannot be built tomorrow.
      */
     enum df_code (*build)(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err);
@@ -157,6 +170,7 @@ struct df_channel {
 /* The queries that outbox.sqlt makes for a table. */
 #define DF_CHANNEL_OUTBOX(name)                                                                    \
     .claim = &df_q_##name##_claim, .claim_newest = &df_q_##name##_claim_newest,                    \
+    .load = &df_q_##name##_load, .ahead = &df_q_##name##_ahead, .rebase = &df_q_##name##_rebase,   \
     .sent = &df_q_##name##_sent, .failed = &df_q_##name##_failed,                                  \
     .deferred = &df_q_##name##_deferred, .next_due = &df_q_##name##_next_due,                      \
     .waiting = &df_q_##name##_waiting, .counts = &df_q_##name##_counts,                            \
@@ -165,7 +179,7 @@ struct df_channel {
 
 /* What a channel's query may ask for by name; what it does not use does not matter. */
 struct df_channel_values {
-    struct df_value now, lease_until, limit, offset, id, ids, fence, due, error, status,
+    struct df_value now, lease_until, until, limit, offset, id, ids, fence, due, error, status,
         http_status;
 };
 

@@ -1,6 +1,9 @@
 /*
  * A cycle as the store runs it: settle, record the attempts, claim. It may run more than once, so
  * everything it finds is set afresh; rows to be settled stay the engine's.
+ *
+ * A claim takes rows without what they send, and knows how many bytes that is. Those that there is
+ * memory for are loaded then; the others are put back in the same transaction.
  */
 #include "base/mem.h"
 #include "base/uuid.h"
@@ -10,6 +13,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#define LOAD_BYTES ((int64_t)2 << 20) /* of one query */
 
 static const char *const outcome_names[DELIVERY_OUTCOMES] = {"Sent", "Retry", "Error", "Deferred"};
 
@@ -41,17 +46,12 @@ void df_channel_params(const struct df_query *q, const struct df_channel_values 
         const char *name;
         struct df_value value;
     } known[] = {
-        {"now", v->now},
-        {"lease_until", v->lease_until},
-        {"limit", v->limit},
-        {"offset", v->offset},
-        {"id", v->id},
-        {"ids", v->ids},
-        {"fence", v->fence},
-        {"due", v->due},
-        {"error", v->error},
-        {"status", v->status},
-        {"http_status", v->http_status},
+        {"now", v->now},       {"lease_until", v->lease_until},
+        {"until", v->until},   {"limit", v->limit},
+        {"offset", v->offset}, {"id", v->id},
+        {"ids", v->ids},       {"fence", v->fence},
+        {"due", v->due},       {"error", v->error},
+        {"status", v->status}, {"http_status", v->http_status},
     };
     for (size_t i = 0; i < q->param_count; i++) {
         size_t k = 0;
@@ -205,12 +205,12 @@ static enum df_code settle_sent(struct df_db *db, struct delivery_cycle *cy, str
 
 /* Each with its own reason, or time. */
 static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
-                                  enum delivery_outcome kind, struct df_value now,
-                                  struct df_err *err)
+                                  const struct delivery_list *list, enum delivery_outcome kind,
+                                  struct df_value now, struct df_err *err)
 {
     const struct df_channel *c = cy->channel->c;
     const struct df_query *q = kind == DELIVERY_DEFERRED ? c->deferred : c->failed;
-    struct rows rows = rows_of(cy, &cy->settle, kind);
+    struct rows rows = rows_of(cy, list, kind);
 
     if (rows.count == 0)
         return DF_OK;
@@ -256,9 +256,9 @@ static enum df_code settle(struct df_db *db, struct delivery_cycle *cy, struct d
     if (code == DF_OK)
         code = settle_sent(db, cy, now, err);
     if (code == DF_OK)
-        code = settle_others(db, cy, DELIVERY_RETRY, now, err);
+        code = settle_others(db, cy, &cy->settle, DELIVERY_RETRY, now, err);
     if (code == DF_OK)
-        code = settle_others(db, cy, DELIVERY_DEFERRED, now, err);
+        code = settle_others(db, cy, &cy->settle, DELIVERY_DEFERRED, now, err);
     return code;
 }
 
@@ -291,40 +291,21 @@ static enum df_code record_attempts(struct df_db *db, struct delivery_cycle *cy,
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
-static void free_claimed(struct delivery_cycle *cy)
+static void free_list(struct delivery_list *list)
 {
     struct delivery_row *row;
-    while ((row = delivery_list_take(&cy->claimed)))
+    while ((row = delivery_list_take(list)))
         delivery_row_free(row);
 }
 
-static struct delivery_row *take_row(struct delivery_channel *ch, struct df_result *r,
-                                     int64_t lease_until_ms)
-{
-    struct delivery_row *row = df_calloc(1, sizeof(*row));
-    struct df_err why = DF_ERR_INIT;
-
-    row->channel = ch;
-    df_arena_init(&row->arena);
-    row->id = df_arena_str(&row->arena, df_col_text(r, 0));
-    row->attempt = df_col_int(r, 1);
-    row->fence = df_col_int(r, 2);
-    row->lease_until_ms = lease_until_ms;
-    if (ch->c->build(ch->c, row->id, r, &row->arena, &row->request, &why) != DF_OK) {
-        row->outcome = DELIVERY_DEAD;
-        row->error = delivery_clean(&row->arena, df_str_c(why.detail), DELIVERY_ERROR_UNITS);
-        row->request.url = NULL;
-    }
-    return row;
-}
-
-static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+/* The rows' own; what they send is loaded afterwards. */
+static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_t now_ms,
+                             struct df_err *err)
 {
     struct delivery_channel *ch = cy->channel;
-    struct df_result *r = NULL;
-    int64_t now_ms = delivery_now(ch);
+    int64_t lease_end_ms = delivery_mono_ms(ch->d) + delivery_lease(ch);
     int64_t lease_until_ms = now_ms + delivery_lease(ch);
-
+    struct df_result *r = NULL;
     enum df_code code = run(db, cy, cy->newest ? ch->c->claim_newest : ch->c->claim,
                             &(struct df_channel_values){.now = df_time(now_ms),
                                                         .lease_until = df_time(lease_until_ms),
@@ -332,16 +313,101 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
                             &r, err);
     if (code != DF_OK)
         return code;
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        delivery_list_add(&cy->claimed, take_row(ch, r, lease_until_ms));
-    df_result_free(r);
-    if (code != DF_DONE)
-        return code;
-    if (cy->claimed.count == cy->limit) {
-        cy->next_due_ms = now_ms; /* there is more, most likely */
-        return DF_OK;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct delivery_row *row = df_calloc(1, sizeof(*row));
+        row->channel = ch;
+        df_arena_init(&row->arena);
+        row->id = df_arena_str(&row->arena, df_col_text(r, 0));
+        row->attempt = df_col_int(r, 1);
+        row->fence = df_col_int(r, 2);
+        row->bytes = df_col_int(r, 3);
+        row->lease_until_ms = lease_until_ms;
+        row->lease_end_ms = lease_end_ms;
+        cy->found++;
+        cy->found_bytes += row->bytes;
+        delivery_list_add(&cy->claimed, row);
     }
-    code = df_db_query(db, ch->c->next_due, DF_NO_PARAMS, &r, err);
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+static void end_row(struct delivery_row *row, const char *why)
+{
+    row->outcome = DELIVERY_DEAD;
+    row->error = delivery_clean(&row->arena, df_str_c(why), DELIVERY_ERROR_UNITS);
+    row->request.url = NULL;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct delivery_row *x = *(const struct delivery_row *const *)a;
+    const struct delivery_row *y = *(const struct delivery_row *const *)b;
+    size_t len = x->id.len < y->id.len ? x->id.len : y->id.len;
+    int order = memcmp(x->id.ptr, y->id.ptr, len);
+
+    return order ? order : (x->id.len > y->id.len) - (x->id.len < y->id.len);
+}
+
+/* Builds the requests of these rows, by one query. */
+static enum df_code load_piece(struct df_db *db, struct delivery_cycle *cy, struct rows rows,
+                               struct df_err *err)
+{
+    const struct df_channel *c = cy->channel->c;
+    struct df_result *r = NULL;
+
+    qsort(rows.at, rows.count, sizeof(struct delivery_row *), by_id);
+    enum df_code code =
+        run(db, cy, c->load, &(struct df_channel_values){.ids = ids_of_rows(cy, rows)}, &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct delivery_row like = {.id = df_col_text(r, 0)};
+        struct delivery_row *key = &like;
+        struct delivery_row **found =
+            bsearch(&key, rows.at, rows.count, sizeof(struct delivery_row *), by_id);
+        struct df_err why = DF_ERR_INIT;
+        if (!found)
+            continue;
+        struct delivery_row *row = *found;
+        row->loaded = true;
+        if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
+            end_row(row, why.detail);
+    }
+    df_result_free(r);
+    for (size_t i = 0; code == DF_DONE && i < rows.count; i++) {
+        if (!rows.at[i]->loaded)
+            end_row(rows.at[i], "what belongs to the row is gone");
+    }
+    return code == DF_DONE ? DF_OK : code;
+}
+
+/* A query's answer stands in memory whole, beside what is kept of it: in pieces, one row at least.
+ */
+static enum df_code load_claimed(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+{
+    struct rows piece = {DF_ARENA_ARRAY(&cy->arena, struct delivery_row *, cy->claimed.count), 0};
+    int64_t bytes = 0;
+    enum df_code code = DF_OK;
+
+    for (struct delivery_row *row = cy->claimed.head; code == DF_OK && row; row = row->next) {
+        if (row->outcome == DELIVERY_DEAD)
+            continue; /* too large to be sent */
+        if (piece.count > 0 && bytes + row->bytes > LOAD_BYTES) {
+            code = load_piece(db, cy, piece, err);
+            piece.count = 0;
+            bytes = 0;
+        }
+        piece.at[piece.count++] = row;
+        bytes += row->bytes;
+    }
+    return code == DF_OK && piece.count > 0 ? load_piece(db, cy, piece, err) : code;
+}
+
+static enum df_code find_next_due(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, cy->channel->c->next_due, DF_NO_PARAMS, &r, err);
+
     if (code != DF_OK)
         return code;
     code = df_result_step(r, err);
@@ -349,6 +415,28 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
         cy->next_due_ms = df_col_time(r, 0);
     df_result_free(r);
     return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+}
+
+static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+{
+    int64_t now_ms = delivery_now(cy->channel);
+    struct delivery_list back;
+
+    delivery_list_init(&back);
+    enum df_code code = take_due(db, cy, now_ms, err);
+    if (code != DF_OK)
+        return code;
+    delivery_held_sort(cy, &back);
+    code = settle_others(db, cy, &back, DELIVERY_DEFERRED, df_time(now_ms), err);
+    free_list(&back);
+    if (code == DF_OK)
+        code = load_claimed(db, cy, err);
+    if (code != DF_OK)
+        return code;
+    if (cy->found < cy->limit)
+        return find_next_due(db, cy, err);
+    cy->next_due_ms = now_ms; /* there is more, most likely */
+    return DF_OK;
 }
 
 static enum df_code mirror(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
@@ -367,8 +455,12 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
     const struct df_channel *c = cy->channel->c;
     enum df_code code = DF_OK;
 
-    free_claimed(cy);
+    delivery_held_undo(cy);
+    free_list(&cy->claimed);
+    free_list(&cy->renewed);
     df_arena_reset(&cy->arena);
+    cy->found = 0;
+    cy->found_bytes = 0;
     cy->stale = 0;
     cy->next_due_ms = -1;
     if (cy->settle.count > 0) {

@@ -9,8 +9,8 @@
  * New work wakes the engine at once (df_delivery_wake, from any thread); a look every poll_ms is
  * the backstop, and what other processes rely on where the database cannot notify.
  *
- * Destinations (scheme, host, port) have a breaker each, and each a share of the slots, so that one
- * that hangs keeps nobody else waiting.
+ * Destinations (scheme, host, port) have a breaker each, and destinations and tenants a share of
+ * the slots and of the memory each, so that one that hangs keeps nobody else waiting.
  */
 #ifndef DF_DELIVERY_DELIVERY_H
 #define DF_DELIVERY_DELIVERY_H
@@ -30,8 +30,8 @@ struct df_delivery_options {
     struct df_retry_policy retry;
     int64_t lease_ms;
     int64_t timeout_ms;
-    int64_t poll_ms; /* 0: 1000 */
-    bool allow_private;
+    int64_t poll_ms;       /* 0: 1000 */
+    int64_t max_row_bytes; /* what is larger is not sent; 0: 16 MiB */
 };
 
 struct df_delivery *df_delivery_new(const struct df_delivery_options *opt);

@@ -1,6 +1,7 @@
 /*
  * What the parts of the engine share: engine.c (the thread), cycle.c (jobs of the store), send.c (a
- * row on its way), destinations.c (their slots), figures.c.
+ * row on its way), shares.c (slots of destinations and tenants), held.c (rows and bytes in hand),
+ * times.c (clocks that are set), figures.c.
  */
 #ifndef DF_DELIVERY_PRIVATE_H
 #define DF_DELIVERY_PRIVATE_H
@@ -12,7 +13,12 @@
 #define DELIVERY_ERROR_UNITS  2000
 #define DELIVERY_HELD_MAX     1024 /* rows of a channel claimed at the same time */
 #define DELIVERY_SHARE_FIRST  16   /* of them for a destination that is not known yet */
-#define DELIVERY_BUCKETS      1024 /* of the table of destinations */
+#define DELIVERY_BUCKETS      1024 /* of the table of shares */
+#define DELIVERY_HELD_BUCKETS 256  /* of a channel's table of rows */
+/* Bytes of what is claimed: of all channels together, and of one. A channel that holds nothing may
+ * always take a row. */
+#define DELIVERY_BYTES_ALL     ((int64_t)32 << 20)
+#define DELIVERY_BYTES_CHANNEL (DELIVERY_BYTES_ALL / 4)
 
 enum delivery_outcome {
     DELIVERY_SENT,
@@ -22,18 +28,26 @@ enum delivery_outcome {
     DELIVERY_OUTCOMES
 };
 
+enum delivery_share_kind { DELIVERY_DESTINATION, DELIVERY_TENANT };
+
 /*
- * Of one destination, of all channels together. Its share grows by one with every answer and is
- * halved by a call that came to nothing, as a sender does that does not know the line: one that
- * answers fast soon has hundreds of rows on their way, one that hangs keeps a few.
+ * What a destination, or a tenant, has on its way, of all channels together, and its share. The
+ * share of a destination grows by one with every answer and is halved by a call that came to
+ * nothing, as a sender does that does not know the line: one that answers fast soon has hundreds of
+ * rows on their way, one that hangs keeps a few. That of a tenant, who may have many destinations,
+ * good and bad, moves more slowly.
  */
-struct delivery_destination {
-    struct delivery_destination *next;
+struct delivery_share {
+    struct delivery_share *next;
+    enum delivery_share_kind kind;
     size_t in_flight;
     size_t share;
-    int64_t parked_ms; /* monotonic: the last row that was put off is due then */
-    int64_t used_ms;   /* monotonic: last asked for, or heard of */
-    int64_t heard_ms;  /* monotonic: a call has come back */
+    int64_t bytes;     /* of those in flight */
+    int64_t parked_ms; /* destination, monotonic: the last row that was put off is due then */
+    struct delivery_share *tenant; /* destination: whose row was put off last; or NULL */
+    size_t parked;                 /* tenant: destinations of its own that rows are put off for */
+    int64_t used_ms;               /* monotonic: last asked for, or heard of */
+    int64_t heard_ms;              /* monotonic: a call has come back */
     size_t key_len;
     char key[];
 };
@@ -46,16 +60,28 @@ struct delivery_row {
     struct df_str id;
     int64_t attempt;
     int64_t fence;
-    int64_t lease_until_ms;
+    int64_t lease_until_ms; /* wall clock, as the row has it: a part of the fence */
+    int64_t lease_end_ms;   /* monotonic: what an attempt goes by */
+    int64_t bytes;          /* of its payload, as the claim says; counted while it is held */
+
+    /* Under the engine's lock: in the channel's table of what it holds. */
+    struct delivery_row *held_next;
+    bool settling; /* a cycle is about to let go of it */
+    bool renewed;  /* it was claimed again while it was on its way: these replace what it has */
+    int64_t renewed_fence;
+    int64_t renewed_until_ms;
+
     struct df_delivery_request request;
     struct df_call call;
     struct df_log_ctx log;
     struct df_breaker *breaker; /* held with the permit while the call is under way */
     struct df_breaker_permit permit;
-    struct delivery_destination *destination;
+    struct delivery_share *destination; /* both while the call is under way */
+    struct delivery_share *tenant;      /* or NULL: it is nobody's */
 
     /* How it ended. */
     enum delivery_outcome outcome;
+    bool loaded; /* what it sends is there */
     bool tried;
     bool stale; /* somebody else had it when it was settled */
     int64_t started_ms;
@@ -78,9 +104,13 @@ struct delivery_cycle {
     size_t limit; /* rows to claim; 0: none */
     bool newest;  /* those that came last, since the oldest wait for a destination that is full */
     /* Set afresh each time the job runs. */
-    struct delivery_list claimed;
-    int64_t next_due_ms; /* -1: nothing is due */
-    size_t stale;        /* settled by somebody else meanwhile */
+    size_t found;                 /* rows that the claim took, whatever became of them then */
+    int64_t found_bytes;          /* of them */
+    struct delivery_list claimed; /* to be sent */
+    struct delivery_list renewed; /* on their way already: only id and fence */
+    int64_t reserved;             /* bytes of `claimed`, counted as held */
+    int64_t next_due_ms;          /* -1: nothing is due */
+    size_t stale;                 /* settled by somebody else meanwhile */
     struct df_arena arena;
 };
 
@@ -95,9 +125,26 @@ struct delivery_channel {
     int64_t look_ms;    /* monotonic: when to look for due rows again */
     int64_t backoff_ms; /* after a failed cycle */
     size_t held;        /* rows claimed and not settled */
-    char *main;         /* the destination of every row of the last claim; NULL: several, or none */
-    bool several;       /* the last claim had rows for several */
-    int64_t probe_ms;   /* monotonic: when to look beside a destination that is full */
+    int64_t held_bytes; /* of them, and of what a cycle is about to claim */
+    struct delivery_row *held_rows[DELIVERY_HELD_BUCKETS];
+    int64_t row_bytes; /* of a row of the last claim, about; 0: not known */
+    char *main;        /* the destination or tenant of all rows of the last claim; NULL: several */
+    enum delivery_share_kind main_kind;
+    bool several;     /* the last claim had rows for several */
+    int64_t probe_ms; /* monotonic: when to look beside one that is full */
+    size_t most;      /* rows of a claim for several */
+    bool crowded;     /* most rows of the last such claim were put off */
+    bool took_newest; /* the last claim was one of the newest */
+
+    /* Only the engine's thread: of what was claimed last. */
+    size_t sent_count;
+    size_t parked_count;
+
+    /* The clock was set back (times.c). Under the lock. */
+    bool look_ahead; /* it may have been: the rows are to be looked at */
+    int64_t
+        ahead_until_ms; /* rows that were written or tried until then are from before; 0: none */
+    int64_t rebase_ms;  /* monotonic: when they are set right; 0: not to be */
     struct delivery_list ready;   /* to be sent */
     struct delivery_list settled; /* to be settled by the next cycle */
 
@@ -106,6 +153,16 @@ struct delivery_channel {
     struct df_metric *in_flight;
     struct df_metric *waiting;
     struct df_metric *oldest;
+};
+
+struct delivery_pruning {
+    struct df_job job;
+    struct df_delivery *d;
+    struct df_value params[3];
+    int64_t begun_ms; /* monotonic */
+    /* Under the lock. */
+    bool running;
+    int64_t at_ms; /* monotonic: when the next step is due */
 };
 
 struct df_delivery {
@@ -121,8 +178,10 @@ struct df_delivery {
     bool quiet;         /* the thread has seen it: nothing more is handed to the client */
     bool abandon;       /* nor is anything waited for but cycles that run */
     int64_t figures_ms; /* monotonic: when waiting rows were last counted */
-    uint64_t figures_taken;
-    struct delivery_destination *destinations[DELIVERY_BUCKETS];
+    int64_t held_bytes; /* of all channels */
+    int64_t clock_ms;   /* the wall clock less the monotonic one, when last looked at */
+    struct delivery_pruning pruning;
+    struct delivery_share *shares[DELIVERY_BUCKETS];
 };
 
 void delivery_list_init(struct delivery_list *l);
@@ -144,23 +203,47 @@ int64_t delivery_mono_ms(const struct df_delivery *d);
 
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err);
 
-/* --- destinations.c --------------------------------------------------------------------------- */
+/* --- held.c: under the lock, but for the first ------------------------------------------------ */
+
+/* What a cycle has claimed: rows that are on their way already become `renewed`, those that there
+ * is no memory for go to `back`, the rest stays in `claimed`, and its bytes are counted. Takes the
+ * lock. */
+void delivery_held_sort(struct delivery_cycle *cy, struct delivery_list *back);
+/* The cycle's claim came to nothing, or is made again: its bytes are given back. Takes the lock. */
+void delivery_held_undo(struct delivery_cycle *cy);
+/* The claim was committed. */
+void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row);
+void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row *claim);
+/* The row is settled. */
+void delivery_held_remove(struct delivery_channel *ch, const struct delivery_row *row);
+/* Its settlement is tried now: with the newest fence; `settling` false: it has failed. */
+void delivery_held_settling(struct delivery_list *rows, bool settling);
+/* How many rows of the usual size there is memory for, at most `most`. */
+size_t delivery_held_room(const struct delivery_channel *ch, size_t most);
+
+/* --- shares.c --------------------------------------------------------------------------------- */
 
 /* Scheme, host and port: up to the slash behind them, without credentials. */
 struct df_str delivery_destination_key(const char *url);
 /* What breaker and share go by. Absent: the row could not be built. */
 struct df_str delivery_key(const struct delivery_row *row);
 /* NULL: nothing was sent there for long. Under the lock, as the next two. */
-struct delivery_destination *delivery_destination_find(struct df_delivery *d, struct df_str key);
-/* A slot; NULL: the destination has its share. */
-struct delivery_destination *delivery_destination_enter(struct df_delivery *d, struct df_str key);
-void delivery_destination_leave(struct df_delivery *d, const struct delivery_row *row);
-/* How long a row is put off that the destination does not take now: one after the other, so that a
- * long backlog comes back at a rate that costs little. Takes the lock. */
-int64_t delivery_park_ms(struct df_delivery *d, struct df_str key, int64_t least_ms);
+struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_share_kind kind,
+                                           struct df_str key);
+/* A slot of the destination's and of the tenant's; NULL: it has one, else who is full. */
+const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row);
+void delivery_share_leave(struct df_delivery *d, struct delivery_row *row);
+/* How long a row is put off that may not go now: one after the other, so that a long backlog comes
+ * back at a rate that costs little. Takes the lock. */
+int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
 /* Those that nothing was sent to for long. Takes the lock. */
-void delivery_destinations_forget(struct df_delivery *d);
-void delivery_destinations_free(struct df_delivery *d);
+void delivery_shares_forget(struct df_delivery *d);
+void delivery_shares_free(struct df_delivery *d);
+
+/* --- times.c ---------------------------------------------------------------------------------- */
+
+/* Every few seconds: whether the clock was set back, and what is to be done about it. */
+void delivery_watch_clock(struct df_delivery *d);
 
 /* --- send.c ----------------------------------------------------------------------------------- */
 
@@ -172,7 +255,11 @@ void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why)
 /* --- figures.c -------------------------------------------------------------------------------- */
 
 void delivery_metrics_make(struct delivery_channel *ch, struct df_str name);
-/* Every few seconds: counts what waits, forgets destinations, removes old attempts. */
+/* Every few seconds: counts what waits. */
 void delivery_take_figures(struct df_delivery *d);
+/* Removes old attempts, a few at a time, when the next step is due. */
+void delivery_prune(struct df_delivery *d);
+/* When that is: monotonic; INT64_MAX: a step is under way. Under the lock. */
+int64_t delivery_prune_at(const struct df_delivery *d);
 
 #endif

@@ -13,13 +13,15 @@
 
 #include <stdlib.h>
 
-#define POLL_MS        1000
-#define FIGURES_MS     5000
-#define CLAIM_MAX      512
-#define PROBE_MAX      32  /* a claim beside a destination that is full */
-#define STUCK_MS       100 /* a full one that nothing came back from for so long hangs */
-#define BACKOFF_MIN_MS 100
-#define BACKOFF_MAX_MS 5000
+#define POLL_MS         1000
+#define FIGURES_MS      5000
+#define CLAIM_MAX       512
+#define PROBE_MAX       32 /* a claim beside one that is full */
+#define ROW_BYTES       ((int64_t)16 << 20)
+#define STUCK_MS        100         /* a full one that nothing came back from for so long hangs */
+#define ROW_BYTES_FIRST (64 * 1024) /* of a row, as long as none is known */
+#define BACKOFF_MIN_MS  100
+#define BACKOFF_MAX_MS  5000
 
 /* --- small things ----------------------------------------------------------------------------- */
 
@@ -91,14 +93,14 @@ int64_t delivery_mono_ms(const struct df_delivery *d)
 
 /* --- cycles ----------------------------------------------------------------------------------- */
 
-/* The one destination of all rows; NULL: they have several, or none. Allocated. */
-static char *main_destination(const struct delivery_list *rows)
+/* The one destination, or tenant, of all rows; NULL: they have several, or none. Allocated. */
+static char *common_key(const struct delivery_list *rows, enum delivery_share_kind kind)
 {
     struct df_str main = DF_STR_NULL;
 
     for (const struct delivery_row *r = rows->head; r; r = r->next) {
-        struct df_str key = delivery_key(r);
-        if (!key.ptr || (main.ptr && !df_str_eq(main, key)))
+        struct df_str key = kind == DELIVERY_TENANT ? r->request.tenant : delivery_key(r);
+        if (!r->request.url || key.len == 0 || (main.ptr && !df_str_eq(main, key)))
             return NULL;
         main = key;
     }
@@ -111,17 +113,39 @@ static void note_destinations(struct delivery_channel *ch)
     const struct delivery_cycle *cy = &ch->cycle;
     if (cy->claimed.count == 0)
         return;
-    char *main = main_destination(&cy->claimed);
-    bool same = main && ch->main && strcmp(main, ch->main) == 0;
+    enum delivery_share_kind kind = DELIVERY_DESTINATION;
+    char *main = common_key(&cy->claimed, kind);
+    if (!main) {
+        kind = DELIVERY_TENANT;
+        main = common_key(&cy->claimed, kind);
+    }
+    bool same = main && ch->main && kind == ch->main_kind && strcmp(main, ch->main) == 0;
     if (cy->newest) {
         /* There may be more for others behind those that were found. */
-        ch->woken = ch->woken || (!same && cy->claimed.count == cy->limit);
+        ch->woken = ch->woken || (!same && cy->found == cy->limit);
         free(main);
         return;
     }
     free(ch->main);
     ch->main = main;
+    ch->main_kind = kind;
     ch->several = !main;
+}
+
+/* What was committed: rows to be sent, and rows on their way whose lease is a new one. */
+static void take_claimed(struct delivery_channel *ch)
+{
+    struct delivery_cycle *cy = &ch->cycle;
+
+    for (struct delivery_row *r = cy->claimed.head; r; r = r->next)
+        delivery_held_add(ch, r);
+    for (const struct delivery_row *r = cy->renewed.head; r; r = r->next)
+        delivery_held_renew(ch, r);
+    for (const struct delivery_row *r = cy->settle.head; r; r = r->next)
+        delivery_held_remove(ch, r);
+    cy->reserved = 0; /* they are the rows' by now */
+    if (cy->found > 0)
+        ch->row_bytes = cy->found_bytes / (int64_t)cy->found;
 }
 
 /* A cycle that claimed has asked for the next due row; one that only settled knows when its own
@@ -159,8 +183,11 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
         ch->c->committed(ch->c);
     }
     delivery_list_init(&over);
+    if (code != DF_OK)
+        delivery_held_undo(cy);
     pthread_mutex_lock(&d->lock);
     if (code == DF_OK) {
+        take_claimed(ch);
         ch->held += cy->claimed.count;
         ch->held -= cy->settle.count;
         ch->backoff_ms = 0;
@@ -173,11 +200,13 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
         if (ch->backoff_ms > BACKOFF_MAX_MS)
             ch->backoff_ms = BACKOFF_MAX_MS;
         ch->look_ms = delivery_mono_ms(d) + ch->backoff_ms;
+        delivery_held_settling(&cy->settle, false);
         /* Those that wait come behind: the order does not matter. */
         delivery_list_move(&cy->settle, &ch->settled);
         delivery_list_move(&ch->settled, &cy->settle);
         delivery_list_move(&over, &cy->claimed); /* what was claimed was rolled back */
     }
+    delivery_list_move(&over, &cy->renewed);
     df_metric_set(ch->in_flight, (double)ch->held);
     ch->running = false;
     pthread_cond_broadcast(&d->changed); /* the engine, and who waits for its end */
@@ -195,25 +224,36 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
 }
 
 /*
+ * A claim for several, of which most were put off. New work is looked at, the newest first, in turn
+ * with what is older: whoever has a long backlog that goes nowhere keeps nobody else waiting behind
+ * it.
+ */
+static bool takes_newest(const struct delivery_channel *ch, int64_t now_ms)
+{
+    return ch->crowded && ch->woken && ch->c->claim_newest &&
+           !(ch->took_newest && ch->look_ms <= now_ms);
+}
+
+/*
  * How many rows to claim, and when: *ret_at_ms, for those that are due.
  *
- * Where all rows go to one destination, no more than it has room for. When it has none, new work is
- * looked at, the newest first, since it may be for another; and what is older is gone through too,
- * at once if the destination hangs, now and then if it only has much to do.
+ * Where all rows are of one destination or tenant, no more than it has room for. When it has none,
+ * new work is looked at, the newest first, since it may be for another; and what is older is gone
+ * through too, at once if nothing comes back, now and then if there only is much to do.
  */
 static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *ch, bool *ret_newest,
                          int64_t *ret_at_ms)
 {
     size_t room = ch->held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - ch->held : 0;
-    const struct delivery_destination *to =
-        ch->main ? delivery_destination_find(d, df_str_c(ch->main)) : NULL;
-    size_t share = ch->several ? CLAIM_MAX : to ? to->share : DELIVERY_SHARE_FIRST;
+    const struct delivery_share *to =
+        ch->main ? delivery_share_find(d, ch->main_kind, df_str_c(ch->main)) : NULL;
+    size_t share = ch->several ? ch->most : to ? to->share : DELIVERY_SHARE_FIRST;
     size_t taken = to ? to->in_flight : 0;
 
-    room = room < CLAIM_MAX ? room : CLAIM_MAX;
-    *ret_newest = false;
+    room = delivery_held_room(ch, room < CLAIM_MAX ? room : CLAIM_MAX);
+    *ret_newest = ch->several && takes_newest(ch, delivery_mono_ms(d));
     *ret_at_ms = ch->woken ? 0 : ch->look_ms;
-    if (taken < share)
+    if (taken < share && !*ret_newest)
         return room < share - taken ? room : share - taken;
     if (ch->woken && ch->c->claim_newest) {
         *ret_newest = true;
@@ -223,6 +263,21 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
         *ret_at_ms = ch->look_ms > probe_ms ? ch->look_ms : probe_ms;
     }
     return room < PROBE_MAX ? room : PROBE_MAX;
+}
+
+/* After a claim for several was sent: of the next one fewer if most were put off, more if few. */
+static void note_parked(struct delivery_channel *ch)
+{
+    if (ch->sent_count == 0)
+        return;
+    if (ch->parked_count * 2 > ch->sent_count) {
+        ch->most = ch->most / 2 > PROBE_MAX ? ch->most / 2 : PROBE_MAX;
+        ch->crowded = true;
+    } else if (ch->parked_count * 4 <= ch->sent_count) {
+        ch->most = ch->most * 2 < CLAIM_MAX ? ch->most * 2 : CLAIM_MAX;
+        ch->crowded = false;
+    }
+    ch->sent_count = ch->parked_count = 0;
 }
 
 /* After a failed cycle. */
@@ -247,8 +302,11 @@ static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64
         return false;
     ch->cycle.limit = limit;
     delivery_list_move(&ch->cycle.settle, &ch->settled);
+    delivery_held_settling(&ch->cycle.settle, true);
     if (limit > 0) {
-        ch->woken = false;
+        /* New work that is looked for by a claim of the newest is not seen by one of the oldest. */
+        ch->woken = ch->woken && ch->several && ch->crowded && !ch->cycle.newest;
+        ch->took_newest = ch->cycle.newest;
         ch->probe_ms = now_ms + d->opt.poll_ms;
     }
     ch->running = true;
@@ -316,6 +374,7 @@ static bool work_once(struct df_delivery *d)
         /* Before the next claim, which takes as many as there is room for then. */
         delivery_send(d, &ready);
         pthread_mutex_lock(&d->lock);
+        note_parked(ch);
         bool cycle = plan_cycle(d, ch, delivery_mono_ms(d));
         pthread_mutex_unlock(&d->lock);
         worked = worked || cycle;
@@ -330,8 +389,10 @@ static void wait_for_work(struct df_delivery *d, int64_t now_ms)
 {
     /* At the end no more figures are taken, and there is no time for them that could be over. */
     int64_t until_ms = d->stopping ? now_ms + FIGURES_MS : d->figures_ms + FIGURES_MS;
+    int64_t prune_ms = d->stopping ? INT64_MAX : delivery_prune_at(d);
     bool ready = false;
 
+    until_ms = prune_ms < until_ms ? prune_ms : until_ms;
     for (size_t i = 0; i < d->channel_count; i++) {
         const struct delivery_channel *ch = d->channels[i];
         if (!ch->c->claim)
@@ -369,8 +430,12 @@ static void *engine(void *arg)
         if (figures)
             d->figures_ms = delivery_mono_ms(d);
         pthread_mutex_unlock(&d->lock);
-        if (figures)
+        if (figures) {
             delivery_take_figures(d);
+            delivery_shares_forget(d);
+            delivery_watch_clock(d);
+        }
+        delivery_prune(d);
     }
 }
 
@@ -383,6 +448,9 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt)
     d->opt = *opt;
     if (d->opt.poll_ms <= 0)
         d->opt.poll_ms = POLL_MS;
+    if (d->opt.max_row_bytes <= 0)
+        d->opt.max_row_bytes = ROW_BYTES;
+    d->clock_ms = INT64_MIN;
     pthread_mutex_init(&d->lock, NULL);
     df_cond_init(&d->changed);
     return d;
@@ -396,10 +464,13 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     ch->c = c;
     ch->d = d;
     ch->woken = true;
+    ch->most = CLAIM_MAX;
+    ch->row_bytes = ROW_BYTES_FIRST;
     delivery_list_init(&ch->ready);
     delivery_list_init(&ch->settled);
     delivery_list_init(&ch->cycle.settle);
     delivery_list_init(&ch->cycle.claimed);
+    delivery_list_init(&ch->cycle.renewed);
     df_arena_init(&ch->cycle.arena);
     ch->cycle.channel = ch;
     if (c->claim)
@@ -466,6 +537,7 @@ static void settle_rest(struct delivery_channel *ch)
     struct delivery_row *row;
 
     delivery_list_move(&cy->settle, &ch->settled);
+    delivery_held_settling(&cy->settle, true);
     cy->limit = 0;
     cy->job = (struct df_job){.run = delivery_cycle_run};
     if (cy->settle.count > 0 && df_store_write_wait(ch->d->opt.store, &cy->job, &err) != DF_OK)
@@ -502,7 +574,7 @@ void df_delivery_free(struct df_delivery *d)
         free(d->channels[i]);
     }
     free(d->channels);
-    delivery_destinations_free(d);
+    delivery_shares_free(d);
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
     free(d);

@@ -1,4 +1,4 @@
-/* What the engine shows of itself, and what it clears away now and then. */
+/* What the engine shows of itself, and old attempts, which it clears away. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "delivery/attempts.sql.h"
@@ -6,10 +6,12 @@
 
 #include <stdlib.h>
 
-#define PRUNE_EVERY 12 /* so many times that figures are taken */
-#define PRUNE_MAX   2000
+#define PRUNE_EVERY_MS 60000 /* when nothing was left */
+#define PRUNE_ROWS     500   /* of one step, which is a commit */
+#define PRUNE_PAUSE_MS 20    /* between two, at least; and four times as long as a step took */
+#define DAY_MS         (INT64_C(24) * 3600 * 1000)
 /* What an attempt came to is kept for so long. */
-#define ATTEMPTS_KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
+#define ATTEMPTS_KEPT_MS (30 * DAY_MS)
 
 static struct df_metric_family attempts_total = {
     .name = "dataflow_delivery_attempts_total",
@@ -94,36 +96,60 @@ static void figures_done(struct df_job *job, enum df_code code, const struct df_
     free(f);
 }
 
-/* Old attempts, now and then. */
-struct pruning {
-    struct df_job job;
-    struct df_value params[2];
-};
+/* --- old attempts ----------------------------------------------------------------------------- */
 
-static void pruning_done(struct df_job *job, enum df_code code, const struct df_err *err)
+/* Steps follow one another until nothing is left, each a short commit like any other writer's, with
+ * a pause behind it in which the others write. */
+static void pruned(struct df_job *job, enum df_code code, const struct df_err *err)
 {
+    struct delivery_pruning *p = (struct delivery_pruning *)job;
+    struct df_delivery *d = p->d;
+    int64_t now_ms = delivery_mono_ms(d);
+    int64_t pause_ms = 4 * (now_ms - p->begun_ms);
+
     if (code != DF_OK)
         df_log_warn("DeliveryCycleFailed", "%s", err->detail);
-    free(job);
+    pause_ms = pause_ms > PRUNE_PAUSE_MS ? pause_ms : PRUNE_PAUSE_MS;
+    if (code != DF_OK || job->affected == 0 || pause_ms > PRUNE_EVERY_MS)
+        pause_ms = PRUNE_EVERY_MS;
+    pthread_mutex_lock(&d->lock);
+    p->at_ms = now_ms + pause_ms;
+    p->running = false;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
 }
 
-static void prune_attempts(struct df_delivery *d)
+int64_t delivery_prune_at(const struct df_delivery *d)
 {
-    struct pruning *p = df_calloc(1, sizeof(*p));
+    return d->pruning.running ? INT64_MAX : d->pruning.at_ms;
+}
 
-    p->params[0] = df_int(PRUNE_MAX);
-    p->params[1] = df_time(df_wall_ms(d->opt.clock) - ATTEMPTS_KEPT_MS);
-    p->job = (struct df_job){
-        .query = &df_q_delivery_attempt_prune, .params = p->params, .done = pruning_done};
-    if (!df_store_write(d->opt.store, &p->job))
-        free(p);
+void delivery_prune(struct df_delivery *d)
+{
+    struct delivery_pruning *p = &d->pruning;
+    int64_t now_ms = df_wall_ms(d->opt.clock);
+
+    pthread_mutex_lock(&d->lock);
+    bool due = !d->stopping && delivery_mono_ms(d) >= delivery_prune_at(d);
+    p->running = p->running || due;
+    pthread_mutex_unlock(&d->lock);
+    if (!due)
+        return;
+    p->d = d;
+    p->begun_ms = delivery_mono_ms(d);
+    p->params[0] = df_int(PRUNE_ROWS);
+    p->params[1] = df_time(now_ms - ATTEMPTS_KEPT_MS);
+    p->params[2] = df_time(now_ms + DAY_MS);
+    p->job =
+        (struct df_job){.query = &df_q_delivery_attempt_prune, .params = p->params, .done = pruned};
+    if (!df_store_write(d->opt.store, &p->job)) {
+        struct df_err err = DF_ERR_INIT;
+        pruned(&p->job, df_err_set(&err, DF_E_BUSY, "the store's queue is full"), &err);
+    }
 }
 
 void delivery_take_figures(struct df_delivery *d)
 {
-    if (d->figures_taken++ % PRUNE_EVERY == 0)
-        prune_attempts(d);
-    delivery_destinations_forget(d);
     for (size_t i = 0; i < d->channel_count; i++) {
         if (!d->channels[i]->c->claim)
             continue;

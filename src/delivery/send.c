@@ -56,8 +56,7 @@ static void finish(struct delivery_row *row)
     note_outcome(row);
     pthread_mutex_lock(&d->lock);
     if (row->destination)
-        delivery_destination_leave(d, row);
-    row->destination = NULL;
+        delivery_share_leave(d, row);
     delivery_list_add(&ch->settled, row);
     if (!ch->running) /* else the cycle's end wakes the engine */
         pthread_cond_broadcast(&d->changed);
@@ -98,6 +97,12 @@ static void describe_failure(struct delivery_row *row)
                            DELIVERY_ERROR_UNITS);
 }
 
+static void put_breaker(struct df_delivery *d, struct delivery_row *row)
+{
+    df_breakers_put(d->opt.breakers, row->breaker);
+    row->breaker = NULL;
+}
+
 /* On the client's thread. */
 static void answered(struct df_call *call)
 {
@@ -135,8 +140,7 @@ static void answered(struct df_call *call)
         }
     }
     df_breaker_done(row->breaker, row->permit, verdict, call->duration_ms);
-    df_breakers_put(d->opt.breakers, row->breaker);
-    row->breaker = NULL;
+    put_breaker(d, row);
     finish(row);
 }
 
@@ -149,42 +153,47 @@ static void answered(struct df_call *call)
 static int64_t timeout_ms(const struct df_delivery *d, const struct delivery_row *row)
 {
     int64_t reserve_ms = d->opt.lease_ms / 4;
-    int64_t left_ms = row->lease_until_ms - delivery_now(row->channel);
-    int64_t most_ms = (left_ms < d->opt.lease_ms ? left_ms : d->opt.lease_ms) - reserve_ms;
+    int64_t most_ms = row->lease_end_ms - delivery_mono_ms(d) - reserve_ms;
     int64_t wanted_ms = row->request.timeout_ms > 0 ? row->request.timeout_ms : d->opt.timeout_ms;
     return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 
-/* Or it goes back. */
-static void send_row(struct df_delivery *d, struct delivery_row *row)
+/* False: it goes back. */
+static bool may_go(struct df_delivery *d, struct delivery_row *row)
 {
-    struct df_str key = delivery_key(row);
-    int64_t limit_ms = timeout_ms(d, row);
     int64_t wait_ms = 0;
 
+    row->breaker = df_breakers_get(d->opt.breakers, delivery_key(row));
+    if (!df_breaker_allow(row->breaker, &row->permit, &wait_ms)) {
+        put_breaker(d, row);
+        delivery_defer(row, delivery_park_ms(d, row, wait_ms),
+                       "the circuit breaker of the destination is open");
+        return false;
+    }
+    pthread_mutex_lock(&d->lock);
+    const char *full = delivery_share_enter(d, row);
+    pthread_mutex_unlock(&d->lock);
+    if (!full)
+        return true;
+    df_breaker_done(row->breaker, row->permit, DF_BREAKER_IGNORED, 0);
+    put_breaker(d, row);
+    row->channel->parked_count++;
+    delivery_defer(row, delivery_park_ms(d, row, PARK_MIN_MS), full);
+    return false;
+}
+
+static void send_row(struct df_delivery *d, struct delivery_row *row)
+{
+    int64_t limit_ms = timeout_ms(d, row);
+    bool of_tenant = row->request.tenant.len > 0;
+
+    row->channel->sent_count++;
     if (limit_ms <= 0) {
         delivery_defer(row, 0, "its lease is nearly over");
         return;
     }
-    row->breaker = df_breakers_get(d->opt.breakers, key);
-    if (!df_breaker_allow(row->breaker, &row->permit, &wait_ms)) {
-        df_breakers_put(d->opt.breakers, row->breaker);
-        row->breaker = NULL;
-        delivery_defer(row, delivery_park_ms(d, key, wait_ms),
-                       "the circuit breaker of the destination is open");
+    if (!may_go(d, row))
         return;
-    }
-    pthread_mutex_lock(&d->lock);
-    row->destination = delivery_destination_enter(d, key);
-    pthread_mutex_unlock(&d->lock);
-    if (!row->destination) {
-        df_breaker_done(row->breaker, row->permit, DF_BREAKER_IGNORED, 0);
-        df_breakers_put(d->opt.breakers, row->breaker);
-        row->breaker = NULL;
-        delivery_defer(row, delivery_park_ms(d, key, PARK_MIN_MS),
-                       "the destination has its share of the slots");
-        return;
-    }
     row->started_ms = delivery_now(row->channel);
     row->call = (struct df_call){
         .method = row->request.method ? row->request.method : "POST",
@@ -194,7 +203,9 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .body = row->request.body,
         .timeout_ms = limit_ms,
         .max_answer_bytes = ANSWER_MAX,
-        .allow_private = d->opt.allow_private || row->request.private_too,
+        .owner = of_tenant ? row->request.tenant : df_str_c(row->channel->c->name),
+        .of_tenant = of_tenant,
+        .allow_private = row->request.private_too,
         .done = answered,
         .arg = row,
     };

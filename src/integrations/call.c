@@ -27,6 +27,8 @@ void integration_call_end(struct integration_call *c, enum integration_outcome o
 
     df_metric_add(c->to->calls[outcome], 1);
     df_metric_observe(c->to->duration, (double)ns / 1e9);
+    if (c->counted)
+        integrations_end(c->all, &c->client);
     df_req_resume(req);
 }
 
@@ -241,6 +243,8 @@ static void attempt(struct integration_call *c)
         .body = df_req_body(c->req),
         .timeout_ms = c->to->set->timeout_ms,
         .max_answer_bytes = ANSWER_MAX,
+        .owner = df_uuid_str(&c->client),
+        .of_tenant = true,
         .allow_private = true, /* the operator's own choice of an address */
         .keep_headers = true,
         .done = answered,
@@ -388,6 +392,7 @@ static void handle(struct df_req *req)
     c->req = req;
     c->all = all;
     c->to = to;
+    c->client = df_auth_client(req)->id;
     c->method = df_method_name(method);
     c->started_ns = df_mono_ns(all->opt.clock);
     enum df_code code = build_url(c, &err);
@@ -400,7 +405,12 @@ static void handle(struct df_req *req)
     if (df_req_answered(req))
         return;
     df_req_suspend(req);
-    attempt(c);
+    c->counted = integrations_begin(all, &c->client);
+    if (c->counted)
+        attempt(c);
+    else
+        give_up_for(c, INTEGRATION_NOT_PERMITTED,
+                    DF_STR("the client has as many calls under way as it may"), 1000);
 }
 
 #define ROUTE(m, kind, path)                                                                       \

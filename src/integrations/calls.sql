@@ -5,7 +5,11 @@
 -- with: name = integration_call
 -- with: table = IntegrationCalls
 -- with: key = UUID
--- with: given = IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId, IdempotencyKey
+-- with: given = IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId, IdempotencyKey, ClientId
+-- with: body = Body
+-- with: beside/sqlite = + LENGTH(CAST(HeadersJson AS BLOB))
+-- with: beside/postgres = + OCTET_LENGTH(HeadersJson)
+-- with: beside/sqlserver = + DATALENGTH(inserted.HeadersJson)
 -- with: reference = CorrelationId
 -- with: target = Method || ' ' || IntegrationName || Path
 -- with: target/sqlserver = Method + ' ' + IntegrationName + Path

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define CALLS_PER_CLIENT 64
+
 static struct df_metric_family calls_total = {
     .name = "dataflow_integration_calls_total",
     .help = "Calls to integrations by how they ended.",
@@ -119,6 +121,44 @@ void integrations_leave(struct df_integrations *all)
     pthread_mutex_unlock(&all->lock);
 }
 
+/* --- shares ----------------------------------------------------------------------------------- */
+
+static struct integration_caller **place_of(struct df_integrations *all, const struct df_uuid *id)
+{
+    struct df_str key = df_uuid_str(id);
+    struct integration_caller **at = &all->callers[df_str_hash(key) % INTEGRATION_CALLERS];
+
+    while (*at && !df_str_eq(df_uuid_str(&(*at)->id), key))
+        at = &(*at)->next;
+    return at;
+}
+
+bool integrations_begin(struct df_integrations *all, const struct df_uuid *client)
+{
+    pthread_mutex_lock(&all->lock);
+    struct integration_caller **at = place_of(all, client);
+    if (!*at) {
+        *at = df_calloc(1, sizeof(**at));
+        (*at)->id = *client;
+    }
+    bool may = (*at)->calls < all->opt.max_per_client;
+    (*at)->calls += may;
+    pthread_mutex_unlock(&all->lock);
+    return may;
+}
+
+void integrations_end(struct df_integrations *all, const struct df_uuid *client)
+{
+    pthread_mutex_lock(&all->lock);
+    struct integration_caller **at = place_of(all, client);
+    struct integration_caller *caller = *at;
+    if (--caller->calls == 0) {
+        *at = caller->next;
+        free(caller);
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
 /* --- the room --------------------------------------------------------------------------------- */
 
 static void init_one(struct df_integrations *all, struct integration *in,
@@ -155,6 +195,8 @@ struct df_integrations *df_integrations_new(const struct df_integrations_options
     df_metric_register(&duration_seconds);
     df_metric_register(&retries_total);
     all->opt = *opt;
+    if (all->opt.max_per_client <= 0)
+        all->opt.max_per_client = CALLS_PER_CLIENT;
     all->count = opt->count;
     all->items = df_calloc(opt->count, sizeof(*all->items));
     pthread_mutex_init(&all->lock, NULL);

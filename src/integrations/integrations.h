@@ -2,6 +2,9 @@
  * Calls to other systems with retry and circuit breaker: ANY /integrations/{name}/{path...} passes
  * a call on to the configured base_url, repeats what is safe to repeat, and answers 503 with the
  * integration's own code when the other side is not there; or keeps the call and delivers it later.
+ *
+ * A client has at most its share of calls in hand: what is beyond ends as if the other side were
+ * not there.
  */
 #ifndef DF_INTEGRATIONS_INTEGRATIONS_H
 #define DF_INTEGRATIONS_INTEGRATIONS_H
@@ -49,6 +52,7 @@ struct df_integrations_options {
     struct df_breakers *breakers;
     struct df_delivery *delivery; /* for wake-ups of what was kept */
     const struct df_clock *clock;
+    int64_t max_per_client; /* calls of one client in hand at the same time; 0: 64 */
 };
 
 struct df_integrations *df_integrations_new(const struct df_integrations_options *opt);

@@ -115,6 +115,15 @@ struct integration {
     struct df_metric *retries;
 };
 
+#define INTEGRATION_CALLERS 256 /* buckets */
+
+/* A client with calls in hand. */
+struct integration_caller {
+    struct integration_caller *next;
+    struct df_uuid id;
+    int64_t calls;
+};
+
 struct df_integrations {
     struct df_integrations_options opt;
     struct integration *items;
@@ -128,10 +137,15 @@ struct df_integrations {
     bool stopping;
     size_t sending;                   /* threads that are about to hand a call to the client */
     struct integration_call *waiting; /* by due time */
+    struct integration_caller *callers[INTEGRATION_CALLERS];
 };
 
 /* NULL: there is none of that name. */
 struct integration *integration_find(const struct df_integrations *all, struct df_str name);
+
+/* One more call of the client; false: it has its share. */
+bool integrations_begin(struct df_integrations *all, const struct df_uuid *client);
+void integrations_end(struct df_integrations *all, const struct df_uuid *client);
 
 /* Between enter and leave calls may be handed to the client. False: not any more. */
 bool integrations_enter(struct df_integrations *all);
@@ -158,6 +172,8 @@ struct integration_call {
     struct df_str key;      /* Idempotency-Key as it is passed on; absent: none */
     bool safe;
     bool keep; /* onUnavailable=enqueue */
+    struct df_uuid client;
+    bool counted; /* among the client's calls in hand */
 
     int64_t started_ns;
     int64_t attempt;

@@ -189,7 +189,7 @@ static enum df_code build_headers(const struct df_integrations *all, const struc
 }
 
 /* Columns: IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId,
- * IdempotencyKey. */
+ * IdempotencyKey, ClientId. */
 static enum df_code build(const struct df_channel *ch, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
 {
@@ -204,6 +204,7 @@ static enum df_code build(const struct df_channel *ch, struct df_str id, struct 
     ret->correlation_id = df_arena_str(a, df_col_text(r, 8));
     ret->breaker = in->breaker_key;
     ret->private_too = true;
+    ret->tenant = df_arena_str(a, df_col_text(r, 11));
     struct df_str suffix = df_arena_str(a, df_col_text(r, 5));
     enum df_code code = integration_url(a, in->set->base_url, suffix, &ret->url, err);
     if (code == DF_OK)

@@ -17,6 +17,7 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
         return df_err_set(err, DF_E_CONFIG, "the row has no target");
     ret->url = df_arena_cstr(a, url);
     ret->body = df_arena_str(a, body);
+    ret->private_too = true;
     ret->correlation_id = df_arena_str(a, reference);
     df_delivery_header(ret, "Content-Type", DF_STR("application/json"));
     if (i->opt.api_key)
@@ -90,6 +91,9 @@ void df_interface_set_channels(struct df_interface *i)
         .name = "ticket-gateway",
         .id_type = DF_INT,
         .claim = &df_q_gateway_claim,
+        .load = &df_q_gateway_load,
+        .ahead = &df_q_gateway_ahead,
+        .rebase = &df_q_gateway_rebase,
         .sent = &df_q_gateway_sent,
         .failed = &df_q_gateway_failed,
         .deferred = &df_q_gateway_deferred,

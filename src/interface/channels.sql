@@ -59,20 +59,43 @@ WHERE Id IN (SELECT t.Id
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
 WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit)
-RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson;
+RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0);
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
 WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
-RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson;
+RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, COALESCE(OCTET_LENGTH(RawPayloadJson), 0);
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, inserted.BusinessDocId, inserted.RawPayloadJson
+OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, COALESCE(DATALENGTH(inserted.RawPayloadJson), 0)
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
              WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
   AND GatewaySendNextAttemptAt <= :now;
+
+-- name: gateway_load
+SELECT Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids);
+
+-- name: gateway_ahead
+SELECT MAX(COALESCE(GatewaySendLastAttemptAt, CreatedAt)) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt > :now;
+
+-- name: gateway_rebase
+-- dialect: sqlite, postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendNextAttemptAt = :now
+WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+             WHERE c.GatewaySendNextAttemptAt > :lease_until AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) > :lease_until
+               AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) <= :until
+             LIMIT :limit);
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendNextAttemptAt = :now
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c
+             WHERE c.GatewaySendNextAttemptAt > :lease_until AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) > :lease_until
+               AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) <= :until);
 
 -- Processing, callbacks and the mirror of returns write tickets too.
 -- name: gateway_lock

@@ -79,7 +79,7 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
 }
 
 /* Columns: SubscriptionId, PayloadJson, CorrelationId, Url, IsActive, the five of the secrets,
- * BatchId, ClientIdentifier. */
+ * BatchId, ClientIdentifier, ClientId. */
 static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
 {
@@ -94,6 +94,8 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->subscription_id = subscription;
     ret->batch_id = df_arena_str(a, df_col_text(r, 13));
     ret->client_id = df_arena_str(a, df_col_text(r, 14));
+    ret->tenant = df_arena_str(a, df_col_text(r, 15));
+    ret->private_too = w->opt.allow_private;
     if (!df_col_bool(r, 7))
         return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
     if (body.len < 3 || body.ptr[body.len - 1] != '}')

@@ -9,85 +9,14 @@
 -- with: at_failed = LastStatus = :http_status,
 
 -- Whoever subscribes may have changed since the event: URL and secrets are those of the moment.
--- name: webhook_claim
--- dialect: sqlite
-UPDATE WebhookDeliveries
-SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-WHERE Id IN (SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
-RETURNING Id, AttemptCount, AttemptCount, SubscriptionId, PayloadJson, CorrelationId,
-          (SELECT s.Url FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.IsActive FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.Secret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.SecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          BatchId,
-          (SELECT k.ClientIdentifier FROM WebhookSubscriptions AS s JOIN Clients AS k ON k.Id = s.ClientId
-           WHERE s.Id = WebhookDeliveries.SubscriptionId);
--- dialect: postgres
-UPDATE WebhookDeliveries AS o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-FROM WebhookSubscriptions AS s
+-- name: webhook_load
+SELECT d.Id, d.AttemptCount, d.AttemptCount, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
+       s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
+       d.BatchId, k.ClientIdentifier, s.ClientId
+FROM WebhookDeliveries AS d
+JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 JOIN Clients AS k ON k.Id = s.ClientId
-WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
-                       FOR UPDATE SKIP LOCKED))
-  AND s.Id = o.SubscriptionId
-RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
-          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
-          o.BatchId, k.ClientIdentifier;
--- dialect: sqlserver
-UPDATE WebhookDeliveries
-SET Status = 'Sending', AttemptCount = WebhookDeliveries.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
-       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
-       s.PreviousSecretExpiresAt, inserted.BatchId, k.ClientIdentifier
-FROM WebhookSubscriptions AS s
-JOIN Clients AS k ON k.Id = s.ClientId
-WHERE s.Id = WebhookDeliveries.SubscriptionId
-  AND WebhookDeliveries.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-                               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
-  AND WebhookDeliveries.NextAttemptAt <= :now;
-
--- name: webhook_claim_newest
--- dialect: sqlite
-UPDATE WebhookDeliveries
-SET Status = 'Sending', AttemptCount = AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-WHERE Id IN (SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit)
-RETURNING Id, AttemptCount, AttemptCount, SubscriptionId, PayloadJson, CorrelationId,
-          (SELECT s.Url FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.IsActive FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.Secret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.SecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecret FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecretEncrypted FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          (SELECT s.PreviousSecretExpiresAt FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId),
-          BatchId,
-          (SELECT k.ClientIdentifier FROM WebhookSubscriptions AS s JOIN Clients AS k ON k.Id = s.ClientId
-           WHERE s.Id = WebhookDeliveries.SubscriptionId);
--- dialect: postgres
-UPDATE WebhookDeliveries AS o
-SET Status = 'Sending', AttemptCount = o.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-FROM WebhookSubscriptions AS s
-JOIN Clients AS k ON k.Id = s.ClientId
-WHERE o.Id = ANY(ARRAY(SELECT Id FROM WebhookDeliveries WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt DESC LIMIT :limit
-                       FOR UPDATE SKIP LOCKED))
-  AND s.Id = o.SubscriptionId
-RETURNING o.Id, o.AttemptCount, o.AttemptCount, o.SubscriptionId, o.PayloadJson, o.CorrelationId,
-          s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
-          o.BatchId, k.ClientIdentifier;
--- dialect: sqlserver
-UPDATE WebhookDeliveries
-SET Status = 'Sending', AttemptCount = WebhookDeliveries.AttemptCount + 1, LastAttemptAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount, inserted.AttemptCount, inserted.SubscriptionId, inserted.PayloadJson,
-       inserted.CorrelationId, s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted,
-       s.PreviousSecretExpiresAt, inserted.BatchId, k.ClientIdentifier
-FROM WebhookSubscriptions AS s
-JOIN Clients AS k ON k.Id = s.ClientId
-WHERE s.Id = WebhookDeliveries.SubscriptionId
-  AND WebhookDeliveries.Id IN (SELECT TOP (:limit) c.Id FROM WebhookDeliveries AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-                               WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt DESC)
-  AND WebhookDeliveries.NextAttemptAt <= :now;
+WHERE d.Id IN EACH_UUID(:ids);
 
 -- name: webhook_list
 SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError

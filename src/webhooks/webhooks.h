@@ -27,6 +27,7 @@ struct df_webhooks_options {
     size_t retry_delay_count;
     int64_t timeout_ms;       /* of an attempt */
     int64_t disable_after_ms; /* of failures without a success; 0: never */
+    bool allow_private;       /* delivery.allow_private_targets */
     struct df_webhook_keys keys;
     const char *notify_url; /* the database, whose processes wake each other; or NULL */
 };

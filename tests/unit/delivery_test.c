@@ -167,8 +167,7 @@ static void start_engine(const struct setting *s)
                                                            .retry = retry,
                                                            .lease_ms = s->lease_ms,
                                                            .timeout_ms = 5000,
-                                                           .poll_ms = 100,
-                                                           .allow_private = true});
+                                                           .poll_ms = 100});
     interface = df_interface_new(&(struct df_interface_options){
         .store = store,
         .clock = &ahead,

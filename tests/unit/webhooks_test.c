@@ -130,14 +130,14 @@ static void make_engine(void)
                                                            .clock = &now.base,
                                                            .lease_ms = 60000,
                                                            .timeout_ms = 5000,
-                                                           .poll_ms = poll_ms,
-                                                           .allow_private = true});
+                                                           .poll_ms = poll_ms});
     webhooks = df_webhooks_new(&(struct df_webhooks_options){.store = store,
                                                              .clock = &now.base,
                                                              .retry_delays_ms = schedule,
                                                              .retry_delay_count = DELAYS,
                                                              .timeout_ms = 5000,
-                                                             .disable_after_ms = 5 * DAY_MS});
+                                                             .disable_after_ms = 5 * DAY_MS,
+                                                             .allow_private = true});
     df_webhooks_add_channels(webhooks, engine);
 }
 

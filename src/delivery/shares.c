@@ -1,0 +1,217 @@
+/*
+ * Shares of the slots: what each destination and each tenant has on its way, what it may have, and
+ * how long rows are put off that are over it.
+ *
+ * A tenant has at most a quarter of the rows that a channel holds, and of their bytes, and never
+ * more than it leaves free: however many tenants hang, the next one finds room.
+ */
+#include "base/mem.h"
+#include "delivery/delivery_private.h"
+
+#include <stdlib.h>
+
+#define FORGOTTEN_MS 60000 /* one that nothing was sent to for so long */
+#define PARK_EACH_MS 4     /* between two rows that are put off */
+#define PARK_GRID_MS 100   /* they come back together: a claim for each would cost more */
+
+/* Rows, of DELIVERY_HELD_MAX; and bytes, of DELIVERY_BYTES_CHANNEL: but one row always. */
+static const struct {
+    size_t least;
+    size_t first;
+    size_t most;
+    int64_t bytes;
+} limits[] = {
+    [DELIVERY_DESTINATION] = {4, DELIVERY_SHARE_FIRST, 768, DELIVERY_BYTES_CHANNEL / 2},
+    [DELIVERY_TENANT] = {16, 64, DELIVERY_HELD_MAX / 4, DELIVERY_BYTES_CHANNEL / 4},
+};
+
+/* --- who they are ----------------------------------------------------------------------------- */
+
+struct df_str delivery_destination_key(const char *url)
+{
+    const char *scheme = strstr(url, "://");
+    const char *host = scheme ? scheme + 3 : url;
+    size_t len = strcspn(host, "/?#");
+    const char *at = memrchr(host, '@', len);
+    /* Credentials are for nobody to see: with them it is known by its host alone. */
+    if (at)
+        return df_str_n(at + 1, len - (size_t)(at + 1 - host));
+    return df_str_n(url, (size_t)(host - url) + len);
+}
+
+struct df_str delivery_key(const struct delivery_row *row)
+{
+    if (!row->request.url)
+        return DF_STR_NULL;
+    return row->request.breaker.ptr ? row->request.breaker
+                                    : delivery_destination_key(row->request.url);
+}
+
+static struct delivery_share **place_of(struct df_delivery *d, enum delivery_share_kind kind,
+                                        struct df_str key)
+{
+    struct delivery_share **at = &d->shares[(df_str_hash(key) + kind) % DELIVERY_BUCKETS];
+
+    while (*at && ((*at)->kind != kind || !df_str_eq(df_str_n((*at)->key, (*at)->key_len), key)))
+        at = &(*at)->next;
+    return at;
+}
+
+struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_share_kind kind,
+                                           struct df_str key)
+{
+    return *place_of(d, kind, key);
+}
+
+/* Made when first asked for. Under the lock, as what follows. */
+static struct delivery_share *get_share(struct df_delivery *d, enum delivery_share_kind kind,
+                                        struct df_str key)
+{
+    struct delivery_share **at = place_of(d, kind, key);
+    if (!*at) {
+        *at = df_calloc(1, sizeof(**at) + key.len);
+        (*at)->kind = kind;
+        (*at)->key_len = key.len;
+        (*at)->share = limits[kind].first;
+        (*at)->heard_ms = delivery_mono_ms(d);
+        memcpy((*at)->key, key.ptr, key.len);
+    }
+    (*at)->used_ms = delivery_mono_ms(d);
+    return *at;
+}
+
+static struct delivery_share *tenant_of(struct df_delivery *d, const struct delivery_row *row)
+{
+    return row->request.tenant.len > 0 ? get_share(d, DELIVERY_TENANT, row->request.tenant) : NULL;
+}
+
+/* --- slots ------------------------------------------------------------------------------------ */
+
+static bool is_full(const struct delivery_share *s, const struct delivery_row *row)
+{
+    size_t held = row->channel->held;
+    size_t free_rows = held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - held : 0;
+
+    if (s->in_flight == 0)
+        return false;
+    return s->in_flight >= s->share || s->bytes + row->bytes > limits[s->kind].bytes ||
+           (s->kind == DELIVERY_TENANT && s->in_flight >= limits[s->kind].least &&
+            s->in_flight >= free_rows);
+}
+
+const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row)
+{
+    struct delivery_share *tenant = tenant_of(d, row);
+    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, delivery_key(row));
+
+    if (tenant && is_full(tenant, row))
+        return "the tenant has its share of the slots";
+    if (is_full(to, row))
+        return "the destination has its share of the slots";
+    to->in_flight++;
+    to->bytes += row->bytes;
+    row->destination = to;
+    if (tenant) {
+        tenant->in_flight++;
+        tenant->bytes += row->bytes;
+    }
+    row->tenant = tenant;
+    return NULL;
+}
+
+static void leave(struct df_delivery *d, struct delivery_share *s, const struct delivery_row *row)
+{
+    bool answered = row->call.code == DF_OK; /* whatever the answer was */
+    bool failed = !answered && row->call.code != DF_E_CANCELLED;
+    size_t less = s->kind == DELIVERY_TENANT ? (s->share > 4 ? s->share - 4 : 0) : s->share / 2;
+
+    s->in_flight--;
+    s->bytes -= row->bytes;
+    s->used_ms = s->heard_ms = delivery_mono_ms(d);
+    if (answered && s->share < limits[s->kind].most)
+        s->share++;
+    else if (failed)
+        s->share = less > limits[s->kind].least ? less : limits[s->kind].least;
+}
+
+void delivery_share_leave(struct df_delivery *d, struct delivery_row *row)
+{
+    leave(d, row->destination, row);
+    if (row->tenant)
+        leave(d, row->tenant, row);
+    row->destination = row->tenant = NULL;
+}
+
+/* --- putting off ------------------------------------------------------------------------------ */
+
+/*
+ * Each destination has a line of its own, so that one with a long backlog puts off no other. The
+ * lines of a tenant share one rate: the more of its destinations wait, the slower each comes back.
+ */
+int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms)
+{
+    pthread_mutex_lock(&d->lock);
+    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, delivery_key(row));
+    struct delivery_share *tenant = tenant_of(d, row);
+    int64_t now_ms = delivery_mono_ms(d);
+    int64_t from_ms = now_ms + least_ms;
+
+    if (tenant && to->parked_ms <= now_ms)
+        tenant->parked++;
+    to->tenant = tenant;
+    if (to->parked_ms >= from_ms)
+        from_ms = to->parked_ms +
+                  PARK_EACH_MS * (tenant && tenant->parked > 1 ? (int64_t)tenant->parked : 1);
+    to->parked_ms = from_ms;
+    pthread_mutex_unlock(&d->lock);
+    return (from_ms + PARK_GRID_MS - 1) / PARK_GRID_MS * PARK_GRID_MS - now_ms;
+}
+
+/* --- forgetting ------------------------------------------------------------------------------- */
+
+/* Lines that have come to their end count no more. */
+static void count_parked(struct df_delivery *d, int64_t now_ms)
+{
+    for (size_t i = 0; i < DELIVERY_BUCKETS; i++)
+        for (struct delivery_share *s = d->shares[i]; s; s = s->next)
+            s->parked = 0;
+    for (size_t i = 0; i < DELIVERY_BUCKETS; i++)
+        for (struct delivery_share *s = d->shares[i]; s; s = s->next) {
+            if (s->tenant && s->parked_ms > now_ms)
+                s->tenant->parked++;
+            else
+                s->tenant = NULL;
+        }
+}
+
+void delivery_shares_forget(struct df_delivery *d)
+{
+    pthread_mutex_lock(&d->lock);
+    int64_t now_ms = delivery_mono_ms(d);
+    count_parked(d, now_ms);
+    for (size_t i = 0; i < DELIVERY_BUCKETS; i++) {
+        struct delivery_share **at = &d->shares[i];
+        while (*at) {
+            struct delivery_share *old = *at;
+            if (old->in_flight > 0 || old->parked > 0 || old->parked_ms > now_ms ||
+                old->used_ms > now_ms - FORGOTTEN_MS) {
+                at = &old->next;
+                continue;
+            }
+            *at = old->next;
+            free(old);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+void delivery_shares_free(struct df_delivery *d)
+{
+    for (size_t i = 0; i < DELIVERY_BUCKETS; i++) {
+        struct delivery_share *s;
+        while ((s = d->shares[i])) {
+            d->shares[i] = s->next;
+            free(s);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+/*
+ * Due times are of the wall clock, which people and programs set. Forward, it only makes rows due
+ * early (and held.c keeps those on their way from being sent twice). Back, it would leave rows
+ * waiting until it is that time again: those written or tried after the time that it is now. They
+ * are looked for when the engine starts and when the clock is seen to go back, and made due one
+ * lease later: by then whoever had them when they were found has come to an end, whatever its clock
+ * says. Less than a lease is not worth the trouble: such rows are late by no more than that.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "delivery/delivery_private.h"
+
+#include <stdlib.h>
+
+#define REBASE_MAX 1000 /* rows in one step */
+
+struct watch {
+    struct df_job job;
+    struct delivery_channel *channel;
+    int64_t found_ms;
+    struct df_value params[5];
+};
+
+/* --- what is there ---------------------------------------------------------------------------- */
+
+static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct watch *w = (struct watch *)job;
+    struct df_result *r = NULL;
+    const struct df_query *q = w->channel->c->ahead;
+
+    df_channel_params(q, &(struct df_channel_values){.now = df_time(delivery_now(w->channel))},
+                      w->params);
+    w->found_ms = -1;
+    enum df_code code = df_db_query(db, q, w->params, q->param_count, &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW && !df_col_null(r, 0))
+        w->found_ms = df_col_time(r, 0);
+    df_result_free(r);
+    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+}
+
+static void looked(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct watch *w = (struct watch *)job;
+    struct delivery_channel *ch = w->channel;
+    struct df_delivery *d = ch->d;
+    int64_t lease_ms = delivery_lease(ch);
+    bool found = code == DF_OK && w->found_ms > delivery_now(ch) + lease_ms;
+
+    (void)err; /* the store has told what is wrong with the database */
+    if (found) {
+        struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
+        df_log_write(DF_LOG_WARN, "DeliveryClockBehind", fields, 1,
+                     "the clock was set back: rows from later than now are due in %lld s",
+                     (long long)(lease_ms / 1000));
+    }
+    pthread_mutex_lock(&d->lock);
+    ch->look_ahead = code != DF_OK;
+    ch->ahead_until_ms = found ? w->found_ms : 0;
+    ch->rebase_ms = found ? delivery_mono_ms(d) + lease_ms : 0;
+    pthread_mutex_unlock(&d->lock);
+    free(w);
+}
+
+/* --- setting it right ------------------------------------------------------------------------- */
+
+static void rebased(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct watch *w = (struct watch *)job;
+    struct delivery_channel *ch = w->channel;
+    struct df_delivery *d = ch->d;
+
+    if (code != DF_OK)
+        df_log_warn("DeliveryCycleFailed", "%s", err->detail);
+    pthread_mutex_lock(&d->lock);
+    if (code == DF_OK && job->affected < REBASE_MAX)
+        ch->rebase_ms = 0;
+    ch->woken = ch->woken || job->affected > 0;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+    free(w);
+}
+
+static void submit(struct delivery_channel *ch, bool rebase, int64_t until_ms)
+{
+    struct watch *w = df_calloc(1, sizeof(*w));
+    int64_t now_ms = delivery_now(ch);
+    const struct df_query *q = ch->c->rebase;
+    bool taken;
+
+    w->channel = ch;
+    w->job = (struct df_job){.run = run_look, .done = looked};
+    if (rebase) {
+        df_channel_params(q,
+                          &(struct df_channel_values){
+                              .now = df_time(now_ms),
+                              .lease_until = df_time(now_ms + delivery_lease(ch)),
+                              .until = df_time(until_ms),
+                              .limit = df_int(REBASE_MAX),
+                          },
+                          w->params);
+        w->job = (struct df_job){.query = q, .params = w->params, .done = rebased};
+        taken = df_store_write(ch->d->opt.store, &w->job);
+    } else {
+        taken = df_store_read(ch->d->opt.store, &w->job);
+    }
+    if (!taken)
+        free(w);
+}
+
+void delivery_watch_clock(struct df_delivery *d)
+{
+    int64_t mono_ms = delivery_mono_ms(d);
+    int64_t clock_ms = df_wall_ms(d->opt.clock) - mono_ms;
+    bool back = d->clock_ms == INT64_MIN || clock_ms < d->clock_ms - d->opt.lease_ms;
+
+    d->clock_ms = clock_ms;
+    for (size_t i = 0; i < d->channel_count; i++) {
+        struct delivery_channel *ch = d->channels[i];
+        if (!ch->c->claim)
+            continue;
+        pthread_mutex_lock(&d->lock);
+        bool look = ch->look_ahead = ch->look_ahead || back;
+        bool due = ch->rebase_ms > 0 && mono_ms >= ch->rebase_ms;
+        int64_t until_ms = ch->ahead_until_ms;
+        pthread_mutex_unlock(&d->lock);
+        if (look || due)
+            submit(ch, !look, until_ms);
+    }
+}
