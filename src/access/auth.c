@@ -1,11 +1,10 @@
 #include "access/auth.h"
 
 #include "access/clients.sql.h"
+#include "access/gate.h"
 #include "access/usage.h"
 #include "base/mem.h"
 #include "base/metrics.h"
-#include "base/queue.h"
-#include "resilience/throttle.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -13,12 +12,12 @@
 #define VERIFIED_MS     INT64_C(300000) /* how long a verified secret is remembered */
 #define ROW_FRESH_MS    3000            /* how long a row is believed without looking */
 #define SEEN_EVERY_MS   60000
-#define HASH_QUEUE      256
 #define HASH_STACK      ((size_t)128 * 1024)
 #define CACHE_BUCKETS   1024 /* power of two */
 #define CACHE_MAX       65536
 #define FINGERPRINT_LEN 32
 #define SEEN_BATCH      256
+#define ADMIN_ID        "*admin" /* to the gate; no client's */
 
 /* A keyed hash of a secret that Argon2 has confirmed. */
 struct fingerprint {
@@ -42,8 +41,7 @@ struct df_auth {
     const struct df_clock *clock;
     const struct df_secret *admin_key;
     struct df_usage *usage;
-    struct df_throttle *client_failures;
-    struct df_throttle *admin_failures;
+    struct df_gate *gate;
     unsigned char key[crypto_generichash_KEYBYTES];
 
     pthread_mutex_t lock; /* guards the cache: held for look-ups and copies only */
@@ -51,7 +49,7 @@ struct df_auth {
     size_t entries;
     uint64_t generation; /* grows with each forget: a row read before it is not believed */
 
-    struct df_queue tasks;
+    struct df_hash_line line;
     pthread_t threads[16];
     size_t thread_count;
 };
@@ -80,17 +78,15 @@ static void count_outcome(const char *outcome)
 static void *hash_thread(void *arg)
 {
     struct df_auth *a = arg;
-    void *item;
-    while (df_queue_pop(&a->tasks, &item, 1, -1) == 1) {
-        struct df_hash_task *t = item;
+    struct df_hash_task *t;
+    while ((t = df_hash_line_pop(&a->line)))
         t->run(t);
-    }
     return NULL;
 }
 
 bool df_auth_hash(struct df_auth *a, struct df_hash_task *t)
 {
-    return df_queue_push(&a->tasks, t);
+    return df_hash_line_push(&a->line, t, 0);
 }
 
 static void start_threads(struct df_auth *a, size_t count)
@@ -115,22 +111,19 @@ struct df_auth *df_auth_new(const struct df_auth_options *opt)
     a->clock = opt->clock;
     a->admin_key = opt->admin_key;
     a->usage = opt->usage;
-    a->client_failures =
-        df_throttle_new(opt->failures_per_minute, opt->failures_per_minute, opt->clock);
-    a->admin_failures =
-        df_throttle_new(opt->failures_per_minute, opt->failures_per_minute, opt->clock);
+    a->gate = df_gate_new(opt->failures_per_minute, opt->clock);
     df_random(a->clock, a->key, sizeof a->key);
     pthread_mutex_init(&a->lock, NULL);
     df_metric_register(&requests_total);
     df_metric_register(&auth_total);
-    df_queue_init(&a->tasks, HASH_QUEUE);
+    df_hash_line_init(&a->line);
     start_threads(a, (size_t)opt->hash_threads);
     return a;
 }
 
 void df_auth_stop(struct df_auth *a)
 {
-    df_queue_close(&a->tasks);
+    df_hash_line_close(&a->line);
     for (size_t i = 0; i < a->thread_count; i++)
         pthread_join(a->threads[i], NULL);
     a->thread_count = 0;
@@ -141,7 +134,7 @@ void df_auth_free(struct df_auth *a)
     if (!a)
         return;
     df_auth_stop(a);
-    df_queue_release(&a->tasks);
+    df_hash_line_release(&a->line);
     for (size_t i = 0; i < CACHE_BUCKETS; i++) {
         while (a->buckets[i]) {
             struct entry *e = a->buckets[i];
@@ -149,8 +142,7 @@ void df_auth_free(struct df_auth *a)
             free(e);
         }
     }
-    df_throttle_free(a->client_failures);
-    df_throttle_free(a->admin_failures);
+    df_gate_free(a->gate);
     pthread_mutex_destroy(&a->lock);
     df_wipe(a->key, sizeof a->key);
     free(a);
@@ -263,6 +255,8 @@ struct check {
     struct df_str identifier;
     struct df_str secret;
     unsigned char fp[FINGERPRINT_LEN];
+    struct df_attempt attempt;
+    bool known; /* to the gate */
     uint64_t generation;
     int64_t row_read_ms;
     bool found;
@@ -352,6 +346,7 @@ static void remember(struct check *c, bool is_previous)
 
 static void finish_verified(struct check *c)
 {
+    df_gate_right(c->auth->gate, &c->attempt);
     (void)admit(c->auth, c->req, &c->record.client);
     df_req_resume(c->req);
 }
@@ -386,7 +381,7 @@ static void run_hash(struct df_hash_task *t)
         finish_verified(c);
     } else {
         count_outcome("refused");
-        df_throttle_charge(c->auth->client_failures, df_req_peer(c->req));
+        df_gate_wrong(c->auth->gate, &c->attempt);
         df_log_info("LoginRefused", "unknown client or wrong secret");
         (void)reject(c->req);
         df_req_resume(c->req);
@@ -432,18 +427,14 @@ static void load_done(struct df_job *job, enum df_code code, const struct df_err
     } else if (c->found && confirmed_by_row(c)) {
         count_outcome("confirmed");
         finish_verified(c);
-    } else if (!df_auth_hash(c->auth, &c->task)) {
+    } else if (!df_hash_line_push(&c->auth->line, &c->task, c->known ? 0 : c->attempt.sender)) {
         df_req_fail(c->req, DF_E_BUSY, "Too many logins at once.");
         df_req_resume(c->req);
     }
 }
 
-/* True when the address has failed too often; the answer is set. */
-static bool throttled(struct df_req *req, struct df_throttle *t)
+static void answer_shut(struct df_req *req, int64_t wait_ms)
 {
-    int64_t wait_ms = 0;
-    if (!df_throttle_blocked(t, df_req_peer(req), &wait_ms))
-        return false;
     char seconds[24];
     struct df_buf b;
     df_buf_init(&b, sizeof seconds);
@@ -453,73 +444,136 @@ static bool throttled(struct df_req *req, struct df_throttle *t)
     count_outcome("throttled");
     df_log_warn("LoginThrottled", "too many failed logins from this address");
     df_req_fail(req, DF_E_TOO_MANY, "Too many failed logins from this address.");
-    return true;
+}
+
+/* What can be no client's is refused without a look at the database, and counts as a failure. */
+static void refuse_malformed(struct df_auth *a, struct df_req *req)
+{
+    struct df_attempt attempt;
+    int64_t wait_ms = 0;
+
+    df_gate_attempt(a->gate, df_req_peer(req), DF_STR(""), DF_STR(""), &attempt);
+    if (df_gate_ask(a->gate, &attempt, &wait_ms) == DF_GATE_SHUT) {
+        answer_shut(req, wait_ms);
+        return;
+    }
+    df_gate_wrong(a->gate, &attempt);
+    (void)reject(req);
+}
+
+/* Reads the row, and hashes if it must. */
+static void begin_check(const struct check *begun)
+{
+    struct check *c = DF_ARENA_NEW(df_req_arena(begun->req), struct check);
+
+    *c = *begun;
+    c->task.run = run_hash;
+    c->job.run = run_load;
+    c->job.done = load_done;
+    c->job.log = df_req_log(c->req);
+    df_req_suspend(c->req);
+    if (df_store_read(c->auth->store, &c->job))
+        return;
+    df_req_fail(c->req, DF_E_BUSY, "Too many requests are waiting for the database.");
+    df_req_resume(c->req);
 }
 
 static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
 {
-    struct df_str identifier = df_req_header(req, "X-Client-Id");
-    struct df_str secret = df_req_header(req, "X-Client-Secret");
-    if (identifier.len == 0 || secret.len == 0) {
+    struct check c = {.auth = a,
+                      .req = req,
+                      .identifier = df_req_header(req, "X-Client-Id"),
+                      .secret = df_req_header(req, "X-Client-Secret")};
+    int64_t wait_ms = 0;
+
+    if (c.identifier.len == 0 || c.secret.len == 0) {
         (void)refuse(req, DF_E_UNAUTHORIZED, "X-Client-Id and X-Client-Secret are required.");
         return DF_ANSWERED;
     }
-    if (!df_client_identifier_valid(identifier) || secret.len > DF_SECRET_MAX) {
-        if (!throttled(req, a->client_failures)) {
-            df_throttle_charge(a->client_failures, df_req_peer(req));
-            (void)reject(req);
-        }
+    if (!df_client_identifier_valid(c.identifier) || c.secret.len > DF_SECRET_MAX) {
+        refuse_malformed(a, req);
         return DF_ANSWERED;
     }
-    unsigned char fp[FINGERPRINT_LEN];
-    uint64_t generation;
+    make_fingerprint(a, c.secret, c.fp);
+    df_gate_attempt(a->gate, df_req_peer(req), c.identifier,
+                    df_str_n((const char *)c.fp, sizeof c.fp), &c.attempt);
     struct df_client *client = df_arena_alloc(df_req_arena(req), sizeof *client);
-    make_fingerprint(a, secret, fp);
-    if (look_up(a, identifier, fp, &generation, client) == HIT)
+    if (look_up(a, c.identifier, c.fp, &c.generation, client) == HIT) {
+        df_gate_right(a->gate, &c.attempt);
         return admit(a, req, client) ? DF_PASS : DF_ANSWERED;
-    if (throttled(req, a->client_failures))
-        return DF_ANSWERED;
-
-    struct check *c = DF_ARENA_NEW(df_req_arena(req), struct check);
-    c->auth = a;
-    c->req = req;
-    c->identifier = identifier;
-    c->secret = secret;
-    c->generation = generation;
-    memcpy(c->fp, fp, sizeof c->fp);
-    c->task.run = run_hash;
-    c->job.run = run_load;
-    c->job.done = load_done;
-    c->job.log = df_req_log(req);
-    df_req_suspend(req);
-    if (!df_store_read(a->store, &c->job)) {
-        df_req_fail(req, DF_E_BUSY, "Too many requests are waiting for the database.");
-        df_req_resume(req);
     }
+    enum df_gate_verdict verdict = df_gate_ask(a->gate, &c.attempt, &wait_ms);
+    if (verdict == DF_GATE_SHUT) {
+        answer_shut(req, wait_ms);
+        return DF_ANSWERED;
+    }
+    c.known = verdict == DF_GATE_KNOWN;
+    begin_check(&c);
     return DF_DEFERRED;
+}
+
+enum admin { ADMIN_RIGHT, ADMIN_WRONG, ADMIN_SHUT };
+
+/*
+ * To compare a key costs nothing, so that a right one passes whatever others behind the same
+ * address have done. With a key so short that it might be guessed, that would be guesses without
+ * limit: there a right one passes only where it was right lately, or where not too many were wrong.
+ */
+static enum admin judge_admin(struct df_auth *a, const struct df_req *req, struct df_str given,
+                              int64_t *ret_wait_ms)
+{
+    struct df_attempt attempt;
+    unsigned char fp[FINGERPRINT_LEN];
+    bool right = df_secret_matches(a->admin_key, given);
+    bool strong = df_secret_str(a->admin_key).len >= DF_ADMIN_KEY_STRONG;
+
+    make_fingerprint(a, given, fp);
+    df_gate_attempt(a->gate, df_req_peer(req), DF_STR(ADMIN_ID),
+                    df_str_n((const char *)fp, sizeof fp), &attempt);
+    if (df_gate_ask(a->gate, &attempt, ret_wait_ms) == DF_GATE_SHUT && !(right && strong))
+        return ADMIN_SHUT;
+    if (right) {
+        df_gate_right(a->gate, &attempt);
+        return ADMIN_RIGHT;
+    }
+    count_outcome("refused");
+    df_gate_wrong(a->gate, &attempt);
+    df_log_warn("AdminKeyRefused", "wrong X-Admin-Key");
+    return ADMIN_WRONG;
+}
+
+bool df_auth_is_admin(struct df_auth *a, const struct df_req *req)
+{
+    struct df_str given = df_req_header(req, "X-Admin-Key");
+    int64_t wait_ms;
+
+    return a->admin_key && given.len > 0 && judge_admin(a, req, given, &wait_ms) == ADMIN_RIGHT;
 }
 
 static enum df_verdict check_admin(struct df_auth *a, struct df_req *req)
 {
+    struct df_str given = df_req_header(req, "X-Admin-Key");
+    int64_t wait_ms = 0;
+
     if (!a->admin_key) {
         (void)refuse(req, DF_E_NOT_FOUND, "There is nothing here.");
         return DF_ANSWERED;
     }
-    struct df_str given = df_req_header(req, "X-Admin-Key");
     if (given.len == 0) {
         (void)refuse(req, DF_E_UNAUTHORIZED, "X-Admin-Key is required.");
         return DF_ANSWERED;
     }
-    if (throttled(req, a->admin_failures))
-        return DF_ANSWERED;
-    if (!df_secret_matches(a->admin_key, given)) {
-        count_outcome("refused");
-        df_throttle_charge(a->admin_failures, df_req_peer(req));
-        df_log_warn("AdminKeyRefused", "wrong X-Admin-Key");
+    switch (judge_admin(a, req, given, &wait_ms)) {
+    case ADMIN_RIGHT:
+        return DF_PASS;
+    case ADMIN_WRONG:
         (void)refuse(req, DF_E_UNAUTHORIZED, "X-Admin-Key is wrong.");
-        return DF_ANSWERED;
+        break;
+    case ADMIN_SHUT:
+        answer_shut(req, wait_ms);
+        break;
     }
-    return DF_PASS;
+    return DF_ANSWERED;
 }
 
 enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req)

@@ -14,13 +14,17 @@
  * The row brings the client's RequestsPerMinute with it: the limit (access/usage.h) costs no
  * look-up of its own and follows changes as suspension does.
  *
- * Hash computations are bounded: a few threads, a bounded queue (503 beyond), and a throttle by
- * address for failures (429). An unknown id costs the caller the same time as a wrong secret.
+ * Whether a secret is looked at at all is decided by access/gate.h, from the failures so far of
+ * this id from this network (429); who was right lately is not held back by others' failures. Hash
+ * computations are bounded: a few threads, and a line before them that keeps places for who is
+ * known (access/hash_line.h; 503 beyond). An unknown id costs the caller the same time as a wrong
+ * secret.
  */
 #ifndef DF_ACCESS_AUTH_H
 #define DF_ACCESS_AUTH_H
 
 #include "access/clients.h"
+#include "access/hash_line.h"
 #include "net/http.h"
 #include "store/store.h"
 
@@ -32,6 +36,9 @@ enum df_access {
     DF_ACCESS_METRICS, /* loopback, or the admin key */
     DF_ACCESS_OWNER,   /* the client that {clientId} names (others: 404), or the admin key */
 };
+
+/* An admin key shorter than this might be guessed, if guesses had no limit. */
+#define DF_ADMIN_KEY_STRONG 24
 
 struct df_auth;
 struct df_usage;
@@ -66,12 +73,11 @@ void df_auth_refresh(struct df_auth *a, struct df_str identifier);
 /* Writes LastSeenAt of the clients seen since the last call, at most once a minute for each. */
 void df_auth_flush_seen(struct df_auth *a);
 
-/* Work for a hash thread. */
-struct df_hash_task {
-    void (*run)(struct df_hash_task *t);
-};
+/* Whether the request, to a route that is open to all, has the admin key. A wrong one counts as a
+ * failed login. */
+bool df_auth_is_admin(struct df_auth *a, const struct df_req *req);
 
-/* False: too many are waiting; answer 503. */
+/* A hash that the administrator asks for. False: too many are waiting; answer 503. */
 bool df_auth_hash(struct df_auth *a, struct df_hash_task *t);
 
 #endif

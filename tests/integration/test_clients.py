@@ -1,5 +1,6 @@
 """Clients: the admin API, authentication, suspension, rotation, throttling, audit."""
 
+import itertools
 import threading
 import time
 
@@ -214,6 +215,80 @@ def test_failed_logins_are_throttled_by_address(make_server):
     assert [a.status for a in answers] == [401] * 6 + [429] * 4
     assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
     assert good.get("/whoami").status == 200, "another address logs in"
+
+
+def forgotten(server, client):
+    """What the server remembers of the verified secret is dropped, as it is after five minutes."""
+    assert server.admin().patch(f"/admin/clients/{client.id}", {"status": "Active"}).status == 200
+
+
+def at(server, client, address):
+    return server.client(client.id, client.secret, address=address)
+
+
+def test_a_neighbour_cannot_lock_a_verified_client_out(make_server):
+    """He has its address, by NAT say, and knows its id."""
+    server = make_server(config={"auth": {"failures_per_minute": 6}})
+    victim, address = server.new_client(), "127.88.1.1"
+    assert at(server, victim, address).get("/whoami").status == 200
+    neighbour = server.client(victim.id, "wrong", address=address)
+    assert [neighbour.get("/whoami").status for _ in range(8)] == [401] * 6 + [429] * 2
+    for _ in range(3):
+        forgotten(server, victim)
+        assert at(server, victim, address).get("/whoami").status == 200
+        assert neighbour.get("/whoami").status in (401, 429)
+    refused = [neighbour.get("/whoami").status for _ in range(5)]
+    assert refused.count(429) >= 4, "that the client is let in gives him no more guesses"
+
+
+def test_failures_of_one_id_concern_no_other_behind_the_address(make_server):
+    server = make_server(config={"auth": {"failures_per_minute": 6}})
+    first, second, address = server.new_client(), server.new_client(), "127.88.1.2"
+    for bad in (server.client(first.id, "wrong", address=address), server.client("nobody", "wrong", address=address)):
+        assert [bad.get("/whoami").status for _ in range(8)][-1] == 429
+    assert at(server, second, address).get("/whoami").status == 200, "it was never seen from there"
+    assert at(server, first, address).get("/whoami").status == 429, "nor was this one, whose id is being guessed"
+
+
+def test_many_ids_from_one_address_have_a_limit_too(make_server):
+    server = make_server(config={"auth": {"failures_per_minute": 3}})
+    known, address = server.new_client(), "127.88.1.3"
+    assert at(server, known, address).get("/whoami").status == 200
+    guesses = (server.client(f"guess-{i}", "wrong", address=address).get("/whoami").status for i in range(200))
+    statuses = list(itertools.takewhile(lambda status: status == 401, guesses))
+    assert 30 <= len(statuses) < 200, "then 429"
+    forgotten(server, known)
+    assert at(server, known, address).get("/whoami").status == 200
+
+
+def test_a_secret_that_was_rotated_away_is_throttled_like_any_other(make_server):
+    server = make_server(config={"auth": {"failures_per_minute": 4}})
+    old, address = server.new_client(), "127.88.1.4"
+    assert at(server, old, address).get("/whoami").status == 200
+    rotate(server, old)
+    statuses = [at(server, old, address).get("/whoami").status for _ in range(7)]
+    assert statuses == [401] * 4 + [429] * 3
+
+
+def test_a_neighbour_cannot_lock_the_operator_out(make_server):
+    server = make_server(config={"auth": {"failures_per_minute": 5}})
+    wrong, address = server.admin("wrong", address="127.88.1.5"), "127.88.1.5"
+    assert [wrong.get("/admin/clients").status for _ in range(8)] == [401] * 5 + [429] * 3
+    assert server.admin(address=address).get("/admin/clients").status == 200
+    assert wrong.get("/admin/clients").status == 429
+
+
+def test_a_short_admin_key_cannot_be_guessed_without_limit(make_server):
+    key = "short-admin-key"
+    server = make_server(config={"auth": {"failures_per_minute": 5}, "admin": {"key": key}})
+    server.secrets.add(key)
+    used, fresh = "127.88.1.6", "127.88.1.7"
+    assert server.admin(key, address=used).get("/admin/clients").status == 200
+    for address in (used, fresh):
+        wrong = server.admin("wrong", address=address)
+        assert [wrong.get("/admin/clients").status for _ in range(7)] == [401] * 5 + [429] * 2
+    assert server.admin(key, address=used).get("/admin/clients").status == 200, "it was right from there lately"
+    assert server.admin(key, address=fresh).get("/admin/clients").status == 429
 
 
 def test_successful_logins_use_up_no_attempts(make_server):

@@ -1,0 +1,71 @@
+/*
+ * Who may try a login. Stands before the check of a secret and decides from failures so far; it
+ * never says that a secret is right, only whether it is looked at.
+ *
+ *   this very secret was right for this client from this network in the last day ──► KNOWN
+ *   else too many failures of this client id from this network ────────────────────► SHUT (429)
+ *   else ten times as many failures of any ids from this network ──────────────────► SHUT (429)
+ *   else ─────────────────────────────────────────────────────────────────────────► UNKNOWN
+ *
+ * What this gives against whom:
+ *
+ * - Somebody behind the same address as a client (NAT, a proxy), who knows its id, cannot lock it
+ * out: the client's own secret is KNOWN. Nor does that give him more guesses: his are not, and are
+ *   refused without being looked at once the pair has failed too often. A KNOWN secret that turns
+ * out to be wrong (it was rotated) is forgotten at once.
+ * - Many ids from one address: the limit of the network, and its share of the hash line
+ *   (access/hash_line.h), which serves the KNOWN first.
+ * - One id from many addresses: each has the pair's limit, all together what the hash threads
+ * compute: some dozens a second, against secrets of 256 bits. There is no limit by id alone: with
+ * it anybody could lock out a client that comes from a new address.
+ * - Floods of ids and addresses: the tables have a fixed size. In that of failures the one with the
+ *   fewest gives way, places are chosen by a keyed hash: to have one's failures forgotten one has
+ * to make more of them from elsewhere, and gains one more round at the same price of hashing. The
+ * table of who was right can only be filled by those who are; there the oldest gives way.
+ *
+ * What it cannot: a client that was not right from there in the last day (a new address, a restart
+ * of the server, a new secret) shares the pair's limit with whoever attacks it from the same
+ * address.
+ *
+ * A secret is known here by a keyed hash of its fingerprint, of 128 bits; the key is the process's.
+ * Thread-safe; short locks, nothing is allocated.
+ */
+#ifndef DF_ACCESS_GATE_H
+#define DF_ACCESS_GATE_H
+
+#include "base/clock.h"
+
+#define DF_GATE_NETWORK_FACTOR 10 /* failures of a network: so many times those of a pair */
+#define DF_GATE_LATELY_MS      INT64_C(86400000)
+#define DF_GATE_TAG_BYTES      16
+#define DF_GATE_WHO_MAX        136
+
+struct df_gate;
+
+/* One login on its way. Plain data. */
+struct df_attempt {
+    char who[DF_GATE_WHO_MAX]; /* the network, a blank, the id */
+    size_t network_len;
+    size_t who_len;
+    uint64_t sender; /* a keyed hash of the network; not 0 */
+    unsigned char tag[DF_GATE_TAG_BYTES];
+};
+
+enum df_gate_verdict { DF_GATE_SHUT, DF_GATE_UNKNOWN, DF_GATE_KNOWN };
+
+struct df_gate *df_gate_new(int64_t failures_per_minute, const struct df_clock *clock);
+void df_gate_free(struct df_gate *g);
+
+/* `address` as df_req_peer gives it; the fingerprint is a keyed hash of the secret. */
+void df_gate_attempt(const struct df_gate *g, struct df_str address, struct df_str identifier,
+                     struct df_str fingerprint, struct df_attempt *ret);
+
+/* *ret_wait_ms: when SHUT, how long until another is looked at. Asking costs nothing. */
+enum df_gate_verdict df_gate_ask(struct df_gate *g, const struct df_attempt *a,
+                                 int64_t *ret_wait_ms);
+
+/* What came of it. */
+void df_gate_right(struct df_gate *g, const struct df_attempt *a);
+void df_gate_wrong(struct df_gate *g, const struct df_attempt *a);
+
+#endif

@@ -1,0 +1,94 @@
+#include "access/hash_line.h"
+
+static void queue_init(struct df_hash_queue *q)
+{
+    *q = (struct df_hash_queue){.end = &q->first};
+}
+
+static void queue_add(struct df_hash_queue *q, struct df_hash_task *t)
+{
+    t->next = NULL;
+    *q->end = t;
+    q->end = &t->next;
+    q->count++;
+}
+
+static struct df_hash_task *queue_take(struct df_hash_queue *q)
+{
+    struct df_hash_task *t = q->first;
+
+    q->first = t->next;
+    if (!q->first)
+        q->end = &q->first;
+    q->count--;
+    return t;
+}
+
+void df_hash_line_init(struct df_hash_line *l)
+{
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    queue_init(&l->known);
+    queue_init(&l->strangers);
+    l->turn = 0;
+    l->closed = false;
+}
+
+void df_hash_line_release(struct df_hash_line *l)
+{
+    pthread_cond_destroy(&l->ready);
+    pthread_mutex_destroy(&l->lock);
+}
+
+static bool has_place_locked(const struct df_hash_line *l, uint64_t sender)
+{
+    size_t of_sender = 0;
+
+    if (l->closed || l->known.count + l->strangers.count >= DF_HASH_LINE_PLACES)
+        return false;
+    if (!sender)
+        return true;
+    for (const struct df_hash_task *t = l->strangers.first; t; t = t->next)
+        of_sender += t->sender == sender;
+    return l->strangers.count < DF_HASH_LINE_STRANGERS && of_sender < DF_HASH_LINE_SENDER;
+}
+
+bool df_hash_line_push(struct df_hash_line *l, struct df_hash_task *t, uint64_t sender)
+{
+    pthread_mutex_lock(&l->lock);
+    bool taken = has_place_locked(l, sender);
+    if (taken) {
+        t->sender = sender;
+        queue_add(sender ? &l->strangers : &l->known, t);
+        pthread_cond_signal(&l->ready);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return taken;
+}
+
+struct df_hash_task *df_hash_line_pop(struct df_hash_line *l)
+{
+    struct df_hash_task *t = NULL;
+
+    pthread_mutex_lock(&l->lock);
+    while (l->known.count + l->strangers.count == 0 && !l->closed)
+        pthread_cond_wait(&l->ready, &l->lock);
+    bool strangers_turn = l->turn >= DF_HASH_LINE_TURNS - 1;
+    if (l->strangers.count > 0 && (strangers_turn || l->known.count == 0)) {
+        t = queue_take(&l->strangers);
+        l->turn = 0;
+    } else if (l->known.count > 0) {
+        t = queue_take(&l->known);
+        l->turn += l->turn < DF_HASH_LINE_TURNS;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return t;
+}
+
+void df_hash_line_close(struct df_hash_line *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->closed = true;
+    pthread_cond_broadcast(&l->ready);
+    pthread_mutex_unlock(&l->lock);
+}

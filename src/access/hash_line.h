@@ -1,0 +1,63 @@
+/*
+ * The line before the hash threads: two queues, of tasks for those who are known (a secret that was
+ * right lately, the administrator) and of strangers'. Each hash takes tens of milliseconds, so this
+ * is where a flood of logins would starve everybody:
+ *
+ * - strangers have at most three quarters of the places, so that there is always one for who is
+ * known;
+ * - one sender of theirs (a network) has at most DF_HASH_LINE_SENDER;
+ * - the known go first, but of any four turns one is a stranger's, or many clients could keep out
+ * new ones for as long as they like.
+ *
+ * Thread-safe. Tasks are the callers'; the line only links them.
+ */
+#ifndef DF_ACCESS_HASH_LINE_H
+#define DF_ACCESS_HASH_LINE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DF_HASH_LINE_PLACES    256
+#define DF_HASH_LINE_STRANGERS 192
+#define DF_HASH_LINE_SENDER    32
+#define DF_HASH_LINE_TURNS     4
+
+/* Work for a hash thread. */
+struct df_hash_task {
+    void (*run)(struct df_hash_task *t);
+
+    /* Private to the line. */
+    struct df_hash_task *next;
+    uint64_t sender;
+};
+
+struct df_hash_queue {
+    struct df_hash_task *first;
+    struct df_hash_task **end;
+    size_t count;
+};
+
+struct df_hash_line {
+    pthread_mutex_t lock;
+    pthread_cond_t ready;
+    struct df_hash_queue known;
+    struct df_hash_queue strangers;
+    unsigned turn; /* of the known, since a stranger's */
+    bool closed;
+};
+
+void df_hash_line_init(struct df_hash_line *l);
+void df_hash_line_release(struct df_hash_line *l);
+
+/* sender: a stranger's network as a number; 0: known. False: no place, or closed; answer 503. */
+bool df_hash_line_push(struct df_hash_line *l, struct df_hash_task *t, uint64_t sender);
+
+/* Waits. NULL: the line is closed and empty. */
+struct df_hash_task *df_hash_line_pop(struct df_hash_line *l);
+
+/* No more tasks are taken; those in the line can still be popped. */
+void df_hash_line_close(struct df_hash_line *l);
+
+#endif
