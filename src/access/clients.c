@@ -151,7 +151,8 @@ enum df_code df_client_insert(struct df_db *db, struct df_client *c, const struc
                   df_text(scopes_to_column(c->scopes, scopes)), df_time(now_ms)),
         NULL, err);
     if (code == DF_E_DB_UNIQUE)
-        return df_err_set(err, code, "A client with the id \"%s\" exists already.", c->identifier);
+        return df_err_set(err, DF_E_EXISTS, "A client with the id \"%s\" exists already.",
+                          c->identifier);
     if (code != DF_OK)
         return code;
     return df_audit_write(db, by, "ClientCreated", identifier, df_uuid_str(&c->id), DF_STR_NULL,

@@ -85,7 +85,7 @@ bool df_scope_add(struct df_str name, uint32_t *scopes);
 const char *df_client_status_name(enum df_client_status s); /* "Active", "Suspended" */
 bool df_client_status_parse(struct df_str s, enum df_client_status *ret);
 
-/* DF_E_DB_UNIQUE when the identifier is taken. Fills created_at. */
+/* DF_E_EXISTS when the identifier is taken. Fills created_at. */
 enum df_code df_client_insert(struct df_db *db, struct df_client *c, const struct df_secret_hash *h,
                               const struct df_actor *by, int64_t now_ms,
                               struct df_err *err) DF_MUST_CHECK;

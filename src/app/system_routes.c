@@ -12,8 +12,9 @@
 
 #include <stdatomic.h>
 
-#define METRICS_MAX (16 << 20)
-#define ANSWER_MAX  (64 << 10)
+#define METRICS_MAX      (16 << 20)
+#define ANSWER_MAX       (64 << 10)
+#define DISK_LEAST_BYTES (UINT64_C(1) << 20)
 
 static _Atomic int64_t started_ms;
 static atomic_bool draining;
@@ -51,9 +52,11 @@ static void handle_healthz(struct df_req *req)
 struct ready {
     struct df_job job;
     struct df_req *req;
+    bool admin; /* is told the details; others get the words of the error table */
     bool asked; /* the database was reached */
     struct df_err database;
     struct df_err schema;
+    struct df_err disk;
 };
 
 static enum df_code run_ready(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -72,14 +75,19 @@ static enum df_code run_ready(struct df_db *db, struct df_job *job, struct df_er
     return DF_OK;
 }
 
-static void write_check(struct df_json_out *json, const char *name, const struct df_err *err,
-                        const char *backend)
+static const char *words_for(const struct ready *r, const struct df_err *err)
+{
+    return r->admin ? err->detail : df_err_outside(err);
+}
+
+static void write_check(const struct ready *r, struct df_json_out *json, const char *name,
+                        const struct df_err *err, const char *backend)
 {
     df_json_open(json, '{');
     df_json_kv_text(json, "name", df_str_c(name));
     df_json_kv_text(json, "status", err->code == DF_OK ? DF_STR("ok") : DF_STR("failed"));
     if (err->code != DF_OK)
-        df_json_kv_text(json, "detail", df_str_c(err->detail));
+        df_json_kv_text(json, "detail", df_str_c(words_for(r, err)));
     if (backend)
         df_json_kv_text(json, "backend", df_str_c(backend));
     df_json_close(json, '}');
@@ -118,7 +126,36 @@ static const char *not_ready_because(const struct ready *r)
 {
     if (atomic_load(&draining))
         return "The server is shutting down.";
-    return r->database.code != DF_OK ? r->database.detail : r->schema.detail;
+    return words_for(r, r->database.code != DF_OK ? &r->database : &r->schema);
+}
+
+/* Without room writes are refused and reads go on: that is said, and no reason to be not ready. */
+static void look_at_disk(struct ready *r, const struct df_services *sv)
+{
+    uint64_t free_bytes = sv->imports
+                              ? df_storage_free_bytes(df_imports_options_of(sv->imports)->storage)
+                              : UINT64_MAX;
+
+    r->disk = DF_ERR_INIT;
+    if (df_store_disk_full(sv->store))
+        (void)df_err_set(&r->disk, DF_E_DISK_FULL, "the database has no room on its disk");
+    else if (free_bytes < DISK_LEAST_BYTES)
+        (void)df_err_set(&r->disk, DF_E_DISK_FULL,
+                         "less than a mebibyte is left on the disk of server.data_dir");
+}
+
+/* What strangers are not told stands in the log, when it begins and when it changes. */
+static void log_not_ready(const struct ready *r)
+{
+    static _Atomic enum df_code said;
+    const struct df_err *all[] = {&r->database, &r->schema, &r->disk};
+    const struct df_err *worst = NULL;
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && !worst; i++)
+        worst = all[i]->code != DF_OK ? all[i] : NULL;
+    enum df_code now = worst ? worst->code : DF_OK;
+    if (atomic_exchange(&said, now) != now && worst)
+        df_log_warn("NotReady", "%s", worst->detail);
 }
 
 static void ready_done(struct df_job *job, enum df_code code, const struct df_err *err)
@@ -127,6 +164,9 @@ static void ready_done(struct df_job *job, enum df_code code, const struct df_er
     if (code != DF_OK && !r->asked)
         r->database = *err;
     bool schema_known = r->asked;
+    const struct df_services *services = df_services_of(r->req);
+    look_at_disk(r, services);
+    log_not_ready(r);
     bool ready = r->database.code == DF_OK && r->schema.code == DF_OK && !atomic_load(&draining);
     struct df_buf out;
     struct df_json_out json;
@@ -145,11 +185,11 @@ static void ready_done(struct df_job *job, enum df_code code, const struct df_er
     }
     df_json_key(&json, "checks");
     df_json_open(&json, '[');
-    const struct df_services *services = df_services_of(r->req);
-    write_check(&json, "database", &r->database,
+    write_check(r, &json, "database", &r->database,
                 df_dialect_name(df_store_dialect(services->store)));
     if (schema_known)
-        write_check(&json, "schema", &r->schema, NULL);
+        write_check(r, &json, "schema", &r->schema, NULL);
+    write_check(r, &json, "disk", &r->disk, NULL);
     df_json_close(&json, ']');
     write_channels(&json, services->delivery);
     write_maintenance(&json, services);
@@ -165,6 +205,7 @@ static void handle_readyz(struct df_req *req)
 {
     struct ready *r = DF_ARENA_NEW(df_req_arena(req), struct ready);
     r->req = req;
+    r->admin = df_auth_is_admin(df_services_of(req)->auth, req);
     r->job.run = run_ready;
     r->job.done = ready_done;
     df_req_read(req, &r->job);

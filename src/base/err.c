@@ -10,10 +10,12 @@ struct row {
     const char *title;
     unsigned http;
     enum df_retry retry;
+    const char *outside;
 };
 
 static const struct row rows[] = {
-#define X(sym, code, http, retry, title) [sym] = {code, title, http, DF_RETRY_##retry},
+#define X(sym, code, http, retry, title, outside)                                                  \
+    [sym] = {code, title, http, DF_RETRY_##retry, outside},
     DF_ERRORS(X)
 #undef X
 };
@@ -41,6 +43,17 @@ unsigned df_code_http(enum df_code code)
 enum df_retry df_code_retry(enum df_code code)
 {
     return row_of(code)->retry;
+}
+
+const char *df_code_outside(enum df_code code)
+{
+    return row_of(code)->outside;
+}
+
+const char *df_err_outside(const struct df_err *err)
+{
+    const char *fixed = df_code_outside(err->code);
+    return fixed ? fixed : err->detail;
 }
 
 /* Libraries end their messages with newlines and cut texts end in half a character: neither may
@@ -113,5 +126,6 @@ enum df_code df_err_errno(struct df_err *err, const char *fmt, ...)
     const char *text = strerror_r(saved, reason, sizeof(reason));
     /* What failed may be a long path; the reason must still be seen. */
     size_t room = sizeof(what) - 3 - strlen(text);
-    return df_err_set(err, DF_E_IO, "%.*s: %s", (int)room, what, text);
+    enum df_code code = saved == ENOSPC || saved == EDQUOT ? DF_E_DISK_FULL : DF_E_IO;
+    return df_err_set(err, code, "%.*s: %s", (int)room, what, text);
 }

@@ -344,6 +344,27 @@ static void text_line(struct line *l, const char *time, enum df_log_level level,
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+static ssize_t write_all(const char *text, size_t len)
+{
+    ssize_t written;
+    do {
+        written = write(STDERR_FILENO, text, len);
+    } while (written < 0 && errno == EINTR);
+    return written;
+}
+
+/* A disk that is full takes part of a line: the next begins on a line of its own. */
+static void put_out(const struct line *l)
+{
+    static _Atomic bool torn;
+
+    if (torn && write_all("\n", 1) == 1)
+        torn = false;
+    ssize_t written = write_all(l->text, l->len);
+    if (written > 0 && (size_t)written < l->len)
+        torn = true;
+}
+
 void df_log_write(enum df_log_level level, const char *event, const struct df_log_field *fields,
                   size_t field_count, const char *fmt, ...)
 {
@@ -375,10 +396,7 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
         json_line(&l, time, level, event, df_str_n(message, len), own);
 
     counts[level]++;
-    ssize_t written;
-    do {
-        written = write(STDERR_FILENO, l.text, l.len);
-    } while (written < 0 && errno == EINTR);
+    put_out(&l);
     errno = saved_errno;
 }
 

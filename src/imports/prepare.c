@@ -18,7 +18,11 @@ bool import_is_stopping(struct df_imports *i)
 
 enum import_end import_fail_batch(struct import_batch *b, const struct df_err *err)
 {
-    b->fatal = df_arena_str(&b->arena, df_utf8_cut(df_str_c(err->detail), IMPORT_SUMMARY_UNITS));
+    const char *outside = df_err_outside(err);
+
+    if (outside != err->detail)
+        df_log_error("BatchUnreadable", "%s", err->detail);
+    b->fatal = df_arena_str(&b->arena, df_utf8_cut(df_str_c(outside), IMPORT_SUMMARY_UNITS));
     return IMPORT_FINISHED;
 }
 
@@ -44,8 +48,8 @@ static enum import_end put_off(struct import_batch *b, const struct df_err *why)
     struct df_err err = DF_ERR_INIT;
 
     df_log_warn("FileUnavailable", "%s", why->detail);
-    enum df_code code =
-        import_postpone(b, df_wall_ms(b->imports->opt.clock) + POSTPONE_MS, why->detail, &err);
+    enum df_code code = import_postpone(b, df_wall_ms(b->imports->opt.clock) + POSTPONE_MS,
+                                        df_err_outside(why), &err);
     return code == DF_OK ? IMPORT_POSTPONED : import_ended_by(code, &err);
 }
 

@@ -27,7 +27,6 @@
 #include <stdlib.h>
 
 #define FIELDS_BYTES ((uint64_t)1 << 20) /* of a body, beside the file */
-#define DISK_RETRY_S 60
 
 /* --- the body --- */
 
@@ -57,10 +56,9 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
         return df_err_set(err, DF_E_TOO_LARGE,
                           "The file has more than the %" PRIu64 " bytes that this server takes.",
                           opt->max_upload_bytes);
-    if (least > df_storage_free_bytes(opt->storage)) {
-        up->retry_after_s = DISK_RETRY_S;
-        return df_err_set(err, DF_E_BUSY, "There is no room for the file on the server's disk.");
-    }
+    if (least > df_storage_free_bytes(opt->storage))
+        return df_err_set(err, DF_E_DISK_FULL,
+                          "the disk has no room for a file of %" PRIu64 " bytes", least);
     return DF_OK;
 }
 

@@ -17,8 +17,6 @@
 
 enum df_code df_report_io(struct df_err *err, const char *what)
 {
-    if (errno == ENOSPC || errno == EDQUOT)
-        return df_err_set(err, DF_E_BUSY, "The disk is full.");
     return df_err_errno(err, "the error report: %s", what);
 }
 

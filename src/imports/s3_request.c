@@ -208,7 +208,7 @@ static enum df_code judge_status(const struct df_s3_request *r, struct df_err *e
     struct df_str reason = df_s3_error_name(r);
 
     if (r->status == 404 && !strcmp(r->method, "GET") && !df_str_eq(reason, DF_STR("NoSuchBucket")))
-        return df_err_set(err, DF_E_NOT_FOUND, "%s/%s does not exist", r->s3->base.url, r->key);
+        return df_err_set(err, DF_E_NOT_FOUND, "the file is not where it was stored");
     enum df_retry_class class = df_retry_class_of((unsigned)r->status);
     /* Of S3's own making: a 400 for a connection on which nothing came for a while. */
     if (df_str_eq(reason, DF_STR("RequestTimeout")))

@@ -46,8 +46,6 @@ struct df_local_file {
 
 static enum df_code failed(struct df_err *err, const struct df_uuid *batch, const char *what)
 {
-    if (errno == ENOSPC || errno == EDQUOT)
-        return df_err_set(err, DF_E_BUSY, "no space is left on the server's disk for uploads");
     return df_err_errno(err, IMPORTS "/%s: %s", batch->text, what);
 }
 

@@ -448,9 +448,8 @@ static void tell(struct batch *b)
         const struct ticket *t = &b->tickets[i];
         struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
         if (t->refused)
-            df_log_write(DF_LOG_ERROR, "TicketRefused", fields, 2,
-                         "the database does not take the ticket's outcome: see its LastError");
-        else if (t->problems.ptr)
+            continue; /* said when it was, with the reason */
+        if (t->problems.ptr)
             df_log_write(DF_LOG_WARN, "TicketRejected", fields, 2,
                          "the ticket can not be processed: see its LastError");
         else
@@ -499,7 +498,10 @@ static enum df_code write_one_by_one(struct batch *b, struct df_err *err)
             return code;
         t->refused = true;
         t->ack = DF_STR_NULL;
-        t->problems = df_arena_str(&b->arena, df_utf8_cut(df_str_c(err->detail), ERROR_UNITS));
+        struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
+        df_log_write(DF_LOG_ERROR, "TicketRefused", fields, 2,
+                     "the database does not take the ticket's outcome: %s", err->detail);
+        t->problems = df_arena_str(&b->arena, df_str_c(df_err_outside(err)));
         code = write_outcome(b, err);
         failed = code != DF_OK ? code : failed;
     }

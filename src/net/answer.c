@@ -161,27 +161,32 @@ static void write_fields(struct df_buf *b, const struct df_field_error *fields, 
     df_json_close(&j, ']');
 }
 
-static void add_retry_after(struct df_req *req, unsigned status)
+static void add_retry_after(struct df_req *req, enum df_code code)
 {
+    unsigned status = df_code_http(code);
+
     if (req->answer.retry_after)
         return;
-    if (status == 429)
+    if (status == 429 || code == DF_E_DISK_FULL) /* somebody has to make room */
         (void)df_req_add_header(req, "Retry-After", DF_STR("60"));
     else if (status == 503)
         (void)df_req_add_header(req, "Retry-After", DF_STR("1"));
 }
 
-/* What went wrong inside is for the log; the peer gets the identifier under which it stands there.
+/* What is for the operator goes to the log; the peer gets the identifier under which it stands
+ * there.
  */
 static const char *detail_for_peer(struct df_req *req, enum df_code code, const struct df_err *err)
 {
-    if (df_code_http(code) != 500)
+    const char *fixed = df_code_outside(code);
+    if (!fixed)
         return err->detail;
     struct df_log_field fields[] = {DF_F("code", df_str_c(df_code_name(code)))};
     const struct df_log_ctx *before = df_log_ctx_use(&req->log);
-    df_log_write(DF_LOG_ERROR, "RequestFailed", fields, 1, "%s", err->detail);
+    df_log_write(df_code_http(code) == 500 ? DF_LOG_ERROR : DF_LOG_WARN, "RequestFailed", fields, 1,
+                 "%s", err->detail);
     df_log_ctx_use(before);
-    return "the server failed; its log has the reason under this correlation id";
+    return fixed;
 }
 
 /* name: NULL is the code's own. */
@@ -208,7 +213,7 @@ static void answer_problem(struct df_req *req, const struct df_err *err, const c
         b.len = mark;
         df_buf_addc(&b, '}');
     }
-    add_retry_after(req, df_code_http(code));
+    add_retry_after(req, code);
     df_req_answer(req, df_code_http(code), "application/problem+json", &b);
 }
 

@@ -385,12 +385,12 @@ static void looked_up(struct df_job *job, enum df_code code, const struct df_err
         df_req_problem(c->req, err);
     } else if (!c->found) {
         /* It was there, in a transaction that came to nothing. */
-        df_req_fail(c->req, DF_E_DB_CONFLICT, "Another call wrote the same. Send it again.");
+        df_req_fail(c->req, DF_E_DB_CONFLICT, "another call wrote the same and failed");
     } else if (c->same) {
         (void)df_req_add_header(c->req, "Idempotent-Replayed", DF_STR("true"));
         answer(c);
     } else if (c->by_id) {
-        df_req_fail(c->req, DF_E_DB_UNIQUE,
+        df_req_fail(c->req, DF_E_EXISTS,
                     "There is an event %s already; this call is not the one that wrote it.",
                     c->events[c->other].id.text);
     } else {

@@ -47,10 +47,11 @@ static const struct {
     {3960, DF_E_DB_CONFLICT}, /* snapshot update conflict */
     {3961, DF_E_DB_CONFLICT}, /* snapshot: the schema changed */
     {NO_SUCH_HANDLE, DF_E_DB_CONFLICT},
-    {1101, DF_E_DB_UNAVAILABLE}, /* full: file group, */
-    {1105, DF_E_DB_UNAVAILABLE},
-    {9002, DF_E_DB_UNAVAILABLE}, /* log, */
-    {701, DF_E_DB_UNAVAILABLE},  /* memory, */
+    {1101, DF_E_DISK_FULL},     /* no room: in a file group, */
+    {1105, DF_E_DISK_FULL},     /* the same, */
+    {1104, DF_E_DISK_FULL},     /* in tempdb, */
+    {9002, DF_E_DISK_FULL},     /* in the log */
+    {701, DF_E_DB_UNAVAILABLE}, /* full: memory, */
     {802, DF_E_DB_UNAVAILABLE},
     {1204, DF_E_DB_UNAVAILABLE}, /* locks, */
     {8645, DF_E_DB_UNAVAILABLE},
@@ -90,11 +91,16 @@ static const struct {
     const char *text;
     enum df_code code;
 } babelfish[] = {
-    {"lock timeout", DF_E_DB_CONFLICT},           {"could not serialize", DF_E_DB_CONFLICT},
-    {"invalid input syntax", DF_E_DB_CONSTRAINT}, {"out of range", DF_E_DB_CONSTRAINT},
-    {"value too long", DF_E_DB_CONSTRAINT},       {"terminating connection", DF_E_DB_UNAVAILABLE},
-    {"is shutting down", DF_E_DB_UNAVAILABLE},    {"is starting up", DF_E_DB_UNAVAILABLE},
-    {"No space left", DF_E_DB_UNAVAILABLE},       {"too many clients", DF_E_DB_UNAVAILABLE},
+    {"lock timeout", DF_E_DB_CONFLICT},
+    {"could not serialize", DF_E_DB_CONFLICT},
+    {"invalid input syntax", DF_E_DB_CONSTRAINT},
+    {"out of range", DF_E_DB_CONSTRAINT},
+    {"value too long", DF_E_DB_CONSTRAINT},
+    {"terminating connection", DF_E_DB_UNAVAILABLE},
+    {"is shutting down", DF_E_DB_UNAVAILABLE},
+    {"is starting up", DF_E_DB_UNAVAILABLE},
+    {"No space left", DF_E_DISK_FULL},
+    {"too many clients", DF_E_DB_UNAVAILABLE},
 };
 
 enum df_code df_odbc_sqlserver_code(const char *state, int native, const char *message)

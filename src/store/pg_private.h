@@ -103,6 +103,8 @@ static inline struct pg_db *pg_of(struct df_db *db)
 /* --- postgres.c ------------------------------------------------------------------------------- */
 
 /* Turns an error the server sent into ours; `what` was being done. */
+/* What a SQLSTATE is to us. */
+enum df_code df_pg_code(const char *state);
 enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
                         struct df_err *err);
 

@@ -52,7 +52,7 @@ static bool in_class(const char *state, const char *prefix)
     return strncmp(state, prefix, strlen(prefix)) == 0;
 }
 
-static enum df_code code_of(const char *state)
+enum df_code df_pg_code(const char *state)
 {
     static const struct {
         const char *prefix;
@@ -69,6 +69,7 @@ static enum df_code code_of(const char *state)
         {"57014", DF_E_DB_TIMEOUT},     /* query_canceled */
         {"57P", DF_E_DB_UNAVAILABLE},   /* the server shuts down or starts */
         {"08", DF_E_DB_UNAVAILABLE},    /* connection exceptions */
+        {"53100", DF_E_DISK_FULL},      /* disk_full */
         {"53", DF_E_DB_UNAVAILABLE},    /* insufficient resources */
         {"58", DF_E_DB_UNAVAILABLE},    /* errors of its operating system */
         {"25P03", DF_E_DB_UNAVAILABLE}, /* idle_in_transaction_session_timeout */
@@ -104,14 +105,16 @@ enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
         message = "";
     if (strcmp(state, "25006") == 0)
         return fail_read_only(pg, what, err);
-    if (strcmp(state, "53100") == 0)
-        return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: the database server's disk is full", what);
     /* Data exceptions quote the value. The DETAIL of the others, which does so too, is left out. */
     if (in_class(state, "22")) {
         without_quoted(message, safe, sizeof(safe));
         message = safe;
     }
-    return df_err_set(err, code_of(state), "%s: %s (%s)", what, message, state);
+    /* Written for whoever sent it. */
+    enum df_code code = df_pg_code(state);
+    if (code == DF_E_INVALID_TEXT)
+        return df_err_set(err, code, "A text holds a character that the database cannot store.");
+    return df_err_set(err, code, "%s: %s (%s)", what, message, state);
 }
 
 /* --- connecting ------------------------------------------------------------------------------- */

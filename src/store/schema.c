@@ -354,11 +354,11 @@ enum df_code df_schema_check(struct df_db *db, struct df_err *err)
     plan_init(&plan, df_db_dialect(db), df_schema_scripts, df_schema_scripts_count);
     code = plan_read(&plan, db, err);
     if (code == DF_OK && !plan.recorded)
-        code = df_err_set(err, DF_E_DB_UNAVAILABLE,
-                          "the database has no schema yet: run 'dataflow migrate'");
+        code =
+            df_err_set(err, DF_E_SCHEMA, "the database has no schema yet: run 'dataflow migrate'");
     else if (code == DF_OK && (s = plan_next(&plan)))
         code = df_err_set(
-            err, DF_E_DB_UNAVAILABLE, "schema script " DF_STR_FMT " %s: run 'dataflow migrate'",
+            err, DF_E_SCHEMA, "schema script " DF_STR_FMT " %s: run 'dataflow migrate'",
             DF_STR_ARG(s->name),
             s->state == SCRIPT_CHANGED ? "has changed since it was applied" : "was not applied");
     plan_release(&plan);

@@ -48,6 +48,20 @@ static enum df_code constraint_code(int rc)
     }
 }
 
+/* The system's number is that of the last input or output that failed, which may be long ago. */
+bool df_sqlite_is_full(int rc, int os_error)
+{
+    switch (rc & 0xff) {
+    case SQLITE_FULL:
+        return true;
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+        return os_error == ENOSPC || os_error == EDQUOT;
+    default:
+        return false;
+    }
+}
+
 /* Errors of the file rather than of the statement. They name the file: that is what an operator
  * looks at. */
 static enum df_code fail_file(struct sqlite_db *s, int rc, const char *message, struct df_err *err)
@@ -56,9 +70,9 @@ static enum df_code fail_file(struct sqlite_db *s, int rc, const char *message, 
     char buf[128];
     const char *reason = os_error ? strerror_r(os_error, buf, sizeof(buf)) : message;
 
-    if ((rc & 0xff) == SQLITE_FULL || os_error == ENOSPC || os_error == EDQUOT)
-        return df_err_set(err, DF_E_DB_UNAVAILABLE,
-                          "the disk is full: make room for the database %s", s->path);
+    if (df_sqlite_is_full(rc, os_error))
+        return df_err_set(err, DF_E_DISK_FULL, "the disk is full: make room for the database %s",
+                          s->path);
     /* Another connection may do better: the file may have been replaced, the disk be mounted again.
      */
     s->base.alive = false;

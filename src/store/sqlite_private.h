@@ -72,6 +72,9 @@ static inline struct sqlite_db *sqlite_of(struct df_db *db)
 /* Turns an error of SQLite into ours; `what` was being done. */
 enum df_code df_sqlite_fail(struct sqlite_db *s, int rc, const char *what, struct df_err *err);
 
+/* Whether there is no room on the disk: SQLite's result, and the system's number behind it. */
+bool df_sqlite_is_full(int rc, int os_error);
+
 void df_sqlite_stmts_release(struct sqlite_db *s);
 
 /* The ops of statements and columns. */

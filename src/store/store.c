@@ -18,6 +18,7 @@
 #define BACKOFF_LAST_MS    5000
 #define RECONNECT_LIMIT_MS 2000
 #define IDLE_NS            (INT64_C(30) * 1000000000)
+#define FULL_NS            (INT64_C(10) * 1000000000)
 /* The lock of SQLite is another process's for longer than this only when something is wrong. */
 #define SQLITE_LOCK_MS 5000
 /* PostgreSQL keeps so many subtransactions at hand; past 64, reading anything becomes slow for
@@ -204,7 +205,9 @@ enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns, struc
         int64_t now = store_now_ns();
         if (w->next_try_ns > now) {
             if (w->next_try_ns > deadline_ns)
-                return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s", w->refusal.detail);
+                return df_err_set(
+                    err, w->refusal.code == DF_E_DISK_FULL ? DF_E_DISK_FULL : DF_E_DB_UNAVAILABLE,
+                    "%s", w->refusal.detail);
             df_sleep_ms((w->next_try_ns - now) / 1000000 + 1);
         }
         try_connect(w);
@@ -228,6 +231,8 @@ void df_store_finish(const struct store_worker *w, struct df_job **jobs, size_t 
 
     for (size_t i = 0; i < count; i++) {
         ok += jobs[i]->code == DF_OK;
+        if (jobs[i]->code == DF_E_DISK_FULL)
+            atomic_store(&w->store->full_ns, now);
         df_metric_observe(m->job_seconds[w->writer], (double)(now - jobs[i]->queued_ns) / 1e9);
     }
     if (ok > 0)
@@ -511,6 +516,12 @@ enum df_code df_store_read_wait(struct df_store *s, struct df_job *job, struct d
 enum df_dialect df_store_dialect(const struct df_store *s)
 {
     return s->dialect;
+}
+
+bool df_store_disk_full(const struct df_store *s)
+{
+    int64_t at = atomic_load(&s->full_ns);
+    return at && store_now_ns() - at < FULL_NS;
 }
 
 size_t df_store_waiting(struct df_store *s)

@@ -20,7 +20,8 @@
  * to see several tables at one moment. Their connections cannot write.
  *
  * While the database is away jobs fail with DF_E_DB_UNAVAILABLE, after two seconds of trying at
- * most; when it is back all goes on by itself.
+ * most; when it is back all goes on by itself. While its disk is full, jobs that need room fail
+ * with DF_E_DISK_FULL, the others go on.
  *
  * Threads: df_store_write and df_store_read may be called from any thread. Queues are bounded.
  */
@@ -77,6 +78,9 @@ enum df_code df_store_read_wait(struct df_store *s, struct df_job *job,
                                 struct df_err *err) DF_MUST_CHECK;
 
 enum df_dialect df_store_dialect(const struct df_store *s);
+
+/* Whether a job failed for want of room on a disk in the last ten seconds. */
+bool df_store_disk_full(const struct df_store *s);
 
 /* Jobs queued and not yet begun. */
 size_t df_store_waiting(struct df_store *s);

@@ -59,6 +59,7 @@ struct df_store {
     size_t worker_count;
     _Atomic bool down;
     _Atomic int64_t lost_ns; /* connections proven before are suspect */
+    _Atomic int64_t full_ns; /* when a job last failed for want of room; 0: never */
     const struct store_metrics *metrics;
 };
 

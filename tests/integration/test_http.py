@@ -437,7 +437,7 @@ def test_readyz_names_each_check_and_the_back_end(server, backend_name):
     ready = server.anonymous().get("/readyz")
     assert (ready.status, ready.json["status"]) == (200, "ready")
     checks = {c["name"]: c for c in ready.json["checks"]}
-    assert {"database", "schema"} <= checks.keys()
+    assert {"database", "schema", "disk"} <= checks.keys()
     assert all(c["status"] == "ok" for c in checks.values())
     assert checks["database"]["backend"] == backend_name
     assert ready.json["maintenance"] is None

@@ -141,7 +141,7 @@ static void the_same_identifier_twice_is_refused_by_name(void **state)
     struct df_err err = DF_ERR_INIT;
     struct df_client c = client_named("twice", "Two", DF_SCOPES_ALL);
     struct df_secret_hash h = hash_of("x");
-    assert_int_equal(df_client_insert(db, &c, &h, &tester, 0, &err), DF_E_DB_UNIQUE);
+    assert_int_equal(df_client_insert(db, &c, &h, &tester, 0, &err), DF_E_EXISTS);
     assert_non_null(strstr(err.detail, "twice"));
 }
 

@@ -219,6 +219,50 @@ static void every_error_has_a_row_of_its_own(void **state)
     assert_string_equal(df_code_name((enum df_code)9999), "InternalError");
 }
 
+/* Every error of the database, the disk and the network, and every 500, has words for outsiders. */
+static void what_outsiders_are_told_stands_in_the_table(void **state)
+{
+    (void)state;
+    static const char *const inside[] = {"Database",   "DiskFull",  "Schema",   "NameNot",
+                                         "Connection", "TlsFailed", "Upstream", "Network",
+                                         "KeyExists",  "Constraint"};
+    static const char *const never[] = {"/", "sqlite", "postgres", "%", "\n"};
+    struct df_err err = DF_ERR_INIT;
+
+    for (int code = 0; code < DF_CODE_COUNT; code++) {
+        const char *words = df_code_outside((enum df_code)code);
+        bool is_inside = df_code_http((enum df_code)code) == 500;
+        for (size_t i = 0; i < LEN(inside); i++)
+            is_inside = is_inside || strstr(df_code_name((enum df_code)code), inside[i]) ==
+                                         df_code_name((enum df_code)code);
+        if (is_inside != (words != NULL))
+            fail_msg("%s: %s", df_code_name((enum df_code)code), words ? words : "none");
+        for (size_t i = 0; words && i < LEN(never); i++)
+            assert_null(strstr(words, never[i]));
+    }
+    (void)df_err_set(&err, DF_E_DB_UNAVAILABLE, "cannot open /var/lib/x.db on db.internal:5432");
+    assert_string_equal(df_err_outside(&err), "The database is not available for now.");
+    (void)df_err_set(&err, DF_E_NOT_FOUND, "There is no client \"a/b\".");
+    assert_string_equal(df_err_outside(&err), err.detail);
+}
+
+static void no_room_is_told_from_other_errors_of_the_system(void **state)
+{
+    (void)state;
+    static const struct {
+        int number;
+        enum df_code code;
+    } cases[] = {
+        {ENOSPC, DF_E_DISK_FULL}, {EDQUOT, DF_E_DISK_FULL}, {EIO, DF_E_IO}, {EACCES, DF_E_IO}};
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct df_err err = DF_ERR_INIT;
+        errno = cases[i].number;
+        assert_int_equal(df_err_errno(&err, "writing"), cases[i].code);
+    }
+    assert_int_equal(df_code_http(DF_E_DISK_FULL), 503);
+    assert_int_equal(df_code_retry(DF_E_DISK_FULL), DF_RETRY_LATER);
+}
+
 static void an_error_keeps_its_words_on_one_line(void **state)
 {
     struct df_err err = DF_ERR_INIT;
@@ -295,6 +339,8 @@ int main(void)
         cmocka_unit_test(utf8_knows_every_code_point),
         cmocka_unit_test(characters_are_counted_and_cut_whole),
         cmocka_unit_test(every_error_has_a_row_of_its_own),
+        cmocka_unit_test(what_outsiders_are_told_stands_in_the_table),
+        cmocka_unit_test(no_room_is_told_from_other_errors_of_the_system),
         cmocka_unit_test(an_error_keeps_its_words_on_one_line),
         cmocka_unit_test(a_long_error_is_cut_between_characters),
         cmocka_unit_test(errno_is_told_even_after_a_long_path),

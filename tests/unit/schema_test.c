@@ -111,18 +111,18 @@ static void check_tells_what_is_missing(void **state)
     (void)state;
     struct df_err err = DF_ERR_INIT;
 
-    assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
+    assert_int_equal(df_schema_check(fx.db, &err), DF_E_SCHEMA);
     assert_non_null(strstr(err.detail, "dataflow migrate"));
     (void)apply();
     assert_int_equal(df_schema_check(fx.db, &err), DF_OK);
 
     run("DELETE FROM SchemaScripts WHERE Name = '030_imports.sql'");
-    assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
+    assert_int_equal(df_schema_check(fx.db, &err), DF_E_SCHEMA);
     assert_non_null(strstr(err.detail, "030_imports.sql was not applied"));
     assert_int_equal(apply(), 1);
 
     run("UPDATE SchemaScripts SET Checksum = '%064d' WHERE Name = '040_webhooks.sql'", 0);
-    assert_int_equal(df_schema_check(fx.db, &err), DF_E_DB_UNAVAILABLE);
+    assert_int_equal(df_schema_check(fx.db, &err), DF_E_SCHEMA);
     assert_non_null(strstr(err.detail, "040_webhooks.sql has changed"));
     assert_int_equal(apply(), 1);
     assert_int_equal(df_schema_check(fx.db, &err), DF_OK);

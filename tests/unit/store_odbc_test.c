@@ -575,8 +575,11 @@ static void what_the_error_numbers_of_sql_server_mean(void **state)
         {"HY000", 8179, "", DF_E_DB_CONFLICT},
         {"HYT00", 0, "Timeout expired", DF_E_DB_TIMEOUT},
         {"08S01", 20006, "Write to the server failed", DF_E_DB_UNAVAILABLE},
-        {"42000", 9002, "the log is full", DF_E_DB_UNAVAILABLE},
-        {"42000", 1105, "the file group is full", DF_E_DB_UNAVAILABLE},
+        {"42000", 9002, "the log is full", DF_E_DISK_FULL},
+        {"42000", 1101, "the file group is full", DF_E_DISK_FULL},
+        {"42000", 1104, "tempdb is full", DF_E_DISK_FULL},
+        {"42000", 1105, "the file group is full", DF_E_DISK_FULL},
+        {"HY000", 701, "not enough memory", DF_E_DB_UNAVAILABLE},
         {"42000", 3906, "the database is read-only", DF_E_DB_UNAVAILABLE},
         {"28000", 18456, "Login failed", DF_E_DB_UNAVAILABLE},
         {"42000", 40613, "not currently available", DF_E_DB_UNAVAILABLE},
@@ -585,6 +588,7 @@ static void what_the_error_numbers_of_sql_server_mean(void **state)
         {"42000", 102, "Incorrect syntax", DF_E_DB},
         {"42000", 3903, "no corresponding BEGIN TRANSACTION", DF_E_DB},
         {"42000", 33557097, "canceling statement due to lock timeout", DF_E_DB_CONFLICT},
+        {"42000", 33557097, "could not extend file: No space left on device", DF_E_DISK_FULL},
         {"42000", 33557097, "something else", DF_E_DB},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -812,7 +812,7 @@ static void a_full_disk_is_told_and_survived(void **state)
         key_init(&jobs[i], (int64_t)i, i % 2);
     jobs[3].params[1] = df_text(df_str_n(large, LARGE));
     run_behind_gate(s, jobs, 6);
-    assert_int_equal(jobs[3].code, DF_E_DB_UNAVAILABLE);
+    assert_int_equal(jobs[3].code, DF_E_DISK_FULL);
     assert_non_null(strstr(jobs[3].job.err.detail, "disk is full"));
     int64_t ok = 0;
     for (size_t i = 0; i < 6; i++)
