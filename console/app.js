@@ -338,6 +338,7 @@
       h('td', { 'data-label': 'Last seen' }, client.lastSeenAt ? time(client.lastSeenAt) : 'never'),
       h('td', {}, h('div', { className: 'row-actions' },
         go('Webhooks', 'webhooks'), go('Usage', 'usage'),
+        act('Scopes', () => openScopes(client)),
         act('Rotate secret', () => openRotate(client)),
         active ? act('Suspend', () => openSuspend(client)) : act('Activate', () => setStatus(client, 'Active').catch(alertProblem)))));
     row.dataset.client = client.clientId;
@@ -355,6 +356,13 @@
     acting = client;
     text('suspend-text', `Requests of “${client.name}” are refused from now on, until it is activated again.`);
     openDialog('suspend-dialog');
+  }
+
+  function openScopes(client) {
+    acting = client;
+    text('scopes-text', `What “${client.name}” may do.`);
+    for (const box of $('scopes-form').querySelectorAll('[name="scope"]')) box.checked = client.scopes.includes(box.value);
+    openDialog('scopes-dialog');
   }
 
   function openRotate(client) {
@@ -381,11 +389,13 @@
     setTimeout(() => { button.textContent = 'Copy'; }, 2000);
   }
 
+  const checkedScopes = (form) => [...form.querySelectorAll('[name="scope"]:checked')].map((box) => box.value);
+
   async function createClient() {
     const form = $('create-form');
     const body = { name: form.elements.name.value.trim() };
     if (form.elements.clientId.value.trim()) body.clientId = form.elements.clientId.value.trim();
-    body.scopes = [...form.querySelectorAll('[name="scope"]:checked')].map((box) => box.value);
+    body.scopes = checkedScopes(form);
     const made = await call('POST', 'admin/clients', body);
     $('create-dialog').close();
     showSecret(`Client “${body.name}” created`, 'Client ID', made.clientId, made.clientSecret, tryIt(made.clientId, made.clientSecret));
@@ -447,8 +457,10 @@
     loadClients().catch(alertProblem);
   }
 
-  $('create-scopes').append(...SCOPES.map((scope) => h('label', {},
-    h('input', { type: 'checkbox', name: 'scope', value: scope, defaultChecked: true }), h('span', { textContent: scope }))));
+  for (const [id, defaultChecked] of [['create-scopes', true], ['scopes-scopes', false]]) {
+    $(id).append(...SCOPES.map((scope) => h('label', {},
+      h('input', { type: 'checkbox', name: 'scope', value: scope, defaultChecked }), h('span', { textContent: scope }))));
+  }
 
   for (const button of document.querySelectorAll('[data-close]')) button.addEventListener('click', () => button.closest('dialog').close());
   for (const button of document.querySelectorAll('[data-copy]')) button.addEventListener('click', () => copy(button));
@@ -486,6 +498,11 @@
   });
   onSubmit($('create-form'), createClient);
   onSubmit($('rotate-form'), rotate);
+  onSubmit($('scopes-form'), async () => {
+    await call('PATCH', clientPath(acting), { scopes: checkedScopes($('scopes-form')) });
+    $('scopes-dialog').close();
+    await loadClients();
+  });
   onSubmit($('suspend-form'), async () => {
     await setStatus(acting, 'Suspended');
     $('suspend-dialog').close();

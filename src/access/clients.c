@@ -278,6 +278,46 @@ enum df_code df_client_set_status(struct df_db *db, struct df_str identifier,
     return finish_update(db, identifier, affected, by, action, now_ms, err);
 }
 
+static void write_scopes_change(uint32_t before, uint32_t after, struct df_buf *out)
+{
+    struct df_json_out json;
+
+    df_json_out_init(&json, out);
+    df_json_open(&json, '{');
+    df_json_key(&json, "scopes");
+    df_json_open(&json, '{');
+    df_json_key(&json, "from");
+    df_client_write_scopes(before, &json);
+    df_json_key(&json, "to");
+    df_client_write_scopes(after, &json);
+    df_json_close(&json, '}');
+    df_json_close(&json, '}');
+}
+
+enum df_code df_client_set_scopes(struct df_db *db, struct df_str identifier, uint32_t scopes,
+                                  const struct df_actor *by, int64_t now_ms, struct df_err *err)
+{
+    struct df_client_record before;
+    char column[128];
+    struct df_buf details;
+    enum df_code code = df_client_load(db, identifier, &before, err);
+
+    if (code != DF_OK)
+        return code;
+    code = df_db_exec(
+        db, &df_q_client_set_scopes,
+        DF_PARAMS(df_text(scopes_to_column(scopes, column)), df_time(now_ms), df_text(identifier)),
+        NULL, err);
+    if (code != DF_OK)
+        return code;
+    df_buf_init(&details, 1024);
+    write_scopes_change(before.client.scopes, scopes, &details);
+    code = df_audit_write(db, by, "ClientScopesChanged", identifier, df_uuid_str(&before.client.id),
+                          df_buf_str(&details), now_ms, err);
+    df_buf_release(&details);
+    return code;
+}
+
 enum df_code df_client_rotate(struct df_db *db, struct df_str identifier,
                               const struct df_secret_hash *h, int64_t previous_until_ms,
                               const struct df_actor *by, int64_t now_ms, struct df_err *err)

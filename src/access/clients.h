@@ -99,6 +99,10 @@ enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
 enum df_code df_client_set_status(struct df_db *db, struct df_str identifier,
                                   enum df_client_status status, const struct df_actor *by,
                                   int64_t now_ms, struct df_err *err) DF_MUST_CHECK;
+/* The scopes before and after are in the audit row. */
+enum df_code df_client_set_scopes(struct df_db *db, struct df_str identifier, uint32_t scopes,
+                                  const struct df_actor *by, int64_t now_ms,
+                                  struct df_err *err) DF_MUST_CHECK;
 /* previous_until_ms: until when the old secret stays valid; 0: no longer. */
 enum df_code df_client_rotate(struct df_db *db, struct df_str identifier,
                               const struct df_secret_hash *h, int64_t previous_until_ms,

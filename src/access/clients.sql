@@ -34,6 +34,9 @@ SELECT COUNT(*) FROM Clients;
 -- name: client_set_status
 UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
+-- name: client_set_scopes
+UPDATE Clients SET Scopes = :scopes, UpdatedAt = :now WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
+
 -- The secret so far becomes the previous one; it is valid until :previous_until, NULL: not at all.
 -- name: client_rotate
 UPDATE Clients

@@ -20,6 +20,8 @@ struct call {
     const struct df_services *services;
     struct df_str identifier;
     struct df_client client;
+    bool sets_status; /* of a PATCH: what stands in `client` */
+    bool sets_scopes;
     struct df_client_secret secret;
     struct df_secret_hash hash;
     int64_t grace_ms;
@@ -86,6 +88,21 @@ static void submit_hashed(struct call *c)
 
 /* --- POST /admin/clients --- */
 
+static void add_scope(struct df_input *in, struct df_str name, uint32_t *scopes)
+{
+    if (!df_scope_add(name, scopes))
+        df_input_error(in, "scopes", "\"" DF_STR_FMT "\" is not a scope",
+                       DF_STR_ARG(df_utf8_cut(name, 40)));
+}
+
+static void add_scopes(struct df_input *in, const struct df_json *array, uint32_t *scopes)
+{
+    struct df_json_each each = df_json_each(array);
+    for (const struct df_json *s;
+         in->error_count < DF_INPUT_ERRORS_MAX && (s = df_json_next(&each));)
+        add_scope(in, s->type == DF_JSON_STRING ? s->text : s->raw, scopes);
+}
+
 static void read_scopes(struct df_input *in, uint32_t *scopes)
 {
     const struct df_json *v = df_json_get(in->object, "scopes");
@@ -97,12 +114,7 @@ static void read_scopes(struct df_input *in, uint32_t *scopes)
         df_input_error(in, "scopes", "must be an array of scope names");
         return;
     }
-    struct df_json_each each = df_json_each(v);
-    for (const struct df_json *s;
-         in->error_count < DF_INPUT_ERRORS_MAX && (s = df_json_next(&each));)
-        if (s->type != DF_JSON_STRING || !df_scope_add(s->text, scopes))
-            df_input_error(in, "scopes", "\"" DF_STR_FMT "\" is not a scope",
-                           DF_STR_ARG(df_utf8_cut(s->text.ptr ? s->text : s->raw, 40)));
+    add_scopes(in, v, scopes);
     if (df_json_count(v) == 0)
         df_input_error(in, "scopes", "must name at least one scope; leave it out for all");
 }
@@ -267,20 +279,51 @@ static enum df_code run_patch(struct df_db *db, struct df_job *job, struct df_er
 {
     struct call *c = (struct call *)job;
     struct df_actor by = df_actor_of(c->req);
-    enum df_code code =
-        df_client_set_status(db, c->identifier, c->client.status, &by, c->now_ms, err);
+    enum df_code code = DF_OK;
+    if (c->sets_status)
+        code = df_client_set_status(db, c->identifier, c->client.status, &by, c->now_ms, err);
+    if (code == DF_OK && c->sets_scopes)
+        code = df_client_set_scopes(db, c->identifier, c->client.scopes, &by, c->now_ms, err);
     return code == DF_OK ? write_one(db, c, err) : code;
 }
 
 static void patch_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct call *c = (struct call *)job;
-    if (code == DF_OK) {
+    if (code == DF_OK && c->sets_status) {
         df_auth_forget(c->services->auth, c->identifier);
         df_log_info("ClientStatusChanged", "client " DF_STR_FMT " is now %s",
                     DF_STR_ARG(c->identifier), df_client_status_name(c->client.status));
     }
+    if (code == DF_OK && c->sets_scopes) {
+        df_auth_refresh(c->services->auth, c->identifier);
+        df_log_info("ClientScopesChanged", "client " DF_STR_FMT " has other scopes",
+                    DF_STR_ARG(c->identifier));
+    }
     finish(c, 200, code, err);
+}
+
+/* An array of names, or one text with commas. */
+static void read_new_scopes(struct df_input *in, struct call *c)
+{
+    const struct df_json *v = df_json_get(in->object, "scopes");
+    size_t errors = in->error_count;
+
+    if (!v || v->type == DF_JSON_NULL)
+        return;
+    c->sets_scopes = true;
+    if (v->type == DF_JSON_ARRAY) {
+        add_scopes(in, v, &c->client.scopes);
+    } else if (v->type == DF_JSON_STRING) {
+        for (struct df_str name, rest = v->text; rest.len > 0;) {
+            rest = df_str_cut(rest, ',', &name);
+            add_scope(in, df_str_trim(name), &c->client.scopes);
+        }
+    } else {
+        df_input_error(in, "scopes", "must be an array of scope names, or a text with commas");
+    }
+    if (c->client.scopes == 0 && in->error_count == errors)
+        df_input_error(in, "scopes", "must name at least one scope");
 }
 
 static void handle_patch(struct df_req *req)
@@ -289,9 +332,13 @@ static void handle_patch(struct df_req *req)
     struct df_input in;
     if (!df_input_json(&in, req))
         return;
-    struct df_str status = df_input_text(&in, "status", 20, DF_REQUIRED);
+    struct df_str status = df_input_text(&in, "status", 20, DF_OPTIONAL);
+    c->sets_status = status.ptr;
     if (status.ptr && !df_client_status_parse(status, &c->client.status))
         df_input_error(&in, "status", "must be Active or Suspended");
+    read_new_scopes(&in, c);
+    if (!c->sets_status && !c->sets_scopes && in.error_count == 0)
+        df_input_error(&in, "status", "status or scopes must be given");
     if (!df_input_ok(&in, req))
         return;
     c->job.run = run_patch;

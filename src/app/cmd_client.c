@@ -100,8 +100,7 @@ static enum df_code parse_scopes(const char *list, uint32_t *ret, struct df_err 
                               "\"" DF_STR_FMT "\" is not a scope; there are: " SCOPES,
                               DF_STR_ARG(name));
     }
-    return *ret ? DF_OK
-                : df_err_set(err, DF_E_USAGE, "--scopes names no scope; there are: " SCOPES);
+    return *ret ? DF_OK : df_err_set(err, DF_E_USAGE, "no scope is named; there are: " SCOPES);
 }
 
 static enum df_code fill_client(const struct session *s, struct change *c, const char *name,
@@ -142,7 +141,7 @@ static enum df_code create(struct session *s, const char *name, const char *id, 
     return code;
 }
 
-/* --- rotate-secret, suspend, activate --- */
+/* --- rotate-secret, suspend, activate, set-scopes --- */
 
 static enum df_code rotate(struct session *s, void *arg, struct df_err *err)
 {
@@ -158,6 +157,28 @@ static enum df_code set_status(struct session *s, void *arg, struct df_err *err)
     struct change *c = arg;
     struct df_actor by = df_cli_actor(s->actor, sizeof s->actor);
     return df_client_set_status(s->db, c->identifier, c->status, &by, df_wall_ms(s->clock), err);
+}
+
+static enum df_code set_scopes(struct session *s, void *arg, struct df_err *err)
+{
+    struct change *c = arg;
+    struct df_actor by = df_cli_actor(s->actor, sizeof s->actor);
+    return df_client_set_scopes(s->db, c->identifier, c->client.scopes, &by, df_wall_ms(s->clock),
+                                err);
+}
+
+static enum df_code change_scopes(struct session *s, const char *id, const char *scopes,
+                                  struct df_err *err)
+{
+    struct change c = {.identifier = df_str_c(id)};
+    enum df_code code = parse_scopes(scopes, &c.client.scopes, err);
+    if (code == DF_OK)
+        code = open_database(s, err);
+    if (code == DF_OK)
+        code = in_transaction(s, set_scopes, &c, err);
+    if (code == DF_OK && !s->json)
+        df_buf_addf(&s->out, "%s has other scopes now\n", id);
+    return code;
 }
 
 static enum df_code change_one(struct session *s, const char *verb, const char *id,
@@ -224,6 +245,8 @@ static bool is_verb(const char *verb, int operands)
 {
     if (strcmp(verb, "create") == 0 || strcmp(verb, "list") == 0)
         return operands == 1;
+    if (strcmp(verb, "set-scopes") == 0)
+        return operands == 3;
     return operands == 2 && (strcmp(verb, "rotate-secret") == 0 || strcmp(verb, "suspend") == 0 ||
                              strcmp(verb, "activate") == 0);
 }
@@ -259,6 +282,8 @@ static int run(int argc, char **argv)
         code = create(&s, name, id, scopes, &err);
     else if (strcmp(argv[0], "list") == 0)
         code = list(&s, &err);
+    else if (strcmp(argv[0], "set-scopes") == 0)
+        code = change_scopes(&s, argv[1], argv[2], &err);
     else
         code = change_one(&s, argv[0], argv[1], grace, &err);
     df_db_close(s.db);
@@ -271,9 +296,10 @@ static int run(int argc, char **argv)
 
 const struct df_command df_cmd_client = {
     .name = "client",
-    .usage =
-        "create --name NAME [--id ID] [--scopes a,b] [--json] | list [--json] |\n"
-        "                rotate-secret ID [--grace-seconds N] [--json] | suspend ID | activate ID",
+    .usage = "create --name NAME [--id ID] [--scopes a,b] [--json] | list [--json] |\n"
+             "                rotate-secret ID [--grace-seconds N] [--json] | suspend ID | "
+             "activate ID |\n"
+             "                set-scopes ID a,b",
     .summary = "make and manage the clients that may call the API",
     .help = "Scopes: " SCOPES "; all of them unless named.\n"
             "Works on the database directly; a running server notices within 5 seconds.",

@@ -81,6 +81,14 @@ test('from the admin key to a client, its secret once, suspended and active agai
   await row.getByRole('button', { name: 'Activate' }).click();
   await row.locator('.badge', { hasText: 'Active' }).waitFor();
 
+  await row.getByRole('button', { name: 'Scopes' }).click();
+  assert.equal(await page.locator('#scopes-scopes input[value=imports]').isChecked(), false, 'as the client has them');
+  await page.locator('#scopes-scopes label', { hasText: 'imports' }).click();
+  await page.locator('#scopes-scopes label', { hasText: 'events' }).click();
+  await page.locator('#scopes-form [type=submit]').click();
+  await row.locator('.tag', { hasText: 'imports' }).waitFor();
+  assert.equal(await row.locator('.tag', { hasText: 'events' }).count(), 0);
+
   await row.getByRole('button', { name: 'Rotate secret' }).click();
   await page.locator('#rotate-grace').selectOption('300');
   await page.locator('#rotate-form [type=submit]').click();

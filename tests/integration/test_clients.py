@@ -350,6 +350,73 @@ def test_a_bad_status_is_400(server, body):
     assert client.get("/whoami").status == 200
 
 
+# --- scopes ------------------------------------------------------------------------------------------
+
+
+def patch_scopes(server, client, scopes, **more):
+    return server.admin().patch(f"/admin/clients/{client.id}", {"scopes": scopes, **more})
+
+
+@pytest.mark.parametrize("given", [["imports", "acks"], ["acks", "imports", "acks"], "imports,acks", " acks , imports ", "imports,acks,"])
+def test_scopes_change_at_once_and_the_secret_stays(server, given):
+    client = server.new_client(scopes=["interface"])
+    assert client.get("/api/tickets?businessEntity=x&businessDocId=y").status == 200
+    assert client.get("/imports").status == 403
+    answer = patch_scopes(server, client, given)
+    assert (answer.status, answer.json["scopes"], answer.json["status"]) == (200, ["imports", "acks"], "Active")
+    assert client.get("/imports").status == 200
+    refused = client.get("/api/tickets?businessEntity=x&businessDocId=y")
+    assert (refused.status, refused.code) == (403, "ScopeMissing")
+    assert client.get("/whoami").json["scopes"] == ["imports", "acks"]
+
+
+def test_scopes_and_status_change_together_or_alone(server):
+    client = server.new_client(scopes=["interface"])
+    answer = patch_scopes(server, client, ["events"], status="Suspended").json
+    assert (answer["scopes"], answer["status"]) == (["events"], "Suspended")
+    answer = server.admin().patch(f"/admin/clients/{client.id}", {"status": "Active"}).json
+    assert (answer["scopes"], answer["status"]) == (["events"], "Active")
+    answer = patch_scopes(server, client, None, status="Active").json
+    assert answer["scopes"] == ["events"]
+
+
+@pytest.mark.parametrize("scopes,named", [
+    (["imports", "everything", "nope"], ("everything", "nope")), ("imports,everything", ("everything",)),
+    ([], ("at least one",)), ("", ("at least one",)), ([7], ("7",)), (7, ("array",)), ({"imports": True}, ("array",)), ([["imports"]], ()),
+])
+def test_bad_scopes_are_named_and_change_nothing(server, scopes, named):
+    client = server.new_client(scopes=["interface"])
+    answer = patch_scopes(server, client, scopes, status="Suspended")
+    assert (answer.status, answer.bad_fields) == (400, {"scopes"})
+    for word in named:
+        assert any(word in e["message"] for e in answer.json["errors"]), answer
+    assert client.get("/whoami").json["scopes"] == ["interface"]
+
+
+def test_a_change_of_scopes_is_audited_with_before_and_after(make_server):
+    server = make_server()
+    client = server.new_client(scopes=["interface", "imports"])
+    assert patch_scopes(server, client, ["imports", "acks"]).status == 200
+    assert patch_scopes(server, client, ["nope"]).status == 400
+    assert server.admin().patch("/admin/clients/nobody", {"scopes": ["imports"]}).status == 404
+    rows = [r for r in server.admin().get("/admin/audit").json["items"] if r["action"] == "ClientScopesChanged"]
+    assert [(r["target"], r["details"]) for r in rows] == [
+        (client.id, {"scopes": {"from": ["interface", "imports"], "to": ["imports", "acks"]}})]
+
+
+def test_the_command_line_changes_scopes_and_a_server_notices(make_server):
+    server = make_server()
+    client = server.new_client(scopes=["interface"])
+    assert client.get("/whoami").status == 200
+    done = server.cli("client", "set-scopes", client.id, "imports,acks")
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: client.get("/whoami").json["scopes"] == ["imports", "acks"], "the server to notice")
+    wrong = server.cli("client", "set-scopes", client.id, "imports,nope")
+    assert wrong.returncode == 2 and "nope" in wrong.stderr
+    assert server.cli("client", "set-scopes", "nobody", "imports").returncode == 1
+    assert server.cli("client", "set-scopes", client.id).returncode == 2
+
+
 # --- rotation ----------------------------------------------------------------------------------------
 
 
