@@ -130,10 +130,14 @@ int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
     return operands;
 }
 
-bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s)
+bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settings *s,
+                            struct df_buf *warnings)
 {
-    struct df_config_sources src = {
-        .file = config->file, .env = environ, .sets = config->sets, .set_count = config->set_count};
+    struct df_config_sources src = {.file = config->file,
+                                    .env = environ,
+                                    .sets = config->sets,
+                                    .set_count = config->set_count,
+                                    .warnings = warnings};
     if (!src.file)
         src.file = secure_getenv("DATAFLOW_CONFIG");
     if (!config->file && src.file && !*src.file) /* set, to nothing */
@@ -145,6 +149,26 @@ bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s)
         fputs(df_buf_str(&complaints).ptr, stderr);
     df_buf_release(&complaints);
     return code == DF_OK;
+}
+
+bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s)
+{
+    return df_cli_settings_warned(config, s, NULL);
+}
+
+void df_cli_each_line(struct df_buf *take_text, void (*each)(const char *line))
+{
+    char line[1024];
+    struct df_str one, rest = df_buf_str(take_text);
+
+    while (rest.len > 0) {
+        rest = df_str_cut(rest, '\n', &one);
+        (void)snprintf(line, sizeof line, DF_STR_FMT,
+                       DF_STR_ARG(df_utf8_cut(one, sizeof line / 4)));
+        if (one.len > 0)
+            each(line);
+    }
+    df_buf_release(take_text);
 }
 
 bool df_cli_int(const struct df_command *cmd, const char *option, const char *text, int64_t min,

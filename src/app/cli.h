@@ -50,6 +50,12 @@ int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
 
 /* Loads the settings or tells every complaint on standard error and returns false. */
 bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s);
+/* Likewise; what is not refused, and yet unwise, is added to warnings (may be NULL), one a line. */
+bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settings *s,
+                            struct df_buf *warnings);
+#define DF_CLI_WARNINGS_MAX (256 << 10)
+/* Each line of a text; a very long one is cut. */
+void df_cli_each_line(struct df_buf *take_text, void (*each)(const char *line));
 
 /* "dataflow CMD: message" on standard error. */
 void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)

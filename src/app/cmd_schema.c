@@ -10,7 +10,8 @@
 
 /* Parses options and settings; the exit status to leave with, or -1 to go on. */
 static int begin(const struct df_command *cmd, int argc, char **argv, int operands_wanted,
-                 const struct df_option *options, size_t option_count, struct df_settings *s)
+                 const struct df_option *options, size_t option_count, struct df_settings *s,
+                 struct df_buf *warnings)
 {
     struct df_cli_config config = {0};
     int operands = df_cli_parse(cmd, argc, argv, options, option_count, &config);
@@ -20,7 +21,7 @@ static int begin(const struct df_command *cmd, int argc, char **argv, int operan
         df_cli_complain(cmd, "usage: dataflow %s %s", cmd->name, cmd->usage);
         return DF_EXIT_USAGE;
     }
-    return df_cli_settings(&config, s) ? -1 : DF_EXIT_USAGE;
+    return df_cli_settings_warned(&config, s, warnings) ? -1 : DF_EXIT_USAGE;
 }
 
 /* --- migrate --- */
@@ -52,7 +53,7 @@ static int run_migrate(int argc, char **argv)
     bool print = false;
     const struct df_option options[] = {{.name = "print", .kind = DF_OPT_FLAG, .flag = &print}};
     struct df_settings s;
-    int status = begin(&df_cmd_migrate, argc, argv, 0, options, 1, &s);
+    int status = begin(&df_cmd_migrate, argc, argv, 0, options, 1, &s, NULL);
     if (status >= 0)
         return status;
     if (print) {
@@ -78,12 +79,22 @@ const struct df_command df_cmd_migrate = {
 
 /* --- check-config --- */
 
+static void print_warning(const char *line)
+{
+    fprintf(stderr, "warning: %s\n", line);
+}
+
 static int run_check_config(int argc, char **argv)
 {
     struct df_settings s;
-    int status = begin(&df_cmd_check_config, argc, argv, 0, NULL, 0, &s);
-    if (status >= 0)
+    struct df_buf warnings;
+    df_buf_init(&warnings, DF_CLI_WARNINGS_MAX);
+    int status = begin(&df_cmd_check_config, argc, argv, 0, NULL, 0, &s, &warnings);
+    if (status >= 0) {
+        df_buf_release(&warnings);
         return status;
+    }
+    df_cli_each_line(&warnings, print_warning);
     struct df_buf out;
     df_buf_init(&out, OUTPUT_MAX);
     df_config_print(&df_settings_table, &s, &out);
@@ -95,6 +106,10 @@ const struct df_command df_cmd_check_config = {
     .name = "check-config",
     .usage = "[--config FILE]",
     .summary = "validate and print the effective configuration, secrets hidden",
+    .help =
+        "What is valid and yet unwise (a short admin key, a secret's file that others can read, a\n"
+        "database that is not verified) is warned of on standard error; the server's log has it "
+        "too.",
     .run = run_check_config,
 };
 
@@ -104,7 +119,7 @@ static int run_copy(const struct df_command *cmd, int argc, char **argv,
                     enum df_code (*copy)(const char *url, const char *file, struct df_err *err))
 {
     struct df_settings s;
-    int status = begin(cmd, argc, argv, 1, NULL, 0, &s);
+    int status = begin(cmd, argc, argv, 1, NULL, 0, &s, NULL);
     if (status >= 0)
         return status;
     struct df_err err = DF_ERR_INIT;

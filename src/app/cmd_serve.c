@@ -30,6 +30,11 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     return df_cli_result(cmd, code, &err);
 }
 
+static void log_warning(const char *line)
+{
+    df_log_warn("ConfigurationUnwise", "%s", line);
+}
+
 static int run(int argc, char **argv)
 {
     bool demo_wanted = false;
@@ -46,8 +51,15 @@ static int run(int argc, char **argv)
         return DF_EXIT_USAGE;
     }
     struct df_settings settings;
-    if (!df_cli_settings(&config, &settings))
+    struct df_buf warnings;
+    df_buf_init(&warnings, DF_CLI_WARNINGS_MAX);
+    if (!df_cli_settings_warned(&config, &settings, &warnings)) {
+        df_buf_release(&warnings);
         return DF_EXIT_USAGE;
+    }
+    df_log_init((enum df_log_level)settings.log.level, (enum df_log_format)settings.log.format,
+                df_clock_real());
+    df_cli_each_line(&warnings, log_warning);
     return df_serve(&df_cmd_serve, &settings, NULL, demo_wanted ? sandbox_listen : NULL);
 }
 

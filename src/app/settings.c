@@ -1,5 +1,6 @@
 #include "app/settings.h"
 
+#include "access/auth.h"
 #include "access/maintenance.h"
 #include "app/settings_named.h"
 #include "base/zone.h"
@@ -74,9 +75,9 @@ static const struct df_config_key keys[] = {
     INT(database, group_max, "256", 1, 4096, "Most writes in one commit."),
     INT(database, queue_size, "4096", 16, 1000000, "Most jobs waiting for the database; beyond: 503."),
 
-    SECRET(admin, key, "What X-Admin-Key must hold; without it /admin answers 404."),
+    SECRET(admin, key, "What X-Admin-Key must hold; without it /admin answers 404. At least 24 characters; under 12 it is refused, unless server.listen is loopback."),
 
-    INT(auth, failures_per_minute, "60", 1, 100000, "Failed logins from one address before it gets 429."),
+    INT(auth, failures_per_minute, "60", 1, 100000, "Failed logins of one client id from one address (IPv6: its /64) before they get 429; of all ids ten times as many. A secret that was right from there in the last day always passes."),
     INT(auth, hash_threads, "1", 1, 16, "Password hashes computed side by side; each takes 19 MiB meanwhile."),
 
     ENUM(log, level, "info", level_names, "Lowest level written."),
@@ -325,11 +326,56 @@ static void check_server(const struct df_settings *s, struct df_buf *complaints)
         df_buf_addz(complaints, "[server] tls_cert and tls_key: set both or none\n");
 }
 
+#define ADMIN_KEY_LEAST 12 /* shorter ones are refused where others than this machine may call */
+
+static bool listens_on_loopback(const struct df_settings *s)
+{
+    struct df_str listen = df_str_c(s->server.listen);
+    const char *colon = memrchr(listen.ptr, ':', listen.len);
+    return colon && df_host_is_loopback(df_str_n(listen.ptr, (size_t)(colon - listen.ptr)));
+}
+
+static void check_admin_key(const struct df_settings *s, struct df_buf *complaints)
+{
+    if (s->admin.key && df_secret_str(s->admin.key).len < ADMIN_KEY_LEAST &&
+        !listens_on_loopback(s))
+        df_buf_addf(
+            complaints,
+            "[admin] key: has fewer than %d characters, and server.listen is not loopback: it "
+            "would be guessed (openssl rand -base64 32)\n",
+            ADMIN_KEY_LEAST);
+}
+
+/* What is not refused, and yet unwise. */
+static void warn_together(const struct df_settings *s, struct df_buf *warnings)
+{
+    struct df_buf risk;
+
+    if (s->admin.key && df_secret_str(s->admin.key).len < DF_ADMIN_KEY_STRONG)
+        df_buf_addf(warnings,
+                    "[admin] key: has fewer than %d characters and might be guessed (openssl rand "
+                    "-base64 32)\n",
+                    DF_ADMIN_KEY_STRONG);
+    df_buf_init(&risk, 4096);
+    df_db_url_risk(s->database.url, &risk);
+    if (risk.len > 0)
+        df_buf_addf(warnings, "[database] url: %s\n", df_buf_str(&risk).ptr);
+    for (size_t i = 0; i < s->relay_count; i++) {
+        df_buf_reset(&risk);
+        if (strcmp(s->relays[i].url, s->database.url) != 0)
+            df_db_url_risk(s->relays[i].url, &risk);
+        if (risk.len > 0)
+            df_buf_addf(warnings, "[relay.%s] url: %s\n", s->relays[i].name, df_buf_str(&risk).ptr);
+    }
+    df_buf_release(&risk);
+}
+
 /* What no single key can tell. */
 static bool check_together(const struct df_settings *s, struct df_buf *complaints)
 {
     size_t before = complaints->len;
     check_server(s, complaints);
+    check_admin_key(s, complaints);
     bool gateway =
         s->gateway.functional_ack_url || s->gateway.ticket_return_url || s->gateway.ticket_send_url;
     if (gateway && !s->gateway.api_key)
@@ -363,8 +409,11 @@ enum df_code df_settings_load(const struct df_config_sources *src, struct df_set
     df_settings_drop_empty(&s->s3.endpoint);
     df_settings_drop_empty(&s->alerts.console_url);
     df_settings_fill_named(s);
-    if (check_together(s, complaints))
+    if (check_together(s, complaints)) {
+        if (src->warnings)
+            warn_together(s, src->warnings);
         return DF_OK;
+    }
     df_settings_release(s);
     return DF_E_CONFIG;
 }

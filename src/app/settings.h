@@ -148,8 +148,8 @@ extern const struct df_config_table df_settings_table;
 
 /*
  * Loads from file, environment and --set, fills what depends on other keys and checks what no
- * single key can tell (a certificate without its key, a gateway without its API key). Complaints as
- * df_config_load.
+ * single key can tell (a certificate without its key, a gateway without its API key). Complaints
+ * and warnings as df_config_load.
  */
 enum df_code df_settings_load(const struct df_config_sources *src, struct df_settings *s,
                               struct df_buf *complaints) DF_MUST_CHECK;

@@ -47,6 +47,7 @@ struct load {
     struct place *reading; /* of the file's section; NULL: it was refused */
     struct df_buf *complaints;
     size_t complaint_count;
+    bool has_secret;   /* the INI file itself */
     struct df_buf why; /* scratch */
 };
 
@@ -64,29 +65,49 @@ static struct given *given_of(struct found f)
 
 /* --- complaints ------------------------------------------------------------------------------- */
 
-/* The reason stands in l->why, which is emptied. Names come from outside: one line must stay one.
- */
+/* Names and texts come from outside: one line must stay one. */
+static void add_line(struct df_buf *to, struct df_str where, struct df_str why)
+{
+    struct df_str parts[] = {where, DF_STR(": "), why};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        for (struct df_str s = parts[i]; s.len > 0;) {
+            size_t n = 0;
+            size_t valid = df_utf8_valid_prefix(s);
+            while (n < valid && (unsigned char)s.ptr[n] >= ' ' && s.ptr[n] != 0x7F)
+                n++;
+            df_buf_add(to, s.ptr, n);
+            if (n < s.len)
+                df_buf_addc(to, '?');
+            n += n < s.len;
+            s = df_str_n(s.ptr + n, s.len - n);
+        }
+    }
+    df_buf_addc(to, '\n');
+}
+
+/* The reason stands in l->why, which is emptied. */
 static void complain(struct load *l, struct df_str where)
 {
-    struct df_str parts[] = {where, DF_STR(": "), df_buf_str(&l->why)};
-
-    if (++l->complaint_count <= COMPLAINTS_MAX) {
-        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-            for (struct df_str s = parts[i]; s.len > 0;) {
-                size_t n = 0;
-                size_t valid = df_utf8_valid_prefix(s);
-                while (n < valid && (unsigned char)s.ptr[n] >= ' ' && s.ptr[n] != 0x7F)
-                    n++;
-                df_buf_add(l->complaints, s.ptr, n);
-                if (n < s.len)
-                    df_buf_addc(l->complaints, '?');
-                n += n < s.len;
-                s = df_str_n(s.ptr + n, s.len - n);
-            }
-        }
-        df_buf_addc(l->complaints, '\n');
-    }
+    if (++l->complaint_count <= COMPLAINTS_MAX)
+        add_line(l->complaints, where, df_buf_str(&l->why));
     df_buf_reset(&l->why);
+}
+
+/* Likewise, of what is not refused. */
+static void warn_of(struct load *l, struct df_str where)
+{
+    if (l->src->warnings)
+        add_line(l->src->warnings, where, df_buf_str(&l->why));
+    df_buf_reset(&l->why);
+}
+
+static void why_shared(struct load *l, unsigned mode)
+{
+    df_buf_addf(&l->why,
+                "holds a secret, and others than its owner may read or write it (mode %03o); "
+                "chmod 600 it",
+                mode);
 }
 
 /* server, or relay.orders */
@@ -332,6 +353,9 @@ static void give(struct load *l, struct found f, enum source source, size_t line
     } else if (!f.by_file && !df_config_value_set(f.key, f.place->base, value, &l->why)) {
         complain_of(l, f, source, line);
     }
+    bool holds_secret = f.key->type == DF_CFG_SECRET ||
+                        (f.key->type == DF_CFG_URL && memchr(value.ptr, '@', value.len));
+    l->has_secret = l->has_secret || (source == FROM_FILE && !f.by_file && holds_secret);
     free(g->path);
     g->path = f.by_file && !fault && is_path(value) ? df_strdup(value) : NULL;
     g->source = source;
@@ -381,7 +405,8 @@ static void on_complaint(void *arg, size_t line, const char *what)
 static void load_file(struct load *l)
 {
     size_t len;
-    char *text = df_config_read(l->src->file, false, CONFIG_MAX_BYTES, &len, &l->why);
+    unsigned shared;
+    char *text = df_config_read(l->src->file, false, CONFIG_MAX_BYTES, &len, &shared, &l->why);
 
     if (!text) {
         complain(l, df_str_c(l->src->file));
@@ -389,6 +414,10 @@ static void load_file(struct load *l)
     }
     const struct df_ini_handler handler = {on_section, on_entry, on_complaint, l};
     df_ini_read(df_str_n(text, len), &handler);
+    if (shared && l->has_secret) {
+        why_shared(l, shared);
+        warn_of(l, df_str_c(l->src->file));
+    }
     df_wipe(text, len);
     free(text);
 }
@@ -415,7 +444,8 @@ static void load_secret_file(struct load *l, struct found f)
 {
     const struct given *g = given_of(f);
     size_t len;
-    char *text = df_config_read(g->path, true, SECRET_MAX_BYTES, &len, &l->why);
+    unsigned shared;
+    char *text = df_config_read(g->path, true, SECRET_MAX_BYTES, &len, &shared, &l->why);
     struct df_str secret = df_str_n(text, len);
 
     if (text) {
@@ -437,6 +467,10 @@ static void load_secret_file(struct load *l, struct found f)
         complain_of(l, f, g->source, g->line);
     } else {
         take_file(l, f, secret);
+        if (shared) {
+            why_shared(l, shared);
+            warn_of(l, df_str_c(g->path));
+        }
     }
     if (text)
         df_wipe(text, len);

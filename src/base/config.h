@@ -17,7 +17,8 @@
  *
  * A key with DF_CFG_SECRET or DF_CFG_URL also exists as <key>_file: the path of a file that holds
  * the value (one trailing newline is dropped). Giving both in one source is refused; from two
- * sources the later wins. Secrets are kept in struct df_secret and are never printed.
+ * sources the later wins. Secrets are kept in struct df_secret and are never printed. A file that
+ * holds one, be it this or the INI file, and can be read by others than who needs it, is warned of.
  *
  * Of the environment, variables that begin with DATAFLOW_ are looked at; an unknown one is refused
  * too, except DATAFLOW_CONFIG and DATAFLOW_TEST_*, which are others' business.
@@ -90,6 +91,7 @@ struct df_config_sources {
     char *const *env;        /* NULL-terminated, as environ */
     const char *const *sets; /* "section.key=value" */
     size_t set_count;
+    struct df_buf *warnings; /* what is not refused and yet unwise, one a line; NULL: nobody asks */
 };
 
 /*

@@ -42,9 +42,14 @@ bool df_config_env_ends(struct df_str s, const struct df_config_key *k, bool by_
 
 /* --- files (config_file.c) --- */
 
-/* Reads it whole into memory that the caller wipes and frees. NULL: the reason is in *why. */
+/* Reads it whole into memory that the caller wipes and frees. NULL: the reason is in *why.
+ * *ret_shared: others than who needs it may read or write it, and this is its mode; else 0. */
 char *df_config_read(const char *path, bool regular_only, size_t max_bytes, size_t *ret_len,
-                     struct df_buf *why);
+                     unsigned *ret_shared, struct df_buf *why);
+
+/* Pure: the mode, if it lets in others; else 0. A group that may read is the way in which root
+ * gives a file to a service, and no fault; of a file of our own it is. */
+unsigned df_config_shared_mode(unsigned mode, bool is_our_own);
 
 /* --- elements of a group (config_value.c) --- */
 

@@ -167,3 +167,15 @@ struct df_str df_utf8_cut(struct df_str s, size_t max_units)
     }
     return s;
 }
+
+bool df_host_is_loopback(struct df_str host)
+{
+    if (host.len > 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']')
+        host = df_str_n(host.ptr + 1, host.len - 2);
+    if (df_str_ieq(host, DF_STR("localhost")) || df_str_eq(host, DF_STR("::1")))
+        return true;
+    bool digits = df_str_starts(host, DF_STR("127."));
+    for (size_t i = 0; digits && i < host.len; i++) /* 127.example.com is anybody's */
+        digits = (host.ptr[i] >= '0' && host.ptr[i] <= '9') || host.ptr[i] == '.';
+    return digits;
+}

@@ -98,4 +98,7 @@ size_t df_utf8_count(struct df_str s);
 /* The longest prefix of at most max_units that ends on a character's end. */
 struct df_str df_utf8_cut(struct df_str s, size_t max_units);
 
+/* Whether a host's name or address, with or without brackets, is this machine's loopback. */
+bool df_host_is_loopback(struct df_str host);
+
 #endif

@@ -131,6 +131,14 @@ enum df_code df_db_check_url(const char *url, struct df_err *err)
     return code == DF_OK ? drivers[dialect]->check_url(url, err) : code;
 }
 
+void df_db_url_risk(const char *url, struct df_buf *out)
+{
+    enum df_dialect dialect;
+
+    if (df_db_dialect_of(url, &dialect, NULL) == DF_OK && drivers[dialect]->url_risk)
+        drivers[dialect]->url_risk(url, out);
+}
+
 /* --- connections ------------------------------------------------------------------------------ */
 
 enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err)

@@ -25,6 +25,7 @@
 #ifndef DF_STORE_DB_H
 #define DF_STORE_DB_H
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -111,6 +112,9 @@ enum df_code df_db_dialect_of(const char *url, enum df_dialect *ret,
                               struct df_err *err) DF_MUST_CHECK;
 /* Whether the URL can be understood, as far as that can be told without a connection. */
 enum df_code df_db_check_url(const char *url, struct df_err *err) DF_MUST_CHECK;
+/* Says in `out`, as a sentence without its subject and without the URL, that the way to the server
+ * is not secured, and what to write; nothing when it is, or when it does not leave the machine. */
+void df_db_url_risk(const char *url, struct df_buf *out);
 const char *df_dialect_name(enum df_dialect d); /* "sqlite", "postgres", "sqlserver" */
 
 enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret,

@@ -26,6 +26,8 @@ struct df_result {
 struct df_db_ops {
     enum df_dialect dialect;
     enum df_code (*check_url)(const char *url, struct df_err *err);
+    /* NULL: there is no such risk. See df_db_url_risk. */
+    void (*url_risk)(const char *url, struct df_buf *out);
     enum df_code (*open)(const struct df_db_options *opt, struct df_db **ret, struct df_err *err);
     void (*close)(struct df_db *db);
     enum df_code (*ping)(struct df_db *db, struct df_err *err);

@@ -438,6 +438,7 @@ static void odbc_schema_unlock(struct df_db *db)
 const struct df_db_ops df_odbc_ops = {
     .dialect = DF_SQLSERVER,
     .check_url = odbc_check_url,
+    .url_risk = df_odbc_url_risk,
     .open = odbc_open,
     .close = odbc_close,
     .ping = odbc_ping,

@@ -147,6 +147,8 @@ enum df_code df_odbc_open_string(const char *connection_string, const struct odb
 /* --- odbc_url.c ------------------------------------------------------------------------------- */
 
 /* What the driver manager is told for database.url. out holds a password afterwards. */
+/* As df_db_url_risk. */
+void df_odbc_url_risk(const char *url, struct df_buf *out);
 enum df_code df_odbc_connection_string(const char *url, struct df_buf *out,
                                        struct df_err *err) DF_MUST_CHECK;
 

@@ -220,3 +220,24 @@ out:
     df_arena_release(&arena);
     return code;
 }
+
+void df_odbc_url_risk(const char *url, struct df_buf *out)
+{
+    struct df_arena arena = {0};
+    struct url_parts p = {0};
+    bool encrypt = true;
+
+    df_arena_init(&arena);
+    bool understood = parse(&arena, url, &p, NULL) == DF_OK;
+    if (understood && p.options[OPTION_ENCRYPT].ptr)
+        (void)df_str_to_bool(p.options[OPTION_ENCRYPT], &encrypt);
+    if (understood && !df_host_is_loopback(p.host) &&
+        (!p.options[OPTION_SERVERNAME].ptr || !encrypt))
+        df_buf_addf(out,
+                    "%s: whoever stands between can read and change everything; write "
+                    "servername=SECTION, a section of freetds.conf with a 'ca file'%s",
+                    encrypt ? "the server's certificate is not verified"
+                            : "with encrypt=off everything goes in the clear",
+                    encrypt ? "" : ", and leave out encrypt=off");
+    df_arena_release(&arena);
+}

@@ -207,6 +207,56 @@ static enum df_code pg_check_url(const char *url, struct df_err *err)
     return parsed ? DF_OK : DF_E_CONFIG;
 }
 
+static const char *option_of(const PQconninfoOption *all, const char *keyword, const char *variable)
+{
+    const char *value = NULL;
+    for (const PQconninfoOption *o = all; o->keyword; o++) {
+        if (strcmp(o->keyword, keyword) == 0)
+            value = o->val;
+    }
+    if (!value || !*value)
+        value = secure_getenv(variable);
+    return value && *value ? value : NULL;
+}
+
+/* Hosts may be several, and directories of sockets. */
+static bool leaves_machine(const char *hosts)
+{
+    struct df_str rest = df_str_c(hosts);
+
+    while (rest.len > 0) {
+        struct df_str host;
+        rest = df_str_cut(rest, ',', &host);
+        bool socket = host.len == 0 || host.ptr[0] == '/' || host.ptr[0] == '@';
+        if (!socket && !df_host_is_loopback(host))
+            return true;
+    }
+    return false;
+}
+
+/* libpq verifies nothing unless told to: by the mode, or with `require` by an authority's file. */
+static void pg_url_risk(const char *url, struct df_buf *out)
+{
+    PQconninfoOption *all = PQconninfoParse(url, NULL);
+
+    if (!all)
+        return;
+    const char *mode = option_of(all, "sslmode", "PGSSLMODE");
+    const char *address = option_of(all, "hostaddr", "PGHOSTADDR");
+    const char *hosts = address ? address : option_of(all, "host", "PGHOST");
+    bool by_service = !mode && option_of(all, "service", "PGSERVICE"); /* whatever that file says */
+    bool verified =
+        mode && (df_str_starts(df_str_c(mode), DF_STR("verify-")) ||
+                 (strcmp(mode, "require") == 0 && option_of(all, "sslrootcert", "PGSSLROOTCERT")));
+    if (hosts && leaves_machine(hosts) && !verified && !by_service)
+        df_buf_addf(out,
+                    "nothing is verified with sslmode=%s%s: whoever stands between can read and "
+                    "change everything; write sslmode=verify-full&sslrootcert=FILE, the file with "
+                    "the authority's certificate",
+                    mode ? mode : "prefer", mode ? "" : ", the default");
+    PQconninfoFree(all);
+}
+
 static enum df_code connect_server(struct pg_db *pg, const struct df_db_options *opt,
                                    struct df_err *err)
 {
@@ -589,6 +639,7 @@ static void pg_schema_unlock(struct df_db *db)
 const struct df_db_ops df_postgres_ops = {
     .dialect = DF_POSTGRES,
     .check_url = pg_check_url,
+    .url_risk = pg_url_risk,
     .open = pg_open,
     .close = pg_close,
     .ping = pg_ping,

@@ -298,6 +298,65 @@ def test_the_password_in_a_database_url_is_never_shown(tmp_path):
         assert SECRET not in failed.stdout + failed.stderr
 
 
+# --- what is valid and yet unwise --------------------------------------------------------------------
+
+
+def warnings(result):
+    assert result.returncode == 0, result.stderr
+    return [line.removeprefix("warning: ") for line in result.stderr.splitlines() if line.startswith("warning: ")]
+
+
+@pytest.mark.parametrize("key,listen,exit_status,word", [
+    ("short", "0.0.0.0:8080", 2, "[admin] key"), ("elevenchars", "[::]:8080", 2, "[admin] key"), ("short", "192.0.2.7:80", 2, "[admin] key"),
+    ("short", "127.0.0.1:8080", 0, "[admin] key"), ("short", "[::1]:8080", 0, "[admin] key"), ("twelve-chars", "0.0.0.0:80", 0, "[admin] key"),
+    ("x" * 23, "0.0.0.0:80", 0, "[admin] key"), ("x" * 24, "0.0.0.0:80", 0, None), (None, "0.0.0.0:80", 0, None),
+])
+@pytest.mark.parametrize("how", ["key", "key_file"])
+def test_a_short_admin_key_is_refused_or_warned_of(tmp_path, how, key, listen, exit_status, word):
+    (tmp_path / "key").write_text(f"{key}\n")
+    (tmp_path / "key").chmod(0o600)
+    value = key if how == "key" else tmp_path / "key"
+    args = ["--set", f"server.listen={listen}"] + (["--set", f"admin.{how}={value}"] if key else [])
+    result = run("check-config", *args)
+    assert result.returncode == exit_status, result.stderr
+    assert (word in result.stderr) if word else result.stderr == ""
+    if exit_status:
+        assert run("serve", *args, "--set", f"server.data_dir={tmp_path}/data").returncode == 2
+    assert not key or key not in result.stderr
+
+
+@pytest.mark.parametrize("mode,warned", [(0o600, False), (0o400, False), (0o644, True), (0o640, True), (0o666, True)])
+def test_a_secrets_file_that_others_can_read_is_warned_of(tmp_path, mode, warned):
+    (tmp_path / "key").write_text(SECRET + "\n")
+    (tmp_path / "key").chmod(mode)
+    said = warnings(run("check-config", "--set", f"admin.key_file={tmp_path}/key"))
+    assert [str(tmp_path / "key") in line and f"mode {mode:o}" in line for line in said] == [True] * warned
+
+
+def test_a_configuration_with_secrets_that_others_can_read_is_warned_of(tmp_path):
+    path = write_config(tmp_path / "dataflow.ini", {"admin": {"key": SECRET}})
+    path.chmod(0o644)
+    assert [str(path) in line for line in warnings(run("check-config", "--config", path))] == [True]
+    path.chmod(0o600)
+    assert warnings(run("check-config", "--config", path)) == []
+
+
+def test_a_database_that_is_not_verified_is_warned_of(tmp_path):
+    args = ["--set", f"database.url=postgres://u:{SECRET}@db.example.com/d", "--set", f"relay.orders.url=postgres://u:{SECRET}@other.example.com/d",
+            "--set", "relay.orders.dispatcher=log"]
+    said = warnings(run("check-config", *args))
+    assert [line.split(": ")[0] for line in said] == ["[database] url", "[relay.orders] url"]
+    assert all("sslmode=verify-full&sslrootcert=" in line and SECRET not in line for line in said)
+    assert warnings(run("check-config", "--set", "database.url=postgres://u:p@db.example.com/d?sslmode=verify-full&sslrootcert=/ca.pem")) == []
+
+
+def test_the_log_of_the_server_has_the_warnings(make_sqlite_server):
+    server = make_sqlite_server(config={"admin": {"key": "admin-key-of-22-letters"[:22]}})
+    server.secrets.add("admin-key-of-22-letters"[:22])
+    said = [line["message"] for line in server.log("ConfigurationUnwise")]
+    assert [message.split(":")[0] for message in said if "[admin]" in message] == ["[admin] key"]
+
+
 # --- commands ----------------------------------------------------------------------------------------
 
 

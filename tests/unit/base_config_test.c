@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/config.h"
+#include "base/config_private.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -369,6 +370,89 @@ static void a_later_secret_replaces_an_earlier_file_and_the_reverse(void **state
                                    .env = {"DATAFLOW_DATABASE_PASSWORD= plain "}});
     assert_true(df_str_eq(df_secret_str(settings.password), DF_STR(" plain ")));
     release();
+}
+
+static void which_modes_let_in_others(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned mode;
+        bool is_our_own;
+        unsigned shared;
+    } cases[] = {
+        {0600, true, 0},     {0400, true, 0},    {0700, true, 0},       {0640, true, 0640},
+        {0660, true, 0660},  {0604, true, 0604}, {0602, true, 0602},    {0644, true, 0644},
+        {0640, false, 0},    {0440, false, 0},   {0660, false, 0660},   {0644, false, 0644},
+        {0601, false, 0601}, {0100600, true, 0}, {0100644, true, 0644},
+    };
+    for (size_t i = 0; i < LEN(cases); i++) {
+        unsigned got = df_config_shared_mode(cases[i].mode, cases[i].is_our_own);
+        if (got != cases[i].shared)
+            fail_msg("%o: %o", cases[i].mode, got);
+    }
+}
+
+/* Wants these warnings, $F and $S as above; none: "". */
+static void assert_warns(const char *ini, mode_t ini_mode, mode_t secret_mode, const char *expected)
+{
+    struct df_buf warnings, wanted;
+    struct df_config_sources src = {.file = ini_path, .warnings = &warnings};
+
+    df_buf_init(&warnings, 1 << 16);
+    df_buf_init(&wanted, 1 << 16);
+    df_buf_init(&complaints, 1 << 16);
+    for (const char *p = expected; *p; p++) {
+        if (*p == '$')
+            df_buf_addz(&wanted, *++p == 'F' ? ini_path : secret_path);
+        else
+            df_buf_addc(&wanted, *p);
+    }
+    struct df_buf text;
+    df_buf_init(&text, 1 << 16);
+    for (const char *p = ini; *p; p++) {
+        if (*p == '$')
+            df_buf_addz(&text, secret_path);
+        else
+            df_buf_addc(&text, *p);
+    }
+    write_file(ini_path, df_buf_str(&text));
+    write_file(secret_path, DF_STR("the secret\n"));
+    assert_int_equal(chmod(ini_path, ini_mode), 0);
+    assert_int_equal(chmod(secret_path, secret_mode), 0);
+    settings = (struct settings){0};
+    assert_int_equal(df_config_load(&table, &src, &settings, &complaints), DF_OK);
+    assert_string_equal(df_buf_str(&warnings).ptr, df_buf_str(&wanted).ptr);
+    release();
+    df_buf_release(&text);
+    df_buf_release(&wanted);
+    df_buf_release(&warnings);
+    assert_int_equal(chmod(ini_path, 0600), 0);
+    assert_int_equal(chmod(secret_path, 0600), 0);
+}
+
+static void files_with_secrets_that_others_can_read_are_warned_of(void **state)
+{
+    (void)state;
+#define SHARED " holds a secret, and others than its owner may read or write it (mode "
+#define DO_IT  "); chmod 600 it\n"
+    static const struct {
+        const char *ini;
+        mode_t ini_mode;
+        mode_t secret_mode;
+        const char *expected;
+    } cases[] = {
+        {"[database]\npassword = x\n", 0600, 0600, ""},
+        {"[database]\npassword = x\n", 0644, 0600, "$F:" SHARED "644" DO_IT},
+        {"[server]\nlisten = x:1\n", 0666, 0666, ""}, /* nothing to hide */
+        {"[database]\npassword_file = $\n", 0644, 0600, ""},
+        {"[database]\npassword_file = $\n", 0644, 0640, "$S:" SHARED "640" DO_IT},
+        {"[database]\npassword_file = $\n[retry]\nkey = y\n", 0604, 0606,
+         "$F:" SHARED "604" DO_IT "$S:" SHARED "606" DO_IT},
+        {"[relay.a]\nurl = postgres://u:p@h/d\n", 0644, 0600, "$F:" SHARED "644" DO_IT},
+        {"[relay.a]\nurl = sqlite:x\n", 0644, 0600, ""},
+    };
+    for (size_t i = 0; i < LEN(cases); i++)
+        assert_warns(cases[i].ini, cases[i].ini_mode, cases[i].secret_mode, cases[i].expected);
 }
 
 static void a_secret_file_may_have_64_kib(void **state)
@@ -978,6 +1062,8 @@ int main(void)
         cmocka_unit_test(a_value_of_4096_bytes_is_whole),
         cmocka_unit_test(secrets_come_from_files_in_every_source),
         cmocka_unit_test(a_later_secret_replaces_an_earlier_file_and_the_reverse),
+        cmocka_unit_test(which_modes_let_in_others),
+        cmocka_unit_test(files_with_secrets_that_others_can_read_are_warned_of),
         cmocka_unit_test(a_secret_file_may_have_64_kib),
         cmocka_unit_test(sections_of_a_group_fill_elements_in_their_order),
         cmocka_unit_test(environment_and_options_override_and_make_sections),

@@ -116,11 +116,67 @@ static void a_file_that_is_no_database_is_named(void **state)
     (void)rmdir(dir);
 }
 
+/* Which URLs lead over a network to a server that nobody has verified. */
+static void the_way_to_the_server_is_secured_or_warned_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        const char *word; /* NULL: no warning */
+    } cases[] = {
+        {"sqlite:var/data.db", NULL},
+        {"postgres://u:p@db.example.com/d", "sslmode=prefer, the default"},
+        {"postgres://u:p@db.example.com/d?sslmode=prefer", "sslmode=prefer:"},
+        {"postgres://u:p@db.example.com/d?sslmode=allow", "sslmode=allow:"},
+        {"postgres://u:p@db.example.com/d?sslmode=disable", "sslmode=disable:"},
+        {"postgres://u:p@db.example.com/d?sslmode=require", "sslmode=verify-full"},
+        {"postgres://u:p@db.example.com/d?sslmode=require&sslrootcert=/ca.pem", NULL},
+        {"postgres://u:p@db.example.com/d?sslmode=verify-ca", NULL},
+        {"postgres://u:p@db.example.com/d?sslmode=verify-full&sslrootcert=/ca.pem", NULL},
+        {"postgres://u:p@10.0.0.7/d", "sslmode"},
+        {"postgres://u:p@[2001:db8::1]/d", "sslmode"},
+        {"postgres://u:p@127.example.com/d", "sslmode"},
+        {"postgres://u:p@localhost/d", NULL},
+        {"postgres://u:p@127.0.0.1:5432/d", NULL},
+        {"postgres://u:p@[::1]/d", NULL},
+        {"postgres:///d", NULL},
+        {"postgres:///d?host=/run/postgresql", NULL},
+        {"postgres://%2Frun%2Fpostgresql/d", NULL},
+        {"postgres://localhost,db.example.com/d", "sslmode"},
+        {"postgres://db.example.com/d?hostaddr=127.0.0.1", NULL},
+        {"postgres://localhost/d?hostaddr=10.0.0.7", "sslmode"},
+        {"postgres:///d?service=x", NULL}, /* its file may say more */
+        {"sqlserver://u:p@db.example.com/d", "not verified"},
+        {"sqlserver://u:p@db.example.com/d?encrypt=off", "in the clear"},
+        {"sqlserver://u:p@db.example.com/d?servername=s", NULL},
+        {"sqlserver://u:p@db.example.com/d?servername=s&encrypt=off", "in the clear"},
+        {"sqlserver://u:p@127.0.0.1:1433/d?encrypt=off", NULL},
+        {"sqlserver://u:p@[::1]/d", NULL},
+        {"mysql://u:p@h/d", NULL}, /* refused elsewhere */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct df_buf out;
+        df_buf_init(&out, 4096);
+        df_db_url_risk(cases[i].url, &out);
+        const char *said = df_buf_str(&out).ptr;
+        bool right = cases[i].word ? out.len > 0 && strstr(said, cases[i].word) : out.len == 0;
+        if (!right || (out.len > 0 && strstr(said, "u:p")))
+            fail_msg("%s: %s", cases[i].url, out.len > 0 ? said : "nothing");
+        df_buf_release(&out);
+    }
+}
+
 int main(void)
 {
+    (void)unsetenv("PGSSLMODE");
+    (void)unsetenv("PGHOST");
+    (void)unsetenv("PGSERVICE");
+    (void)unsetenv("PGHOSTADDR");
+    (void)unsetenv("PGSSLROOTCERT");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_tell_the_database),
         cmocka_unit_test(shown_urls_have_no_secrets),
+        cmocka_unit_test(the_way_to_the_server_is_secured_or_warned_of),
         cmocka_unit_test(connections_that_cannot_be_made_say_why_and_no_secret),
         cmocka_unit_test(a_file_that_is_no_database_is_named),
     };
