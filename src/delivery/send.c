@@ -122,7 +122,10 @@ static void answered(struct df_call *call)
         row->due_ms = delivery_now(row->channel);
         row->error = DF_STR("the server stopped");
     } else if (call->code != DF_OK) {
-        bool again = df_code_retry(call->code) != DF_RETRY_NEVER;
+        /* To a tenant an address that it may not reach is one that does not exist: it is tried as
+         * often. */
+        bool hidden = call->code == DF_E_TARGET_REFUSED && row->request.tenant.len > 0;
+        bool again = hidden || df_code_retry(call->code) != DF_RETRY_NEVER;
         verdict = again ? DF_BREAKER_FAILURE : DF_BREAKER_IGNORED;
         describe_failure(row);
         fail(row, again, -1);

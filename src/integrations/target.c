@@ -158,6 +158,9 @@ enum df_code integration_url(struct df_arena *a, const char *base_url, struct df
     struct df_str base = df_str_c(base_url);
     struct df_url parsed;
 
+    /* Of a stored call it comes from the database: "@…" would make the host a user. */
+    if (suffix.len > 0 && suffix.ptr[0] != '/' && suffix.ptr[0] != '?')
+        return df_err_set(err, DF_E_BAD_REQUEST, "the path does not begin with a slash");
     if (suffix.len > 0 && suffix.ptr[0] == '/') {
         while (df_str_ends(base, DF_STR("/")))
             base.len--;

@@ -1,5 +1,6 @@
 #include "webhooks/subscriptions.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "net/client.h"
 #include "net/url.h"
@@ -33,7 +34,8 @@ const char *df_subscriptions_check_url(struct df_input *in, struct df_str url)
     return NULL;
 }
 
-/* All of a name's addresses: which of them is dialled is nobody's choice. */
+/* All of a name's addresses: which of them is dialled is nobody's choice. NULL: it may be dialled;
+ * else why not, for the log alone. */
 static const char *look_up(const struct df_subscriptions *s, const char *host)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -41,12 +43,21 @@ static const char *look_up(const struct df_subscriptions *s, const char *host)
     const char *problem = NULL;
 
     if (getaddrinfo(host, NULL, &hints, &list) != 0)
-        return "its host cannot be resolved";
+        return "it cannot be resolved";
     for (const struct addrinfo *a = list; a; a = a->ai_next)
         if (!s->opt.allow_private && !df_address_is_public(a->ai_addr))
-            problem = "its host has an address that is not public (delivery.allow_private_targets)";
+            problem = "it has an address that is not public (delivery.allow_private_targets)";
     freeaddrinfo(list);
     return problem;
+}
+
+static void refuse(const struct df_lookup *l, const char *problem)
+{
+    struct df_log_field fields[] = {DF_F("host", df_str_c(l->host))};
+    const struct df_log_ctx *before = df_log_ctx_use(l->log);
+
+    df_log_write(DF_LOG_INFO, "WebhookTargetRefused", fields, 1, "%s", problem);
+    df_log_ctx_use(before);
 }
 
 static void *work(void *arg)
@@ -56,7 +67,10 @@ static void *work(void *arg)
 
     while (df_queue_pop(&s->lookups, &item, 1, -1) == 1) {
         struct df_lookup *l = item;
-        l->done(l, look_up(s, l->host));
+        const char *problem = look_up(s, l->host);
+        if (problem)
+            refuse(l, problem);
+        l->done(l, problem ? DF_WEBHOOK_UNREACHABLE : NULL);
     }
     return NULL;
 }

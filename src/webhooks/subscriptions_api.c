@@ -251,7 +251,7 @@ static void submit(struct call *c, const char *host)
         return;
     }
     c->job.log = df_req_log(c->req);
-    c->lookup = (struct df_lookup){.host = host, .done = looked_up};
+    c->lookup = (struct df_lookup){.host = host, .log = c->job.log, .done = looked_up};
     df_req_suspend(c->req);
     if (df_subscriptions_lookup(c->services->subscriptions, &c->lookup))
         return;
@@ -601,7 +601,19 @@ static void kv_int_or_null(struct df_json_out *out, const char *name, const stru
         df_json_int(out, df_col_int(r, col));
 }
 
-static void write_delivery(struct df_result *r, struct df_json_out *out)
+/* Of the columns of an HTTP status and of an error, as the caller may see it. */
+static struct df_str error_of(const struct call *c, const struct df_result *r, size_t status_col,
+                              size_t error_col)
+{
+    struct df_str error = df_col_text(r, error_col);
+    int64_t status = df_col_null(r, status_col) ? 0 : df_col_int(r, status_col);
+
+    if (!df_auth_client(c->req))
+        return error;
+    return df_webhook_error_shown(df_req_arena(c->req), status, error);
+}
+
+static void write_delivery(const struct call *c, struct df_result *r, struct df_json_out *out)
 {
     df_json_kv_text(out, "id", df_col_text(r, 0));
     df_json_kv_text(out, "eventId", df_col_text(r, 1));
@@ -610,7 +622,7 @@ static void write_delivery(struct df_result *r, struct df_json_out *out)
     df_json_kv_text(out, "status", df_col_text(r, 4));
     df_json_kv_int(out, "attempts", df_col_int(r, 5));
     kv_int_or_null(out, "lastStatus", r, 6);
-    df_json_kv_text(out, "lastError", df_col_text(r, 7));
+    df_json_kv_text(out, "lastError", error_of(c, r, 6, 7));
     df_json_kv_time(out, "createdAt", df_col_time(r, 8));
     df_json_kv_time(out, "lastAttemptAt", df_col_time(r, 9));
     df_json_kv_time(out, "sentAt", df_col_time(r, 10));
@@ -637,7 +649,7 @@ static enum df_code read_deliveries(struct df_db *db, struct call *c, struct del
         struct df_json_out out;
         df_buf_reset(&text);
         df_json_out_init(&out, &text);
-        write_delivery(r, &out);
+        write_delivery(c, r, &out);
         rows[(*ret_count)++] = (struct delivery){df_arena_str(a, df_col_text(r, 0)),
                                                  df_arena_str(a, df_buf_str(&text))};
     }
@@ -646,16 +658,27 @@ static enum df_code read_deliveries(struct df_db *db, struct call *c, struct del
     return code == DF_DONE || code == DF_ROW ? DF_OK : code;
 }
 
-static void write_attempt(struct df_result *r, struct df_json_out *out)
+/* How long it took to find nothing tells a name from none, too. */
+static int64_t duration_of(const struct call *c, const struct df_result *r)
 {
+    bool hidden = df_auth_client(c->req) && df_webhook_is_unreachable(df_col_text(r, 6));
+    return hidden ? 0 : df_col_int(r, 4);
+}
+
+static void write_attempt(const struct call *c, struct df_result *r, struct df_json_out *out)
+{
+    struct df_str answer = df_col_text(r, 5);
+
     df_json_open(out, '{');
     df_json_kv_int(out, "attempt", df_col_int(r, 0));
     df_json_kv_time(out, "attemptedAt", df_col_time(r, 1));
     df_json_kv_text(out, "outcome", df_col_text(r, 2));
     kv_int_or_null(out, "httpStatus", r, 3);
-    df_json_kv_int(out, "durationMs", df_col_int(r, 4));
-    df_json_kv_text(out, "answer", df_col_text(r, 5));
-    df_json_kv_text(out, "error", df_col_text(r, 6));
+    df_json_kv_int(out, "durationMs", duration_of(c, r));
+    df_json_kv_int(out, "answerLength", (int64_t)df_utf8_count(answer));
+    if (!df_auth_client(c->req))
+        df_json_kv_text(out, "answer", answer);
+    df_json_kv_text(out, "error", error_of(c, r, 3, 6));
     df_json_close(out, '}');
 }
 
@@ -674,7 +697,7 @@ static enum df_code write_whole(struct df_db *db, struct call *c, const struct d
     df_json_key(&c->json, "attemptsHistory");
     df_json_open(&c->json, '[');
     while ((code = df_result_step(r, err)) == DF_ROW)
-        write_attempt(r, &c->json);
+        write_attempt(c, r, &c->json);
     df_json_close(&c->json, ']');
     df_json_close(&c->json, '}');
     df_result_free(r);

@@ -335,6 +335,15 @@ def test_bad_targets_reach_nobody(client, peer, method, target, status, code):
     assert len(peer.requests) == before
 
 
+@pytest.mark.parametrize("target", ["@9.9.9.9/x", "%40x:80@9.9.9.9", ":1@9.9.9.9/", "\\\\9.9.9.9/", "%5c%5c9.9.9.9", "%2f%2f9.9.9.9/x",
+                                    "%2F%2Fx", ".@9.9.9.9", "http:%2f%2f9.9.9.9", "x%3f@9.9.9.9", "%23@9.9.9.9", "?@9.9.9.9", "?//9.9.9.9"])
+def test_no_path_changes_the_host(client, peer, target):
+    before = len(peer.requests)
+    slash = "" if target[0] == "?" else "/"
+    answer = client.request("GET", "/integrations/named" + slash + target)
+    assert answer.status == 200 and len(peer.requests) == before + 1, (target, answer)
+
+
 @pytest.mark.parametrize("method", [m for m in METHODS if m not in ("GET", "OPTIONS")])
 def test_a_method_that_is_not_configured_is_405(client, method):
     answer = client.request(method, "/integrations/reads/x")

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from harness import wait_for
+from test_interface_tickets import flat
 
 INTERNAL = [
     "http://127.0.0.1/", "http://127.1/", "http://127.0.1/", "http://0x7f.1/", "http://0x7f000001/", "http://0177.0.0.1/", "http://017700000001/",
@@ -24,7 +25,7 @@ MALFORMED = [
     "ftp://9.9.9.9/", "file:///etc/passwd", "gopher://127.0.0.1/", "//9.9.9.9/", "http:///", "http://①②⑦.0.0.1/", "http://9.9.9.9:0/", "",
 ]
 
-# Names of the test's own: an attacker's name server in one file. Once public, then this machine; both at once.
+# Names of the test's own: an attacker's name server in one file. Once public, then this machine, or gone; both at once.
 RESOLVER = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,13 +33,17 @@ RESOLVER = """
 #include <stdatomic.h>
 #include <string.h>
 
-static _Atomic int asked;
+static _Atomic int asked, asked_again;
 
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
 {
     int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
     if (node && strcmp(node, "rebind.example") == 0)
         return real(asked++ == 0 ? "9.9.9.9" : "127.0.0.1", service, hints, ret);
+    if (node && strcmp(node, "gone.example") == 0)
+        return asked_again++ == 0 ? real("9.9.9.9", service, hints, ret) : EAI_NONAME;
+    if (node && strcmp(node, "never.example") == 0)
+        return EAI_NONAME;
     int rc = real(node && strcmp(node, "both.example") == 0 ? "9.9.9.9" : node, service, hints, ret);
     if (rc == 0 && node && strcmp(node, "both.example") == 0) {
         struct addrinfo *last = *ret;
@@ -116,6 +121,80 @@ def test_a_name_that_resolves_otherwise_the_second_time_reaches_nobody(make_sqli
     failure = given_up(server, client, f"http://rebind.example:{sink.server_port}/")
     assert "127.0.0.1" in failure["lastError"] and "not a public address" in failure["lastError"]
     assert failure["lastStatus"] is None and sink.paths == []
+
+
+@pytest.mark.tools
+def test_an_internal_name_is_told_of_as_one_that_does_not_exist(make_sqlite_server, sink, tmp_path):
+    (tmp_path / "resolver.c").write_text(RESOLVER, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "resolver.so", tmp_path / "resolver.c"], check=True, timeout=60)
+    server = make_sqlite_server(config=SOON, env={"LD_PRELOAD": str(tmp_path / "resolver.so")})
+    client = server.new_client()
+    hooks = f"/clients/{client.id}/webhooks"
+    refused = [client.post(hooks, {"url": f"http://{host}/"}) for host in ("both.example", "never.example", "127.0.0.1", "[fd00::1]")]
+    assert {a.status for a in refused} == {400} and len({str(a.json["errors"]) for a in refused}) == 1
+    assert [line["message"] for line in server.log("WebhookTargetRefused")][:2] == [
+        "it has an address that is not public (delivery.allow_private_targets)", "it cannot be resolved"]
+    seen = []
+    for host in ("rebind.example", "gone.example"):
+        failure = given_up(server, client, f"http://{host}:{sink.server_port}/")
+        path = f"{hooks}/{failure['subscriptionId']}/deliveries"
+        delivery, = client.get(path).json["items"]
+        seen.append((delivery["status"], delivery["attempts"], delivery["lastStatus"], delivery["lastError"],
+                     [{k: v for k, v in a.items() if k != "attemptedAt"} for a in delivery["attemptsHistory"]]))
+        assert client.get(hooks + "/" + failure["subscriptionId"]).json["disabledReason"] is None
+        assert failure["lastError"] != delivery["lastError"], "the administrator has the details"
+    assert seen[0] == seen[1] and seen[0][3] == "the target's address is not allowed or cannot be found"
+    assert sink.paths == []
+
+
+class Teller(Sink):
+    def do_POST(self):  # noqa: N802
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b"root password: 4711"
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize("status", [200, 403, 500])
+def test_what_the_target_answers_is_for_the_administrator(make_sqlite_server, status):
+    server = make_sqlite_server(config={"delivery": {"allow_private_targets": "on"}, **SOON})
+    client = server.new_client()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Teller) as peer:
+        peer.status = status
+        threading.Thread(target=peer.serve_forever, daemon=True).start()
+        made = client.post(f"/clients/{client.id}/webhooks", {"url": f"http://127.0.0.1:{peer.server_port}/"})
+        server.secrets.add(made.json["secret"])
+        hook = f"/clients/{client.id}/webhooks/{made.json['id']}"
+        tested = client.post(hook + "/test", {})
+        assert tested.status == 202
+        over = ("Sent", None) if status == 200 else ("Error", None)
+        wait_for(lambda: [(d["status"], d["nextAttemptAt"]) for d in client.get(hook + "/deliveries").json["items"]] == [over],
+                 "it is over")
+        peer.shutdown()
+    for path in ("", "/deliveries"):
+        assert b"password" not in client.get(hook + path).body
+    assert b"password" not in tested.body
+    delivery, = client.get(hook + "/deliveries").json["items"]
+    for attempt in delivery["attemptsHistory"]:
+        assert (attempt["httpStatus"], attempt["answerLength"]) == (status, 19) and "answer" not in attempt
+        assert attempt["error"] == (None if status == 200 else f"HTTP {status}")
+    assert delivery["lastError"] == (None if status == 200 else f"HTTP {status}")
+    whole, = server.admin().get(hook + "/deliveries").json["items"]
+    assert {a["answer"] for a in whole["attemptsHistory"]} == {"root password: 4711"}
+
+
+def test_the_operators_targets_may_be_anywhere(make_sqlite_server, sink):
+    """A gateway on a private address does not open the filter for tenants."""
+    url = f"http://127.0.0.1:{sink.server_port}/gateway"
+    server = make_sqlite_server(config={"gateway": {"ticket_send_url": url, "functional_ack_url": url, "ticket_return_url": url,
+                                                    "api_key": "k"}})
+    client = server.new_client()
+    assert client.post("/api/tickets", flat()).status == 200
+    wait_for(lambda: len(sink.paths) >= 3, "ticket, return and ack are sent")
+    assert client.post(f"/clients/{client.id}/webhooks", {"url": url}).status == 400
+    assert set(sink.paths) == {"/gateway"}
 
 
 def test_redirects_are_not_followed(make_sqlite_server, sink):
