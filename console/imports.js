@@ -213,6 +213,7 @@
       h('div', { className: 'step' }, badge(batch.status),
         h('span', { className: 'note', id: 'imports-words', textContent: batch.status === 'Scheduled' ? '' : words }),
         h('span', { className: 'note', textContent: rateWords(batch) }),
+        batch.gaveWayAt ? h('span', { className: 'note', id: 'imports-turn', textContent: 'Waits for its next turn: another client has the worker.' }) : null,
         batch.status === 'Scheduled' ? h('span', { className: 'note' }, `Begins ${stamp(batch.scheduledFor || '')} (`, time(batch.scheduledFor), ')') : null),
       ['Pending', 'Scheduled', 'Cancelled'].includes(batch.status) ? null : bar,
       batch.lastError ? h('p', { className: 'reason', textContent: batch.lastError }) : null,

@@ -38,7 +38,8 @@ enum df_policy_kind {
     X(business_end_hour,            BusinessEndHour,           "businessEndHour",           NUMBER,     0, 24,      "... to this one; 18 unless it is set") \
     X(maintenance_window,           MaintenanceWindow,         "maintenanceWindow",         WINDOW,     0, 0,       "no uploads in this time, UTC") \
     X(temp_storage_quota_mb,        TempStorageQuotaMb,        "tempStorageQuotaMb",        NUMBER,     1, 1048576, "space for files that are not done with") \
-    X(max_concurrent_batches,       MaxConcurrentBatches,      "maxConcurrentBatches",      NUMBER,     1, 256,     "batches at a time, in concurrent mode")
+    X(max_concurrent_batches,       MaxConcurrentBatches,      "maxConcurrentBatches",      NUMBER,     1, 256,     "batches at a time, in concurrent mode") \
+    X(max_records,                  MaxRecords,                "maxRecords",                NUMBER,     1, 2147483647, "records of one file; never more than imports.max_records")
 /* clang-format on */
 
 enum df_policy_field {
@@ -65,6 +66,7 @@ struct df_policy {
     char maintenance_window[DF_POLICY_WINDOW_MAX + 1]; /* empty: none */
     int64_t temp_storage_quota_mb;
     int64_t max_concurrent_batches;
+    int64_t max_records;
     int64_t created_at; /* milliseconds; -1: there is no row, all is the default */
     int64_t updated_at;
 };

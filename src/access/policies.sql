@@ -12,7 +12,7 @@ SELECT Id FROM Clients WITH (UPDLOCK, ROWLOCK) WHERE Id = :client_id;
 -- name: policy_get
 SELECT MaxFileSizeMb, MaxBatchPerDay, AllowedStartHour, AllowedEndHour, RequireSchedulingForLarge, LargeThresholdMb,
        BatchSize, RequestsPerMinute, ConcurrentUploads, BusinessHoursOnly, BusinessStartHour, BusinessEndHour,
-       MaintenanceWindow, TempStorageQuotaMb, MaxConcurrentBatches, CreatedAt, UpdatedAt
+       MaintenanceWindow, TempStorageQuotaMb, MaxConcurrentBatches, MaxRecords, CreatedAt, UpdatedAt
 FROM ClientPolicies
 WHERE ClientId = :client_id;
 
@@ -24,18 +24,18 @@ SET MaxFileSizeMb = :max_file_size_mb, MaxBatchPerDay = :max_batch_per_day, Allo
     ConcurrentUploads = :concurrent_uploads, BusinessHoursOnly = :business_hours_only,
     BusinessStartHour = :business_start_hour, BusinessEndHour = :business_end_hour,
     MaintenanceWindow = :maintenance_window, TempStorageQuotaMb = :temp_storage_quota_mb,
-    MaxConcurrentBatches = :max_concurrent_batches, UpdatedAt = :now
+    MaxConcurrentBatches = :max_concurrent_batches, MaxRecords = :max_records, UpdatedAt = :now
 WHERE ClientId = :client_id;
 
 -- name: policy_insert
 INSERT INTO ClientPolicies (MaxFileSizeMb, MaxBatchPerDay, AllowedStartHour, AllowedEndHour, RequireSchedulingForLarge,
                             LargeThresholdMb, BatchSize, RequestsPerMinute, ConcurrentUploads, BusinessHoursOnly,
                             BusinessStartHour, BusinessEndHour, MaintenanceWindow, TempStorageQuotaMb,
-                            MaxConcurrentBatches, UpdatedAt, ClientId, Id, CreatedAt)
+                            MaxConcurrentBatches, MaxRecords, UpdatedAt, ClientId, Id, CreatedAt)
 VALUES (:max_file_size_mb, :max_batch_per_day, :allowed_start_hour, :allowed_end_hour, :require_scheduling_for_large,
         :large_threshold_mb, :batch_size, :requests_per_minute, :concurrent_uploads, :business_hours_only,
         :business_start_hour, :business_end_hour, :maintenance_window, :temp_storage_quota_mb,
-        :max_concurrent_batches, :now, :client_id, :id, :now);
+        :max_concurrent_batches, :max_records, :now, :client_id, :id, :now);
 
 -- name: policy_delete
 DELETE FROM ClientPolicies WHERE ClientId = :client_id;

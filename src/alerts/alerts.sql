@@ -19,7 +19,8 @@ WHERE Id IN (SELECT e.Id FROM AlertEvaluation AS e WITH (UPDLOCK, READPAST, ROWL
 
 -- Since when nothing has come of a batch: the last chunk that was settled, or the beginning. UpdatedAt alone would not do,
 -- every owner that takes the batch up and dies sets it; only an attempt by a person's wish has no other beginning.
--- Of those that wait the first in line counts, when nobody works on any, nor has for as long.
+-- Of those that wait the first in line counts, when nobody works on any, nor has for as long. One that gave way waits, too;
+-- when it goes on, it has been at it since TurnAt.
 -- name: alert_batches_stuck
 SELECT s.Id, c.ClientIdentifier, s.Status, s.ProcessedRecords, s.TotalRecords, s.Since
 FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
@@ -27,7 +28,12 @@ FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
                        WHERE k.BatchId = b.Id AND k.ChunkId >= COALESCE(b.RetryFromChunk, 0) AND k.Status >= 3),
                       CASE WHEN b.Attempt > 1 THEN b.UpdatedAt ELSE COALESCE(b.StartedAt, b.UpdatedAt) END) AS Since
       FROM ImportBatch AS b
-      WHERE b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1)
+      WHERE (b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1))
+        AND (b.TurnAt IS NULL OR b.TurnAt <= :before)
+        AND (b.GaveWayAt IS NULL
+             OR (NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1 AND w.GaveWayAt IS NULL)
+                 AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1 AND w.GaveWayAt > :before)
+                 AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)))
       UNION ALL
       SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.UpdatedAt AS Since
       FROM ImportBatch AS b
@@ -48,7 +54,12 @@ FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
                        WHERE k.BatchId = b.Id AND k.ChunkId >= COALESCE(b.RetryFromChunk, 0) AND k.Status >= 3),
                       CASE WHEN b.Attempt > 1 THEN b.UpdatedAt ELSE COALESCE(b.StartedAt, b.UpdatedAt) END) AS Since
       FROM ImportBatch AS b
-      WHERE b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1)
+      WHERE (b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1))
+        AND (b.TurnAt IS NULL OR b.TurnAt <= :before)
+        AND (b.GaveWayAt IS NULL
+             OR (NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1 AND w.GaveWayAt IS NULL)
+                 AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1 AND w.GaveWayAt > :before)
+                 AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)))
       UNION ALL
       SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.UpdatedAt AS Since
       FROM ImportBatch AS b

@@ -99,6 +99,9 @@ struct df_settings {
         int64_t lock_timeout_minutes;
         int64_t poll_ms;
         int64_t workers;
+        int64_t fair_seconds;
+        int64_t max_records;
+        int64_t max_growth;
         char *business_time_zone;
         char *maintenance_windows;
         char *scheduled_storage;

@@ -20,6 +20,7 @@ static const struct {
     {"originDefault", DF_TEXT},   {"requestedBy", DF_TEXT},     {"metadata", JSON},
     {"errorCount", DF_INT},       {"skippedCount", DF_INT},     {"errorSummary", JSON},
     {"attempt", DF_INT},          {"correlationId", DF_TEXT},
+    {"gaveWayAt", DF_TIME},
 };
 enum { PROCESSED_COLUMN = 7, ERRORS_COLUMN = 18, SKIPPED_COLUMN = 19 };
 

@@ -3,7 +3,7 @@
 -- name: batch_get
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId
+       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
 FROM ImportBatch
 WHERE Id = :id AND ClientId = :client;
 
@@ -11,14 +11,14 @@ WHERE Id = :id AND ClientId = :client;
 -- name: batch_watch
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId
+       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
 FROM ImportBatch
 WHERE Id IN EACH_UUID(:ids);
 
 -- name: batch_page
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId
+       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
 FROM ImportBatch
 WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY CreatedAt DESC, Id DESC
@@ -26,7 +26,7 @@ LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId
+       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
 FROM ImportBatch
 WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY CreatedAt DESC, Id DESC

@@ -187,8 +187,9 @@ static enum df_code read_counts(struct df_db *db, const struct call *c, struct c
         code = df_result_step(r, err);
     if (code == DF_ROW) {
         int64_t last = df_col_null(r, 3) ? -1 : df_col_int(r, 3);
+        bool has_runs = !df_col_null(r, 4) && df_col_int(r, 4) > 1;
         *ret = (struct counts){df_col_int(r, 0), df_col_int(r, 1), df_col_int(r, 2),
-                               last + 1 == df_col_int(r, 0)};
+                               last + 1 == df_col_int(r, 0) && !has_runs};
         code = DF_OK;
     } else if (code == DF_DONE) {
         code = df_batch_not_found(&c->id, err);
@@ -211,6 +212,7 @@ static void write_item(struct df_result *r, struct df_json_out *out)
     else
         df_json_int(out, df_col_int(r, 5));
     df_json_kv_time(out, "createdAt", df_col_time(r, 6));
+    df_json_kv_int(out, "recordCount", df_col_null(r, 7) ? 1 : df_col_int(r, 7));
     df_json_close(out, '}');
 }
 

@@ -1,7 +1,9 @@
 /*
- * Records to chunks. A file is cut the same way every time: so many records to a chunk, or as many
- * as fit into CHUNK_BYTES, whichever comes first. Records that are not fit to be sent count too, so
- * that a chunk's offset is the place of its first record; they stand in `rest` and not in the body.
+ * Records to chunks. A file is cut the same way every time: so many items to a chunk, or as many
+ * as fit into CHUNK_BYTES, whichever comes first. What is not fit to be sent counts too; it stands
+ * in `rest` and not in the body. A run of empty records is one item by the rules of today, and each
+ * of them one by those of before (IMPORT_RULES_); a sequence is a record's place in the file by
+ * both, so that after a run the next one is so much higher.
  */
 #include "base/mem.h"
 #include "imports/imports_private.h"
@@ -11,6 +13,8 @@
 
 #define CHUNK_BYTES ((size_t)2 << 20)
 #define BODY_MAX    (CHUNK_BYTES + ((size_t)2 << 20)) /* an item has at most one MiB */
+#define SPARE_BYTES ((size_t)512 << 10)               /* that a chunk keeps for its next use */
+#define LOOK_EVERY  65536 /* empty records of a run between looks at the clock */
 
 /* --- chunks ----------------------------------------------------------------------------------- */
 
@@ -36,12 +40,20 @@ void import_chunk_free(struct import_chunk *c)
     free(c);
 }
 
+/* One large record would stay in memory, and in time in every chunk's. */
+static void reuse(struct df_buf *b)
+{
+    df_buf_reset(b);
+    if (b->cap > SPARE_BYTES)
+        df_buf_release(b);
+}
+
 void import_chunk_reset(struct import_chunk *c)
 {
     struct import_chunk old = *c;
 
-    df_buf_reset(&old.body);
-    df_buf_reset(&old.rest);
+    reuse(&old.body);
+    reuse(&old.rest);
     df_arena_reset(&old.arena);
     *c = (struct import_chunk){.batch = old.batch,
                                .items = old.items,
@@ -91,11 +103,13 @@ static void cut_back(struct df_buf *b, size_t len)
 
 /* The record's JSON stands at the body's end, from `at` on. */
 static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_item_verdict verdict,
-                      struct df_str reason, int64_t sequence)
+                      struct df_str reason, int64_t sequence, int64_t records)
 {
     struct import_item *item = add_item(c);
 
     item->sequence = sequence;
+    item->records = records;
+    c->records += records;
     item->len = c->body.len - at;
     item->at = at;
     item->sent = verdict == DF_ITEM_SEND;
@@ -104,14 +118,17 @@ static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_it
         return;
     }
     item->status = verdict == DF_ITEM_SKIPPED ? DF_ITEM_STATUS_SKIPPED : DF_ITEM_STATUS_ERROR;
-    item->error = df_arena_str(&c->arena, df_utf8_cut(reason, IMPORT_ERROR_UNITS));
+    if (records > 1)
+        item->error = df_arena_printf(&c->arena, "%lld empty rows", (long long)records);
+    else
+        item->error = df_arena_str(&c->arena, df_utf8_cut(reason, IMPORT_ERROR_UNITS));
     item->at = c->rest.len;
     df_buf_add(&c->rest, c->body.ptr + at, item->len);
     cut_back(&c->body, mark);
 }
 
 static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
-                               const struct df_record *record, struct df_err *err)
+                               const struct df_record *record, int64_t records, struct df_err *err)
 {
     enum df_item_verdict verdict = DF_ITEM_ERROR;
     struct df_str reason = DF_STR_NULL;
@@ -124,8 +141,39 @@ static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
         df_normalise(b->normaliser, record, b->next_sequence, &c->body, &verdict, &reason, err);
     if (code != DF_OK)
         return code;
-    keep_item(c, mark, at, verdict, reason, b->next_sequence++);
+    keep_item(c, mark, at, verdict, reason, b->next_sequence, records);
+    b->next_sequence += records;
     return DF_OK;
+}
+
+/* Reads on to the end of a run whose first record was read. */
+static enum df_code read_run(struct import_batch *b, int64_t *ret_count, struct df_err *err)
+{
+    for (*ret_count = 1;; ++*ret_count) {
+        enum df_code code = df_records_next(b->records, &b->after_run, err);
+        if (code == DF_ROW && !df_record_is_empty(&b->after_run))
+            b->has_after_run = true;
+        if (code != DF_ROW || b->has_after_run)
+            return code == DF_DONE ? DF_ROW : code; /* the end is told again */
+        if (*ret_count % LOOK_EVERY == 0 && !import_keep_lease(b, &b->interrupted))
+            return df_err_set(err, DF_E_CANCELLED, "reading was given up");
+    }
+}
+
+enum df_code import_next_record(struct import_batch *b, struct df_record *ret, int64_t *ret_count,
+                                struct df_err *err)
+{
+    *ret_count = 1;
+    if (b->has_after_run) {
+        b->has_after_run = false;
+        *ret = b->after_run;
+        return DF_ROW;
+    }
+    enum df_code code = df_records_next(b->records, ret, err);
+    if (code != DF_ROW || b->rules < IMPORT_RULES_RUNS || !df_record_is_empty(ret))
+        return code;
+    *ret = (struct df_record){.count = 0};
+    return read_run(b, ret_count, err);
 }
 
 enum df_code import_cut(struct import_batch *b, struct import_chunk *c, struct df_err *err)
@@ -137,10 +185,11 @@ enum df_code import_cut(struct import_batch *b, struct import_chunk *c, struct d
     begin_body(c);
     while ((int64_t)c->count < b->batch_size && c->body.len + c->rest.len < CHUNK_BYTES) {
         struct df_record record;
-        code = df_records_next(b->records, &record, err);
+        int64_t records = 1;
+        code = import_next_record(b, &record, &records, err);
         if (code != DF_ROW)
             break;
-        code = add_record(b, c, &record, err);
+        code = add_record(b, c, &record, records, err);
         if (code != DF_OK)
             break;
     }
@@ -173,6 +222,8 @@ static void take_item(struct import_chunk *c, struct df_result *r)
         df_buf_addc(&c->body, ',');
     struct import_item *item = add_item(c);
     item->sequence = df_col_int(r, 0);
+    item->records = 1;
+    c->records++;
     item->sent = true;
     item->at = c->body.len;
     item->len = json.len;
@@ -189,6 +240,7 @@ static enum df_code run_again(struct df_db *db, struct df_job *job, struct df_er
     enum df_code code;
 
     a->c->count = a->c->sent_count = 0;
+    a->c->records = 0;
     df_buf_reset(&a->c->rest);
     df_buf_reset(&a->c->body);
     if (a->open)

@@ -45,6 +45,9 @@ struct df_imports_options {
     int64_t workers; /* batches of this process at a time, in concurrent mode */
     int64_t lock_timeout_ms;
     int64_t poll_ms;
+    int64_t fair_ms;     /* of work, then a batch gives way if another client's waits; 0: never */
+    int64_t max_records; /* items of a batch; a client's policy may say less */
+    int64_t max_growth;  /* of a file into records, as a multiple of its bytes */
 
     /* Receiving. */
     uint64_t max_upload_bytes;

@@ -24,11 +24,34 @@
 #define IMPORT_OMNIFLOW      "omniflow" /* the breaker's name */
 #define IMPORT_ACK_POLL_MS   100
 #define IMPORT_RENEW_MS      5000
+#define IMPORT_LOOK_MS       1000 /* between looks at who else waits, when it is time */
+
+/*
+ * By which rules a file is cut, stored with the batch (CutRules) before its first chunk: whoever
+ * finishes it cuts it the same way. A batch gets the lowest version that does with its file what the
+ * newest does, so that processes of the release before can finish most of them; one of a version
+ * that this process does not know is left to others.
+ *
+ *   1  every record is an item
+ *   2  a run of empty records is one item
+ */
+enum { IMPORT_RULES_EACH = 1, IMPORT_RULES_RUNS = 2, IMPORT_RULES_NEWEST = IMPORT_RULES_RUNS };
+
+/* Why a batch's work ended. */
+enum import_end {
+    IMPORT_FINISHED,
+    IMPORT_STOPPED,   /* the process ends; the lock was given back */
+    IMPORT_GAVE_WAY,  /* another client's turn; likewise */
+    IMPORT_POSTPONED, /* its file cannot be had just now; likewise */
+    IMPORT_LOST,      /* somebody else has it now */
+    IMPORT_BROKEN,    /* the database, or nobody knows: to be taken up again from what is stored */
+};
 
 struct import_item {
     int64_t sequence;
     size_t at; /* of its JSON, in the chunk's body if it is sent, else in `rest` */
     size_t len;
+    int64_t records; /* of the file, that it stands for */
     bool sent;
     enum df_item_status status;
     struct df_str error; /* absent: none */
@@ -59,6 +82,7 @@ struct import_chunk {
     struct import_item *items;
     size_t count;
     size_t cap;
+    int64_t records;   /* of the file, that the items stand for */
     size_t sent_count; /* items that are sent */
     struct df_buf body;
     struct df_buf rest;
@@ -123,6 +147,9 @@ struct import_batch {
     struct df_str sheet;
     int64_t total; /* -1: not known yet */
     int64_t batch_size;
+    int64_t rules;       /* IMPORT_RULES_; 0: not known yet */
+    int64_t max_records; /* items it may have */
+    bool max_by_policy;
     int64_t attempt;
     int64_t again_from; /* first chunk of a later attempt */
     struct df_str correlation_id;
@@ -134,6 +161,9 @@ struct import_batch {
     struct df_stored *file;
     struct df_records *records;
     struct df_normaliser *normaliser;
+    struct df_record after_run; /* read already, to be given after the empty ones before it */
+    bool has_after_run;
+    enum import_end interrupted; /* why reading was given up, with DF_E_CANCELLED */
     int64_t next_sequence; /* of the next record; a later attempt: after which item to go on */
     int64_t next_chunk;
     int64_t last_chunk; /* of earlier owners */
@@ -148,6 +178,9 @@ struct import_batch {
     size_t shown;        /* of its chunks, in the gauge */
     int64_t outage_ms;   /* monotonic: since when nothing may be sent; -1: it may */
     int64_t polled_ms;   /* monotonic: when acks were looked for */
+    int64_t turn_ms;     /* monotonic: since when new chunks are cut; -1: none yet */
+    int64_t looked_ms;   /* monotonic: when others that wait were looked for */
+    bool gives_way;      /* no more chunks are cut; when all are settled another client is next */
     struct df_str fatal; /* why it ends as Failed; absent: it does not */
 
     bool acked; /* under the imports' lock: an ack was stored */
@@ -172,22 +205,22 @@ struct df_imports {
     struct import_unread *unread; /* of the last claim */
     size_t unread_count;
     bool claiming;
-};
-
-/* Why a batch's work ended. */
-enum import_end {
-    IMPORT_FINISHED,
-    IMPORT_STOPPED,   /* the process ends; the lock was given back */
-    IMPORT_POSTPONED, /* its file cannot be had just now; likewise */
-    IMPORT_LOST,      /* somebody else has it now */
-    IMPORT_BROKEN,    /* the database, or nobody knows: to be taken up again from what is stored */
+    struct df_uuid newer; /* the last batch that was told of as being of unknown rules */
+    bool one_gives_way;   /* of the batches of this process */
 };
 
 /* --- instances.c --- */
 
 void import_instance_hold(struct df_imports *i);
 void import_instance_drop(struct df_imports *i);
-/* "host/instance": whether that process is known to be gone. */
+/*
+ * What stands in ProcessingHost: "host/instance", and for a batch that processes of the release
+ * before must not cut "host/instance/rules": they cannot tell whether such an owner is gone, and
+ * leave the batch alone until the lock's timeout.
+ */
+void import_host_name(const struct df_imports *i, int64_t rules, char out[IMPORT_HOST_MAX + 1]);
+bool import_host_is_this(const struct df_imports *i, struct df_str host);
+/* Whether that process is known to be gone. */
 bool import_instance_is_gone(const struct df_imports *i, struct df_str host);
 /* Removes marks that nobody needs any more. */
 void import_instances_sweep(struct df_imports *i);
@@ -201,6 +234,8 @@ bool import_is_stopping(struct df_imports *i);
 bool import_keep_lease(struct import_batch *b, enum import_end *ret);
 /* It ends as Failed, with this reason. */
 enum import_end import_fail_batch(struct import_batch *b, const struct df_err *err);
+/* The share of one batch in what all batches of the process may use together. */
+size_t import_share(const struct df_imports *i, size_t bytes, size_t least);
 /* What the database said, as an end. */
 enum import_end import_ended_by(enum df_code code, const struct df_err *err);
 /* The same may go well later. */
@@ -227,6 +262,11 @@ struct import_chunk *import_chunk_new(struct import_batch *b);
 void import_chunk_reset(struct import_chunk *c); /* for the next use */
 void import_chunk_free(struct import_chunk *c);
 struct df_str import_item_json(const struct import_chunk *c, const struct import_item *item);
+/* The next record, or a run of empty ones as one without fields, by the batch's rules. *ret_count is
+ * how many it stands for. DF_ROW, DF_DONE, an error of the file, or DF_E_CANCELLED: b->interrupted
+ * says why. */
+enum df_code import_next_record(struct import_batch *b, struct df_record *ret, int64_t *ret_count,
+                                struct df_err *err) DF_MUST_CHECK;
 /* The next chunk of the file. DF_ROW, DF_DONE, or an error of the file. */
 enum df_code import_cut(struct import_batch *b, struct import_chunk *c,
                         struct df_err *err) DF_MUST_CHECK;
@@ -269,6 +309,10 @@ enum df_code import_read_acks(struct import_batch *b,
 enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_status,
                            struct df_err *err) DF_MUST_CHECK;
 enum df_code import_give_back(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
+/* Likewise, and it waits for its next turn. */
+enum df_code import_give_way(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
+/* Whether a batch of another client waits that nobody can take up. */
+enum df_code import_others_wait(struct import_batch *b, bool *ret, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_postpone(struct import_batch *b, int64_t due_ms, const char *why,
                              struct df_err *err) DF_MUST_CHECK;
 

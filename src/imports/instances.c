@@ -55,13 +55,39 @@ void import_instance_drop(struct df_imports *i)
     i->instance_fd = -1;
 }
 
-/* "host/instance": whether that process is known to be gone. */
+void import_host_name(const struct df_imports *i, int64_t rules, char out[IMPORT_HOST_MAX + 1])
+{
+    if (rules > IMPORT_RULES_EACH)
+        (void)snprintf(out, IMPORT_HOST_MAX + 1, "%.180s/%lld", i->host, (long long)rules);
+    else
+        (void)snprintf(out, IMPORT_HOST_MAX + 1, "%s", i->host);
+}
+
+/* Without the rules. */
+static struct df_str process_of(struct df_str host)
+{
+    size_t digits = 0;
+
+    while (digits < host.len && digits < 4 && host.ptr[host.len - 1 - digits] >= '0' &&
+           host.ptr[host.len - 1 - digits] <= '9')
+        digits++;
+    if (digits > 0 && digits < host.len && host.ptr[host.len - 1 - digits] == '/')
+        host.len -= digits + 1;
+    return host;
+}
+
+bool import_host_is_this(const struct df_imports *i, struct df_str host)
+{
+    return df_str_eq(process_of(host), df_str_c(i->host));
+}
+
 bool import_instance_is_gone(const struct df_imports *i, struct df_str host)
 {
     struct df_uuid instance;
     char path[PATH_MAX_BYTES];
-    const char *slash = host.len > 0 ? memrchr(host.ptr, '/', host.len) : NULL;
 
+    host = process_of(host);
+    const char *slash = host.len > 0 ? memrchr(host.ptr, '/', host.len) : NULL;
     if (!slash ||
         !df_uuid_parse(df_str_n(slash + 1, host.len - (size_t)(slash + 1 - host.ptr)), &instance))
         return false;
@@ -76,7 +102,7 @@ bool import_instance_is_gone(const struct df_imports *i, struct df_str host)
 
 struct instance {
     struct df_job job;
-    char pattern[DF_UUID_LEN + 3];
+    char pattern[DF_UUID_LEN + 4]; /* of ProcessingHost */
     int64_t batches;
 };
 
@@ -96,13 +122,15 @@ static void look_at_instance(struct df_imports *i, const char *name)
     struct df_uuid id;
     struct stat st;
     char path[PATH_MAX_BYTES];
+    char host[DF_UUID_LEN + 2];
 
     if (!df_uuid_parse(df_str_c(name), &id))
         return;
     instance_path(i, df_uuid_str(&id), path);
-    (void)snprintf(in.pattern, sizeof(in.pattern), "%%/%s", id.text);
+    (void)snprintf(host, sizeof(host), "/%s", id.text);
+    (void)snprintf(in.pattern, sizeof(in.pattern), "%%/%s%%", id.text);
     if (stat(path, &st) == 0 && time(NULL) - st.st_mtime > INSTANCE_AGE_S &&
-        import_instance_is_gone(i, df_str_c(in.pattern)) &&
+        import_instance_is_gone(i, df_str_c(host)) &&
         df_store_read_wait(i->opt.store, &in.job, &err) == DF_OK && in.batches == 0)
         (void)unlink(path);
 }

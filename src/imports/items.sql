@@ -1,36 +1,38 @@
 -- The items of a batch as clients look at them. A payload of more than :longest characters is left out: a page has many.
 
 -- Whose batch it is, and what its counters say. Sequences count from 0: when there are as many as the last one says, none is
--- missing, and an item's place is its number.
+-- missing, and an item's place is its number; unless an item may stand for many records.
 -- name: item_counts
 SELECT b.ProcessedRecords, b.ErrorCount, b.SkippedCount,
-       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id)
+       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id), b.CutRules
 FROM ImportBatch AS b
 WHERE b.Id = :id AND b.ClientId = :client;
 
 -- name: item_range
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt,
+       RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
 ORDER BY Sequence;
 -- dialect: sqlserver
 SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked, ChunkId,
-       CreatedAt
+       CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
 ORDER BY Sequence;
 
 -- name: item_page
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt,
+       RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY Sequence
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
 SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked, ChunkId,
-       CreatedAt
+       CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY Sequence
@@ -48,14 +50,15 @@ SELECT Sequence FROM ImportItem WHERE BatchId = :id AND Status = 1 ORDER BY Sequ
 
 -- name: item_error_page
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt,
+       RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
 ORDER BY Sequence
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked,
-       ChunkId, CreatedAt
+       ChunkId, CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
 ORDER BY Sequence;

@@ -187,6 +187,15 @@ static bool has_value(const struct df_field *f)
     return f->kind != DF_FIELD_NULL;
 }
 
+bool df_record_is_empty(const struct df_record *record)
+{
+    bool empty = true;
+
+    for (size_t i = 0; i < record->count && empty; i++)
+        empty = !has_value(&record->fields[i]);
+    return empty;
+}
+
 static void make_room(struct df_normaliser *n, size_t count)
 {
     if (count <= n->cap)
@@ -491,7 +500,7 @@ static bool reserve(struct df_normaliser *n, const struct df_record *record)
     if (need > ITEM_CAP_MAX)
         return false;
     if (need > n->item_cap) {
-        n->item_cap = 2 * need < ITEM_CAP_MAX ? 2 * need : ITEM_CAP_MAX;
+        n->item_cap = need < ITEM_MAX ? 2 * need : need; /* what is large is seldom and kept small */
         free(n->item);
         n->item = df_malloc(n->item_cap);
     }
@@ -591,7 +600,7 @@ struct df_normaliser *df_normaliser_new(const struct df_normalise_options *opt)
     struct df_normaliser *n = df_calloc(1, sizeof(*n));
     struct df_str origin = df_names_trim(opt->origin_default);
 
-    n->seen = df_seen_new(opt->temp_dir, 0);
+    n->seen = df_seen_new(opt->temp_dir, opt->seen_bytes);
     if (origin.len > 0) {
         char *text = df_malloc(origin.len);
         n->origin_default = df_str_n(text, collapse(origin, text));

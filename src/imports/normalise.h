@@ -22,6 +22,7 @@ enum df_item_verdict {
 struct df_normalise_options {
     struct df_str origin_default; /* absent: none */
     const char *temp_dir;         /* for the memory of what was seen, when it is long */
+    size_t seen_bytes;            /* of that memory before it goes to the disk; 0: as usual */
 };
 
 struct df_normaliser;
@@ -38,6 +39,9 @@ void df_normaliser_free(struct df_normaliser *n);
 enum df_code df_normalise(struct df_normaliser *n, const struct df_record *record, int64_t sequence,
                           struct df_buf *out, enum df_item_verdict *ret_verdict,
                           struct df_str *ret_reason, struct df_err *err) DF_MUST_CHECK;
+
+/* Nothing in it has a value: no field at all, or white space and nulls only. It will be SKIPPED. */
+bool df_record_is_empty(const struct df_record *record);
 
 /* The phone by itself: E.164 into out (at least 17 bytes), or false and why. */
 bool df_phone_normalise(struct df_str text, char *out, const char **ret_why);

@@ -171,12 +171,15 @@ void import_apply_ack(struct import_chunk *c, struct df_str ack)
 {
     const struct df_json *root = NULL;
     struct df_err err = DF_ERR_INIT;
+    struct df_arena tree; /* it is many times as large as what is kept of it */
 
+    df_arena_init(&tree);
     c->by_ack = true;
-    if (df_json_parse(&c->arena, df_arena_str(&c->arena, ack), &root, &err) != DF_OK)
+    if (df_json_parse(&tree, ack, &root, &err) != DF_OK)
         import_fail_items(c, DF_STR("the stored ack cannot be read"));
     else
         apply_results(c, root);
+    df_arena_release(&tree);
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -195,12 +198,33 @@ static enum import_verdict judge_accepted(struct import_chunk *c, const struct d
     return IMPORT_AWAIT;
 }
 
+/* A 2xx whose body is whole. */
+static enum import_verdict judge_success(struct import_chunk *c, const char **ret_reason)
+{
+    const struct df_json *answer = NULL;
+    struct df_err err = DF_ERR_INIT;
+    struct df_arena tree; /* likewise */
+    enum import_verdict verdict = IMPORT_DONE;
+
+    df_arena_init(&tree);
+    if (df_json_parse(&tree, df_buf_str(&c->call.answer), &answer, &err) != DF_OK ||
+        answer->type != DF_JSON_OBJECT)
+        answer = NULL;
+    if (c->call.status == 202) {
+        verdict = judge_accepted(c, answer, ret_reason);
+    } else {
+        apply_results(c, answer);
+        if (c->outcome == DF_CHUNK_ERROR)
+            *ret_reason = "rejected";
+    }
+    df_arena_release(&tree);
+    return verdict;
+}
+
 static enum import_verdict judge_status(struct import_chunk *c, const char **ret_reason)
 {
     const struct df_call *call = &c->call;
     enum df_retry_class class = df_retry_class_of(call->status);
-    const struct df_json *answer = NULL;
-    struct df_err err = DF_ERR_INIT;
     struct df_str body = df_buf_str(&call->answer);
 
     if (class != DF_CLASS_SUCCESS) {
@@ -215,15 +239,7 @@ static enum import_verdict judge_status(struct import_chunk *c, const char **ret
         *ret_reason = "invalid_answer";
         return IMPORT_AGAIN;
     }
-    if (df_json_parse(&c->arena, df_arena_str(&c->arena, body), &answer, &err) != DF_OK ||
-        answer->type != DF_JSON_OBJECT)
-        answer = NULL;
-    if (call->status == 202)
-        return judge_accepted(c, answer, ret_reason);
-    apply_results(c, answer);
-    if (c->outcome == DF_CHUNK_ERROR)
-        *ret_reason = "rejected";
-    return IMPORT_DONE;
+    return judge_success(c, ret_reason);
 }
 
 enum import_verdict import_judge(struct import_chunk *c, const char **ret_reason)

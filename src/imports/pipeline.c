@@ -26,7 +26,8 @@
 
 #define STOPPING_MS  50
 #define SETTLE_ITEMS 10000              /* of one commit; a chunk is never divided */
-#define HAND_BYTES   ((size_t)16 << 20) /* of bodies in hand, however many chunks may be */
+#define HAND_BYTES   ((size_t)16 << 20) /* of bodies in hand, however many chunks and batches */
+#define HAND_LEAST   ((size_t)4 << 20)  /* of one batch */
 
 /* A chunk may wait for its ack, and a batch has as many as it has. */
 static const double long_seconds[] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,    2.5,  5,
@@ -166,7 +167,7 @@ static bool resume(struct import_batch *b, struct import_chunk *c, const struct 
 
     bool left = b->attempt > 1 && c->count == 0;
 
-    if (!left && (open->offset != c->offset || open->count != (int64_t)c->count ||
+    if (!left && (open->offset != c->offset || open->count != c->records ||
                   !df_str_eq(open->hash, df_str_c(c->hash))))
         return false;
     c->stored = true;
@@ -194,6 +195,8 @@ static enum df_code cut_one(struct import_batch *b, struct import_chunk *c, stru
     if (!open && c->id <= b->last_chunk)
         return DF_OK;
     c->first_ms = import_mono_ms(b);
+    if (b->turn_ms < 0)
+        b->turn_ms = c->first_ms; /* what it takes to come this far is not the turn's */
     c->state = c->sent_count > 0 ? IMPORT_CHUNK_READY : IMPORT_CHUNK_OVER;
     c->outcome = DF_CHUNK_SKIPPED;
     if (open && !resume(b, c, open))
@@ -208,11 +211,12 @@ static bool has_room(const struct import_batch *b)
 {
     size_t bytes = 0;
 
-    if (b->read || b->fatal.ptr || b->chunks.count >= (size_t)b->imports->opt.max_parallel_chunks)
+    if (b->read || b->fatal.ptr || b->gives_way ||
+        b->chunks.count >= (size_t)b->imports->opt.max_parallel_chunks)
         return false;
     for (const struct import_chunk *c = b->chunks.head; c; c = c->next)
         bytes += c->body.len + c->rest.len;
-    return bytes < HAND_BYTES;
+    return bytes < import_share(b->imports, HAND_BYTES, HAND_LEAST);
 }
 
 /* As many as may be under way. False: *ret says why not. */
@@ -229,7 +233,10 @@ static bool fill(struct import_batch *b, enum import_end *ret)
         give_spare(b, c);
         if (code == DF_DONE)
             b->read = true;
-        else if (code != DF_OK && import_is_passing(code)) {
+        else if (code == DF_E_CANCELLED) {
+            *ret = b->interrupted;
+            return *ret == IMPORT_STOPPED; /* no more is cut: what is under way is waited for */
+        } else if (code != DF_OK && import_is_passing(code)) {
             *ret = import_ended_by(code, &err);
             return false;
         } else if (code != DF_OK)
@@ -533,13 +540,13 @@ static void run_timers(struct import_batch *b)
 static void note_settled(const struct import_chunk *c, int64_t now_ms)
 {
     static const char *const outcomes[DF_ITEM_STATUSES] = {"imported", "error", "skipped"};
-    size_t counts[DF_ITEM_STATUSES] = {0};
+    int64_t counts[DF_ITEM_STATUSES] = {0};
 
     if (c->sent_count > 0)
         df_metric_observe(df_metric_get(&chunk_duration, NULL),
                           (double)(now_ms - c->first_ms) / 1e3);
     for (size_t i = 0; i < c->count; i++)
-        counts[c->items[i].status]++;
+        counts[c->items[i].status] += c->items[i].records;
     for (size_t i = 0; i < DF_ITEM_STATUSES; i++) {
         struct df_str label = df_str_c(outcomes[i]);
         if (counts[i] > 0)
@@ -643,6 +650,49 @@ static bool is_busy(const struct import_batch *b)
     return has_room(b);
 }
 
+/* --- turns ------------------------------------------------------------------------------------ */
+
+/* Of the batches of one process one gives way at a time: each would for the same client. */
+static bool may_give_way(struct df_imports *i)
+{
+    pthread_mutex_lock(&i->lock);
+    bool may = !i->one_gives_way;
+    i->one_gives_way = true;
+    pthread_mutex_unlock(&i->lock);
+    return may;
+}
+
+static void end_turn(struct import_batch *b)
+{
+    if (!b->gives_way)
+        return;
+    pthread_mutex_lock(&b->imports->lock);
+    b->imports->one_gives_way = false;
+    pthread_mutex_unlock(&b->imports->lock);
+}
+
+/* After its time it cuts no more chunks if another client waits. What is in hand is brought to its
+ * end first, so that nothing is owed by anybody when the next owner comes. */
+static bool look_for_others(struct import_batch *b, enum import_end *ret)
+{
+    int64_t fair_ms = b->imports->opt.fair_ms;
+    int64_t now_ms = import_mono_ms(b);
+    struct df_err err = DF_ERR_INIT;
+    bool wait = false;
+
+    if (fair_ms == 0 || b->gives_way || b->read || b->turn_ms < 0 ||
+        now_ms - b->turn_ms < fair_ms || now_ms - b->looked_ms < IMPORT_LOOK_MS)
+        return true;
+    b->looked_ms = now_ms;
+    enum df_code code = import_others_wait(b, &wait, &err);
+    if (code != DF_OK) {
+        *ret = import_ended_by(code, &err);
+        return false;
+    }
+    b->gives_way = wait && may_give_way(b->imports);
+    return true;
+}
+
 /* The gauge is all batches'. */
 static void show_in_flight(struct import_batch *b, size_t count)
 {
@@ -660,7 +710,7 @@ static bool step(struct import_batch *b, enum import_end *ret)
         return false;
     if (!stopping) {
         run_timers(b);
-        if (!fill(b, ret) || !send_ready(b, ret))
+        if (!look_for_others(b, ret) || !fill(b, ret) || !send_ready(b, ret))
             return false;
     }
     if (!settle_over(b, ret))
@@ -682,6 +732,8 @@ static enum import_end work(struct import_batch *b)
     while (step(b, &end)) {
         if ((b->read || b->fatal.ptr) && b->chunks.count == 0)
             return IMPORT_FINISHED;
+        if (b->gives_way && b->chunks.count == 0)
+            return IMPORT_GAVE_WAY;
         if (!is_busy(b) || import_is_stopping(b->imports))
             wait_for_events(b);
     }
@@ -745,6 +797,19 @@ static enum import_end finish(struct import_batch *b)
     return IMPORT_FINISHED;
 }
 
+static enum import_end give_way(struct import_batch *b)
+{
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = import_give_way(b, &err);
+
+    if (code != DF_OK)
+        return import_ended_by(code, &err);
+    struct df_log_field fields[] = {DF_FI("chunks", b->next_chunk - 1),
+                                    DF_FI("workedMs", import_mono_ms(b) - b->turn_ms)};
+    df_log_write(DF_LOG_INFO, "BatchGaveWay", fields, 2, "another client's batch waits");
+    return IMPORT_GAVE_WAY;
+}
+
 enum import_end import_process(struct import_batch *b)
 {
     struct df_metric *gauge = df_metric_get(&batches_processing, NULL);
@@ -752,7 +817,7 @@ enum import_end import_process(struct import_batch *b)
     struct df_err err = DF_ERR_INIT;
 
     import_chunks_init(&b->chunks);
-    b->outage_ms = b->polled_ms = -1;
+    b->outage_ms = b->polled_ms = b->turn_ms = -1;
     b->started_ms = b->renewed_ms = import_mono_ms(b);
     const struct df_log_ctx *outer = df_log_ctx_use(&b->log);
     df_metric_add(gauge, 1);
@@ -763,6 +828,9 @@ enum import_end import_process(struct import_batch *b)
         end = finish(b);
     else if (end == IMPORT_STOPPED && import_give_back(b, &err) != DF_OK)
         end = IMPORT_LOST;
+    else if (end == IMPORT_GAVE_WAY)
+        end = give_way(b);
+    end_turn(b);
     if (end == IMPORT_LOST)
         df_log_warn("BatchLockLost",
                     "the batch is somebody else's now, or the database was away for too long");

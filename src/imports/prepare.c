@@ -8,6 +8,15 @@
 #define LOOK_EVERY  4096 /* records of the first reading between looks at the clock */
 #define POSTPONE_MS 60000
 
+/* Of all batches of the process together, and the least of one. */
+#define SEEN_BYTES    ((size_t)24 << 20)
+#define STRINGS_BYTES ((size_t)12 << 20)
+#define SHARE_LEAST   ((size_t)1 << 20)
+
+#define GROWTH_FREE  ((uint64_t)64 << 20) /* bytes of records that any file may have */
+#define RECORD_BYTES 128                  /* of an item and its row, beside the record's own */
+#define FIELD_BYTES  8
+
 bool import_is_stopping(struct df_imports *i)
 {
     pthread_mutex_lock(&i->lock);
@@ -76,11 +85,25 @@ static bool fetch(struct import_batch *b, enum import_end *ret)
     return false;
 }
 
+size_t import_share(const struct df_imports *i, size_t bytes, size_t least)
+{
+    size_t share = i->opt.concurrent ? bytes / (size_t)i->opt.workers : bytes;
+    return share > least ? share : least;
+}
+
 static enum df_code open_records(struct import_batch *b, struct df_err *err)
 {
-    const struct df_records_options opt = {.sheet = b->sheet, .temp_dir = b->imports->opt.data_dir};
+    struct df_records_options opt = {
+        .sheet = b->sheet,
+        .temp_dir = b->imports->opt.data_dir,
+        .strings_bytes = import_share(b->imports, STRINGS_BYTES, SHARE_LEAST),
+    };
+
+    if (b->rules == IMPORT_RULES_EACH)
+        opt.limits.max_rows = UINT64_MAX; /* it was begun before there was a limit, or is under it */
     df_records_free(b->records);
     b->records = NULL;
+    b->has_after_run = false;
     return df_records_open(b->file_type, df_stored_bytes(b->file), &opt, &b->records, err);
 }
 
@@ -102,25 +125,77 @@ bool import_keep_lease(struct import_batch *b, enum import_end *ret)
     return false;
 }
 
-/* Reads all of it once. */
+/* What the first reading finds. */
+struct tally {
+    int64_t records;
+    int64_t items;
+    uint64_t bytes; /* about what the items and their rows will have */
+    bool has_runs;
+};
+
+static uint64_t bytes_of(const struct df_record *record)
+{
+    uint64_t bytes = RECORD_BYTES;
+
+    for (size_t i = 0; i < record->count; i++)
+        bytes += record->fields[i].name.len + record->fields[i].text.len + FIELD_BYTES;
+    return bytes;
+}
+
+/* A few bytes may stand for very many records, and for very long ones: a workbook is packed and has
+ * each text once, a table has the names of its columns once. */
+static enum df_code check_growth(const struct import_batch *b, const struct tally *t,
+                                 struct df_err *err)
+{
+    uint64_t size = df_stored_bytes(b->file)->size;
+    uint64_t most = size * (uint64_t)b->imports->opt.max_growth;
+
+    if (t->items > b->max_records)
+        return df_err_set(err, DF_E_TOO_LARGE,
+                          "the file has more than %lld records, which is the limit of %s; divide it",
+                          (long long)b->max_records,
+                          b->max_by_policy ? "the client's policy (maxRecords)"
+                                           : "this server (imports.max_records)");
+    if (t->bytes > (most > GROWTH_FREE ? most : GROWTH_FREE))
+        return df_err_set(err, DF_E_TOO_LARGE,
+                          "the file's %llu bytes grow into records of more than %llu "
+                          "(imports.max_growth)",
+                          (unsigned long long)size,
+                          (unsigned long long)(most > GROWTH_FREE ? most : GROWTH_FREE));
+    return DF_OK;
+}
+
+static enum df_code tally_records(struct import_batch *b, struct tally *t, struct df_err *err)
+{
+    struct df_record record;
+    int64_t count = 0;
+    enum df_code code = open_records(b, err);
+
+    while (code == DF_OK && (code = import_next_record(b, &record, &count, err)) == DF_ROW) {
+        t->records += count;
+        t->has_runs = t->has_runs || count > 1;
+        t->bytes += bytes_of(&record);
+        if (++t->items % LOOK_EVERY == 0 && !import_keep_lease(b, &b->interrupted))
+            return df_err_set(err, DF_E_CANCELLED, "reading was given up");
+        code = check_growth(b, t, err);
+    }
+    return code;
+}
+
+/* Reads all of it once: nothing is sent of a file that is broken, or over a limit, anywhere. */
 static bool count_records(struct import_batch *b, enum import_end *ret)
 {
     struct df_err err = DF_ERR_INIT;
-    struct df_record record;
-    int64_t total = 0;
-    enum df_code code = open_records(b, &err);
+    struct tally t = {0};
 
-    if (code == DF_OK) {
-        while ((code = df_records_next(b->records, &record, &err)) == DF_ROW) {
-            if (++total % LOOK_EVERY == 0 && !import_keep_lease(b, ret))
-                return false;
-        }
-    }
+    b->rules = IMPORT_RULES_NEWEST;
+    enum df_code code = tally_records(b, &t, &err);
     if (code != DF_DONE) {
-        *ret = end_by_file(b, code, &err);
+        *ret = code == DF_E_CANCELLED ? b->interrupted : end_by_file(b, code, &err);
         return false;
     }
-    b->total = total;
+    b->total = t.records;
+    b->rules = t.has_runs ? IMPORT_RULES_RUNS : IMPORT_RULES_EACH;
     code = import_set_total(b, &err);
     if (code == DF_OK)
         return true;
@@ -168,13 +243,20 @@ bool import_prepare(struct import_batch *b, enum import_end *ret)
         b->next_sequence = -1;
         return true;
     }
-    if (!fetch(b, ret) || !check_file(b, ret) || (b->total < 0 && !count_records(b, ret)))
+    /* One that was counted by the release before and has no chunk yet is counted again, so that its
+     * rules and limits hold. */
+    if (b->rules == 0 && b->last_chunk > 0)
+        b->rules = IMPORT_RULES_EACH;
+    bool counted = b->total >= 0 && b->rules > 0;
+    if (!fetch(b, ret) || !check_file(b, ret) || (!counted && !count_records(b, ret)))
         return false;
     if ((code = open_records(b, &err)) != DF_OK) {
         *ret = end_by_file(b, code, &err);
         return false;
     }
     b->normaliser = df_normaliser_new(&(struct df_normalise_options){
-        .origin_default = b->origin, .temp_dir = b->imports->opt.data_dir});
+        .origin_default = b->origin,
+        .temp_dir = b->imports->opt.data_dir,
+        .seen_bytes = import_share(b->imports, SEEN_BYTES, SHARE_LEAST)});
     return true;
 }

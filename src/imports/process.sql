@@ -12,24 +12,31 @@ UPDATE BatchLocks SET FencingToken = BatchLocks.FencingToken + 1 OUTPUT inserted
 -- name: claim_due
 UPDATE ImportBatch SET Status = 0, UpdatedAt = :now WHERE Status = 2 AND ScheduledFor <= :now;
 
--- Those in work first: their owner may have died. No client's queue hides another's.
+-- Those in work first: their owner may have died. Then the clients in turn, whose last one is longest ago first; or, not fair,
+-- as they came. No client's queue hides another's.
 -- name: claim_candidates
-SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt
-FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CreatedAt,
+SELECT b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt
+FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
              ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
       FROM ImportBatch
       WHERE Status IN (0, 1)) AS b
-WHERE Status = 1 OR Place <= :of_client
-ORDER BY Status DESC, CreatedAt, Id
+LEFT JOIN ImportTurn AS t ON t.ClientId = b.ClientId
+WHERE b.Status = 1 OR b.Place <= :of_client
+ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 ELSE 1 END,
+         CASE WHEN 1 = :fair AND t.TurnAt IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN 1 = :fair THEN t.TurnAt END,
+         b.CreatedAt, b.Id
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt
-FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CreatedAt,
+SELECT TOP (:limit) b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt
+FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
              ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
       FROM ImportBatch
       WHERE Status IN (0, 1)) AS b
-WHERE Status = 1 OR Place <= :of_client
-ORDER BY Status DESC, CreatedAt, Id;
+LEFT JOIN ImportTurn AS t ON t.ClientId = b.ClientId
+WHERE b.Status = 1 OR b.Place <= :of_client
+ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 ELSE 1 END,
+         CASE WHEN 1 = :fair AND t.TurnAt IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN 1 = :fair THEN t.TurnAt END,
+         b.CreatedAt, b.Id;
 
 -- Whether a claim is worth its while, and when something is due by itself.
 -- name: claim_look
@@ -37,11 +44,29 @@ SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0),
        (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1),
        (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2);
 
+-- A turn begins, unless it goes on after an owner that died.
 -- name: claim_take
 UPDATE ImportBatch
 SET Status = 1, StartedAt = COALESCE(StartedAt, :now), ProcessingHost = :host, FencingToken = :token, LockedAt = :now,
-    UpdatedAt = :now, BatchSize = COALESCE(BatchSize, :batch_size)
+    UpdatedAt = :now, BatchSize = COALESCE(BatchSize, :batch_size),
+    TurnAt = CASE WHEN Status = 1 AND GaveWayAt IS NULL THEN TurnAt ELSE :now END, GaveWayAt = NULL
 WHERE Id = :id AND Status IN (0, 1);
+
+-- name: turn_set
+UPDATE ImportTurn SET TurnAt = :now WHERE ClientId = :client;
+
+-- name: turn_add
+INSERT INTO ImportTurn (ClientId, TurnAt) VALUES (:client, :now);
+
+-- Whether a batch of a client that has none in work waits: to be begun, or to go on.
+-- name: turn_wanted
+SELECT COUNT(*)
+FROM ImportBatch AS w
+WHERE (w.Status = 0 OR (w.Status = 2 AND w.ScheduledFor <= :now)
+       OR (w.Status = 1 AND (w.LockedAt IS NULL OR w.ProcessingHost IS NULL)))
+  AND w.ClientId <> (SELECT b.ClientId FROM ImportBatch AS b WHERE b.Id = :id)
+  AND NOT EXISTS (SELECT 1 FROM ImportBatch AS l
+                  WHERE l.Status = 1 AND l.LockedAt IS NOT NULL AND l.ProcessingHost IS NOT NULL AND l.ClientId = w.ClientId);
 
 -- name: claim_hold
 UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = :id, LockedAt = :now WHERE Id = 1;
@@ -51,7 +76,7 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 
 -- name: owner_load
 SELECT b.FileName, b.FileType, b.UploadPath, b.Checksum, b.OriginDefault, b.Sheet, b.TotalRecords, b.BatchSize, b.Attempt,
-       b.RetryFromChunk, b.CorrelationId, b.TraceId, c.ClientIdentifier, b.ProcessedRecords
+       b.RetryFromChunk, b.CorrelationId, b.TraceId, c.ClientIdentifier, b.CutRules
 FROM ImportBatch AS b
 JOIN Clients AS c ON c.Id = b.ClientId
 WHERE b.Id = :id;
@@ -63,7 +88,7 @@ UPDATE ImportBatch SET LockedAt = :now WHERE Id = :id AND FencingToken = :token 
 UPDATE BatchLocks SET LockedAt = :now WHERE Id = 1 AND LockOwnerBatchId = :id;
 
 -- name: owner_total
-UPDATE ImportBatch SET TotalRecords = :total, UpdatedAt = :now, LockedAt = :now
+UPDATE ImportBatch SET TotalRecords = :total, CutRules = :rules, ProcessingHost = :host, UpdatedAt = :now, LockedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_progress
@@ -78,9 +103,11 @@ SET Status = :status, CompletedAt = :now, ErrorSummary = :summary,
     LastError = CASE WHEN ErrorCount = 0 THEN :error ELSE COALESCE(:error, LastError) END, LockedAt = NULL, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
--- The owner stops before the end; whoever looks next goes on.
+-- The owner stops before the end; whoever looks next goes on. It is free without LockedAt, and without ProcessingHost: a
+-- process of the release before, which must not cut it, knows the first only.
 -- name: owner_give_back
-UPDATE ImportBatch SET LockedAt = NULL, UpdatedAt = :now WHERE Id = :id AND FencingToken = :token AND Status = 1;
+UPDATE ImportBatch SET LockedAt = :locked, ProcessingHost = :host, GaveWayAt = :gave_way, UpdatedAt = :now
+WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_postpone
 UPDATE ImportBatch
@@ -126,8 +153,8 @@ SET Status = :status, Attempts = :attempts, ErrorMessage = :error, AckedAt = COA
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3 AND (AckJson IS NULL OR 1 = :by_ack);
 
 -- name: item_insert
-INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash)
-VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash);
+INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, RecordCount)
+VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :records);
 
 -- name: item_reasons
 SELECT ErrorMessage, COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1

@@ -45,6 +45,7 @@ struct df_record_limits {
     uint64_t max_inflated;     /* bytes that a workbook may grow to; 8 GiB */
     uint64_t max_ratio;        /* of inflated to stored bytes of an entry over 1 MiB; 500 */
     size_t max_entries;        /* of a workbook's archive; 4096 */
+    uint64_t max_rows;         /* the highest number of a sheet's row; 1,048,576, as in Excel */
     size_t max_string_bytes;   /* of a cell; 1 MiB */
     uint64_t max_shared_bytes; /* of the table of shared strings; see xlsx_strings.c */
 };
@@ -53,6 +54,7 @@ struct df_records_options {
     struct df_str sheet; /* of a workbook, without regard to case; absent: the first visible */
     struct df_record_limits limits;
     const char *temp_dir; /* for what does not fit in memory: files without a name */
+    size_t strings_bytes; /* of a workbook's strings in memory; 0: as usual */
 };
 
 struct df_records;

@@ -101,6 +101,7 @@ static enum df_code load_row(struct df_db *db, struct import_batch *b, struct df
         b->correlation_id = kept(b, r, 10);
         b->trace_id = kept(b, r, 11);
         b->client = kept(b, r, 12);
+        b->rules = df_col_null(r, 13) ? 0 : df_col_int(r, 13);
     }
     df_result_free(r);
     return code == DF_ROW ? DF_OK : code == DF_DONE ? lost(err) : code;
@@ -168,8 +169,12 @@ enum df_code import_renew(struct import_batch *b, struct df_err *err)
 static enum df_code run_total(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     const struct import_batch *b = ((struct owner_job *)job)->b;
+    char host[IMPORT_HOST_MAX + 1];
+
+    import_host_name(b->imports, b->rules, host);
     return exec_owned(db, &df_q_owner_total,
-                      DF_PARAMS(df_int(b->total), import_now(b), batch_id(b), df_int(b->token)),
+                      DF_PARAMS(df_int(b->total), df_int(b->rules), df_text(df_str_c(host)),
+                                import_now(b), batch_id(b), df_int(b->token)),
                       err);
 }
 
@@ -194,7 +199,7 @@ static struct df_value *add_chunk(struct df_rows *insert, const struct import_ch
 {
     struct df_value *at = insert->params + insert->count * insert->query->param_count;
     df_rows_add(insert, DF_PARAMS(batch_id(c->batch), df_int(c->id), df_int(c->offset),
-                                  df_int((int64_t)c->count), df_text(df_str_c(c->hash)),
+                                  df_int(c->records), df_text(df_str_c(c->hash)),
                                   df_int(status), df_int(c->attempts), import_now(c->batch)));
     return at;
 }
@@ -312,8 +317,8 @@ static void count_chunk(struct counts *n, const struct import_chunk *c)
     for (size_t i = 0; i < c->count; i++) {
         const struct import_item *item = &c->items[i];
         bool failed = item->status == DF_ITEM_STATUS_ERROR;
-        n->processed += !again;
-        n->skipped += item->status == DF_ITEM_STATUS_SKIPPED;
+        n->processed += again ? 0 : item->records;
+        n->skipped += item->status == DF_ITEM_STATUS_SKIPPED ? item->records : 0;
         /* In a later attempt all of them were errors before. */
         n->errors += again ? -!failed : failed;
         if (failed)
@@ -339,7 +344,8 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
         df_rows_add(insert,
                     DF_PARAMS(id, df_int(item->sequence), df_text(json), df_int(item->status),
                               df_text(item->error), item->sent ? df_int(c->id) : df_null(DF_INT),
-                              df_text(df_str_c(hash))));
+                              df_text(df_str_c(hash)),
+                              item->records > 1 ? df_int(item->records) : df_null(DF_INT)));
     }
 }
 
@@ -512,18 +518,57 @@ enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_sta
     return code;
 }
 
+/* To a process of the release before a batch that it must not cut looks taken for as long as a lock
+ * may be; one that it may cut is free. */
+static enum df_code give_back(struct df_db *db, const struct import_batch *b, bool gives_way,
+                              struct df_err *err)
+{
+    struct df_value now = import_now(b);
+    bool any = b->rules <= IMPORT_RULES_EACH;
+    enum df_code code = exec_owned(
+        db, &df_q_owner_give_back,
+        DF_PARAMS(any ? df_null(DF_TIME) : now,
+                  any ? df_text(df_str_c(b->imports->host)) : df_null(DF_TEXT),
+                  gives_way ? now : df_null(DF_TIME), now, batch_id(b), df_int(b->token)),
+        err);
+    return code == DF_OK ? release(db, b, err) : code;
+}
+
 static enum df_code run_give_back(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    const struct import_batch *b = ((struct owner_job *)job)->b;
-    enum df_code code = exec_owned(db, &df_q_owner_give_back,
-                                   DF_PARAMS(import_now(b), batch_id(b), df_int(b->token)), err);
-    return code == DF_OK ? release(db, b, err) : code;
+    return give_back(db, ((struct owner_job *)job)->b, false, err);
 }
 
 enum df_code import_give_back(struct import_batch *b, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_give_back}, .b = b};
     return run(&o, err);
+}
+
+static enum df_code run_give_way(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    return give_back(db, ((struct owner_job *)job)->b, true, err);
+}
+
+enum df_code import_give_way(struct import_batch *b, struct df_err *err)
+{
+    struct owner_job o = {.job = {.run = run_give_way}, .b = b};
+    return run(&o, err);
+}
+
+static enum df_code run_others(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct owner_job *o = (struct owner_job *)job;
+    return df_db_query_int(db, &df_q_turn_wanted, DF_PARAMS(import_now(o->b), batch_id(o->b)),
+                           &o->number, err);
+}
+
+enum df_code import_others_wait(struct import_batch *b, bool *ret, struct df_err *err)
+{
+    struct owner_job o = {.job = {.run = run_others, .log = &b->log}, .b = b};
+    enum df_code code = df_store_read_wait(b->imports->opt.store, &o.job, err);
+    *ret = code == DF_OK && o.number > 0;
+    return code;
 }
 
 static enum df_code run_postpone(struct df_db *db, struct df_job *job, struct df_err *err)

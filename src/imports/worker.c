@@ -11,6 +11,9 @@
  * every process holds a lock on a file of its own there (instances/), and the kernel lets go of it
  * whatever way the process ends.
  *
+ * Clients take turns (imports.fair_seconds): whose last one is longest ago is next, of one client
+ * the batches go as they came. A batch that gave way is Processing, nobody's, and has GaveWayAt.
+ *
  * A worker takes only what it can read: a batch whose file lies in another machine's data directory
  * is left to that machine, and failed when nobody has come for it until the lock's timeout is over.
  */
@@ -30,6 +33,7 @@
 #define BACKOFF_MAX_MS 5000
 #define CALL_PATH      "/api/leads/import"
 #define PATH_MAX_BYTES 4096
+#define HAND_OVER_MS   3000
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
@@ -42,6 +46,8 @@ struct candidate {
     int64_t locked_ms; /* -1: nobody has it */
     struct df_str host;
     int64_t attempt;
+    int64_t rules;       /* 0: not known yet */
+    int64_t gave_way_ms; /* -1: it did not */
 };
 
 /* A batch that could be worked on if its file were here, and since when. */
@@ -76,10 +82,10 @@ static bool is_ours(struct df_imports *i, const struct df_uuid *id)
 
 static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now_ms)
 {
-    if (c->status != DF_BATCH_PROCESSING || c->locked_ms < 0 ||
+    if (c->status != DF_BATCH_PROCESSING || c->locked_ms < 0 || c->host.len == 0 ||
         now_ms - c->locked_ms >= i->opt.lock_timeout_ms)
         return false;
-    if (df_str_eq(c->host, df_str_c(i->host)))
+    if (import_host_is_this(i, c->host))
         return is_ours(i, &c->id); /* else it was dropped here, and waits to be taken up again */
     return !import_instance_is_gone(i, c->host);
 }
@@ -118,8 +124,9 @@ static bool is_forsaken(struct claim *cl, const struct candidate *c)
 static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct df_err *err)
 {
     struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_claim_candidates,
-                                    DF_PARAMS(df_int(OF_CLIENT), df_int(CANDIDATES)), &r, err);
+    enum df_code code = df_db_query(
+        db, &df_q_claim_candidates,
+        DF_PARAMS(df_int(OF_CLIENT), df_int(cl->i->opt.fair_ms > 0), df_int(CANDIDATES)), &r, err);
     if (code != DF_OK)
         return code;
     cl->found = DF_ARENA_ARRAY(&cl->arena, struct candidate, CANDIDATES);
@@ -134,6 +141,8 @@ static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct d
         c->locked_ms = df_col_null(r, 5) ? -1 : df_col_time(r, 5);
         c->host = df_arena_str(&cl->arena, df_col_text(r, 6));
         c->attempt = df_col_int(r, 7);
+        c->rules = df_col_null(r, 8) ? 0 : df_col_int(r, 8);
+        c->gave_way_ms = df_col_null(r, 9) ? -1 : df_col_time(r, 9);
     }
     df_result_free(r);
     return code == DF_DONE || code == DF_ROW ? DF_OK : code;
@@ -153,25 +162,48 @@ static int64_t count_live(const struct claim *cl, const struct candidate *of, in
     return live;
 }
 
-/* The policy's records in a chunk, and whether there is room for one more of its client. */
-static enum df_code may_take(struct df_db *db, struct claim *cl, const struct candidate *c,
-                             int64_t now_ms, bool *ret, int64_t *ret_batch_size, struct df_err *err)
+/* One that a newer release began, by rules that this one does not know. */
+static bool is_of_newer(struct df_imports *i, const struct candidate *c)
 {
-    struct df_policy policy;
+    if (c->rules <= IMPORT_RULES_NEWEST)
+        return false;
+    if (strcmp(i->newer.text, c->id.text) != 0) {
+        struct df_log_field fields[] = {DF_F("batchId", df_uuid_str(&c->id)),
+                                        DF_FI("cutRules", c->rules)};
+        df_log_write(DF_LOG_WARN, "BatchOfNewerRelease", fields, 2,
+                     "a newer release has begun it, and must finish it");
+    }
+    i->newer = c->id;
+    return true;
+}
+
+/* It gave way to a client whose file only another machine has: that one looks every poll_ms. */
+static bool waits_for_others(const struct claim *cl, const struct candidate *c, int64_t now_ms)
+{
+    int64_t ago_ms = now_ms - c->gave_way_ms;
+
+    return c->gave_way_ms >= 0 && ago_ms >= 0 && ago_ms < HAND_OVER_MS + 2 * cl->i->opt.poll_ms &&
+           cl->unread_count > 0;
+}
+
+/* What the policy says of the batch, and whether there is room for one more of its client. */
+static enum df_code may_take(struct df_db *db, struct claim *cl, const struct candidate *c,
+                             int64_t now_ms, bool *ret, struct df_policy *ret_policy,
+                             struct df_err *err)
+{
     int64_t live = count_live(cl, c, now_ms);
     int64_t most = 1;
 
     *ret = false;
-    if (is_live(cl->i, c, now_ms) || (!cl->i->opt.concurrent && live > 0))
+    if (is_live(cl->i, c, now_ms) || (!cl->i->opt.concurrent && live > 0) || is_of_newer(cl->i, c))
         return DF_OK;
-    enum df_code code = df_policy_load(db, df_uuid_str(&c->client), &policy, err);
+    enum df_code code = df_policy_load(db, df_uuid_str(&c->client), ret_policy, err);
     if (code != DF_OK)
         return code;
-    *ret_batch_size =
-        policy.batch_size != DF_POLICY_NONE ? policy.batch_size : cl->i->opt.batch_size;
-    if (cl->i->opt.concurrent && policy.max_concurrent_batches != DF_POLICY_NONE)
-        most = policy.max_concurrent_batches;
-    *ret = live < most && (is_readable(cl->i, c) || is_forsaken(cl, c));
+    if (cl->i->opt.concurrent && ret_policy->max_concurrent_batches != DF_POLICY_NONE)
+        most = ret_policy->max_concurrent_batches;
+    *ret = live < most && (is_readable(cl->i, c) || is_forsaken(cl, c)) &&
+           !waits_for_others(cl, c, now_ms);
     return DF_OK;
 }
 
@@ -184,19 +216,53 @@ static void set_taken(struct claim *cl, const struct df_uuid *id)
     cl->took = id->text[0] != '\0';
 }
 
+/* What is not stored with the batch but asked for at each claim. */
+static void set_limits(struct import_batch *b, const struct df_policy *policy)
+{
+    int64_t most = b->imports->opt.max_records;
+
+    b->max_records = most > 0 ? most : INT32_MAX;
+    b->max_by_policy =
+        policy->max_records != DF_POLICY_NONE && policy->max_records < b->max_records;
+    if (b->max_by_policy)
+        b->max_records = policy->max_records;
+}
+
+/* Claims pass one after the other: nobody else adds the row. */
+static enum df_code begin_turn(struct df_db *db, const struct candidate *c, struct df_value now,
+                               struct df_err *err)
+{
+    struct df_value client = df_uuid(df_uuid_str(&c->client));
+    int64_t affected = 0;
+
+    if (c->status == DF_BATCH_PROCESSING && c->gave_way_ms < 0)
+        return DF_OK; /* its owner's has not ended */
+    enum df_code code = df_db_exec(db, &df_q_turn_set, DF_PARAMS(now, client), &affected, err);
+    if (code == DF_OK && affected == 0)
+        code = df_db_exec(db, &df_q_turn_add, DF_PARAMS(client, now), NULL, err);
+    return code;
+}
+
 static enum df_code take(struct df_db *db, struct claim *cl, const struct candidate *c,
-                         int64_t batch_size, int64_t now_ms, struct df_err *err)
+                         const struct df_policy *policy, int64_t now_ms, struct df_err *err)
 {
     struct df_value id = df_uuid(df_uuid_str(&c->id));
     struct df_value now = df_time(now_ms);
+    char host[IMPORT_HOST_MAX + 1];
     int64_t affected = 0;
+    int64_t batch_size =
+        policy->batch_size != DF_POLICY_NONE ? policy->batch_size : cl->i->opt.batch_size;
 
+    import_host_name(cl->i, c->rules, host);
     enum df_code code = df_db_exec(db, &df_q_claim_take,
-                                   DF_PARAMS(now, df_text(df_str_c(cl->i->host)),
-                                             df_int(cl->b->token), df_int(batch_size), id),
+                                   DF_PARAMS(now, df_text(df_str_c(host)), df_int(cl->b->token),
+                                             df_int(batch_size), id),
                                    &affected, err);
     if (code == DF_OK && affected == 1 && !cl->i->opt.concurrent)
         code = df_db_exec(db, &df_q_claim_hold, DF_PARAMS(df_bool(true), id, now), NULL, err);
+    if (code == DF_OK && affected == 1)
+        code = begin_turn(db, c, now, err);
+    set_limits(cl->b, policy);
     /* One that is taken over has begun before. */
     if (code == DF_OK && affected == 1 && c->status != DF_BATCH_PROCESSING)
         code = import_emit(db, cl->i->opt.clock, &c->id, "BatchStarted", &cl->told, err);
@@ -221,11 +287,11 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
     if (code == DF_OK)
         code = read_candidates(db, cl, err);
     for (size_t k = 0; k < cl->count && code == DF_OK && !cl->took; k++) {
-        int64_t batch_size = 0;
+        struct df_policy policy;
         bool may = false;
-        code = may_take(db, cl, &cl->found[k], now_ms, &may, &batch_size, err);
+        code = may_take(db, cl, &cl->found[k], now_ms, &may, &policy, err);
         if (code == DF_OK && may)
-            code = take(db, cl, &cl->found[k], batch_size, now_ms, err);
+            code = take(db, cl, &cl->found[k], &policy, now_ms, err);
     }
     return code;
 }

@@ -323,6 +323,7 @@ static void set_defaults(struct df_record_limits *l)
     l->max_inflated = l->max_inflated ? l->max_inflated : 8ULL << 30;
     l->max_ratio = l->max_ratio ? l->max_ratio : 500;
     l->max_entries = l->max_entries ? l->max_entries : 4096;
+    l->max_rows = l->max_rows ? l->max_rows : DF_SHEET_ROWS;
     l->max_string_bytes = l->max_string_bytes ? l->max_string_bytes : 1U << 20;
     l->max_shared_bytes = l->max_shared_bytes ? l->max_shared_bytes : SHARED_MAX;
 }
@@ -386,8 +387,8 @@ enum df_code df_xlsx_records_open_tuned(const struct df_bytes *file,
 enum df_code df_xlsx_records_open(const struct df_bytes *file, const struct df_records_options *opt,
                                   struct df_records **ret, struct df_err *err)
 {
-    static const struct df_xlsx_tuning as_usual = {.strict = false};
-    return df_xlsx_records_open_tuned(file, opt, &as_usual, ret, err);
+    const struct df_xlsx_tuning tuning = {.strict = false, .strings_bytes = opt->strings_bytes};
+    return df_xlsx_records_open_tuned(file, opt, &tuning, ret, err);
 }
 
 enum df_code df_xlsx_probe(const struct df_bytes *file, struct df_err *err)

@@ -97,6 +97,10 @@ static enum df_code begin_row(struct df_sheet_rows *s, struct df_str number, str
                           (unsigned long long)s->number - 1);
     if (number.ptr)
         s->number = (uint64_t)v;
+    if (s->number > s->zip->limits.max_rows)
+        return df_err_set(err, DF_E_TOO_LARGE, "row %llu is past the last row of a sheet, %llu",
+                          (unsigned long long)s->number,
+                          (unsigned long long)s->zip->limits.max_rows);
     if (s->row_count == s->row_room) {
         s->row_room = s->row_room ? s->row_room * 2 : 16;
         s->rows = df_realloc(s->rows, s->row_room * sizeof *s->rows);

@@ -9,6 +9,7 @@
 #include "imports/xlsx_zip.h"
 
 #define DF_SHEET_COLUMNS 16384 /* to XFD */
+#define DF_SHEET_ROWS    1048576
 
 enum df_cell_type {
     DF_CELL_NUMBER,

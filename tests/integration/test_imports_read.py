@@ -16,7 +16,7 @@ from test_openapi import DOCUMENT, check
 BATCH = ["batchId", "status", "fileName", "createdAt", "startedAt", "completedAt", "totalRecords", "processedRecords",
          "lastError", "webhookNotified", "fileType", "fileSizeBytes", "checksum", "policyDecision", "scheduledFor",
          "originDefault", "requestedBy", "metadata", "errorCount", "skippedCount", "importedCount", "errorSummary",
-         "attempt", "correlationId"]
+         "attempt", "correlationId", "gaveWayAt"]
 STATUSES = ["Pending", "Processing", "Scheduled", "Completed", "CompletedWithErrors", "Failed", "Cancelled"]
 PENDING, PROCESSING, SCHEDULED, COMPLETED, WITH_ERRORS, FAILED, CANCELLED = range(7)
 IMPORTED, ERROR, SKIPPED = range(3)
@@ -140,7 +140,7 @@ def test_a_batch_has_the_fields_of_the_source_and_more(rows, caller):
         "policyDecision": "Immediate", "scheduledFor": None,
         "originDefault": "Site", "requestedBy": "ana@example.com", "metadata": {"a": [1, {"b": None}]}, "errorCount": 2,
         "skippedCount": 1, "importedCount": 7, "errorSummary": {"PhoneNumber: there is none": 2}, "attempt": 2,
-        "correlationId": "c-1"}
+        "correlationId": "c-1", "gaveWayAt": None}
     assert b"secret" not in answer.body and b"host-7" not in answer.body
     assert caller.get(f"/v1/imports/{batch_id.upper()}").json == batch
 
@@ -205,8 +205,9 @@ def test_items_in_order_with_their_payload(mixed):
     page = said(caller.get(f"/imports/{batch_id}/items"), "/imports/{batchId}/items")
     assert [i["sequence"] for i in page["items"]] == list(range(20)) and page["total"] == 250
     assert page["items"][3] == {"sequence": 3, "status": "Error", "errorMessage": "reason 3",
-                                "payload": item(3, lead={"Name": "n3"}), "chunkId": 1, "createdAt": at(9)}
-    assert list(page["items"][0]) == ["sequence", "status", "errorMessage", "payload", "chunkId", "createdAt"]
+                                "payload": item(3, lead={"Name": "n3"}), "chunkId": 1, "createdAt": at(9),
+                                "recordCount": 1}
+    assert list(page["items"][0]) == ["sequence", "status", "errorMessage", "payload", "chunkId", "createdAt", "recordCount"]
     last = caller.get(f"/imports/{batch_id}/items?page=3&pageSize=100").json
     assert [i["sequence"] for i in last["items"]] == list(range(200, 250))
 

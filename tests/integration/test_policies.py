@@ -12,14 +12,14 @@ DEFAULTS = {
     "maxFileSizeMb": None, "maxBatchPerDay": None, "allowedStartHour": None, "allowedEndHour": None,
     "requireSchedulingForLarge": False, "largeThresholdMb": None, "batchSize": None, "requestsPerMinute": None,
     "concurrentUploads": None, "businessHoursOnly": None, "businessStartHour": None, "businessEndHour": None,
-    "maintenanceWindow": None, "tempStorageQuotaMb": None, "maxConcurrentBatches": None,
+    "maintenanceWindow": None, "tempStorageQuotaMb": None, "maxConcurrentBatches": None, "maxRecords": None,
 }
 FULL = {
     "maxFileSizeMb": 50, "maxBatchPerDay": 20, "allowedStartHour": 22, "allowedEndHour": 6,
     "requireSchedulingForLarge": True, "largeThresholdMb": 0, "batchSize": 100, "requestsPerMinute": 600,
     "concurrentUploads": 2, "businessHoursOnly": False, "businessStartHour": 0, "businessEndHour": 24,
     "maintenanceWindow": "Sat,Sun 22:00-06:00; 2026-11-20T02:00Z/2026-11-20T04:00Z", "tempStorageQuotaMb": 500,
-    "maxConcurrentBatches": 3,
+    "maxConcurrentBatches": 3, "maxRecords": 5000,
 }
 METHODS = ("GET", "PUT", "PATCH", "DELETE")
 

@@ -223,6 +223,7 @@ static const char *const all[][3] = {
     {"maintenanceWindow", "Sun 02:00-04:00; 2026-11-20T02:00Z/2026-11-20T04:00Z", "23:00-01:00"},
     {"tempStorageQuotaMb", "500", "1"},
     {"maxConcurrentBatches", "256", "1"},
+    {"maxRecords", "2147483647", "1"},
 };
 
 /* Twice: the first makes the row, the second changes it. */

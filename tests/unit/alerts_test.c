@@ -125,6 +125,12 @@ TESTDB_QUERY(touch_batch, 2, "UPDATE ImportBatch SET UpdatedAt = ?1 WHERE Id = ?
 TESTDB_QUERY(begin_batch, 2, "UPDATE ImportBatch SET StartedAt = ?1, Status = 1 WHERE Id = ?2",
              "UPDATE ImportBatch SET StartedAt = $1, Status = 1 WHERE Id = $2",
              "UPDATE ImportBatch SET StartedAt = ?, Status = 1 WHERE Id = ?");
+TESTDB_QUERY(give_way, 2, "UPDATE ImportBatch SET GaveWayAt = ?1 WHERE Id = ?2",
+             "UPDATE ImportBatch SET GaveWayAt = $1 WHERE Id = $2",
+             "UPDATE ImportBatch SET GaveWayAt = ? WHERE Id = ?");
+TESTDB_QUERY(take_turn, 2, "UPDATE ImportBatch SET GaveWayAt = NULL, TurnAt = ?1 WHERE Id = ?2",
+             "UPDATE ImportBatch SET GaveWayAt = NULL, TurnAt = $1 WHERE Id = $2",
+             "UPDATE ImportBatch SET GaveWayAt = NULL, TurnAt = ? WHERE Id = ?");
 TESTDB_QUERY(settle_chunk, 3,
              "INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash,"
              " Status, UpdatedAt) VALUES (?1, ?2, 0, 1, printf('%064d', 0), 3, ?3)",
@@ -241,6 +247,35 @@ static void a_batch_that_nobody_takes_is_stuck_too(void **state)
     after_minutes(1);
     expect_alerts(1, 0);
     set_time(&touch_batch, now(), &second);
+}
+
+static void a_batch_that_gave_way_is_not_stuck_while_others_are_worked_on(void **state)
+{
+    (void)state;
+    struct df_uuid waits = batch(1, START, 0, 0, -1);
+    struct df_uuid works = batch(1, START, 0, 0, -1);
+
+    set_time(&give_way, START, &waits);
+    for (int i = 0; i < 3; i++) {
+        after_minutes(50);
+        settle(&works, i);
+    }
+    expect_alerts(0, 0);
+    set_time(&take_turn, now(), &waits); /* nothing was settled yet, for how should it */
+    set_time(&give_way, now(), &works);
+    after_minutes(50);
+    expect_alerts(0, 0);
+    after_minutes(11);
+    expect_alerts(1, 1);
+    settle(&waits, 0);
+    after_minutes(1);
+    expect_alerts(1, 0);
+    /* Nobody takes either. */
+    set_time(&give_way, now(), &waits);
+    after_minutes(50);
+    expect_alerts(1, 0);
+    after_minutes(11);
+    expect_alerts(3, 2);
 }
 
 static void one_process_evaluates_in_each_interval(void **state)
@@ -473,6 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_stuck_batch_fires_once_resolves_and_fires_again),
         TEST(a_batch_that_nobody_takes_is_stuck_too),
+        TEST(a_batch_that_gave_way_is_not_stuck_while_others_are_worked_on),
         TEST(one_process_evaluates_in_each_interval),
         TEST(a_webhook_that_is_given_up_again_and_again),
         TEST(a_webhook_that_was_disabled),

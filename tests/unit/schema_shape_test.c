@@ -288,6 +288,8 @@ static void insert_minimal_rows(void)
         "INSERT INTO ImportItem (BatchId, Sequence, Status) VALUES ('" BATCH "', 1, 0);"
         "INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash)"
         " VALUES ('" BATCH "', 0, 0, 1, '%064d');"
+        "INSERT INTO ImportEarlyAck (BatchId, ChunkId, AckIdHash, AckJson)"
+        " VALUES ('" BATCH "', 0, '%064d', '{}');"
         "INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson)"
         " VALUES ('" HOOK "', '" EVENT "', 'BatchCompleted', '{}');"
         "INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, PayloadJson)"
@@ -300,7 +302,7 @@ static void insert_minimal_rows(void)
         " VALUES ('" EVENT "', 'Test', 's', 'Test:s', 'info', 's', '{}');"
         "INSERT INTO AlertDeliveries (Id, AlertId, Sink, EventAction, PayloadJson)"
         " VALUES ('" EVENT "', '" EVENT "', 'teams', 'trigger', '{}');",
-        blob(), blob(), 0);
+        blob(), blob(), 0, 0);
 }
 
 static void defaults_are_what_they_say(void **state)
@@ -485,6 +487,7 @@ static void children_go_with_their_parents(void **state)
     run("DELETE FROM ImportBatch");
     assert_int_equal(scalar("SELECT COUNT(*) FROM ImportItem"), 0);
     assert_int_equal(scalar("SELECT COUNT(*) FROM ImportChunk"), 0);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM ImportEarlyAck"), 0);
     run("DELETE FROM Clients");
     assert_int_equal(scalar("SELECT COUNT(*) FROM ClientPolicies"), 0);
     assert_int_equal(scalar("SELECT COUNT(*) FROM WebhookSubscriptions"), 0);
