@@ -4,14 +4,19 @@
  * (pipeline.c).
  *
  * What is stored is not the text as it came but a canonical one, so that the same ack compares
- * equal however it was written. An ack may overtake our own commit of the 202 that announced it: a
- * chunk without an ack id takes the first that comes.
+ * equal however it was written.
+ *
+ * An ack may overtake our own commit of the 202 that announces it, and nobody can tell it then from
+ * one with somebody else's id. It is kept beside (ImportEarlyAck), and its request waits for a
+ * moment: if the 202 names its id it is answered 200; if not, or not soon enough, 404. What is kept
+ * counts as soon as the 202 names it, whatever was answered; what no 202 names never counts.
  */
 #include "access/services.h"
 #include "imports/batch.h"
 #include "imports/import_acks.sql.h"
 #include "imports/imports.h"
 #include "imports/routes.h"
+#include "imports/views.h"
 #include "net/input.h"
 #include "json/write.h"
 
@@ -24,6 +29,7 @@
 #define MESSAGE_UNITS 2000
 #define ITEM_UNITS    1000 /* ImportItem.ErrorMessage */
 #define ANSWER_MAX    4096
+#define EARLY_MAX     4 /* kept of a chunk: a true one and a few that are not */
 
 /* Lives in the request's arena. */
 struct call {
@@ -38,6 +44,8 @@ struct call {
     int64_t *sequences;
     size_t item_count;
     bool stored; /* it is a new one */
+    bool early;  /* nobody knows yet whether it is the chunk's */
+    struct df_ack_wait wait;
 };
 
 struct chunk {
@@ -168,6 +176,11 @@ static void read_ack(struct df_input *in, struct call *c, struct df_json_out *ou
 
 /* --- storing --- */
 
+static enum df_code not_found(struct df_err *err)
+{
+    return df_err_set(err, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
+}
+
 static enum df_code find(struct df_db *db, const struct call *c, struct chunk *ret,
                          struct df_err *err)
 {
@@ -191,9 +204,49 @@ static enum df_code find(struct df_db *db, const struct call *c, struct chunk *r
             .attempt = df_col_int(r, 6),
         };
     df_result_free(r);
-    if (code == DF_DONE || (code == DF_ROW && ret->has_ack_id && !ret->same_ack_id))
-        return df_err_set(err, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
+    if (code == DF_DONE)
+        return not_found(err);
     return code == DF_ROW ? DF_OK : code;
+}
+
+/* Whether the ack is the chunk's: by its id, or the chunk was settled by an answer without one. */
+static bool is_its_own(const struct chunk *k)
+{
+    return k->has_ack_id ? k->same_ack_id : k->status >= DF_CHUNK_IMPORTED;
+}
+
+/* The call is under way, or was and its answer was lost: the next answer names the id. */
+static bool is_early(const struct chunk *k)
+{
+    return !is_its_own(k) && !k->has_ack &&
+           (k->status == DF_CHUNK_PENDING || k->status == DF_CHUNK_SENDING);
+}
+
+static enum df_code keep_early(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_value batch = df_uuid(df_uuid_str(&c->batch));
+    struct df_value chunk = df_int(c->chunk_id);
+    char hash[DF_CHECKSUM_LEN + 1];
+    struct df_result *r = NULL;
+    bool room = false;
+
+    df_checksum_of(c->ack_id, hash);
+    enum df_code code = df_db_query(db, &df_q_import_early_look,
+                                    DF_PARAMS(batch, chunk, df_text(df_str_c(hash))), &r, err);
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW)
+        room = df_col_int(r, 0) < EARLY_MAX && df_col_int(r, 1) == 0;
+    df_result_free(r);
+    if (code != DF_ROW)
+        return code == DF_DONE ? DF_E_INTERNAL : code;
+    c->early = true;
+    if (!room)
+        return DF_OK;
+    return df_db_exec(db, &df_q_import_early_keep,
+                      DF_PARAMS(batch, chunk, df_text(df_str_c(hash)), df_text(c->canonical),
+                                df_time(df_wall_ms(c->services->clock))),
+                      NULL, err);
 }
 
 /* DF_DONE: there is nothing to be stored. */
@@ -229,14 +282,18 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
     struct chunk k = {0};
     int64_t changed = 0;
 
-    c->stored = false;
+    c->stored = c->early = false;
     enum df_code code = find(db, c, &k, err);
+    if (code == DF_OK && !is_its_own(&k) && !is_early(&k))
+        code = not_found(err);
     if (code == DF_OK)
         code = compare(c, &k, err);
     if (code != DF_OK)
         return code == DF_DONE ? DF_OK : code;
     if ((code = check_range(c, &k, err)) != DF_OK)
         return code;
+    if (is_early(&k))
+        return keep_early(db, c, err);
     code = df_db_exec(db, &df_q_import_ack_store,
                       DF_PARAMS(df_text(c->canonical), df_text(c->ack_id),
                                 df_time(df_wall_ms(c->services->clock)), df_int(k.id)),
@@ -262,11 +319,27 @@ static void answer(struct call *c)
     df_req_answer(c->req, 200, "application/json", &out);
 }
 
+static void give_up(struct df_ack_wait *w)
+{
+    struct call *c = (struct call *)((char *)w - offsetof(struct call, wait));
+
+    df_req_fail(c->req, DF_E_BUSY, "The ack cannot be looked at now.");
+    df_req_resume(c->req);
+}
+
 static void done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct call *c = (struct call *)job;
 
-    if (code == DF_OK && c->stored) {
+    if (code == DF_OK && c->early) {
+        if (df_ack_waits_add(df_ack_waits_of(c->req), &c->wait))
+            return;
+        df_req_fail(c->req, DF_E_NOT_FOUND, "No answer has named this ackId yet.");
+        df_req_resume(c->req);
+        return;
+    }
+    bool waited = c->wait.since_ms > 0; /* then the batch's owner has stored it, or this job */
+    if (code == DF_OK && (c->stored || waited)) {
         struct df_log_field said[] = {DF_FI("chunkId", c->chunk_id), DF_F("ackId", c->ack_id)};
         df_log_write(DF_LOG_INFO, "AckReceived", said, 2, "%s", "");
         df_imports_acked(c->services->imports, &c->batch);
@@ -311,6 +384,7 @@ static void handle(struct df_req *req)
     c->services = df_services_of(req);
     c->job.run = run;
     c->job.done = done;
+    c->wait = (struct df_ack_wait){.job = &c->job, .give_up = give_up};
     df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&c->batch));
     df_req_write(req, &c->job);
 }

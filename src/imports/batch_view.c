@@ -22,6 +22,7 @@ static const struct {
     {"attempt", DF_INT},          {"correlationId", DF_TEXT},
     {"gaveWayAt", DF_TIME},
 };
+_Static_assert(sizeof(columns) / sizeof(columns[0]) == DF_BATCH_COLUMNS, "as batch_view.h says");
 enum { PROCESSED_COLUMN = 7, ERRORS_COLUMN = 18, SKIPPED_COLUMN = 19 };
 
 static const char *file_type_name(int64_t type)

@@ -6,6 +6,8 @@
 #include "store/db.h"
 #include "json/write.h"
 
+#define DF_BATCH_COLUMNS 24 /* of those queries, that are the batch's */
+
 /* The object of GET /imports/{batchId}, of a row of batch_get, batch_page or batch_watch. */
 void df_batch_write(struct df_result *row, struct df_json_out *out);
 

@@ -7,13 +7,18 @@ SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, Pr
 FROM ImportBatch
 WHERE Id = :id AND ClientId = :client;
 
--- The streams of events, whoever they belong to.
+-- The streams of events, whoever they belong to; not those of a client that is suspended. The last column changes with the
+-- client's status, secret and scopes.
 -- name: batch_watch
-SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
-       FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
-FROM ImportBatch
-WHERE Id IN EACH_UUID(:ids);
+SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
+       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
+       b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
+       c.UpdatedAt
+FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
+WHERE b.Id IN EACH_UUID(:ids) AND c.Status = 0;
+
+-- name: batch_client
+SELECT UpdatedAt FROM Clients WHERE Id = :client AND Status = 0;
 
 -- name: batch_page
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,

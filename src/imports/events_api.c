@@ -3,8 +3,9 @@
  *
  * A stream begins with `progress`, the batch as GET shows it, and gets another one whenever that
  * changes; when the batch is over, `completed` with its last state, and the stream ends. So does it
- * when the batch is gone, when its reader lags too far behind, and when the server stops: whoever
- * comes back gets the current state first and has missed nothing that matters.
+ * when the batch is gone, when its client is suspended or has another secret or other scopes, when
+ * its reader lags too far behind, and when the server stops: whoever comes back gets the current
+ * state first and has missed nothing that matters.
  *
  * One thread looks at the batches of all streams, a group of them with one query, and only while
  * there are streams. It alone takes streams off the list, others append: what stood before a look
@@ -25,10 +26,13 @@
 #define BATCH_MAX ((size_t)1 << 20)
 #define GROUP_MAX (GROUP * BATCH_MAX)
 
+struct call;
+
 struct stream {
     struct df_sse *sse;
     struct df_uuid batch;
     struct df_uuid client;
+    int64_t client_changed_ms;
     unsigned char said[crypto_generichash_BYTES]; /* hash of what it was told last */
 };
 
@@ -41,7 +45,8 @@ struct df_import_events {
     pthread_cond_t wake;
     bool stopping;
     size_t count;
-    size_t promised; /* places taken by requests whose batch is being read */
+    size_t promised_count;
+    struct call *promised; /* requests whose batch is being read; each has a place */
     struct stream streams[DF_STREAMS_MAX];
 };
 
@@ -65,6 +70,7 @@ struct look {
         size_t start;
         size_t len;
         struct df_uuid id;
+        int64_t client_changed_ms;
         bool over;
     } found[GROUP];
     size_t found_count;
@@ -90,6 +96,7 @@ static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err
         df_batch_write(r, &out);
         l->found[l->found_count].start = start;
         l->found[l->found_count].len = l->text.len - start;
+        l->found[l->found_count].client_changed_ms = df_col_time(r, DF_BATCH_COLUMNS);
         l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, 1));
     }
     df_result_free(r);
@@ -117,6 +124,8 @@ static bool tell(struct df_import_events *e, struct stream *s, const struct look
     for (size_t i = 0; i < l->found_count; i++) {
         if (memcmp(l->found[i].id.text, s->batch.text, DF_UUID_LEN) != 0)
             continue;
+        if (l->found[i].client_changed_ms != s->client_changed_ms)
+            return false; /* whoever may still come back, does */
         struct df_str text = df_str_n(l->text.ptr + l->found[i].start, l->found[i].len);
         if (l->found[i].over) {
             (void)df_sse_send(s->sse, "completed", text);
@@ -128,7 +137,7 @@ static bool tell(struct df_import_events *e, struct stream *s, const struct look
         memcpy(s->said, hash, sizeof hash);
         return df_sse_send(s->sse, "progress", text);
     }
-    return false; /* the batch is gone */
+    return false; /* the batch is gone, or its client may not see it any more */
 }
 
 /* With the lock held. Sending only fills the stream's buffer. */
@@ -237,13 +246,30 @@ void df_import_events_free(struct df_import_events *e)
 /* Lives in the request's arena. */
 struct call {
     struct df_job job;
+    struct call *next; /* of those that were promised a place */
     struct df_req *req;
     struct df_import_events *events;
     struct df_uuid id;
     struct df_uuid client;
+    int64_t client_changed_ms;
     bool over;
     struct df_buf out;
 };
+
+static enum df_code read_client(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_batch_client,
+                                    DF_PARAMS(df_uuid(df_uuid_str(&c->client))), &r, err);
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW)
+        c->client_changed_ms = df_col_time(r, 0);
+    df_result_free(r);
+    if (code == DF_DONE)
+        return df_err_set(err, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
+    return code == DF_ROW ? DF_OK : code;
+}
 
 static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
 {
@@ -255,20 +281,27 @@ static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err 
     df_json_out_init(&out, &c->out);
     enum df_code code = df_batch_read(db, &c->id, &c->client, &out, &status, err);
     c->over = df_batch_is_over(status);
-    return code;
+    return code == DF_OK ? read_client(db, c, err) : code;
 }
 
 /* Gives the place back, or fills it. */
 static void settle(struct call *c, struct df_sse *sse)
 {
     struct df_import_events *e = c->events;
-    struct stream s = {.sse = sse, .batch = c->id, .client = c->client};
+    struct stream s = {.sse = sse,
+                       .batch = c->id,
+                       .client = c->client,
+                       .client_changed_ms = c->client_changed_ms};
     bool listed = false;
 
     if (sse)
         hash_text(e, df_buf_str(&c->out), s.said);
     pthread_mutex_lock(&e->lock);
-    e->promised--;
+    struct call **at = &e->promised;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    e->promised_count--;
     if (sse && !e->stopping) {
         e->streams[e->count++] = s;
         listed = true;
@@ -310,11 +343,16 @@ static bool enter(struct call *c)
 
     pthread_mutex_lock(&e->lock);
     bool stopping = e->stopping;
-    bool full = e->count + e->promised >= DF_STREAMS_MAX;
+    bool full = e->count + e->promised_count >= DF_STREAMS_MAX;
     for (size_t i = 0; i < e->count; i++)
         own += memcmp(e->streams[i].client.text, c->client.text, DF_UUID_LEN) == 0;
-    if (!stopping && !full && own < DF_STREAMS_PER_CLIENT)
-        e->promised++;
+    for (const struct call *other = e->promised; other; other = other->next)
+        own += memcmp(other->client.text, c->client.text, DF_UUID_LEN) == 0;
+    if (!stopping && !full && own < DF_STREAMS_PER_CLIENT) {
+        c->next = e->promised;
+        e->promised = c;
+        e->promised_count++;
+    }
     pthread_mutex_unlock(&e->lock);
     if (stopping)
         df_req_fail(c->req, DF_E_DRAINING, "The server is shutting down.");

@@ -20,3 +20,12 @@ WHERE c.BatchId = :batch_id AND c.ChunkId = :chunk_id;
 UPDATE ImportChunk
 SET AckJson = :ack_json, AckId = COALESCE(AckId, :ack_id), AckedAt = :now, UpdatedAt = :now
 WHERE Id = :id AND AckJson IS NULL AND Status IN (0, 1, 2);
+
+-- How many are kept of the chunk, and whether this one is.
+-- name: import_early_look
+SELECT (SELECT COUNT(*) FROM ImportEarlyAck WHERE BatchId = :batch_id AND ChunkId = :chunk_id),
+       (SELECT COUNT(*) FROM ImportEarlyAck WHERE BatchId = :batch_id AND ChunkId = :chunk_id AND AckIdHash = :hash);
+
+-- name: import_early_keep
+INSERT INTO ImportEarlyAck (BatchId, ChunkId, AckIdHash, AckJson, CreatedAt)
+VALUES (:batch_id, :chunk_id, :hash, :ack_json, :now);

@@ -32,8 +32,9 @@
  * newest does, so that processes of the release before can finish most of them; one of a version
  * that this process does not know is left to others.
  *
- *   1  every record is an item
- *   2  a run of empty records is one item
+ *   1  every record is an item, and every cell as it stands in the file
+ *   2  a run of empty records is one item, a sheet has as many rows as Excel knows, and guards
+ *      against formulas (formula.h) are taken off
  */
 enum { IMPORT_RULES_EACH = 1, IMPORT_RULES_RUNS = 2, IMPORT_RULES_NEWEST = IMPORT_RULES_RUNS };
 

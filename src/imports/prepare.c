@@ -97,9 +97,10 @@ static enum df_code open_records(struct import_batch *b, struct df_err *err)
         .sheet = b->sheet,
         .temp_dir = b->imports->opt.data_dir,
         .strings_bytes = import_share(b->imports, STRINGS_BYTES, SHARE_LEAST),
+        .unguard = b->rules >= IMPORT_RULES_RUNS,
     };
 
-    if (b->rules == IMPORT_RULES_EACH)
+    if (b->rules < IMPORT_RULES_RUNS)
         opt.limits.max_rows = UINT64_MAX; /* it was begun before there was a limit, or is under it */
     df_records_free(b->records);
     b->records = NULL;
@@ -195,7 +196,7 @@ static bool count_records(struct import_batch *b, enum import_end *ret)
         return false;
     }
     b->total = t.records;
-    b->rules = t.has_runs ? IMPORT_RULES_RUNS : IMPORT_RULES_EACH;
+    b->rules = t.has_runs || b->records->unguarded ? IMPORT_RULES_RUNS : IMPORT_RULES_EACH;
     code = import_set_total(b, &err);
     if (code == DF_OK)
         return true;

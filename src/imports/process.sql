@@ -134,17 +134,27 @@ WHERE BatchId = :id AND ChunkId >= :from_chunk AND Status < 3 AND AckJson IS NOT
 INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash, Status, Attempts, SentAt)
 VALUES (:id, :chunk, :offset, :count, :hash, :status, :attempts, :sent_at);
 
--- The next answer may have another ack id, and its ack may overtake it.
+-- The ack of the attempt before may still come: its id stays until another answer names another.
 -- name: chunk_attempt
 UPDATE ImportChunk
-SET Status = 1, Attempts = :attempts, AckId = CASE WHEN AckJson IS NULL THEN NULL ELSE AckId END, SentAt = :now,
-    UpdatedAt = :now
+SET Status = 1, Attempts = :attempts, SentAt = :now, UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
 
--- An ack may have come before its id.
+-- An ack that was taken has its id.
 -- name: chunk_await
-UPDATE ImportChunk SET Status = 2, AckId = COALESCE(AckId, :ack_id), UpdatedAt = :now
+UPDATE ImportChunk SET Status = 2, AckId = CASE WHEN AckJson IS NULL THEN :ack_id ELSE AckId END, UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
+
+-- An ack that came before its id. A statement of its own: it sees what chunk_await has waited for.
+-- name: chunk_early
+UPDATE ImportChunk
+SET AckJson = (SELECT e.AckJson FROM ImportEarlyAck AS e
+               WHERE e.BatchId = :id AND e.ChunkId = :chunk AND e.AckIdHash = :hash), AckedAt = :now, UpdatedAt = :now
+WHERE BatchId = :id AND ChunkId = :chunk AND Status = 2 AND AckJson IS NULL
+  AND EXISTS (SELECT 1 FROM ImportEarlyAck AS e WHERE e.BatchId = :id AND e.ChunkId = :chunk AND e.AckIdHash = :hash);
+
+-- name: early_drop
+DELETE FROM ImportEarlyAck WHERE BatchId = :id;
 
 -- An ack that was taken counts, and nothing else does.
 -- name: chunk_settle

@@ -55,6 +55,7 @@ struct df_records_options {
     struct df_record_limits limits;
     const char *temp_dir; /* for what does not fit in memory: files without a name */
     size_t strings_bytes; /* of a workbook's strings in memory; 0: as usual */
+    bool unguard;         /* the apostrophe that an error report (CSV) puts before formulas goes */
 };
 
 struct df_records;
@@ -67,6 +68,7 @@ struct df_records_ops {
 /* Parsers embed it as their first member. */
 struct df_records {
     const struct df_records_ops *ops;
+    bool unguarded; /* some were taken off */
 };
 
 /* Which format the content is of, by its first bytes (up to a few KiB of them) and, for an archive,

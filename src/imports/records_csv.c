@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/utf16.h"
 #include "imports/columns.h"
+#include "imports/formula.h"
 #include "imports/records.h"
 
 #include <stdlib.h>
@@ -41,6 +42,7 @@ struct csv_records {
     struct df_bytes file;
     struct df_record_limits limits;
     enum encoding encoding;
+    bool unguard;
     uint64_t offset; /* what was read of the file */
     char *raw;       /* UTF-16: what was read and is not decoded yet */
     size_t raw_len;
@@ -369,6 +371,10 @@ static enum df_code cell_text(struct csv_records *r, const struct cell *c, bool 
         s = df_str_n(*to, len);
         *to += len;
     }
+    if (r->unguard && s.len > 1 && s.ptr[0] == '\'' && df_formula_needs_guard(s)) {
+        s = df_str_n(s.ptr + 1, s.len - 1);
+        r->base.unguarded = true;
+    }
     if (s.len > r->limits.max_string_bytes)
         return df_err_set(err, DF_E_TOO_LARGE, "row %llu has a cell over %zu bytes",
                           (unsigned long long)r->row, r->limits.max_string_bytes);
@@ -603,8 +609,10 @@ enum df_code df_csv_records_open(const struct df_bytes *file, const struct df_re
     r->base.ops = &csv_ops;
     r->file = *file;
     r->err = DF_ERR_INIT;
-    if (opt)
+    if (opt) {
         *l = opt->limits;
+        r->unguard = opt->unguard;
+    }
     if (l->max_records == 0)
         l->max_records = RECORDS_MAX;
     if (l->max_record_bytes == 0)

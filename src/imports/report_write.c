@@ -3,12 +3,12 @@
  *
  * Who opens them is a spreadsheet program, and what stands in them comes from outside: a cell that
  * begins like a formula would be run. In a workbook every cell is text, which settles it. In CSV
- * such a cell gets an apostrophe in front, unless it is a sign and then nothing but digits and what
- * stands between them: a phone in E.164 is no danger, and should stay one.
+ * such a cell gets an apostrophe in front (formula.h), which the reader of uploads takes off.
  */
 #include "imports/report_private.h"
 
 #include "base/mem.h"
+#include "imports/formula.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -42,18 +42,6 @@ static enum df_code csv_open(void *w, const char *temp_dir, int fd, struct df_er
     return DF_OK;
 }
 
-static bool is_formula(struct df_str s)
-{
-    if (s.len == 0 || !strchr("=+-@\t\r\n", s.ptr[0]))
-        return false;
-    if (s.ptr[0] != '+' && s.ptr[0] != '-')
-        return true;
-    for (size_t i = 1; i < s.len; i++)
-        if (!strchr("0123456789 ().,-", s.ptr[i]) || !s.ptr[i])
-            return true;
-    return false;
-}
-
 static bool needs_quotes(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++)
@@ -64,7 +52,7 @@ static bool needs_quotes(struct df_str s)
 
 static void csv_cell(FILE *f, struct df_str s)
 {
-    bool guarded = is_formula(s);
+    bool guarded = df_formula_needs_guard(s);
     if (!guarded && !needs_quotes(s)) {
         fwrite(s.ptr ? s.ptr : "", 1, s.len, f);
         return;

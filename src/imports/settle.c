@@ -260,12 +260,20 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
     struct import_batch *b = o->b;
     df_arena_reset(&o->arena);
     struct df_rows await = df_rows_for(&o->arena, &df_q_chunk_await, o->chunks->count);
+    struct df_rows early = df_rows_for(&o->arena, &df_q_chunk_early, o->chunks->count);
 
-    for (const struct import_chunk *c = o->chunks->head; c; c = c->next)
+    for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
+        char *hash = df_arena_alloc(&o->arena, DF_CHECKSUM_LEN + 1);
+        df_checksum_of(c->ack_id, hash);
         df_rows_add(&await,
                     DF_PARAMS(df_text(c->ack_id), import_now(b), batch_id(b), df_int(c->id)));
+        df_rows_add(&early, DF_PARAMS(batch_id(b), df_int(c->id), df_text(df_str_c(hash)),
+                                      import_now(b)));
+    }
     enum df_code code = renew(db, b, err);
-    return code == DF_OK ? df_rows_run(db, &await, NULL, err) : code;
+    if (code == DF_OK)
+        code = df_rows_run(db, &await, NULL, err);
+    return code == DF_OK ? df_rows_run(db, &early, NULL, err) : code;
 }
 
 enum df_code import_begin_wait(struct import_batch *b, struct import_chunks *chunks,
@@ -499,6 +507,8 @@ static enum df_code run_finish(struct df_db *db, struct df_job *job, struct df_e
                       df_text(why), batch_id(b), df_int(b->token)),
             err);
     df_buf_release(&summary);
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_early_drop, DF_PARAMS(batch_id(b)), NULL, err);
     o->told = false;
     if (code == DF_OK)
         code = import_emit(db, b->imports->opt.clock, &b->id,

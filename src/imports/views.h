@@ -1,7 +1,7 @@
 /*
  * What clients look at for longer than an answer takes: event streams of batches (events_api.c) and
- * error reports (report_api.c). Each has threads of its own, so that neither holds up an HTTP
- * thread or a store thread.
+ * error reports (report_api.c); and acks that wait for a moment (ack_wait.h). Each has threads of
+ * its own, so that none holds up an HTTP thread or a store thread.
  *
  * Limits: DF_STREAMS_MAX streams, DF_STREAMS_PER_CLIENT of a client; a queue of reports, a few of a
  * client. Beyond them: 503 for all, 429 for the client.
@@ -9,6 +9,7 @@
 #ifndef DF_IMPORTS_VIEWS_H
 #define DF_IMPORTS_VIEWS_H
 
+#include "imports/ack_wait.h"
 #include "net/http.h"
 #include "store/store.h"
 
@@ -41,6 +42,7 @@ void df_import_reports_free(struct df_import_reports *r);
 
 struct df_import_events *df_import_events_of(const struct df_req *req);
 struct df_import_reports *df_import_reports_of(const struct df_req *req);
+struct df_ack_waits *df_ack_waits_of(const struct df_req *req);
 
 /* Handlers. */
 void df_import_handle_events(struct df_req *req);

@@ -5,6 +5,7 @@ import json
 import uuid
 
 import pytest
+from harness import wait_for
 from test_imports_receive import execute, log_of, taken, upload
 from test_openapi import DOCUMENT, check
 
@@ -43,6 +44,10 @@ class Batch:
                                             f" WHERE BatchId = '{self.id}' AND ChunkId = 3")
         return found
 
+    def early(self):
+        """Acks that are kept until an answer names them."""
+        return [row[0] for row in self.server.backend.query(f"SELECT AckJson FROM ImportEarlyAck WHERE BatchId = '{self.id}'")]
+
     def stored(self):
         """The ack that is stored, None: none."""
         text = self.row()[2]
@@ -69,11 +74,52 @@ def test_an_ack_is_stored_with_its_chunk(server, batch):
     assert (said["chunkId"], said["ackId"]) == (3, "a-1")
 
 
-@pytest.mark.parametrize("status", [PENDING, SENDING, AWAITING])
-def test_an_ack_may_overtake_our_own_commit(batch, status):
-    assert batch.chunk(status, None).ack(status="Error", message="no").status == 200
-    assert batch.row()[:2] == (status, "a-1")
-    assert batch.stored() == {"ackId": "a-1", "status": "Error", "message": "no", "items": []}
+# While a call is under way, the first or a later one, nobody knows which id its answer will name.
+UNKNOWN = [(PENDING, None), (SENDING, None), (SENDING, "a-0")]
+
+
+@pytest.mark.parametrize("status,ack_id", UNKNOWN)
+def test_an_ack_that_no_answer_has_named_is_404_and_kept(batch, status, ack_id):
+    answer = batch.chunk(status, ack_id).ack(status="Error", message="no")
+    assert (answer.status, answer.code) == (404, "NotFound")
+    assert batch.row()[:3] == (status, ack_id, None)
+    assert [json.loads(kept) for kept in batch.early()] == [
+        {"ackId": "a-1", "status": "Error", "message": "no", "items": []}]
+
+
+@pytest.mark.parametrize("status,ack_id", UNKNOWN)
+def test_an_ack_waits_for_the_answer_that_names_it(server, batch, status, ack_id):
+    batch.chunk(status, ack_id)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        true, foreign = pool.submit(batch.ack), pool.submit(batch.ack, ackId="a-2")
+        wait_for(lambda: len(batch.early()) == 2, "both to be kept")
+        execute(server, f"UPDATE ImportChunk SET Status = {AWAITING}, AckId = 'a-1' WHERE BatchId = '{batch.id}'")
+        assert (true.result().status, foreign.result().status) == (200, 404)
+    assert batch.stored()["ackId"] == "a-1"
+    assert len(log_of(server, batch.id, "AckReceived")) == 1
+
+
+def test_not_more_than_a_few_are_kept(batch):
+    batch.chunk(SENDING, None)
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(lambda n: batch.ack(ackId=f"f-{n}"), range(10)))
+    assert {a.status for a in answers} == {404}
+    assert len(batch.early()) == 4
+
+
+def test_a_chunk_that_waits_for_its_ack_takes_no_other(batch):
+    assert batch.chunk(AWAITING, None).ack().status == 404
+    assert batch.stored() is None and batch.early() == []
+
+
+def test_those_that_wait_are_answered_when_the_server_stops(make_server):
+    server = make_server()
+    batch = Batch(server, server.new_client("OmniFlow", scopes=["acks"])).chunk(SENDING, None)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        held = pool.submit(batch.ack)
+        wait_for(lambda: batch.early(), "it to be kept")
+        assert server.stop() == 0
+        assert held.result().status in (404, 503)
 
 
 def test_the_same_ack_again_is_200_and_changes_nothing(server, batch):

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import select
 import threading
 import time
 import uuid
@@ -320,8 +321,10 @@ def test_a_report_without_errors_is_an_empty_table(rows, caller):
     assert report(caller, batch_id, "json").json == []
 
 
-DANGEROUS = ["=1+1", "+cmd|'/c calc'!A0", "-2+3+cmd|x", "@SUM(1)", "\t=1", "\r=1", "=HYPERLINK(\"http://x\")", "+55a"]
-HARMLESS = ["+5511912345678", "+55 (11) 91234-5678", "-12.50", "a=1", "1", "-"]
+DANGEROUS = ["=1+1", "+cmd|'/c calc'!A0", "-2+3+cmd|x", "@SUM(1)", "\t=1", "\r=1", "=HYPERLINK(\"http://x\")", "+55a",
+             "\uff1d1+1", "\uff0bcmd|x", "\uff0d2+3+cmd|x", "\uff20SUM(1)", "\n=1", "'=1", "''\uff1d1"]
+HARMLESS = ["+5511912345678", "+55 (11) 91234-5678", "-12.50", "a=1", "1", "-", "'", "'1", "\uff0b5511912345678", "\uff1e",
+            "\uff10", "d'=1"]
 
 
 def test_what_looks_like_a_formula_is_text(rows, caller):
@@ -479,6 +482,52 @@ def test_events_of_a_batch_that_is_removed_end(rows, caller):
         stream.next()
         rows.write(f"DELETE FROM ImportBatch WHERE Id = '{batch_id}'")
         assert stream.rest() == []
+
+
+@pytest.mark.parametrize("change", [
+    lambda admin, client: admin.patch(f"/admin/clients/{client.id}", {"status": "Suspended"}),
+    lambda admin, client: admin.post(f"/admin/clients/{client.id}/rotate-secret"),
+], ids=["suspended", "rotated"])
+def test_a_stream_ends_when_its_client_may_not_see_it_any_more(server, rows, change):
+    caller, other = (server.new_client(scopes=["imports"]) for _ in range(2))
+    batch_id, others = rows.batch(caller, PENDING), rows.batch(other, PENDING)
+    with Stream(caller, batch_id) as stream, Stream(other, others) as stays:
+        stream.next(), stays.next()
+        assert change(server.admin(), caller).status == 200
+        assert stream.rest() == []
+        rows.change(batch_id, ProcessedRecords=1)
+        rows.change(others, ProcessedRecords=1)
+        assert stays.next()[1]["processedRecords"] == 1
+    assert caller.get(f"/imports/{batch_id}/events").status in (401, 403)
+
+
+@contextlib.contextmanager
+def held_batches(backend):
+    """Nobody reads a batch meanwhile."""
+    if backend.name != "postgres":
+        pytest.skip("only there can readers be kept waiting")
+    import psycopg2
+
+    with contextlib.closing(psycopg2.connect(backend.url)) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE ImportBatch IN ACCESS EXCLUSIVE MODE")
+            yield
+        connection.rollback()
+
+
+def test_places_that_are_promised_count(server, rows, caller):
+    """Many requests at once, all of them before the first has its stream."""
+    batch_id = rows.batch(caller, PENDING)
+    assert caller.get(f"/imports/{batch_id}").status == 200
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(contextlib.closing(caller.connect())) for _ in range(120)]
+        with held_batches(server.backend):
+            for connection in connections:
+                connection.request("GET", f"/imports/{batch_id}/events", headers=caller.headers)
+            answered = [c.sock for c in connections]
+            wait_for(lambda: len(select.select(answered, [], [], 0)[0]) == 20, "those over the limit to be told")
+        statuses = [c.getresponse().status for c in connections]
+    assert sorted(statuses) == [200] * 100 + [429] * 20
 
 
 def test_many_streams_of_many_batches(rows, server):

@@ -1,0 +1,33 @@
+/*
+ * Acks that came before the answer that names them was stored wait here for a moment: their
+ * requests stay suspended, and their jobs are run again every 50 ms until they know. One thread,
+ * which sleeps while nobody waits. At most DF_ACK_WAITS at a time, each for DF_ACK_WAIT_MS.
+ */
+#ifndef DF_IMPORTS_ACK_WAIT_H
+#define DF_IMPORTS_ACK_WAIT_H
+
+#include "store/store.h"
+
+#define DF_ACK_WAITS   16 /* a request may have 8 MiB */
+#define DF_ACK_WAIT_MS 2000
+
+/* The caller's; untouched from add on until its job runs again or it is given up. */
+struct df_ack_wait {
+    struct df_ack_wait *next;
+    struct df_job *job;
+    /* The job will not run: the queue is full, or the process ends. */
+    void (*give_up)(struct df_ack_wait *w);
+    int64_t since_ms; /* monotonic, set by the first add; 0 before it */
+    int64_t due_ms;
+};
+
+struct df_ack_waits;
+
+struct df_ack_waits *df_ack_waits_new(struct df_store *store);
+/* Gives up who waits; nobody is taken from now on. */
+void df_ack_waits_stop(struct df_ack_waits *l);
+void df_ack_waits_free(struct df_ack_waits *l);
+/* False: it has waited long enough, or there is no room. Any thread. */
+bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w);
+
+#endif
