@@ -302,8 +302,12 @@ enum df_code import_read_acks(struct import_batch *b,
                                            struct df_str ack),
                               struct df_err *err)
 {
-    struct owner_job o = {.job = {.run = run_acks}, .b = b, .number = INT64_MAX, .each = each};
-    for (const struct import_chunk *c = b->chunks.head; c; c = c->next)
+    /* After a takeover the ack may be quicker than the file is read: it is found with its chunk. */
+    if (!b->chunks.head)
+        return DF_OK;
+    struct owner_job o = {
+        .job = {.run = run_acks}, .b = b, .number = b->chunks.head->id, .each = each};
+    for (const struct import_chunk *c = b->chunks.head->next; c; c = c->next)
         o.number = c->id < o.number ? c->id : o.number;
     return df_store_read_wait(b->imports->opt.store, &o.job, err);
 }

@@ -8,6 +8,7 @@
 #include "access/clients.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
+#include "imports/imports_private.h"
 #include "store/schema.h"
 
 #include "testdb.h"
@@ -216,6 +217,21 @@ static void an_owner_that_does_not_renew_is_followed_after_the_timeout(void **st
     expect_soon(&id, DF_BATCH_FAILED);
 }
 
+static void refuse_ack(struct import_batch *b, int64_t chunk, struct df_str ack)
+{
+    (void)b, (void)chunk, (void)ack;
+    fail_msg("an ack of a chunk that nobody has");
+}
+
+/* After a takeover: the batch is in work, and its first chunk is not cut yet. */
+static void an_ack_that_comes_when_no_chunk_is_in_hand_is_no_failure(void **state)
+{
+    (void)state;
+    struct df_imports owner = {.opt = {.store = store}};
+    struct import_batch b = {.imports = &owner, .id = df_uuid_v7(&clock_.base)};
+    assert_ok(import_read_acks(&b, refuse_ack, &err), &err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +239,8 @@ int main(void)
                                         start, stop),
         cmocka_unit_test_setup_teardown(time_in_a_queue_does_not_count, start, stop),
         cmocka_unit_test_setup_teardown(an_owner_that_does_not_renew_is_followed_after_the_timeout,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(an_ack_that_comes_when_no_chunk_is_in_hand_is_no_failure,
                                         start, stop),
     };
     int failed = 0;
