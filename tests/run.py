@@ -226,6 +226,20 @@ def crash(kind, rounds, backends):
                              for name in backends]
 
 
+def build_release_before(_options):
+    def run():
+        # Where there is no history it says so and does not fail: the tests then skip what needs it, by name.
+        done = command([*POLITELY, sys.executable, ROOT / "tests/upgrade/release.py"], 900)
+        result = Result()
+        result.passed = 1 if done.status == 0 else 0
+        return judge(result, done, "tests/upgrade/release.py", 900)
+    return [run]
+
+
+def upgrade(_options):
+    return [pytest("upgrade", "release", "-k", name, timeout=seconds_for(name)) for name in BACKENDS]
+
+
 def parse_tap(output):
     """Lines `ok NAME` and `not ok NAME`, as tools/lint, tests/fuzz/run and node's reporter write them."""
     result = Result()
@@ -285,6 +299,8 @@ SUITES = [
     ("black-box-tsan", ("build-tsan",), TESTS, black_box("tsan", "--sanitizer=thread", shards=("sqlite",))),
     ("unit", ("build",), TESTS, unit("release")),
     ("crash", ("build",), TESTS, crash("release", 50, BACKENDS)),
+    ("build-upgrade", (), WORK, build_release_before),
+    ("upgrade", ("build", "build-upgrade"), TESTS, upgrade),
     ("browser", ("build",), TESTS, browser),
     ("crash-asan", ("build-asan",), TESTS, crash("asan", 8, REACHABLE)),
     ("unit-asan", ("build-asan",), TESTS, unit("asan")),

@@ -372,9 +372,9 @@ def environment(**more):
     return env | more
 
 
-def run(*args, env=None, stdin=None, timeout=60, cwd=None):
+def run(*args, env=None, stdin=None, timeout=60, cwd=None, binary=BIN):
     """The program to its end."""
-    result = subprocess.run([BIN, *map(str, args)], env=environment(**(env or {})), input=stdin, capture_output=True,
+    result = subprocess.run([binary, *map(str, args)], env=environment(**(env or {})), input=stdin, capture_output=True,
                             text=True, timeout=timeout, check=False, cwd=cwd)
     assert not SANITIZER.search(result.stderr), result.stderr
     return result
@@ -406,8 +406,9 @@ def write_config(path, sections):
 class Server:
     """`dataflow serve` (or another command that serves) with a configuration and a log of its own."""
 
-    def __init__(self, backend, directory, config=None, command=("serve",), args=(), env=None):
+    def __init__(self, backend, directory, config=None, command=("serve",), args=(), env=None, binary=BIN):
         self.backend = backend
+        self.binary = binary
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.command = command
@@ -436,7 +437,7 @@ class Server:
     def spawn(self):
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         with open(self.log_path, "ab") as log, open(self.out_path, "ab") as out:
-            self.process = subprocess.Popen([BIN, *self.command, "--config", str(self.config), *self.args],
+            self.process = subprocess.Popen([self.binary, *self.command, "--config", str(self.config), *self.args],
                                             stdin=subprocess.DEVNULL, stdout=out, stderr=log,
                                             env=environment(**self.env), cwd=self.directory)
         return self
@@ -547,7 +548,7 @@ class Server:
 
     def cli(self, *args, **kwargs):
         """A command of the program with this server's configuration."""
-        return run(*args, "--config", self.config, **kwargs)
+        return run(*args, "--config", self.config, binary=self.binary, **kwargs)
 
 
 def wait_for(condition, what, timeout=TIMEOUT, every=0.02):
