@@ -1,7 +1,8 @@
 /*
  * The evaluation: one job for the store, and so one commit. It takes the turn, reads what fires,
- * asks the rules, writes what has begun and what is over, with the messages of each, and removes
- * what is over for long. Whoever comes while another has the turn finds nothing to do.
+ * asks the rules, and writes what has begun and what is over, with the messages of each. Whoever
+ * comes while another has the turn finds nothing to do. What is over for long is removed
+ * afterwards.
  */
 #include "alerts/alerts_private.h"
 
@@ -12,7 +13,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PRUNE_MAX 500
+#define PRUNE_ROWS     500 /* of one step, which is a commit */
+#define PRUNE_STEPS    100 /* of one evaluation: more than can have fired since the last */
+#define PRUNE_PAUSE_MS 20  /* between two: others write meanwhile */
 /* What is over is kept for so long: as attempts of deliveries are. */
 #define KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
@@ -90,6 +93,7 @@ struct evaluation {
     struct alert_list fired;
     struct alert_list resolved;
     int64_t firing[ALERT_RULES]; /* afterwards */
+    int64_t mine;                /* whether it had the turn */
 };
 
 static enum df_code read_open(struct evaluation *e, struct df_db *db, struct df_err *err)
@@ -204,9 +208,9 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
     int64_t interval_ms = e->a->opt.interval_ms;
     /* A little less: the thread that calls does not come to the millisecond. */
     struct df_value before = df_time(e->now_ms - interval_ms * 9 / 10);
-    int64_t mine = 0;
 
     df_arena_reset(&e->arena);
+    e->mine = 0;
     alert_list_init(&e->fired);
     alert_list_init(&e->resolved);
     for (int i = 0; i < ALERT_RULES; i++) {
@@ -215,16 +219,34 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
     }
     enum df_code code = df_db_exec(
         db, &df_q_alert_evaluation_begin,
-        DF_PARAMS(df_time(e->now_ms), before, df_time(e->now_ms + interval_ms)), &mine, err);
-    if (code != DF_OK || mine == 0)
+        DF_PARAMS(df_time(e->now_ms), before, df_time(e->now_ms + interval_ms)), &e->mine, err);
+    if (code != DF_OK || e->mine == 0)
         return code != DF_OK ? code : read_counts(e, db, err);
     code = read_open(e, db, err);
     for (int i = 0; code == DF_OK && i < ALERT_RULES; i++)
         code = evaluate_rule(e, db, (enum alert_rule)i, err);
-    if (code == DF_OK)
-        code = df_db_exec(db, &df_q_alert_prune,
-                          DF_PARAMS(df_time(e->now_ms - KEPT_MS), df_int(PRUNE_MAX)), NULL, err);
     return code;
+}
+
+/* --- old ones --------------------------------------------------------------------------------- */
+
+/* In small steps, until none is left. */
+static void prune(struct df_alerts *a)
+{
+    const struct df_value params[] = {df_time(df_wall_ms(a->opt.clock) - KEPT_MS),
+                                      df_int(PRUNE_ROWS)};
+    struct df_job job = {.query = &df_q_alert_prune, .params = params};
+    struct df_err err = DF_ERR_INIT;
+
+    for (int i = 0; i < PRUNE_STEPS; i++) {
+        if (df_store_write_wait(a->opt.store, &job, &err) != DF_OK) {
+            df_log_warn("AlertsNotEvaluated", "%s", err.detail);
+            return;
+        }
+        if (job.affected == 0)
+            return;
+        df_sleep_ms(PRUNE_PAUSE_MS);
+    }
 }
 
 /* --- around it -------------------------------------------------------------------------------- */
@@ -260,4 +282,6 @@ void df_alerts_evaluate(struct df_alerts *a)
             df_delivery_wake(a->delivery, &a->channel);
     }
     df_arena_release(&e.arena);
+    if (e.mine)
+        prune(a);
 }

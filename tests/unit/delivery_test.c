@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "delivery/attempts.sql.h"
 #include "interface/channels.sql.h"
 #include "interface/interface.h"
 #include "net/http.h"
@@ -34,6 +35,7 @@ static struct df_http_server *http;
 static struct df_http_server *other_http;
 static struct df_secret *key;
 static char urls[3][128];
+static struct df_arena arena;
 
 /* --- the destination -------------------------------------------------------------------------- */
 
@@ -98,7 +100,7 @@ static struct df_http_server *start_http(const struct df_route *table, char *url
     struct df_http_server *s = NULL;
     const struct df_route *const tables[] = {table, NULL};
     struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 65536, .routes = tables};
+        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 4 << 20, .routes = tables};
     assert_ok(df_http_start(&opt, &s, &err), &err);
     (void)snprintf(url, size, "http://%s/in", df_http_address(s));
     return s;
@@ -108,6 +110,7 @@ static struct df_http_server *start_http(const struct df_route *table, char *url
 
 /* The real clock, ahead of itself by so much, and how often it was asked. */
 static _Atomic int64_t ahead_ms;
+static _Atomic int64_t set_ms; /* the wall clock alone */
 static _Atomic size_t asked;
 /* The next request is built, after its row was claimed, while so much time passes. */
 static _Atomic int64_t build_ms;
@@ -116,7 +119,7 @@ static int64_t ahead_wall_ms(const struct df_clock *c)
 {
     (void)c;
     asked++;
-    return df_wall_ms(df_clock_real()) + ahead_ms;
+    return df_wall_ms(df_clock_real()) + ahead_ms + set_ms;
 }
 
 static int64_t ahead_mono_ns(const struct df_clock *c)
@@ -167,7 +170,8 @@ static void start_engine(const struct setting *s)
                                                            .retry = retry,
                                                            .lease_ms = s->lease_ms,
                                                            .timeout_ms = 5000,
-                                                           .poll_ms = 100});
+                                                           .poll_ms = 100,
+                                                           .max_row_bytes = 2 << 20});
     interface = df_interface_new(&(struct df_interface_options){
         .store = store,
         .clock = &ahead,
@@ -211,7 +215,7 @@ static int setup(void **state)
     other_http = start_http(other_routes, urls[1], sizeof(urls[1]));
     key = df_secret_new(DF_STR("k-4711"));
     seen = plan_count = 0;
-    ahead_ms = build_ms = 0;
+    ahead_ms = build_ms = set_ms = 0;
     holding = false;
     return 0;
 }
@@ -225,6 +229,7 @@ static int teardown(void **state)
     df_http_stop(http);
     df_http_stop(other_http);
     df_secret_free(key);
+    df_arena_release(&arena);
     df_db_close(db);
     testdb_release(&t);
     return 0;
@@ -539,6 +544,281 @@ static void whoever_waits_at_the_end_sleeps(void **state)
     assert_int_equal(testdb_int(db, &count_sent), 1);
 }
 
+/* --- clocks that are set ---------------------------------------------------------------------- */
+
+#define HOURS (INT64_C(3600) * 1000)
+
+static void await_seen(size_t want)
+{
+    for (int i = 0; i < 6000 && seen < want; i++)
+        (void)usleep(10000);
+    assert_int_equal(seen, want);
+}
+
+/* Hours forward, and back again: claims find what this process is sending, and leave it alone. */
+static void a_clock_that_is_set_sends_nothing_twice(void **state)
+{
+    (void)state;
+    holding = true;
+    start_engine(&quick);
+    add_acks(5, "");
+    wake();
+    await_seen(5);
+    for (int round = 2; round < 5; round++) {
+        set_ms += 3 * HOURS;
+        wake();
+        await(&attempts_sum, 5 * round); /* claimed again, each of them */
+    }
+    set_ms = -3 * HOURS;
+    wake();
+    assert_int_equal(seen, 5);
+    holding = false;
+    await(&count_sent, 5);
+    assert_int_equal(seen, 5);
+    assert_int_equal(testdb_int(db, &history_sent), 5);
+    assert_int_equal(testdb_int(db, &history_count), 5);
+}
+
+/* Of one ticket an older and a newer content are never on their way at once. */
+static void a_newer_content_waits_for_the_older_to_come_back(void **state)
+{
+    (void)state;
+    static const char *const sql =
+        "INSERT INTO TB_TICKET_INTERFACE (BusinessEntity, BusinessDocId, CompanyCode, BranchCode,"
+        " DestinationCode, PhaseCode, ShipmentEvent, FunctionalAckIsRequired,"
+        " TargetApplicationCode, RawPayloadJson, Status, NextAttemptAt, GatewaySendNextAttemptAt)"
+        " VALUES ('TCK', 'T1', 'c', 'b', 'd', 15, 'RCD', '0', 'ASB', '{\"v\":1}', 'Processed', "
+        "NULL,"
+        " '2020-01-01T00:00:00.000%s');";
+    static const char *const newer =
+        "UPDATE TB_TICKET_INTERFACE SET RawPayloadJson = '{\"v\":2}', PayloadVersion = "
+        "PayloadVersion"
+        " + 1, GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0,"
+        " GatewaySendNextAttemptAt = '2020-01-01T00:00:00.000%s';";
+    SAME_QUERY(gateway_sent, "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus ="
+                             " 'Sent' AND GatewaySendAttemptCount = 1");
+    SAME_QUERY(put_off, "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendAttemptCount = 0"
+                        " AND GatewaySendLastAttemptAt IS NOT NULL AND GatewaySendNextAttemptAt >"
+                        " '2021-01-01'");
+    char text[1024];
+
+    holding = true;
+    (void)snprintf(text, sizeof(text), sql, dialect == DF_SQLSERVER ? "" : "Z");
+    testdb_script(db, text);
+    start_engine(&quick);
+    await_seen(1);
+    (void)snprintf(text, sizeof(text), newer, dialect == DF_SQLSERVER ? "" : "Z");
+    testdb_script(db, text);
+    df_interface_wake(interface, DF_WORK_GATEWAY);
+    await(&put_off, 1);
+    assert_int_equal(seen, 1);
+    holding = false;
+    await(&gateway_sent, 1);
+    assert_int_equal(seen, 2);
+    pthread_mutex_lock(&lock);
+    assert_string_equal(last_body, "{\"v\":2}");
+    pthread_mutex_unlock(&lock);
+}
+
+TESTDB_QUERY(ack_as_it_was, 5,
+             "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status,"
+             " AttemptCount, CreatedAt, LastAttemptAt, NextAttemptAt)"
+             " VALUES ('D', '{}', '', ?1, ?2, ?3, ?4, ?5)",
+             "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status,"
+             " AttemptCount, CreatedAt, LastAttemptAt, NextAttemptAt)"
+             " VALUES ('D', '{}', '', $1, $2, $3, $4, $5)",
+             "INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status,"
+             " AttemptCount, CreatedAt, LastAttemptAt, NextAttemptAt)"
+             " VALUES ('D', '{}', '', ?, ?, ?, ?, ?)");
+
+static void add_as_it_was(const char *status, int64_t attempts, int64_t created, int64_t tried,
+                          int64_t due)
+{
+    int64_t now = df_wall_ms(&ahead);
+    assert_ok(
+        df_db_exec(db, &ack_as_it_was,
+                   DF_PARAMS(df_text(df_str_c(status)), df_int(attempts), df_time(now + created),
+                             tried ? df_time(now + tried) : df_null(DF_TIME), df_time(now + due)),
+                   NULL, &err),
+        &err);
+}
+
+/* Time passes, as far as a few leases. */
+static void await_with_time(const struct df_query *q, int64_t want)
+{
+    for (int i = 0; i < 600 && testdb_int(db, q) != want; i++) {
+        ahead_ms += 1000;
+        wake();
+        (void)usleep(20000);
+    }
+    assert_int_equal(testdb_int(db, q), want);
+}
+
+/* What was written, tried and claimed when the clock was ahead: it does not wait for that time. */
+static void rows_from_before_the_clock_was_set_back_do_not_wait(void **state)
+{
+    (void)state;
+    SAME_QUERY(left, COUNT_WHERE("Status = 'Error' AND NextAttemptAt IS NOT NULL"));
+
+    add_as_it_was("Pending", 0, 3 * HOURS, 0, 3 * HOURS);
+    add_as_it_was("Error", 1, -HOURS, 3 * HOURS, 3 * HOURS + 5000);
+    add_as_it_was("Sending", 1, 3 * HOURS, 3 * HOURS, 3 * HOURS + 60000); /* its process died */
+    /* A wait that somebody meant. */
+    add_as_it_was("Error", 1, -HOURS, -1000, 2 * HOURS);
+    start_engine(&quick);
+    await_with_time(&count_sent, 3);
+    assert_int_equal(testdb_int(db, &left), 1);
+    assert_int_equal(seen, 3);
+}
+
+static void a_clock_set_back_while_it_runs_keeps_nothing_waiting(void **state)
+{
+    (void)state;
+    struct setting s = quick;
+    SAME_QUERY(failed, COUNT_WHERE("Status = 'Error' AND NextAttemptAt IS NOT NULL"));
+
+    s.base_ms = HOURS; /* the next attempt is later than all of this */
+    set_plan(3, (const unsigned[]){503, 503, 503});
+    set_ms = 3 * HOURS;
+    start_engine(&s);
+    add_acks(3, "");
+    wake();
+    await(&failed, 3);
+    ahead_ms += 6000; /* the engine has seen this clock */
+    wake();
+    (void)usleep(200000);
+    set_ms = 0;
+    await_with_time(&count_sent, 3);
+    assert_int_equal(seen, 6);
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static void add_large(size_t count, size_t bytes)
+{
+    char *body = df_malloc(bytes);
+    memset(body, 'x', bytes);
+    body[0] = body[bytes - 1] = '"';
+    for (size_t i = 0; i < count; i++)
+        assert_ok(df_db_exec(db, &ack_insert,
+                             DF_PARAMS(df_text(DF_STR("D")), df_text(df_str_n(body, bytes)),
+                                       df_text(DF_STR("")), df_time(df_wall_ms(df_clock_real()))),
+                             NULL, &err),
+                  &err);
+    free(body);
+}
+
+/* 8 MiB of a channel, half of them for one destination. */
+static void no_more_is_claimed_than_there_is_memory_for(void **state)
+{
+    (void)state;
+    holding = true;
+    add_large(24, 1 << 20);
+    start_engine(&quick);
+    await_seen(4);
+    double before = deferred();
+    for (int i = 0; i < 1000 && deferred() < before + 20; i++) {
+        ahead_ms += 10; /* others are claimed, and put back */
+        (void)usleep(10000);
+    }
+    assert_true(deferred() >= before + 20);
+    assert_int_equal(seen, 4);
+    assert_in_range(testdb_int(db, &count_sending), 4, 8);
+    holding = false;
+    await_with_time(&count_sent, 24);
+    assert_int_equal(testdb_int(db, &attempts_sum), 24);
+}
+
+static void what_is_too_large_is_not_sent(void **state)
+{
+    (void)state;
+    SAME_QUERY(too_large, COUNT_WHERE("Status = 'Error' AND NextAttemptAt IS NULL AND"
+                                      " LastError LIKE 'there are % bytes to send%'"));
+
+    add_large(1, (5 << 20) / (dialect == DF_SQLSERVER ? 2 : 1));
+    add_large(2, 64 << 10);
+    start_engine(&quick);
+    await(&count_sent, 2);
+    await(&too_large, 1);
+    assert_int_equal(seen, 2);
+    assert_int_equal(testdb_int(db, &history_count), 2);
+}
+
+/* --- old attempts ----------------------------------------------------------------------------- */
+
+static void add_attempts(size_t count, int64_t age_ms)
+{
+    enum { WIDTH = 9 };
+    struct df_value *params = df_calloc(count, WIDTH * sizeof(struct df_value));
+
+    for (size_t i = 0; i < count; i++) {
+        struct df_value *p = params + WIDTH * i;
+        p[0] = df_text(DF_STR("webhooks"));
+        p[1] = df_text(DF_STR("r"));
+        p[2] = df_int(1);
+        p[3] = df_time(df_wall_ms(&ahead) - age_ms);
+        p[4] = df_text(DF_STR("Sent"));
+        p[5] = df_int(200);
+        p[6] = df_int(7);
+        p[7] = df_text(DF_STR("ok"));
+        p[8] = df_null(DF_TEXT);
+    }
+    assert_ok(df_db_begin(db, true, &err), &err);
+    assert_ok(df_db_exec_many(db, &df_q_delivery_attempt_insert, params, WIDTH, count, NULL, NULL,
+                              NULL, NULL, &err),
+              &err);
+    assert_ok(df_db_commit(db, &err), &err);
+    free(params);
+}
+
+/* All of them, however many were written meanwhile, and past those from a clock that was wrong. */
+static void old_attempts_are_removed_until_none_is_left(void **state)
+{
+    (void)state;
+    enum { OLD = 20000, YOUNG = 700 };
+    const int64_t day_ms = 24 * HOURS;
+
+    add_attempts(600, -400 * day_ms);
+    add_attempts(OLD, 31 * day_ms);
+    add_attempts(YOUNG, 29 * day_ms);
+    start_engine(&quick);
+    await(&history_count, YOUNG);
+    ahead_ms += 2 * day_ms;
+    await_with_time(&history_count, 0);
+}
+
+/* A step reads as many rows as it removes, not the table. */
+static void a_step_of_it_goes_by_the_index(void **state)
+{
+    (void)state;
+    static struct df_query explain;
+    static char text[1024];
+    const struct df_query *q = &df_q_delivery_attempt_prune;
+    struct df_result *r = NULL;
+    bool by_key = false;
+
+    if (dialect == DF_SQLSERVER)
+        skip();
+    add_attempts(20000, 1);
+    if (dialect == DF_POSTGRES)
+        testdb_script(db, "ANALYZE DeliveryAttempts;");
+    (void)snprintf(text, sizeof(text), "EXPLAIN %s %s", dialect == DF_SQLITE ? "QUERY PLAN" : "",
+                   q->text[dialect].sql);
+    explain = *q;
+    explain.name = "explain_prune";
+    explain.text[dialect].sql = text;
+    struct df_value now = df_time(df_wall_ms(&ahead));
+    assert_ok(df_db_query(db, &explain, DF_PARAMS(df_int(500), now, now), &r, &err), &err);
+    while (df_result_step(r, &err) == DF_ROW) {
+        const char *line = df_arena_cstr(&arena, df_col_text(r, dialect == DF_SQLITE ? 3 : 0));
+        by_key = by_key || strstr(line, "USING INTEGER PRIMARY KEY") ||
+                 strstr(line, "pk_deliveryattempts on deliveryattempts");
+        assert_null(strstr(line, "Seq Scan"));
+    }
+    df_result_free(r);
+    assert_true(by_key);
+}
+
 static void the_outcome_of_a_return_stands_in_its_ticket(void **state)
 {
     (void)state;
@@ -576,6 +856,14 @@ int main(void)
         ON_EACH(one_destination_that_hangs_keeps_no_other_waiting),
         ON_EACH(what_is_under_way_at_the_end_is_finished_or_given_back),
         ON_EACH(whoever_waits_at_the_end_sleeps),
+        ON_EACH(a_clock_that_is_set_sends_nothing_twice),
+        ON_EACH(a_newer_content_waits_for_the_older_to_come_back),
+        ON_EACH(rows_from_before_the_clock_was_set_back_do_not_wait),
+        ON_EACH(a_clock_set_back_while_it_runs_keeps_nothing_waiting),
+        ON_EACH(no_more_is_claimed_than_there_is_memory_for),
+        ON_EACH(what_is_too_large_is_not_sent),
+        ON_EACH(old_attempts_are_removed_until_none_is_left),
+        ON_EACH(a_step_of_it_goes_by_the_index),
         ON_EACH(the_outcome_of_a_return_stands_in_its_ticket),
     };
     return testdb_run_tests("delivery", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
