@@ -266,6 +266,53 @@ static void test_an_error_of_the_disk_is_passed_on(void **state)
     r->ops->free(r);
 }
 
+/* What error reports put before a formula is taken off once; nothing else is. */
+static void test_the_guard_against_formulas_is_taken_off(void **state)
+{
+    static const struct {
+        const char *cell, *read, *in_report;
+    } cells[] = {
+        {"'=1", "=1", "'=1"},
+        {"\"'=1\"", "=1", "'=1"},
+        {"''=1", "'=1", "''=1"},
+        {"'@x", "@x", "'@x"},
+        {"'-x", "-x", "'-x"},
+        {"\"'\n=1\"", "\n=1", "'\n=1"},
+        {"'\xEF\xBC\x9D\x31", "\xEF\xBC\x9D\x31", "'\xEF\xBC\x9D\x31"},
+        {"'\xEF\xBC\x8Bx", "\xEF\xBC\x8Bx", "'\xEF\xBC\x8Bx"},
+        {"'\xEF\xBC\x8Dx", "\xEF\xBC\x8Dx", "'\xEF\xBC\x8Dx"},
+        {"'\xEF\xBC\xA0", "\xEF\xBC\xA0", "'\xEF\xBC\xA0"},
+        {"'", "'", "'"},
+        {"'x", "'x", "'x"},
+        {"'+5511912345678", "'+5511912345678", "'+5511912345678"},
+        {"'11912345678", "'11912345678", "'11912345678"},
+        {"x'=1", "x'=1", "x'=1"},
+        {"'\xEF\xBC", "'\xC3\xAF\xC2\xBC", "'\xC3\xAF\xC2\xBC"}, /* Windows-1252 */
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+        for (int unguard = 0; unguard <= 1; unguard++) {
+            char text[64];
+            int len = snprintf(text, sizeof(text), "a;b\n%s;1\n", cells[i].cell);
+            struct memory_file m = {.bytes = df_str_n(text, (size_t)len), .step = 64};
+            struct df_bytes file = memory_bytes(&m);
+            struct df_records_options opt = {.unguard = unguard};
+            const char *want = unguard ? cells[i].read : cells[i].in_report;
+            struct df_err err = DF_ERR_INIT;
+            struct df_records *r;
+            struct df_record record;
+
+            assert_int_equal(df_csv_records_open(&file, &opt, &r, &err), DF_OK);
+            assert_int_equal(df_records_next(r, &record, &err), DF_ROW);
+            if (!df_str_eq(record.fields[0].text, df_str_c(want)))
+                fail_msg("%s: %.*s", cells[i].cell, DF_STR_ARG(record.fields[0].text));
+            assert_int_equal(r->unguarded, unguard && strcmp(want, cells[i].in_report) != 0);
+            df_records_free(r);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_a_row_as_long_as_the_limit_is_read),
         cmocka_unit_test(test_thousands_of_columns_of_one_name),
         cmocka_unit_test(test_an_error_of_the_disk_is_passed_on),
+        cmocka_unit_test(test_the_guard_against_formulas_is_taken_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

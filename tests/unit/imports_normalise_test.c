@@ -382,6 +382,22 @@ static void test_names_without_end(void **state)
     df_buf_release(&out);
 }
 
+static void test_what_is_empty(void **state)
+{
+    const struct df_field empty[] = {text_field("a", ""), text_field("b", " \t\xC2\xA0"),
+                                     {DF_STR_INIT("c"), DF_FIELD_NULL, DF_STR_INIT("null")}};
+    const struct df_field some[] = {text_field("a", " "), text_field("b", " 0"),
+                                    {DF_STR_INIT("c"), DF_FIELD_BOOL, DF_STR_INIT("false")},
+                                    {DF_STR_INIT("d"), DF_FIELD_JSON, DF_STR_INIT("{}")}};
+    (void)state;
+
+    assert_true(df_record_is_empty(&(struct df_record){0}));
+    assert_true(df_record_is_empty(&(struct df_record){empty, 3}));
+    assert_true(df_record_is_empty(&(struct df_record){some, 1}));
+    for (size_t i = 1; i < 4; i++)
+        assert_false(df_record_is_empty(&(struct df_record){some + i, 1}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_without_a_default_the_origin_is_null),
         cmocka_unit_test(test_a_long_origin_is_an_error),
         cmocka_unit_test(test_an_item_over_its_limit_is_kept_without_content),
+        cmocka_unit_test(test_what_is_empty),
         cmocka_unit_test(test_values_nested_too_deeply),
         cmocka_unit_test(test_names_without_end),
     };

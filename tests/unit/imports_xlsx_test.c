@@ -672,11 +672,29 @@ static void every_limit_holds(void **state)
         {{.max_entries = 5}, "entries"},
         {{.max_string_bytes = 9}, "shared string 0 is longer than 9 bytes"},
         {{.max_shared_bytes = 35}, "shared strings take more than 35 bytes"},
+        {{.max_rows = 2}, "row 3 is past the last row of a sheet, 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct df_records_options opt = {.temp_dir = "/tmp", .limits = cases[i].limits};
         expect_refused_with(book_make(&parts), &opt, DF_E_TOO_LARGE, cases[i].words);
     }
+}
+
+/* However the row's number is come by. What was begun before there was a limit is read on. */
+static void rows_past_excels_last_are_refused(void **state)
+{
+    (void)state;
+    const struct df_records_options any = {.temp_dir = "/tmp", .limits = {.max_rows = UINT64_MAX}};
+    static const char over[] =
+        SHEET(HEADER "<row r=\"1048577\"><c t=\"str\"><v>x</v></c></row>");
+
+    expect_sheet_refused(over, DF_E_TOO_LARGE, "row 1048577 is past the last row of a sheet");
+    expect_sheet_refused(SHEET(HEADER "<row r=\"1048576\"/><row><c t=\"str\"><v>x</v></c></row>"),
+                         DF_E_TOO_LARGE, "row 1048577 is past");
+    expect_sheet_refused(SHEET(HEADER "<row r=\"9223372036854775807\"/>"), DF_E_TOO_LARGE,
+                         "is past the last row");
+    expect_sheet(SHEET(HEADER "<row r=\"1048576\"><c t=\"str\"><v>x</v></c></row>"), "a=\"x\n");
+    expect_file(book_make(&(struct book_parts){.sheet = df_str_c(over)}), &any, "a=\"x\n");
 }
 
 static void bombs_are_refused_before_they_go_off(void **state)
@@ -851,6 +869,7 @@ int main(void)
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(what_stands_behind_the_sheet_is_looked_at),
         cmocka_unit_test(every_limit_holds),
+        cmocka_unit_test(rows_past_excels_last_are_refused),
         cmocka_unit_test(bombs_are_refused_before_they_go_off),
         cmocka_unit_test(archives_that_lie_are_refused),
         cmocka_unit_test(a_workbook_cut_anywhere_is_refused),
