@@ -6,6 +6,12 @@
  * Claim and outcome are two commits: between them the ticket is Processing, under a lease. Whoever
  * dies there loses nothing; the ticket is taken again when the lease is over. A newer payload that
  * comes in between wins: the outcome finds another fence and changes nothing.
+ *
+ * Memory. A claim takes tickets as long as their payloads are CLAIM_BYTES together, or one; one
+ * over the limit of a payload is not even fetched. Each is parsed by itself, and of each only what
+ * its outcome needs is kept; an outcome is written as soon as these are OUTCOME_BYTES. So neither
+ * what waits nor what is in it has an influence on how much memory this takes: some 16 MiB, or
+ * three times the largest payload.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -21,6 +27,8 @@
 #include <stdlib.h>
 
 #define CLAIM_MAX      256
+#define CLAIM_BYTES    ((int64_t)4 << 20)
+#define OUTCOME_BYTES  ((size_t)4 << 20)
 #define POLL_MS        1000
 #define BACKOFF_MAX_MS 5000
 #define ERROR_UNITS    2000
@@ -38,7 +46,7 @@ static struct df_metric_family processed_total = {
 struct ticket {
     int64_t id;
     int64_t fence;
-    struct df_str raw;
+    struct df_str raw;    /* absent: it is too large */
     struct df_str entity; /* the row's key */
     struct df_str row_doc_id;
     int64_t phase;
@@ -55,9 +63,13 @@ struct ticket {
 struct batch {
     struct df_job job;
     struct df_interface *i;
-    struct df_arena arena; /* of the tickets: until the batch is through */
+    struct df_arena claimed; /* the tickets as they lie in the table: until the batch is through */
+    struct df_arena parsed;  /* of one ticket, while it is worked on */
+    struct df_arena kept;    /* for the outcome: problems, returns, acks */
     struct df_arena params;
-    struct ticket *tickets;
+    struct ticket *all;
+    size_t all_count;
+    struct ticket *tickets; /* of `all`, those whose outcome is written now */
     size_t count;
     int64_t next_due_ms; /* -1: nothing waits */
     size_t processed;
@@ -69,36 +81,60 @@ struct batch {
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
-static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_err *err)
+/* The ids of what is due, as many as fit. */
+static enum df_code find_due(struct df_db *db, struct batch *b, int64_t now_ms, struct df_ids *ids,
+                             size_t *ret_count, struct df_err *err)
 {
-    struct batch *b = (struct batch *)job;
-    int64_t now_ms = df_wall_ms(b->i->opt.clock);
+    int64_t max_bytes = b->i->opt.max_payload_bytes;
+    int64_t bytes = 0;
     struct df_result *r = NULL;
 
-    b->count = 0;
-    b->next_due_ms = -1;
-    df_arena_reset(&b->arena);
-    b->tickets = DF_ARENA_ARRAY(&b->arena, struct ticket, CLAIM_MAX);
-    enum df_code code = df_db_query(
-        db, &df_q_process_claim,
-        DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.lease_ms), df_int(CLAIM_MAX)), &r,
-        err);
+    *ret_count = 0;
+    enum df_code code =
+        df_db_query(db, &df_q_process_due, DF_PARAMS(df_time(now_ms), df_int(CLAIM_MAX)), &r, err);
     if (code != DF_OK)
         return code;
-    while ((code = df_result_step(r, err)) == DF_ROW && b->count < CLAIM_MAX) {
-        struct ticket *t = &b->tickets[b->count++];
-        t->id = df_col_int(r, 0);
-        t->fence = df_col_int(r, 2);
-        t->raw = df_arena_str(&b->arena, df_col_text(r, 3));
-        t->entity = df_arena_str(&b->arena, df_col_text(r, 4));
-        t->row_doc_id = df_arena_str(&b->arena, df_col_text(r, 5));
-        t->phase = df_col_int(r, 6);
-        t->client_id = df_arena_str(&b->arena, df_col_text(r, 7));
+    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < CLAIM_MAX) {
+        int64_t size = df_col_int(r, 1);
+        bytes += size <= max_bytes ? size : 0;
+        if (bytes > CLAIM_BYTES && *ret_count > 0)
+            break;
+        df_ids_add_int(ids, df_col_int(r, 0));
+        ++*ret_count;
     }
     df_result_free(r);
-    if (code != DF_DONE || b->count > 0)
-        return code == DF_DONE || code == DF_ROW ? DF_OK : code;
-    code = df_db_query(db, &df_q_process_next_due, DF_NO_PARAMS, &r, err);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+static enum df_code claim_due(struct df_db *db, struct batch *b, int64_t now_ms, struct df_ids *ids,
+                              struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_process_claim,
+                    DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.lease_ms),
+                              df_ids_value(ids), df_int(b->i->opt.max_payload_bytes)),
+                    &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW && b->all_count < CLAIM_MAX) {
+        struct ticket *t = &b->all[b->all_count++];
+        t->id = df_col_int(r, 0);
+        t->fence = df_col_int(r, 1);
+        t->raw = df_arena_str(&b->claimed, df_col_text(r, 2));
+        t->entity = df_arena_str(&b->claimed, df_col_text(r, 3));
+        t->row_doc_id = df_arena_str(&b->claimed, df_col_text(r, 4));
+        t->phase = df_col_int(r, 5);
+        t->client_id = df_arena_str(&b->claimed, df_col_text(r, 6));
+    }
+    df_result_free(r);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+static enum df_code find_next_due(struct df_db *db, struct batch *b, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_process_next_due, DF_NO_PARAMS, &r, err);
     if (code != DF_OK)
         return code;
     code = df_result_step(r, err);
@@ -108,18 +144,37 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
     return code == DF_ROW || code == DF_DONE ? DF_OK : code;
 }
 
+static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct batch *b = (struct batch *)job;
+    int64_t now_ms = df_wall_ms(b->i->opt.clock);
+    size_t count;
+
+    b->all_count = 0;
+    b->next_due_ms = -1;
+    df_arena_reset(&b->claimed);
+    b->all = DF_ARENA_ARRAY(&b->claimed, struct ticket, CLAIM_MAX);
+    struct df_ids ids = df_ids_for(&b->claimed, CLAIM_MAX, false);
+    enum df_code code = find_due(db, b, now_ms, &ids, &count, err);
+    if (code != DF_OK)
+        return code;
+    return count > 0 ? claim_due(db, b, now_ms, &ids, err) : find_next_due(db, b, err);
+}
+
 /* --- the work --------------------------------------------------------------------------------- */
 
+/* The absent slice when it became longer than the buffer's maximum. */
 static struct df_str built(struct df_arena *a, struct df_buf *take_buf)
 {
-    struct df_str s = df_arena_str(a, df_buf_str(take_buf));
+    struct df_str s = DF_STR_NULL;
+    if (!df_buf_failed(take_buf))
+        s = df_arena_str(a, df_buf_str(take_buf));
     df_buf_release(take_buf);
     return s;
 }
 
 /* The ack of a ticket that is fit, or of one that is not. */
-static struct df_str build_ack(const struct batch *b, struct df_arena *a, const struct df_ticket *t,
-                               struct df_str problems)
+static struct df_str build_ack(struct batch *b, const struct df_ticket *t, struct df_str problems)
 {
     struct df_buf out;
     struct df_ack ack = {
@@ -133,35 +188,65 @@ static struct df_str build_ack(const struct batch *b, struct df_arena *a, const 
 
     df_buf_init(&out, ACK_MAX_BYTES);
     df_ack_build(&ack, df_str_c(b->i->opt.ack_business_application), &out);
-    return built(a, &out);
+    return built(&b->kept, &out);
+}
+
+static struct df_str build_return(struct batch *b, const struct df_ticket *t)
+{
+    struct df_buf out;
+
+    df_buf_init(&out, ACK_MAX_BYTES);
+    df_ticket_return_build(t, df_wall_ms(b->i->opt.clock), &out);
+    return built(&b->kept, &out);
+}
+
+static struct df_str problem(struct batch *b, struct df_str text)
+{
+    return df_arena_str(&b->kept, df_utf8_cut(text, ERROR_UNITS));
+}
+
+/* What is to be sent; what can not be sent whole is a problem of the ticket. */
+static void build_outcome(struct batch *b, struct ticket *t, const struct df_ticket *parsed)
+{
+    t->doc_id = df_arena_str(&b->kept, parsed->doc.business_doc_id);
+    bool wants_ack = parsed->ack_required && t->doc_id.ptr;
+    if (wants_ack)
+        t->ack = build_ack(b, parsed, t->problems);
+    if (!t->problems.ptr)
+        t->answer = build_return(b, parsed);
+    if (t->problems.ptr || (t->answer.ptr && (t->ack.ptr || !wants_ack)))
+        return;
+    t->ack = t->answer = DF_STR_NULL;
+    t->problems = problem(b, df_arena_printf(&b->parsed,
+                                             "its return or functional ack would be larger than %d "
+                                             "bytes",
+                                             ACK_MAX_BYTES));
 }
 
 static void work_on(struct batch *b, struct ticket *t)
 {
-    struct df_arena *a = &b->arena;
+    struct df_arena *a = &b->parsed;
     struct df_err err = DF_ERR_INIT;
     const struct df_json *root = NULL;
     struct df_ticket parsed = {0};
     struct df_input in;
 
+    df_arena_reset(a);
+    if (!t->raw.ptr) {
+        t->problems = problem(b, df_arena_printf(a, "the payload is larger than %lld bytes",
+                                                 (long long)b->i->opt.max_payload_bytes));
+        return;
+    }
     if (df_json_parse(a, t->raw, &root, &err) != DF_OK) {
-        t->problems = df_arena_str(a, df_utf8_cut(df_str_c(err.detail), ERROR_UNITS));
+        t->problems = problem(b, df_str_c(err.detail));
         return;
     }
     df_input_init(&in, a, root);
     df_ticket_check(&in, &parsed);
-    t->problems = df_payload_problems(&in);
-    if (t->problems.ptr)
-        t->problems = df_utf8_cut(t->problems, ERROR_UNITS);
-    t->doc_id = parsed.doc.business_doc_id;
-    if (parsed.ack_required && t->doc_id.ptr)
-        t->ack = build_ack(b, a, &parsed, t->problems);
-    if (!t->problems.ptr) {
-        struct df_buf out;
-        df_buf_init(&out, ACK_MAX_BYTES);
-        df_ticket_return_build(&parsed, df_wall_ms(b->i->opt.clock), &out);
-        t->answer = built(a, &out);
-    }
+    struct df_str problems = df_payload_problems(&in);
+    if (problems.ptr)
+        t->problems = problem(b, problems);
+    build_outcome(b, t, &parsed);
 }
 
 /* --- the outcome ------------------------------------------------------------------------------ */
@@ -501,7 +586,7 @@ static enum df_code write_one_by_one(struct batch *b, struct df_err *err)
         struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
         df_log_write(DF_LOG_ERROR, "TicketRefused", fields, 2,
                      "the database does not take the ticket's outcome: %s", err->detail);
-        t->problems = df_arena_str(&b->arena, df_str_c(df_err_outside(err)));
+        t->problems = problem(b, df_str_c(df_err_outside(err)));
         code = write_outcome(b, err);
         failed = code != DF_OK ? code : failed;
     }
@@ -510,6 +595,19 @@ static enum df_code write_one_by_one(struct batch *b, struct df_err *err)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
+/* Works on as many of those from `first` on as make one outcome; *ret_count: how many. */
+static enum df_code process_some(struct batch *b, size_t first, size_t *ret_count,
+                                 struct df_err *err)
+{
+    df_arena_reset(&b->kept);
+    b->tickets = b->all + first;
+    for (b->count = 0; first + b->count < b->all_count && b->kept.used_bytes < OUTCOME_BYTES;)
+        work_on(b, &b->tickets[b->count++]);
+    *ret_count = b->count;
+    enum df_code code = write_outcome(b, err);
+    return is_refused(code) ? write_one_by_one(b, err) : code;
+}
+
 /* One batch. *ret_wait_ms: how long there is nothing to do; 0: there may be more at once. */
 static enum df_code process_batch(struct batch *b, int64_t *ret_wait_ms, struct df_err *err)
 {
@@ -517,18 +615,21 @@ static enum df_code process_batch(struct batch *b, int64_t *ret_wait_ms, struct 
     enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
     if (code != DF_OK)
         return code;
-    if (b->count == 0) {
+    if (b->all_count == 0) {
         int64_t wait_ms =
             b->next_due_ms < 0 ? POLL_MS : b->next_due_ms - df_wall_ms(b->i->opt.clock);
         *ret_wait_ms = wait_ms < 1 ? 1 : wait_ms < POLL_MS ? wait_ms : POLL_MS;
         return DF_OK;
     }
     *ret_wait_ms = 0;
-    qsort(b->tickets, b->count, sizeof(struct ticket), in_order);
-    for (size_t i = 0; i < b->count; i++)
-        work_on(b, &b->tickets[i]);
-    code = write_outcome(b, err);
-    return is_refused(code) ? write_one_by_one(b, err) : code;
+    qsort(b->all, b->all_count, sizeof(struct ticket), in_order);
+    for (size_t i = 0, n = 0; i < b->all_count && code == DF_OK; i += n)
+        code = process_some(b, i, &n, err);
+    df_arena_reset(&b->claimed);
+    df_arena_reset(&b->parsed);
+    df_arena_reset(&b->kept);
+    df_arena_reset(&b->params);
+    return code;
 }
 
 void *df_ticket_processing(void *arg)
@@ -538,7 +639,9 @@ void *df_ticket_processing(void *arg)
     int64_t backoff_ms = 0;
     int64_t wait_ms = 0;
 
-    df_arena_init(&b.arena);
+    df_arena_init(&b.claimed);
+    df_arena_init(&b.parsed);
+    df_arena_init(&b.kept);
     df_arena_init(&b.params);
     pthread_mutex_lock(&i->lock);
     while (!i->stopping) {
@@ -561,7 +664,9 @@ void *df_ticket_processing(void *arg)
         pthread_mutex_lock(&i->lock);
     }
     pthread_mutex_unlock(&i->lock);
-    df_arena_release(&b.arena);
+    df_arena_release(&b.claimed);
+    df_arena_release(&b.parsed);
+    df_arena_release(&b.kept);
     df_arena_release(&b.params);
     return NULL;
 }

@@ -2,28 +2,52 @@
 -- a payload that was replaced meanwhile, or by a worker that lost its lease, changes nothing. The CASE is explained in
 -- channels.sql.
 
+-- What is due, with the bytes of its payload, so that no more is claimed than fits. The rows are locked until the claim
+-- of some of them commits. SQLite reads no further than it is asked; PostgreSQL knows the length of a payload that lies
+-- elsewhere without fetching it.
+-- name: process_due
+-- dialect: sqlite
+SELECT Id, LENGTH(CAST(RawPayloadJson AS BLOB))
+FROM TB_TICKET_INTERFACE
+WHERE NextAttemptAt <= :now
+ORDER BY NextAttemptAt
+LIMIT :limit;
+-- dialect: postgres
+SELECT Id, OCTET_LENGTH(RawPayloadJson)
+FROM TB_TICKET_INTERFACE
+WHERE NextAttemptAt <= :now
+ORDER BY NextAttemptAt
+LIMIT :limit
+FOR UPDATE SKIP LOCKED;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id, DATALENGTH(RawPayloadJson)
+FROM TB_TICKET_INTERFACE WITH (UPDLOCK, READPAST, ROWLOCK)
+WHERE NextAttemptAt <= :now
+ORDER BY NextAttemptAt;
+
+-- A payload over the limit stays where it is: NULL. That it is due is asked again for databases that do not heed lock hints.
 -- name: process_claim
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit)
-RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity,
+WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1
+RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount,
+          CASE WHEN LENGTH(CAST(RawPayloadJson AS BLOB)) <= :max_bytes THEN RawPayloadJson END, BusinessEntity,
           BusinessDocId, PhaseCode, ClientId;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE NextAttemptAt <= :now ORDER BY NextAttemptAt LIMIT :limit
-                     FOR UPDATE SKIP LOCKED))
-RETURNING Id, AttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity,
+WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1
+RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount,
+          CASE WHEN OCTET_LENGTH(RawPayloadJson) <= :max_bytes THEN RawPayloadJson END, BusinessEntity,
           BusinessDocId, PhaseCode, ClientId;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.AttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
-       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
-WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-             WHERE c.NextAttemptAt <= :now ORDER BY c.NextAttemptAt)
-  AND NextAttemptAt <= :now;
+OUTPUT inserted.Id, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
+       CASE WHEN DATALENGTH(inserted.RawPayloadJson) <= :max_bytes THEN inserted.RawPayloadJson END,
+       inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
+WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1;
 
 -- name: process_next_due
 SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
