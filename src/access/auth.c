@@ -452,7 +452,7 @@ static void refuse_malformed(struct df_auth *a, struct df_req *req)
     struct df_attempt attempt;
     int64_t wait_ms = 0;
 
-    df_gate_attempt(a->gate, df_req_peer(req), DF_STR(""), DF_STR(""), &attempt);
+    df_gate_attempt(a->gate, df_req_peer_network(req), DF_STR(""), DF_STR(""), &attempt);
     if (df_gate_ask(a->gate, &attempt, &wait_ms) == DF_GATE_SHUT) {
         answer_shut(req, wait_ms);
         return;
@@ -495,7 +495,7 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
         return DF_ANSWERED;
     }
     make_fingerprint(a, c.secret, c.fp);
-    df_gate_attempt(a->gate, df_req_peer(req), c.identifier,
+    df_gate_attempt(a->gate, df_req_peer_network(req), c.identifier,
                     df_str_n((const char *)c.fp, sizeof c.fp), &c.attempt);
     struct df_client *client = df_arena_alloc(df_req_arena(req), sizeof *client);
     if (look_up(a, c.identifier, c.fp, &c.generation, client) == HIT) {
@@ -528,7 +528,7 @@ static enum admin judge_admin(struct df_auth *a, const struct df_req *req, struc
     bool strong = df_secret_str(a->admin_key).len >= DF_ADMIN_KEY_STRONG;
 
     make_fingerprint(a, given, fp);
-    df_gate_attempt(a->gate, df_req_peer(req), DF_STR(ADMIN_ID),
+    df_gate_attempt(a->gate, df_req_peer_network(req), DF_STR(ADMIN_ID),
                     df_str_n((const char *)fp, sizeof fp), &attempt);
     if (df_gate_ask(a->gate, &attempt, ret_wait_ms) == DF_GATE_SHUT && !(right && strong))
         return ADMIN_SHUT;

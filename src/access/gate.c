@@ -1,6 +1,5 @@
 #include "access/gate.h"
 
-#include "access/network.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "resilience/throttle.h"
@@ -79,14 +78,13 @@ static void put_who(struct df_attempt *a, struct df_str s)
     a->who_len += len;
 }
 
-void df_gate_attempt(const struct df_gate *g, struct df_str address, struct df_str identifier,
+void df_gate_attempt(const struct df_gate *g, struct df_str network, struct df_str identifier,
                      struct df_str fingerprint, struct df_attempt *ret)
 {
-    char network[DF_NETWORK_MAX];
     unsigned char all[DF_GATE_WHO_MAX + 64];
 
     *ret = (struct df_attempt){.who_len = 0};
-    put_who(ret, df_network_key(address, network));
+    put_who(ret, network);
     ret->network_len = ret->who_len;
     put_who(ret, DF_STR(" "));
     put_who(ret, identifier);

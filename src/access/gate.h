@@ -56,8 +56,8 @@ enum df_gate_verdict { DF_GATE_SHUT, DF_GATE_UNKNOWN, DF_GATE_KNOWN };
 struct df_gate *df_gate_new(int64_t failures_per_minute, const struct df_clock *clock);
 void df_gate_free(struct df_gate *g);
 
-/* `address` as df_req_peer gives it; the fingerprint is a keyed hash of the secret. */
-void df_gate_attempt(const struct df_gate *g, struct df_str address, struct df_str identifier,
+/* `network` as df_req_peer_network gives it; the fingerprint is a keyed hash of the secret. */
+void df_gate_attempt(const struct df_gate *g, struct df_str network, struct df_str identifier,
                      struct df_str fingerprint, struct df_attempt *ret);
 
 /* *ret_wait_ms: when SHUT, how long until another is looked at. Asking costs nothing. */
