@@ -1,4 +1,5 @@
 /* What the three channels send, and the interface as a whole. */
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "interface/channels.sql.h"
 #include "interface/interface_private.h"
@@ -7,24 +8,51 @@
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static enum df_code build(const struct df_channel *c, struct df_str id, struct df_str reference,
-                          struct df_str url, struct df_str body, struct df_arena *a,
+#define KEY_HASH_DIGITS 16
+
+/* A row that is on its way: what is sent, and what names it for the peer. */
+struct parcel {
+    struct df_str id;
+    struct df_str reference;
+    struct df_str url;
+    struct df_str body;
+    bool old_key;    /* KeyForm 0: an older version of the program has tried this content */
+    int64_t version; /* of the content */
+};
+
+/*
+ * The same on every attempt of one content, and of no other: a peer drops what comes under a key
+ * that it knows. The version tells A from A sent again after B; the hash tells rows apart whose
+ * number was given twice, since a database was restored.
+ */
+static struct df_str idempotency_key(const struct df_channel *c, const struct parcel *p,
+                                     struct df_arena *a)
+{
+    char hash[DF_CHECKSUM_LEN + 1];
+
+    if (p->old_key)
+        return df_arena_printf(a, "%s:" DF_STR_FMT, c->name, DF_STR_ARG(p->id));
+    df_checksum_of(p->body, hash);
+    return df_arena_printf(a, "%s:" DF_STR_FMT ":%lld:%.*s", c->name, DF_STR_ARG(p->id),
+                           (long long)p->version, KEY_HASH_DIGITS, hash);
+}
+
+static enum df_code build(const struct df_channel *c, const struct parcel *p, struct df_arena *a,
                           struct df_delivery_request *ret, struct df_err *err)
 {
     const struct df_interface *i = c->arg;
 
-    if (url.len == 0)
+    if (p->url.len == 0)
         return df_err_set(err, DF_E_CONFIG, "the row has no target");
-    ret->url = df_arena_cstr(a, url);
-    ret->body = df_arena_str(a, body);
+    ret->url = df_arena_cstr(a, p->url);
+    ret->body = df_arena_str(a, p->body);
     ret->private_too = true;
-    ret->correlation_id = df_arena_str(a, reference);
+    ret->correlation_id = df_arena_str(a, p->reference);
     df_delivery_header(ret, "Content-Type", DF_STR("application/json"));
     if (i->opt.api_key)
         df_delivery_header(ret, i->opt.api_key_header, df_secret_str(i->opt.api_key));
-    df_delivery_header(ret, "X-Correlation-Id", df_delivery_header_text(a, reference));
-    df_delivery_header(ret, "Idempotency-Key",
-                       df_arena_printf(a, "%s:" DF_STR_FMT, c->name, DF_STR_ARG(id)));
+    df_delivery_header(ret, "X-Correlation-Id", df_delivery_header_text(a, p->reference));
+    df_delivery_header(ret, "Idempotency-Key", idempotency_key(c, p, a));
     df_delivery_trace(ret, i->opt.clock, a);
     return DF_OK;
 }
@@ -34,35 +62,55 @@ static struct df_str or_configured(struct df_str target, const char *configured)
     return target.len > 0 || !configured ? target : df_str_c(configured);
 }
 
-/* Columns: BusinessDocId, TargetUrl, PayloadJson. */
+/* Columns: BusinessDocId, TargetUrl, PayloadJson, KeyForm. An ack's content is never replaced. */
 static enum df_code build_ack(const struct df_channel *c, struct df_str id, struct df_result *r,
                               struct df_arena *a, struct df_delivery_request *ret,
                               struct df_err *err)
 {
     const struct df_interface *i = c->arg;
-    return build(c, id, df_col_text(r, 3),
-                 or_configured(df_col_text(r, 4), i->opt.functional_ack_url), df_col_text(r, 5), a,
-                 ret, err);
+    const struct parcel p = {
+        .id = id,
+        .reference = df_col_text(r, 3),
+        .url = or_configured(df_col_text(r, 4), i->opt.functional_ack_url),
+        .body = df_col_text(r, 5),
+        .old_key = df_col_int(r, 6) == 0,
+        .version = 1,
+    };
+    return build(c, &p, a, ret, err);
 }
 
+/* Columns: BusinessDocId, TargetUrl, PayloadJson, KeyForm, PayloadVersion. */
 static enum df_code build_return(const struct df_channel *c, struct df_str id, struct df_result *r,
                                  struct df_arena *a, struct df_delivery_request *ret,
                                  struct df_err *err)
 {
     const struct df_interface *i = c->arg;
-    return build(c, id, df_col_text(r, 3),
-                 or_configured(df_col_text(r, 4), i->opt.ticket_return_url), df_col_text(r, 5), a,
-                 ret, err);
+    const struct parcel p = {
+        .id = id,
+        .reference = df_col_text(r, 3),
+        .url = or_configured(df_col_text(r, 4), i->opt.ticket_return_url),
+        .body = df_col_text(r, 5),
+        .old_key = df_col_int(r, 6) == 0,
+        .version = df_col_int(r, 7),
+    };
+    return build(c, &p, a, ret, err);
 }
 
-/* Columns: BusinessDocId, RawPayloadJson. */
+/* Columns: BusinessDocId, RawPayloadJson, GatewaySendKeyForm, PayloadVersion. */
 static enum df_code build_gateway(const struct df_channel *c, struct df_str id, struct df_result *r,
                                   struct df_arena *a, struct df_delivery_request *ret,
                                   struct df_err *err)
 {
     const struct df_interface *i = c->arg;
-    return build(c, id, df_col_text(r, 3), df_str_c(i->opt.ticket_send_url), df_col_text(r, 4), a,
-                 ret, err);
+    const struct parcel p = {
+        .id = id,
+        .reference = df_col_text(r, 3),
+        .url = df_str_c(i->opt.ticket_send_url),
+        .body = df_col_text(r, 4),
+        .old_key = df_col_int(r, 5) == 0,
+        .version = df_col_int(r, 6),
+    };
+    return build(c, &p, a, ret, err);
 }
 
 void df_interface_set_channels(struct df_interface *i)

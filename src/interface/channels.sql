@@ -1,23 +1,77 @@
 -- The three channels of the interface, for the delivery engine (src/delivery/channel.h says what each query takes and gives,
 -- src/delivery/outbox.sqlt why they are written so).
+--
+-- KeyForm says which Idempotency-Key a content has (channels.c). The first claim decides: a content that nobody tried yet gets
+-- the present form, 1. One that an older version of the program has tried, before an upgrade or beside this process, has no
+-- KeyForm and keeps the key that it went out with, 0. For returns the count of attempts tells which content was tried: the
+-- older version leaves LastAttemptAt when it replaces one.
 
 -- template: ../delivery/outbox.sqlt
 -- with: name = ack
 -- with: table = TB_FUNCTIONAL_ACK_OUTBOX
 -- with: key = INT
--- with: given = BusinessDocId, TargetUrl, PayloadJson
+-- with: given = BusinessDocId, TargetUrl, PayloadJson, KeyForm
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
 -- with: newest = Id DESC
+-- with: at_claim = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END,
 
 -- template: ../delivery/outbox.sqlt
 -- with: name = ticket_return
 -- with: table = TB_TICKET_RETURN_OUTBOX
 -- with: key = INT
--- with: given = BusinessDocId, TargetUrl, PayloadJson
+-- with: given = BusinessDocId, TargetUrl, PayloadJson, KeyForm, PayloadVersion
+-- with: fence = CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount
+-- with: claimed_fence = CAST(inserted.PayloadVersion AS BIGINT) * 1000000 + inserted.AttemptCount
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
 -- with: newest = Id DESC
+-- with: at_claim = HeldUntil = NULL, KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1
+--       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END,
+
+-- --- returns that are replaced while they are on their way ---
+-- An old and a new content of one row are never on their way at once: the old one might arrive last. A row whose content is
+-- replaced while it is Sending (return_replace, for the gateway ticket_upsert) becomes Pending, and due only when the lease of
+-- the old one is over: HeldUntil. Whoever settles the old one before finds its lease there; the outcome is not the new
+-- content's, which is due from then on.
+
+-- name: ticket_return_sent
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
+    NextAttemptAt = CASE WHEN Status = 'Sending' THEN NULL ELSE :now END,
+    Status = CASE WHEN Status = 'Sending' THEN 'Sent' ELSE Status END, HeldUntil = NULL, LastError = NULL
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
+    NextAttemptAt = CASE WHEN Status = 'Sending' THEN NULL ELSE :now END,
+    Status = CASE WHEN Status = 'Sending' THEN 'Sent' ELSE Status END, HeldUntil = NULL, LastError = NULL
+OUTPUT inserted.Id
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
+
+-- name: ticket_return_failed
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET LastAttemptAt = CASE WHEN Status = 'Sending' THEN :now ELSE LastAttemptAt END,
+    NextAttemptAt = CASE WHEN Status = 'Sending' THEN :due ELSE :now END,
+    LastError = CASE WHEN Status = 'Sending' THEN :error ELSE LastError END,
+    Status = CASE WHEN Status = 'Sending' THEN 'Error' ELSE Status END, HeldUntil = NULL
+WHERE Id = :id
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
+
+-- name: ticket_return_deferred
+UPDATE TB_TICKET_RETURN_OUTBOX
+SET AttemptCount = CASE WHEN Status = 'Sending' THEN AttemptCount - 1 ELSE AttemptCount END,
+    Status = CASE WHEN Status = 'Sending' AND AttemptCount > 1 THEN 'Error' ELSE 'Pending' END,
+    NextAttemptAt = :due, HeldUntil = NULL
+WHERE Id = :id
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- --- the state of returns, in their tickets ---
 -- Tickets are taken in the order of their ids, as by gateway_lock.
@@ -57,25 +111,29 @@ WHERE Id IN (SELECT t.Id
 -- name: gateway_claim
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
+SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
 WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit)
 RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0);
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
+SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
 WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, COALESCE(OCTET_LENGTH(RawPayloadJson), 0);
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until
+SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
 OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, COALESCE(DATALENGTH(inserted.RawPayloadJson), 0)
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
              WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
   AND GatewaySendNextAttemptAt <= :now;
 
 -- name: gateway_load
-SELECT Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson
+SELECT Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson,
+       GatewaySendKeyForm, PayloadVersion
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids);
 
@@ -106,34 +164,53 @@ SELECT Id FROM TB_TICKET_INTERFACE WHERE Id IN EACH_INT(:ids) ORDER BY Id FOR UP
 -- dialect: sqlserver
 SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(:ids) ORDER BY Id;
 
+-- A ticket whose payload was replaced while the old one was on its way is Pending; it is due once it is processed, and what
+-- became of the old payload decides when. GatewaySendHeldUntil: see the returns.
 -- name: gateway_sent
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sent', GatewaySendSentAt = :now, GatewaySendNextAttemptAt = NULL, GatewaySendLastError = NULL
+SET GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' OR GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
+    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Sent' ELSE GatewaySendStatus END,
+    GatewaySendHeldUntil = NULL, GatewaySendLastError = NULL
 WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
+           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sent', GatewaySendSentAt = :now, GatewaySendNextAttemptAt = NULL, GatewaySendLastError = NULL
+SET GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' OR GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
+    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Sent' ELSE GatewaySendStatus END,
+    GatewaySendHeldUntil = NULL, GatewaySendLastError = NULL
 OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + GatewaySendAttemptCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
+           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_failed
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Error', GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :due, GatewaySendLastError = :error
+SET GatewaySendLastAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendLastAttemptAt END,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :due WHEN GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
+    GatewaySendLastError = CASE WHEN GatewaySendStatus = 'Sending' THEN :error ELSE GatewaySendLastError END,
+    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Error' ELSE GatewaySendStatus END,
+    GatewaySendHeldUntil = NULL
 WHERE Id = :id
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
+           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_deferred
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = CASE WHEN GatewaySendAttemptCount > 1 THEN 'Error' ELSE 'Pending' END, GatewaySendAttemptCount = GatewaySendAttemptCount - 1, GatewaySendNextAttemptAt = :due
+SET GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendAttemptCount - 1 ELSE GatewaySendAttemptCount END,
+    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' AND GatewaySendAttemptCount > 1 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Pending' AND GatewaySendNextAttemptAt IS NULL THEN GatewaySendNextAttemptAt ELSE :due END,
+    GatewaySendHeldUntil = NULL
 WHERE Id = :id
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1 ELSE 0 END = 1;
+            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
+           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_next_due
 SELECT MIN(GatewaySendNextAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;

@@ -52,11 +52,13 @@ WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END
 -- name: process_next_due
 SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
 
--- Many of one fence; answers with those that were still so.
+-- Many of one fence; answers with those that were still so. An older payload may still be on its way to the gateway: see
+-- channels.sql.
 -- name: process_done
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1
@@ -64,7 +66,8 @@ RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + AttemptCount = :fence AND Status = 'Processing'
@@ -79,10 +82,14 @@ WHERE Id = :id
            THEN 1 ELSE 0 END = 1;
 
 -- A return that has not gone out yet is brought up to date; one that has is not sent again. What is on its way belongs to
--- the payload before: whatever becomes of it finds another lease and changes nothing.
+-- the payload before: the new one waits for it (channels.sql) and goes out under a key of its own.
 -- name: return_replace
 UPDATE TB_TICKET_RETURN_OUTBOX
-SET PayloadJson = :payload, Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL,
+    HeldUntil = CASE WHEN Status = 'Sending' THEN NextAttemptAt ELSE HeldUntil END,
+    NextAttemptAt = CASE WHEN Status = 'Sending' AND NextAttemptAt > :now THEN NextAttemptAt
+                         WHEN Status <> 'Sending' AND HeldUntil > :now THEN HeldUntil ELSE :now END,
+    Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL
 WHERE CASE WHEN Status <> 'Sent' THEN 1 ELSE 0 END = 1
   AND BusinessEntity = (SELECT t.BusinessEntity FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)

@@ -17,7 +17,10 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = excluded.UpdatedAt,
     NextAttemptAt = excluded.NextAttemptAt, ClientId = excluded.ClientId,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
+                                ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
+    GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
     CallbackCode = NULL
 WHERE TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash
@@ -31,7 +34,10 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
     NextAttemptAt = :now, ClientId = :client,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
+                                ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
+    GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
     CallbackCode = NULL
 OUTPUT inserted.Id, inserted.Status, inserted.PayloadVersion
