@@ -11,7 +11,8 @@
   const REFRESH_MS = 2000;
   const REFRESH_SHARE = 20; // refreshing may take one part in so many of the time: counting large tables takes a while
   const POINTS = 60;
-  const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations'];
+  const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations', 'interface-all'];
+  const DEFAULT_SCOPES = ['interface', 'imports'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
   const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|clients\/{clientId}\/usage))?$/;
 
@@ -457,9 +458,9 @@
     loadClients().catch(alertProblem);
   }
 
-  for (const [id, defaultChecked] of [['create-scopes', true], ['scopes-scopes', false]]) {
+  for (const [id, checked] of [['create-scopes', DEFAULT_SCOPES], ['scopes-scopes', []]]) {
     $(id).append(...SCOPES.map((scope) => h('label', {},
-      h('input', { type: 'checkbox', name: 'scope', value: scope, defaultChecked }), h('span', { textContent: scope }))));
+      h('input', { type: 'checkbox', name: 'scope', value: scope, defaultChecked: checked.includes(scope) }), h('span', { textContent: scope }))));
   }
 
   for (const button of document.querySelectorAll('[data-close]')) button.addEventListener('click', () => button.closest('dialog').close());

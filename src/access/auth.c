@@ -281,8 +281,7 @@ static bool admit(struct df_auth *a, struct df_req *req, struct df_client *c)
     if (!df_usage_admit(a->usage, req, c))
         return false;
     const char *scope = df_req_route(req)->scope;
-    uint32_t needed = 0;
-    if (scope && (!df_scope_add(df_str_c(scope), &needed) || !(c->scopes & needed))) {
+    if (scope && !df_scope_allows(c->scopes, df_str_c(scope))) {
         df_req_fail(req, DF_E_SCOPE_MISSING, "This client lacks the scope \"%s\".", scope);
         return false;
     }

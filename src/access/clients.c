@@ -1,6 +1,7 @@
 #include "access/clients.h"
 
 #include "access/clients.sql.h"
+#include "base/log.h"
 #include "base/secret.h"
 
 #include <sodium.h>
@@ -83,12 +84,19 @@ bool df_scope_add(struct df_str name, uint32_t *scopes)
     return false;
 }
 
-/* What the column holds: NULL for all, so that a client with all scopes gets those added later too.
- */
+bool df_scope_allows(uint32_t scopes, struct df_str wanted)
+{
+    uint32_t enough = 0;
+    if (!df_scope_add(wanted, &enough))
+        return false;
+    if (enough & DF_SCOPE_INTERFACE)
+        enough |= DF_SCOPE_INTERFACE_ALL;
+    return (scopes & enough) != 0;
+}
+
+/* All are written out: a scope that is added later is nobody's before it is given. */
 static struct df_str scopes_to_column(uint32_t scopes, char out[128])
 {
-    if (scopes == DF_SCOPES_ALL)
-        return DF_STR_NULL;
     size_t len = 0;
     out[0] = '\0';
     for (size_t i = 0; i < DF_SCOPE_COUNT; i++)
@@ -97,11 +105,12 @@ static struct df_str scopes_to_column(uint32_t scopes, char out[128])
     return df_str_n(out, len);
 }
 
-/* Unknown names are left out: a newer replica may know more scopes than this one. */
+/* Unknown names are left out: a newer replica may know more scopes than this one. NULL: another
+ * program made the client, and named none. */
 static uint32_t scopes_from_column(struct df_str text)
 {
     if (!text.ptr)
-        return DF_SCOPES_ALL;
+        return DF_SCOPES_DEFAULT;
     uint32_t scopes = 0;
     while (text.len > 0) {
         struct df_str name;
@@ -333,6 +342,24 @@ enum df_code df_client_rotate(struct df_db *db, struct df_str identifier,
     if (code != DF_OK)
         return code;
     return finish_update(db, identifier, affected, by, "ClientSecretRotated", now_ms, err);
+}
+
+enum df_code df_client_tell_widened(struct df_db *db, int64_t since_ms, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_client_widened, DF_PARAMS(df_time(since_ms)), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        struct df_log_field fields[] = {DF_F("clientId", df_col_text(r, 0)),
+                                        DF_F("scopes", df_col_text(r, 1))};
+        df_log_write(DF_LOG_WARN, "ClientScopesWidened", fields, 2,
+                     "the client keeps seeing the documents of all clients: take \"interface-all\" "
+                     "from it if it should see its own only");
+    }
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
 }
 
 /* --- JSON --- */

@@ -21,7 +21,8 @@ enum df_client_status { DF_CLIENT_ACTIVE = 0, DF_CLIENT_SUSPENDED = 1 };
     X(IMPORTS, "imports")                                                                          \
     X(ACKS, "acks")                                                                                \
     X(EVENTS, "events")                                                                            \
-    X(INTEGRATIONS, "integrations")
+    X(INTEGRATIONS, "integrations")                                                                \
+    X(INTERFACE_ALL, "interface-all")
 
 enum df_scope_index {
 #define X(sym, name) DF_SCOPE_INDEX_##sym,
@@ -30,7 +31,12 @@ enum df_scope_index {
         DF_SCOPE_COUNT
 };
 
-#define DF_SCOPES_ALL      ((1u << DF_SCOPE_COUNT) - 1)
+#define DF_SCOPE_INTERFACE     (1u << DF_SCOPE_INDEX_INTERFACE)
+#define DF_SCOPE_INTERFACE_ALL (1u << DF_SCOPE_INDEX_INTERFACE_ALL)
+#define DF_SCOPES_ALL          ((1u << DF_SCOPE_COUNT) - 1)
+/* Of a client for which none are named. The others reach beyond what is a client's own: they are
+ * given by name only. */
+#define DF_SCOPES_DEFAULT  (DF_SCOPE_INTERFACE | (1u << DF_SCOPE_INDEX_IMPORTS))
 
 #define DF_CLIENT_ID_MAX   64
 #define DF_CLIENT_NAME_MAX 120 /* characters */
@@ -82,6 +88,9 @@ bool df_secret_hash_matches(const struct df_secret_hash *h, struct df_str secret
 bool df_client_identifier_valid(struct df_str s);
 /* Adds the scope's bit; false for an unknown name. */
 bool df_scope_add(struct df_str name, uint32_t *scopes);
+/* Whether a client with these scopes may call a route that asks for one. "interface-all" is
+ * "interface", for the documents of all clients. */
+bool df_scope_allows(uint32_t scopes, struct df_str wanted);
 const char *df_client_status_name(enum df_client_status s); /* "Active", "Suspended" */
 bool df_client_status_parse(struct df_str s, enum df_client_status *ret);
 
@@ -108,6 +117,10 @@ enum df_code df_client_rotate(struct df_db *db, struct df_str identifier,
                               const struct df_secret_hash *h, int64_t previous_until_ms,
                               const struct df_actor *by, int64_t now_ms,
                               struct df_err *err) DF_MUST_CHECK;
+
+/* Names in the log the clients to whom an upgrade gave more scopes since then (script 120). */
+enum df_code df_client_tell_widened(struct df_db *db, int64_t since_ms,
+                                    struct df_err *err) DF_MUST_CHECK;
 
 void df_client_write_scopes(uint32_t scopes, struct df_json_out *out);
 void df_client_write_json(const struct df_client *c, struct df_json_out *out);

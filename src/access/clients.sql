@@ -49,3 +49,11 @@ WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 -- Not UpdatedAt: being seen changes nothing about the client.
 -- name: client_seen
 UPDATE Clients SET LastSeenAt = :seen_at WHERE Id = :id;
+
+-- The clients that an upgrade has given more scopes (script 120), and those that they have now.
+-- name: client_widened
+SELECT c.ClientIdentifier, c.Scopes
+FROM AuditLog AS a
+JOIN Clients AS c ON c.Id = a.ClientId
+WHERE a.OccurredAt >= :since AND a.Action = 'ClientScopesWidened'
+ORDER BY c.ClientIdentifier;

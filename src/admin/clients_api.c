@@ -106,7 +106,7 @@ static void add_scopes(struct df_input *in, const struct df_json *array, uint32_
 static void read_scopes(struct df_input *in, uint32_t *scopes)
 {
     const struct df_json *v = df_json_get(in->object, "scopes");
-    *scopes = DF_SCOPES_ALL;
+    *scopes = DF_SCOPES_DEFAULT;
     if (!v || v->type == DF_JSON_NULL)
         return;
     *scopes = 0;
@@ -116,7 +116,8 @@ static void read_scopes(struct df_input *in, uint32_t *scopes)
     }
     add_scopes(in, v, scopes);
     if (df_json_count(v) == 0)
-        df_input_error(in, "scopes", "must name at least one scope; leave it out for all");
+        df_input_error(in, "scopes",
+                       "must name at least one scope; leave it out for interface and imports");
 }
 
 static bool read_client(struct call *c)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SCOPES     "interface, callback, imports, acks, events, integrations"
+#define SCOPES     "interface, callback, imports, acks, events, integrations, interface-all"
 
 #define OUTPUT_MAX (64 << 20)
 #define LIST_PAGE  500
@@ -87,7 +87,7 @@ static enum df_code insert(struct session *s, void *arg, struct df_err *err)
 static enum df_code parse_scopes(const char *list, uint32_t *ret, struct df_err *err)
 {
     if (!list) {
-        *ret = DF_SCOPES_ALL;
+        *ret = DF_SCOPES_DEFAULT;
         return DF_OK;
     }
     struct df_str rest = df_str_c(list);
@@ -301,7 +301,11 @@ const struct df_command df_cmd_client = {
              "activate ID |\n"
              "                set-scopes ID a,b",
     .summary = "make and manage the clients that may call the API",
-    .help = "Scopes: " SCOPES "; all of them unless named.\n"
-            "Works on the database directly; a running server notices within 5 seconds.",
+    .help =
+        "Scopes: " SCOPES ";\n"
+        "interface and imports unless named. With interface a client sees the documents that it "
+        "sent,\n"
+        "with interface-all those of every client.\n"
+        "Works on the database directly; a running server notices within 5 seconds.",
     .run = run,
 };

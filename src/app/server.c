@@ -63,12 +63,13 @@ struct df_server {
 
 /* What the role `api` answers. */
 static const struct df_route *const api_tables[] = {
-    df_admin_routes,        df_policy_routes,          df_outbox_routes,
-    df_counterparty_routes, df_ticket_routes,          df_callback_routes,
-    df_ack_routes,          df_event_routes,           df_integration_routes,
-    df_relay_routes,        df_imports_receive_routes, df_imports_action_routes,
-    df_imports_ack_routes,  df_imports_read_routes,    df_imports_usage_routes,
-    df_alert_routes,        df_subscription_routes,    df_webhook_failure_routes,
+    df_admin_routes,           df_policy_routes,      df_outbox_routes,
+    df_counterparty_routes,    df_ticket_routes,      df_callback_routes,
+    df_owner_routes,           df_ack_routes,         df_event_routes,
+    df_integration_routes,     df_relay_routes,       df_imports_receive_routes,
+    df_imports_action_routes,  df_imports_ack_routes, df_imports_read_routes,
+    df_imports_usage_routes,   df_alert_routes,       df_subscription_routes,
+    df_webhook_failure_routes,
 };
 #define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 

@@ -50,6 +50,7 @@ enum df_retry {
     X(DF_E_METHOD,            "MethodNotAllowed",     405, NEVER, "Method not allowed",             NULL) \
     X(DF_E_TIMEOUT,           "RequestTimeout",       408, LATER, "Request timeout",                NULL) \
     X(DF_E_CONFLICT,          "Conflict",             409, NEVER, "Conflict",                       NULL) \
+    X(DF_E_ANOTHER_CLIENT,    "DocumentOfAnotherClient", 409, NEVER, "Document of another client",  NULL) \
     X(DF_E_EXISTS,            "AlreadyExists",        409, NEVER, "Already exists",                 NULL) \
     X(DF_E_MAX_FILE_SIZE,     "MaxFileSizeMb",        409, NEVER, "File too large for the client",  NULL) \
     X(DF_E_MAX_BATCH_PER_DAY, "MaxBatchPerDay",       409, NEVER, "Too many batches today",         NULL) \

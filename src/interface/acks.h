@@ -7,9 +7,10 @@
 /*
  * Adds one to the outbox, due at once, inside the caller's transaction; after the commit wake
  * DF_WORK_ACKS. target_url is the absent slice while none is configured: the channel fills it in.
+ * client_id: whose document it is about; absent: nobody's.
  */
 enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,
-                            struct df_str target_url, int64_t now_ms, int64_t *ret_id,
-                            struct df_err *err) DF_MUST_CHECK;
+                            struct df_str target_url, struct df_str client_id, int64_t now_ms,
+                            int64_t *ret_id, struct df_err *err) DF_MUST_CHECK;
 
 #endif

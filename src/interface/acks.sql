@@ -4,26 +4,25 @@
 
 -- name: functional_ack_insert
 -- dialect: sqlite, postgres
-INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt)
-VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now)
+INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId)
+VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client)
 RETURNING Id;
 -- dialect: sqlserver
-INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt)
+INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId)
 OUTPUT inserted.Id
-VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now);
+VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client);
 
--- name: functional_ack_list
-SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt, LastError
-FROM TB_FUNCTIONAL_ACK_OUTBOX
-WHERE BusinessDocId = CAST(:business_doc_id AS VARCHAR(101))
-ORDER BY Id DESC
-LIMIT :limit OFFSET :offset;
--- dialect: sqlserver
-SELECT Id, BusinessDocId, TargetUrl, Status, AttemptCount, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt, LastError
-FROM TB_FUNCTIONAL_ACK_OUTBOX
-WHERE BusinessDocId = CAST(:business_doc_id AS VARCHAR(101))
-ORDER BY Id DESC
-OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+-- Whose the documents are that an ack may be about: tickets are known by entity and document, counterparties by the
+-- document alone.
+-- name: functional_ack_documents
+SELECT ClientId FROM TB_TICKET_INTERFACE
+WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
+UNION ALL
+SELECT ClientId FROM TB_COUNTERPARTIES WHERE BusinessDocId = CAST(:doc AS VARCHAR(101));
 
--- name: functional_ack_count
-SELECT COUNT(*) FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE BusinessDocId = CAST(:business_doc_id AS VARCHAR(101));
+-- template: acks.sqlt
+-- with: name = functional_ack
+
+-- template: acks.sqlt
+-- with: name = own_functional_ack
+-- with: whose = AND ClientId = :client

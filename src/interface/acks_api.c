@@ -3,6 +3,7 @@
 
 #include "interface/acks.sql.h"
 #include "interface/interface.h"
+#include "interface/owners.h"
 #include "interface/payload.h"
 #include "net/input.h"
 #include "json/write.h"
@@ -15,6 +16,8 @@ struct call {
     struct df_job job;
     struct df_req *req;
     const struct df_services *services;
+    struct df_reach reach;
+    struct df_str business_entity; /* absent: the ack names none */
     struct df_str business_doc_id;
     struct df_str payload;
     int64_t now_ms;
@@ -29,6 +32,7 @@ static struct call *call_new(struct df_req *req)
     struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
     c->req = req;
     c->services = df_services_of(req);
+    c->reach = df_reach_of(req);
     c->now_ms = df_wall_ms(c->services->clock);
     df_buf_init(&c->out, ANSWER_MAX);
     df_json_out_init(&c->json, &c->out);
@@ -41,13 +45,13 @@ static void finish(struct call *c, unsigned status, enum df_code code, const str
 }
 
 enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,
-                            struct df_str target_url, int64_t now_ms, int64_t *ret_id,
-                            struct df_err *err)
+                            struct df_str target_url, struct df_str client_id, int64_t now_ms,
+                            int64_t *ret_id, struct df_err *err)
 {
     return df_db_query_int(db, &df_q_functional_ack_insert,
                            DF_PARAMS(df_text(business_doc_id), df_text(payload),
                                      df_text(target_url.ptr ? target_url : DF_STR("")),
-                                     df_time(now_ms)),
+                                     df_time(now_ms), df_uuid(client_id)),
                            ret_id, err);
 }
 
@@ -63,12 +67,45 @@ static void build(struct call *c, const struct df_ack *ack)
     df_buf_release(&payload);
 }
 
+/*
+ * *ret: whose document it is; where there are several under the key, the caller's own comes before
+ * others. An ack about a document that is not here is its sender's.
+ */
+static enum df_code find_owner(struct df_db *db, const struct call *c, struct df_str *ret,
+                               struct df_err *err)
+{
+    struct df_result *r = NULL;
+    bool found = false;
+    bool own = false;
+    enum df_code code =
+        df_db_query(db, &df_q_functional_ack_documents,
+                    DF_PARAMS(df_text(c->business_entity), df_text(c->business_doc_id)), &r, err);
+    if (code != DF_OK)
+        return code;
+    *ret = c->reach.client_id;
+    while (!own && (code = df_result_step(r, err)) == DF_ROW) {
+        struct df_str owner = df_col_text(r, 0);
+        own = owner.ptr && df_str_ieq(owner, c->reach.client_id);
+        if (own || !found)
+            *ret = df_arena_str(df_req_arena(c->req), owner);
+        found = true;
+    }
+    df_result_free(r);
+    if (code != DF_DONE && code != DF_ROW)
+        return code;
+    return found && !df_reach_has(&c->reach, *ret) ? df_reach_refuse(err, "document") : DF_OK;
+}
+
 static enum df_code run_post(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct call *c = (struct call *)job;
     const struct df_interface_options *opt = df_interface_options_of(c->services->interface);
+    struct df_str owner;
+    enum df_code code = find_owner(db, c, &owner, err);
+    if (code != DF_OK)
+        return code;
     return df_ack_enqueue(db, c->business_doc_id, c->payload, df_str_c(opt->functional_ack_url),
-                          c->now_ms, &c->id, err);
+                          owner, c->now_ms, &c->id, err);
 }
 
 static void post_done(struct df_job *job, enum df_code code, const struct df_err *err)
@@ -95,6 +132,7 @@ static void handle_post(struct df_req *req)
     df_ack_read(&in, &ack, &c->payload);
     if (!df_input_ok(&in, req))
         return;
+    c->business_entity = ack.doc.business_entity;
     c->business_doc_id = ack.doc.business_doc_id;
     if (!c->payload.ptr)
         build(c, &ack);
@@ -122,13 +160,11 @@ static void write_row(struct df_result *r, struct df_json_out *out)
     df_json_close(out, '}');
 }
 
-static enum df_code write_rows(struct df_db *db, struct call *c, struct df_err *err)
+static enum df_code write_rows(struct df_db *db, struct call *c, const struct df_query *q,
+                               const struct df_value *params, size_t count, struct df_err *err)
 {
     struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_functional_ack_list,
-        DF_PARAMS(df_text(c->business_doc_id), df_int(c->page.size), df_int(c->page.offset)), &r,
-        err);
+    enum df_code code = df_db_query(db, q, params, count, &r, err);
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW)
@@ -141,15 +177,24 @@ static enum df_code write_rows(struct df_db *db, struct call *c, struct df_err *
 static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct call *c = (struct call *)job;
+    bool all = c->reach.all;
+    struct df_value params[4] = {df_text(c->business_doc_id)};
+    size_t n = 1;
+
+    if (!all)
+        params[n++] = df_reach_client(&c->reach);
     enum df_code code =
-        df_db_query_int(db, &df_q_functional_ack_count, DF_PARAMS(df_text(c->business_doc_id)),
-                        &c->page.total, err);
+        df_db_query_int(db, all ? &df_q_functional_ack_count : &df_q_own_functional_ack_count,
+                        params, n, &c->page.total, err);
     if (code != DF_OK)
         return code;
+    params[n++] = df_int(c->page.size);
+    params[n++] = df_int(c->page.offset);
     df_buf_reset(&c->out);
     df_json_out_init(&c->json, &c->out);
     df_page_open(&c->json);
-    code = write_rows(db, c, err);
+    code = write_rows(db, c, all ? &df_q_functional_ack_list : &df_q_own_functional_ack_list,
+                      params, n, err);
     df_page_close(&c->page, &c->json);
     return code;
 }

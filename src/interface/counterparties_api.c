@@ -4,11 +4,12 @@
  * A document replaces what there was under its BusinessDocId: the row, its addresses and its fiscal
  * references, in one transaction, together with the functional ack where one is asked for. The
  * upsert comes first and holds the row until the commit, so that two documents at once never mix
- * their children.
+ * their children. Whose it is never changes by that (owners.h).
  */
 #include "interface/acks.h"
 #include "interface/counterparties.sql.h"
 #include "interface/interface.h"
+#include "interface/owners.h"
 #include "interface/payload.h"
 #include "net/input.h"
 #include "json/write.h"
@@ -28,12 +29,14 @@ struct call {
     struct df_job job;
     struct df_req *req;
     const struct df_services *services;
+    struct df_reach reach;
     int64_t now_ms;
 
     /* POST */
     struct df_counterparty party;
     int64_t id;
     bool created;
+    struct df_str owner; /* absent: it is nobody's */
 
     /* GET; the absent slice asks for all */
     struct df_str business_doc_id;
@@ -52,6 +55,7 @@ static struct call *call_new(struct df_req *req)
     struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
     c->req = req;
     c->services = df_services_of(req);
+    c->reach = df_reach_of(req);
     c->now_ms = df_wall_ms(c->services->clock);
     df_buf_init(&c->out, ANSWER_MAX);
     df_json_out_init(&c->json, &c->out);
@@ -77,7 +81,8 @@ static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
                               df_text(d->counterparty_id), df_text(d->entity_type),
                               df_text(d->name), df_text(d->local_name), df_text(d->search_name),
                               df_text(d->reference_code), df_bool(d->is_deleted),
-                              df_text(d->source), df_time(c->now_ms), df_text(df_req_body(c->req))),
+                              df_text(d->source), df_time(c->now_ms), df_text(df_req_body(c->req)),
+                              df_reach_client(&c->reach), df_reach_all(&c->reach)),
                     &r, err);
     /* Where lock hints are not heeded, another wrote it between our UPDATE and our INSERT. */
     if (code == DF_E_DB_UNIQUE)
@@ -88,9 +93,10 @@ static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
     if (code == DF_ROW) {
         c->id = df_col_int(r, 0);
         c->created = df_col_null(r, 1);
+        c->owner = df_arena_str(df_req_arena(c->req), df_col_text(r, 2));
         code = DF_OK;
     } else if (code == DF_DONE) {
-        code = df_err_set(err, DF_E_INTERNAL, "the counterparty was written without an answer");
+        code = df_reach_refuse(err, "counterparty");
     }
     df_result_free(r);
     return code;
@@ -167,8 +173,9 @@ static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct d
 
     df_buf_init(&payload, ACK_MAX);
     df_ack_build(&ack, df_str_c(opt->ack_business_application), &payload);
-    enum df_code code = df_ack_enqueue(db, ack.doc.business_doc_id, df_buf_str(&payload),
-                                       df_str_c(opt->functional_ack_url), c->now_ms, &id, err);
+    enum df_code code =
+        df_ack_enqueue(db, ack.doc.business_doc_id, df_buf_str(&payload),
+                       df_str_c(opt->functional_ack_url), c->owner, c->now_ms, &id, err);
     df_buf_release(&payload);
     return code;
 }
@@ -316,9 +323,10 @@ static void begin_answer(struct call *c)
 static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err *err)
 {
     struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_counterparty_get,
-                    DF_PARAMS(df_text(c->business_doc_id), df_text(c->business_entity)), &r, err);
+    const struct df_value params[] = {df_text(c->business_doc_id), df_text(c->business_entity),
+                                      df_reach_client(&c->reach)};
+    const struct df_query *q = c->reach.all ? &df_q_counterparty_get : &df_q_own_counterparty_get;
+    enum df_code code = df_db_query(db, q, params, q->param_count, &r, err);
     if (code != DF_OK)
         return code;
     code = df_result_step(r, err);
@@ -356,22 +364,29 @@ static enum df_code run_one(struct df_db *db, struct df_job *job, struct df_err 
 
 static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
 {
+    /* By what is asked for, and whose: of all, or the caller's. */
+    static const struct df_query *const pages[2][2] = {
+        {&df_q_counterparty_list, &df_q_own_counterparty_list},
+        {&df_q_counterparty_find, &df_q_own_counterparty_find}};
+    static const struct df_query *const totals[2][2] = {
+        {&df_q_counterparty_count, &df_q_own_counterparty_count},
+        {&df_q_counterparty_find_count, &df_q_own_counterparty_find_count}};
     struct call *c = (struct call *)job;
     bool find = c->counterparty_id.ptr || c->fiscal_number.ptr;
-    size_t filters = find ? 4 : 2;
-    struct df_value params[6] = {df_text(c->business_entity), df_text(c->entity_type),
+    bool own = !c->reach.all;
+    struct df_value params[7] = {df_text(c->business_entity), df_text(c->entity_type),
                                  df_text(c->counterparty_id), df_text(c->fiscal_number)};
+    size_t n = find ? 4 : 2;
 
-    enum df_code code =
-        df_db_query_int(db, find ? &df_q_counterparty_find_count : &df_q_counterparty_count, params,
-                        filters, &c->page.total, err);
+    if (own)
+        params[n++] = df_reach_client(&c->reach);
+    enum df_code code = df_db_query_int(db, totals[find][own], params, n, &c->page.total, err);
     if (code != DF_OK)
         return code;
-    params[filters] = df_int(c->page.size);
-    params[filters + 1] = df_int(c->page.offset);
+    params[n++] = df_int(c->page.size);
+    params[n++] = df_int(c->page.offset);
     begin_answer(c);
-    code = write_rows(db, c, "items", find ? &df_q_counterparty_find : &df_q_counterparty_list,
-                      params, filters + 2, write_item, err);
+    code = write_rows(db, c, "items", pages[find][own], params, n, write_item, err);
     df_page_write(&c->page, &c->json);
     df_json_close(&c->json, '}');
     return code;

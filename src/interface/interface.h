@@ -64,5 +64,6 @@ extern const struct df_route df_counterparty_routes[];
 extern const struct df_route df_ack_routes[];
 extern const struct df_route df_ticket_routes[];
 extern const struct df_route df_callback_routes[];
+extern const struct df_route df_owner_routes[]; /* of the administrator */
 
 #endif

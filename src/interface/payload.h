@@ -133,9 +133,9 @@ struct df_ack {
 
 /*
  * A functional ack to be sent. When the body is a whole one, *ret_payload is its text byte for byte
- * and of *ret only the document's id is set; else the absent slice, and *ret is for df_ack_build().
- * The object of the short form is originalBusinessObject, or without it a counterparty for the
- * entity PRC and a ticket for any other.
+ * and of *ret only the document's id and entity are set; else the absent slice, and *ret is for
+ * df_ack_build(). The object of the short form is originalBusinessObject, or without it a
+ * counterparty for the entity PRC and a ticket for any other.
  */
 void df_ack_read(struct df_input *in, struct df_ack *ret, struct df_str *ret_payload);
 

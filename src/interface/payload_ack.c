@@ -50,12 +50,15 @@ static void read_short(struct df_input *in, const struct df_place *body, struct 
     ret->header_count = df_targets_read(in, body, &targets);
 }
 
-/* What another program has built is sent as it is: only its key must be known, for the row. */
+/* What another program has built is sent as it is: only its key must be known, for the row, and its
+ * entity if it has one, for whose document it is about. */
 static void read_whole(struct df_input *in, const struct df_place *ack, struct df_ack *ret)
 {
     struct df_place doc = df_place_part(in, ack, "functionalDocID");
     struct df_place id = df_place_member(in, &doc, "businessDocId");
+    struct df_place entity = df_place_member(in, &doc, "businessEntity");
     ret->doc.business_doc_id = df_place_text(in, &id, DOC_ID_WIDTH, DF_TEXT_CODE, DF_REQUIRED);
+    ret->doc.business_entity = df_place_text(in, &entity, SIZE_MAX, DF_TEXT_CODE, DF_OPTIONAL);
 }
 
 void df_ack_read(struct df_input *in, struct df_ack *ret, struct df_str *ret_payload)

@@ -405,8 +405,9 @@ static enum df_code enqueue_acks(struct df_db *db, struct batch *b, struct df_va
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         if (t->settled && t->ack.ptr)
-            df_rows_add(&acks, DF_PARAMS(df_text(t->doc_id), df_text(t->ack),
-                                         df_text(df_str_c(url ? url : "")), now));
+            df_rows_add(&acks,
+                        DF_PARAMS(df_text(t->doc_id), df_text(t->ack),
+                                  df_text(df_str_c(url ? url : "")), now, df_uuid(t->client_id)));
     }
     b->acks = acks.count > 0;
     return df_rows_run(db, &acks, NULL, err);

@@ -1,8 +1,9 @@
 -- Tickets as they come in and are asked for, and the callbacks of the gateway.
 
 -- A new ticket, or another payload of one that is there: it takes the place of the old one and starts over. Gives no row
--- when the payload is the same. What others wrote has no PayloadHash, and counts as another. Return* stay: they mirror
--- the outbox, which knows whether a return was sent. PayloadVersion is 1 for new rows only.
+-- when the payload is the same, or when the ticket is another client's (unless `all`). What others wrote has no PayloadHash,
+-- and counts as another. Return* stay: they mirror the outbox, which knows whether a return was sent. ClientId stays: a
+-- ticket is of whoever made it. PayloadVersion is 1 for new rows only.
 -- name: ticket_upsert
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
@@ -15,7 +16,7 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     TargetApplicationCode = excluded.TargetApplicationCode, RawPayloadJson = excluded.RawPayloadJson,
     PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = excluded.UpdatedAt,
-    NextAttemptAt = excluded.NextAttemptAt, ClientId = excluded.ClientId,
+    NextAttemptAt = excluded.NextAttemptAt,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
                                 ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
@@ -23,7 +24,8 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
     CallbackCode = NULL
-WHERE TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash
+WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
+  AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR CAST(:all AS INT) = 1)
 RETURNING Id, Status, PayloadVersion;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE WITH (UPDLOCK, HOLDLOCK)
@@ -32,7 +34,7 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     TargetApplicationCode = :target, RawPayloadJson = :payload,
     PayloadHash = :hash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
-    NextAttemptAt = :now, ClientId = :client,
+    NextAttemptAt = :now,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
                                 ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
@@ -43,7 +45,8 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
 OUTPUT inserted.Id, inserted.Status, inserted.PayloadVersion
 WHERE TB_TICKET_INTERFACE.BusinessEntity = CAST(:entity AS VARCHAR(101))
   AND TB_TICKET_INTERFACE.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND TB_TICKET_INTERFACE.PhaseCode = :phase
-  AND (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> CAST(:hash AS VARCHAR(65)));
+  AND (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> CAST(:hash AS VARCHAR(65)))
+  AND (TB_TICKET_INTERFACE.ClientId = :client OR CAST(:all AS INT) = 1);
 IF @@ROWCOUNT = 0
     INSERT INTO TB_TICKET_INTERFACE
         (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
@@ -56,65 +59,18 @@ IF @@ROWCOUNT = 0
                         AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
 
 -- name: ticket_same
-SELECT Id, Status
+SELECT Id, Status, ClientId
 FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
   AND PhaseCode = :phase;
 
--- The columns stand in the order of the table in tickets_api.c; the payloads are last, and only here.
--- name: ticket_phases
-SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
-       FunctionalAckIsRequired, TargetApplicationCode, CreatedAt, UpdatedAt, PayloadVersion,
-       Status, AttemptCount, LastError, NextAttemptAt,
-       ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
-       GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
-       GatewaySendNextAttemptAt,
-       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage,
-       RawPayloadJson, CallbackPayloadJson
-FROM TB_TICKET_INTERFACE
-WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase)
-  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-ORDER BY Id;
+-- What is shown of tickets: of all, and of those of one client.
+-- template: tickets.sqlt
+-- with: name = ticket
 
--- name: ticket_page
-SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
-       FunctionalAckIsRequired, TargetApplicationCode, CreatedAt, UpdatedAt, PayloadVersion,
-       Status, AttemptCount, LastError, NextAttemptAt,
-       ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
-       GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
-       GatewaySendNextAttemptAt,
-       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage
-FROM TB_TICKET_INTERFACE
-WHERE Status = CAST(:status AS VARCHAR(21))
-  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
-  AND (CAST(:doc AS VARCHAR(101)) IS NULL OR BusinessDocId = CAST(:doc AS VARCHAR(101)))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase)
-ORDER BY CreatedAt DESC, Id DESC
-LIMIT :limit OFFSET :offset;
--- dialect: sqlserver
-SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
-       FunctionalAckIsRequired, TargetApplicationCode, CreatedAt, UpdatedAt, PayloadVersion,
-       Status, AttemptCount, LastError, NextAttemptAt,
-       ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
-       GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
-       GatewaySendNextAttemptAt,
-       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage
-FROM TB_TICKET_INTERFACE
-WHERE Status = CAST(:status AS VARCHAR(21))
-  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
-  AND (CAST(:doc AS VARCHAR(101)) IS NULL OR BusinessDocId = CAST(:doc AS VARCHAR(101)))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase)
-ORDER BY CreatedAt DESC, Id DESC
-OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
-
--- name: ticket_page_total
-SELECT COUNT(*)
-FROM TB_TICKET_INTERFACE
-WHERE Status = CAST(:status AS VARCHAR(21))
-  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
-  AND (CAST(:doc AS VARCHAR(101)) IS NULL OR BusinessDocId = CAST(:doc AS VARCHAR(101)))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = :phase);
+-- template: tickets.sqlt
+-- with: name = own_ticket
+-- with: whose = AND ClientId = :client
 
 -- The callback so far is compared with the new one by the program: a database's collation may take different texts for
 -- the same.

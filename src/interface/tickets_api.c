@@ -3,10 +3,12 @@
  *
  * A ticket is known by its business entity, document and phase. What was received before is told
  * from another payload by the SHA-256 of the bytes: the same again changes nothing, so that callers
- * may repeat a call whose answer they lost; another one replaces it and starts over.
+ * may repeat a call whose answer they lost; another one replaces it and starts over. Whose it is
+ * never changes by that (owners.h).
  */
 #include "base/checksum.h"
 #include "interface/interface.h"
+#include "interface/owners.h"
 #include "interface/payload.h"
 #include "interface/tickets.sql.h"
 #include "net/input.h"
@@ -20,6 +22,7 @@
 struct receipt {
     struct df_job job;
     struct df_req *req;
+    struct df_reach reach;
     struct df_ticket ticket;
     char hash[DF_CHECKSUM_LEN + 1];
     int64_t now_ms;
@@ -30,12 +33,17 @@ struct receipt {
     bool changed;
 };
 
-static void take_row(struct receipt *c, struct df_result *r, bool changed)
+/* The third column is the version of what was written, or whose the ticket is that was not. */
+static enum df_code take_row(struct receipt *c, struct df_result *r, bool changed,
+                             struct df_err *err)
 {
+    if (!changed && !df_reach_has(&c->reach, df_col_text(r, 2)))
+        return df_reach_refuse(err, "ticket");
     c->id = df_col_int(r, 0);
     c->status = df_arena_str(df_req_arena(c->req), df_col_text(r, 1));
     c->changed = changed;
     c->created = changed && df_col_int(r, 2) == 1;
+    return DF_OK;
 }
 
 /* DF_DONE: the query gave no row. */
@@ -46,10 +54,8 @@ static enum df_code ask(struct df_db *db, struct receipt *c, const struct df_que
     enum df_code code = df_db_query(db, q, params, count, &r, err);
     if (code == DF_OK)
         code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        take_row(c, r, q == &df_q_ticket_upsert);
-        code = DF_OK;
-    }
+    if (code == DF_ROW)
+        code = take_row(c, r, q == &df_q_ticket_upsert, err);
     df_result_free(r);
     return code;
 }
@@ -68,7 +74,7 @@ static enum df_code run_receive(struct df_db *db, struct df_job *job, struct df_
                       df_text(t->destination_code), df_text(t->shipment_event),
                       df_bool(t->ack_required), df_text(t->targets[0]),
                       df_text(df_req_body(c->req)), df_text(df_str_c(c->hash)), df_time(c->now_ms),
-                      df_uuid(df_uuid_str(&df_auth_client(c->req)->id))),
+                      df_reach_client(&c->reach), df_reach_all(&c->reach)),
             err);
     if (code == DF_DONE)
         code = ask(db, c, &df_q_ticket_same, DF_PARAMS(entity, doc, phase), err);
@@ -117,6 +123,7 @@ static void handle_receive(struct df_req *req)
         return;
     df_checksum_of(df_req_body(req), c->hash);
     c->req = req;
+    c->reach = df_reach_of(req);
     c->now_ms = df_wall_ms(df_services_of(req)->clock);
     c->job.run = run_receive;
     c->job.done = receive_done;
@@ -128,6 +135,7 @@ static void handle_receive(struct df_req *req)
 struct question {
     struct df_job job;
     struct df_req *req;
+    struct df_reach reach;
     struct df_str entity;
     struct df_str doc;
     struct df_str status;
@@ -196,26 +204,42 @@ static void write_ticket(struct df_result *r, struct df_json_out *out)
     df_json_close(out, '}');
 }
 
+/* Of one document. */
+static enum df_code ask_phases(struct df_db *db, struct question *c, struct df_result **ret,
+                               struct df_err *err)
+{
+    struct df_value params[] = {df_text(c->entity), df_text(c->doc),
+                                c->phase < 0 ? df_null(DF_INT) : df_int(c->phase),
+                                df_text(c->status), df_reach_client(&c->reach)};
+    const struct df_query *q = c->reach.all ? &df_q_ticket_phases : &df_q_own_ticket_phases;
+    return df_db_query(db, q, params, q->param_count, ret, err);
+}
+
+static enum df_code ask_page(struct df_db *db, struct question *c, struct df_result **ret,
+                             struct df_err *err)
+{
+    struct df_value params[7] = {df_text(c->status), df_text(c->entity), df_text(c->doc),
+                                 c->phase < 0 ? df_null(DF_INT) : df_int(c->phase)};
+    size_t n = 4;
+
+    if (!c->reach.all)
+        params[n++] = df_reach_client(&c->reach);
+    enum df_code code =
+        df_db_query_int(db, c->reach.all ? &df_q_ticket_page_total : &df_q_own_ticket_page_total,
+                        params, n, &c->page.total, err);
+    if (code != DF_OK)
+        return code;
+    params[n++] = df_int(c->page.size);
+    params[n++] = df_int(c->page.offset);
+    return df_db_query(db, c->reach.all ? &df_q_ticket_page : &df_q_own_ticket_page, params, n, ret,
+                       err);
+}
+
 static enum df_code write_rows(struct df_db *db, struct question *c, struct df_err *err)
 {
     struct df_result *r = NULL;
-    struct df_value entity = df_text(c->entity);
-    struct df_value doc = df_text(c->doc);
-    struct df_value status = df_text(c->status);
-    struct df_value phase = c->phase < 0 ? df_null(DF_INT) : df_int(c->phase);
-    enum df_code code = DF_OK;
+    enum df_code code = c->paged ? ask_page(db, c, &r, err) : ask_phases(db, c, &r, err);
 
-    if (c->paged) {
-        code = df_db_query_int(db, &df_q_ticket_page_total, DF_PARAMS(status, entity, doc, phase),
-                               &c->page.total, err);
-        if (code == DF_OK)
-            code = df_db_query(
-                db, &df_q_ticket_page,
-                DF_PARAMS(status, entity, doc, phase, df_int(c->page.size), df_int(c->page.offset)),
-                &r, err);
-    } else {
-        code = df_db_query(db, &df_q_ticket_phases, DF_PARAMS(entity, doc, phase, status), &r, err);
-    }
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW)
@@ -255,6 +279,7 @@ static void handle_look(struct df_req *req)
     struct df_input in;
 
     c->req = req;
+    c->reach = df_reach_of(req);
     df_input_init(&in, df_req_arena(req), NULL);
     c->entity = df_input_filter(req, "businessEntity");
     c->doc = df_input_filter(req, "businessDocId");

@@ -30,6 +30,7 @@ import pg  # noqa: E402
 BIN = str(ROOT / os.environ.get("DATAFLOW_BIN", "build/dataflow"))
 BACKENDS = ("sqlite", "postgres", "sqlserver")
 ADMIN_KEY = "admin-key-of-the-tests-4711"
+SCOPES = ["interface", "callback", "imports", "acks", "events", "integrations", "interface-all"]
 SANITIZER = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:|UndefinedBehaviorSanitizer")
 TIMEOUT = 60  # of anything that should take milliseconds, on a machine that has much else to do
 
@@ -539,8 +540,8 @@ class Server:
         return Http(self, {"X-Client-Id": client_id, "X-Client-Secret": secret}, **kwargs)
 
     def new_client(self, name="A client", **fields):
-        """Creates one and returns a caller with its credentials."""
-        answer = self.admin().post("/admin/clients", {"name": name, **fields})
+        """Creates one, with all scopes unless they are named, and returns a caller with its credentials."""
+        answer = self.admin().post("/admin/clients", {"name": name, "scopes": SCOPES, **fields})
         assert answer.status == 201, answer
         caller = self.client(answer.json["clientId"], answer.json["clientSecret"])
         caller.id, caller.secret = answer.json["clientId"], answer.json["clientSecret"]

@@ -7,7 +7,7 @@ import time
 import pytest
 from harness import ADMIN_KEY, wait_for
 
-SCOPES = ["interface", "callback", "imports", "acks", "events", "integrations"]
+DEFAULT_SCOPES = ["interface", "imports"]
 
 
 # --- the admin key -----------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_create_answers_credentials_that_work(server):
     assert len(answer.json["clientSecret"]) >= 40
     me = server.client(answer.json["clientId"], answer.json["clientSecret"]).get("/whoami")
     assert me.status == 200
-    assert me.json == {"clientId": answer.json["clientId"], "name": "Loja", "scopes": SCOPES, "status": "Active"}
+    assert me.json == {"clientId": answer.json["clientId"], "name": "Loja", "scopes": DEFAULT_SCOPES, "status": "Active"}
 
 
 def test_create_takes_id_and_scopes(server):

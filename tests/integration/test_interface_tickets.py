@@ -209,7 +209,8 @@ def test_bytes_decide_what_the_same_payload_is(client):
     assert (ticket["payloadVersion"], ticket["rawPayloadJson"].encode()) == (2, spaced)
 
 
-def test_what_another_program_wrote_counts_as_another_payload(server, client):
+def test_what_another_program_wrote_counts_as_another_payload(server):
+    client = server.new_client("All", scopes=["interface-all"])
     payload = flat()
     server.backend.script(
         "INSERT INTO TB_TICKET_INTERFACE (BusinessEntity, BusinessDocId, CompanyCode, BranchCode, DestinationCode,"

@@ -124,7 +124,12 @@ static void a_client_comes_back_as_it_was_stored(void **state)
     assert_true(df_secret_hash_matches(&rec.current, DF_STR("s1")));
 }
 
-static void all_scopes_are_kept_as_all(void **state)
+#define WRITTEN_OUT                                                                                \
+    "SELECT COUNT(*) FROM Clients WHERE Scopes ="                                                  \
+    " 'interface,callback,imports,acks,events,integrations,interface-all'"
+TESTDB_QUERY(written_out, 0, WRITTEN_OUT, WRITTEN_OUT, WRITTEN_OUT);
+
+static void all_scopes_are_written_out(void **state)
 {
     (void)state;
     add("everything", "E", DF_SCOPES_ALL, "s");
@@ -132,6 +137,19 @@ static void all_scopes_are_kept_as_all(void **state)
     struct df_client_record rec;
     assert_int_equal(df_client_load(db, DF_STR("everything"), &rec, &err), DF_OK);
     assert_int_equal(rec.client.scopes, DF_SCOPES_ALL);
+    assert_int_equal(testdb_int(db, &written_out), 1);
+}
+
+static void interface_all_opens_the_interface(void **state)
+{
+    (void)state;
+    assert_true(df_scope_allows(DF_SCOPE_INTERFACE, DF_STR("interface")));
+    assert_true(df_scope_allows(DF_SCOPE_INTERFACE_ALL, DF_STR("interface")));
+    assert_false(df_scope_allows(DF_SCOPE_INTERFACE, DF_STR("interface-all")));
+    assert_false(df_scope_allows(DF_SCOPES_DEFAULT, DF_STR("callback")));
+    assert_false(df_scope_allows(DF_SCOPES_ALL & ~(DF_SCOPE_INTERFACE | DF_SCOPE_INTERFACE_ALL),
+                                 DF_STR("interface")));
+    assert_false(df_scope_allows(DF_SCOPES_ALL, DF_STR("unheard of")));
 }
 
 static void the_same_identifier_twice_is_refused_by_name(void **state)
@@ -239,7 +257,8 @@ int main(void)
         cmocka_unit_test(identifiers_are_letters_digits_dot_dash_underscore),
         cmocka_unit_test(secrets_differ_and_match_only_their_own_hash),
         cmocka_unit_test(a_client_comes_back_as_it_was_stored),
-        cmocka_unit_test(all_scopes_are_kept_as_all),
+        cmocka_unit_test(all_scopes_are_written_out),
+        cmocka_unit_test(interface_all_opens_the_interface),
         cmocka_unit_test(the_same_identifier_twice_is_refused_by_name),
         cmocka_unit_test(rotation_keeps_the_old_secret_only_with_a_grace),
         cmocka_unit_test(changing_nobody_is_not_found),

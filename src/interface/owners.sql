@@ -1,0 +1,52 @@
+-- Whose a document is, and giving it to another client.
+
+-- Held until the commit: whoever else gives it away meanwhile waits.
+-- name: ticket_owner
+-- dialect: sqlite
+SELECT t.BusinessEntity, t.BusinessDocId, t.ClientId, c.ClientIdentifier
+FROM TB_TICKET_INTERFACE AS t LEFT JOIN Clients AS c ON c.Id = t.ClientId
+WHERE t.Id = :id;
+-- dialect: postgres
+SELECT t.BusinessEntity, t.BusinessDocId, t.ClientId, c.ClientIdentifier
+FROM TB_TICKET_INTERFACE AS t LEFT JOIN Clients AS c ON c.Id = t.ClientId
+WHERE t.Id = :id
+FOR UPDATE OF t;
+-- dialect: sqlserver
+SELECT t.BusinessEntity, t.BusinessDocId, t.ClientId, c.ClientIdentifier
+FROM TB_TICKET_INTERFACE AS t WITH (UPDLOCK, ROWLOCK) LEFT JOIN Clients AS c ON c.Id = t.ClientId
+WHERE t.Id = :id;
+
+-- name: counterparty_owner
+-- dialect: sqlite
+SELECT p.BusinessEntity, p.BusinessDocId, p.ClientId, c.ClientIdentifier
+FROM TB_COUNTERPARTIES AS p LEFT JOIN Clients AS c ON c.Id = p.ClientId
+WHERE p.Id = :id;
+-- dialect: postgres
+SELECT p.BusinessEntity, p.BusinessDocId, p.ClientId, c.ClientIdentifier
+FROM TB_COUNTERPARTIES AS p LEFT JOIN Clients AS c ON c.Id = p.ClientId
+WHERE p.Id = :id
+FOR UPDATE OF p;
+-- dialect: sqlserver
+SELECT p.BusinessEntity, p.BusinessDocId, p.ClientId, c.ClientIdentifier
+FROM TB_COUNTERPARTIES AS p WITH (UPDLOCK, ROWLOCK) LEFT JOIN Clients AS c ON c.Id = p.ClientId
+WHERE p.Id = :id;
+
+-- name: ticket_give
+UPDATE TB_TICKET_INTERFACE SET ClientId = :client WHERE Id = :id;
+
+-- name: counterparty_give
+UPDATE TB_COUNTERPARTIES SET ClientId = :client WHERE Id = :id;
+
+-- An ack belongs to its document's client. It knows the document's id alone: while the client before has another document
+-- under it (another phase of the ticket), it keeps the acks. `nobody`: 1, when the document was no client's before.
+-- name: functional_acks_give
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX
+SET ClientId = :client
+WHERE BusinessDocId = CAST(:doc AS VARCHAR(101))
+  AND (ClientId = :before OR (CAST(:nobody AS INT) = 1 AND ClientId IS NULL))
+  AND NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t
+                  WHERE t.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND t.BusinessDocId = CAST(:doc AS VARCHAR(101))
+                    AND (t.ClientId = :before OR (CAST(:nobody AS INT) = 1 AND t.ClientId IS NULL)))
+  AND NOT EXISTS (SELECT 1 FROM TB_COUNTERPARTIES AS p
+                  WHERE p.BusinessDocId = CAST(:doc AS VARCHAR(101))
+                    AND (p.ClientId = :before OR (CAST(:nobody AS INT) = 1 AND p.ClientId IS NULL)));

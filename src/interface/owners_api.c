@@ -1,0 +1,210 @@
+/* PATCH /admin/tickets/{id} and /admin/counterparties/{id}: giving a document to another client. */
+#include "interface/interface.h"
+#include "interface/owners.sql.h"
+#include "net/input.h"
+#include "json/write.h"
+
+#define ANSWER_MAX  4096
+#define DETAILS_MAX 2048
+
+/* What kind of document it is. */
+struct kind {
+    const char *name; /* in the audit log's target */
+    const char *action;
+    const struct df_query *owner;
+    const struct df_query *give;
+};
+
+static const struct kind tickets = {"tickets", "TicketReassigned", &df_q_ticket_owner,
+                                    &df_q_ticket_give};
+static const struct kind counterparties = {"counterparties", "CounterpartyReassigned",
+                                           &df_q_counterparty_owner, &df_q_counterparty_give};
+
+/* One call on its way. Lives in the request's arena. */
+struct call {
+    struct df_job job;
+    struct df_req *req;
+    const struct kind *kind;
+    int64_t id;
+    struct df_str to; /* the client's identifier; absent: nobody */
+    int64_t now_ms;
+    /* What was found. */
+    struct df_str entity;
+    struct df_str doc;
+    struct df_str from_id; /* absent: it was nobody's */
+    struct df_str from;
+    struct df_str to_id;
+    bool changed;
+    struct df_buf out;
+};
+
+static enum df_code find_document(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_arena *a = df_req_arena(c->req);
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, c->kind->owner, DF_PARAMS(df_int(c->id)), &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        c->entity = df_arena_str(a, df_col_text(r, 0));
+        c->doc = df_arena_str(a, df_col_text(r, 1));
+        c->from_id = df_arena_str(a, df_col_text(r, 2));
+        c->from = df_arena_str(a, df_col_text(r, 3));
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such document.");
+    }
+    df_result_free(r);
+    return code;
+}
+
+static enum df_code find_client(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_client_record record;
+
+    c->to_id = DF_STR_NULL;
+    if (!c->to.ptr)
+        return DF_OK;
+    enum df_code code = df_client_load(db, c->to, &record, err);
+    if (code == DF_OK)
+        c->to_id = df_arena_str(df_req_arena(c->req), df_uuid_str(&record.client.id));
+    return code == DF_E_NOT_FOUND
+               ? df_err_set(err, DF_E_BAD_REQUEST, "There is no client \"" DF_STR_FMT "\".",
+                            DF_STR_ARG(c->to))
+               : code;
+}
+
+static enum df_code write_audit(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    struct df_arena *a = df_req_arena(c->req);
+    struct df_actor by = df_actor_of(c->req);
+    struct df_buf details;
+    struct df_json_out j;
+
+    df_buf_init(&details, DETAILS_MAX);
+    df_json_out_init(&j, &details);
+    df_json_open(&j, '{');
+    df_json_kv_text(&j, "businessDocId", c->doc);
+    df_json_kv_text(&j, "from", c->from);
+    df_json_kv_text(&j, "to", c->to);
+    df_json_close(&j, '}');
+    struct df_str text = df_arena_str(a, df_buf_str(&details));
+    df_buf_release(&details);
+    return df_audit_write(db, &by, c->kind->action,
+                          df_arena_printf(a, "%s/%lld", c->kind->name, (long long)c->id),
+                          c->to_id.ptr ? c->to_id : c->from_id, text, c->now_ms, err);
+}
+
+static enum df_code give(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    struct df_value to = df_uuid(c->to_id);
+    enum df_code code = df_db_exec(db, c->kind->give, DF_PARAMS(to, df_int(c->id)), NULL, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_functional_acks_give,
+                          DF_PARAMS(to, df_text(c->doc), df_uuid(c->from_id),
+                                    df_int(c->from_id.ptr ? 0 : 1), df_text(c->entity)),
+                          NULL, err);
+    return code == DF_OK ? write_audit(db, c, err) : code;
+}
+
+static bool is_same(struct df_str a, struct df_str b)
+{
+    return a.ptr && b.ptr ? df_str_ieq(a, b) : a.ptr == b.ptr;
+}
+
+static void write_answer(struct call *c)
+{
+    struct df_json_out j;
+
+    df_buf_reset(&c->out);
+    df_json_out_init(&j, &c->out);
+    df_json_open(&j, '{');
+    df_json_kv_int(&j, "id", c->id);
+    df_json_kv_text(&j, "businessEntity", c->entity);
+    df_json_kv_text(&j, "businessDocId", c->doc);
+    df_json_kv_text(&j, "clientId", c->to);
+    df_json_close(&j, '}');
+}
+
+static enum df_code run_give(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    enum df_code code = find_document(db, c, err);
+    if (code == DF_OK)
+        code = find_client(db, c, err);
+    if (code != DF_OK)
+        return code;
+    c->changed = !is_same(c->from_id, c->to_id);
+    if (c->changed)
+        code = give(db, c, err);
+    write_answer(c);
+    return code;
+}
+
+static void give_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    if (code == DF_OK && c->changed) {
+        struct df_log_field fields[] = {DF_F("businessDocId", c->doc), DF_F("from", c->from),
+                                        DF_F("to", c->to)};
+        df_log_write(DF_LOG_INFO, c->kind->action, fields, 3, "%s/%lld is another client's now",
+                     c->kind->name, (long long)c->id);
+    }
+    df_req_finish(c->req, 200, &c->out, code, err);
+}
+
+/* "clientId" must be there; null says that it is to be nobody's. */
+static bool read_client_id(struct call *c)
+{
+    struct df_input in;
+    if (!df_input_json(&in, c->req))
+        return false;
+    const struct df_json *v = df_json_get(in.object, "clientId");
+    if (!v || v->type != DF_JSON_NULL)
+        c->to = df_input_text(&in, "clientId", DF_CLIENT_ID_MAX, DF_REQUIRED);
+    return df_input_ok(&in, c->req);
+}
+
+static void handle_give(struct df_req *req, const struct kind *kind)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+
+    c->req = req;
+    c->kind = kind;
+    if (!df_str_to_i64(df_req_param(req, "id"), &c->id)) {
+        df_req_fail(req, DF_E_NOT_FOUND, "There is no such document.");
+        return;
+    }
+    if (!read_client_id(c))
+        return;
+    c->now_ms = df_wall_ms(df_services_of(req)->clock);
+    df_buf_init(&c->out, ANSWER_MAX);
+    c->job.run = run_give;
+    c->job.done = give_done;
+    df_req_write(req, &c->job);
+}
+
+static void handle_ticket(struct df_req *req)
+{
+    handle_give(req, &tickets);
+}
+
+static void handle_counterparty(struct df_req *req)
+{
+    handle_give(req, &counterparties);
+}
+
+const struct df_route df_owner_routes[] = {
+    {.method = "PATCH",
+     .pattern = "/admin/tickets/{id}",
+     .body = DF_BODY_JSON,
+     .access = DF_ACCESS_ADMIN,
+     .handle = handle_ticket},
+    {.method = "PATCH",
+     .pattern = "/admin/counterparties/{id}",
+     .body = DF_BODY_JSON,
+     .access = DF_ACCESS_ADMIN,
+     .handle = handle_counterparty},
+    {.method = NULL},
+};
