@@ -26,7 +26,7 @@ enum df_retry {
 };
 
 /* clang-format off */
-#define DF_SERVER_FAILED "the server failed; its log has the reason under this correlation id"
+#define DF_SERVER_FAILED "The server failed; its log has the reason under the correlation id."
 /*    symbol                  code                     HTTP  retry  title                             for outsiders */
 #define DF_ERRORS(X) \
     X(DF_OK,                  "Ok",                   200, NEVER, "OK",                             NULL) \
