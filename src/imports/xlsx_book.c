@@ -183,7 +183,8 @@ static enum df_code on_type(void *arg, const struct df_xml_tag *tag, struct df_e
         df_str_ieq(extension, df_str_n(t->part.ptr + t->part.len - extension.len, extension.len));
     if (by_name || by_extension) {
         t->found = t->found || by_name;
-        memcpy(t->type, type.ptr, type.len);
+        if (type.len)
+            memcpy(t->type, type.ptr, type.len);
         t->type[type.len] = 0;
     }
     return DF_OK;

@@ -542,6 +542,16 @@ static void parts_are_found_however_they_are_named(void **state)
     expect_file(zip_make(&z), &no_options, "a=#1\n");
 }
 
+static void a_part_without_a_content_type_may_be_a_workbook(void **state)
+{
+    (void)state;
+    struct zip_maker z = {.count = 0};
+    book_zip(&(struct book_parts){.sheet = GOOD_SHEET}, &z);
+    z.parts[0].content = DF_STR("<Types xmlns=\"" PKG_NS "content-types\">"
+                                "<Override PartName=\"/xl/workbook.xml\"/></Types>");
+    expect_file(zip_make(&z), &no_options, "a=#1\n");
+}
+
 /* --- what is refused -------------------------------------------------------------------------- */
 
 static void sheets_that_are_wrong_are_refused_with_the_place(void **state)
@@ -865,6 +875,7 @@ int main(void)
         cmocka_unit_test(what_some_programs_write_is_read),
         cmocka_unit_test(a_sheet_is_found_by_name_or_is_the_first_visible),
         cmocka_unit_test(parts_are_found_however_they_are_named),
+        cmocka_unit_test(a_part_without_a_content_type_may_be_a_workbook),
         cmocka_unit_test(sheets_that_are_wrong_are_refused_with_the_place),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(what_stands_behind_the_sheet_is_looked_at),
