@@ -472,8 +472,13 @@ def items(backend, batch):
     return [tuple(r[:4]) + (r[4] and json.loads(r[4]),) for r in rows]
 
 
+def imported(found):
+    return [{name: value for name, value in payload.items() if name != "sequence"}
+            for _, status, _, _, payload in found if status == 0]
+
+
 def sent_records(requests):
-    """By the peer's view: phone and sequence of every record, once for each chunk however often that came."""
+    """By the peer's view: the phone of every record, once for each chunk however often that came."""
     chunks = {r.body["chunkId"]: r.body for r in requests}
     return collections.Counter(i["PhoneNumber"] for body in chunks.values() for i in body["items"])
 
@@ -495,7 +500,7 @@ def check_batches(facts, backend, peer):
         begun = items(backend, facts["batches"][f"lost-{name}"]["id"])
         assert begun == control, f"{name}: begun by the old program, finished by the new one"
         waiting = items(backend, facts["batches"][f"waiting-{name}"]["id"])
-        assert [i[4] for i in waiting if i[1] == 0] == [i[4] for i in control if i[1] == 0], name
+        assert imported(waiting) == imported(control), name  # by rules of its own: other sequences, perhaps
         requests = [r for r in peer.came(CHUNKS) if r.body["batchId"] == facts["batches"][f"waiting-{name}"]["id"]]
         assert sorted(sent_records(requests).items()) == [(f"+55519{91000000 + i}", 1) for i in range(LEADS)]
     found = dict(backend.query("SELECT Id, Status FROM ImportBatch"))
