@@ -14,7 +14,7 @@ import threading
 import time
 
 from harness import Http, wait_for
-from test_imports_process import ENDS, PATH, configuration, send
+from test_imports_process import ENDS, PATH, Peer, configuration, same_content, send
 from test_tickets import CLOCK_MS, LATE_MS, instant_ms, make_world, world  # noqa: F401 (fixtures)
 
 import pg
@@ -193,3 +193,65 @@ def test_an_import_through_kill_9(world):  # noqa: F811
     print(f"\n{world.backend.name}: {RECORDS} records, {len(world.kills)} kills in {killed - begun:.1f} s, over after"
           f" {ended - begun:.1f} s; {requests} requests for {-(-RECORDS // BATCH_SIZE)} chunks, sent again:"
           f" {dict(reasons)}")
+
+
+# --- turns -------------------------------------------------------------------------------------------
+
+
+def with_runs(count, start):
+    """After every tenth record a run of empty ones."""
+    made = []
+    for i in range(count):
+        made.append({"PhoneNumber": f"+55519{start + i}", "Name": f"Lead {i}"})
+        made += [{}] * (3 if i % 10 == 9 else 0)
+    return made
+
+
+def kill_at_turns(world, server, count, over):
+    """When a batch has just given way, or is about to; and in between."""
+    chance = random.Random(20260714)
+    seen = 0
+    while len(world.kills) < count and not over():
+        wait_for(lambda: len(server.log("BatchGaveWay")) > seen or over(), "somebody to give way", ENDED, 0.005)
+        seen = len(server.log("BatchGaveWay"))
+        time.sleep(chance.choice((0, 0.01, 0.1, 0.9)))
+        server.kill()
+        world.kills.append(time.time() * 1000)
+        server.start()
+
+
+def test_turns_through_kill_9(world):  # noqa: F811
+    """Two clients' long batches give way to each other, and the server dies as they do: both end, every record is settled once,
+    and what is sent again has the content it had."""
+    peer = Peer()
+    try:
+        server = world.server(**configuration(peer, {"max_retries": 100}, imports={"fair_seconds": 1}))
+        peer.answer = lambda request: time.sleep(0.01) or 200
+        clients = [server.new_client() for _ in range(2)]
+        made = [with_runs(4000, start) for start in (90000000, 91000000)]
+        batches = [send(c, m) for c, m in zip(clients, made)]
+
+        def over():
+            found = world.backend.query("SELECT Status FROM ImportBatch")
+            return all(status in (3, 4, 5) for (status,) in found)
+
+        kill_at_turns(world, server, max(3, KILLS // 3), over)
+        wait_for(over, "the end", ENDED, 0.1)
+    finally:
+        peer.close()
+    for batch, records_of in zip(batches, made):
+        [found] = world.backend.query("SELECT Status, TotalRecords, ProcessedRecords, ErrorCount, SkippedCount, GaveWayAt, LockedAt"
+                                      f" FROM ImportBatch WHERE Id = '{batch}'")
+        assert tuple(found) == (3, len(records_of), len(records_of), 0, records_of.count({}), None, None)
+        rows = world.backend.query("SELECT Sequence, Status, COALESCE(RecordCount, 1) FROM ImportItem"
+                                   f" WHERE BatchId = '{batch}' ORDER BY Sequence")
+        place = 0
+        for sequence, status, count in rows:
+            assert (sequence, status) == (place, 2 if records_of[place] == {} else 0)
+            assert count == (3 if status == 2 else 1)
+            place += count
+        assert place == len(records_of)
+        same_content(peer.came(batch))
+        assert sorted(set(peer.chunks(batch))) == list(range(1, max(peer.chunks(batch)) + 1))
+    assert len(world.kills) >= 3, "kills fell while they took turns"
+    world.finish()

@@ -214,6 +214,28 @@ def test_a_file_that_grows_without_end_is_refused(make_sqlite_server, make_peer,
             assert int(re.search(r"VmHWM:\s+(\d+) kB", f.read())[1]) < 96 * 1024
 
 
+def test_long_records_of_several_batches_at_a_time(make_sqlite_server, make_peer):  # noqa: F811
+    """Each as long as a record may be, of characters that grow sixfold in JSON, and as many at a time as may be set."""
+    from harness import BIN
+
+    if "asan" in BIN or "tsan" in BIN:
+        pytest.skip("the sanitizers' own memory counts too")
+    peer = make_peer()  # noqa: F811
+    server = make_sqlite_server(config=configuration(  # noqa: F811
+        peer, {"batch_size": 10000, "max_parallel_chunks": 256, "timeout_ms": 30000},
+        imports={"mode": "concurrent", "workers": 4}))
+    data = [b"Telefone;Nome\n" + b"".join(b"+55519%08d;" % (n * 1000 + i) + (b"\1" * 170_000 if i % 2 else b"y" * 1_000_000) + b"\n"
+                                          for i in range(40)) for n in range(4)]
+    clients = [server.new_client() for _ in data]
+    batches = [taken(upload(c, d, "leads.csv")) for c, d in zip(clients, data)]
+    for caller, batch in zip(clients, batches):
+        assert wait_end(caller, batch, timeout=120)["processedRecords"] == 40
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as f:
+        peak = int(re.search(r"VmHWM:\s+(\d+) kB", f.read())[1])
+    print(f"peak memory {peak / 1024:.1f} MiB")
+    assert peak < 256 * 1024
+
+
 # --- reports that come back --------------------------------------------------------------------------
 
 
