@@ -146,6 +146,13 @@ struct df_channel {
     bool payload_is_blob;                    /* bytes of any kind, not text */
 
     /*
+     * Whose the row of `load` is that r stands on: sets `tenant` and `breaker`, cheaply. Asked
+     * before `build`, which is spared where they have their share already. NULL: they are not known
+     * before.
+     */
+    void (*whose)(const struct df_channel *c, struct df_result *r, struct df_arena *a,
+                  struct df_delivery_request *ret);
+    /*
      * Builds the request of the row of `load` that r stands on (columns from 3 on). An error is the
      * row's own and ends it: what cannot be built today cannot be built tomorrow.
      */

@@ -370,7 +370,11 @@ static enum df_code load_piece(struct df_db *db, struct delivery_cycle *cy, stru
             continue;
         struct delivery_row *row = *found;
         row->loaded = true;
-        if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
+        if (c->whose)
+            c->whose(c, r, &row->arena, &row->request);
+        if (c->whose && !delivery_share_promise(cy->channel->d, row))
+            row->outcome = DELIVERY_DEFERRED;
+        else if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
             end_row(row, why.detail);
     }
     df_result_free(r);
@@ -403,6 +407,30 @@ static enum df_code load_claimed(struct df_db *db, struct delivery_cycle *cy, st
     return code == DF_OK && piece.count > 0 ? load_piece(db, cy, piece, err) : code;
 }
 
+/* Those whose owner has its share already go back at once. */
+static enum df_code put_back_parked(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+{
+    struct delivery_channel *ch = cy->channel;
+    struct delivery_list claimed;
+    struct delivery_list back;
+    struct delivery_row *row;
+
+    delivery_list_init(&claimed);
+    delivery_list_init(&back);
+    while ((row = delivery_list_take(&cy->claimed))) {
+        if (row->outcome == DELIVERY_DEFERRED)
+            row->due_ms = delivery_now(ch) + delivery_park_ms(ch->d, row, DELIVERY_PARK_MS);
+        delivery_list_add(row->outcome == DELIVERY_DEFERRED ? &back : &claimed, row);
+    }
+    delivery_list_move(&cy->claimed, &claimed);
+    cy->parked = back.count;
+    enum df_code code =
+        settle_others(db, cy, &back, DELIVERY_DEFERRED, df_time(delivery_now(ch)), err);
+    delivery_held_give(cy, &back);
+    free_list(&back);
+    return code;
+}
+
 static enum df_code find_next_due(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     struct df_result *r = NULL;
@@ -431,6 +459,8 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
     free_list(&back);
     if (code == DF_OK)
         code = load_claimed(db, cy, err);
+    if (code == DF_OK)
+        code = put_back_parked(db, cy, err);
     if (code != DF_OK)
         return code;
     if (cy->found < cy->limit)
@@ -461,6 +491,7 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
     df_arena_reset(&cy->arena);
     cy->found = 0;
     cy->found_bytes = 0;
+    cy->parked = 0;
     cy->stale = 0;
     cy->next_due_ms = -1;
     if (cy->settle.count > 0) {

@@ -41,8 +41,9 @@ struct delivery_share {
     struct delivery_share *next;
     enum delivery_share_kind kind;
     size_t in_flight;
+    size_t promised; /* claimed, and about to be sent */
     size_t share;
-    int64_t bytes;     /* of those in flight */
+    int64_t bytes;     /* of those in flight, and of those */
     int64_t parked_ms; /* destination, monotonic: the last row that was put off is due then */
     struct delivery_share *tenant; /* destination: whose row was put off last; or NULL */
     size_t parked;                 /* tenant: destinations of its own that rows are put off for */
@@ -76,8 +77,9 @@ struct delivery_row {
     struct df_log_ctx log;
     struct df_breaker *breaker; /* held with the permit while the call is under way */
     struct df_breaker_permit permit;
-    struct delivery_share *destination; /* both while the call is under way */
+    struct delivery_share *destination; /* both while it is promised a slot, or has one */
     struct delivery_share *tenant;      /* or NULL: it is nobody's */
+    bool promised;
 
     /* How it ended. */
     enum delivery_outcome outcome;
@@ -106,6 +108,7 @@ struct delivery_cycle {
     /* Set afresh each time the job runs. */
     size_t found;                 /* rows that the claim took, whatever became of them then */
     int64_t found_bytes;          /* of them */
+    size_t parked;                /* of them, put back: who they are of has its share */
     struct delivery_list claimed; /* to be sent */
     struct delivery_list renewed; /* on their way already: only id and fence */
     int64_t reserved;             /* bytes of `claimed`, counted as held */
@@ -135,10 +138,6 @@ struct delivery_channel {
     size_t most;      /* rows of a claim for several */
     bool crowded;     /* most rows of the last such claim were put off */
     bool took_newest; /* the last claim was one of the newest */
-
-    /* Only the engine's thread: of what was claimed last. */
-    size_t sent_count;
-    size_t parked_count;
 
     /* The clock was set back (times.c). Under the lock. */
     bool look_ahead; /* it may have been: the rows are to be looked at */
@@ -190,6 +189,7 @@ struct delivery_row *delivery_list_take(struct delivery_list *l);
 /* Moves everything from `from` to the end of `to`. */
 void delivery_list_move(struct delivery_list *to, struct delivery_list *from);
 
+/* Not under the lock. */
 void delivery_row_free(struct delivery_row *row);
 /* Text from outside in a form that a column takes: its valid beginning, cut. */
 struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_units);
@@ -209,6 +209,8 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
  * is no memory for go to `back`, the rest stays in `claimed`, and its bytes are counted. Takes the
  * lock. */
 void delivery_held_sort(struct delivery_cycle *cy, struct delivery_list *back);
+/* Rows of `claimed` that are put back after all: their bytes are given back. Takes the lock. */
+void delivery_held_give(struct delivery_cycle *cy, const struct delivery_list *rows);
 /* The cycle's claim came to nothing, or is made again: its bytes are given back. Takes the lock. */
 void delivery_held_undo(struct delivery_cycle *cy);
 /* The claim was committed. */
@@ -232,10 +234,16 @@ struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_
                                            struct df_str key);
 /* A slot of the destination's and of the tenant's; NULL: it has one, else who is full. */
 const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row);
+/* The same for a row that is claimed and not built yet, as far as it is known whose it is. False:
+ * they are full. Takes the lock. */
+bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row);
+/* It is not sent after all. Takes the lock. */
+void delivery_share_break(struct df_delivery *d, struct delivery_row *row);
 void delivery_share_leave(struct df_delivery *d, struct delivery_row *row);
 /* How long a row is put off that may not go now: one after the other, so that a long backlog comes
  * back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
+#define DELIVERY_PARK_MS 250 /* that who has its share is not asked for so long */
 /* Those that nothing was sent to for long. Takes the lock. */
 void delivery_shares_forget(struct df_delivery *d);
 void delivery_shares_free(struct df_delivery *d);

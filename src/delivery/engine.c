@@ -16,7 +16,8 @@
 #define POLL_MS         1000
 #define FIGURES_MS      5000
 #define CLAIM_MAX       512
-#define PROBE_MAX       32 /* a claim beside one that is full */
+#define PROBE_MAX       32  /* a claim beside one that is full */
+#define CROWD_MAX       128 /* a claim among many that are put back */
 #define ROW_BYTES       ((int64_t)16 << 20)
 #define STUCK_MS        100         /* a full one that nothing came back from for so long hangs */
 #define ROW_BYTES_FIRST (64 * 1024) /* of a row, as long as none is known */
@@ -63,6 +64,7 @@ void delivery_list_move(struct delivery_list *to, struct delivery_list *from)
 
 void delivery_row_free(struct delivery_row *row)
 {
+    delivery_share_break(row->channel->d, row);
     df_arena_release(&row->arena);
     free(row);
 }
@@ -111,7 +113,13 @@ static char *common_key(const struct delivery_list *rows, enum delivery_share_ki
 static void note_destinations(struct delivery_channel *ch)
 {
     const struct delivery_cycle *cy = &ch->cycle;
-    if (cy->claimed.count == 0)
+    if (cy->parked > 0) { /* there is more than the one to think of */
+        free(ch->main);
+        ch->main = NULL;
+        ch->several = true;
+        ch->woken = ch->woken || (cy->newest && cy->found == cy->limit);
+    }
+    if (cy->claimed.count == 0 || cy->parked > 0)
         return;
     enum delivery_share_kind kind = DELIVERY_DESTINATION;
     char *main = common_key(&cy->claimed, kind);
@@ -130,6 +138,20 @@ static void note_destinations(struct delivery_channel *ch)
     ch->main = main;
     ch->main_kind = kind;
     ch->several = !main;
+}
+
+/* Of the next claim fewer if most of this one's were put back, more if few. */
+static void note_parked(struct delivery_channel *ch)
+{
+    const struct delivery_cycle *cy = &ch->cycle;
+
+    if (cy->found == 0 || cy->newest)
+        return;
+    ch->crowded = cy->parked * 2 > cy->found;
+    if (ch->crowded)
+        ch->most = ch->most / 2 > CROWD_MAX ? ch->most / 2 : CROWD_MAX;
+    else if (cy->parked * 4 <= cy->found)
+        ch->most = ch->most * 2 < CLAIM_MAX ? ch->most * 2 : CLAIM_MAX;
 }
 
 /* What was committed: rows to be sent, and rows on their way whose lease is a new one. */
@@ -192,6 +214,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
         ch->held -= cy->settle.count;
         ch->backoff_ms = 0;
         note_destinations(ch);
+        note_parked(ch);
         plan_look(ch);
         delivery_list_move(&ch->ready, &cy->claimed);
         delivery_list_move(&over, &cy->settle);
@@ -262,22 +285,8 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
         probe_ms = probe_ms < ch->probe_ms ? probe_ms : ch->probe_ms;
         *ret_at_ms = ch->look_ms > probe_ms ? ch->look_ms : probe_ms;
     }
-    return room < PROBE_MAX ? room : PROBE_MAX;
-}
-
-/* After a claim for several was sent: of the next one fewer if most were put off, more if few. */
-static void note_parked(struct delivery_channel *ch)
-{
-    if (ch->sent_count == 0)
-        return;
-    if (ch->parked_count * 2 > ch->sent_count) {
-        ch->most = ch->most / 2 > PROBE_MAX ? ch->most / 2 : PROBE_MAX;
-        ch->crowded = true;
-    } else if (ch->parked_count * 4 <= ch->sent_count) {
-        ch->most = ch->most * 2 < CLAIM_MAX ? ch->most * 2 : CLAIM_MAX;
-        ch->crowded = false;
-    }
-    ch->sent_count = ch->parked_count = 0;
+    size_t most = ch->several ? ch->most : PROBE_MAX;
+    return room < most ? room : most;
 }
 
 /* After a failed cycle. */
@@ -374,7 +383,6 @@ static bool work_once(struct df_delivery *d)
         /* Before the next claim, which takes as many as there is room for then. */
         delivery_send(d, &ready);
         pthread_mutex_lock(&d->lock);
-        note_parked(ch);
         bool cycle = plan_cycle(d, ch, delivery_mono_ms(d));
         pthread_mutex_unlock(&d->lock);
         worked = worked || cycle;

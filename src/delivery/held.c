@@ -91,6 +91,16 @@ void delivery_held_sort(struct delivery_cycle *cy, struct delivery_list *back)
     delivery_list_move(&cy->claimed, &claimed);
 }
 
+void delivery_held_give(struct delivery_cycle *cy, const struct delivery_list *rows)
+{
+    pthread_mutex_lock(&cy->channel->d->lock);
+    for (const struct delivery_row *r = rows->head; r; r = r->next) {
+        count_bytes(cy->channel, -r->bytes);
+        cy->reserved -= r->bytes;
+    }
+    pthread_mutex_unlock(&cy->channel->d->lock);
+}
+
 void delivery_held_undo(struct delivery_cycle *cy)
 {
     pthread_mutex_lock(&cy->channel->d->lock);

@@ -5,8 +5,7 @@
 #include "base/log.h"
 #include "delivery/delivery_private.h"
 
-#define PARK_MIN_MS 250 /* a row that its destination has no room for is put off for so long */
-#define ANSWER_MAX  4096
+#define ANSWER_MAX 4096
 
 /* --- the end of an attempt -------------------------------------------------------------------- */
 
@@ -55,7 +54,7 @@ static void finish(struct delivery_row *row)
 
     note_outcome(row);
     pthread_mutex_lock(&d->lock);
-    if (row->destination)
+    if (row->destination && !row->promised)
         delivery_share_leave(d, row);
     delivery_list_add(&ch->settled, row);
     if (!ch->running) /* else the cycle's end wakes the engine */
@@ -68,6 +67,7 @@ void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why)
     row->outcome = DELIVERY_DEFERRED;
     row->due_ms = delivery_now(row->channel) + (delay_ms > 0 ? delay_ms : 1);
     row->error = df_str_c(why);
+    delivery_share_break(row->channel->d, row);
     finish(row);
 }
 
@@ -180,8 +180,7 @@ static bool may_go(struct df_delivery *d, struct delivery_row *row)
         return true;
     df_breaker_done(row->breaker, row->permit, DF_BREAKER_IGNORED, 0);
     put_breaker(d, row);
-    row->channel->parked_count++;
-    delivery_defer(row, delivery_park_ms(d, row, PARK_MIN_MS), full);
+    delivery_defer(row, delivery_park_ms(d, row, DELIVERY_PARK_MS), full);
     return false;
 }
 
@@ -190,7 +189,6 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
     int64_t limit_ms = timeout_ms(d, row);
     bool of_tenant = row->request.tenant.len > 0;
 
-    row->channel->sent_count++;
     if (limit_ms <= 0) {
         delivery_defer(row, 0, "its lease is nearly over");
         return;
@@ -222,7 +220,9 @@ void delivery_send(struct df_delivery *d, struct delivery_list *rows)
     while ((row = delivery_list_take(rows))) {
         if (row->request.url)
             send_row(d, row);
-        else
+        else {
+            delivery_share_break(d, row);
             finish(row); /* it could not be built */
+        }
     }
 }

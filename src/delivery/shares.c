@@ -12,7 +12,8 @@
 
 #define FORGOTTEN_MS 60000 /* one that nothing was sent to for so long */
 #define PARK_EACH_MS 4     /* between two rows that are put off */
-#define PARK_GRID_MS 100   /* they come back together: a claim for each would cost more */
+#define PARK_GRID_MS 250   /* they come back together: a claim for each would cost more */
+#define HANGING_MS   1000  /* a tenant that nothing came back from for so long */
 
 /* Rows, of DELIVERY_HELD_MAX; and bytes, of DELIVERY_BYTES_CHANNEL: but one row always. */
 static const struct {
@@ -89,18 +90,35 @@ static struct delivery_share *tenant_of(struct df_delivery *d, const struct deli
 
 static bool is_full(const struct delivery_share *s, const struct delivery_row *row)
 {
+    size_t taken = s->in_flight + s->promised;
     size_t held = row->channel->held;
     size_t free_rows = held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - held : 0;
 
-    if (s->in_flight == 0)
+    if (taken == 0)
         return false;
-    return s->in_flight >= s->share || s->bytes + row->bytes > limits[s->kind].bytes ||
-           (s->kind == DELIVERY_TENANT && s->in_flight >= limits[s->kind].least &&
-            s->in_flight >= free_rows);
+    return taken >= s->share || s->bytes + row->bytes > limits[s->kind].bytes ||
+           (s->kind == DELIVERY_TENANT && taken >= limits[s->kind].least && taken >= free_rows);
+}
+
+static void take_back_promise(struct delivery_row *row)
+{
+    struct delivery_share *const of[] = {row->destination, row->tenant};
+
+    if (!row->promised)
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        if (of[i]) {
+            of[i]->promised--;
+            of[i]->bytes -= row->bytes;
+        }
+    }
+    row->promised = false;
+    row->destination = row->tenant = NULL;
 }
 
 const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row)
 {
+    take_back_promise(row);
     struct delivery_share *tenant = tenant_of(d, row);
     struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, delivery_key(row));
 
@@ -117,6 +135,38 @@ const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row
     }
     row->tenant = tenant;
     return NULL;
+}
+
+bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row)
+{
+    struct df_str breaker = row->request.breaker;
+
+    pthread_mutex_lock(&d->lock);
+    struct delivery_share *of[] = {
+        breaker.ptr ? get_share(d, DELIVERY_DESTINATION, breaker) : NULL,
+        tenant_of(d, row),
+    };
+    bool room = !(of[0] && is_full(of[0], row)) && !(of[1] && is_full(of[1], row));
+    for (size_t i = 0; room && i < 2; i++) {
+        if (of[i]) {
+            of[i]->promised++;
+            of[i]->bytes += row->bytes;
+        }
+    }
+    if (room) {
+        row->promised = true;
+        row->destination = of[0];
+        row->tenant = of[1];
+    }
+    pthread_mutex_unlock(&d->lock);
+    return room;
+}
+
+void delivery_share_break(struct df_delivery *d, struct delivery_row *row)
+{
+    pthread_mutex_lock(&d->lock);
+    take_back_promise(row);
+    pthread_mutex_unlock(&d->lock);
 }
 
 static void leave(struct df_delivery *d, struct delivery_share *s, const struct delivery_row *row)
@@ -151,17 +201,24 @@ void delivery_share_leave(struct df_delivery *d, struct delivery_row *row)
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms)
 {
     pthread_mutex_lock(&d->lock);
-    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, delivery_key(row));
+    struct df_str key = row->request.breaker.ptr ? row->request.breaker : delivery_key(row);
+    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, key);
     struct delivery_share *tenant = tenant_of(d, row);
     int64_t now_ms = delivery_mono_ms(d);
     int64_t from_ms = now_ms + least_ms;
+    int64_t each_ms = PARK_EACH_MS;
 
     if (tenant && to->parked_ms <= now_ms)
         tenant->parked++;
     to->tenant = tenant;
+    if (tenant && tenant->parked > 1)
+        each_ms *= (int64_t)tenant->parked;
+    if (tenant && tenant->in_flight > 0 && now_ms - tenant->heard_ms > HANGING_MS)
+        each_ms *= 4;
     if (to->parked_ms >= from_ms)
-        from_ms = to->parked_ms +
-                  PARK_EACH_MS * (tenant && tenant->parked > 1 ? (int64_t)tenant->parked : 1);
+        from_ms = to->parked_ms + each_ms;
+    else if (tenant && tenant->parked > 1)
+        from_ms += (int64_t)df_random_below(d->opt.clock, (uint64_t)each_ms); /* not all at once */
     to->parked_ms = from_ms;
     pthread_mutex_unlock(&d->lock);
     return (from_ms + PARK_GRID_MS - 1) / PARK_GRID_MS * PARK_GRID_MS - now_ms;
@@ -193,7 +250,7 @@ void delivery_shares_forget(struct df_delivery *d)
         struct delivery_share **at = &d->shares[i];
         while (*at) {
             struct delivery_share *old = *at;
-            if (old->in_flight > 0 || old->parked > 0 || old->parked_ms > now_ms ||
+            if (old->in_flight + old->promised + old->parked > 0 || old->parked_ms > now_ms ||
                 old->used_ms > now_ms - FORGOTTEN_MS) {
                 at = &old->next;
                 continue;

@@ -188,6 +188,16 @@ static enum df_code build_headers(const struct df_integrations *all, const struc
     return code;
 }
 
+static void whose(const struct df_channel *ch, struct df_result *r, struct df_arena *a,
+                  struct df_delivery_request *ret)
+{
+    const struct integration *in = integration_find(ch->arg, df_col_text(r, 3));
+
+    ret->tenant = df_arena_str(a, df_col_text(r, 11));
+    if (in)
+        ret->breaker = in->breaker_key;
+}
+
 /* Columns: IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId,
  * IdempotencyKey, ClientId. */
 static enum df_code build(const struct df_channel *ch, struct df_str id, struct df_result *r,
@@ -202,9 +212,7 @@ static enum df_code build(const struct df_channel *ch, struct df_str id, struct 
                           DF_STR_ARG(name));
     ret->method = df_arena_cstr(a, df_col_text(r, 4));
     ret->correlation_id = df_arena_str(a, df_col_text(r, 8));
-    ret->breaker = in->breaker_key;
     ret->private_too = true;
-    ret->tenant = df_arena_str(a, df_col_text(r, 11));
     struct df_str suffix = df_arena_str(a, df_col_text(r, 5));
     enum df_code code = integration_url(a, in->set->base_url, suffix, &ret->url, err);
     if (code == DF_OK)
@@ -221,6 +229,7 @@ void integration_channel_init(struct df_integrations *all)
         .id_type = DF_UUID,
         DF_CHANNEL_OUTBOX(integration_call),
         .payload_is_blob = true,
+        .whose = whose,
         .build = build,
         .arg = all,
     };

@@ -78,6 +78,15 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
                                   ret_previous, err);
 }
 
+/* Not the host: one dead URL of a host is not the host. */
+static void whose(const struct df_channel *c, struct df_result *r, struct df_arena *a,
+                  struct df_delivery_request *ret)
+{
+    (void)c;
+    ret->tenant = df_arena_str(a, df_col_text(r, 15));
+    ret->breaker = df_arena_printf(a, "webhook:" DF_STR_FMT, DF_STR_ARG(df_col_text(r, 3)));
+}
+
 /* Columns: SubscriptionId, PayloadJson, CorrelationId, Url, IsActive, the five of the secrets,
  * BatchId, ClientIdentifier, ClientId. */
 static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
@@ -94,7 +103,6 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->subscription_id = subscription;
     ret->batch_id = df_arena_str(a, df_col_text(r, 13));
     ret->client_id = df_arena_str(a, df_col_text(r, 14));
-    ret->tenant = df_arena_str(a, df_col_text(r, 15));
     ret->private_too = w->opt.allow_private;
     if (!df_col_bool(r, 7))
         return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
@@ -104,7 +112,6 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     if (code != DF_OK)
         return code;
     ret->url = df_arena_cstr(a, df_col_text(r, 6));
-    ret->breaker = df_arena_printf(a, "webhook:" DF_STR_FMT, DF_STR_ARG(subscription));
     ret->timeout_ms = w->opt.timeout_ms;
     ret->body = with_signature(a, body, secret);
     df_sign(secret, previous, id, now_ms / 1000, ret->body, a, ret->headers);
@@ -278,6 +285,7 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
         DF_CHANNEL_OUTBOX(webhook),
         .settled = settled,
         .committed = committed,
+        .whose = whose,
         .build = build,
         .schedule = &w->schedule,
         .classify = classify,
