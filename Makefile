@@ -105,7 +105,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all run check docs lint bench fuzz coverage install clean help deps format unit tests-bin fuzz-bin \
+.PHONY: all run check docs lint bench fuzz fuzz-merge coverage install clean help deps format unit tests-bin fuzz-bin \
         compile-commands FORCE
 
 all: $(BIN)
@@ -193,10 +193,14 @@ bench: all ## measure; see bench/README.md
 	@tools/install-deps build test bench
 	bench/run $(ARGS)
 
-fuzz: ## run every fuzz target for FUZZ_SECONDS (default 60) each
+fuzz: ## run every fuzz target for FUZZ_SECONDS (default 60) each; tests/fuzz/README.md
 	@tools/install-deps build test
 	$(MAKE) BUILD=fuzz fuzz-bin
-	tests/fuzz/run $(or $(FUZZ_SECONDS),60)
+	tests/fuzz/run $(or $(FUZZ_SECONDS),60) $(ARGS)
+
+fuzz-merge: ## take out of the fuzz corpus what adds nothing
+	$(MAKE) BUILD=fuzz fuzz-bin
+	tests/fuzz/run --merge $(ARGS)
 
 coverage: ## line coverage of unit and black-box tests, as HTML under build/coverage
 	@tools/install-deps build test

@@ -355,7 +355,7 @@ static enum df_code code_of(CURLcode result)
     return DF_E_NET;
 }
 
-static int64_t parse_retry_after(struct df_str value, int64_t now_ms)
+int64_t df_retry_after_ms(struct df_str value, int64_t now_ms)
 {
     value = df_str_trim(value);
     size_t digits = 0;
@@ -412,7 +412,7 @@ static void fill_answer(struct df_transfer *t)
     call->status = (unsigned)status;
     call->content_type = df_str_c(type);
     if (curl_easy_header(t->easy, "Retry-After", 0, CURLH_HEADER, -1, &h) == CURLHE_OK)
-        call->retry_after_ms = parse_retry_after(df_str_c(h->value), df_wall_ms(t->clock));
+        call->retry_after_ms = df_retry_after_ms(df_str_c(h->value), df_wall_ms(t->clock));
     if (call->keep_headers)
         keep_headers(t);
 }

@@ -46,4 +46,7 @@ enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int6
 void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destination);
 void df_transfer_recycle(struct df_transfer *t);
 
+/* Retry-After, seconds or a date: at most a day, -1 when it is neither. */
+int64_t df_retry_after_ms(struct df_str value, int64_t now_ms);
+
 #endif
