@@ -240,6 +240,10 @@ def upgrade(_options):
     return [pytest("upgrade", "release", "-k", name, timeout=seconds_for(name)) for name in BACKENDS]
 
 
+def hostile(kind):
+    return lambda _options: [pytest("hostile", kind, f"--shard={name}", timeout=900) for name in ("postgres", "sqlite")]
+
+
 def parse_tap(output):
     """Lines `ok NAME` and `not ok NAME`, as tools/lint, tests/fuzz/run and node's reporter write them."""
     result = Result()
@@ -298,10 +302,12 @@ SUITES = [
     ("build-tsan", (), WORK, build("tsan", "unit", "all")),
     ("black-box-tsan", ("build-tsan",), TESTS, black_box("tsan", "--sanitizer=thread", shards=("sqlite",))),
     ("unit", ("build",), TESTS, unit("release")),
+    ("hostile", ("build",), TESTS, hostile("release")),
     ("crash", ("build",), TESTS, crash("release", 50, BACKENDS)),
     ("build-upgrade", (), WORK, build_release_before),
     ("upgrade", ("build", "build-upgrade"), TESTS, upgrade),
     ("browser", ("build",), TESTS, browser),
+    ("hostile-asan", ("build-asan",), TESTS, hostile("asan")),
     ("crash-asan", ("build-asan",), TESTS, crash("asan", 8, REACHABLE)),
     ("unit-asan", ("build-asan",), TESTS, unit("asan")),
     ("unit-tsan", ("build-tsan",), TESTS, unit("tsan", UNTHREADED)),

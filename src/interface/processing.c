@@ -46,7 +46,7 @@ static struct df_metric_family processed_total = {
 struct ticket {
     int64_t id;
     int64_t fence;
-    struct df_str raw;    /* absent: it is too large */
+    struct df_str raw;
     struct df_str entity; /* the row's key */
     struct df_str row_doc_id;
     int64_t phase;
@@ -69,6 +69,7 @@ struct batch {
     struct df_arena params;
     struct ticket *all;
     size_t all_count;
+    int64_t oversized;      /* the id of a ticket whose payload is too large; 0: there was none */
     struct ticket *tickets; /* of `all`, those whose outcome is written now */
     size_t count;
     int64_t next_due_ms; /* -1: nothing waits */
@@ -81,11 +82,10 @@ struct batch {
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
-/* The ids of what is due, as many as fit. */
+/* The ids of what is due, as many as fit; or one in b->oversized. */
 static enum df_code find_due(struct df_db *db, struct batch *b, int64_t now_ms, struct df_ids *ids,
                              size_t *ret_count, struct df_err *err)
 {
-    int64_t max_bytes = b->i->opt.max_payload_bytes;
     int64_t bytes = 0;
     struct df_result *r = NULL;
 
@@ -96,25 +96,40 @@ static enum df_code find_due(struct df_db *db, struct batch *b, int64_t now_ms, 
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < CLAIM_MAX) {
         int64_t size = df_col_int(r, 1);
-        bytes += size <= max_bytes ? size : 0;
-        if (bytes > CLAIM_BYTES && *ret_count > 0)
+        bool fits = size <= b->i->opt.max_payload_bytes;
+        if (*ret_count > 0 && (!fits || bytes + size > CLAIM_BYTES))
             break;
+        if (!fits) {
+            b->oversized = df_col_int(r, 0);
+            break;
+        }
         df_ids_add_int(ids, df_col_int(r, 0));
+        bytes += size;
         ++*ret_count;
     }
     df_result_free(r);
     return code == DF_DONE || code == DF_ROW ? DF_OK : code;
 }
 
+/* Without a claim, and without looking at it: it would take its size several times over. */
+static enum df_code refuse_oversized(struct df_db *db, struct batch *b, int64_t now_ms,
+                                     struct df_err *err)
+{
+    struct df_str why =
+        df_arena_printf(&b->claimed, "the payload is larger than %lld bytes: it is not processed",
+                        (long long)b->i->opt.max_payload_bytes);
+    return df_db_exec(db, &df_q_process_oversized,
+                      DF_PARAMS(df_text(why), df_time(now_ms), df_int(b->oversized)), NULL, err);
+}
+
 static enum df_code claim_due(struct df_db *db, struct batch *b, int64_t now_ms, struct df_ids *ids,
                               struct df_err *err)
 {
     struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_process_claim,
-                    DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.lease_ms),
-                              df_ids_value(ids), df_int(b->i->opt.max_payload_bytes)),
-                    &r, err);
+    enum df_code code = df_db_query(
+        db, &df_q_process_claim,
+        DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.lease_ms), df_ids_value(ids)), &r,
+        err);
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW && b->all_count < CLAIM_MAX) {
@@ -151,6 +166,7 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
     size_t count;
 
     b->all_count = 0;
+    b->oversized = 0;
     b->next_due_ms = -1;
     df_arena_reset(&b->claimed);
     b->all = DF_ARENA_ARRAY(&b->claimed, struct ticket, CLAIM_MAX);
@@ -158,6 +174,8 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
     enum df_code code = find_due(db, b, now_ms, &ids, &count, err);
     if (code != DF_OK)
         return code;
+    if (b->oversized)
+        return refuse_oversized(db, b, now_ms, err);
     return count > 0 ? claim_due(db, b, now_ms, &ids, err) : find_next_due(db, b, err);
 }
 
@@ -232,11 +250,6 @@ static void work_on(struct batch *b, struct ticket *t)
     struct df_input in;
 
     df_arena_reset(a);
-    if (!t->raw.ptr) {
-        t->problems = problem(b, df_arena_printf(a, "the payload is larger than %lld bytes",
-                                                 (long long)b->i->opt.max_payload_bytes));
-        return;
-    }
     if (df_json_parse(a, t->raw, &root, &err) != DF_OK) {
         t->problems = problem(b, df_str_c(err.detail));
         return;
@@ -519,17 +532,19 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
     return code == DF_OK ? tell_listeners(db, b, now, err) : code;
 }
 
+static void count_outcome(const char *outcome, size_t count)
+{
+    struct df_str label = df_str_c(outcome);
+    if (count > 0)
+        df_metric_add(df_metric_get(&processed_total, &label), (double)count);
+}
+
 static void tell(struct batch *b)
 {
-    static const char *const outcomes[] = {"processed", "rejected", "refused", "overtaken"};
-    const size_t counts[] = {b->processed, b->rejected, b->refused,
-                             b->count - b->processed - b->rejected - b->refused};
-
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        struct df_str label = df_str_c(outcomes[i]);
-        if (counts[i] > 0)
-            df_metric_add(df_metric_get(&processed_total, &label), (double)counts[i]);
-    }
+    count_outcome("processed", b->processed);
+    count_outcome("rejected", b->rejected);
+    count_outcome("refused", b->refused);
+    count_outcome("overtaken", b->count - b->processed - b->rejected - b->refused);
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
@@ -616,6 +631,13 @@ static enum df_code process_batch(struct batch *b, int64_t *ret_wait_ms, struct 
     enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
     if (code != DF_OK)
         return code;
+    if (b->oversized) {
+        struct df_log_field fields[] = {DF_FI("id", b->oversized)};
+        count_outcome("rejected", 1);
+        df_log_write(DF_LOG_WARN, "TicketRejected", fields, 1, "the ticket's payload is too large");
+        *ret_wait_ms = 0;
+        return DF_OK;
+    }
     if (b->all_count == 0) {
         int64_t wait_ms =
             b->next_due_ms < 0 ? POLL_MS : b->next_due_ms - df_wall_ms(b->i->opt.clock);

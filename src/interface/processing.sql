@@ -25,29 +25,25 @@ FROM TB_TICKET_INTERFACE WITH (UPDLOCK, READPAST, ROWLOCK)
 WHERE NextAttemptAt <= :now
 ORDER BY NextAttemptAt;
 
--- A payload over the limit stays where it is: NULL. That it is due is asked again for databases that do not heed lock hints.
+-- That it is due is asked again for databases that do not heed lock hints.
 -- name: process_claim
--- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1
-RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount,
-          CASE WHEN LENGTH(CAST(RawPayloadJson AS BLOB)) <= :max_bytes THEN RawPayloadJson END, BusinessEntity,
-          BusinessDocId, PhaseCode, ClientId;
--- dialect: postgres
-UPDATE TB_TICKET_INTERFACE
-SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1
-RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount,
-          CASE WHEN OCTET_LENGTH(RawPayloadJson) <= :max_bytes THEN RawPayloadJson END, BusinessEntity,
-          BusinessDocId, PhaseCode, ClientId;
+RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity, BusinessDocId,
+          PhaseCode, ClientId;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 OUTPUT inserted.Id, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
-       CASE WHEN DATALENGTH(inserted.RawPayloadJson) <= :max_bytes THEN inserted.RawPayloadJson END,
-       inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
+       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
 WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1;
+
+-- Without asking for anything back: SQLite would have the payload in memory once more for that.
+-- name: process_oversized
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Error', AttemptCount = AttemptCount + 1, LastError = :error, UpdatedAt = :now, NextAttemptAt = NULL
+WHERE Id = :id;
 
 -- name: process_next_due
 SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
