@@ -289,6 +289,7 @@ static bool admit(struct df_auth *a, struct df_req *req, struct df_client *c)
         !df_str_eq(df_req_param(req, "clientId"), df_str_c(c->identifier)))
         return refuse(req, DF_E_NOT_FOUND, "There is nothing here.");
     df_req_set_user(req, c);
+    df_req_set_owner(req, df_uuid_str(&c->id));
     return true;
 }
 

@@ -26,7 +26,7 @@ static struct call *call_new(struct df_req *req)
     c->services = df_services_of(req);
     c->id = df_req_param(req, "id");
     c->now_ms = df_wall_ms(c->services->clock);
-    df_buf_init(&c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out, ANSWER_MAX);
     return c;
 }
 

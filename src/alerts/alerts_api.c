@@ -24,7 +24,7 @@ static struct call *call_new(struct df_req *req)
 
     c->req = req;
     c->services = df_services_of(req);
-    df_buf_init(&c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out, ANSWER_MAX);
     return c;
 }
 

@@ -185,6 +185,7 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .max_connections = df_files_for_connections(set->server.max_connections),
         .max_connections_per_address = set->server.max_connections_per_address,
         .trusted_proxies = set->server.trusted_proxies,
+        .memory_budget_bytes = (size_t)set->server.memory_budget_mb << 20,
         .tls_cert = set->server.tls_cert,
         .tls_key = set->server.tls_key,
         .access_log = set->server.access_log,

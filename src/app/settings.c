@@ -62,9 +62,10 @@ static const struct df_config_key keys[] = {
     INT(server, max_upload_bytes, "2147483648", KIB, MIB * 1024 * 1024, "Longest uploaded file."),
     INT(server, drain_seconds, "20", 0, 3600, "How long SIGTERM waits for requests in hand."),
     INT(server, threads, "0", 0, 64, "HTTP threads; 0: one for each processor, at most 8."),
-    INT(server, max_connections, "4096", 1, 1000000, "Open connections in all."),
+    INT(server, max_connections, "2048", 1, 1000000, "Open connections in all; each may take 32 KiB."),
     INT(server, max_connections_per_address, "1024", 1, 1000000, "Open connections from one address, trusted proxies apart."),
     STRING(server, trusted_proxies, NULL, "Addresses and networks of proxies, separated by commas: what they say in Forwarded or X-Forwarded-For is the caller's address."),
+    INT(server, memory_budget_mb, "80", 32, 65536, "Memory for requests in flight, bodies and answers, in MiB; beyond: 503. One client has at most a quarter."),
     INT(server, header_timeout_ms, "10000", 100, HOUR, "A request's header must be complete within this time."),
     INT(server, idle_timeout_ms, "60000", 100, HOUR, "An idle keep-alive connection is closed after this time."),
     BOOL(server, access_log, "on", "One log line for each request (event RequestServed)."),
@@ -321,6 +322,13 @@ static void check_server(const struct df_settings *s, struct df_buf *complaints)
     if (df_proxies_parse(s->server.trusted_proxies, &proxies, &err) != DF_OK)
         df_buf_addf(complaints, "[server] trusted_proxies: %s\n", err.detail);
     df_proxies_release(&proxies);
+    /* Twice, because texts with escapes are copied. */
+    int64_t share = s->server.memory_budget_mb * MIB / 4;
+    if (share < 2 * s->server.max_body_bytes + MIB)
+        df_buf_addf(complaints,
+                    "[server] memory_budget_mb: a quarter of it must have room for two bodies of "
+                    "max_body_bytes: set at least %lld\n",
+                    (long long)(4 * (2 * s->server.max_body_bytes + MIB) / MIB + 1));
     if (!*s->server.data_dir)
         df_buf_addz(complaints, "[server] data_dir: must name a directory\n");
     if (!s->server.roles)

@@ -34,6 +34,7 @@ struct df_settings {
         int64_t max_connections;
         int64_t max_connections_per_address;
         char *trusted_proxies;
+        int64_t memory_budget_mb;
         int64_t header_timeout_ms;
         int64_t idle_timeout_ms;
         bool access_log;

@@ -16,8 +16,10 @@ void df_buf_init(struct df_buf *b, size_t max_bytes)
 
 void df_buf_release(struct df_buf *b)
 {
+    if (b->account)
+        df_account_give(b->account, b->cap);
     free(b->ptr);
-    df_buf_init(b, b->max);
+    *b = (struct df_buf){.max = b->max, .account = b->account};
 }
 
 void df_buf_reset(struct df_buf *b)
@@ -28,6 +30,17 @@ void df_buf_reset(struct df_buf *b)
         b->ptr[0] = '\0';
 }
 
+static size_t next_cap(const struct df_buf *b, size_t need)
+{
+    size_t cap = b->cap > b->max / 2 ? b->max + 1 : b->cap * 2;
+
+    if (cap < need)
+        cap = need;
+    if (cap < FIRST_CAP)
+        cap = b->max < FIRST_CAP ? b->max + 1 : FIRST_CAP;
+    return cap;
+}
+
 char *df_buf_grow(struct df_buf *b, size_t len)
 {
     if (b->failed || len > b->max - b->len) {
@@ -36,11 +49,11 @@ char *df_buf_grow(struct df_buf *b, size_t len)
     }
     size_t need = b->len + len + 1;
     if (need > b->cap) {
-        size_t cap = b->cap > b->max / 2 ? b->max + 1 : b->cap * 2;
-        if (cap < need)
-            cap = need;
-        if (cap < FIRST_CAP)
-            cap = b->max < FIRST_CAP ? b->max + 1 : FIRST_CAP;
+        size_t cap = next_cap(b, need);
+        if (b->account && !df_account_take(b->account, cap - b->cap)) {
+            b->failed = true;
+            return NULL;
+        }
         b->ptr = df_realloc(b->ptr, cap);
         b->cap = cap;
         b->ptr[b->len] = '\0';
@@ -139,6 +152,6 @@ char *df_buf_take(struct df_buf *b, size_t *ret_len)
     char *ptr = b->ptr ? b->ptr : df_calloc(1, 1);
     if (ret_len)
         *ret_len = b->len;
-    df_buf_init(b, b->max);
+    *b = (struct df_buf){.max = b->max, .account = b->account};
     return ptr;
 }

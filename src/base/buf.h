@@ -3,12 +3,17 @@
  * maximum, the buffer keeps what it had, `failed` is set and every later append is ignored. Writers
  * append without checking and look at df_buf_failed() once at the end.
  *
+ * A buffer with an account (base/budget.h) asks it before it grows, and fails as if at its maximum
+ * when it is refused. What was taken is given back when the buffer is released; when the content is
+ * taken away it stays with the account, until that is closed. The account outlives the buffer.
+ *
  * The content is kept NUL-terminated for the sake of C APIs; the NUL is not counted. Owned by one
  * thread at a time. Running out of memory aborts: a maximum keeps peers from causing it.
  */
 #ifndef DF_BASE_BUF_H
 #define DF_BASE_BUF_H
 
+#include "base/budget.h"
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -19,6 +24,7 @@ struct df_buf {
     size_t cap;
     size_t max;
     bool failed;
+    struct df_account *account; /* NULL: nobody is asked */
 };
 
 void df_buf_init(struct df_buf *b, size_t max_bytes);

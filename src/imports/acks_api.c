@@ -364,13 +364,14 @@ static void handle(struct df_req *req)
 
     if (!df_input_json(&in, req))
         return;
-    df_buf_init(&text, 2 * BODY_MAX);
+    df_req_buf(req, &text, 2 * BODY_MAX);
     df_json_out_init(&out, &text);
     read_ack(&in, c, &out);
     c->canonical = df_arena_str(df_req_arena(req), df_buf_str(&text));
     bool whole = !df_buf_failed(&text);
+    size_t len = text.len;
     df_buf_release(&text);
-    if (!df_input_ok(&in, req))
+    if (!df_input_ok(&in, req) || !df_req_charge(req, len))
         return;
     if (!whole) {
         df_req_fail(req, DF_E_TOO_LARGE, "The ack is too large.");

@@ -30,7 +30,7 @@ static struct call *call_new(struct df_req *req)
     c->req = req;
     c->client = df_auth_client(req)->id;
     c->status = -1;
-    df_buf_init(&c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out, ANSWER_MAX);
     return c;
 }
 

@@ -372,7 +372,7 @@ void df_import_handle_events(struct df_req *req)
     c->client = df_auth_client(req)->id;
     if (!df_batch_param(req, &c->id) || !enter(c))
         return;
-    df_buf_init(&c->out, BATCH_MAX);
+    df_req_buf(req, &c->out, BATCH_MAX);
     c->job.run = run_get;
     c->job.done = get_done;
     df_req_suspend(req);

@@ -27,6 +27,8 @@
 #include <stdlib.h>
 
 #define FIELDS_BYTES ((uint64_t)1 << 20) /* of a body, beside the file */
+#define UPLOAD_BYTES                                                                               \
+    ((size_t)384 << 10) /* of memory: buffers of the file, its cipher and the scanner */
 
 /* --- the body --- */
 
@@ -114,6 +116,8 @@ static enum df_code begin(struct df_req *req, struct df_str piece, struct df_err
 {
     const struct df_upload_handler handler = {on_file_begin, on_file_data, req};
     struct df_upload *upload = NULL;
+    if (!df_req_charge(req, UPLOAD_BYTES))
+        return DF_OK; /* the answer is set */
     enum df_code code = df_upload_new(df_req_header(req, "Content-Type"), handler, &upload, err);
     if (code != DF_OK)
         return code;

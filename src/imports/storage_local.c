@@ -26,7 +26,7 @@
 #define IMPORTS      "imports"
 #define ORIGINAL     "original"
 #define TEMPORARY    ".upload"
-#define BUFFER_BYTES ((size_t)256 << 10)
+#define BUFFER_BYTES ((size_t)64 << 10)
 #define FLUSH_BYTES  ((uint64_t)4 << 20) /* written, then sent on to the disk */
 #define DEPTH_MAX    8                   /* of what is removed: nobody here nests deeper than 2 */
 #define DIR_FLAGS    (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

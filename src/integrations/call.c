@@ -123,6 +123,12 @@ static void pass_back(struct integration_call *c)
     const struct df_call *call = &c->call;
     struct df_buf body;
 
+    enum df_refusal refusal = df_req_account(c->req)->reason;
+    if (call->answer_cut && (refusal == DF_REFUSED_SHARE || refusal == DF_REFUSED_TOTAL)) {
+        df_req_fail(c->req, DF_E_BUSY, "there is no memory for the answer: try again soon");
+        integration_call_end(c, INTEGRATION_ERROR);
+        return;
+    }
     if (call->answer_cut) {
         log_call(c, DF_LOG_ERROR, "IntegrationAnswerTooLarge", DF_STR(""));
         df_req_fail(c->req, DF_E_ANSWER_TOO_LARGE,
@@ -135,6 +141,7 @@ static void pass_back(struct integration_call *c)
     const char *type = return_headers(c);
     df_buf_init(&body, ANSWER_MAX);
     df_buf_adds(&body, df_buf_str(&call->answer));
+    body.account = df_req_account(c->req); /* paid for as it came */
     df_req_answer(c->req, call->status, type, &body);
     integration_call_end(c, call->status < 400 ? INTEGRATION_SUCCESS : INTEGRATION_CLIENT_ERROR);
 }
@@ -234,7 +241,10 @@ static void attempt(struct integration_call *c)
         integration_call_stopped(c);
         return;
     }
-    c->attempt++;
+    struct df_account *account = df_req_account(c->req);
+    if (c->attempt++ == 0)
+        c->taken_before = account->taken;
+    df_account_give(account, account->taken - c->taken_before); /* the attempt before */
     c->call = (struct df_call){
         .method = c->method,
         .url = c->url,
@@ -245,6 +255,7 @@ static void attempt(struct integration_call *c)
         .max_answer_bytes = ANSWER_MAX,
         .owner = df_uuid_str(&c->client),
         .of_tenant = true,
+        .account = account,
         .allow_private = true, /* the operator's own choice of an address */
         .keep_headers = true,
         .done = answered,

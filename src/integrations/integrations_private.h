@@ -177,6 +177,7 @@ struct integration_call {
 
     int64_t started_ns;
     int64_t attempt;
+    size_t taken_before; /* of the request's account, by all but the answer */
     struct df_call call;
     struct df_breaker *breaker; /* held with the permit while the call is under way */
     struct df_breaker_permit permit;

@@ -295,7 +295,7 @@ static void handle_look(struct df_req *req)
     }
     if (!df_input_ok(&in, req) || (c->paged && !df_input_page(req, &c->page)))
         return;
-    df_buf_init(&c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out, ANSWER_MAX);
     c->job.run = run_look;
     c->job.done = look_done;
     df_req_read(req, &c->job);

@@ -11,6 +11,7 @@
 #define SMALL_BODY        1024
 #define PROBLEM_MAX_BYTES 65536
 #define RAW_MAX_BYTES     ((size_t)1024 * 1024)
+#define TELL_MS           60000
 
 /* --- setting an answer ------------------------------------------------------------------------ */
 
@@ -59,16 +60,11 @@ static bool set_status(struct df_req *req, unsigned status, const char *content_
     return true;
 }
 
-void df_req_answer(struct df_req *req, unsigned status, const char *content_type,
-                   struct df_buf *take_body)
+static void set_answer(struct df_req *req, unsigned status, const char *content_type,
+                       struct df_buf *take_body)
 {
     size_t len;
 
-    if (df_buf_failed(take_body)) {
-        df_buf_release(take_body);
-        df_req_fail(req, DF_E_INTERNAL, "the answer has more than %zu bytes", take_body->max);
-        return;
-    }
     char *body = df_buf_take(take_body, &len);
     if (!set_status(req, status, content_type) || has_no_body(req->answer.status)) {
         free(body);
@@ -83,6 +79,65 @@ void df_req_answer(struct df_req *req, unsigned status, const char *content_type
     /* Given back by the thread that took it: memory that wanders between threads is dear. */
     req->answer.body = df_arena_str(&req->arena, df_str_n(body, len)).ptr;
     free(body);
+}
+
+/* How many refusals there are to tell; 0: it was told not long ago. */
+static int64_t refusals_to_tell(struct df_http_server *s)
+{
+    int64_t now_ms = df_mono_ms(df_clock_real());
+    int64_t told_ms = atomic_load(&s->refusal_told_ms);
+
+    atomic_fetch_add(&s->refused, 1);
+    if ((told_ms != 0 && now_ms - told_ms < TELL_MS) ||
+        !atomic_compare_exchange_strong(&s->refusal_told_ms, &told_ms, now_ms))
+        return 0;
+    return atomic_exchange(&s->refused, 0);
+}
+
+enum df_code df_memory_error(struct df_req *req, const char *what, struct df_err *err)
+{
+    struct df_http_server *s = req->conn->server;
+    const struct df_account *a = &req->account;
+    const char *why = a->reason == DF_REFUSED_TOTAL ? "MemoryBudget" : "MemoryShare";
+    int64_t refused = refusals_to_tell(s);
+
+    df_http_metrics_rejected(s->metrics, why);
+    if (refused > 0) {
+        struct df_log_field said[] = {DF_F("reason", df_str_c(why)), DF_FI("refused", refused),
+                                      DF_FI("bytesInFlight", df_budget_used(s->budget))};
+        const struct df_log_ctx *before = df_log_ctx_use(&req->log);
+        df_log_write(DF_LOG_WARN, "MemoryBudgetExhausted", said, 3,
+                     "requests are refused until others have ended");
+        df_log_ctx_use(before);
+    }
+    if (a->reason == DF_REFUSED_EVER)
+        return df_err_set(err, DF_E_TOO_LARGE,
+                          "the %s needs more than the %zu bytes of memory that one client may have",
+                          what, df_budget_share(s->budget));
+    return df_err_set(err, DF_E_BUSY, "too much is on its way %s: try again soon",
+                      a->reason == DF_REFUSED_SHARE ? "for this client" : "in this server");
+}
+
+void df_req_answer(struct df_req *req, unsigned status, const char *content_type,
+                   struct df_buf *take_body)
+{
+    struct df_err err = DF_ERR_INIT;
+    bool counts = take_body->account == &req->account;
+    bool failed = df_buf_failed(take_body);
+
+    if (failed && counts && req->account.reason != DF_REFUSED_NOT) {
+        (void)df_memory_error(req, "answer", &err);
+    } else if (failed) {
+        (void)df_err_set(&err, DF_E_INTERNAL, "the answer has more than %zu bytes", take_body->max);
+    } else if (!counts && take_body->len > SMALL_BODY &&
+               !df_account_take(&req->account, take_body->cap)) {
+        (void)df_memory_error(req, "answer", &err);
+    } else {
+        set_answer(req, status, content_type, take_body);
+        return;
+    }
+    df_buf_release(take_body);
+    df_req_problem(req, &err);
 }
 
 void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,
@@ -214,7 +269,7 @@ static void answer_problem(struct df_req *req, const struct df_err *err, const c
         df_buf_addc(&b, '}');
     }
     add_retry_after(req, code);
-    df_req_answer(req, df_code_http(code), "application/problem+json", &b);
+    set_answer(req, df_code_http(code), "application/problem+json", &b);
 }
 
 void df_req_problem_fields(struct df_req *req, const struct df_err *err,

@@ -26,6 +26,7 @@
 #ifndef DF_NET_CLIENT_H
 #define DF_NET_CLIENT_H
 
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -70,6 +71,8 @@ struct df_call {
                                 keeps the connection; of what is longer the rest is not read */
     struct df_str owner;     /* whose share of the slots it is; absent: nobody's, it has no limit */
     bool of_tenant;          /* the owner is a tenant, and not a part of the server */
+    struct df_account *account; /* asked for the answer's memory, which stays taken after `done`; an
+                                   answer for which there is none is cut. NULL: nobody is */
     bool allow_private;
     bool keep_headers; /* answer_headers is wanted */
     void (*done)(struct df_call *call);
@@ -80,7 +83,7 @@ struct df_call {
     struct df_err err;
     unsigned status;
     struct df_buf answer;       /* borrowed: `done` copies what it wants to keep */
-    bool answer_cut;            /* there was more than max_answer_bytes */
+    bool answer_cut;            /* there was more than max_answer_bytes, or than memory */
     struct df_str content_type; /* of the answer; absent if none; borrowed like it */
     /* With keep_headers: its fields in the order of arrival, the first DF_ANSWER_HEADERS of them, a
        repeated name as often as it came; borrowed like it. */

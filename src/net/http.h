@@ -68,9 +68,10 @@ struct df_http_options {
     int64_t body_min_rate;     /* bytes a second after the grace, of bodies and answers; 0: 512 */
     int64_t grace_ms;          /* 0: 10000 */
     int64_t heartbeat_ms;      /* of event streams; 0: 15000 */
-    int64_t max_connections;   /* 0: 4096 */
+    int64_t max_connections;   /* 0: 2048; each may take 32 KiB */
     int64_t max_connections_per_address; /* 0: 1024; trusted proxies have no such limit */
     const char *trusted_proxies;         /* as df_proxies_parse takes them; NULL: none */
+    size_t memory_budget_bytes;          /* of requests in flight; 0: 80 MiB */
     const char *tls_cert;                /* PEM files; both or none */
     const char *tls_key;
     bool access_log;
@@ -97,6 +98,7 @@ enum df_code df_http_start(const struct df_http_options *opt, struct df_http_ser
 const char *df_http_address(const struct df_http_server *s);
 unsigned df_http_port(const struct df_http_server *s);
 size_t df_http_active(const struct df_http_server *s); /* requests in hand */
+size_t df_http_bytes_in_flight(const struct df_http_server *s);
 
 /* Stops accepting and tells keep-alive peers to close; requests in hand go on. */
 void df_http_drain(struct df_http_server *s);
@@ -160,11 +162,30 @@ void *df_req_user(const struct df_req *req);
 void df_req_set_state(struct df_req *req, void *state);
 void *df_req_state(const struct df_req *req);
 
+/* --- memory --- */
+
+/*
+ * Bodies, what is made of them, and answers that are still to be read have one budget, of which an
+ * owner has at most a quarter (base/budget.h). Collected bodies and answers are counted by
+ * themselves; whoever makes more of a body than a few kilobytes says so beforehand. All is given
+ * back when the request ends.
+ */
+
+/* Whom it counts for: a client's id. Once, by authorize; without it the caller's network. */
+void df_req_set_owner(struct df_req *req, struct df_str owner);
+/* False: there is no room, and the answer (503, or 413 if there never will be) is set. */
+bool df_req_charge(struct df_req *req, size_t bytes);
+/* A buffer for the answer that asks as it grows; when it is refused df_req_answer says so. */
+void df_req_buf(struct df_req *req, struct df_buf *ret, size_t max_bytes);
+/* For whoever fills a buffer of the request's elsewhere. */
+struct df_account *df_req_account(struct df_req *req);
+
 /* --- the answer; the first one set wins --- */
 
 /* Extra header; name and value are copied. Values with control characters are refused (false). */
 bool df_req_add_header(struct df_req *req, const char *name, struct df_str value);
-/* Takes the buffer's content. One that came to its maximum is answered 500 instead. */
+/* Takes the buffer's content. One that came to its maximum is answered 500 instead; one for which
+   there is no memory 503, or 413 if there never will be. */
 void df_req_answer(struct df_req *req, unsigned status, const char *content_type,
                    struct df_buf *take_body);
 void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,
@@ -209,7 +230,8 @@ bool df_req_peer_gone(const struct df_req *req);
 
 /*
  * Turns the request into an event stream. The stream lives until df_sse_close; `df_sse_send` may be
- * called from any thread and returns false once the peer has gone or lags more than 256 KiB behind.
+ * called from any thread and returns false once the peer has gone or lags more than 256 KiB behind,
+ * or less where memory is short.
  * A comment line is sent every 15 seconds of silence, which is also how a peer that left is
  * noticed.
  */

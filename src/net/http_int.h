@@ -102,6 +102,7 @@ struct df_req {
     const char *caller;         /* the connection's peer, or in the arena */
     const char *caller_network; /* likewise */
 
+    struct df_account account; /* open from the end of the header on */
     size_t max_body_bytes;
     uint64_t body_start; /* of the connection's body_seen */
     struct df_buf body;
@@ -188,6 +189,7 @@ struct df_http_server {
     struct df_http_options opt; /* with the defaults filled in */
     struct df_router *router;
     struct df_proxies proxies;
+    struct df_budget *budget;
     struct df_http_metrics *metrics; /* NULL: none */
     struct df_route_series *series;  /* one for each route and one for what has none */
     struct MHD_Daemon **daemons;
@@ -203,9 +205,11 @@ struct df_http_server {
     int64_t accept_from_ms;
     int64_t scan_ms;
     _Atomic bool draining;
-    _Atomic bool shut;     /* the application is not called any more, but for on_end */
-    _Atomic bool stopping; /* the keeper ends */
-    _Atomic size_t open;   /* connections handed over and not yet closed */
+    _Atomic bool shut;       /* the application is not called any more, but for on_end */
+    _Atomic bool stopping;   /* the keeper ends */
+    _Atomic int64_t refused; /* for want of memory, since it was last told */
+    _Atomic int64_t refusal_told_ms;
+    _Atomic size_t open; /* connections handed over and not yet closed */
 
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;
@@ -267,6 +271,8 @@ void df_head_identify(struct df_req *req);
 void df_head_find_caller(struct df_req *req);
 
 /* answer.c */
+/* Why the account refused, counted and now and then told; `what` is the body or the answer. */
+enum df_code df_memory_error(struct df_req *req, const char *what, struct df_err *err);
 enum MHD_Result df_answer_queue(struct df_req *req);
 /* Past the point where libmicrohttpd takes an answer: written to the socket by ourselves. */
 void df_answer_send_raw(struct df_req *req);
@@ -283,7 +289,8 @@ void df_sse_end_all(struct df_http_server *s);
 struct df_http_metrics *df_http_metrics_for(const char *prefix);
 struct df_route_series *df_route_series_new(size_t count);
 struct df_route_series *df_route_series_at(struct df_route_series *all, size_t index);
-void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_t in_flight);
+void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_t in_flight,
+                            size_t bytes_in_flight);
 void df_http_metrics_served(struct df_http_metrics *m, struct df_route_series *series,
                             const char *route, enum df_method method, unsigned status,
                             double seconds);

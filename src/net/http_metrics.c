@@ -12,12 +12,13 @@
 struct df_http_metrics {
     struct df_http_metrics *next;
     char prefix[32];
-    char names[5][64];
+    char names[6][64];
     struct df_metric_family requests;
     struct df_metric_family seconds;
     struct df_metric_family connections;
     struct df_metric_family in_flight;
     struct df_metric_family rejected;
+    struct df_metric_family bytes_in_flight;
 };
 
 /*
@@ -62,11 +63,14 @@ static struct df_http_metrics *new_set(const char *prefix)
         .help = "Requests and connections refused before they reached a handler.",
         .type = DF_COUNTER,
         .labels = {"reason"}};
+    m->bytes_in_flight = (struct df_metric_family){
+        .help = "Memory taken by bodies, what is made of them, and answers.", .type = DF_GAUGE};
     define(m, 0, "requests_total", &m->requests);
     define(m, 1, "request_seconds", &m->seconds);
     define(m, 2, "connections", &m->connections);
     define(m, 3, "requests_in_flight", &m->in_flight);
     define(m, 4, "rejected_total", &m->rejected);
+    define(m, 5, "request_bytes_in_flight", &m->bytes_in_flight);
     return m;
 }
 
@@ -95,10 +99,12 @@ struct df_route_series *df_route_series_at(struct df_route_series *first, size_t
     return first + index;
 }
 
-void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_t in_flight)
+void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_t in_flight,
+                            size_t bytes_in_flight)
 {
     df_metric_set(df_metric_get(&m->connections, NULL), (double)connections);
     df_metric_set(df_metric_get(&m->in_flight, NULL), (double)in_flight);
+    df_metric_set(df_metric_get(&m->bytes_in_flight, NULL), (double)bytes_in_flight);
 }
 
 static struct df_metric *find_requests(struct df_http_metrics *m, const char *route,

@@ -11,11 +11,21 @@ void df_input_init(struct df_input *in, struct df_arena *arena, const struct df_
     in->error_count = 0;
 }
 
+bool df_input_charge(struct df_req *req)
+{
+    struct df_str body = df_req_body(req);
+    bool escapes = body.len > 0 && memchr(body.ptr, '\\', body.len);
+
+    return df_req_charge(req, DF_JSON_DOC_BYTES + (escapes ? body.len : 0));
+}
+
 bool df_input_json(struct df_input *in, struct df_req *req)
 {
     df_input_init(in, df_req_arena(req), NULL);
     struct df_err err = DF_ERR_INIT;
     const struct df_json *doc;
+    if (!df_input_charge(req))
+        return false;
     if (df_json_parse(in->arena, df_req_body(req), &doc, &err) != DF_OK) {
         df_req_problem(req, &err);
         return false;

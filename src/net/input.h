@@ -33,6 +33,9 @@ void df_input_init(struct df_input *in, struct df_arena *arena, const struct df_
 
 /* Parses the request's body, which must be an object. False: the answer is set. */
 bool df_input_json(struct df_input *in, struct df_req *req);
+/* For whoever parses a body by itself: the memory for that, where its texts with escapes are
+   copied. False: there is none, and the answer is set. */
+bool df_input_charge(struct df_req *req);
 
 void df_input_error(struct df_input *in, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

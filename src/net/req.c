@@ -144,6 +144,33 @@ struct df_str df_req_trace_id(const struct df_req *req)
     return df_str_n(req->traceparent + 3, 32);
 }
 
+void df_req_set_owner(struct df_req *req, struct df_str owner)
+{
+    df_account_open(&req->account, req->conn->server->budget, owner);
+}
+
+bool df_req_charge(struct df_req *req, size_t bytes)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_account_take(&req->account, bytes))
+        return true;
+    (void)df_memory_error(req, "body", &err);
+    df_req_problem(req, &err);
+    return false;
+}
+
+void df_req_buf(struct df_req *req, struct df_buf *ret, size_t max_bytes)
+{
+    df_buf_init(ret, max_bytes);
+    ret->account = &req->account;
+}
+
+struct df_account *df_req_account(struct df_req *req)
+{
+    return &req->account;
+}
+
 struct df_log_ctx *df_req_log(struct df_req *req)
 {
     return &req->log;

@@ -32,8 +32,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BODY_KEPT_BYTES 16384 /* of a body's memory, for the connection's next request */
-
 /* --- the beginning ---------------------------------------------------------------------------- */
 
 static void begin(struct df_req *req, struct df_str path, struct df_str query)
@@ -191,7 +189,8 @@ static void leave(struct df_conn *c)
 
 static void refuse(struct df_req *req, const struct df_err *err)
 {
-    df_http_metrics_rejected(req->conn->server->metrics, df_code_name(err->code));
+    if (err->code != DF_E_BUSY) /* which was counted by its reason */
+        df_http_metrics_rejected(req->conn->server->metrics, df_code_name(err->code));
     df_req_problem(req, err);
 }
 
@@ -305,19 +304,33 @@ static enum df_code check_body_head(struct df_req *req, struct df_err *err)
     return DF_OK;
 }
 
+/* The sender is known now: room for the body, as far as its length is. */
+static enum df_code reserve_body(struct df_req *req, struct df_err *err)
+{
+    enum df_body kind = req->match.route->body;
+
+    req->body.max = req->max_body_bytes;
+    req->body.account = &req->account;
+    if ((kind == DF_BODY_JSON || kind == DF_BODY_ANY) && req->declared_length > 0 &&
+        !df_buf_grow(&req->body, (size_t)req->declared_length)) {
+        req->answer.close = true; /* told at once, whatever of it is still to come */
+        return df_memory_error(req, "body", err);
+    }
+    return DF_OK;
+}
+
 static enum MHD_Result after_authorize(struct df_req *req)
 {
     struct df_err err = DF_ERR_INIT;
 
-    if (!req->answer.set && !req->answer.drop && check_body_head(req, &err) != DF_OK)
+    if (!req->answer.set && !req->answer.drop &&
+        (check_body_head(req, &err) != DF_OK || reserve_body(req, &err) != DF_OK))
         refuse(req, &err);
     if (req->answer.set || req->answer.drop)
         return answer_after_head(req);
     req->stage = DF_STAGE_BODY;
     if (has_body(req)) {
         req->body_start = atomic_load_explicit(&req->conn->body_seen, memory_order_relaxed);
-        df_buf_reset(&req->body);
-        req->body.max = req->max_body_bytes;
         df_conn_set_phase(req->conn, DF_PHASE_BODY);
     }
     return MHD_YES;
@@ -365,6 +378,7 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
     enum df_code rc = check_head(req, method, version, &err);
     if (rc == DF_OK)
         df_head_find_caller(req);
+    df_account_open(&req->account, s->budget, df_str_c(req->caller_network));
     df_head_identify(req);
     if (rc == DF_OK && atomic_load_explicit(&s->shut, memory_order_relaxed))
         rc = shutting_down(&err);
@@ -414,7 +428,7 @@ static enum df_code take_data(struct df_req *req, const char *data, size_t len, 
     case DF_BODY_STREAM:
         return stream_data(req, data, len, err);
     }
-    return DF_OK;
+    return df_buf_failed(&req->body) ? df_memory_error(req, "body", err) : DF_OK;
 }
 
 static enum MHD_Result on_data(struct df_req *req, const char *data, size_t *size)
@@ -586,10 +600,8 @@ void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **co
     req->answer.has_file = false;
     free(req->answer.owned);
     req->answer.owned = NULL;
-    if (req->body.cap > BODY_KEPT_BYTES)
-        df_buf_release(&req->body);
-    else
-        df_buf_reset(&req->body);
+    df_buf_release(&req->body);
+    df_account_close(&req->account);
     df_arena_reset(&req->arena);
     df_conn_set_phase(req->conn, DF_PHASE_IDLE);
 }

@@ -32,8 +32,10 @@ static void fill_in(struct df_http_options *o)
     default_i64(&o->body_min_rate, 512);
     default_i64(&o->grace_ms, 10000);
     default_i64(&o->heartbeat_ms, 15000);
-    default_i64(&o->max_connections, 4096);
+    default_i64(&o->max_connections, 2048);
     default_i64(&o->max_connections_per_address, 1024);
+    if (o->memory_budget_bytes == 0)
+        o->memory_budget_bytes = (size_t)80 * 1024 * 1024;
     if (o->header_bytes == 0)
         o->header_bytes = 16384;
     if (o->max_body_bytes == 0)
@@ -133,7 +135,8 @@ out:
 static void collect(void *arg)
 {
     struct df_http_server *s = arg;
-    df_http_metrics_gauges(s->metrics, atomic_load(&s->open), df_conn_active(s));
+    df_http_metrics_gauges(s->metrics, atomic_load(&s->open), df_conn_active(s),
+                           df_budget_used(s->budget));
 }
 
 static enum df_code start(struct df_http_server *s, struct df_err *err)
@@ -171,6 +174,7 @@ enum df_code df_http_start(const struct df_http_options *opt, struct df_http_ser
     pthread_mutex_init(&s->lock, NULL);
     df_cond_init(&s->changed);
     fill_in(&s->opt);
+    s->budget = df_budget_new(s->opt.memory_budget_bytes);
     enum df_code rc = start(s, err);
     if (rc != DF_OK) {
         df_http_stop(s);
@@ -194,6 +198,11 @@ size_t df_http_active(const struct df_http_server *s)
 {
     /* Counting takes the lock and changes nothing else. */
     return df_conn_active((struct df_http_server *)(uintptr_t)s);
+}
+
+size_t df_http_bytes_in_flight(const struct df_http_server *s)
+{
+    return df_budget_used(s->budget);
 }
 
 /* --- drain and stop --------------------------------------------------------------------------- */
@@ -272,6 +281,7 @@ void df_http_stop(struct df_http_server *s)
     df_conn_release_table(s);
     df_router_free(s->router);
     df_proxies_release(&s->proxies);
+    df_budget_free(s->budget);
     free(s->series);
     free(s->daemons);
     pthread_cond_destroy(&s->changed);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #define BLOCK_BYTES 4096
+#define KEPT_BYTES  1024 /* of a stream that has caught up */
 
 struct df_sse {
     struct df_http_server *server;
@@ -55,6 +56,7 @@ struct df_sse *df_req_sse(struct df_req *req)
     req->answer.status = 200;
     req->answer.content_type = "text/event-stream";
     req->answer.sse = sse;
+    sse->pending.account = &req->account;
     /* Proxies would collect the events otherwise. */
     (void)df_req_add_header(req, "X-Accel-Buffering", DF_STR("no"));
 
@@ -99,6 +101,7 @@ uint64_t df_sse_detach(struct df_sse *sse)
     sse->parked = false;
     uint64_t total = sse->sent_total;
     df_buf_release(&sse->pending);
+    sse->pending.account = NULL; /* the request's, which ends */
     pthread_mutex_unlock(&sse->lock);
     let_go(sse);
     return total;
@@ -131,6 +134,8 @@ static ssize_t read_pending(void *arg, uint64_t pos, char *buf, size_t max)
         sse->sent += take;
         sse->sent_total += take;
         if (sse->sent == sse->pending.len) {
+            if (sse->pending.cap > KEPT_BYTES)
+                df_buf_release(&sse->pending);
             df_buf_reset(&sse->pending);
             sse->sent = 0;
         }

@@ -151,6 +151,10 @@ static size_t take_answer(char *data, size_t size, size_t count, void *arg)
         t->dropped += len - room;
     }
     df_buf_add(&t->answer, data, len < room ? len : room);
+    if (df_buf_failed(&t->answer)) {
+        t->call->answer_cut = true;
+        t->dropped = DROP_MAX + 1;
+    }
     return t->dropped > DROP_MAX ? CURL_WRITEFUNC_ERROR : len;
 }
 
@@ -310,7 +314,10 @@ enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int6
     t->writes = 0;
     t->message[0] = '\0';
     t->answer_max = call->max_answer_bytes ? call->max_answer_bytes : ANSWER_DEFAULT;
+    if (call->account)
+        df_buf_release(&t->answer); /* what is kept from others was not paid for */
     t->answer.max = t->answer_max;
+    t->answer.account = call->account;
     t->dropped = 0;
     call->answer_cut = false;
 
@@ -428,6 +435,7 @@ void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destina
     call->answer_header_count = 0;
     call->retry_after_ms = -1;
     call->maybe_sent = t->writes > 0;
+    t->answer.account = NULL; /* the call may be gone before the buffer is */
     call->answer = t->answer;
     if (result == CURLE_OK || (result == CURLE_WRITE_ERROR && t->dropped > DROP_MAX))
         fill_answer(t);

@@ -168,6 +168,8 @@ static bool read_call(struct call *c)
 
     df_input_init(&in, df_req_arena(c->req), NULL);
     c->key = df_req_header(c->req, "Idempotency-Key");
+    if (!df_input_charge(c->req))
+        return false;
     if (df_field_check_key(c->key, &err) != DF_OK ||
         df_json_parse(in.arena, df_req_body(c->req), &doc, &err) != DF_OK) {
         df_req_problem(c->req, &err);

@@ -38,7 +38,7 @@ static struct call *call_new(struct df_req *req)
     c->replayed = -1;
     c->now_ms = df_wall_ms(c->services->clock);
     df_buf_init(&c->ids, IDS_MAX);
-    df_buf_init(&c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out, ANSWER_MAX);
     return c;
 }
 

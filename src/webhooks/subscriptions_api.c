@@ -55,7 +55,7 @@ static struct call *call_new(struct df_req *req)
     c->active = UNCHANGED;
     c->now_ms = df_wall_ms(c->opt->clock);
     c->answer = 200;
-    df_buf_init(&c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out, ANSWER_MAX);
     return c;
 }
 

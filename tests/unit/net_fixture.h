@@ -124,6 +124,19 @@ static void do_show(struct df_req *req)
     df_req_answer(req, 200, "text/plain", &b);
 }
 
+/* An answer of ?bytes=, in a buffer that asks. */
+static void do_built(struct df_req *req)
+{
+    struct df_buf b;
+    int64_t bytes = 0;
+
+    (void)df_str_to_i64(df_req_query(req, "bytes"), &bytes);
+    df_req_buf(req, &b, 4 * BIG_BYTES);
+    for (int64_t i = 0; i < bytes; i++)
+        df_buf_addc(&b, 'b');
+    df_req_answer(req, 200, "text/plain", &b);
+}
+
 static void do_aside(struct df_req *req)
 {
     df_req_suspend(req);
@@ -230,6 +243,14 @@ static enum df_verdict authorize(struct df_req *req, void *arg)
         df_req_fail(req, DF_E_UNAUTHORIZED, "who are you?");
         return DF_ANSWERED;
     }
+    struct df_str owner = df_req_header(req, "X-Owner");
+    if (owner.ptr)
+        df_req_set_owner(req, owner);
+    if (df_str_eq(who, DF_STR("asked"))) {
+        df_req_suspend(req);
+        kept = req;
+        return DF_DEFERRED;
+    }
     if (df_str_eq(who, DF_STR("deferred"))) {
         df_req_suspend(req);
         return df_queue_push(&jobs, req) ? DF_DEFERRED : DF_ANSWERED;
@@ -250,6 +271,7 @@ static char server_arg[] = "the server's";
 static const struct df_route routes[] = {
     {.method = "GET", .pattern = "/ping", .handle = do_ping},
     {.method = "GET", .pattern = "/hidden", .handle = do_hidden},
+    {.method = "GET", .pattern = "/built", .handle = do_built},
     {.method = "POST", .pattern = "/echo", .body = DF_BODY_ANY, .handle = do_echo},
     {.method = "POST", .pattern = "/slow", .body = DF_BODY_ANY, .handle = do_slow},
     {.method = "PUT",

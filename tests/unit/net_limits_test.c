@@ -224,6 +224,160 @@ static void a_list_of_proxies_that_is_none_is_refused(void **state)
     assert_null(s);
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/* One who has said it will send so much, and does not. */
+static struct peer promise(struct df_http_server *s, const char *who, size_t bytes)
+{
+    struct peer p = dial(s);
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "POST /echo HTTP/1.1\r\n" H "X-Owner: %s\r\nContent-Length: %zu\r\n\r\na", who, bytes);
+    say_to(&p, text);
+    return p;
+}
+
+static void wait_for_bytes(struct df_http_server *s, size_t bytes)
+{
+    for (int i = 0; i < ATTEMPT_S * 1000 && df_http_bytes_in_flight(s) != bytes; i++)
+        usleep(1000);
+    assert_int_equal(df_http_bytes_in_flight(s), bytes);
+}
+
+static void bodies_past_the_budget_are_refused(void **state)
+{
+    (void)state;
+    struct df_http_options opt = defaults();
+    struct peer held[5];
+
+    /* Four owners with one body each, and no byte more. */
+    opt.memory_budget_bytes = (size_t)4 * 50001;
+    struct df_http_server *s = start(&opt);
+    for (size_t i = 0; i < 4; i++) {
+        const char who[] = {(char)('a' + i), '\0'};
+        held[i] = promise(s, who, 50000);
+    }
+    wait_for_bytes(s, opt.memory_budget_bytes);
+    held[4] = promise(s, "e", 50000);
+    struct reply r = listen_to(&held[4], false);
+    assert_problem(&r, 503, "Busy");
+    assert_true(has(&r, "Retry-After", "1"));
+    assert_non_null(strstr(r.body, "in this server"));
+    hang_up(&held[4]);
+    /* What is small is served all the same. */
+    assert_pong(s);
+    r = ask(s, "POST /echo HTTP/1.1\r\n" H "X-Owner: e\r\nContent-Length: 2\r\n\r\nhi");
+    assert_string_equal(r.body, "hi");
+    for (size_t i = 0; i < 4; i++)
+        hang_up(&held[i]);
+    wait_for_bytes(s, 0);
+    df_http_stop(s);
+}
+
+static void one_owner_has_a_quarter(void **state)
+{
+    (void)state;
+    static char chunk[40000];
+    struct df_http_options opt = defaults();
+
+    opt.memory_budget_bytes = (size_t)4 * 60000;
+    struct df_http_server *s = start(&opt);
+    struct peer first = promise(s, "a", 50000);
+    wait_for_bytes(s, 50001);
+    struct peer second = promise(s, "a", 10001);
+    struct reply r = listen_to(&second, false);
+    assert_problem(&r, 503, "Busy");
+    assert_non_null(strstr(r.body, "for this client"));
+    hang_up(&second);
+    /* One that does not say how long it is asks as it comes. */
+    second = dial(s);
+    say_to(&second,
+           "POST /echo HTTP/1.1\r\n" H "X-Owner: a\r\nTransfer-Encoding: chunked\r\n\r\n9c40\r\n");
+    (void)try_send(&second, chunk, sizeof(chunk));
+    r = listen_to(&second, false);
+    assert_problem(&r, 503, "Busy");
+    hang_up(&second);
+    /* Somebody else is not concerned. */
+    second = promise(s, "b", 50000);
+    wait_for_bytes(s, 2 * 50001);
+    hang_up(&second);
+    hang_up(&first);
+    wait_for_bytes(s, 0);
+    /* What can never be is said to be too large. */
+    first = promise(s, "a", 60001);
+    r = listen_to(&first, false);
+    assert_problem(&r, 413, "PayloadTooLarge");
+    hang_up(&first);
+    df_http_stop(s);
+}
+
+static void answers_count_until_they_are_read(void **state)
+{
+    (void)state;
+    struct df_http_options opt = defaults();
+    struct peer p[4];
+
+    opt.memory_budget_bytes = (size_t)65 << 20;
+    struct df_http_server *s = start(&opt);
+    for (size_t i = 0; i < 3; i++) {
+        int small = 4096;
+        p[i] = dial(s);
+        setsockopt(p[i].fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        say_to(&p[i], "GET /built?bytes=9000000 HTTP/1.1\r\n" H "X-Owner: a\r\n\r\n");
+        while (i == 0 && df_http_bytes_in_flight(s) < 9000000)
+            usleep(1000);
+        if (i == 0)
+            continue;
+        struct reply r = listen_to(&p[i], false);
+        assert_problem(&r, 503, "Busy");
+        hang_up(&p[i]);
+    }
+    struct reply r = ask(s, "GET /built?bytes=9000000 HTTP/1.1\r\n" H "X-Owner: b\r\n\r\n");
+    assert_int_equal(r.body_len, 9000000);
+    r = ask(s, "GET /built?bytes=17000000 HTTP/1.1\r\n" H "X-Owner: c\r\n\r\n");
+    assert_problem(&r, 413, "PayloadTooLarge");
+    hang_up(&p[0]); /* who never reads, and then leaves, gives it back too */
+    wait_for_bytes(s, 0);
+    df_http_stop(s);
+}
+
+/* While it is not known who sends, nothing is kept of what comes. */
+static void no_body_is_kept_before_its_sender_is_known(void **state)
+{
+    (void)state;
+    static char body[60000];
+    struct df_http_options opt = defaults();
+    struct df_http_server *s = start(&opt);
+    struct peer p = dial(s);
+
+    kept = NULL;
+    say_to(&p, "POST /echo HTTP/1.1\r\n" H "X-Who: asked\r\nContent-Length: 60000\r\n\r\n");
+    assert_true(try_send(&p, body, sizeof(body)));
+    while (!kept)
+        usleep(1000);
+    assert_int_equal(df_http_bytes_in_flight(s), 0);
+    assert_int_equal(df_req_body(kept).len, 0);
+    df_req_fail(kept, DF_E_UNAUTHORIZED, "not you");
+    df_req_resume(kept);
+    struct reply r = listen_to(&p, false);
+    assert_problem(&r, 401, "Unauthorized");
+    assert_int_equal(df_http_bytes_in_flight(s), 0);
+    hang_up(&p);
+    /* And when it turns out to be somebody who may, it is all there. */
+    kept = NULL;
+    p = dial(s);
+    say_to(&p, "POST /echo HTTP/1.1\r\n" H "X-Who: asked\r\nContent-Length: 60000\r\n\r\n");
+    assert_true(try_send(&p, body, sizeof(body)));
+    while (!kept)
+        usleep(1000);
+    df_req_resume(kept);
+    r = listen_to(&p, false);
+    assert_int_equal(r.body_len, sizeof(body));
+    hang_up(&p);
+    df_http_stop(s);
+}
+
 static void connections_past_the_limit_wait(void **state)
 {
     (void)state;
@@ -654,6 +808,10 @@ int main(void)
         cmocka_unit_test(a_trusted_proxy_names_the_caller_and_has_no_limit),
         cmocka_unit_test(a_stranger_names_nobody),
         cmocka_unit_test(a_list_of_proxies_that_is_none_is_refused),
+        cmocka_unit_test(bodies_past_the_budget_are_refused),
+        cmocka_unit_test(one_owner_has_a_quarter),
+        cmocka_unit_test(answers_count_until_they_are_read),
+        cmocka_unit_test(no_body_is_kept_before_its_sender_is_known),
         cmocka_unit_test(connections_past_the_limit_wait),
         cmocka_unit_test(draining_finishes_what_is_in_hand),
         cmocka_unit_test(draining_under_load_does_not_abort),
