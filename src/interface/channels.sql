@@ -147,13 +147,14 @@ SET GatewaySendNextAttemptAt = :now
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
              WHERE c.GatewaySendNextAttemptAt > :lease_until AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) > :lease_until
                AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) <= :until
-             LIMIT :limit);
+             ORDER BY c.GatewaySendNextAttemptAt LIMIT :limit);
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendNextAttemptAt = :now
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c
              WHERE c.GatewaySendNextAttemptAt > :lease_until AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) > :lease_until
-               AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) <= :until);
+               AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) <= :until
+             ORDER BY c.GatewaySendNextAttemptAt);
 
 -- Processing, callbacks and the mirror of returns write tickets too.
 -- name: gateway_lock

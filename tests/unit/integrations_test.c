@@ -162,6 +162,11 @@ static void the_url_is_base_url_and_what_was_asked_for(void **state)
     path[0] = '/';
     assert_int_equal(integration_url(&arena, "http://h", df_str_n(path, sizeof(path)), &url, &err),
                      DF_E_URI_TOO_LONG);
+    /* A stored path that another program wrote: the host is the configuration's. */
+    static const char *const others[] = {"@9.9.9.9/", ".example.com/", ":81/", "x", "#@9.9.9.9"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(integration_url(&arena, "http://h", df_str_c(others[i]), &url, &err),
+                         DF_E_BAD_REQUEST);
 }
 
 /* --- the judgement ---------------------------------------------------------------------------- */
