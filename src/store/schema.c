@@ -271,12 +271,22 @@ static enum df_code run_in_transaction(struct df_db *db, struct df_arena *arena,
     return DF_OK;
 }
 
+/* A script locks tables that servers of the version before write meanwhile, in an order of theirs:
+ * of two that wait for each other the database may end the script. */
+#define CONFLICT_TRIES 5
+
 static enum df_code run_script(struct df_db *db, struct df_arena *arena, struct script *s,
                                struct df_err *err)
 {
     struct df_err why = DF_ERR_INIT;
-    enum df_code code = run_in_transaction(db, arena, s, &why);
+    enum df_code code = DF_E_INTERNAL;
 
+    for (int tries = 0; tries < CONFLICT_TRIES; tries++) {
+        why = DF_ERR_INIT;
+        code = run_in_transaction(db, arena, s, &why);
+        if (code == DF_OK || df_code_retry(code) != DF_RETRY_NOW)
+            break;
+    }
     if (code != DF_OK)
         return df_err_set(err, code, "schema script " DF_STR_FMT ": %s", DF_STR_ARG(s->name),
                           why.detail);

@@ -1,8 +1,11 @@
 """Whose counterparties, tickets and acks are: who sees and changes them, what upgrades do, how they are given away."""
 
+import concurrent.futures
+import contextlib
 import json
 import uuid
 
+import psycopg2
 import pytest
 from harness import Server, wait_for
 from test_openapi import DOCUMENT, check
@@ -374,3 +377,24 @@ def test_migrate_names_them_too(make_server):
     assert done.returncode == 0
     [told] = [e for e in map(json.loads, done.stderr.splitlines()) if e["event"] == "ClientScopesWidened"]
     assert told["clientId"] == "old" and told["scopes"] == "interface,interface-all"
+
+
+def test_a_script_that_meets_the_work_of_an_older_process_is_run_again(make_server):
+    """It locks tables that a process beside writes in another order: the database ends one of the two."""
+    server = make_server()
+    if server.backend.name != "postgres":
+        pytest.skip("elsewhere nobody else writes meanwhile, or waits for another lock")
+    server.new_client("Old", clientId="old", scopes=["interface"])
+    write(server, "DELETE FROM SchemaScripts WHERE Name = '120_tenants.sql'")
+    with contextlib.closing(psycopg2.connect(server.backend.url)) as beside, concurrent.futures.ThreadPoolExecutor() as pool:
+        cursor = beside.cursor()
+        cursor.execute("SET deadlock_timeout = '60s'")  # so that it is the script that finds out
+        cursor.execute("UPDATE TB_TICKET_INTERFACE SET UpdatedAt = UpdatedAt")
+        migrating = pool.submit(server.cli, "migrate")
+        wait_for(lambda: server.backend.query(
+            "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'TB_TICKET_INTERFACE'::regclass")[0][0], "the script waits")
+        cursor.execute("UPDATE TB_TICKET_RETURN_OUTBOX SET LastError = LastError")
+        beside.commit()
+        done = migrating.result()
+    assert (done.returncode, done.stdout) == (0, "1 schema script applied\n"), done.stderr
+    assert scopes_now(server) == {"old": ["interface", "interface-all"]} and set(widened_in_audit(server)) == {"old"}
