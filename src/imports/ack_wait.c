@@ -100,8 +100,7 @@ bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w)
     if (w->since_ms == 0)
         w->since_ms = now_ms;
     pthread_mutex_lock(&l->lock);
-    bool added =
-        !l->stopping && l->count < DF_ACK_WAITS && now_ms - w->since_ms < DF_ACK_WAIT_MS;
+    bool added = !l->stopping && l->count < DF_ACK_WAITS && now_ms - w->since_ms < DF_ACK_WAIT_MS;
     if (added) {
         w->due_ms = now_ms + AGAIN_MS;
         w->next = NULL;

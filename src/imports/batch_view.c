@@ -19,8 +19,7 @@ static const struct {
     {"checksum", DF_TEXT},        {"policyDecision", DF_TEXT},  {"scheduledFor", DF_TIME},
     {"originDefault", DF_TEXT},   {"requestedBy", DF_TEXT},     {"metadata", JSON},
     {"errorCount", DF_INT},       {"skippedCount", DF_INT},     {"errorSummary", JSON},
-    {"attempt", DF_INT},          {"correlationId", DF_TEXT},
-    {"gaveWayAt", DF_TIME},
+    {"attempt", DF_INT},          {"correlationId", DF_TEXT},   {"gaveWayAt", DF_TIME},
 };
 _Static_assert(sizeof(columns) / sizeof(columns[0]) == DF_BATCH_COLUMNS, "as batch_view.h says");
 enum { PROCESSED_COLUMN = 7, ERRORS_COLUMN = 18, SKIPPED_COLUMN = 19 };

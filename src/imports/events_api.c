@@ -259,8 +259,8 @@ struct call {
 static enum df_code read_client(struct df_db *db, struct call *c, struct df_err *err)
 {
     struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_batch_client,
-                                    DF_PARAMS(df_uuid(df_uuid_str(&c->client))), &r, err);
+    enum df_code code =
+        df_db_query(db, &df_q_batch_client, DF_PARAMS(df_uuid(df_uuid_str(&c->client))), &r, err);
     if (code == DF_OK)
         code = df_result_step(r, err);
     if (code == DF_ROW)
@@ -288,10 +288,8 @@ static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err 
 static void settle(struct call *c, struct df_sse *sse)
 {
     struct df_import_events *e = c->events;
-    struct stream s = {.sse = sse,
-                       .batch = c->id,
-                       .client = c->client,
-                       .client_changed_ms = c->client_changed_ms};
+    struct stream s = {
+        .sse = sse, .batch = c->id, .client = c->client, .client_changed_ms = c->client_changed_ms};
     bool listed = false;
 
     if (sse)

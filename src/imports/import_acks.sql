@@ -24,7 +24,8 @@ WHERE Id = :id AND AckJson IS NULL AND Status IN (0, 1, 2);
 -- How many are kept of the chunk, and whether this one is.
 -- name: import_early_look
 SELECT (SELECT COUNT(*) FROM ImportEarlyAck WHERE BatchId = :batch_id AND ChunkId = :chunk_id),
-       (SELECT COUNT(*) FROM ImportEarlyAck WHERE BatchId = :batch_id AND ChunkId = :chunk_id AND AckIdHash = :hash);
+       (SELECT COUNT(*) FROM ImportEarlyAck
+        WHERE BatchId = :batch_id AND ChunkId = :chunk_id AND AckIdHash = CAST(:hash AS VARCHAR(65)));
 
 -- name: import_early_keep
 INSERT INTO ImportEarlyAck (BatchId, ChunkId, AckIdHash, AckJson, CreatedAt)

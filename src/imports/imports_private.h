@@ -28,9 +28,9 @@
 
 /*
  * By which rules a file is cut, stored with the batch (CutRules) before its first chunk: whoever
- * finishes it cuts it the same way. A batch gets the lowest version that does with its file what the
- * newest does, so that processes of the release before can finish most of them; one of a version
- * that this process does not know is left to others.
+ * finishes it cuts it the same way. A batch gets the lowest version that does with its file what
+ * the newest does, so that processes of the release before can finish most of them; one of a
+ * version that this process does not know is left to others.
  *
  *   1  every record is an item, and every cell as it stands in the file
  *   2  a run of empty records is one item, a sheet has as many rows as Excel knows, and guards
@@ -263,9 +263,9 @@ struct import_chunk *import_chunk_new(struct import_batch *b);
 void import_chunk_reset(struct import_chunk *c); /* for the next use */
 void import_chunk_free(struct import_chunk *c);
 struct df_str import_item_json(const struct import_chunk *c, const struct import_item *item);
-/* The next record, or a run of empty ones as one without fields, by the batch's rules. *ret_count is
- * how many it stands for. DF_ROW, DF_DONE, an error of the file, or DF_E_CANCELLED: b->interrupted
- * says why. */
+/* The next record, or a run of empty ones as one without fields, by the batch's rules. *ret_count
+ * is how many it stands for. DF_ROW, DF_DONE, an error of the file, or DF_E_CANCELLED:
+ * b->interrupted says why. */
 enum df_code import_next_record(struct import_batch *b, struct df_record *ret, int64_t *ret_count,
                                 struct df_err *err) DF_MUST_CHECK;
 /* The next chunk of the file. DF_ROW, DF_DONE, or an error of the file. */
@@ -313,7 +313,8 @@ enum df_code import_give_back(struct import_batch *b, struct df_err *err) DF_MUS
 /* Likewise, and it waits for its next turn. */
 enum df_code import_give_way(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* Whether a batch of another client waits that nobody can take up. */
-enum df_code import_others_wait(struct import_batch *b, bool *ret, struct df_err *err) DF_MUST_CHECK;
+enum df_code import_others_wait(struct import_batch *b, bool *ret,
+                                struct df_err *err) DF_MUST_CHECK;
 enum df_code import_postpone(struct import_batch *b, int64_t due_ms, const char *why,
                              struct df_err *err) DF_MUST_CHECK;
 

@@ -500,7 +500,8 @@ static bool reserve(struct df_normaliser *n, const struct df_record *record)
     if (need > ITEM_CAP_MAX)
         return false;
     if (need > n->item_cap) {
-        n->item_cap = need < ITEM_MAX ? 2 * need : need; /* what is large is seldom and kept small */
+        n->item_cap =
+            need < ITEM_MAX ? 2 * need : need; /* what is large is seldom and kept small */
         free(n->item);
         n->item = df_malloc(n->item_cap);
     }

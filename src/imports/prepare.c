@@ -13,9 +13,9 @@
 #define STRINGS_BYTES ((size_t)12 << 20)
 #define SHARE_LEAST   ((size_t)1 << 20)
 
-#define GROWTH_FREE  ((uint64_t)64 << 20) /* bytes of records that any file may have */
-#define RECORD_BYTES 128                  /* of an item and its row, beside the record's own */
-#define FIELD_BYTES  8
+#define GROWTH_FREE   ((uint64_t)64 << 20) /* bytes of records that any file may have */
+#define RECORD_BYTES  128                  /* of an item and its row, beside the record's own */
+#define FIELD_BYTES   8
 
 bool import_is_stopping(struct df_imports *i)
 {
@@ -101,7 +101,8 @@ static enum df_code open_records(struct import_batch *b, struct df_err *err)
     };
 
     if (b->rules < IMPORT_RULES_RUNS)
-        opt.limits.max_rows = UINT64_MAX; /* it was begun before there was a limit, or is under it */
+        opt.limits.max_rows =
+            UINT64_MAX; /* it was begun before there was a limit, or is under it */
     df_records_free(b->records);
     b->records = NULL;
     b->has_after_run = false;
@@ -152,11 +153,12 @@ static enum df_code check_growth(const struct import_batch *b, const struct tall
     uint64_t most = size * (uint64_t)b->imports->opt.max_growth;
 
     if (t->items > b->max_records)
-        return df_err_set(err, DF_E_TOO_LARGE,
-                          "the file has more than %lld records, which is the limit of %s; divide it",
-                          (long long)b->max_records,
-                          b->max_by_policy ? "the client's policy (maxRecords)"
-                                           : "this server (imports.max_records)");
+        return df_err_set(
+            err, DF_E_TOO_LARGE,
+            "the file has more than %lld records, which is the limit of %s; divide it",
+            (long long)b->max_records,
+            b->max_by_policy ? "the client's policy (maxRecords)"
+                             : "this server (imports.max_records)");
     if (t->bytes > (most > GROWTH_FREE ? most : GROWTH_FREE))
         return df_err_set(err, DF_E_TOO_LARGE,
                           "the file's %llu bytes grow into records of more than %llu "

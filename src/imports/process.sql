@@ -149,9 +149,11 @@ WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
 -- name: chunk_early
 UPDATE ImportChunk
 SET AckJson = (SELECT e.AckJson FROM ImportEarlyAck AS e
-               WHERE e.BatchId = :id AND e.ChunkId = :chunk AND e.AckIdHash = :hash), AckedAt = :now, UpdatedAt = :now
+               WHERE e.BatchId = :id AND e.ChunkId = :chunk AND e.AckIdHash = CAST(:hash AS VARCHAR(65))),
+    AckedAt = :now, UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status = 2 AND AckJson IS NULL
-  AND EXISTS (SELECT 1 FROM ImportEarlyAck AS e WHERE e.BatchId = :id AND e.ChunkId = :chunk AND e.AckIdHash = :hash);
+  AND EXISTS (SELECT 1 FROM ImportEarlyAck AS e
+              WHERE e.BatchId = :id AND e.ChunkId = :chunk AND e.AckIdHash = CAST(:hash AS VARCHAR(65)));
 
 -- name: early_drop
 DELETE FROM ImportEarlyAck WHERE BatchId = :id;

@@ -199,8 +199,8 @@ static struct df_value *add_chunk(struct df_rows *insert, const struct import_ch
 {
     struct df_value *at = insert->params + insert->count * insert->query->param_count;
     df_rows_add(insert, DF_PARAMS(batch_id(c->batch), df_int(c->id), df_int(c->offset),
-                                  df_int(c->records), df_text(df_str_c(c->hash)),
-                                  df_int(status), df_int(c->attempts), import_now(c->batch)));
+                                  df_int(c->records), df_text(df_str_c(c->hash)), df_int(status),
+                                  df_int(c->attempts), import_now(c->batch)));
     return at;
 }
 
@@ -267,8 +267,8 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
         df_checksum_of(c->ack_id, hash);
         df_rows_add(&await,
                     DF_PARAMS(df_text(c->ack_id), import_now(b), batch_id(b), df_int(c->id)));
-        df_rows_add(&early, DF_PARAMS(batch_id(b), df_int(c->id), df_text(df_str_c(hash)),
-                                      import_now(b)));
+        df_rows_add(&early,
+                    DF_PARAMS(batch_id(b), df_int(c->id), df_text(df_str_c(hash)), import_now(b)));
     }
     enum df_code code = renew(db, b, err);
     if (code == DF_OK)

@@ -254,10 +254,10 @@ static enum df_code take(struct df_db *db, struct claim *cl, const struct candid
         policy->batch_size != DF_POLICY_NONE ? policy->batch_size : cl->i->opt.batch_size;
 
     import_host_name(cl->i, c->rules, host);
-    enum df_code code = df_db_exec(db, &df_q_claim_take,
-                                   DF_PARAMS(now, df_text(df_str_c(host)), df_int(cl->b->token),
-                                             df_int(batch_size), id),
-                                   &affected, err);
+    enum df_code code = df_db_exec(
+        db, &df_q_claim_take,
+        DF_PARAMS(now, df_text(df_str_c(host)), df_int(cl->b->token), df_int(batch_size), id),
+        &affected, err);
     if (code == DF_OK && affected == 1 && !cl->i->opt.concurrent)
         code = df_db_exec(db, &df_q_claim_hold, DF_PARAMS(df_bool(true), id, now), NULL, err);
     if (code == DF_OK && affected == 1)

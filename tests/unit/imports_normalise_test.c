@@ -384,9 +384,11 @@ static void test_names_without_end(void **state)
 
 static void test_what_is_empty(void **state)
 {
-    const struct df_field empty[] = {text_field("a", ""), text_field("b", " \t\xC2\xA0"),
+    const struct df_field empty[] = {text_field("a", ""),
+                                     text_field("b", " \t\xC2\xA0"),
                                      {DF_STR_INIT("c"), DF_FIELD_NULL, DF_STR_INIT("null")}};
-    const struct df_field some[] = {text_field("a", " "), text_field("b", " 0"),
+    const struct df_field some[] = {text_field("a", " "),
+                                    text_field("b", " 0"),
                                     {DF_STR_INIT("c"), DF_FIELD_BOOL, DF_STR_INIT("false")},
                                     {DF_STR_INIT("d"), DF_FIELD_JSON, DF_STR_INIT("{}")}};
     (void)state;

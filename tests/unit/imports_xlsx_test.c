@@ -695,8 +695,7 @@ static void rows_past_excels_last_are_refused(void **state)
 {
     (void)state;
     const struct df_records_options any = {.temp_dir = "/tmp", .limits = {.max_rows = UINT64_MAX}};
-    static const char over[] =
-        SHEET(HEADER "<row r=\"1048577\"><c t=\"str\"><v>x</v></c></row>");
+    static const char over[] = SHEET(HEADER "<row r=\"1048577\"><c t=\"str\"><v>x</v></c></row>");
 
     expect_sheet_refused(over, DF_E_TOO_LARGE, "row 1048577 is past the last row of a sheet");
     expect_sheet_refused(SHEET(HEADER "<row r=\"1048576\"/><row><c t=\"str\"><v>x</v></c></row>"),
