@@ -262,7 +262,7 @@ static inline struct df_str mutate_bytes(struct mutation *m, struct df_str s)
 
 static inline struct df_str mutate_xml(struct mutation *m, struct df_str s)
 {
-    struct tag *tags = DF_ARENA_ARRAY(&m->arena, struct tag, TAGS_MAX);
+    static struct tag tags[TAGS_MAX];
     for (uint32_t edits = 1 + draw(m, 3); edits > 0 && s.len <= PART_MAX; edits--) {
         size_t count = find_tags(s, tags);
         if (count == 0 || draw(m, 6) == 0)
@@ -491,8 +491,7 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1, const uint8
     } else if (size1 > 1 && size2 > 1 && !is_archive(data1, size1) && !is_archive(data2, size2)) {
         struct df_str s = {(const char *)data1 + 1, size1 - 1},
                       t = {(const char *)data2 + 1, size2 - 1};
-        struct tag *tags = DF_ARENA_ARRAY(&m.arena, struct tag, TAGS_MAX);
-        struct tag *others = DF_ARENA_ARRAY(&m.arena, struct tag, TAGS_MAX);
+        static struct tag tags[TAGS_MAX], others[TAGS_MAX];
         size_t n = find_tags(s, tags), k = find_tags(t, others);
         if (n > 0 && k > 0) {
             size_t at = tags[draw(&m, n)].start;
