@@ -54,6 +54,7 @@ static const struct df_config_key relay_keys[] = {
     RELAY(state_failed, DF_CFG_STRING, "FAILED", 0, 0, NULL, "State of what is given up."),
     RELAY(poll_ms, DF_CFG_INT, "200", 10, 60000, NULL, "How often the table is looked at when nothing wakes the relay."),
     RELAY(batch, DF_CFG_INT, "200", 1, 10000, NULL, "Most events in one transaction."),
+    RELAY(max_payload_bytes, DF_CFG_INT, "16777216", 1024, INT64_C(1) << 30, NULL, "Longest payload that is sent; an event with a longer one is given up, unread."),
     RELAY(max_retries, DF_CFG_INT, "5", 0, 1000, NULL, "Retries before an event is given up."),
     RELAY(retry_base_ms, DF_CFG_INT, "1000", 1, HOUR, NULL, "First backoff; doubles with each attempt, full jitter."),
     RELAY(retry_cap_ms, DF_CFG_INT, "300000", 1, 24 * HOUR, NULL, "Longest backoff."),

@@ -19,17 +19,29 @@
  * follows them; a head that another relay holds is still PENDING for everybody else, so what
  * follows it is nobody's. Chains are sent in rounds: the first of each, then the second of those
  * whose first has arrived. A failure ends its chain.
+ *
+ * Memory. The table is another application's, and so are the sizes of its payloads. A claim brings
+ * along only what is short (INLINE_BYTES together, however many rows); longer payloads are fetched
+ * as far as BATCH_BYTES go, or one, and as far as all relays of the process together have not more
+ * than PROCESS_BYTES of them in hand. Rows for which there is no room are not taken. A payload over
+ * max_payload_bytes is not fetched: its event is FAILED.
  */
 #include "base/mem.h"
 #include "relay/relay_private.h"
 #include "store/rows.h"
 #include "json/write.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#define ROOM_MIN 8
-#define CHAIN_MS 5000 /* of one transaction, for the rounds of its chains */
-#define LIST_MAX (64 << 20)
+#define INLINE_BYTES  (2 << 20)
+#define INLINE_MAX    (8 << 10) /* of one */
+#define BATCH_BYTES   ((size_t)8 << 20)
+#define PROCESS_BYTES ((size_t)32 << 20)
+
+#define ROOM_MIN      8
+#define CHAIN_MS      5000 /* of one transaction, for the rounds of its chains */
+#define LIST_MAX      (64 << 20)
 /* What is due again, or was committed later than its created_at says, waits so much longer at most
  * while there is a backlog. */
 #define FROM_START_MS 500
@@ -40,7 +52,9 @@ struct relay_claimed {
     struct relay_claimed *next; /* of its aggregate, after it */
     struct df_breaker_permit permit;
     bool due;
-    bool tail; /* somebody's `next` */
+    bool tail;    /* somebody's `next` */
+    bool fetched; /* its payload is there; NULL is one too */
+    int64_t size; /* of the payload */
     enum relay_outcome outcome;
     int64_t delay_ms;
 };
@@ -62,6 +76,8 @@ static void read_row(struct df_result *r, struct df_arena *a, struct relay_claim
               .span_id = df_arena_str(a, df_col_text(r, 9)),
               .retry_after_ms = -1},
         .due = df_col_int(r, 10) == 1,
+        .fetched = df_col_null(r, 11) || !df_col_null(r, 2),
+        .size = df_col_null(r, 11) ? 0 : df_col_int(r, 11),
         .outcome = RELAY_DEFERRED,
     };
     if (!c->e.type.ptr)
@@ -118,11 +134,15 @@ static void rest(struct df_relay *r, struct df_str id, int64_t delay_ms)
 
 /* In the order of the statement's parameters, which the template decides. */
 static void fill(const struct relay_query *q, struct df_value limit, struct df_value list,
-                 struct df_str after, struct df_value *params)
+                 struct df_str after, size_t most, struct df_value *params)
 {
+    size_t room = INLINE_BYTES / (most ? most : 1);
+
     for (size_t i = 0; i < q->q.param_count; i++) {
         if (strcmp(q->params[i], "limit") == 0 || strcmp(q->params[i], "each") == 0)
             params[i] = limit;
+        else if (strcmp(q->params[i], "inline") == 0)
+            params[i] = df_int((int64_t)(room < INLINE_MAX ? room : INLINE_MAX));
         else
             params[i] = strcmp(q->params[i], "after") == 0 ? df_text(after) : list;
     }
@@ -150,7 +170,7 @@ static struct df_str begins_after(struct relay_worker *w)
 
 static void ends_at(struct df_relay *r, const struct relay_batch *b)
 {
-    char *last = b->full ? df_strdup(b->rows[b->count - 1].e.id) : NULL;
+    char *last = b->full && b->heads > 0 ? df_strdup(b->rows[b->heads - 1].e.id) : NULL;
 
     pthread_mutex_lock(&r->lock);
     free(r->after);
@@ -208,10 +228,9 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');
-    fill(q, df_int(each), df_text(df_buf_str(&heads)), DF_STR_NULL, params);
+    fill(q, df_int(each), df_text(df_buf_str(&heads)), DF_STR_NULL, limit, params);
     enum df_code code = read_rows(w->db, q, params, &w->arena, limit, b, err);
     df_buf_release(&heads);
-    link_chains(b);
     return code;
 }
 
@@ -239,7 +258,7 @@ static enum df_code claim_by(struct relay_worker *w, const struct relay_query *q
 {
     struct df_value params[8];
 
-    fill(q, df_int((int64_t)limit), df_text(resting), after, params);
+    fill(q, df_int((int64_t)limit), df_text(resting), after, limit, params);
     return read_rows(w->db, q, params, &w->arena, limit, b, err);
 }
 
@@ -268,6 +287,121 @@ static enum df_code claim_heads(struct relay_worker *w, size_t limit, struct df_
     return code;
 }
 
+/* --- payloads that did not come along ----------------------------------------------------------
+ */
+
+/* Of all batches in hand in this process. */
+static atomic_size_t bytes_in_hand;
+
+/* One that is larger than all that may be in hand is taken when nothing else is. */
+static bool reserve(struct relay_batch *b, size_t bytes)
+{
+    size_t others = atomic_load(&bytes_in_hand);
+
+    do {
+        if (others > 0 && bytes + others > PROCESS_BYTES)
+            return false;
+    } while (!atomic_compare_exchange_weak(&bytes_in_hand, &others, others + bytes));
+    b->bytes += bytes;
+    return true;
+}
+
+static void release(struct relay_batch *b)
+{
+    atomic_fetch_sub(&bytes_in_hand, b->bytes);
+    b->bytes = 0;
+}
+
+static int64_t max_payload(const struct df_relay *r)
+{
+    return r->s->max_payload_bytes > 0 ? r->s->max_payload_bytes : DF_RELAY_PAYLOAD_MAX;
+}
+
+static void refuse_payload(struct relay_worker *w, struct relay_claimed *c)
+{
+    c->outcome = RELAY_FAILED;
+    c->e.error = df_arena_printf(&w->arena, "the payload has %lld bytes, at most %lld are sent",
+                                 (long long)c->size, (long long)max_payload(w->relay));
+}
+
+/* Rows up to the first for whose payload there is no room. */
+static void cut_to_room(struct relay_worker *w, struct relay_batch *b)
+{
+    size_t n = 0;
+
+    for (; n < b->count; n++) {
+        struct relay_claimed *c = &b->rows[n];
+        size_t size = (size_t)c->size;
+        if (c->fetched)
+            continue;
+        if (c->size > max_payload(w->relay))
+            refuse_payload(w, c);
+        else if ((b->bytes > 0 && b->bytes + size > BATCH_BYTES) || !reserve(b, size))
+            break;
+    }
+    b->full = b->full || n < b->count;
+    b->waits = n == 0 && b->count > 0;
+    b->count = n;
+    b->heads = b->heads < n ? b->heads : n;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const struct relay_claimed *const *x = a, *const *y = b;
+    struct df_str s = (*x)->e.id, t = (*y)->e.id;
+    int order = memcmp(s.ptr, t.ptr, s.len < t.len ? s.len : t.len);
+    return order ? order : (s.len > t.len) - (s.len < t.len);
+}
+
+/* by_id is in order; an id that is not unique has the payload of one of its rows. */
+static void set_payload(struct relay_claimed **by_id, size_t n, struct df_str id,
+                        struct df_str payload)
+{
+    struct relay_claimed like = {.e = {.id = id}};
+    struct relay_claimed *key = &like;
+    struct relay_claimed **found = bsearch(&key, by_id, n, sizeof(key), compare_ids);
+
+    if (!found)
+        return;
+    while (found > by_id && compare_ids(&found[-1], &key) == 0)
+        found--;
+    for (; found < by_id + n && compare_ids(found, &key) == 0; found++) {
+        (*found)->e.payload = payload;
+        (*found)->fetched = true;
+    }
+}
+
+static enum df_code fetch_payloads(struct relay_worker *w, struct relay_batch *b,
+                                   struct df_err *err)
+{
+    struct relay_claimed **by_id = DF_ARENA_ARRAY(&w->arena, struct relay_claimed *, b->count);
+    enum df_dialect d = w->relay->dialect;
+    struct df_result *r = NULL;
+    struct df_buf ids;
+    size_t n = 0;
+
+    df_buf_init(&ids, LIST_MAX);
+    relay_list_open(d, &ids);
+    for (size_t i = 0; i < b->count; i++) {
+        struct relay_claimed *c = &b->rows[i];
+        if (c->fetched || c->outcome == RELAY_FAILED)
+            continue;
+        by_id[n++] = c;
+        relay_list_add(d, c->e.id, &ids);
+    }
+    relay_list_close(d, &ids);
+    enum df_code code = DF_DONE;
+    qsort(by_id, n, sizeof(struct relay_claimed *), compare_ids);
+    if (n > 0)
+        code = df_db_query(w->db, &w->shape->sql.payloads.q, DF_PARAMS(df_text(df_buf_str(&ids))),
+                           &r, err);
+    while ((code == DF_OK || code == DF_ROW) && (code = df_result_step(r, err)) == DF_ROW)
+        set_payload(by_id, n, df_col_text(r, 0), df_arena_str(&w->arena, df_col_text(r, 1)));
+    df_result_free(r);
+    df_buf_release(&ids);
+    return code == DF_DONE ? DF_OK : code;
+}
+
 static enum df_code claim(struct relay_worker *w, size_t limit, struct relay_batch *b,
                           struct df_err *err)
 {
@@ -283,9 +417,13 @@ static enum df_code claim(struct relay_worker *w, size_t limit, struct relay_bat
     df_buf_release(&resting);
     b->heads = b->count;
     b->full = b->count == limit;
-    ends_at(r, b);
     if (code == DF_OK && sql->has_follow)
         code = claim_followers(w, limit, b, err);
+    cut_to_room(w, b);
+    ends_at(r, b);
+    if (code == DF_OK)
+        code = fetch_payloads(w, b, err);
+    link_chains(b);
     return code;
 }
 
@@ -353,6 +491,12 @@ static size_t permitted(struct df_relay *r, struct relay_claimed **round, size_t
     return kept;
 }
 
+/* Not what waits for its time, was given up already, or is gone from the table. */
+static bool may_go(const struct relay_claimed *c)
+{
+    return c->due && c->fetched && c->outcome == RELAY_DEFERRED;
+}
+
 static void dispatch(struct relay_worker *w, struct relay_batch *b)
 {
     struct df_relay *r = w->relay;
@@ -363,7 +507,7 @@ static void dispatch(struct relay_worker *w, struct relay_batch *b)
     size_t n = 0;
 
     for (size_t i = 0; i < b->count; i++) {
-        if (!b->rows[i].tail && b->rows[i].due)
+        if (!b->rows[i].tail && may_go(&b->rows[i]))
             round[n++] = &b->rows[i];
     }
     while ((n = permitted(r, round, n)) > 0) {
@@ -377,7 +521,7 @@ static void dispatch(struct relay_worker *w, struct relay_batch *b)
             judge(r, round[i]);
             blamed =
                 blamed || (round[i]->e.outcome == DF_DISPATCH_RETRY && round[i]->e.blames_sink);
-            if (round[i]->outcome == RELAY_PROCESSED && next && next->due)
+            if (round[i]->outcome == RELAY_PROCESSED && next && may_go(next))
                 round[left++] = next;
         }
         n = left;
@@ -575,7 +719,6 @@ enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_
     enum df_code refused = DF_OK;
     enum df_code code = DF_OK;
 
-    df_arena_reset(&w->arena);
     *b = (struct relay_batch){0};
     if (locks)
         code = df_db_begin(w->db, true, err);
@@ -596,5 +739,8 @@ enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_
         df_db_reset(w->db);
         tell_unmarked(r, b);
     }
+    release(b);
+    df_arena_reset(&w->arena);
+    b->rows = NULL;
     return code == DF_OK ? refused : code;
 }

@@ -320,8 +320,8 @@ static enum df_code try_query(struct df_db *db, const struct relay_query *q, str
     relay_list_close(df_db_dialect(db), &none);
     for (size_t i = 0; i < q->q.param_count; i++) {
         const char *name = q->params[i];
-        bool number =
-            strcmp(name, "limit") == 0 || strcmp(name, "each") == 0 || strcmp(name, "delay") == 0;
+        bool number = strcmp(name, "limit") == 0 || strcmp(name, "each") == 0 ||
+                      strcmp(name, "delay") == 0 || strcmp(name, "inline") == 0;
         params[i] = number                       ? df_int(0)
                     : strcmp(name, "heads") == 0 ? df_text(DF_STR("[]"))
                     : strcmp(name, "error") == 0 ? df_text(DF_STR(""))
@@ -343,7 +343,8 @@ static enum df_code try_all(struct df_db *db, const struct df_relay_settings *s,
                             const struct relay_sql *sql, struct df_buf *complaints,
                             struct df_err *err)
 {
-    const struct relay_query *all[] = {&sql->claim, &sql->processed, &sql->retry, &sql->dead};
+    const struct relay_query *all[] = {&sql->claim, &sql->payloads, &sql->processed, &sql->retry,
+                                       &sql->dead};
     enum df_code code = df_db_begin(db, true, err);
 
     for (size_t i = 0; code == DF_OK && i < sizeof all / sizeof all[0]; i++)

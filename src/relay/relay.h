@@ -38,6 +38,8 @@ enum df_relay_column {
 
 enum df_relay_order { DF_RELAY_ORDER_NONE, DF_RELAY_ORDER_AGGREGATE };
 
+#define DF_RELAY_PAYLOAD_MAX (16 << 20)
+
 /* A section [relay.NAME]; plain data of the configuration. */
 struct df_relay_settings {
     char *name;
@@ -49,6 +51,7 @@ struct df_relay_settings {
     char *state_failed;
     int64_t poll_ms;
     int64_t batch;
+    int64_t max_payload_bytes; /* 0: DF_RELAY_PAYLOAD_MAX */
     int64_t max_retries;
     int64_t retry_base_ms;
     int64_t retry_cap_ms;

@@ -114,9 +114,11 @@ struct relay_batch {
     struct relay_claimed *rows;
     size_t count;
     size_t heads;
-    size_t sent; /* handed to the dispatcher */
-    bool full;   /* there is more */
-    bool beyond; /* claimed from somewhere on: there may be more before it */
+    size_t sent;  /* handed to the dispatcher */
+    size_t bytes; /* of payloads, taken from what all relays may have in hand */
+    bool full;    /* there is more */
+    bool waits;   /* nothing was taken: other batches have all the bytes in hand */
+    bool beyond;  /* claimed from somewhere on: there may be more before it */
 };
 
 /*

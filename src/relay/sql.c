@@ -5,8 +5,8 @@
  *     {table}            the table, quoted
  *     {pending} {processed} {failed}   the state, as a literal: an index over the rows in that
  * state is used only where the statement says which it is {id_type} …        the column's type
- *     {select} {due} {first} {resting} {stamp …} {none …}   pieces that depend on the table, see
- *                        below
+ *     {select} {id_text} {payload_text} {size} {due} {first} {resting} {stamp …} {none …}
+ *                        pieces that depend on the table, see below
  *     :name              a parameter
  *     [column: …]        only if the table has the column
  */
@@ -111,6 +111,24 @@ static const char *const follow_text[DF_DIALECT_COUNT] = {
         " AND t.{id} <> CAST(h.v->>2 AS {id_type})"
         " ORDER BY t.{created_at}, t.{id} LIMIT :each FOR UPDATE OF t) AS f"
         " ORDER BY f.df_created, f.df_id",
+};
+
+static const char *const payloads_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "SELECT {id_text}, {payload_text} FROM {table} AS t"
+                  " WHERE t.{id} IN (SELECT value FROM json_each(:ids))",
+    [DF_POSTGRES] = "SELECT {id_text}, {payload_text} FROM {table} AS t"
+                    " WHERE t.{id} = ANY(CAST(:ids AS {id_type}[]))",
+    [DF_SQLSERVER] = "SELECT {id_text}, {payload_text} FROM {table} AS t"
+                     " WHERE t.{id} IN (SELECT CAST(value AS {id_type})"
+                     " FROM OPENJSON(CAST(:ids AS NVARCHAR(MAX))))",
+};
+
+/* Bytes of the payload. PostgreSQL knows those of a text or json that lies elsewhere without
+ * fetching it; a jsonb must be written out for it. */
+static const char *const size_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "LENGTH(CAST(t.{payload} AS BLOB))",
+    [DF_POSTGRES] = "OCTET_LENGTH({payload_text})",
+    [DF_SQLSERVER] = "DATALENGTH({payload_text})",
 };
 
 static const char *const processed_text[DF_DIALECT_COUNT] = {
@@ -305,9 +323,7 @@ static void add_select(struct render *r)
     add_text(r, DF_RELAY_ID);
     df_buf_addz(&r->out, ", ");
     add_text(r, DF_RELAY_EVENT_TYPE);
-    df_buf_addz(&r->out, ", ");
-    add_text(r, DF_RELAY_PAYLOAD);
-    df_buf_addz(&r->out, ", t.");
+    render(r, DF_STR(", CASE WHEN {size} <= :inline THEN {payload_text} END, t."));
     add_column(r, DF_RELAY_ATTEMPTS);
     df_buf_addz(&r->out, ", ");
     render(r, df_str_c(created_text[r->t->dialect]));
@@ -321,6 +337,7 @@ static void add_select(struct render *r)
     } else {
         df_buf_addz(&r->out, "1");
     }
+    render(r, DF_STR(", {size}"));
 }
 
 /*
@@ -381,6 +398,12 @@ static void add_piece(struct render *r, struct df_str name)
         add_state(r, r->s->state_failed);
     } else if (df_str_eq(name, DF_STR("select"))) {
         add_select(r);
+    } else if (df_str_eq(name, DF_STR("id_text"))) {
+        add_text(r, DF_RELAY_ID);
+    } else if (df_str_eq(name, DF_STR("payload_text"))) {
+        add_text(r, DF_RELAY_PAYLOAD);
+    } else if (df_str_eq(name, DF_STR("size"))) {
+        render(r, df_str_c(size_text[d]));
     } else if (df_str_eq(name, DF_STR("created"))) {
         render(r, df_str_c(created_text[d]));
     } else if (df_str_eq(name, DF_STR("now"))) {
@@ -415,8 +438,8 @@ static void add_param(struct render *r, struct df_str name)
     while (n < q->param_count && !df_str_eq(name, df_str_c(r->q->params[n])))
         n++;
     if (n == q->param_count) {
-        static const char *const known[] = {"limit", "resting", "heads", "each", "ids",
-                                            "id",    "delay",   "error", "after"};
+        static const char *const known[] = {"limit", "resting", "heads", "each",  "ids",
+                                            "id",    "delay",   "error", "after", "inline"};
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
             if (df_str_eq(name, df_str_c(known[i])))
                 r->q->params[q->param_count++] = known[i];
@@ -521,6 +544,7 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
         make(s, t, "relay_near", near_text[d], &ret->near);
     if (ret->has_follow)
         make(s, t, "relay_follow", follow_text[d], &ret->follow);
+    make(s, t, "relay_payloads", payloads_text[d], &ret->payloads);
     make(s, t, "relay_processed", processed_text[d], &ret->processed);
     make(s, t, "relay_retry", retry_text[d], &ret->retry);
     make(s, t, "relay_dead", dead_text[d], &ret->dead);
@@ -534,6 +558,7 @@ void relay_sql_release(struct relay_sql *q)
     free(q->beyond.text);
     free(q->near.text);
     free(q->follow.text);
+    free(q->payloads.text);
     free(q->processed.text);
     free(q->retry.text);
     free(q->dead.text);

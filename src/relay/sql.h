@@ -36,13 +36,16 @@ struct relay_query {
 
 /*
  * claim and follow answer with id, type, payload, attempts, created (milliseconds), aggregate type,
- * aggregate id, correlation, trace, span, and whether it is due.
+ * aggregate id, correlation, trace, span, whether it is due, and the bytes of its payload. A
+ * payload of more than `inline` bytes is NULL there: it is asked for by itself, when there is room
+ * for it.
  *
  * - claim     (limit, resting): what may be sent, oldest first; locked until the transaction ends
  * - beyond    (limit, resting, after): the same, of what comes after that event
  * - near      (limit, resting): the same, but only of the oldest rows; with order=aggregate
  * - follow    (heads, each): with order=aggregate, what comes after the heads, of each aggregate so
  *   many; no text where it cannot be had
+ * - payloads  (ids): id and payload
  * - processed (ids), retry (id, delay, error), dead (id, error): what became of it
  * - waiting   (): rows, and when the oldest was written
  * - failed    (): rows
@@ -54,6 +57,7 @@ struct relay_sql {
     struct relay_query beyond;
     struct relay_query near;
     struct relay_query follow;
+    struct relay_query payloads;
     struct relay_query processed;
     struct relay_query retry;
     struct relay_query dead;

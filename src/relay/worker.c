@@ -18,6 +18,7 @@
 #define COUNT_MS       10000
 #define PAUSE_MAX_MS   1000 /* between looks at an open breaker */
 #define IDLE_MS        1000 /* the longest a sink is left alone */
+#define ROOM_MS        20   /* until other batches may have given their bytes back */
 #define BACKOFF_MIN_MS 200
 #define BACKOFF_MAX_MS 10000
 
@@ -394,7 +395,9 @@ static void turn(struct relay_worker *w)
         call_another(r);
     /* With chains, what came behind a head may be due next; a claim from somewhere on has not seen
      * what is before it. */
-    if (b.count > 0 && b.sent == 0)
+    if (b.waits)
+        pause_ms(w, ROOM_MS);
+    else if (b.count > 0 && b.sent == 0)
         pause_ms(w, r->s->poll_ms); /* the breaker's probes are others' */
     else if (!b.full && !b.beyond && !(w->shape->sql.has_follow && b.count > 0))
         wait_for_work(w);
