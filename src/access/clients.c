@@ -306,7 +306,7 @@ static void write_scopes_change(uint32_t before, uint32_t after, struct df_buf *
 enum df_code df_client_set_scopes(struct df_db *db, struct df_str identifier, uint32_t scopes,
                                   const struct df_actor *by, int64_t now_ms, struct df_err *err)
 {
-    struct df_client_record before;
+    struct df_client_record before = {0};
     char column[128];
     struct df_buf details;
     enum df_code code = df_client_load(db, identifier, &before, err);
