@@ -1,6 +1,7 @@
 #include "app/cli.h"
 #include "app/demo.h"
 #include "app/server.h"
+#include "base/mem.h"
 
 int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
              const struct df_route *extra_routes, const char *demo_sandbox)
@@ -10,6 +11,7 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     struct df_err err = DF_ERR_INIT;
     enum df_code code = DF_OK;
 
+    df_mem_return_large();
     df_server_block_signals();
     df_log_init((enum df_log_level)take_settings->log.level,
                 (enum df_log_format)take_settings->log.format, df_clock_real());

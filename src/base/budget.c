@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define SHARES  4
+#define RESERVE 8 /* one in so many bytes is for small accounts */
 #define BUCKETS 256
 
 /* There while it has something. */
@@ -63,16 +64,19 @@ static struct owner **find_owner(struct df_budget *b, const char name[DF_ACCOUNT
     return at;
 }
 
-static enum df_refusal bill(struct df_budget *b, const char name[DF_ACCOUNT_OWNER], size_t bytes)
+/* bytes: how many more; bill: of the account, with them. */
+static enum df_refusal raise_bill(struct df_budget *b, const char name[DF_ACCOUNT_OWNER],
+                                  size_t bytes, size_t bill)
 {
     enum df_refusal reason = DF_REFUSED_NOT;
+    size_t limit = bill <= DF_ACCOUNT_SMALL ? b->total : b->total - b->total / RESERVE;
 
     pthread_mutex_lock(&b->lock);
     struct owner **at = find_owner(b, name);
     size_t has = *at ? (*at)->bytes : 0;
     if (bytes > df_budget_share(b) - has)
         reason = DF_REFUSED_SHARE;
-    else if (bytes > b->total - b->used)
+    else if (b->used + bytes > limit)
         reason = DF_REFUSED_TOTAL;
     if (reason == DF_REFUSED_NOT) {
         if (!*at) {
@@ -125,7 +129,9 @@ bool df_account_take(struct df_account *a, size_t bytes)
         return false;
     }
     size_t more = bill_for(taken) - a->billed;
-    enum df_refusal reason = more > 0 ? bill(a->budget, a->owner, more) : DF_REFUSED_NOT;
+    enum df_refusal reason = DF_REFUSED_NOT;
+    if (more > 0)
+        reason = raise_bill(a->budget, a->owner, more, bill_for(taken));
     if (reason != DF_REFUSED_NOT) {
         a->reason = reason;
         return false;

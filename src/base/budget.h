@@ -1,7 +1,8 @@
 /*
  * A budget for memory that callers cause: one total for the process, of which each owner (a client,
  * or an address nobody is known at) has at most a quarter. Whoever wants more is refused before it
- * is allocated, and says 503.
+ * is allocated, and says 503. An eighth of the total is left to accounts of at most
+ * DF_ACCOUNT_SMALL bytes, so that a few large ones do not keep everybody out.
  *
  * An account is one request's: what it has taken stands there and is given back when it is closed.
  * The first DF_ACCOUNT_FREE bytes are not asked for: they are part of what a connection may cost,
@@ -13,6 +14,7 @@
 #include "base/str.h"
 
 #define DF_ACCOUNT_FREE  4096
+#define DF_ACCOUNT_SMALL 65536
 #define DF_ACCOUNT_OWNER 40 /* bytes of an owner's name that count */
 
 struct df_budget;

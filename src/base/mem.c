@@ -1,7 +1,10 @@
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define LARGE_BYTES (128 << 10)
 
 void df_oom(void)
 {
@@ -34,6 +37,11 @@ void *df_realloc(void *ptr, size_t size)
     if (!p)
         df_oom();
     return p;
+}
+
+void df_mem_return_large(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 
 char *df_strdup(struct df_str s)

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+/* What a document takes beside its text, for each byte of a short one. */
+#define DOC_RATIO ((size_t)8)
+
 void df_input_init(struct df_input *in, struct df_arena *arena, const struct df_json *object)
 {
     in->arena = arena;
@@ -16,7 +19,9 @@ bool df_input_charge(struct df_req *req)
     struct df_str body = df_req_body(req);
     bool escapes = body.len > 0 && memchr(body.ptr, '\\', body.len);
 
-    return df_req_charge(req, DF_JSON_DOC_BYTES + (escapes ? body.len : 0));
+    size_t doc =
+        body.len < DF_JSON_DOC_BYTES / DOC_RATIO ? body.len * DOC_RATIO : DF_JSON_DOC_BYTES;
+    return df_req_charge(req, doc + (escapes ? body.len : 0));
 }
 
 bool df_input_json(struct df_input *in, struct df_req *req)

@@ -53,13 +53,22 @@ static void all_together_have_the_total(void **state)
     struct df_budget *b = df_budget_new(TOTAL);
     struct df_account a[5];
 
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 3; i++) {
         a[i] = account(b, names[i]);
-        assert_int_equal(df_account_take(&a[i], 100 * KIB), i < 4);
+        assert_true(df_account_take(&a[i], 100 * KIB));
     }
-    assert_int_equal(a[4].reason, DF_REFUSED_TOTAL);
+    /* The last eighth is for the small ones, each of them. */
+    a[3] = account(b, names[3]);
+    assert_false(df_account_take(&a[3], 70 * KIB));
+    assert_int_equal(a[3].reason, DF_REFUSED_TOTAL);
+    assert_true(df_account_take(&a[3], 60 * KIB));
+    assert_false(df_account_take(&a[3], 10 * KIB));
+    a[4] = account(b, names[4]);
+    assert_true(df_account_take(&a[4], 40 * KIB));
+    assert_int_equal(df_budget_used(b), TOTAL);
+    assert_false(df_account_take(&a[4], 1));
     df_account_close(&a[0]);
-    assert_true(df_account_take(&a[4], 100 * KIB));
+    assert_true(df_account_take(&a[4], 10 * KIB));
     for (size_t i = 1; i < 5; i++)
         df_account_close(&a[i]);
     assert_int_equal(df_budget_used(b), 0);
