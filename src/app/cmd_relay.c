@@ -80,7 +80,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     df_server_wait();
     df_relay_stop(r, s->server.drain_seconds * 1000);
     df_http_client_free(client); /* what is still on its way is cut off, and so comes back */
-    df_http_stop(http); /* before what it tells about is freed */
+    df_http_stop(http);          /* before what it tells about is freed */
     df_relay_free(r);
     df_breakers_free(breakers);
     df_log_return_stderr();

@@ -41,6 +41,7 @@ void *df_realloc(void *ptr, size_t size)
 
 void df_mem_return_large(void)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread yet */
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 

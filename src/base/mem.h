@@ -15,8 +15,8 @@ void *df_calloc(size_t count, size_t size) __attribute__((malloc, alloc_size(1, 
 void *df_realloc(void *ptr, size_t size) __attribute__((alloc_size(2)));
 
 /* Large blocks are always the system's own, and go back to it when they are freed. Otherwise the
-   first that is freed makes the next ones part of the heap, which keeps the most it ever held. Once,
-   at the start of a program that runs for long. */
+   first that is freed makes the next ones part of the heap, which keeps the most it ever held.
+   Once, at the start of a program that runs for long. */
 void df_mem_return_large(void);
 
 /* A NUL-terminated copy; NULL for the absent slice. */

@@ -124,18 +124,18 @@ void df_req_answer(struct df_req *req, unsigned status, const char *content_type
     struct df_err err = DF_ERR_INIT;
     bool counts = take_body->account == &req->account;
     bool failed = df_buf_failed(take_body);
+    bool refused = failed ? counts && req->account.reason != DF_REFUSED_NOT
+                          : !counts && take_body->len > SMALL_BODY &&
+                                !df_account_take(&req->account, take_body->cap);
 
-    if (failed && counts && req->account.reason != DF_REFUSED_NOT) {
-        (void)df_memory_error(req, "answer", &err);
-    } else if (failed) {
-        (void)df_err_set(&err, DF_E_INTERNAL, "the answer has more than %zu bytes", take_body->max);
-    } else if (!counts && take_body->len > SMALL_BODY &&
-               !df_account_take(&req->account, take_body->cap)) {
-        (void)df_memory_error(req, "answer", &err);
-    } else {
+    if (!failed && !refused) {
         set_answer(req, status, content_type, take_body);
         return;
     }
+    if (refused)
+        (void)df_memory_error(req, "answer", &err);
+    else
+        (void)df_err_set(&err, DF_E_INTERNAL, "the answer has more than %zu bytes", take_body->max);
     df_buf_release(take_body);
     df_req_problem(req, &err);
 }

@@ -190,7 +190,7 @@ static bool is_port(struct df_str s)
  */
 static bool parse_node(struct df_str s, struct df_ip *ret)
 {
-    struct df_str port = DF_STR_NULL;
+    struct df_str port;
 
     if (df_ip_parse(s, ret))
         return true;
