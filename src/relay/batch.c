@@ -324,6 +324,14 @@ static void refuse_payload(struct relay_worker *w, struct relay_claimed *c)
                                  (long long)c->size, (long long)max_payload(w->relay));
 }
 
+/* So many rows are as much as fits: to look at many more would be in vain, and not cheap. */
+static void learn_size(struct df_relay *r, size_t rows)
+{
+    pthread_mutex_lock(&r->lock);
+    r->room = rows * 2 > ROOM_MIN ? rows * 2 : ROOM_MIN;
+    pthread_mutex_unlock(&r->lock);
+}
+
 /* Rows up to the first for whose payload there is no room. */
 static void cut_to_room(struct relay_worker *w, struct relay_batch *b)
 {
@@ -339,7 +347,10 @@ static void cut_to_room(struct relay_worker *w, struct relay_batch *b)
         else if ((b->bytes > 0 && b->bytes + size > BATCH_BYTES) || !reserve(b, size))
             break;
     }
-    b->full = b->full || n < b->count;
+    if (n < b->count)
+        learn_size(w->relay, n);
+    b->cut = n < b->count;
+    b->full = b->full || b->cut;
     b->waits = n == 0 && b->count > 0;
     b->count = n;
     b->heads = b->heads < n ? b->heads : n;
@@ -438,14 +449,14 @@ bool relay_stopping(struct df_relay *r)
 }
 
 /* More at a time while all goes well, less when the destination does not keep up. */
-static void learn_room(struct df_relay *r, bool blamed)
+static void learn_room(struct df_relay *r, const struct relay_batch *b, bool blamed)
 {
     size_t most = (size_t)r->s->batch;
 
     pthread_mutex_lock(&r->lock);
     if (blamed)
         r->room = r->room / 2 > ROOM_MIN ? r->room / 2 : ROOM_MIN;
-    else
+    else if (!b->cut)
         r->room *= 2;
     r->room = r->room > most ? most : r->room;
     pthread_mutex_unlock(&r->lock);
@@ -528,7 +539,7 @@ static void dispatch(struct relay_worker *w, struct relay_batch *b)
         if (df_mono_ms(r->opt.clock) >= until_ms || relay_stopping(r))
             break;
     }
-    learn_room(r, blamed);
+    learn_room(r, b, blamed);
 }
 
 /* --- marking ---------------------------------------------------------------------------------- */

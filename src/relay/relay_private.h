@@ -117,6 +117,7 @@ struct relay_batch {
     size_t sent;  /* handed to the dispatcher */
     size_t bytes; /* of payloads, taken from what all relays may have in hand */
     bool full;    /* there is more */
+    bool cut;     /* for want of room: there is more, and it is large */
     bool waits;   /* nothing was taken: other batches have all the bytes in hand */
     bool beyond;  /* claimed from somewhere on: there may be more before it */
 };

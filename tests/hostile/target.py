@@ -1,6 +1,7 @@
 """A server under attack: how it is started, who else uses it meanwhile, and what must hold of it afterwards."""
 
 import contextlib
+import http.server
 import json
 import sqlite3
 import threading
@@ -30,8 +31,47 @@ class Attack:
     send: Callable
     holds: tuple = ()
     prepare: Callable = None
-    config: dict = field(default_factory=dict)
+    config: dict | Callable = field(default_factory=dict)  # or a function of the Target that returns it
     backends: tuple = ("sqlite", "postgres")
+
+
+class Peer:
+    """A destination of calls that takes everything and remembers only how much; it listens once its url is asked for."""
+
+    def __init__(self):
+        self.bytes = []
+        self._server = None
+
+    @property
+    def url(self):
+        if not self._server:
+            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+            threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self):
+        if self._server:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def _handler(self):
+        taken = self.bytes
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                left = size = int(self.headers["Content-Length"])
+                while left > 0 and (data := self.rfile.read(min(left, 1 << 20))):
+                    left -= len(data)
+                taken.append(size)
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        return Handler
 
 
 class Bystander:
@@ -70,7 +110,9 @@ class Target:
         self.attack = attack
         self.backend = backend
         self.directory = directory
-        config = {**attack.config, "delivery": {"allow_private_targets": "on", **attack.config.get("delivery", {})}}
+        self.peer = Peer()
+        config = attack.config(self) if callable(attack.config) else attack.config
+        config = {**config, "delivery": {"allow_private_targets": "on", **config.get("delivery", {})}}
         self.server = Server(backend, directory / "server", config=config)
         self.bystander = None
 
@@ -88,6 +130,7 @@ class Target:
             for check in (*COMMON, *self.attack.holds):
                 check(self, sent)
         finally:
+            self.peer.close()
             self.server.finish()
 
     # -- what attacks are made of
