@@ -67,8 +67,9 @@ struct delivery_row {
 
     /* Under the engine's lock: in the channel's table of what it holds. */
     struct delivery_row *held_next;
-    bool settling; /* a cycle is about to let go of it */
-    bool renewed;  /* it was claimed again while it was on its way: these replace what it has */
+    bool settling;        /* a cycle is about to let go of it */
+    int64_t last_attempt; /* that a claim of it has counted */
+    bool renewed; /* it was claimed again while it was on its way: this replaces what it has */
     int64_t renewed_fence;
     int64_t renewed_until_ms;
 

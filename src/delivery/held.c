@@ -25,10 +25,12 @@ static struct delivery_row *find_held(struct delivery_channel *ch, struct df_str
     return NULL;
 }
 
-/* The fence without the attempt is what stands for the content. */
-static bool has_same_content(const struct delivery_row *a, const struct delivery_row *b)
+/* The fence without the attempt stands for the content. Where that has no version its attempts
+ * begin anew with it: only the attempt after the last one known is of the same. */
+static bool has_same_content(const struct delivery_row *held, const struct delivery_row *claim)
 {
-    return a->fence - a->attempt == b->fence - b->attempt;
+    return claim->attempt == held->last_attempt + 1 &&
+           held->fence - held->attempt == claim->fence - claim->attempt;
 }
 
 /* A channel that holds nothing may always take a row. */
@@ -113,6 +115,7 @@ void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row)
 {
     struct delivery_row **bucket = bucket_of(ch, row->id);
 
+    row->last_attempt = row->attempt;
     row->held_next = *bucket;
     *bucket = row;
 }
@@ -124,6 +127,7 @@ void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row 
     if (!row)
         return;
     row->renewed = true;
+    row->last_attempt = claim->attempt;
     row->renewed_fence = claim->fence;
     row->renewed_until_ms = claim->lease_until_ms;
 }
@@ -147,6 +151,7 @@ void delivery_held_settling(struct delivery_list *rows, bool settling)
         if (!r->renewed)
             continue;
         r->fence = r->renewed_fence;
+        r->attempt = r->last_attempt;
         r->lease_until_ms = r->renewed_until_ms;
         r->renewed = false;
     }
