@@ -15,7 +15,7 @@ struct df_ack_waits {
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;
     bool stopping;
-    size_t count;
+    size_t bytes;
     struct df_ack_wait *head; /* the longest first, so that it is due first */
     struct df_ack_wait **tail;
 };
@@ -28,7 +28,7 @@ static struct df_ack_wait *take_first(struct df_ack_waits *l)
     l->head = w->next;
     if (!l->head)
         l->tail = &l->head;
-    l->count--;
+    l->bytes -= w->bytes;
     return w;
 }
 
@@ -99,14 +99,17 @@ bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w)
 
     if (w->since_ms == 0)
         w->since_ms = now_ms;
+    if (w->bytes < DF_ACK_WAIT_LEAST)
+        w->bytes = DF_ACK_WAIT_LEAST;
     pthread_mutex_lock(&l->lock);
-    bool added = !l->stopping && l->count < DF_ACK_WAITS && now_ms - w->since_ms < DF_ACK_WAIT_MS;
+    bool added = !l->stopping && l->bytes + w->bytes <= DF_ACK_WAIT_BYTES &&
+                 now_ms - w->since_ms < DF_ACK_WAIT_MS;
     if (added) {
         w->due_ms = now_ms + AGAIN_MS;
         w->next = NULL;
         *l->tail = w;
         l->tail = &w->next;
-        l->count++;
+        l->bytes += w->bytes;
         pthread_cond_signal(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);

@@ -1,15 +1,17 @@
 /*
  * Acks that came before the answer that names them was stored wait here for a moment: their
  * requests stay suspended, and their jobs are run again every 50 ms until they know. One thread,
- * which sleeps while nobody waits. At most DF_ACK_WAITS at a time, each for DF_ACK_WAIT_MS.
+ * which sleeps while nobody waits. Each waits for up to DF_ACK_WAIT_MS, and together they have
+ * DF_ACK_WAIT_BYTES: a request's memory may be forty times its body.
  */
 #ifndef DF_IMPORTS_ACK_WAIT_H
 #define DF_IMPORTS_ACK_WAIT_H
 
 #include "store/store.h"
 
-#define DF_ACK_WAITS   16 /* a request may have 8 MiB */
-#define DF_ACK_WAIT_MS 2000
+#define DF_ACK_WAIT_MS    2000
+#define DF_ACK_WAIT_BYTES ((size_t)512 << 10)
+#define DF_ACK_WAIT_LEAST ((size_t)4 << 10) /* that one counts for */
 
 /* The caller's; untouched from add on until its job runs again or it is given up. */
 struct df_ack_wait {
@@ -17,6 +19,7 @@ struct df_ack_wait {
     struct df_job *job;
     /* The job will not run: the queue is full, or the process ends. */
     void (*give_up)(struct df_ack_wait *w);
+    size_t bytes;     /* of the request's body */
     int64_t since_ms; /* monotonic, set by the first add; 0 before it */
     int64_t due_ms;
 };

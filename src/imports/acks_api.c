@@ -385,7 +385,8 @@ static void handle(struct df_req *req)
     c->services = df_services_of(req);
     c->job.run = run;
     c->job.done = done;
-    c->wait = (struct df_ack_wait){.job = &c->job, .give_up = give_up};
+    c->wait =
+        (struct df_ack_wait){.job = &c->job, .give_up = give_up, .bytes = df_req_body(req).len};
     df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&c->batch));
     df_req_write(req, &c->job);
 }

@@ -8,7 +8,9 @@ static char sign_of(struct df_str s, size_t *ret_len)
         char last, narrow;
     } wide[] = {{'\x9D', '='}, {'\x8B', '+'}, {'\x8D', '-'}, {'\xA0', '@'}};
 
-    *ret_len = s.len > 0 && memchr("=+-@\t\r\n", s.ptr[0], 7) ? 1 : 0;
+    static const char narrow[] = {'=', '+', '-', '@', '\t', '\r', '\n'};
+
+    *ret_len = s.len > 0 && memchr(narrow, s.ptr[0], sizeof(narrow)) ? 1 : 0;
     if (*ret_len > 0 || s.len < 3 || s.ptr[0] != '\xEF' || s.ptr[1] != '\xBC')
         return *ret_len > 0 ? s.ptr[0] : '\0';
     for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
@@ -23,6 +25,8 @@ static char sign_of(struct df_str s, size_t *ret_len)
 /* A phone in E.164 is no danger, and should stay one. */
 static bool is_formula(struct df_str s)
 {
+    static const char harmless[] = {'0', '1', '2', '3', '4', '5', '6', '7',
+                                    '8', '9', ' ', '(', ')', '.', ',', '-'};
     size_t len = 0;
     char sign = sign_of(s, &len);
 
@@ -31,7 +35,7 @@ static bool is_formula(struct df_str s)
     if (sign != '+' && sign != '-')
         return true;
     for (size_t i = len; i < s.len; i++)
-        if (!memchr("0123456789 ().,-", s.ptr[i], 16))
+        if (!memchr(harmless, s.ptr[i], sizeof(harmless)))
             return true;
     return false;
 }

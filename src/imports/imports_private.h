@@ -150,7 +150,6 @@ struct import_batch {
     int64_t batch_size;
     int64_t rules;       /* IMPORT_RULES_; 0: not known yet */
     int64_t max_records; /* items it may have */
-    bool max_by_policy;
     int64_t attempt;
     int64_t again_from; /* first chunk of a later attempt */
     struct df_str correlation_id;
@@ -163,15 +162,18 @@ struct import_batch {
     struct df_records *records;
     struct df_normaliser *normaliser;
     struct df_record after_run; /* read already, to be given after the empty ones before it */
-    bool has_after_run;
-    enum import_end interrupted; /* why reading was given up, with DF_E_CANCELLED */
-    int64_t next_sequence; /* of the next record; a later attempt: after which item to go on */
+    int64_t next_sequence;      /* of the next record; a later attempt: after which item to go on */
     int64_t next_chunk;
     int64_t last_chunk; /* of earlier owners */
     struct import_open *open;
     size_t open_count;
     size_t open_at; /* of a later attempt: the next of them to be taken up */
-    bool read;      /* there are no more records */
+
+    enum import_end interrupted; /* why reading was given up, with DF_E_CANCELLED */
+    bool read;                   /* there are no more records */
+    bool has_after_run;
+    bool max_by_policy;
+    bool gives_way; /* no more chunks are cut; when all are settled another client is next */
 
     struct import_chunks chunks; /* in hand */
     struct import_chunk *spare;
@@ -181,7 +183,6 @@ struct import_batch {
     int64_t polled_ms;   /* monotonic: when acks were looked for */
     int64_t turn_ms;     /* monotonic: since when new chunks are cut; -1: none yet */
     int64_t looked_ms;   /* monotonic: when others that wait were looked for */
-    bool gives_way;      /* no more chunks are cut; when all are settled another client is next */
     struct df_str fatal; /* why it ends as Failed; absent: it does not */
 
     bool acked; /* under the imports' lock: an ack was stored */
