@@ -19,6 +19,8 @@
 #define SEEN_BATCH      256
 #define ADMIN_ID        "*admin" /* to the gate; no client's */
 
+_Static_assert(DF_GATE_TAG_BYTES == DF_HASH_TASK_KEY, "an attempt's tag is its question");
+
 /* A keyed hash of a secret that Argon2 has confirmed. */
 struct fingerprint {
     unsigned char bytes[FINGERPRINT_LEN];
@@ -351,42 +353,101 @@ static void finish_verified(struct check *c)
     df_req_resume(c->req);
 }
 
-/* On a hash thread. Another request may have verified the same pair while this one waited. */
-static void run_hash(struct df_hash_task *t)
+static void finish_refused(struct check *c)
 {
-    struct check *c = (struct check *)((char *)t - offsetof(struct check, task));
-    /* For an unknown id: any hash, so that it takes as long as a known one. */
-    static const struct df_secret_hash nobody;
-    const struct df_log_ctx *outer = df_log_ctx_use(df_req_log(c->req));
+    count_outcome("refused");
+    df_gate_wrong(c->auth->gate, &c->attempt);
+    df_log_info("LoginRefused", "unknown client or wrong secret");
+    (void)reject(c->req);
+    df_req_resume(c->req);
+}
+
+static struct check *check_of(struct df_hash_task *t)
+{
+    return (struct check *)((char *)t - offsetof(struct check, task));
+}
+
+/* Another request may have verified the same pair while this one waited. */
+static bool is_verified_meanwhile(const struct check *c)
+{
     struct df_client known;
     uint64_t generation;
-    bool current = false, previous = false;
-    if (c->found && look_up(c->auth, c->identifier, c->fp, &generation, &known) == HIT &&
-        c->generation == generation) {
-        count_outcome("coalesced");
-        finish_verified(c);
-        df_log_ctx_use(outer);
-        return;
-    }
+
+    return c->found && look_up(c->auth, c->identifier, c->fp, &generation, &known) == HIT &&
+           c->generation == generation;
+}
+
+static bool secret_matches(const struct check *c, bool *ret_previous)
+{
+    /* For an unknown id: any hash, so that it takes as long as a known one. */
+    static const struct df_secret_hash nobody;
     bool usable = c->found && c->record.has_current;
+
+    *ret_previous = false;
     if (c->found && !usable)
         df_log_warn("SecretUnusable",
                     "the secret of the client was hashed by another program: rotate it");
-    current = df_secret_hash_matches(usable ? &c->record.current : &nobody, c->secret) && usable;
-    if (!current && c->found && previous_valid(c->auth, &c->record))
-        previous = df_secret_hash_matches(&c->record.previous, c->secret);
-    if (current || previous) {
+    if (df_secret_hash_matches(usable ? &c->record.current : &nobody, c->secret) && usable)
+        return true;
+    *ret_previous = c->found && previous_valid(c->auth, &c->record) &&
+                    df_secret_hash_matches(&c->record.previous, c->secret);
+    return *ret_previous;
+}
+
+/* Whether what was found out of one is true of the other, which has the same id and secret: the
+ * row may have been read before and after a rotation. */
+static bool has_same_row(const struct check *a, const struct check *b)
+{
+    const struct df_client_record *x = &a->record;
+    const struct df_client_record *y = &b->record;
+
+    if (a->found != b->found)
+        return false;
+    return !a->found || (x->has_current == y->has_current && x->has_previous == y->has_previous &&
+                         same_hash(&x->current, &y->current) &&
+                         (!x->has_previous || same_hash(&x->previous, &y->previous)));
+}
+
+static void run_check(struct check *c, const struct check *refused);
+
+/* Each with its own request's context in the log. */
+static void run_check_of(struct check *c, const struct check *refused)
+{
+    const struct df_log_ctx *outer = df_log_ctx_use(df_req_log(c->req));
+    run_check(c, refused);
+    df_log_ctx_use(outer);
+}
+
+/* A request is its thread's again when it was finished, and its memory with it: those beside it
+ * come first. `refused`: one with the same id and secret that was; or NULL. */
+static void run_check(struct check *c, const struct check *refused)
+{
+    struct df_hash_task *beside = c->task.beside;
+    bool previous = false;
+    bool verified = is_verified_meanwhile(c);
+
+    if (verified) {
+        count_outcome("coalesced");
+    } else if (!(refused && has_same_row(refused, c)) && secret_matches(c, &previous)) {
         count_outcome("verified");
         remember(c, previous);
-        finish_verified(c);
-    } else {
-        count_outcome("refused");
-        df_gate_wrong(c->auth->gate, &c->attempt);
-        df_log_info("LoginRefused", "unknown client or wrong secret");
-        (void)reject(c->req);
-        df_req_resume(c->req);
+        verified = true;
     }
-    df_log_ctx_use(outer);
+    while (beside) {
+        struct df_hash_task *next = beside->next;
+        run_check_of(check_of(beside), verified ? NULL : c);
+        beside = next;
+    }
+    if (verified)
+        finish_verified(c);
+    else
+        finish_refused(c);
+}
+
+/* On a hash thread. */
+static void run_hash(struct df_hash_task *t)
+{
+    run_check_of(check_of(t), NULL);
 }
 
 static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -468,6 +529,7 @@ static void begin_check(const struct check *begun)
 
     *c = *begun;
     c->task.run = run_hash;
+    c->task.key = c->attempt.tag;
     c->job.run = run_load;
     c->job.done = load_done;
     c->job.log = df_req_log(c->req);

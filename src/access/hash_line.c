@@ -1,5 +1,7 @@
 #include "access/hash_line.h"
 
+#include <string.h>
+
 static void queue_init(struct df_hash_queue *q)
 {
     *q = (struct df_hash_queue){.end = &q->first};
@@ -53,9 +55,36 @@ static bool has_place_locked(const struct df_hash_line *l, uint64_t sender)
     return l->strangers.count < DF_HASH_LINE_STRANGERS && of_sender < DF_HASH_LINE_SENDER;
 }
 
+/* One in the queue that asks the same; NULL: there is none. */
+static struct df_hash_task *find_same_locked(const struct df_hash_queue *q,
+                                             const struct df_hash_task *t)
+{
+    for (struct df_hash_task *other = q->first; other; other = other->next)
+        if (other->key && memcmp(other->key, t->key, DF_HASH_TASK_KEY) == 0)
+            return other;
+    return NULL;
+}
+
+static bool wait_beside_locked(struct df_hash_line *l, struct df_hash_task *t, uint64_t sender)
+{
+    struct df_hash_task *other =
+        t->key && !l->closed ? find_same_locked(sender ? &l->strangers : &l->known, t) : NULL;
+
+    if (!other)
+        return false;
+    t->next = other->beside;
+    other->beside = t;
+    return true;
+}
+
 bool df_hash_line_push(struct df_hash_line *l, struct df_hash_task *t, uint64_t sender)
 {
     pthread_mutex_lock(&l->lock);
+    t->beside = NULL;
+    if (wait_beside_locked(l, t, sender)) {
+        pthread_mutex_unlock(&l->lock);
+        return true;
+    }
     bool taken = has_place_locked(l, sender);
     if (taken) {
         t->sender = sender;

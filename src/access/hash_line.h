@@ -7,7 +7,10 @@
  * known;
  * - one sender of theirs (a network) has at most DF_HASH_LINE_SENDER;
  * - the known go first, but of any four turns one is a stranger's, or many clients could keep out
- * new ones for as long as they like.
+ * new ones for as long as they like;
+ * - who asks the same question as one in the line takes no place of its own: it waits beside that
+ * one and has its answer. So a client that comes back with hundreds of calls at once, after a
+ * restart say, is not taken for a flood.
  *
  * Thread-safe. Tasks are the callers'; the line only links them.
  */
@@ -23,13 +26,17 @@
 #define DF_HASH_LINE_STRANGERS 192
 #define DF_HASH_LINE_SENDER    32
 #define DF_HASH_LINE_TURNS     4
+#define DF_HASH_TASK_KEY       16
 
 /* Work for a hash thread. */
 struct df_hash_task {
     void (*run)(struct df_hash_task *t);
+    const unsigned char *key; /* of DF_HASH_TASK_KEY bytes: the same question; NULL: its own */
+    /* When it runs: others of the same key, by `next`. They are its to answer. */
+    struct df_hash_task *beside;
 
-    /* Private to the line. */
     struct df_hash_task *next;
+    /* Private to the line. */
     uint64_t sender;
 };
 

@@ -226,6 +226,27 @@ def at(server, client, address):
     return server.client(client.id, client.secret, address=address)
 
 
+@pytest.mark.parametrize("right", [True, False])
+def test_many_calls_at_once_of_a_client_not_seen_yet_are_one_login(make_server, right):
+    """After a restart, say: more than the places that one network has before the hash threads."""
+    server = make_server(config={"auth": {"failures_per_minute": 1000}})
+    client, statuses = server.new_client(), []
+    if not right:
+        client.headers["X-Client-Secret"] += "x"
+    ready = threading.Barrier(100)
+
+    def call():
+        ready.wait()
+        statuses.append(client.get("/whoami").status)
+
+    threads = [threading.Thread(target=call) for _ in range(100)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert statuses == [200 if right else 401] * 100
+
+
 def test_a_neighbour_cannot_lock_a_verified_client_out(make_server):
     """He has its address, by NAT say, and knows its id."""
     server = make_server(config={"auth": {"failures_per_minute": 6}})

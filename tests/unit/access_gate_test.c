@@ -259,6 +259,33 @@ static void one_sender_has_its_share_and_strangers_leave_room(void **state)
     assert_true(df_hash_line_push(&line, &tasks[n], 7));
 }
 
+static void the_same_question_takes_no_place_of_its_own(void **state)
+{
+    (void)state;
+    static const unsigned char keys[2][DF_HASH_TASK_KEY] = {{1}, {2}};
+    size_t beside = 0;
+
+    for (size_t i = 0; i < LEN(tasks); i++) {
+        tasks[i].key = keys[i % 2];
+        assert_true(df_hash_line_push(&line, &tasks[i], 7));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const struct df_hash_task *t = df_hash_line_pop(&line);
+        assert_ptr_equal(t->key, keys[i]);
+        for (const struct df_hash_task *b = t->beside; b; b = b->next, beside++)
+            assert_ptr_equal(b->key, keys[i]);
+    }
+    assert_int_equal(beside, LEN(tasks) - 2);
+    assert_int_equal(line.strangers.count, 0);
+    /* Of a stranger's question no known one hears the answer. */
+    assert_true(df_hash_line_push(&line, &tasks[0], 7));
+    assert_true(df_hash_line_push(&line, &tasks[2], 0));
+    assert_ptr_equal(df_hash_line_pop(&line), &tasks[2]);
+    assert_null(tasks[2].beside);
+    for (size_t i = 0; i < LEN(tasks); i++)
+        tasks[i].key = NULL;
+}
+
 static void the_known_go_first_but_not_always(void **state)
 {
     (void)state;
@@ -307,6 +334,7 @@ int main(void)
         GATE(many_ids_of_one_network_have_a_limit_together),
         GATE(a_flood_of_strangers_frees_nobody_and_forgets_nobody),
         LINE(one_sender_has_its_share_and_strangers_leave_room),
+        LINE(the_same_question_takes_no_place_of_its_own),
         LINE(the_known_go_first_but_not_always),
         LINE(a_closed_line_gives_what_it_has_and_takes_no_more),
     };
