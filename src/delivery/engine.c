@@ -19,8 +19,8 @@
 #define PROBE_MAX       32  /* a claim beside one that is full */
 #define CROWD_MAX       128 /* a claim among many that are put back */
 #define ROW_BYTES       ((int64_t)16 << 20)
-#define STUCK_MS        100         /* a full one that nothing came back from for so long hangs */
-#define ROW_BYTES_FIRST (64 * 1024) /* of a row, as long as none is known */
+#define STUCK_MS        100 /* a full one that nothing came back from for so long hangs */
+#define ROW_BYTES_FIRST (INT64_C(64) * 1024) /* of a row, as long as none is known */
 #define BACKOFF_MIN_MS  100
 #define BACKOFF_MAX_MS  5000
 
@@ -280,7 +280,7 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
         return room < share - taken ? room : share - taken;
     if (ch->woken && ch->c->claim_newest) {
         *ret_newest = true;
-    } else {
+    } else if (to) {
         int64_t probe_ms = to->heard_ms + STUCK_MS;
         probe_ms = probe_ms < ch->probe_ms ? probe_ms : ch->probe_ms;
         *ret_at_ms = ch->look_ms > probe_ms ? ch->look_ms : probe_ms;

@@ -75,7 +75,8 @@ static struct delivery_share *get_share(struct df_delivery *d, enum delivery_sha
         (*at)->key_len = key.len;
         (*at)->share = limits[kind].first;
         (*at)->heard_ms = delivery_mono_ms(d);
-        memcpy((*at)->key, key.ptr, key.len);
+        if (key.len > 0)
+            memcpy((*at)->key, key.ptr, key.len);
     }
     (*at)->used_ms = delivery_mono_ms(d);
     return *at;

@@ -82,11 +82,14 @@ static bool is_ours(struct df_imports *i, const struct df_uuid *id)
 
 static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now_ms)
 {
-    if (c->status != DF_BATCH_PROCESSING || c->locked_ms < 0 || c->host.len == 0 ||
-        now_ms - c->locked_ms >= i->opt.lock_timeout_ms)
+    if (c->status != DF_BATCH_PROCESSING || c->host.len == 0)
         return false;
+    /* Whatever the clock says, which may have been set; else it was dropped here, and waits to be
+     * taken up again. */
     if (import_host_is_this(i, c->host))
-        return is_ours(i, &c->id); /* else it was dropped here, and waits to be taken up again */
+        return is_ours(i, &c->id);
+    if (c->locked_ms < 0 || now_ms - c->locked_ms >= i->opt.lock_timeout_ms)
+        return false;
     return !import_instance_is_gone(i, c->host);
 }
 

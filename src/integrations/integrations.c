@@ -152,7 +152,7 @@ void integrations_end(struct df_integrations *all, const struct df_uuid *client)
     pthread_mutex_lock(&all->lock);
     struct integration_caller **at = place_of(all, client);
     struct integration_caller *caller = *at;
-    if (--caller->calls == 0) {
+    if (caller && --caller->calls == 0) {
         *at = caller->next;
         free(caller);
     }

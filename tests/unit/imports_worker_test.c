@@ -9,9 +9,13 @@
 #include "imports/batch.h"
 #include "imports/imports.h"
 #include "imports/imports_private.h"
+#include "net/http.h"
 #include "store/schema.h"
 
 #include "testdb.h"
+
+#include <stdatomic.h>
+#include <sys/stat.h>
 
 /*
  * Who takes a batch whose file is not here, and when: what takes half an hour by the clock. The
@@ -19,6 +23,7 @@
  */
 
 #define LOCK_TIMEOUT_MS 1800000
+#define PATH_MAX_BYTES  4096
 #define OTHER_HOST      "elsewhere/6f1c0a7e-0000-4000-8000-00000000000a"
 
 static enum df_dialect dialect; /* of the group that runs */
@@ -32,6 +37,27 @@ static struct df_breakers *breakers;
 static struct df_imports *imports;
 static struct df_client client;
 static struct df_err err;
+
+/* OmniFlow, for those who want one: keeps what comes until it may answer. */
+static struct df_http_server *omniflow;
+static _Atomic size_t came;
+static _Atomic bool holding;
+static char omniflow_url[128] = "http://127.0.0.1:9";
+
+static void take_chunk(struct df_req *req)
+{
+    came++;
+    while (holding)
+        usleep(5000);
+    df_req_answer_static(req, 200, "application/json", DF_STR("{\"status\":\"Imported\"}"));
+}
+
+static const struct df_route chunk_routes[] = {
+    {.method = "POST", .pattern = "/api/leads/import", .body = DF_BODY_ANY, .handle = take_chunk},
+    {.method = NULL},
+};
+
+static bool concurrent;
 
 static int start(void **state)
 {
@@ -64,7 +90,9 @@ static int start(void **state)
         .breakers = breakers,
         .clock = &clock_.base,
         .data_dir = test.dir,
-        .url = "http://127.0.0.1:9",
+        .url = omniflow_url,
+        .concurrent = concurrent,
+        .workers = 3,
         .api_key_header = "X-Api-Key",
         .batch_size = 10,
         .max_parallel_chunks = 2,
@@ -232,12 +260,82 @@ static void an_ack_that_comes_when_no_chunk_is_in_hand_is_no_failure(void **stat
     assert_ok(import_read_acks(&b, refuse_ack, &err), &err);
 }
 
+static int start_beside_omniflow(void **state)
+{
+    const struct df_route *const tables[] = {chunk_routes, NULL};
+    const struct df_http_options opt = {
+        .listen = "127.0.0.1:0", .threads = 4, .max_body_bytes = 1 << 20, .routes = tables};
+
+    assert_ok(df_http_start(&opt, &omniflow, &err), &err);
+    (void)snprintf(omniflow_url, sizeof omniflow_url, "http://%s", df_http_address(omniflow));
+    concurrent = holding = true;
+    came = 0;
+    return start(state);
+}
+
+static int stop_beside_omniflow(void **state)
+{
+    holding = concurrent = false;
+    (void)stop(state);
+    df_http_stop(omniflow);
+    (void)snprintf(omniflow_url, sizeof omniflow_url, "http://127.0.0.1:9");
+    return 0;
+}
+
+static void add_file(const struct df_uuid *id)
+{
+    static const char body[] = "[{\"PhoneNumber\": \"+5551999000001\"}]";
+    char path[PATH_MAX_BYTES];
+
+    (void)snprintf(path, sizeof path, "%s/imports/%s", test.dir, id->text);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/imports/%s/original", test.dir, id->text);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/imports/%s/original/x.json", test.dir, id->text);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(body, f) >= 0 && fclose(f) == 0);
+}
+
+/* The wall clock alone, by more than the lock's time: the batch is still this process's. */
+static void a_clock_that_is_set_gives_no_batch_away(void **state)
+{
+    (void)state;
+    struct df_uuid id = df_uuid_v7(&clock_.base);
+    char sql[512];
+    char now[DF_TIME_LEN + 1];
+
+    add_file(&id);
+    time_text(now);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType,"
+                   " FileSizeBytes, CreatedAt) VALUES ('%s', '%s', %d, 'x.json', 0, 36, '%s');",
+                   id.text, client.id.text, DF_BATCH_PENDING, now);
+    testdb_script(db, sql);
+    df_imports_wake(imports);
+    for (int i = 0; i < 6000 && came < 1; i++)
+        usleep(10000);
+    assert_int_equal(came, 1);
+    clock_.wall += 3 * LOCK_TIMEOUT_MS;
+    df_imports_maintain(imports);
+    /* There is something to claim, so that claims are made: a batch whose file is not here. */
+    (void)add_batch(DF_BATCH_PENDING, "");
+    df_imports_wake(imports);
+    let_it_look();
+    assert_int_equal(came, 1);
+    holding = false;
+    expect_soon(&id, DF_BATCH_COMPLETED);
+    assert_int_equal(came, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_that_nobody_has_fails_its_batch_after_the_timeout,
                                         start, stop),
         cmocka_unit_test_setup_teardown(time_in_a_queue_does_not_count, start, stop),
+        cmocka_unit_test_setup_teardown(a_clock_that_is_set_gives_no_batch_away,
+                                        start_beside_omniflow, stop_beside_omniflow),
         cmocka_unit_test_setup_teardown(an_owner_that_does_not_renew_is_followed_after_the_timeout,
                                         start, stop),
         cmocka_unit_test_setup_teardown(an_ack_that_comes_when_no_chunk_is_in_hand_is_no_failure,
