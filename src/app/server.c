@@ -298,7 +298,7 @@ static void make_interface(struct df_services *sv, const struct df_settings *set
         .ack_business_application = set->gateway.ack_business_application,
         .retry = *retry,
         .lease_ms = set->delivery.lease_ms,
-        .max_payload_bytes = set->server.max_body_bytes,
+        .max_body_bytes = set->server.max_body_bytes,
         .notify_url = set->database.url,
         .webhooks = sv->webhooks,
     });

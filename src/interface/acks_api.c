@@ -10,6 +10,9 @@
 
 /* 200 rows with an error of 2000 characters each, and a payload of 1000 headers, have room. */
 #define ANSWER_MAX (4 << 20)
+#define ACK_MAX                                                                                    \
+    (1 << 20) /* with a header for each of a thousand applications it is half of that              \
+               */
 
 /* One call on its way. Lives in the request's arena. */
 struct call {
@@ -57,14 +60,20 @@ enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, str
 
 /* --- POST /api/functional-ack --- */
 
-static void build(struct call *c, const struct df_ack *ack)
+/* False: it became too long, the answer is set. Half a document is never sent. */
+static bool build(struct call *c, const struct df_ack *ack)
 {
     const struct df_interface_options *opt = df_interface_options_of(c->services->interface);
     struct df_buf payload;
-    df_buf_init(&payload, ANSWER_MAX);
+    df_buf_init(&payload, ACK_MAX);
     df_ack_build(ack, df_str_c(opt->ack_business_application), &payload);
-    c->payload = df_arena_str(df_req_arena(c->req), df_buf_str(&payload));
+    bool whole = !df_buf_failed(&payload);
+    if (whole)
+        c->payload = df_arena_str(df_req_arena(c->req), df_buf_str(&payload));
+    else
+        df_req_fail(c->req, DF_E_TOO_LARGE, "The ack would have more than %d bytes.", ACK_MAX);
     df_buf_release(&payload);
+    return whole;
 }
 
 /*
@@ -134,8 +143,8 @@ static void handle_post(struct df_req *req)
         return;
     c->business_entity = ack.doc.business_entity;
     c->business_doc_id = ack.doc.business_doc_id;
-    if (!c->payload.ptr)
-        build(c, &ack);
+    if (!c->payload.ptr && !build(c, &ack))
+        return;
     df_log_ctx_set(df_req_log(req), "businessDocId", c->business_doc_id);
     c->job.run = run_post;
     c->job.done = post_done;

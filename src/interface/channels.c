@@ -167,8 +167,6 @@ struct df_interface *df_interface_new(const struct df_interface_options *opt)
     struct df_interface *i = df_calloc(1, sizeof(*i));
 
     i->opt = *opt;
-    if (i->opt.max_payload_bytes < DF_TICKET_PAYLOAD_MAX)
-        i->opt.max_payload_bytes = DF_TICKET_PAYLOAD_MAX;
     pthread_mutex_init(&i->lock, NULL);
     df_cond_init(&i->changed);
     df_interface_set_channels(i);

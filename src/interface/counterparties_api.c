@@ -11,11 +11,9 @@
 #include "interface/interface.h"
 #include "interface/owners.h"
 #include "interface/payload.h"
+#include "interface/shown.h"
 #include "net/input.h"
 #include "json/write.h"
-
-/* One counterparty is answered with its raw payload, which is at most twice as long in quotes. */
-#define ANSWER_MAX (64 << 20)
 
 /* Its fields are a few hundred characters. */
 #define ACK_MAX (64 << 10)
@@ -57,7 +55,7 @@ static struct call *call_new(struct df_req *req)
     c->services = df_services_of(req);
     c->reach = df_reach_of(req);
     c->now_ms = df_wall_ms(c->services->clock);
-    df_req_buf(req, &c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out, df_shown_answer_max(df_interface_options_of(c->services->interface)));
     df_json_out_init(&c->json, &c->out);
     return c;
 }
@@ -267,7 +265,6 @@ static void write_columns(struct df_json_out *j, const struct df_result *r)
     df_json_kv_time(j, "createdAt", df_col_time(r, col + 3));
     df_json_kv_time(j, "updatedAt", df_col_time(r, col + 4));
 }
-#define RAW_PAYLOAD_COLUMN (1 + COUNT(text_names) + 5)
 
 static void write_item(struct df_json_out *j, const struct df_result *r)
 {
@@ -320,6 +317,15 @@ static void begin_answer(struct call *c)
     df_json_open(&c->json, '{');
 }
 
+static enum df_code write_payload(struct df_db *db, struct call *c, struct df_err *err)
+{
+    int64_t room = df_shown_room(df_interface_options_of(c->services->interface));
+    struct df_shown shown;
+    enum df_code code = df_shown_counterparty(db, c->id, &room, c->req, &shown, err);
+    df_json_kv_text(&c->json, "rawPayload", shown.raw);
+    return code;
+}
+
 static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err *err)
 {
     struct df_result *r = NULL;
@@ -333,13 +339,12 @@ static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err
     if (code == DF_ROW) {
         c->id = df_col_int(r, 0);
         write_columns(&c->json, r);
-        df_json_kv_text(&c->json, "rawPayload", df_col_text(r, RAW_PAYLOAD_COLUMN));
         code = DF_OK;
     } else if (code == DF_DONE) {
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no such counterparty.");
     }
     df_result_free(r);
-    return code;
+    return code == DF_OK ? write_payload(db, c, err) : code;
 }
 
 /* In a transaction, so that the children are those of the row. */

@@ -27,11 +27,11 @@ struct df_interface_options {
     struct df_retry_policy retry; /* of tickets whose processing failed */
     struct df_webhooks *webhooks; /* woken when somebody is to hear of tickets; or NULL */
     int64_t lease_ms;
-    int64_t max_payload_bytes; /* of a ticket that is processed: what a request may bring, and
-                                  DF_TICKET_PAYLOAD_MAX at least */
+    int64_t max_body_bytes; /* what a request may bring */
 };
 
-/* Other programs write tickets into the table too, of any size: one beyond is Error, unread. */
+/* Other programs write tickets into the table too, of any size. One beyond this, and beyond what a
+ * request may bring, is Error, unread. */
 #define DF_TICKET_PAYLOAD_MAX ((int64_t)16 << 20)
 
 /* Copies the options' struct; what it points to outlives the interface. */

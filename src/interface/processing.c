@@ -82,6 +82,12 @@ struct batch {
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
+static int64_t max_payload(const struct batch *b)
+{
+    int64_t body = b->i->opt.max_body_bytes;
+    return body > DF_TICKET_PAYLOAD_MAX ? body : DF_TICKET_PAYLOAD_MAX;
+}
+
 /* The ids of what is due, as many as fit; or one in b->oversized. */
 static enum df_code find_due(struct df_db *db, struct batch *b, int64_t now_ms, struct df_ids *ids,
                              size_t *ret_count, struct df_err *err)
@@ -96,7 +102,7 @@ static enum df_code find_due(struct df_db *db, struct batch *b, int64_t now_ms, 
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < CLAIM_MAX) {
         int64_t size = df_col_int(r, 1);
-        bool fits = size <= b->i->opt.max_payload_bytes;
+        bool fits = size <= max_payload(b);
         if (*ret_count > 0 && (!fits || bytes + size > CLAIM_BYTES))
             break;
         if (!fits) {
@@ -117,7 +123,7 @@ static enum df_code refuse_oversized(struct df_db *db, struct batch *b, int64_t 
 {
     struct df_str why =
         df_arena_printf(&b->claimed, "the payload is larger than %lld bytes: it is not processed",
-                        (long long)b->i->opt.max_payload_bytes);
+                        (long long)max_payload(b));
     return df_db_exec(db, &df_q_process_oversized,
                       DF_PARAMS(df_text(why), df_time(now_ms), df_int(b->oversized)), NULL, err);
 }

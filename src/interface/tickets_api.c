@@ -10,11 +10,13 @@
 #include "interface/interface.h"
 #include "interface/owners.h"
 #include "interface/payload.h"
+#include "interface/shown.h"
 #include "interface/tickets.sql.h"
 #include "net/input.h"
 #include "json/write.h"
 
-#define ANSWER_MAX ((size_t)64 << 20) /* the payloads of a ticket's phases are in it */
+#define ANSWER_MAX   4096 /* to a ticket that comes in */
+#define PHASES_SHOWN 64   /* with their payloads */
 
 /* --- POST /api/tickets --- */
 
@@ -132,6 +134,12 @@ static void handle_receive(struct df_req *req)
 
 /* --- GET /api/tickets --- */
 
+/* The payloads of one phase, by the ticket's id. */
+struct phase_shown {
+    int64_t id;
+    struct df_shown payloads;
+};
+
 struct question {
     struct df_job job;
     struct df_req *req;
@@ -142,6 +150,8 @@ struct question {
     int64_t phase; /* -1: any */
     bool paged;
     struct df_page page;
+    struct phase_shown *shown; /* not paged */
+    size_t shown_count;
     struct df_buf out;
     struct df_json_out json;
 };
@@ -183,11 +193,10 @@ static const struct {
     {"callbackReceivedAt", DF_TIME},
     {"callbackCode", DF_TEXT},
     {"callbackMessage", DF_TEXT},
-    {"rawPayloadJson", DF_TEXT},
-    {"callbackPayloadJson", DF_TEXT},
 };
 
-static void write_ticket(struct df_result *r, struct df_json_out *out)
+/* shown: NULL in pages, which have no payloads. */
+static void write_ticket(struct df_result *r, const struct df_shown *shown, struct df_json_out *out)
 {
     df_json_open(out, '{');
     for (size_t i = 0; i < df_result_columns(r); i++) {
@@ -200,6 +209,10 @@ static void write_ticket(struct df_result *r, struct df_json_out *out)
             df_json_kv_time(out, name, df_col_time(r, i));
         else
             df_json_kv_text(out, name, df_col_text(r, i));
+    }
+    if (shown) {
+        df_json_kv_text(out, "rawPayloadJson", shown->raw);
+        df_json_kv_text(out, "callbackPayloadJson", shown->callback);
     }
     df_json_close(out, '}');
 }
@@ -235,33 +248,70 @@ static enum df_code ask_page(struct df_db *db, struct question *c, struct df_res
                        err);
 }
 
+/* The payloads of the first phases, oldest first, as far as there is room. */
+static enum df_code find_shown(struct df_db *db, struct question *c, struct df_err *err)
+{
+    int64_t room = df_shown_room(df_interface_options_of(df_services_of(c->req)->interface));
+    struct df_result *r = NULL;
+    enum df_code code = ask_phases(db, c, &r, err);
+
+    c->shown_count = 0;
+    c->shown = DF_ARENA_ARRAY(df_req_arena(c->req), struct phase_shown, PHASES_SHOWN);
+    if (code != DF_OK)
+        return code;
+    while (c->shown_count < PHASES_SHOWN && (code = df_result_step(r, err)) == DF_ROW)
+        c->shown[c->shown_count++].id = df_col_int(r, 0);
+    df_result_free(r);
+    code = code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    for (size_t i = 0; i < c->shown_count && code == DF_OK; i++)
+        code = df_shown_ticket(db, c->shown[i].id, &room, c->req, &c->shown[i].payloads, err);
+    return code;
+}
+
+static const struct df_shown *shown_of(const struct question *c, int64_t id)
+{
+    static const struct df_shown nothing;
+
+    for (size_t i = 0; i < c->shown_count; i++)
+        if (c->shown[i].id == id)
+            return &c->shown[i].payloads;
+    return c->paged ? NULL : &nothing;
+}
+
 static enum df_code write_rows(struct df_db *db, struct question *c, struct df_err *err)
 {
     struct df_result *r = NULL;
-    enum df_code code = c->paged ? ask_page(db, c, &r, err) : ask_phases(db, c, &r, err);
+    enum df_code code = c->paged ? DF_OK : find_shown(db, c, err);
 
+    if (code == DF_OK)
+        code = c->paged ? ask_page(db, c, &r, err) : ask_phases(db, c, &r, err);
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW)
-        write_ticket(r, &c->json);
+        write_ticket(r, shown_of(c, df_col_int(r, 0)), &c->json);
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }
 
+/* In a transaction, so that the payloads are those of the rows. */
 static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct question *c = (struct question *)job;
+    enum df_code code = df_db_begin(db, false, err);
 
+    if (code != DF_OK)
+        return code;
     df_buf_reset(&c->out);
     df_json_out_init(&c->json, &c->out);
     df_json_open(&c->json, '{');
     df_json_key(&c->json, "items");
     df_json_open(&c->json, '[');
-    enum df_code code = write_rows(db, c, err);
+    code = write_rows(db, c, err);
     df_json_close(&c->json, ']');
     if (c->paged)
         df_page_write(&c->page, &c->json);
     df_json_close(&c->json, '}');
+    df_db_rollback(db); /* nothing was written */
     return code;
 }
 
@@ -295,7 +345,8 @@ static void handle_look(struct df_req *req)
     }
     if (!df_input_ok(&in, req) || (c->paged && !df_input_page(req, &c->page)))
         return;
-    df_req_buf(req, &c->out, ANSWER_MAX);
+    df_req_buf(req, &c->out,
+               df_shown_answer_max(df_interface_options_of(df_services_of(req)->interface)));
     c->job.run = run_look;
     c->job.done = look_done;
     df_req_read(req, &c->job);

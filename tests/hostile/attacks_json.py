@@ -48,11 +48,27 @@ def put_huge_ticket(target):
 
 def wait_for_error(target):
     target.wait_for_tickets(Error=1)
+    return target.at_once(8, lambda _: target.attacker.get("/api/tickets?businessEntity=TKT&businessDocId=HUGE"))
+
+
+def payload_is_not_shown(_target, sent):
+    """Whether a client sees a ticket that another program wrote is not the question here."""
+    assert all(item["rawPayloadJson"] is None for answer in sent for item in answer.json["items"])
 
 
 def error_says_why(target, _sent):
     text, = target.backend.query("SELECT LastError FROM TB_TICKET_INTERFACE WHERE BusinessDocId = 'HUGE'")[0]
     assert text == "the payload is larger than 16777216 bytes: it is not processed"
+
+
+def post_and_look(target):
+    body = json.dumps(ticket("QUOTES", junk='"' * 450_000)).encode()
+    assert target.attacker.post("/api/tickets", body=body).status in (200, 201, 202)
+    return target.at_once(60, lambda _: target.attacker.get("/api/tickets?businessEntity=TKT&businessDocId=QUOTES"))
+
+
+def payload_is_whole(_target, sent):
+    assert all(len(json.loads(answer.json["items"][0]["rawPayloadJson"])["junk"]) == 450_000 for answer in sent)
 
 
 # --- bodies ----------------------------------------------------------------------------------------------
@@ -148,7 +164,10 @@ ATTACKS = [
     Attack("wide-acks", "256 tickets of 10 KB that want an ack for 1000 applications each, claimed as one batch",
            wait_until_processed(256), (tickets_became(Processed=256), acks_are_whole), prepare=put_wide_acks),
     Attack("huge-ticket-row", "a ticket of 100 MB (on SQLite 50) that another program put into the table",
-           wait_for_error, (tickets_became(Error=1), error_says_why), prepare=put_huge_ticket),
+           wait_for_error, (tickets_became(Error=1), error_says_why, answered(200), payload_is_not_shown),
+           prepare=put_huge_ticket),
+    Attack("many-looks", "60 at once ask for a ticket of 0.9 MB of quotes, which is twice as long in the answer",
+           post_and_look, (answered(200), payload_is_whole), config=ROOM, backends=("sqlite",)),
     Attack("dense-counterparties", "40 counterparties at once, each with 1000 addresses of all members",
            post_dense_counterparties, (answered(200, 201, 202, 503, 429),), config=ROOM),
     Attack("long-list", "a list of 500,000 zeros where 1000 entries are allowed",
