@@ -105,12 +105,12 @@ static struct df_str scopes_to_column(uint32_t scopes, char out[128])
     return df_str_n(out, len);
 }
 
-/* Unknown names are left out: a newer replica may know more scopes than this one. NULL: another
- * program made the client, and named none. */
+/* Unknown names are left out: a newer replica may know more scopes than this one. NULL is what an
+ * older version writes for all, beside this one in an upgrade: it keeps that meaning. */
 static uint32_t scopes_from_column(struct df_str text)
 {
     if (!text.ptr)
-        return DF_SCOPES_DEFAULT;
+        return DF_SCOPES_ALL;
     uint32_t scopes = 0;
     while (text.len > 0) {
         struct df_str name;
