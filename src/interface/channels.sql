@@ -22,7 +22,7 @@
 -- with: key = INT
 -- with: given = BusinessDocId, TargetUrl, PayloadJson, KeyForm, PayloadVersion
 -- with: fence = CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount
--- with: claimed_fence = CAST(inserted.PayloadVersion AS BIGINT) * 1000000 + inserted.AttemptCount
+-- with: claimed_fence = inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
 -- with: newest = Id DESC
@@ -126,7 +126,7 @@ RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, COALESCE(DATALENGTH(inserted.RawPayloadJson), 0)
+OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, DATALENGTH(inserted.RawPayloadJson)
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
              WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
   AND GatewaySendNextAttemptAt <= :now;
