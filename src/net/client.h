@@ -70,9 +70,9 @@ struct df_call {
     size_t max_answer_bytes; /* of the body kept. 0: 64 KiB. The next MiB is read and dropped, which
                                 keeps the connection; of what is longer the rest is not read */
     struct df_str owner;     /* whose share of the slots it is; absent: nobody's, it has no limit */
-    bool of_tenant;          /* the owner is a tenant, and not a part of the server */
     struct df_account *account; /* asked for the answer's memory, which stays taken after `done`; an
                                    answer for which there is none is cut. NULL: nobody is */
+    bool of_tenant;             /* the owner is a tenant, and not a part of the server */
     bool allow_private;
     bool keep_headers; /* answer_headers is wanted */
     void (*done)(struct df_call *call);

@@ -450,7 +450,7 @@ static void an_older_schema_is_restored_and_then_migrated(void **state)
     raw_run(at("copy.db"), "DROP TABLE outbox_events;"
                            "DELETE FROM SchemaScripts WHERE Name = '050_outbox.sql'");
     restore_from(at("copy.db"));
-    assert_int_equal(df_schema_check(db, &err), DF_E_DB_UNAVAILABLE);
+    assert_int_equal(df_schema_check(db, &err), DF_E_SCHEMA);
     assert_int_equal(df_schema_apply(db, &applied, &err), DF_OK);
     assert_int_equal(applied, 1);
     run("INSERT INTO outbox_events (id, event_type, payload)"

@@ -716,11 +716,11 @@ static void test_a_failed_write_leaves_nothing(void **state)
         (void)signal(SIGXFSZ, SIG_IGN);
         assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
         limit = before;
-        limit.rlim_cur = 100000;
+        limit.rlim_cur = 50000;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         assert_int_equal(df_storage_create(st, &batch, &w, NULL), DF_OK);
         /* Once when it is written, once when what is left is flushed. */
-        code = df_storage_write(w, text, i == 0 ? (size_t)1 << 20 : 200000, NULL);
+        code = df_storage_write(w, text, i == 0 ? (size_t)1 << 20 : 60000, NULL);
         if (i == 0)
             df_storage_abort(w);
         else

@@ -57,15 +57,17 @@ SAME(return_state, RETURN_STATE);
 SAME(gateway_state, GATEWAY_STATE);
 SAME(return_id, "SELECT MAX(Id) FROM TB_TICKET_RETURN_OUTBOX");
 SAME(ticket_id, "SELECT MAX(Id) FROM TB_TICKET_INTERFACE");
+SAME(ack_id, "SELECT MAX(Id) FROM TB_FUNCTIONAL_ACK_OUTBOX");
 
 /* Each has one row. */
 struct channel {
-    const struct df_query *claim, *sent, *failed, *deferred, *state, *id;
-    size_t form_column; /* of the claim */
+    const struct df_query *claim, *load, *sent, *failed, *deferred, *state, *id;
+    size_t form_column; /* of what is loaded */
 };
 
 static const struct channel returns = {
     .claim = &df_q_ticket_return_claim,
+    .load = &df_q_ticket_return_load,
     .sent = &df_q_ticket_return_sent,
     .failed = &df_q_ticket_return_failed,
     .deferred = &df_q_ticket_return_deferred,
@@ -75,6 +77,7 @@ static const struct channel returns = {
 };
 static const struct channel gateway = {
     .claim = &df_q_gateway_claim,
+    .load = &df_q_gateway_load,
     .sent = &df_q_gateway_sent,
     .failed = &df_q_gateway_failed,
     .deferred = &df_q_gateway_deferred,
@@ -156,11 +159,18 @@ struct claim {
 /* False: nothing is due. */
 static bool claim(const struct channel *c, int64_t now, struct claim *ret)
 {
+    const struct df_channel_values v = {
+        .now = df_time(now), .lease_until = df_time(now + LEASE_MS), .limit = df_int(10)};
+    char ids[DF_CHANNEL_IDS_SIZE];
+
     ret->lease = now + LEASE_MS;
-    return ask(c->claim,
-               &(struct df_channel_values){
-                   .now = df_time(now), .lease_until = df_time(ret->lease), .limit = df_int(10)},
-               c->form_column, &ret->form, &ret->fence) == 1;
+    if (ask(c->claim, &v, 0, NULL, &ret->fence) != 1)
+        return false;
+    struct df_value id = df_int(testdb_int(db, c->id));
+    assert_int_equal(ask(c->load, &(struct df_channel_values){.ids = df_channel_ids(id, ids)},
+                         c->form_column, &ret->form, NULL),
+                     1);
+    return true;
 }
 
 enum outcome { SENT, RETRY, DEAD, DEFERRED };
@@ -218,12 +228,14 @@ static void process(int64_t now)
     int64_t replaced = 0;
     struct df_result *r = NULL;
 
-    assert_int_equal(ask(&df_q_process_claim,
-                         &(struct df_channel_values){.now = df_time(now),
-                                                     .lease_until = df_time(now + LEASE_MS),
-                                                     .limit = df_int(1)},
-                         0, NULL, &fence),
-                     1);
+    assert_ok(df_db_query(db, &df_q_process_claim,
+                          DF_PARAMS(df_time(now), df_time(now + LEASE_MS), df_channel_ids(id, ids)),
+                          &r, &err),
+              &err);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    fence = df_col_int(r, 1);
+    df_result_free(r);
+    r = NULL;
     assert_ok(df_db_query(db, &df_q_process_done,
                           DF_PARAMS(df_time(now), df_channel_ids(id, ids), df_int(fence)), &r,
                           &err),
@@ -397,7 +409,8 @@ static void the_first_claim_decides_on_the_key(void **state)
 static void an_ack_keeps_the_key_it_was_tried_with(void **state)
 {
     (void)state;
-    static const struct channel acks = {.claim = &df_q_ack_claim, .form_column = 6};
+    static const struct channel acks = {
+        .claim = &df_q_ack_claim, .load = &df_q_ack_load, .id = &ack_id, .form_column = 6};
     static const struct {
         const char *tried, *form;
         int64_t want;
