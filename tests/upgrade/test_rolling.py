@@ -174,7 +174,7 @@ class Load:
 def make_clients(old):
     clients = {name: old.new_client(name, scopes=scopes) for name, scopes in (
         ("interface", ["interface"]), ("events", ["events"]), ("imports", ["imports"]), ("omniflow", ["acks"]))}
-    clients["unscoped"] = old.new_client("unscoped")
+    clients["unscoped"] = old.new_client("unscoped", scopes=None)
     return clients
 
 
@@ -186,7 +186,7 @@ def check_clients(world):
             told = [Http(server, made.headers).get("/whoami") for server in (maker, other)]
             assert [t.status for t in told] == [200, 200]
             assert all(set(scopes) <= set(t.json["scopes"]) for t in told), told
-    made = world.old.new_client()
+    made = world.old.new_client(scopes=None)
     told = [Http(server, made.headers).get("/whoami").json["scopes"] for server in (world.old, world.new)]
     assert set(told[0]) <= set(told[1]), "the old program said that it may do all of that"
 
