@@ -370,7 +370,8 @@ static void set_payload(struct relay_claimed **by_id, size_t n, struct df_str id
 {
     struct relay_claimed like = {.e = {.id = id}};
     struct relay_claimed *key = &like;
-    struct relay_claimed **found = bsearch(&key, by_id, n, sizeof(key), compare_ids);
+    struct relay_claimed **found =
+        bsearch(&key, by_id, n, sizeof(struct relay_claimed *), compare_ids);
 
     if (!found)
         return;
