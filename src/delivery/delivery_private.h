@@ -124,7 +124,8 @@ struct delivery_channel {
     struct delivery_cycle cycle;
 
     /* Under the engine's lock. */
-    bool running; /* the cycle is with the store */
+    bool running;     /* the cycle is with the store */
+    int64_t begun_ms; /* monotonic: since then */
     bool woken;
     int64_t look_ms;    /* monotonic: when to look for due rows again */
     int64_t backoff_ms; /* after a failed cycle */

@@ -16,8 +16,10 @@
 #define POLL_MS         1000
 #define FIGURES_MS      5000
 #define CLAIM_MAX       512
-#define PROBE_MAX       32  /* a claim beside one that is full */
-#define CROWD_MAX       128 /* a claim among many that are put back */
+#define PROBE_MAX       32 /* a claim beside one that is full */
+#define CROWD_MIN       16 /* a claim among many that are put back */
+#define CROWD_MAX       128
+#define CROWD_MS        20 /* and how long it should take at most */
 #define ROW_BYTES       ((int64_t)16 << 20)
 #define STUCK_MS        100 /* a full one that nothing came back from for so long hangs */
 #define ROW_BYTES_FIRST (INT64_C(64) * 1024) /* of a row, as long as none is known */
@@ -140,18 +142,23 @@ static void note_destinations(struct delivery_channel *ch)
     ch->several = !main;
 }
 
-/* Of the next claim fewer if most of this one's were put back, more if few. */
+/* While most of what is claimed is put back, claims take no longer than others can wait for. */
 static void note_parked(struct delivery_channel *ch)
 {
     const struct delivery_cycle *cy = &ch->cycle;
+    int64_t took_ms = delivery_mono_ms(ch->d) - ch->begun_ms;
 
-    if (cy->found == 0 || cy->newest)
+    if (cy->found == 0)
         return;
-    ch->crowded = cy->parked * 2 > cy->found;
-    if (ch->crowded)
-        ch->most = ch->most / 2 > CROWD_MAX ? ch->most / 2 : CROWD_MAX;
-    else if (cy->parked * 4 <= cy->found)
+    if (!cy->newest)
+        ch->crowded = cy->parked * 2 > cy->found;
+    if (!ch->crowded)
         ch->most = ch->most * 2 < CLAIM_MAX ? ch->most * 2 : CLAIM_MAX;
+    else if (took_ms > CROWD_MS)
+        ch->most = ch->most / 2 > CROWD_MIN ? ch->most / 2 : CROWD_MIN;
+    else if (took_ms < CROWD_MS / 4 && cy->found == cy->limit)
+        ch->most = ch->most * 2 < CROWD_MAX ? ch->most * 2 : CROWD_MAX;
+    ch->most = ch->crowded && ch->most > CROWD_MAX ? CROWD_MAX : ch->most;
 }
 
 /* What was committed: rows to be sent, and rows on their way whose lease is a new one. */
@@ -326,6 +333,7 @@ static void start_cycle(struct delivery_channel *ch)
 {
     struct df_err err = DF_ERR_INIT;
 
+    ch->begun_ms = delivery_mono_ms(ch->d);
     ch->cycle.job = (struct df_job){.run = delivery_cycle_run, .done = cycle_done};
     if (df_store_write(ch->d->opt.store, &ch->cycle.job))
         return;

@@ -65,7 +65,8 @@ SELECT COALESCE(SUM(CASE WHEN Status = 'Sent' THEN 1 ELSE 0 END), 0), COALESCE(S
 FROM WebhookDeliveries
 WHERE Id IN EACH_UUID(:ids);
 
--- A success: it fails no more. PostgreSQL: in one order for all, since two processes that settle at once want the same ones.
+-- A success: it fails no more. PostgreSQL: in one order for all, since two processes that settle at once want the same ones;
+-- and those of the rows first, in an array, or it would go through all subscriptions and the deliveries of each.
 -- name: webhook_well_again
 UPDATE WebhookSubscriptions SET FailureSince = NULL
 WHERE FailureSince IS NOT NULL
@@ -75,8 +76,8 @@ WHERE FailureSince IS NOT NULL
 UPDATE WebhookSubscriptions SET FailureSince = NULL
 WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
                      WHERE s.FailureSince IS NOT NULL
-                       AND s.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
-                                      AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1)
+                       AND s.Id = ANY(ARRAY(SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+                                              AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1))
                      ORDER BY s.Id FOR NO KEY UPDATE));
 
 -- What was given up and has arrived after all, by a retry, need not be replayed.
@@ -109,8 +110,8 @@ WHERE FailureSince IS NULL
 UPDATE WebhookSubscriptions SET FailureSince = :now
 WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
                      WHERE s.FailureSince IS NULL
-                       AND s.Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
-                                      AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1)
+                       AND s.Id = ANY(ARRAY(SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
+                                              AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1))
                      ORDER BY s.Id FOR NO KEY UPDATE));
 
 -- 410 Gone: the receiver wants nothing more.
