@@ -96,7 +96,7 @@ static const struct df_config_key keys[] = {
     INT(delivery, retry_cap_ms, "300000", 1, 24 * HOUR, "Longest backoff."),
     INT(delivery, lease_ms, "60000", 1000, HOUR, "How long a claimed row stays claimed."),
     INT(delivery, timeout_ms, "30000", 1, HOUR, "Longest time for one attempt."),
-    INT(delivery, concurrency, "64", 1, 4096, "Attempts at the same time for one destination."),
+    INT(delivery, concurrency, "64", 1, 4096, "Attempts at the same time for one destination; one channel or client alone has three quarters of them."),
     BOOL(delivery, allow_private_targets, "off", "Let webhooks of clients reach loopback and private addresses. What the operator names may be anywhere."),
 
     INT(breaker, window, "10", 1, 10000, "Calls in the breaker's window."),
