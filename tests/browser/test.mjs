@@ -19,7 +19,7 @@ test('shows version, readiness, each check and the back end', LIMIT, async () =>
   assert.equal(await text(page, '#state'), 'Ready');
   assert.match(await text(page, '#version'), /^\d+\.\d+\.\d+$/);
   assert.equal(await text(page, '#backend'), 'SQLite');
-  assert.deepEqual(await page.locator('#checks .name').allTextContents(), ['database', 'schema']);
+  assert.deepEqual(await page.locator('#checks .name').allTextContents(), ['database', 'schema', 'disk']);
   await eventually('uptime', async () => /\d+ (s|min|h)/.test(await text(page, '#uptime')));
   await eventually('memory', async () => /iB$/.test(await text(page, '#memory')));
   await page.finish();
@@ -84,10 +84,10 @@ test('from the admin key to a client, its secret once, suspended and active agai
   await row.getByRole('button', { name: 'Scopes' }).click();
   assert.equal(await page.locator('#scopes-scopes input[value=imports]').isChecked(), false, 'as the client has them');
   await page.locator('#scopes-scopes label', { hasText: 'imports' }).click();
-  await page.locator('#scopes-scopes label', { hasText: 'events' }).click();
+  await page.locator('#scopes-scopes label', { hasText: 'acks' }).click();
   await page.locator('#scopes-form [type=submit]').click();
   await row.locator('.tag', { hasText: 'imports' }).waitFor();
-  assert.equal(await row.locator('.tag', { hasText: 'events' }).count(), 0);
+  assert.equal(await row.locator('.tag', { hasText: 'acks' }).count(), 0);
 
   await row.getByRole('button', { name: 'Rotate secret' }).click();
   await page.locator('#rotate-grace').selectOption('300');
