@@ -1,8 +1,8 @@
 /*
  * Acks that came before the answer that names them was stored wait here for a moment: their
  * requests stay suspended, and their jobs are run again every 50 ms until they know. One thread,
- * which sleeps while nobody waits. Each waits for up to DF_ACK_WAIT_MS, and together they have
- * DF_ACK_WAIT_BYTES: a request's memory may be forty times its body.
+ * which sleeps while nobody waits. Each waits for up to DF_ACK_WAIT_MS, and together their bodies
+ * have DF_ACK_WAIT_BYTES: they hold more than that, and for longer than most requests do.
  */
 #ifndef DF_IMPORTS_ACK_WAIT_H
 #define DF_IMPORTS_ACK_WAIT_H
