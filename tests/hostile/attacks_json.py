@@ -137,9 +137,11 @@ def post_bombs(target):
 
 
 def each_bomb_is_refused(_target, sent):
-    wrong = [(name, answer) for (name, (_, want)), (expected, answer) in zip(BOMBS.items(), sent, strict=False)
-             if answer.status != expected]
-    assert not wrong
+    """As what it is; 503 where the attacker has its share of the memory already, or the connection is closed."""
+    answers = [pair for pair in sent if not isinstance(pair, OSError)]
+    wrong = [(expected, answer.status) for expected, answer in answers if answer.status not in (expected, 503)]
+    assert not wrong, wrong
+    assert any(answer.status == expected for expected, answer in answers)
 
 
 def post_wide_tickets(target):

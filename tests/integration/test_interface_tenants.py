@@ -245,7 +245,8 @@ def test_acks_of_the_processing_are_the_tickets_clients(make_server):
     caller = server.new_client(scopes=["interface"])
     for doc, weights in (("good", {"net": 1}), ("bad", {"net": -1})):
         assert caller.post("/api/tickets", ticket(doc, phaseCode=6, functionalAckIsRequired=True, weights=weights)).status == 200
-        wait_for(lambda doc=doc: acks(caller, doc) == 1, "its ack")
+        wait_for(lambda doc=doc: caller.get(f"/api/functional-ack?businessDocId={doc}").json["items"], "its ack")
+        assert acks(caller, doc) == 1
         assert owner(server, "TB_FUNCTIONAL_ACK_OUTBOX", doc) == caller.id
 
 
