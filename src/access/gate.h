@@ -10,18 +10,18 @@
  * What this gives against whom:
  *
  * - Somebody behind the same address as a client (NAT, a proxy), who knows its id, cannot lock it
- * out: the client's own secret is KNOWN. Nor does that give him more guesses: his are not, and are
- *   refused without being looked at once the pair has failed too often. A KNOWN secret that turns
- * out to be wrong (it was rotated) is forgotten at once.
+ *   out: the client's own secret is KNOWN. Nor does that give the attacker more guesses: wrong
+ *   secrets are refused unseen once the pair has failed too often. A KNOWN secret that turns out
+ *   to be wrong (it was rotated) is forgotten at once.
  * - Many ids from one address: the limit of the network, and its share of the hash line
  *   (access/hash_line.h), which serves the KNOWN first.
  * - One id from many addresses: each has the pair's limit, all together what the hash threads
- * compute: some dozens a second, against secrets of 256 bits. There is no limit by id alone: with
- * it anybody could lock out a client that comes from a new address.
+ *   compute: some dozens a second, against secrets of 256 bits. There is no limit by id alone:
+ *   with it anybody could lock out a client that comes from a new address.
  * - Floods of ids and addresses: the tables have a fixed size. In that of failures the one with the
- *   fewest gives way, places are chosen by a keyed hash: to have one's failures forgotten one has
- * to make more of them from elsewhere, and gains one more round at the same price of hashing. The
- * table of who was right can only be filled by those who are; there the oldest gives way.
+ *   fewest gives way, and places are chosen by a keyed hash: an attacker whose failures are to be
+ *   forgotten must make more of them from elsewhere, and gains one round at the same price.
+ *   The table of who was right can only be filled by those who are; there the oldest gives way.
  *
  * What it cannot: a client that was not right from there in the last day (a new address, a restart
  * of the server, a new secret) shares the pair's limit with whoever attacks it from the same

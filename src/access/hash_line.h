@@ -3,14 +3,11 @@
  * right lately, the administrator) and of strangers'. Each hash takes tens of milliseconds, so this
  * is where a flood of logins would starve everybody:
  *
- * - strangers have at most three quarters of the places, so that there is always one for who is
- * known;
+ * - strangers have at most three quarters of the places, which leaves the rest to the known;
  * - one sender of theirs (a network) has at most DF_HASH_LINE_SENDER;
- * - the known go first, but of any four turns one is a stranger's, or many clients could keep out
- * new ones for as long as they like;
- * - who asks the same question as one in the line takes no place of its own: it waits beside that
- * one and has its answer. So a client that comes back with hundreds of calls at once, after a
- * restart say, is not taken for a flood.
+ * - the known go first, but one turn of four is a stranger's, so that new clients get in;
+ * - a task with the same key as one in the line takes no place of its own. It waits beside that one
+ *   and gets its answer, so that hundreds of calls of one client after a restart are one login.
  *
  * Thread-safe. Tasks are the callers'; the line only links them.
  */

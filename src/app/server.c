@@ -605,9 +605,9 @@ static void drain_requests(struct df_server *s)
  *              its way. What is left of the HTTP threads' use is on_end, which frees uploads.
  *   3. stop    the services' threads, then the store's. Each finishes what it has, so that every
  *              request that was set aside is resumed: by auth, by the look-ups of webhooks' hosts,
- *              by the receiver of files, by the client of outgoing calls, by the store. The store
- * is the last, because the others' last jobs are its, and its jobs may still wake any of them:
- * stopped is not freed.
+ *              by the receiver of files, by the client of outgoing calls, by the store.
+ *              The store stops last: the others hand their last jobs to it, and its jobs
+ *              may still wake any of them. So nothing is freed here.
  *   4. HTTP    its threads end, after on_end of every request.
  *   5. free    one thread is left, this one.
  *
