@@ -376,6 +376,7 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
     int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
     df_delivery_stop(sv->delivery, left_ms > 0 ? left_ms : 0);
     df_http_client_free(s->client);
+    df_relays_end(sv->relays);
     df_delivery_end(sv->delivery);
 }
 

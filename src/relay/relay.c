@@ -206,6 +206,14 @@ void df_relay_stop(struct df_relay *r, int64_t drain_ms)
     pthread_mutex_unlock(&r->gate.lock);
 }
 
+void df_relay_end(struct df_relay *r)
+{
+    for (size_t i = 0; r && i < r->worker_count; i++)
+        pthread_join(r->workers[i].thread, NULL);
+    if (r)
+        r->worker_count = 0;
+}
+
 void df_relay_drain(struct df_relay *r)
 {
     if (!r)
@@ -221,8 +229,7 @@ void df_relay_free(struct df_relay *r)
     if (!r)
         return;
     df_relay_stop(r, 0);
-    for (size_t i = 0; i < r->worker_count; i++)
-        pthread_join(r->workers[i].thread, NULL);
+    df_relay_end(r);
     df_metric_set(r->up, 0);
     df_breakers_put(r->opt.breakers, r->breaker);
     relay_shape_drop(r->shape);

@@ -94,13 +94,14 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt);
 /* Something new may be there. Cheap; any thread; NULL is fine. */
 void df_relay_wake(struct df_relay *r);
 /*
- * The end, in three steps; NULL is fine in each. drain: claims nothing more, and waits for nobody,
+ * The end, in four steps; NULL is fine in each. drain: claims nothing more, and waits for nobody,
  * so that several relays drain side by side. stop: batches in hand have until drain_ms to be
- * settled; then nothing is handed over any more, and the HTTP client may be freed. free: waits for
- * the workers; what is not settled stays as it was.
+ * settled; then nothing is handed over any more, and the HTTP client may be freed. end: waits for
+ * the workers, who settle and log what came back; what is not settled stays as it was. free.
  */
 void df_relay_drain(struct df_relay *r);
 void df_relay_stop(struct df_relay *r, int64_t drain_ms);
+void df_relay_end(struct df_relay *r);
 void df_relay_free(struct df_relay *r);
 
 /* --- for people: `dataflow relay status`, /admin/relays --- */

@@ -103,6 +103,12 @@ void df_relays_stop(struct df_relays *rs, int64_t drain_ms)
     }
 }
 
+void df_relays_end(struct df_relays *rs)
+{
+    for (size_t i = 0; rs && i < rs->count; i++)
+        df_relay_end(rs->entries[i].relay);
+}
+
 void df_relays_free(struct df_relays *rs)
 {
     if (!rs)

@@ -23,8 +23,9 @@ struct df_relays_options {
 struct df_relays *df_relays_start(const struct df_relays_options *opt);
 /* There are new events of the server's own. Cheap; any thread; NULL is fine, as in what follows. */
 void df_relays_wake_own(struct df_relays *rs);
-/* As df_relay_stop for each: then the HTTP client may be freed, and after it the relays. */
+/* As df_relay_stop for each: then the HTTP client may be freed. As df_relay_end: no worker is left. */
 void df_relays_stop(struct df_relays *rs, int64_t drain_ms);
+void df_relays_end(struct df_relays *rs);
 void df_relays_free(struct df_relays *rs);
 
 /* Whether these settings are for outbox_events of the database that the server works with. */

@@ -12,11 +12,13 @@ import random
 import signal
 import socket
 import socketserver
+import sqlite3
 import threading
 import time
 import uuid
 
-from harness import ADMIN_KEY, TIMEOUT
+from harness import ADMIN_KEY, TIMEOUT, Backend
+from outboxes import Outbox
 from test_imports_receive import LEADS, multipart
 from test_interface_tickets import flat
 
@@ -320,3 +322,35 @@ def test_sigterm_at_any_moment_under_every_load(make_server):
     print("answers by status:", dict(sorted(answers.items())), "kept:", {k: len(v) for k, v in kept.items()})
     assert all(kept.values()), kept.keys()  # the storm was one
     assert 500 not in answers
+
+
+def test_the_last_line_of_the_log_waits_for_the_relays(make_sqlite_server, tmp_path):
+    """A relay's answer comes back in time and is written late, its application's database being busy: the batch ends
+    first all the same, and "everything in hand was finished" comes after it."""
+    asked, answer = threading.Event(), threading.Event()
+
+    class Slow(socketserver.StreamRequestHandler):
+        def handle(self):
+            while self.rfile.readline() not in (b"\r\n", b""):
+                pass
+            asked.set()
+            answer.wait(TIMEOUT)
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+
+    outbox = Outbox(Backend("sqlite", tmp_path / "application"))
+    outbox.write()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Slow) as peer:
+        threading.Thread(target=peer.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        section = outbox.section(dispatcher="http", target=f"http://127.0.0.1:{peer.server_address[1]}/")
+        server = make_sqlite_server(config={"server": {"drain_seconds": 1}, "relay.orders": section})
+        assert asked.wait(TIMEOUT)
+        with contextlib.closing(sqlite3.connect(outbox.backend.file, timeout=TIMEOUT, isolation_level=None)) as busy:
+            busy.execute("BEGIN IMMEDIATE")
+            server.process.send_signal(signal.SIGTERM)
+            answer.set()
+            time.sleep(2)  # longer than the drain: a server that does not wait for the relay ends meanwhile
+        assert server.stop(TIMEOUT) == 0
+        peer.shutdown()
+    events = [json.loads(line)["event"] for line in server.log_text(current=True).splitlines()]
+    assert "OutboxEventProcessed" in events
+    assert events[-1] == "ServerStopped", events
