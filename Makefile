@@ -86,9 +86,9 @@ endif
 
 # --- sources ----------------------------------------------------------------------------------------
 
-SRC      := $(sort $(wildcard src/*/*.c))
+SRC      := $(sort $(wildcard src/*/*.c src/*/*/*.c))
 MAIN     := src/app/main.c
-SQL      := $(sort $(wildcard src/*/*.sql))
+SQL      := $(sort $(wildcard src/*/*.sql src/*/*/*.sql))
 SQLT     := $(sort $(wildcard src/*/*.sqlt))
 SCRIPTS  := $(sort $(wildcard scripts/sqlite/*.sql scripts/postgres/*.sql scripts/sqlserver/*.sql))
 CONSOLE  := $(sort $(wildcard console/*))
@@ -100,7 +100,7 @@ MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
 LIB      := $(B)/libdataflow.a
 BIN      := $(B)/dataflow
 
-UNIT_SRC := $(sort $(wildcard tests/unit/*_test.c))
+UNIT_SRC := $(sort $(wildcard tests/unit/*/*_test.c))
 UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
@@ -159,7 +159,7 @@ $(B)/tests/unit/%: tests/unit/%.c $(LIB)
 	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS) -lcmocka $(TEST_LIBS)
 
 # The reference that the JSON scanner is compared with.
-$(B)/tests/unit/json_% $(B)/tests/fuzz/fuzz_json: TEST_LIBS += -ljansson
+$(B)/tests/unit/json/% $(B)/tests/fuzz/fuzz_json: TEST_LIBS += -ljansson
 
 $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
 	@mkdir -p $(@D)

@@ -44,10 +44,9 @@ BACKENDS = ("sqlite", "postgres", "sqlserver")
 REACHABLE = tuple(b for b in BACKENDS if b != "sqlserver" or os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"))
 # Tests of one thread, which the thread sanitizer would only make slow; and of Kafka, whose library starts its threads by
 # thrd_create(), which the sanitizer does not know: it crashes in them.
-UNTHREADED = ("access_maintenance", "base_base64", "base_config", "base_mem", "base_str", "base_utf16", "base_zone",
-              "imports_crypt", "imports_csv", "imports_json", "imports_normalise", "imports_policy", "imports_report",
-              "imports_seen", "imports_upload", "imports_xlsx", "interface_payload", "json_", "net_multipart",
-              "net_router", "relay_kafka", "relay_rabbitmq", "resilience_retry", "schema_")
+UNTHREADED = ("access/maintenance", "base/base64", "base/config", "base/mem", "base/str", "base/utf16", "base/zone", "files/crypt",
+              "imports/policy", "imports/report", "imports/upload", "interface/payload", "json/", "net/multipart", "net/router",
+              "relay/kafka", "relay/rabbitmq", "resilience/retry", "store/schema", "tabular/")
 CORES = os.cpu_count() or 1
 FAILURE_LINES = 120  # of a failing command's output
 SUPPRESSIONS = ROOT / "tests" / "tsan.supp"
@@ -163,9 +162,14 @@ def parse_cmocka(output):
     return result
 
 
+def unit_name(path):
+    """Room and file: base/str."""
+    return "/".join(path.split("/")[-2:]).removesuffix("_test")
+
+
 def unit_program(path, timeout):
     def run():
-        name = os.path.basename(path).removesuffix("_test")
+        name = unit_name(path)
         done = command([path], timeout, **SANITIZERS)
         result = parse_cmocka(done.output)
         result.failed = [f"{name}: {test}" for test in result.failed]
@@ -178,9 +182,9 @@ def unit_program(path, timeout):
 
 def unit(kind, without=()):
     def jobs(_options):
-        programs = sorted(glob.glob(str(ROOT / f"build/{kind}/tests/unit/*_test")))
-        programs = [p for p in programs if (ROOT / "tests/unit" / (os.path.basename(p) + ".c")).exists()]
-        programs = [p for p in programs if not os.path.basename(p).startswith(without)]
+        programs = sorted(glob.glob(str(ROOT / f"build/{kind}/tests/unit/*/*_test")))
+        programs = [p for p in programs if (ROOT / "tests/unit" / (unit_name(p) + "_test.c")).exists()]
+        programs = [p for p in programs if not unit_name(p).startswith(without)]
         return [unit_program(p, 1200 if "sqlserver" in REACHABLE else 600) for p in programs]
     return jobs
 

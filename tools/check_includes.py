@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Keeps the plan of the house true: which room under src/ may include which.
 
-    base <- json, net, store, resilience <- access, delivery <- webhooks <- features <- app
+    base <- json, net, store, resilience, tabular, files <- access, delivery <- webhooks <- features <- app
 
 A feature knows the rooms below it and no other feature, but for webhooks, whose events others tell; only app knows
 everybody. With --compile
@@ -15,7 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "net": {"base", "json"}}
+FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "net": {"base", "json"},
+              "tabular": {"base", "json"}, "files": {"base", "net", "resilience"}}
 SERVICES = ("access", "delivery")
 FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "admin", "sandbox")
 

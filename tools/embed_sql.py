@@ -527,7 +527,7 @@ def c_query(block):
 
 
 def guard(path):
-    return "DF_GEN_" + re.sub(r"[^A-Za-z0-9]", "_", "/".join(path.split("/")[-2:])).upper()
+    return "DF_GEN_" + re.sub(r"[^A-Za-z0-9]", "_", path.partition("/gen/")[2] or os.path.basename(path)).upper()
 
 
 def stem(path):
@@ -565,7 +565,7 @@ def embed_all(out_c, sources):
         other = stems.setdefault(stem(source), source)
         if other != source:
             raise Mistake(source, 1, f"has the same name as {other}: their lists of queries would collide")
-        includes.append(f'#include "{"/".join(source.split("/")[-2:])}.h"\n')
+        includes.append(f'#include "{source.removeprefix("src/")}.h"\n')
         for b in parse_file(source):
             if b.name in names:
                 raise Mistake(source, b.line, f"duplicate name '{b.name}', also in {names[b.name]}")

@@ -1,6 +1,6 @@
 /* bench records: a file's records as the imports see them, or how many of them in a second. */
 #include "app/bench.h"
-#include "imports/normalise.h"
+#include "tabular/normalise.h"
 #include "json/write.h"
 
 #include <errno.h>

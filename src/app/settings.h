@@ -6,7 +6,7 @@
 #define DF_APP_SETTINGS_H
 
 #include "base/config.h"
-#include "imports/storage.h"
+#include "files/storage.h"
 #include "integrations/integrations.h"
 #include "relay/relay.h"
 #include "resilience/breaker.h"

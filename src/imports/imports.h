@@ -13,7 +13,7 @@
 #include "base/secret.h"
 #include "base/uuid.h"
 #include "base/zone.h"
-#include "imports/storage.h"
+#include "files/storage.h"
 #include "net/client.h"
 #include "resilience/breaker.h"
 #include "resilience/retry.h"

@@ -14,8 +14,8 @@
 #include "base/metrics.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
-#include "imports/normalise.h"
-#include "imports/records.h"
+#include "tabular/normalise.h"
+#include "tabular/records.h"
 
 #define IMPORT_HEADERS       8
 #define IMPORT_ERROR_UNITS   1000 /* ImportItem.ErrorMessage */

@@ -3,7 +3,7 @@
  * nothing that was not written. The first byte chooses; the rest is the file, or edits of one.
  */
 #include "base/buf.h"
-#include "imports/crypt.h"
+#include "files/crypt.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * which must not change what is read. What is read keeps the promises of records.h.
  */
 #include "base/buf.h"
-#include "imports/records.h"
+#include "tabular/records.h"
 
 #include <stdlib.h>
 

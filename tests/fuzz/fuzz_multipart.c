@@ -3,7 +3,7 @@
  * usual ones. However the body is cut into pieces, the outcome is the same; what passes keeps the
  * promises of upload.h; and a file that was read is read again when it is sent in either form.
  */
-#include "imports/upload.h"
+#include "imports/receive/upload.h"
 #include "net/multipart.h"
 
 #include <sodium.h>

@@ -3,7 +3,7 @@
  * object without line breaks whose names are unique, under the limits; what is sent has a phone in
  * E.164; and the same file gives the same items again. The input by itself is a phone, too.
  */
-#include "imports/normalise.h"
+#include "tabular/normalise.h"
 #include "json/doc.h"
 #include "json/scan.h"
 

@@ -4,7 +4,7 @@
  * to another host, nor out of the path that was configured; a file's name never out of its
  * directory.
  */
-#include "imports/storage.h"
+#include "files/storage.h"
 #include "integrations/integrations_private.h"
 #include "net/field.h"
 #include "net/target.h"

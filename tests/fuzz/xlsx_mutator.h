@@ -12,7 +12,7 @@
 
 #include "../unit/xlsx_fixture.h"
 #include "base/arena.h"
-#include "imports/xlsx_zip.h"
+#include "tabular/xlsx_zip.h"
 
 #define TAGS_MAX 2048
 #define PART_MAX (256U << 10)

@@ -1,4 +1,4 @@
-"""Policies of clients, over HTTP and from the terminal. What they mean for an upload: unit/imports_policy_test.c."""
+"""Policies of clients, over HTTP and from the terminal. What they mean for an upload: unit/imports/policy_test.c."""
 
 import json
 import re

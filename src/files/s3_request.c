@@ -1,0 +1,358 @@
+/*
+ * Signatures are libcurl's (AWS_SIGV4), which in 7.88 signs path and query as they stand: both are
+ * written as they must be signed. Every header that is set here is signed too, even one that is
+ * only named to keep libcurl from sending it. So "Expect: 100-continue" stays, and is welcome: what
+ * is refused is not sent first.
+ */
+#include "files/s3_request.h"
+
+#include "base/mem.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ANSWER_MAX   ((size_t)64 << 10)
+#define SEND_BYTES   (256L << 10)
+#define CONNECT_MS   10000L
+#define LAST_WISH_MS 5000L
+#define SLOW_SECONDS 60L
+#define ASKED_MAX_MS 60000 /* if asked to wait longer, the caller had better come again */
+#define META         "x-amz-meta-sha256"
+
+/* --- libcurl's callbacks --- */
+
+static size_t send_body(char *ptr, size_t size, size_t count, void *arg)
+{
+    struct df_s3_request *r = arg;
+    uint64_t left = r->body_len - r->sent;
+    size_t n = size * count < left ? size * count : (size_t)left;
+
+    if (df_local_read(r->fd, r->body_at + r->sent, ptr, n, &r->local) != DF_OK)
+        return CURL_READFUNC_ABORT;
+    r->sent += n;
+    return n;
+}
+
+/* libcurl begins anew when a connection that was kept turns out to be closed. */
+static int rewind_body(void *arg, curl_off_t offset, int origin)
+{
+    struct df_s3_request *r = arg;
+
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > r->body_len)
+        return CURL_SEEKFUNC_FAIL;
+    r->sent = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static size_t take_answer(char *ptr, size_t size, size_t count, void *arg)
+{
+    struct df_s3_request *r = arg;
+    size_t len = size * count;
+    long status = 0;
+
+    (void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (r->to && status == 200) {
+        df_checksum_add(r->hash, ptr, len);
+        return df_local_write(r->to, ptr, len, &r->local) == DF_OK ? len : 0;
+    }
+    size_t room = ANSWER_MAX - r->answer.len;
+    df_buf_add(&r->answer, ptr, len < room ? len : room);
+    return len;
+}
+
+static bool is_cancelled(const struct df_s3_request *r)
+{
+    return !r->last_wish && atomic_load(&r->s3->stop->set);
+}
+
+static int look_up(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+    const struct df_s3_request *r = arg;
+
+    (void)a, (void)b, (void)c, (void)d;
+    return is_cancelled(r) ? 1 : 0;
+}
+
+/* --- one attempt --- */
+
+static void add_header(struct curl_slist **list, const char *name, const char *value)
+{
+    char line[256];
+
+    (void)snprintf(line, sizeof(line), "%s: %s", name, value);
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    if (!longer)
+        df_oom();
+    *list = longer;
+}
+
+static CURLcode set_constants(struct df_s3_request *r)
+{
+    const struct df_s3 *s3 = r->s3;
+    CURL *e = r->easy;
+    CURLcode bad = 0;
+
+    bad |= curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    bad |= curl_easy_setopt(e, CURLOPT_ERRORBUFFER, r->message);
+    bad |= curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    bad |= curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+    bad |= curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    bad |= curl_easy_setopt(e, CURLOPT_PROXY, "");
+    bad |= curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    bad |= curl_easy_setopt(e, CURLOPT_USERAGENT, "DataFlow");
+    bad |= curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    bad |= curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, r->last_wish ? LAST_WISH_MS : 0L);
+    bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 100L);
+    bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, r->slow_seconds);
+    bad |= curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    bad |= curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
+    bad |= curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
+    if (s3->ca_file) {
+        bad |= curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+        bad |= curl_easy_setopt(e, CURLOPT_CAINFO, s3->ca_file);
+    }
+    bad |= curl_easy_setopt(e, CURLOPT_AWS_SIGV4, s3->sigv4);
+    bad |= curl_easy_setopt(e, CURLOPT_USERNAME, df_secret_str(s3->access_key).ptr);
+    bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, df_secret_str(s3->secret_key).ptr);
+    bad |= curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
+    bad |= curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
+    bad |= curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, look_up);
+    bad |= curl_easy_setopt(e, CURLOPT_XFERINFODATA, r);
+    bad |= curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
+    return bad;
+}
+
+static CURLcode set_method(struct df_s3_request *r)
+{
+    CURL *e = r->easy;
+    CURLcode bad = 0;
+
+    if (strcmp(r->method, "PUT") == 0) {
+        bad |= curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
+        bad |= curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body_len);
+        bad |= curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, SEND_BYTES);
+        bad |= curl_easy_setopt(e, CURLOPT_READFUNCTION, send_body);
+        bad |= curl_easy_setopt(e, CURLOPT_READDATA, r);
+        bad |= curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, rewind_body);
+        bad |= curl_easy_setopt(e, CURLOPT_SEEKDATA, r);
+    } else if (strcmp(r->method, "POST") == 0) {
+        bad |= curl_easy_setopt(e, CURLOPT_POST, 1L);
+        bad |= curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
+        bad |= curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body.ptr);
+    } else if (strcmp(r->method, "HEAD") == 0) {
+        bad |= curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
+    } else {
+        bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
+    }
+    return bad;
+}
+
+void df_s3_encode(struct df_buf *b, struct df_str s, bool slashes)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        if (isalnum(c) || c == '-' || c == '.' || c == '_' || c == '~' || (c == '/' && !slashes))
+            df_buf_addc(b, (char)c);
+        else
+            df_buf_addf(b, "%%%02X", c);
+    }
+}
+
+static CURLcode set_url(struct df_s3_request *r)
+{
+    struct df_buf url;
+
+    df_buf_init(&url, 16384);
+    df_buf_addz(&url, r->s3->root);
+    df_s3_encode(&url, df_str_c(r->key), false);
+    if (r->query)
+        df_buf_addf(&url, "?%s", r->query);
+    CURLcode bad =
+        df_buf_failed(&url) ? CURLE_URL_MALFORMAT : curl_easy_setopt(r->easy, CURLOPT_URL, url.ptr);
+    df_buf_release(&url);
+    return bad;
+}
+
+/* A header of the answer, if it is short and plain; else "". */
+static void copy_header(CURL *easy, const char *name, char *out, size_t size)
+{
+    struct curl_header *h;
+
+    out[0] = '\0';
+    if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+        return;
+    size_t len = strlen(h->value);
+    for (size_t i = 0; i < len; i++)
+        if (h->value[i] <= ' ' || h->value[i] > '~' || strchr("<>&", h->value[i]))
+            return;
+    if (len < size)
+        memcpy(out, h->value, len + 1);
+}
+
+struct df_str df_s3_error_name(const struct df_s3_request *r)
+{
+    const char *begin = r->answer.ptr ? strstr(r->answer.ptr, "<Code>") : NULL;
+    size_t len = 0;
+
+    if (!begin)
+        return DF_STR("no reason given");
+    begin += strlen("<Code>");
+    while (len < 64 && isalnum((unsigned char)begin[len]))
+        len++;
+    return df_str_n(begin, len);
+}
+
+static enum df_code judge_status(const struct df_s3_request *r, struct df_err *err)
+{
+    struct df_str reason = df_s3_error_name(r);
+
+    if (r->status == 404 && !strcmp(r->method, "GET") && !df_str_eq(reason, DF_STR("NoSuchBucket")))
+        return df_err_set(err, DF_E_NOT_FOUND, "the file is not where it was stored");
+    enum df_retry_class class = df_retry_class_of((unsigned)r->status);
+    /* Of S3's own making: a 400 for a connection on which nothing came for a while. */
+    if (df_str_eq(reason, DF_STR("RequestTimeout")))
+        class = DF_CLASS_RETRY;
+    switch (class) {
+    case DF_CLASS_SUCCESS:
+        return DF_OK;
+    case DF_CLASS_RETRY:
+        return df_err_set(err, DF_E_NET, "%s: %s answered %ld (" DF_STR_FMT ")", r->s3->base.url,
+                          r->method, r->status, DF_STR_ARG(reason));
+    case DF_CLASS_PERMANENT:
+        break;
+    }
+    return df_err_set(err, DF_E_CONFIG,
+                      "%s: %s was refused with %ld (" DF_STR_FMT
+                      "); see imports.scheduled_storage and [s3]",
+                      r->s3->base.url, r->method, r->status, DF_STR_ARG(reason));
+}
+
+static enum df_code code_of(CURLcode result)
+{
+    if (result == CURLE_COULDNT_RESOLVE_HOST)
+        return DF_E_NET_RESOLVE;
+    if (result == CURLE_COULDNT_CONNECT)
+        return DF_E_NET_CONNECT;
+    if (result == CURLE_OPERATION_TIMEDOUT)
+        return DF_E_NET_TIMEOUT;
+    if (result == CURLE_SSL_CONNECT_ERROR || result == CURLE_PEER_FAILED_VERIFICATION)
+        return DF_E_NET_TLS;
+    return DF_E_NET;
+}
+
+static enum df_code judge(struct df_s3_request *r, CURLcode result, struct df_err *err)
+{
+    if (is_cancelled(r))
+        return df_err_set(err, DF_E_CANCELLED, "the server is shutting down");
+    if (r->local.code != DF_OK) {
+        if (err)
+            *err = r->local;
+        return r->local.code;
+    }
+    if (result != CURLE_OK)
+        return df_err_set(err, code_of(result), "%s: %s", r->s3->base.url,
+                          r->message[0] ? r->message : curl_easy_strerror(result));
+    (void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &r->status);
+    copy_header(r->easy, "etag", r->etag, sizeof(r->etag));
+    copy_header(r->easy, META, r->stored_sha256, sizeof(r->stored_sha256));
+    return judge_status(r, err);
+}
+
+static enum df_code attempt(struct df_s3_request *r, struct df_err *err)
+{
+    struct curl_slist *headers = NULL;
+    enum df_code code;
+
+    r->sent = 0;
+    r->status = 0;
+    r->local = DF_ERR_INIT;
+    r->message[0] = '\0';
+    df_buf_reset(&r->answer);
+    if (r->to) {
+        df_checksum_reset(r->hash);
+        code = df_local_rewind(r->to, err);
+        if (code != DF_OK)
+            return code;
+    }
+    curl_easy_reset(r->easy);
+    add_header(&headers, "x-amz-content-sha256", r->sha256);
+    add_header(&headers, "Content-Type", "application/octet-stream");
+    if (r->meta)
+        add_header(&headers, META, r->meta);
+    if (set_constants(r) || set_method(r) || set_url(r) ||
+        curl_easy_setopt(r->easy, CURLOPT_HTTPHEADER, headers))
+        code = df_err_set(err, DF_E_INTERNAL, "libcurl takes no such request");
+    else
+        code = judge(r, curl_easy_perform(r->easy), err);
+    (void)curl_easy_setopt(r->easy, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    return code;
+}
+
+/* --- until it goes well --- */
+
+static void wait_ms(struct df_storage_stop *stop, int64_t ms)
+{
+    int64_t end_ms = df_mono_ms(df_clock_real()) + ms;
+
+    pthread_mutex_lock(&stop->lock);
+    for (int64_t left = ms; left > 0 && !atomic_load(&stop->set);) {
+        (void)df_cond_wait_ms(&stop->changed, &stop->lock, left);
+        left = end_ms - df_mono_ms(df_clock_real());
+    }
+    pthread_mutex_unlock(&stop->lock);
+}
+
+static int64_t asked_ms(CURL *easy)
+{
+    curl_off_t seconds = 0;
+
+    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0)
+        return -1;
+    return seconds < ASKED_MAX_MS / 1000 ? (int64_t)seconds * 1000 : ASKED_MAX_MS;
+}
+
+enum df_code df_s3_request_perform(struct df_s3_request *r, struct df_err *err)
+{
+    const struct df_s3 *s3 = r->s3;
+
+    for (int64_t n = 1;; n++) {
+        enum df_code code = attempt(r, err);
+        if (code == DF_OK || code == DF_E_CANCELLED || r->last_wish || r->local.code != DF_OK ||
+            df_code_retry(code) != DF_RETRY_LATER || df_retry_exhausted(&s3->retries, n))
+            return code;
+        wait_ms(s3->stop, df_retry_delay_ms(&s3->retries, n, asked_ms(r->easy), s3->clock));
+    }
+}
+
+enum df_code df_s3_request_init(struct df_s3_request *r, const struct df_s3 *s3, const char *key,
+                                struct df_err *err)
+{
+    *r = (struct df_s3_request){.s3 = s3, .key = key, .slow_seconds = SLOW_SECONDS, .fd = -1};
+    df_buf_init(&r->answer, ANSWER_MAX + 1);
+    r->hash = df_checksum_new();
+    r->easy = curl_easy_init();
+    if (r->easy)
+        return DF_OK;
+    return df_err_set(err, DF_E_INTERNAL, "libcurl gives no handle");
+}
+
+void df_s3_request_release(struct df_s3_request *r)
+{
+    curl_easy_cleanup(r->easy);
+    df_checksum_free(r->hash);
+    df_buf_release(&r->answer);
+}
+
+void df_s3_request_set(struct df_s3_request *r, const char *method, const char *query,
+                       const char *sha256)
+{
+    r->method = method;
+    r->query = query;
+    r->sha256 = sha256;
+    r->meta = NULL;
+    r->body = DF_STR("");
+    r->slow_seconds = SLOW_SECONDS;
+    r->last_wish = false;
+}

@@ -1,0 +1,83 @@
+/*
+ * Between the files of the storage: directories and files of the local disk (storage_local.c), and
+ * where scheduled files wait (storage.c has the local one, storage_s3.c the other).
+ */
+#ifndef DF_IMPORTS_STORAGE_PRIVATE_H
+#define DF_IMPORTS_STORAGE_PRIVATE_H
+
+#include "files/storage.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* --- the local disk --- */
+
+struct df_local {
+    const char *data_dir; /* borrowed */
+    int imports_fd;       /* everything is opened from here, no link followed */
+    const struct df_clock *clock;
+};
+
+enum df_code df_local_init(struct df_local *l, const char *data_dir, const struct df_clock *clock,
+                           struct df_err *err) DF_MUST_CHECK;
+void df_local_release(struct df_local *l);
+
+/* A file under its temporary name: appended to, then finished or aborted. */
+struct df_local_file;
+
+/* again: a directory that is there is no error, and what an earlier attempt left of the temporary
+ * file goes. */
+enum df_code df_local_create(const struct df_local *l, const struct df_uuid *batch, bool again,
+                             struct df_local_file **ret, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_local_write(struct df_local_file *f, const void *ptr, size_t len,
+                            struct df_err *err) DF_MUST_CHECK;
+/* Back to nothing: for a download that starts over. */
+enum df_code df_local_rewind(struct df_local_file *f, struct df_err *err) DF_MUST_CHECK;
+/* name is one of df_storage_file_name's. */
+enum df_code df_local_finish(struct df_local_file *take_f, const char *name,
+                             struct df_err *err) DF_MUST_CHECK;
+void df_local_abort(struct df_local_file *take_f);
+
+enum df_code df_local_open(const struct df_local *l, const struct df_uuid *batch, const char *name,
+                           int *ret_fd, uint64_t *ret_size, struct df_err *err) DF_MUST_CHECK;
+/* All len bytes, or an error: the file is shorter than it was. */
+enum df_code df_local_read(int fd, uint64_t offset, void *ptr, size_t len,
+                           struct df_err *err) DF_MUST_CHECK;
+enum df_code df_local_remove(const struct df_local *l, const struct df_uuid *batch,
+                             struct df_err *err) DF_MUST_CHECK;
+enum df_code df_local_each(const struct df_local *l,
+                           void (*seen)(void *arg, const struct df_storage_entry *e), void *arg,
+                           struct df_err *err) DF_MUST_CHECK;
+uint64_t df_local_free_bytes(const struct df_local *l);
+
+/* --- scheduled files --- */
+
+/* Set once, by df_storage_cancel; whoever waits on a network or for the next attempt looks. */
+struct df_storage_stop {
+    atomic_bool set;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+};
+
+struct df_shelf;
+
+/* key is "{batchId}/{name}". */
+struct df_shelf_ops {
+    enum df_code (*put)(struct df_shelf *s, const char *key, int fd, uint64_t size,
+                        struct df_err *err);
+    enum df_code (*get)(struct df_shelf *s, const char *key, struct df_local_file *to,
+                        struct df_err *err);
+    enum df_code (*remove)(struct df_shelf *s, const char *key, struct df_err *err);
+    void (*free)(struct df_shelf *s);
+};
+
+struct df_shelf {
+    const struct df_shelf_ops *ops; /* NULL: scheduled files stay on the local disk */
+    char *url;                      /* s3://bucket[/prefix], without a slash at the end */
+};
+
+enum df_code df_s3_new(const char *url, const struct df_s3_options *opt,
+                       const struct df_clock *clock, struct df_storage_stop *stop,
+                       struct df_shelf **ret, struct df_err *err) DF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,403 @@
+/*
+ * POST /imports/{batchId}/acks: what OmniFlow made of a chunk that it answered 202 for. Here the
+ * ack is only stored, with the chunk; whoever owns the batch settles the chunk with it
+ * (pipeline.c).
+ *
+ * What is stored is not the text as it came but a canonical one, so that the same ack compares
+ * equal however it was written.
+ *
+ * An ack may overtake our own commit of the 202 that announces it, and nobody can tell it then from
+ * one with somebody else's id. It is kept beside (ImportEarlyAck), and its request waits for a
+ * moment: if the 202 names its id it is answered 200; if not, or not soon enough, 404. What is kept
+ * counts as soon as the 202 names it, whatever was answered; what no 202 names never counts.
+ */
+#include "access/services.h"
+#include "imports/api/import_acks.sql.h"
+#include "imports/api/views.h"
+#include "imports/batch.h"
+#include "imports/imports.h"
+#include "imports/routes.h"
+#include "net/input.h"
+#include "json/write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BODY_MAX      ((size_t)8 << 20)
+#define ITEMS_MAX     10000
+#define ACK_ID_MAX    200
+#define MESSAGE_UNITS 2000
+#define ITEM_UNITS    1000 /* ImportItem.ErrorMessage */
+#define ANSWER_MAX    4096
+#define EARLY_MAX     4 /* kept of a chunk: a true one and a few that are not */
+
+/* Lives in the request's arena. */
+struct call {
+    struct df_job job;
+    struct df_req *req;
+    const struct df_services *services;
+    struct df_uuid batch;
+    struct df_str ack_id;
+    int64_t chunk_id;
+    enum df_chunk_status status; /* IMPORTED or ERROR */
+    struct df_str canonical;
+    int64_t *sequences;
+    size_t item_count;
+    bool stored; /* it is a new one */
+    bool early;  /* nobody knows yet whether it is the chunk's */
+    struct df_ack_wait wait;
+};
+
+struct chunk {
+    int64_t id;
+    int64_t status;
+    bool has_ack_id;
+    bool same_ack_id;
+    bool has_ack;
+    bool same_ack;
+    int64_t offset;
+    int64_t count;
+    int64_t attempt; /* of the batch */
+};
+
+/* --- reading --- */
+
+static void read_item(struct df_input *in, struct call *c, size_t i, const struct df_json *item,
+                      struct df_json_out *out)
+{
+    struct df_json sequence, status, message;
+    enum df_item_status s;
+    char field[48];
+
+    (void)snprintf(field, sizeof field, "items[%zu]", i);
+    if (item->type != DF_JSON_OBJECT) {
+        df_input_error(in, field, "must be an object");
+        return;
+    }
+    (void)df_json_find(item, "sequence", &sequence);
+    (void)df_json_find(item, "status", &status);
+    (void)df_json_find(item, "errorMessage", &message);
+    bool text = message.type == DF_JSON_NULL || message.type == DF_JSON_STRING;
+    if (!df_json_to_i64(&sequence, &c->sequences[i]) || c->sequences[i] < 0 ||
+        c->sequences[i] > INT32_MAX)
+        df_input_error(in, field, "needs a sequence, a whole number from 0 on");
+    else if (status.type != DF_JSON_STRING || !df_item_status_parse(status.text, &s))
+        df_input_error(in, field, "needs a status: Imported, Error or Skipped");
+    else if (!text)
+        df_input_error(in, field, "has an errorMessage that is not text");
+    else {
+        df_json_open(out, '{');
+        df_json_kv_int(out, "sequence", c->sequences[i]);
+        df_json_kv_text(out, "status", df_str_c(df_item_status_name(s)));
+        df_json_kv_text(out, "errorMessage",
+                        message.type == DF_JSON_STRING ? df_utf8_cut(message.text, ITEM_UNITS)
+                                                       : DF_STR_NULL);
+        df_json_close(out, '}');
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void check_twice(struct df_input *in, struct call *c)
+{
+    qsort(c->sequences, c->item_count, sizeof(*c->sequences), by_value);
+    for (size_t i = 1; i < c->item_count; i++) {
+        if (c->sequences[i] == c->sequences[i - 1]) {
+            df_input_error(in, "items", "has sequence %lld twice", (long long)c->sequences[i]);
+            return;
+        }
+    }
+}
+
+static void read_items(struct df_input *in, struct call *c, struct df_json_out *out)
+{
+    const struct df_json *items = df_json_get(in->object, "items");
+    size_t i = 0;
+
+    if (!items || items->type == DF_JSON_NULL)
+        return;
+    if (items->type != DF_JSON_ARRAY) {
+        df_input_error(in, "items", "must be an array");
+        return;
+    }
+    size_t count = df_json_count(items);
+    if (count > ITEMS_MAX) {
+        df_input_error(in, "items", "has %zu items, at most %d are allowed", count, ITEMS_MAX);
+        return;
+    }
+    c->item_count = count;
+    c->sequences = DF_ARENA_ARRAY(in->arena, int64_t, count + 1);
+    struct df_json_each each = df_json_each(items);
+    for (const struct df_json *item; (item = df_json_next(&each));)
+        read_item(in, c, i++, item, out);
+    if (in->error_count == 0)
+        check_twice(in, c);
+}
+
+static struct df_str read_message(struct df_input *in)
+{
+    const struct df_json *message = df_json_get(in->object, "message");
+
+    if (!message || message->type == DF_JSON_NULL)
+        return DF_STR_NULL;
+    if (message->type != DF_JSON_STRING)
+        df_input_error(in, "message", "must be text");
+    return df_utf8_cut(message->text, MESSAGE_UNITS);
+}
+
+static void read_ack(struct df_input *in, struct call *c, struct df_json_out *out)
+{
+    c->ack_id = df_input_text(in, "ackId", ACK_ID_MAX, DF_REQUIRED);
+    c->chunk_id = df_input_int(in, "chunkId", 0, INT32_MAX, -1);
+    const struct df_json *chunk_id = df_json_get(in->object, "chunkId");
+    if (!chunk_id || chunk_id->type == DF_JSON_NULL)
+        df_input_error(in, "chunkId", "is required");
+    struct df_str status = df_input_text(in, "status", 20, DF_REQUIRED);
+    if (df_str_ieq(status, DF_STR("Imported")))
+        c->status = DF_CHUNK_IMPORTED;
+    else if (df_str_ieq(status, DF_STR("Error")))
+        c->status = DF_CHUNK_ERROR;
+    else if (status.len > 0)
+        df_input_error(in, "status", "must be Imported or Error");
+    df_json_open(out, '{');
+    df_json_kv_text(out, "ackId", c->ack_id);
+    df_json_kv_text(out, "status", df_str_c(df_chunk_status_name(c->status)));
+    df_json_kv_text(out, "message", read_message(in));
+    df_json_key(out, "items");
+    df_json_open(out, '[');
+    read_items(in, c, out);
+    df_json_close(out, ']');
+    df_json_close(out, '}');
+}
+
+/* --- storing --- */
+
+static enum df_code not_found(struct df_err *err)
+{
+    return df_err_set(err, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
+}
+
+static enum df_code find(struct df_db *db, const struct call *c, struct chunk *ret,
+                         struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_import_ack_find,
+                    DF_PARAMS(df_uuid(df_uuid_str(&c->batch)), df_int(c->chunk_id)), &r, err);
+
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW)
+        *ret = (struct chunk){
+            .id = df_col_int(r, 0),
+            .status = df_col_int(r, 1),
+            .has_ack_id = !df_col_null(r, 2),
+            .same_ack_id = df_str_eq(df_col_text(r, 2), c->ack_id),
+            .has_ack = !df_col_null(r, 3),
+            .same_ack = df_str_eq(df_col_text(r, 3), c->canonical),
+            .offset = df_col_int(r, 4),
+            .count = df_col_int(r, 5),
+            .attempt = df_col_int(r, 6),
+        };
+    df_result_free(r);
+    if (code == DF_DONE)
+        return not_found(err);
+    return code == DF_ROW ? DF_OK : code;
+}
+
+/* Whether the ack is the chunk's: by its id, or the chunk was settled by an answer without one. */
+static bool is_its_own(const struct chunk *k)
+{
+    return k->has_ack_id ? k->same_ack_id : k->status >= DF_CHUNK_IMPORTED;
+}
+
+/* The call is under way, or was and its answer was lost: the next answer names the id. */
+static bool is_early(const struct chunk *k)
+{
+    return !is_its_own(k) && !k->has_ack &&
+           (k->status == DF_CHUNK_PENDING || k->status == DF_CHUNK_SENDING);
+}
+
+static enum df_code keep_early(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_value batch = df_uuid(df_uuid_str(&c->batch));
+    struct df_value chunk = df_int(c->chunk_id);
+    char hash[DF_CHECKSUM_LEN + 1];
+    struct df_result *r = NULL;
+    bool room = false;
+
+    df_checksum_of(c->ack_id, hash);
+    enum df_code code = df_db_query(db, &df_q_import_early_look,
+                                    DF_PARAMS(batch, chunk, df_text(df_str_c(hash))), &r, err);
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW)
+        room = df_col_int(r, 0) < EARLY_MAX && df_col_int(r, 1) == 0;
+    df_result_free(r);
+    if (code != DF_ROW)
+        return code == DF_DONE ? DF_E_INTERNAL : code;
+    c->early = true;
+    if (!room)
+        return DF_OK;
+    return df_db_exec(db, &df_q_import_early_keep,
+                      DF_PARAMS(batch, chunk, df_text(df_str_c(hash)), df_text(c->canonical),
+                                df_time(df_wall_ms(c->services->clock))),
+                      NULL, err);
+}
+
+/* DF_DONE: there is nothing to be stored. */
+static enum df_code compare(const struct call *c, const struct chunk *k, struct df_err *err)
+{
+    bool settled = k->status >= DF_CHUNK_IMPORTED;
+
+    if (!k->has_ack && !settled)
+        return DF_OK;
+    if (k->has_ack ? k->same_ack : k->status == (int64_t)c->status)
+        return DF_DONE;
+    return df_err_set(err, DF_E_CONFLICT,
+                      k->has_ack ? "The chunk has another ack already."
+                                 : "The chunk was settled differently.");
+}
+
+/* A later attempt picks its records from all over the file. */
+static enum df_code check_range(const struct call *c, const struct chunk *k, struct df_err *err)
+{
+    if (c->item_count == 0 || k->attempt > 1)
+        return DF_OK;
+    /* They are sorted. */
+    if (c->sequences[0] >= k->offset && c->sequences[c->item_count - 1] < k->offset + k->count)
+        return DF_OK;
+    return df_err_set(err, DF_E_VALIDATION,
+                      "The chunk has the sequences %lld to %lld, and items has another.",
+                      (long long)k->offset, (long long)(k->offset + k->count - 1));
+}
+
+static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct chunk k = {0};
+    int64_t changed = 0;
+
+    c->stored = c->early = false;
+    enum df_code code = find(db, c, &k, err);
+    if (code == DF_OK && !is_its_own(&k) && !is_early(&k))
+        code = not_found(err);
+    if (code == DF_OK)
+        code = compare(c, &k, err);
+    if (code != DF_OK)
+        return code == DF_DONE ? DF_OK : code;
+    if ((code = check_range(c, &k, err)) != DF_OK)
+        return code;
+    if (is_early(&k))
+        return keep_early(db, c, err);
+    code = df_db_exec(db, &df_q_import_ack_store,
+                      DF_PARAMS(df_text(c->canonical), df_text(c->ack_id),
+                                df_time(df_wall_ms(c->services->clock)), df_int(k.id)),
+                      &changed, err);
+    if (code == DF_OK && changed == 0) /* it is looked at again */
+        return df_err_set(err, DF_E_DB_CONFLICT, "The chunk has just changed.");
+    c->stored = true;
+    return code;
+}
+
+static void answer(struct call *c)
+{
+    struct df_buf out;
+    struct df_json_out json;
+
+    df_buf_init(&out, ANSWER_MAX);
+    df_json_out_init(&json, &out);
+    df_json_open(&json, '{');
+    df_json_kv_text(&json, "batchId", df_uuid_str(&c->batch));
+    df_json_kv_int(&json, "chunkId", c->chunk_id);
+    df_json_kv_text(&json, "status", df_str_c(df_chunk_status_name(c->status)));
+    df_json_close(&json, '}');
+    df_req_answer(c->req, 200, "application/json", &out);
+}
+
+static void give_up(struct df_ack_wait *w)
+{
+    struct call *c = (struct call *)((char *)w - offsetof(struct call, wait));
+
+    df_req_fail(c->req, DF_E_BUSY, "The ack cannot be looked at now.");
+    df_req_resume(c->req);
+}
+
+static void done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+
+    if (code == DF_OK && c->early) {
+        if (df_ack_waits_add(df_ack_waits_of(c->req), &c->wait))
+            return;
+        df_req_fail(c->req, DF_E_NOT_FOUND, "No answer has named this ackId yet.");
+        df_req_resume(c->req);
+        return;
+    }
+    bool waited = c->wait.since_ms > 0; /* then the batch's owner has stored it, or this job */
+    if (code == DF_OK && (c->stored || waited)) {
+        struct df_log_field said[] = {DF_FI("chunkId", c->chunk_id), DF_F("ackId", c->ack_id)};
+        df_log_write(DF_LOG_INFO, "AckReceived", said, 2, "%s", "");
+        df_imports_acked(c->services->imports, &c->batch);
+    }
+    if (code == DF_OK) {
+        answer(c);
+    } else if (code == DF_E_VALIDATION) {
+        const struct df_field_error bad = {DF_STR("items"), df_str_c(err->detail)};
+        df_req_problem_fields(c->req, err, &bad, 1);
+    } else {
+        df_req_problem(c->req, err);
+    }
+    df_req_resume(c->req);
+}
+
+static void handle(struct df_req *req)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+    struct df_input in;
+    struct df_buf text;
+    struct df_json_out out;
+
+    if (!df_input_json(&in, req))
+        return;
+    df_req_buf(req, &text, 2 * BODY_MAX);
+    df_json_out_init(&out, &text);
+    read_ack(&in, c, &out);
+    c->canonical = df_arena_str(df_req_arena(req), df_buf_str(&text));
+    bool whole = !df_buf_failed(&text);
+    size_t len = text.len;
+    df_buf_release(&text);
+    if (!df_input_ok(&in, req) || !df_req_charge(req, len))
+        return;
+    if (!whole) {
+        df_req_fail(req, DF_E_TOO_LARGE, "The ack is too large.");
+        return;
+    }
+    if (!df_uuid_parse(df_req_param(req, "batchId"), &c->batch)) {
+        df_req_fail(req, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
+        return;
+    }
+    c->req = req;
+    c->services = df_services_of(req);
+    c->job.run = run;
+    c->job.done = done;
+    c->wait =
+        (struct df_ack_wait){.job = &c->job, .give_up = give_up, .bytes = df_req_body(req).len};
+    df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&c->batch));
+    df_req_write(req, &c->job);
+}
+
+const struct df_route df_imports_ack_routes[] = {
+    {.method = "POST",
+     .pattern = "/imports/{batchId}/acks",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "acks",
+     .body = DF_BODY_JSON,
+     .max_body_bytes = BODY_MAX,
+     .handle = handle},
+    {.method = NULL},
+};

@@ -1,0 +1,383 @@
+/*
+ * GET /imports/{batchId}/events: a batch's progress as server-sent events.
+ *
+ * A stream begins with `progress`, the batch as GET shows it, and gets another one whenever that
+ * changes; when the batch is over, `completed` with its last state, and the stream ends. So does it
+ * when the batch is gone, when its client is suspended or has another secret or other scopes, when
+ * its reader lags too far behind, and when the server stops: whoever comes back gets the current
+ * state first and has missed nothing that matters.
+ *
+ * One thread looks at the batches of all streams, a group of them with one query, and only while
+ * there are streams. It alone takes streams off the list, others append: what stood before a look
+ * still stands after it, in the same place. A stream that came during the look is left for the next
+ * one, since what it was told at its beginning may be newer than what was looked at.
+ */
+#include "base/mem.h"
+#include "imports/api/batch_view.h"
+#include "imports/api/batches.sql.h"
+#include "imports/api/views.h"
+#include "imports/batch.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+#define LOOK_MS   500
+#define GROUP     64 /* streams looked at by one query: a batch may carry 64 KiB of metadata */
+#define BATCH_MAX ((size_t)1 << 20)
+#define GROUP_MAX (GROUP * BATCH_MAX)
+
+struct call;
+
+struct stream {
+    struct df_sse *sse;
+    struct df_uuid batch;
+    struct df_uuid client;
+    int64_t client_changed_ms;
+    unsigned char said[crypto_generichash_BYTES]; /* hash of what it was told last */
+};
+
+struct df_import_events {
+    struct df_store *store;
+    pthread_t thread;
+    unsigned char key[crypto_generichash_KEYBYTES];
+
+    pthread_mutex_t lock; /* guards all that follows */
+    pthread_cond_t wake;
+    bool stopping;
+    size_t count;
+    size_t promised_count;
+    struct call *promised; /* requests whose batch is being read; each has a place */
+    struct stream streams[DF_STREAMS_MAX];
+};
+
+static void hash_text(const struct df_import_events *e, struct df_str text,
+                      unsigned char out[crypto_generichash_BYTES])
+{
+    (void)crypto_generichash(out, crypto_generichash_BYTES, (const unsigned char *)text.ptr,
+                             text.len, e->key, sizeof e->key);
+}
+
+/* --- looking --- */
+
+/* A group of streams and what the database says of their batches. */
+struct look {
+    struct df_job job;
+    struct df_uuid ids[GROUP];
+    size_t count;
+    struct df_buf asked; /* the ids, for the query */
+    struct df_buf text;  /* the batches, one after the other */
+    struct {
+        size_t start;
+        size_t len;
+        struct df_uuid id;
+        int64_t client_changed_ms;
+        bool over;
+    } found[GROUP];
+    size_t found_count;
+};
+
+static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct look *l = (struct look *)job;
+    struct df_json_out out;
+    struct df_result *r = NULL;
+
+    df_buf_reset(&l->text);
+    l->found_count = 0;
+    enum df_code code =
+        df_db_query(db, &df_q_batch_watch, DF_PARAMS(df_text(df_buf_str(&l->asked))), &r, err);
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW && l->found_count < GROUP) {
+        size_t start = l->text.len;
+        if (!df_uuid_parse(df_col_text(r, 0), &l->found[l->found_count].id))
+            continue;
+        df_json_out_init(&out, &l->text);
+        df_batch_write(r, &out);
+        l->found[l->found_count].start = start;
+        l->found[l->found_count].len = l->text.len - start;
+        l->found[l->found_count].client_changed_ms = df_col_time(r, DF_BATCH_COLUMNS);
+        l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, 1));
+    }
+    df_result_free(r);
+    if (code == DF_DONE && df_buf_failed(&l->text))
+        code = df_err_set(err, DF_E_INTERNAL, "batches of more than %zu bytes", GROUP_MAX);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+static void write_ids(struct look *l)
+{
+    struct df_json_out out;
+    df_buf_reset(&l->asked);
+    df_json_out_init(&out, &l->asked);
+    df_json_open(&out, '[');
+    for (size_t i = 0; i < l->count; i++)
+        df_json_text(&out, df_uuid_str(&l->ids[i]));
+    df_json_close(&out, ']');
+}
+
+/* False: the stream has come to its end. */
+static bool tell(struct df_import_events *e, struct stream *s, const struct look *l)
+{
+    unsigned char hash[crypto_generichash_BYTES];
+
+    for (size_t i = 0; i < l->found_count; i++) {
+        if (memcmp(l->found[i].id.text, s->batch.text, DF_UUID_LEN) != 0)
+            continue;
+        if (l->found[i].client_changed_ms != s->client_changed_ms)
+            return false; /* whoever may still come back, does */
+        struct df_str text = df_str_n(l->text.ptr + l->found[i].start, l->found[i].len);
+        if (l->found[i].over) {
+            (void)df_sse_send(s->sse, "completed", text);
+            return false;
+        }
+        hash_text(e, text, hash);
+        if (memcmp(hash, s->said, sizeof hash) == 0)
+            return !df_sse_gone(s->sse);
+        memcpy(s->said, hash, sizeof hash);
+        return df_sse_send(s->sse, "progress", text);
+    }
+    return false; /* the batch is gone, or its client may not see it any more */
+}
+
+/* With the lock held. Sending only fills the stream's buffer. */
+static void tell_group(struct df_import_events *e, size_t from, const struct look *l, bool *ended)
+{
+    for (size_t i = 0; i < l->count; i++)
+        ended[from + i] = !tell(e, &e->streams[from + i], l);
+}
+
+/* With the lock held. */
+static void sweep(struct df_import_events *e, const bool *ended, size_t seen)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        if (i < seen && ended[i])
+            df_sse_close(e->streams[i].sse);
+        else
+            e->streams[kept++] = e->streams[i];
+    }
+    e->count = kept;
+}
+
+/* With the lock held, but not while the database is asked. */
+static void look_at_all(struct df_import_events *e, struct look *l)
+{
+    bool ended[DF_STREAMS_MAX] = {false};
+    size_t seen = e->count;
+
+    for (size_t from = 0; from < seen; from += l->count) {
+        struct df_err err = DF_ERR_INIT;
+        l->count = seen - from < GROUP ? seen - from : GROUP;
+        for (size_t i = 0; i < l->count; i++)
+            l->ids[i] = e->streams[from + i].batch;
+        pthread_mutex_unlock(&e->lock);
+        write_ids(l);
+        enum df_code code = df_store_read_wait(e->store, &l->job, &err);
+        if (code != DF_OK)
+            df_log_debug("EventsNotRead", "%s", err.detail); /* who asks is told: 503 elsewhere */
+        pthread_mutex_lock(&e->lock);
+        if (code == DF_OK)
+            tell_group(e, from, l, ended);
+    }
+    sweep(e, ended, seen);
+}
+
+static void *watch(void *arg)
+{
+    struct df_import_events *e = arg;
+    struct look *l = df_calloc(1, sizeof *l);
+
+    l->job.run = run_look;
+    df_buf_init(&l->asked, (size_t)GROUP * (DF_UUID_LEN + 8));
+    df_buf_init(&l->text, GROUP_MAX);
+    pthread_mutex_lock(&e->lock);
+    while (!e->stopping) {
+        if (e->count == 0)
+            pthread_cond_wait(&e->wake, &e->lock);
+        else if (!df_cond_wait_ms(&e->wake, &e->lock, LOOK_MS))
+            look_at_all(e, l);
+    }
+    pthread_mutex_unlock(&e->lock);
+    df_buf_release(&l->text);
+    df_buf_release(&l->asked);
+    free(l);
+    return NULL;
+}
+
+struct df_import_events *df_import_events_new(struct df_store *store)
+{
+    struct df_import_events *e = df_calloc(1, sizeof *e);
+    e->store = store;
+    crypto_generichash_keygen(e->key);
+    pthread_mutex_init(&e->lock, NULL);
+    df_cond_init(&e->wake);
+    if (pthread_create(&e->thread, NULL, watch, e) != 0)
+        abort();
+    return e;
+}
+
+void df_import_events_stop(struct df_import_events *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool already = e->stopping;
+    e->stopping = true;
+    pthread_cond_broadcast(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+    if (already)
+        return;
+    pthread_join(e->thread, NULL);
+    pthread_mutex_lock(&e->lock);
+    for (size_t i = 0; i < e->count; i++)
+        df_sse_close(e->streams[i].sse);
+    e->count = 0;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void df_import_events_free(struct df_import_events *e)
+{
+    pthread_cond_destroy(&e->wake);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+/* --- the request --- */
+
+/* Lives in the request's arena. */
+struct call {
+    struct df_job job;
+    struct call *next; /* of those that were promised a place */
+    struct df_req *req;
+    struct df_import_events *events;
+    struct df_uuid id;
+    struct df_uuid client;
+    int64_t client_changed_ms;
+    bool over;
+    struct df_buf out;
+};
+
+static enum df_code read_client(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code =
+        df_db_query(db, &df_q_batch_client, DF_PARAMS(df_uuid(df_uuid_str(&c->client))), &r, err);
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW)
+        c->client_changed_ms = df_col_time(r, 0);
+    df_result_free(r);
+    if (code == DF_DONE)
+        return df_err_set(err, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
+    return code == DF_ROW ? DF_OK : code;
+}
+
+static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_json_out out;
+    int64_t status = 0;
+
+    df_buf_reset(&c->out);
+    df_json_out_init(&out, &c->out);
+    enum df_code code = df_batch_read(db, &c->id, &c->client, &out, &status, err);
+    c->over = df_batch_is_over(status);
+    return code == DF_OK ? read_client(db, c, err) : code;
+}
+
+/* Gives the place back, or fills it. */
+static void settle(struct call *c, struct df_sse *sse)
+{
+    struct df_import_events *e = c->events;
+    struct stream s = {
+        .sse = sse, .batch = c->id, .client = c->client, .client_changed_ms = c->client_changed_ms};
+    bool listed = false;
+
+    if (sse)
+        hash_text(e, df_buf_str(&c->out), s.said);
+    pthread_mutex_lock(&e->lock);
+    struct call **at = &e->promised;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    e->promised_count--;
+    if (sse && !e->stopping) {
+        e->streams[e->count++] = s;
+        listed = true;
+        if (e->count == 1)
+            pthread_cond_signal(&e->wake);
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (!listed)
+        df_sse_close(sse);
+}
+
+static void get_done(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct call *c = (struct call *)job;
+    struct df_req *req = c->req;
+    struct df_sse *sse = NULL;
+
+    if (code == DF_OK) {
+        sse = df_req_sse(req);
+        (void)df_sse_send(sse, "progress", df_buf_str(&c->out));
+        if (c->over) {
+            (void)df_sse_send(sse, "completed", df_buf_str(&c->out));
+            df_sse_close(sse);
+            sse = NULL;
+        }
+    } else {
+        df_req_problem(req, err);
+    }
+    settle(c, sse);
+    df_buf_release(&c->out);
+    df_req_resume(req);
+}
+
+/* Takes a place. False: the answer is set. */
+static bool enter(struct call *c)
+{
+    struct df_import_events *e = c->events;
+    size_t own = 0;
+
+    pthread_mutex_lock(&e->lock);
+    bool stopping = e->stopping;
+    bool full = e->count + e->promised_count >= DF_STREAMS_MAX;
+    for (size_t i = 0; i < e->count; i++)
+        own += memcmp(e->streams[i].client.text, c->client.text, DF_UUID_LEN) == 0;
+    for (const struct call *other = e->promised; other; other = other->next)
+        own += memcmp(other->client.text, c->client.text, DF_UUID_LEN) == 0;
+    if (!stopping && !full && own < DF_STREAMS_PER_CLIENT) {
+        c->next = e->promised;
+        e->promised = c;
+        e->promised_count++;
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (stopping)
+        df_req_fail(c->req, DF_E_DRAINING, "The server is shutting down.");
+    else if (full)
+        df_req_fail(c->req, DF_E_BUSY, "Too many event streams are open.");
+    else if (own >= DF_STREAMS_PER_CLIENT)
+        df_req_fail(c->req, DF_E_TOO_MANY, "%d event streams of this client are open.",
+                    DF_STREAMS_PER_CLIENT);
+    return !df_req_answered(c->req);
+}
+
+void df_import_handle_events(struct df_req *req)
+{
+    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+    c->req = req;
+    c->events = df_import_events_of(req);
+    c->client = df_auth_client(req)->id;
+    if (!df_batch_param(req, &c->id) || !enter(c))
+        return;
+    df_req_buf(req, &c->out, BATCH_MAX);
+    c->job.run = run_get;
+    c->job.done = get_done;
+    df_req_suspend(req);
+    c->job.log = df_req_log(req);
+    if (df_store_read(df_services_of(req)->store, &c->job))
+        return;
+    settle(c, NULL);
+    df_req_fail(req, DF_E_BUSY, "Too many requests are waiting for the database.");
+    df_req_resume(req);
+}

@@ -1,0 +1,341 @@
+/*
+ * GET /imports/{batchId}/errors.xlsx, .csv and .json.
+ *
+ * The request asks a store thread whose batch it is, then waits in a queue for one of a few threads
+ * that make the file (report.c), in a directory where there is room, and is answered from it. The
+ * rows come from the database a few MiB at a time, however long they are: how many fit is asked
+ * first. A report of a batch in work has what failed so far.
+ */
+#include "base/mem.h"
+#include "base/queue.h"
+#include "imports/api/batch_view.h"
+#include "imports/api/batches.sql.h"
+#include "imports/api/items.sql.h"
+#include "imports/api/report.h"
+#include "imports/api/views.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define PAGE_ROWS  1000
+#define PAGE_CHARS (1 << 20) /* of payloads read at a time; one that is longer comes alone */
+#define STEM_MAX   80        /* of the file's name, in the name of the report */
+
+struct df_import_reports {
+    struct df_store *store;
+    char *temp_dir;
+    struct df_queue queue;
+    pthread_t threads[DF_REPORT_THREADS];
+    _Atomic bool stopping;
+    bool joined;
+
+    pthread_mutex_t lock; /* guards all that follows */
+    struct ask *asked;    /* the calls in hand */
+};
+
+/* One call on its way. Lives in the request's arena. */
+struct ask {
+    struct df_job job;
+    struct df_req *req;
+    struct df_import_reports *reports;
+    struct df_uuid id;
+    struct df_uuid client;
+    enum df_report_format format;
+    struct df_str file_name;
+    struct ask *next;
+};
+
+/* --- rows, page by page --- */
+
+struct pages {
+    struct df_job job;
+    struct df_import_reports *reports;
+    struct df_uuid id;
+    int64_t after; /* the last sequence of the page */
+    struct df_arena arena;
+    struct df_report_row *rows;
+    size_t count;
+    size_t at;
+};
+
+/* How far the next page goes; DF_DONE when there is none. */
+static enum df_code measure(struct df_db *db, struct pages *p, int64_t *ret_until,
+                            size_t *ret_count, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    int64_t chars = 0;
+    size_t count = 0;
+    enum df_code code = df_db_query(
+        db, &df_q_item_error_sizes,
+        DF_PARAMS(df_uuid(df_uuid_str(&p->id)), df_int(p->after), df_int(PAGE_ROWS)), &r, err);
+    while (code == DF_OK || code == DF_ROW) {
+        code = df_result_step(r, err);
+        if (code != DF_ROW)
+            break;
+        chars += df_col_int(r, 1);
+        if (count > 0 && chars > PAGE_CHARS)
+            break;
+        *ret_until = df_col_int(r, 0);
+        count++;
+    }
+    df_result_free(r);
+    *ret_count = count;
+    if (code == DF_DONE && count > 0)
+        code = DF_OK;
+    return code == DF_ROW ? DF_OK : code;
+}
+
+static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct pages *p = (struct pages *)job;
+    struct df_result *r = NULL;
+    size_t room = 0;
+    int64_t until = 0;
+
+    df_arena_reset(&p->arena);
+    p->count = p->at = 0;
+    enum df_code code = measure(db, p, &until, &room, err);
+    if (code != DF_OK)
+        return code == DF_DONE ? DF_OK : code;
+    p->rows = DF_ARENA_ARRAY(&p->arena, struct df_report_row, room);
+    code = df_db_query(db, &df_q_item_error_rows,
+                       DF_PARAMS(df_uuid(df_uuid_str(&p->id)), df_int(p->after), df_int(until)), &r,
+                       err);
+    if (code != DF_OK)
+        return code;
+    /* More may have failed since; what does not fit comes with the next page. */
+    while ((code = df_result_step(r, err)) == DF_ROW && p->count < room) {
+        struct df_report_row *row = &p->rows[p->count++];
+        row->sequence = df_col_int(r, 0);
+        row->error = df_arena_str(&p->arena, df_col_text(r, 1));
+        row->payload = df_col_bool(r, 3) ? DF_STR_NULL : df_arena_str(&p->arena, df_col_text(r, 2));
+    }
+    df_result_free(r);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+static enum df_code next_row(void *arg, struct df_report_row *ret, struct df_err *err)
+{
+    struct pages *p = arg;
+
+    if (p->at == p->count) {
+        if (atomic_load(&p->reports->stopping))
+            return df_err_set(err, DF_E_DRAINING, "The server is shutting down.");
+        enum df_code code = df_store_read_wait(p->reports->store, &p->job, err);
+        if (code != DF_OK)
+            return code;
+        if (p->count == 0)
+            return DF_DONE;
+        p->after = p->rows[p->count - 1].sequence;
+    }
+    *ret = p->rows[p->at++];
+    return DF_ROW;
+}
+
+/* --- the threads --- */
+
+/* "leads-errors.csv" of "leads.xlsx"; what a header or a disk might take amiss becomes '_'. */
+static void add_disposition(const struct ask *a)
+{
+    struct df_str stem = a->file_name;
+    char name[STEM_MAX + 1];
+    size_t len = 0;
+
+    for (size_t i = stem.len; i > 1; i--) {
+        if (stem.ptr[i - 1] == '.') {
+            stem.len = i - 1;
+            break;
+        }
+    }
+    for (size_t i = 0; i < stem.len && len < STEM_MAX; i++) {
+        unsigned char c = (unsigned char)stem.ptr[i];
+        if (c >= 0x80 && c < 0xC0)
+            continue; /* the rest of a character */
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                     (len > 0 && (c == '-' || c == '.' || c == '_'));
+        name[len++] = plain ? (char)c : '_';
+    }
+    struct df_str value =
+        df_arena_printf(df_req_arena(a->req), "attachment; filename=\"%.*s-errors.%s\"", (int)len,
+                        name, df_report_extension(a->format));
+    (void)df_req_add_header(a->req, "Content-Disposition", value);
+}
+
+static void leave(struct ask *a)
+{
+    struct df_import_reports *r = a->reports;
+    pthread_mutex_lock(&r->lock);
+    for (struct ask **at = &r->asked; *at; at = &(*at)->next) {
+        if (*at == a) {
+            *at = a->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void answer(struct ask *a, enum df_code code, int fd, uint64_t size,
+                   const struct df_err *err)
+{
+    if (code == DF_OK) {
+        add_disposition(a);
+        df_req_answer_file(a->req, 200, df_report_content_type(a->format), fd, size);
+    } else {
+        df_req_problem(a->req, err);
+    }
+    leave(a);
+    df_req_resume(a->req);
+}
+
+static void make(struct ask *a)
+{
+    struct pages *p = df_calloc(1, sizeof *p);
+    struct df_report_source source = {.next = next_row, .arg = p};
+    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(a->req));
+    struct df_err err = DF_ERR_INIT;
+    uint64_t size = 0;
+    int fd = -1;
+
+    p->job.run = run_page;
+    p->reports = a->reports;
+    p->id = a->id;
+    p->after = -1;
+    enum df_code code = df_report_make(a->format, &source, a->reports->temp_dir, &fd, &size, &err);
+    df_arena_release(&p->arena);
+    free(p);
+    df_log_ctx_use(before);
+    answer(a, code, fd, size, &err);
+}
+
+static void *work(void *arg)
+{
+    struct df_import_reports *r = arg;
+    void *item;
+
+    while (df_queue_pop(&r->queue, &item, 1, -1) == 1)
+        make(item);
+    return NULL;
+}
+
+struct df_import_reports *df_import_reports_new(struct df_store *store, const char *temp_dir)
+{
+    struct df_import_reports *r = df_calloc(1, sizeof *r);
+    r->store = store;
+    r->temp_dir = df_strdup(df_str_c(temp_dir));
+    df_queue_init(&r->queue, DF_REPORTS_WAITING);
+    pthread_mutex_init(&r->lock, NULL);
+    for (size_t i = 0; i < DF_REPORT_THREADS; i++)
+        if (pthread_create(&r->threads[i], NULL, work, r) != 0)
+            abort();
+    return r;
+}
+
+void df_import_reports_stop(struct df_import_reports *r)
+{
+    if (r->joined)
+        return;
+    atomic_store(&r->stopping, true);
+    df_queue_close(&r->queue);
+    for (size_t i = 0; i < DF_REPORT_THREADS; i++)
+        pthread_join(r->threads[i], NULL);
+    r->joined = true;
+}
+
+void df_import_reports_free(struct df_import_reports *r)
+{
+    df_queue_release(&r->queue);
+    pthread_mutex_destroy(&r->lock);
+    free(r->temp_dir);
+    free(r);
+}
+
+/* --- the request --- */
+
+static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct ask *a = (struct ask *)job;
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(
+        db, &df_q_batch_name,
+        DF_PARAMS(df_uuid(df_uuid_str(&a->id)), df_uuid(df_uuid_str(&a->client))), &r, err);
+    if (code == DF_OK)
+        code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        a->file_name = df_arena_str(df_req_arena(a->req), df_col_text(r, 0));
+        code = DF_OK;
+    } else if (code == DF_DONE) {
+        code = df_batch_not_found(&a->id, err);
+    }
+    df_result_free(r);
+    return code;
+}
+
+static void found(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct ask *a = (struct ask *)job;
+    struct df_err busy = DF_ERR_INIT;
+
+    if (code == DF_OK && df_queue_push(&a->reports->queue, a))
+        return;
+    if (code == DF_OK) {
+        code = df_err_set(&busy, DF_E_BUSY, "Too many error reports are being made.");
+        err = &busy;
+    }
+    answer(a, code, -1, 0, err);
+}
+
+/* False: the answer is set. */
+static bool enter(struct ask *a)
+{
+    struct df_import_reports *r = a->reports;
+    size_t own = 0;
+
+    pthread_mutex_lock(&r->lock);
+    for (const struct ask *other = r->asked; other; other = other->next)
+        own += memcmp(other->client.text, a->client.text, DF_UUID_LEN) == 0;
+    if (own < DF_REPORTS_PER_CLIENT) {
+        a->next = r->asked;
+        r->asked = a;
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (own < DF_REPORTS_PER_CLIENT)
+        return true;
+    df_req_fail(a->req, DF_E_TOO_MANY, "%zu error reports of this client are being made.", own);
+    return false;
+}
+
+static void ask(struct df_req *req, enum df_report_format format)
+{
+    struct ask *a = DF_ARENA_NEW(df_req_arena(req), struct ask);
+    a->req = req;
+    a->reports = df_import_reports_of(req);
+    a->client = df_auth_client(req)->id;
+    a->format = format;
+    if (!df_batch_param(req, &a->id) || !enter(a))
+        return;
+    a->job.run = run_find;
+    a->job.done = found;
+    a->job.log = df_req_log(req);
+    df_req_suspend(req);
+    if (df_store_read(df_services_of(req)->store, &a->job))
+        return;
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code =
+        df_err_set(&err, DF_E_BUSY, "Too many requests are waiting for the database.");
+    answer(a, code, -1, 0, &err);
+}
+
+void df_import_handle_xlsx(struct df_req *req)
+{
+    ask(req, DF_REPORT_XLSX);
+}
+
+void df_import_handle_csv(struct df_req *req)
+{
+    ask(req, DF_REPORT_CSV);
+}
+
+void df_import_handle_json(struct df_req *req)
+{
+    ask(req, DF_REPORT_JSON);
+}

@@ -1,0 +1,567 @@
+/*
+ * Who works on which batch.
+ *
+ * All claims pass through one row of BatchLocks, which each takes first: so what a claim sees of
+ * the others is settled, and its token is higher than any before. In exclusive mode that row also
+ * says who works; in concurrent mode the batches' own rows do, and a client has as many at a time
+ * as its policy allows.
+ *
+ * A batch in work has LockedAt, which its owner renews. An owner that died is known by an old
+ * LockedAt (lock_timeout_minutes), or at once if it was a process with the same data directory:
+ * every process holds a lock on a file of its own there (instances/), and the kernel lets go of it
+ * whatever way the process ends.
+ *
+ * Clients take turns (imports.fair_seconds): whose last one is longest ago is next, of one client
+ * the batches go as they came. A batch that gave way is Processing, nobody's, and has GaveWayAt.
+ *
+ * A worker takes only what it can read: a batch whose file lies in another machine's data directory
+ * is left to that machine, and failed when nobody has come for it until the lock's timeout is over.
+ */
+#include "access/policies.h"
+#include "base/mem.h"
+#include "imports/imports_private.h"
+#include "imports/process/process.sql.h"
+#include "webhooks/webhooks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CANDIDATES     1024
+#define OF_CLIENT      32 /* of them, that wait */
+#define BACKOFF_MIN_MS 200
+#define BACKOFF_MAX_MS 5000
+#define CALL_PATH      "/api/leads/import"
+#define PATH_MAX_BYTES 4096
+#define HAND_OVER_MS   3000
+
+/* --- claiming --------------------------------------------------------------------------------- */
+
+struct candidate {
+    struct df_uuid id;
+    struct df_uuid client;
+    int64_t status;
+    struct df_str file_name;
+    struct df_str path;
+    int64_t locked_ms; /* -1: nobody has it */
+    struct df_str host;
+    int64_t attempt;
+    int64_t rules;       /* 0: not known yet */
+    int64_t gave_way_ms; /* -1: it did not */
+};
+
+/* A batch that could be worked on if its file were here, and since when. */
+struct import_unread {
+    struct df_uuid id;
+    int64_t since_ms; /* monotonic */
+};
+
+struct claim {
+    struct df_job job;
+    struct df_imports *i;
+    struct df_arena arena;
+    struct candidate *found;
+    size_t count;
+    struct import_unread *unread; /* as this claim finds them */
+    size_t unread_count;
+    struct import_batch *b;
+    bool took;
+    bool told; /* webhooks are to be delivered */
+};
+
+/* Whether this process works on it. */
+static bool is_ours(struct df_imports *i, const struct df_uuid *id)
+{
+    bool ours = false;
+    pthread_mutex_lock(&i->lock);
+    for (const struct import_batch *b = i->working; b && !ours; b = b->next)
+        ours = strcmp(b->id.text, id->text) == 0;
+    pthread_mutex_unlock(&i->lock);
+    return ours;
+}
+
+static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now_ms)
+{
+    if (c->status != DF_BATCH_PROCESSING || c->host.len == 0)
+        return false;
+    /* Whatever the clock says, which may have been set; else it was dropped here, and waits to be
+     * taken up again. */
+    if (import_host_is_this(i, c->host))
+        return is_ours(i, &c->id);
+    if (c->locked_ms < 0 || now_ms - c->locked_ms >= i->opt.lock_timeout_ms)
+        return false;
+    return !import_instance_is_gone(i, c->host);
+}
+
+/* Whether the file can be had here. A later attempt needs none. */
+static bool is_readable(const struct df_imports *i, const struct candidate *c)
+{
+    char path[DF_STORAGE_LOCATION_MAX + 1];
+    char file[PATH_MAX_BYTES];
+    char name[DF_STORAGE_NAME_MAX + 1];
+
+    if (c->attempt > 1 || df_str_starts(c->path, DF_STR("s3://")))
+        return true;
+    df_storage_path(i->opt.storage, &c->id, path);
+    df_storage_file_name(c->file_name, name);
+    (void)snprintf(file, sizeof(file), "%s/original/%s", path, name);
+    return access(file, R_OK) == 0;
+}
+
+/* Whether it has been nobody's for so long that there is nobody who could read it. Time in which it
+ * had to wait for others does not count: its own machine could not take it either. */
+static bool is_forsaken(struct claim *cl, const struct candidate *c)
+{
+    const struct df_imports *i = cl->i;
+    int64_t now_ms = df_mono_ms(i->opt.clock);
+    struct import_unread *u = &cl->unread[cl->unread_count++];
+
+    *u = (struct import_unread){.id = c->id, .since_ms = now_ms};
+    for (size_t k = 0; k < i->unread_count; k++) {
+        if (strcmp(i->unread[k].id.text, c->id.text) == 0)
+            u->since_ms = i->unread[k].since_ms;
+    }
+    return now_ms - u->since_ms >= i->opt.lock_timeout_ms;
+}
+
+static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(
+        db, &df_q_claim_candidates,
+        DF_PARAMS(df_int(OF_CLIENT), df_int(cl->i->opt.fair_ms > 0), df_int(CANDIDATES)), &r, err);
+    if (code != DF_OK)
+        return code;
+    cl->found = DF_ARENA_ARRAY(&cl->arena, struct candidate, CANDIDATES);
+    cl->unread = DF_ARENA_ARRAY(&cl->arena, struct import_unread, CANDIDATES);
+    while ((code = df_result_step(r, err)) == DF_ROW && cl->count < CANDIDATES) {
+        struct candidate *c = &cl->found[cl->count++];
+        (void)df_uuid_parse(df_col_text(r, 0), &c->id);
+        (void)df_uuid_parse(df_col_text(r, 1), &c->client);
+        c->status = df_col_int(r, 2);
+        c->file_name = df_arena_str(&cl->arena, df_col_text(r, 3));
+        c->path = df_arena_str(&cl->arena, df_col_text(r, 4));
+        c->locked_ms = df_col_null(r, 5) ? -1 : df_col_time(r, 5);
+        c->host = df_arena_str(&cl->arena, df_col_text(r, 6));
+        c->attempt = df_col_int(r, 7);
+        c->rules = df_col_null(r, 8) ? 0 : df_col_int(r, 8);
+        c->gave_way_ms = df_col_null(r, 9) ? -1 : df_col_time(r, 9);
+    }
+    df_result_free(r);
+    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+}
+
+/* Batches of this client in work, of everybody's in exclusive mode. */
+static int64_t count_live(const struct claim *cl, const struct candidate *of, int64_t now_ms)
+{
+    int64_t live = 0;
+
+    for (size_t k = 0; k < cl->count; k++) {
+        const struct candidate *c = &cl->found[k];
+        if ((!cl->i->opt.concurrent || strcmp(c->client.text, of->client.text) == 0) &&
+            is_live(cl->i, c, now_ms))
+            live++;
+    }
+    return live;
+}
+
+/* One that a newer release began, by rules that this one does not know. */
+static bool is_of_newer(struct df_imports *i, const struct candidate *c)
+{
+    if (c->rules <= IMPORT_RULES_NEWEST)
+        return false;
+    if (strcmp(i->newer.text, c->id.text) != 0) {
+        struct df_log_field fields[] = {DF_F("batchId", df_uuid_str(&c->id)),
+                                        DF_FI("cutRules", c->rules)};
+        df_log_write(DF_LOG_WARN, "BatchOfNewerRelease", fields, 2,
+                     "a newer release has begun it, and must finish it");
+    }
+    i->newer = c->id;
+    return true;
+}
+
+/* It gave way to a client whose file only another machine has: that one looks every poll_ms. */
+static bool waits_for_others(const struct claim *cl, const struct candidate *c, int64_t now_ms)
+{
+    int64_t ago_ms = now_ms - c->gave_way_ms;
+
+    return c->gave_way_ms >= 0 && ago_ms >= 0 && ago_ms < HAND_OVER_MS + 2 * cl->i->opt.poll_ms &&
+           cl->unread_count > 0;
+}
+
+/* What the policy says of the batch, and whether there is room for one more of its client. */
+static enum df_code may_take(struct df_db *db, struct claim *cl, const struct candidate *c,
+                             int64_t now_ms, bool *ret, struct df_policy *ret_policy,
+                             struct df_err *err)
+{
+    int64_t live = count_live(cl, c, now_ms);
+    int64_t most = 1;
+
+    *ret = false;
+    if (is_live(cl->i, c, now_ms) || (!cl->i->opt.concurrent && live > 0) || is_of_newer(cl->i, c))
+        return DF_OK;
+    enum df_code code = df_policy_load(db, df_uuid_str(&c->client), ret_policy, err);
+    if (code != DF_OK)
+        return code;
+    if (cl->i->opt.concurrent && ret_policy->max_concurrent_batches != DF_POLICY_NONE)
+        most = ret_policy->max_concurrent_batches;
+    *ret = live < most && (is_readable(cl->i, c) || is_forsaken(cl, c)) &&
+           !waits_for_others(cl, c, now_ms);
+    return DF_OK;
+}
+
+/* From now on other workers of this process count it as ours. */
+static void set_taken(struct claim *cl, const struct df_uuid *id)
+{
+    pthread_mutex_lock(&cl->i->lock);
+    cl->b->id = *id;
+    pthread_mutex_unlock(&cl->i->lock);
+    cl->took = id->text[0] != '\0';
+}
+
+/* What is not stored with the batch but asked for at each claim. */
+static void set_limits(struct import_batch *b, const struct df_policy *policy)
+{
+    int64_t most = b->imports->opt.max_records;
+
+    b->max_records = most > 0 ? most : INT32_MAX;
+    b->max_by_policy =
+        policy->max_records != DF_POLICY_NONE && policy->max_records < b->max_records;
+    if (b->max_by_policy)
+        b->max_records = policy->max_records;
+}
+
+/* Claims pass one after the other: nobody else adds the row. */
+static enum df_code begin_turn(struct df_db *db, const struct candidate *c, struct df_value now,
+                               struct df_err *err)
+{
+    struct df_value client = df_uuid(df_uuid_str(&c->client));
+    int64_t affected = 0;
+
+    if (c->status == DF_BATCH_PROCESSING && c->gave_way_ms < 0)
+        return DF_OK; /* its owner's has not ended */
+    enum df_code code = df_db_exec(db, &df_q_turn_set, DF_PARAMS(now, client), &affected, err);
+    if (code == DF_OK && affected == 0)
+        code = df_db_exec(db, &df_q_turn_add, DF_PARAMS(client, now), NULL, err);
+    return code;
+}
+
+static enum df_code take(struct df_db *db, struct claim *cl, const struct candidate *c,
+                         const struct df_policy *policy, int64_t now_ms, struct df_err *err)
+{
+    struct df_value id = df_uuid(df_uuid_str(&c->id));
+    struct df_value now = df_time(now_ms);
+    char host[IMPORT_HOST_MAX + 1];
+    int64_t affected = 0;
+    int64_t batch_size =
+        policy->batch_size != DF_POLICY_NONE ? policy->batch_size : cl->i->opt.batch_size;
+
+    import_host_name(cl->i, c->rules, host);
+    enum df_code code = df_db_exec(
+        db, &df_q_claim_take,
+        DF_PARAMS(now, df_text(df_str_c(host)), df_int(cl->b->token), df_int(batch_size), id),
+        &affected, err);
+    if (code == DF_OK && affected == 1 && !cl->i->opt.concurrent)
+        code = df_db_exec(db, &df_q_claim_hold, DF_PARAMS(df_bool(true), id, now), NULL, err);
+    if (code == DF_OK && affected == 1)
+        code = begin_turn(db, c, now, err);
+    set_limits(cl->b, policy);
+    /* One that is taken over has begun before. */
+    if (code == DF_OK && affected == 1 && c->status != DF_BATCH_PROCESSING)
+        code = import_emit(db, cl->i->opt.clock, &c->id, "BatchStarted", &cl->told, err);
+    if (code == DF_OK && affected == 1)
+        set_taken(cl, &c->id);
+    return code;
+}
+
+static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct claim *cl = (struct claim *)job;
+    int64_t now_ms = df_wall_ms(cl->i->opt.clock);
+    struct df_value now = df_time(now_ms);
+
+    df_arena_reset(&cl->arena);
+    cl->count = cl->unread_count = 0;
+    cl->told = false;
+    set_taken(cl, &(struct df_uuid){0});
+    enum df_code code = df_db_query_int(db, &df_q_claim_begin, DF_NO_PARAMS, &cl->b->token, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, &df_q_claim_due, DF_PARAMS(now), NULL, err);
+    if (code == DF_OK)
+        code = read_candidates(db, cl, err);
+    for (size_t k = 0; k < cl->count && code == DF_OK && !cl->took; k++) {
+        struct df_policy policy;
+        bool may = false;
+        code = may_take(db, cl, &cl->found[k], now_ms, &may, &policy, err);
+        if (code == DF_OK && may)
+            code = take(db, cl, &cl->found[k], &policy, now_ms, err);
+    }
+    return code;
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+struct look {
+    struct df_job job;
+    int64_t pending;
+    int64_t processing;
+    int64_t due_ms; /* wall; -1: nothing is scheduled */
+};
+
+static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct look *l = (struct look *)job;
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, &df_q_claim_look, DF_NO_PARAMS, &r, err);
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    if (code == DF_ROW) {
+        l->pending = df_col_int(r, 0);
+        l->processing = df_col_int(r, 1);
+        l->due_ms = df_col_null(r, 2) ? -1 : df_col_time(r, 2);
+    }
+    df_result_free(r);
+    return code == DF_ROW ? DF_OK : code == DF_DONE ? DF_E_INTERNAL : code;
+}
+
+static size_t working_count(struct df_imports *i)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&i->lock);
+    for (const struct import_batch *b = i->working; b; b = b->next)
+        n += b->id.text[0] != '\0';
+    pthread_mutex_unlock(&i->lock);
+    return n;
+}
+
+/* A claim writes: not for nothing, every second. */
+static enum df_code is_worth_it(struct df_imports *i, bool *ret, struct df_err *err)
+{
+    struct look l = {.job = {.run = run_look}, .due_ms = -1};
+    enum df_code code = df_store_read_wait(i->opt.store, &l.job, err);
+
+    *ret = code == DF_OK && (l.pending > 0 || l.processing > (int64_t)working_count(i) ||
+                             (l.due_ms >= 0 && l.due_ms <= df_wall_ms(i->opt.clock)));
+    return code;
+}
+
+static void keep_unread(struct df_imports *i, const struct claim *cl)
+{
+    pthread_mutex_lock(&i->lock);
+    free(i->unread);
+    i->unread_count = cl->unread_count;
+    i->unread = df_calloc(cl->unread_count + 1, sizeof(*i->unread));
+    if (cl->unread_count > 0)
+        memcpy(i->unread, cl->unread, cl->unread_count * sizeof(*i->unread));
+    pthread_mutex_unlock(&i->lock);
+}
+
+/* One claim of this process at a time: what the last one found is what the next compares with. */
+static void wait_turn(struct df_imports *i, bool begin)
+{
+    pthread_mutex_lock(&i->lock);
+    while (begin && i->claiming)
+        pthread_cond_wait(&i->changed, &i->lock);
+    i->claiming = begin;
+    pthread_cond_broadcast(&i->changed);
+    pthread_mutex_unlock(&i->lock);
+}
+
+static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bool *ret,
+                                struct df_err *err)
+{
+    struct claim cl = {.job = {.run = run_claim}, .i = i, .b = b};
+    bool worth = false;
+
+    *ret = false;
+    enum df_code code = is_worth_it(i, &worth, err);
+    if (code != DF_OK || !worth)
+        return code;
+    df_arena_init(&cl.arena);
+    wait_turn(i, true);
+    code = df_store_write_wait(i->opt.store, &cl.job, err);
+    if (code == DF_OK)
+        keep_unread(i, &cl);
+    wait_turn(i, false);
+    df_arena_release(&cl.arena);
+    *ret = code == DF_OK && cl.took;
+    if (code == DF_OK && cl.told)
+        df_webhooks_wake(i->opt.webhooks);
+    return code;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static void enter(struct df_imports *i, struct import_batch *b)
+{
+    pthread_mutex_lock(&i->lock);
+    b->next = i->working;
+    i->working = b;
+    pthread_mutex_unlock(&i->lock);
+}
+
+static void leave(struct df_imports *i, struct import_batch *b)
+{
+    pthread_mutex_lock(&i->lock);
+    struct import_batch **at = &i->working;
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    pthread_mutex_unlock(&i->lock);
+}
+
+/* How long there is nothing to do; 0: look again at once. */
+static int64_t work_once(struct df_imports *i, int64_t *backoff_ms)
+{
+    struct import_batch b = {.imports = i, .total = -1};
+    struct df_err err = DF_ERR_INIT;
+    enum import_end end = IMPORT_FINISHED;
+    bool took = false;
+
+    df_arena_init(&b.arena);
+    enter(i, &b);
+    enum df_code code = claim_batch(i, &b, &took, &err);
+    if (took)
+        end = import_process(&b);
+    leave(i, &b);
+    df_arena_release(&b.arena);
+    if (code != DF_OK)
+        df_log_error("BatchClaimFailed", "%s", err.detail);
+    if (code != DF_OK || end == IMPORT_BROKEN) {
+        *backoff_ms = *backoff_ms ? *backoff_ms * 2 : BACKOFF_MIN_MS;
+        *backoff_ms = *backoff_ms < BACKOFF_MAX_MS ? *backoff_ms : BACKOFF_MAX_MS;
+        return *backoff_ms;
+    }
+    *backoff_ms = 0;
+    return took ? 0 : i->opt.poll_ms;
+}
+
+static void *worker(void *arg)
+{
+    struct df_imports *i = arg;
+    int64_t backoff_ms = 0;
+
+    pthread_mutex_lock(&i->lock);
+    while (!i->stopping) {
+        uint64_t seen = i->wakes;
+        pthread_mutex_unlock(&i->lock);
+        int64_t wait_ms = work_once(i, &backoff_ms);
+        pthread_mutex_lock(&i->lock);
+        int64_t until_ms = df_mono_ms(df_clock_real()) + wait_ms;
+        while (!i->stopping && (i->wakes == seen || backoff_ms > 0)) {
+            int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
+            if (left_ms <= 0)
+                break;
+            df_cond_wait_ms(&i->changed, &i->lock, left_ms);
+        }
+    }
+    i->threads_running--;
+    pthread_cond_broadcast(&i->changed);
+    pthread_mutex_unlock(&i->lock);
+    return NULL;
+}
+
+/* --- the imports ------------------------------------------------------------------------------ */
+
+struct df_imports *df_imports_new(const struct df_imports_options *opt)
+{
+    struct df_imports *i = df_calloc(1, sizeof(*i));
+
+    i->opt = *opt;
+    i->instance_fd = -1;
+    pthread_mutex_init(&i->lock, NULL);
+    df_cond_init(&i->changed);
+    if (opt->url) {
+        struct df_str base = df_str_c(opt->url);
+        while (base.len > 0 && base.ptr[base.len - 1] == '/')
+            base.len--;
+        size_t size = base.len + sizeof(CALL_PATH);
+        i->url = df_malloc(size);
+        (void)snprintf(i->url, size, DF_STR_FMT CALL_PATH, DF_STR_ARG(base));
+    }
+    import_metrics_register();
+    return i;
+}
+
+void df_imports_start(struct df_imports *i)
+{
+    if (!i->url) {
+        df_log_warn("ImportsNotConfigured", "omniflow.url is not set: batches wait until it is");
+        return;
+    }
+    import_instance_hold(i);
+    i->thread_count = i->opt.concurrent ? (size_t)i->opt.workers : 1;
+    i->threads = df_calloc(i->thread_count, sizeof(*i->threads));
+    i->threads_running = i->thread_count;
+    for (size_t k = 0; k < i->thread_count; k++) {
+        if (pthread_create(&i->threads[k], NULL, worker, i) != 0)
+            abort();
+        pthread_setname_np(i->threads[k], "imports");
+    }
+}
+
+void df_imports_stop(struct df_imports *i, int64_t drain_ms)
+{
+    if (!i)
+        return;
+    int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
+    pthread_mutex_lock(&i->lock);
+    i->stopping = true;
+    pthread_cond_broadcast(&i->changed);
+    for (;;) {
+        int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
+        if (i->threads_running == 0 || (left_ms <= 0 && i->senders == 0))
+            break;
+        df_cond_wait_ms(&i->changed, &i->lock, left_ms > 0 ? left_ms : 1000);
+    }
+    pthread_mutex_unlock(&i->lock);
+}
+
+void df_imports_end(struct df_imports *i)
+{
+    if (!i)
+        return;
+    df_imports_stop(i, 0);
+    for (size_t k = 0; k < i->thread_count; k++)
+        pthread_join(i->threads[k], NULL);
+    i->thread_count = 0;
+    import_instance_drop(i);
+}
+
+void df_imports_free(struct df_imports *i)
+{
+    if (!i)
+        return;
+    df_imports_end(i);
+    free(i->threads);
+    free(i->unread);
+    free(i->url);
+    pthread_cond_destroy(&i->changed);
+    pthread_mutex_destroy(&i->lock);
+    free(i);
+}
+
+const struct df_imports_options *df_imports_options_of(const struct df_imports *i)
+{
+    return &i->opt;
+}
+
+void df_imports_wake(struct df_imports *i)
+{
+    pthread_mutex_lock(&i->lock);
+    i->wakes++;
+    pthread_cond_broadcast(&i->changed);
+    pthread_mutex_unlock(&i->lock);
+}
+
+void df_imports_acked(struct df_imports *i, const struct df_uuid *batch)
+{
+    pthread_mutex_lock(&i->lock);
+    for (struct import_batch *b = i->working; b; b = b->next) {
+        if (strcmp(b->id.text, batch->text) == 0)
+            b->acked = true;
+    }
+    pthread_cond_broadcast(&i->changed);
+    pthread_mutex_unlock(&i->lock);
+}

@@ -1,0 +1,191 @@
+/*
+ * The receiver: threads that wait for the disk, the commit, or the storage of scheduled files. The
+ * last have threads of their own: a slow network holds up nobody else's upload.
+ */
+#include "imports/receive/receive_private.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define QUEUE_SIZE 1024
+
+/* False: too many are waiting, or it is the end. */
+static bool hand_over(struct df_receive *up, struct df_queue *queue, void (*run)(void *arg))
+{
+    up->task = (struct df_receive_task){run, up};
+    return df_queue_push(queue, &up->task);
+}
+
+/* The last step: the row, and the answer. */
+static void settle(struct df_receive *up, enum df_code code, struct df_err *err)
+{
+    if (code == DF_OK)
+        code = df_receive_commit(up, err);
+    if (code == DF_OK)
+        df_receive_accept(up);
+    else if (code == DF_E_DB_UNIQUE)
+        df_receive_answer_again(up);
+    else
+        df_receive_reject(up, err);
+    df_log_ctx_use(NULL);
+    df_req_resume(up->req);
+}
+
+static void log_decision(const struct df_receive *up)
+{
+    static const char *const names[] = {
+        [DF_FILE_JSON] = "JSON", [DF_FILE_EXCEL] = "Excel", [DF_FILE_CSV] = "CSV"};
+    struct df_log_field validated[] = {DF_F("fileType", df_str_c(names[up->type])),
+                                       DF_FI("sizeBytes", up->size_bytes)};
+    char when[DF_TIME_LEN + 1];
+
+    df_log_write(DF_LOG_INFO, "UploadValidated", validated, 2, "%s", "");
+    if (!up->decision.scheduled)
+        return;
+    df_time_format(up->decision.scheduled_for_ms, when);
+    struct df_log_field deferred[] = {DF_F("rule", df_str_c(up->decision.rule)),
+                                      DF_F("scheduledFor", df_str_c(when))};
+    df_log_write(DF_LOG_INFO, "PolicyDeferred", deferred, 2, "the policy has it wait");
+}
+
+static void take_scheduled(void *arg)
+{
+    struct df_receive *up = arg;
+    const struct df_imports_options *opt = up->receiver->opt;
+    struct df_err err = DF_ERR_INIT;
+
+    df_log_ctx_use(df_req_log(up->req));
+    enum df_code code = df_storage_put_scheduled(
+        opt->storage, &up->batch, df_upload_fields(up->upload)->file_name, up->location, &err);
+    /* Before the commit: afterwards a worker may take the file that is here for its own. */
+    if (code == DF_OK)
+        code = df_storage_drop_local(opt->storage, &up->batch, up->location, &err);
+    if (code == DF_E_CANCELLED) {
+        code = df_err_set(&err, DF_E_DRAINING, "the server is shutting down");
+    } else if (code != DF_OK && df_code_retry(code) == DF_RETRY_LATER) {
+        df_log_warn("ScheduledStorageUnavailable", "%s", err.detail);
+        code = df_err_set(&err, DF_E_BUSY,
+                          "The storage of scheduled files does not answer. Send the file again "
+                          "later.");
+    }
+    settle(up, code, &err);
+}
+
+static void take_file(void *arg)
+{
+    struct df_receive *up = arg;
+    const struct df_imports_options *opt = up->receiver->opt;
+    struct df_log_field said[] = {DF_FI("sizeBytes", up->size_bytes)};
+    struct df_err err = DF_ERR_INIT;
+
+    df_log_ctx_use(df_req_log(up->req));
+    df_log_write(DF_LOG_INFO, "UploadReceived", said, 1, "%s", "");
+    enum df_code code = df_receive_file_end(up, &err);
+    if (code == DF_OK) {
+        up->facts.now_ms = df_wall_ms(opt->clock);
+        up->facts.size_bytes = (int64_t)up->size_bytes;
+        up->decision = df_policy_schedule(&up->facts);
+        log_decision(up);
+    }
+    if (code == DF_OK && up->decision.scheduled && df_storage_has_remote(opt->storage)) {
+        if (hand_over(up, &up->receiver->network, take_scheduled)) {
+            df_log_ctx_use(NULL);
+            return;
+        }
+        code = df_err_set(&err, DF_E_BUSY, "Too many files are on their way to their storage.");
+    }
+    settle(up, code, &err);
+}
+
+static void *work(void *arg)
+{
+    struct df_queue *queue = arg;
+    void *item;
+
+    while (df_queue_pop(queue, &item, 1, -1) == 1) {
+        struct df_receive_task *t = item;
+        t->run(t->arg);
+    }
+    return NULL;
+}
+
+struct removal {
+    struct df_receive_task task;
+    struct df_storage *storage;
+    struct df_uuid batch;
+    char location[DF_STORAGE_LOCATION_MAX + 1];
+};
+
+static void remove_file(void *arg)
+{
+    struct removal *m = arg;
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_storage_remove(m->storage, &m->batch, m->location, &err) != DF_OK)
+        df_log_warn("UploadNotRemoved", "%s", err.detail);
+    free(m);
+}
+
+void df_receiver_remove(struct df_receiver *r, const struct df_uuid *batch, const char *location)
+{
+    struct removal *m = df_calloc(1, sizeof(*m));
+
+    *m = (struct removal){.task = {remove_file, m}, .storage = r->opt->storage, .batch = *batch};
+    (void)snprintf(m->location, sizeof m->location, "%s", location);
+    if (df_queue_push(&r->network, &m->task))
+        return;
+    df_log_warn("UploadNotRemoved", "%s: too many files are on their way, or it is the end",
+                location);
+    free(m);
+}
+
+/* --- start and stop --- */
+
+struct df_receiver *df_receiver_new(struct df_imports *imports)
+{
+    struct df_receiver *r = df_calloc(1, sizeof(*r));
+
+    df_receive_register_metrics();
+    r->imports = imports;
+    r->opt = df_imports_options_of(imports);
+    df_queue_init(&r->files, QUEUE_SIZE);
+    df_queue_init(&r->network, QUEUE_SIZE);
+    for (size_t i = 0; i < DF_RECEIVE_THREADS + DF_RECEIVE_UPLOADERS; i++) {
+        if (pthread_create(&r->threads[i], NULL, work,
+                           i < DF_RECEIVE_THREADS ? &r->files : &r->network) != 0)
+            abort();
+    }
+    r->running = true;
+    return r;
+}
+
+/* Those that hand on work end before those that take it. */
+void df_receiver_stop(struct df_receiver *r)
+{
+    if (!r || !r->running)
+        return;
+    r->running = false;
+    df_queue_close(&r->files);
+    for (size_t i = 0; i < DF_RECEIVE_THREADS; i++)
+        pthread_join(r->threads[i], NULL);
+    df_queue_close(&r->network);
+    for (size_t i = 0; i < DF_RECEIVE_UPLOADERS; i++)
+        pthread_join(r->threads[DF_RECEIVE_THREADS + i], NULL);
+}
+
+void df_receiver_free(struct df_receiver *r)
+{
+    if (!r)
+        return;
+    df_receiver_stop(r);
+    df_queue_release(&r->files);
+    df_queue_release(&r->network);
+    free(r);
+}
+
+bool df_receive_hand_over(struct df_receive *up)
+{
+    return hand_over(up, &up->receiver->files, take_file);
+}

@@ -1,0 +1,259 @@
+/*
+ * POST /imports. The life of an upload, and who has it:
+ *
+ *   HTTP thread   the first piece of the body is there: a copy of it is kept, the request set aside
+ *   store         policy, what the client has used up of it, an earlier call with the same key
+ *                 ──► refused at once, though most of the body may be still to come
+ *   HTTP thread   piece by piece to the disk; over a limit ──► refused, the rest is not read
+ *   HTTP thread   the body is whole: the request is set aside again
+ *   file thread   fsync, content and declaration, now or later, the row's commit ──► 202
+ *   ..uploader    in between, if it is for later and such files wait in another storage
+ *
+ * An earlier call with the same Idempotency-Key turns the upload into a comparison: it is hashed
+ * and not stored, and no rule of the policy holds it up. When that call ends only while this one is
+ * under way, the unique index tells, and the comparison is made then.
+ *
+ * Whatever ends it, df_receive_ended frees it; the file goes before the refusal is sent, unless
+ * there is a row for it.
+ */
+#include "imports/receive/receive_private.h"
+
+#include "base/mem.h"
+#include "imports/routes.h"
+#include "net/field.h"
+#include "net/multipart.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define FIELDS_BYTES ((uint64_t)1 << 20) /* of a body, beside the file */
+#define UPLOAD_BYTES                                                                               \
+    ((size_t)384 << 10) /* of memory: buffers of the file, its cipher and the scanner */
+
+/* --- the body --- */
+
+size_t df_receive_body_limit(uint64_t max_upload_bytes)
+{
+    return (size_t)(max_upload_bytes / 3 * 4 + 4 + FIELDS_BYTES);
+}
+
+/* What the file has at least, by Content-Length: fields that are not asked for count too. */
+static uint64_t least_size(struct df_req *req)
+{
+    int64_t declared = df_req_declared_length(req);
+    uint64_t body = declared > (int64_t)FIELDS_BYTES ? (uint64_t)declared - FIELDS_BYTES : 0;
+
+    return df_multipart_is(df_req_header(req, "Content-Type")) ? body : body / 4 * 3;
+}
+
+static enum df_code check_head(struct df_receive *up, struct df_err *err)
+{
+    const struct df_imports_options *opt = up->receiver->opt;
+    uint64_t least = (uint64_t)up->facts.size_bytes;
+    enum df_code code = df_field_check_key(up->key, err);
+
+    if (code != DF_OK)
+        return code;
+    if (least > opt->max_upload_bytes)
+        return df_err_set(err, DF_E_TOO_LARGE,
+                          "The file has more than the %" PRIu64 " bytes that this server takes.",
+                          opt->max_upload_bytes);
+    if (least > df_storage_free_bytes(opt->storage))
+        return df_err_set(err, DF_E_DISK_FULL,
+                          "the disk has no room for a file of %" PRIu64 " bytes", least);
+    return DF_OK;
+}
+
+/* On a store's thread. */
+static void looked_up(struct df_job *job, enum df_code code, const struct df_err *job_err)
+{
+    struct df_receive *up = (struct df_receive *)job;
+    struct df_err err = *job_err;
+
+    if (code == DF_OK && !up->earlier.found)
+        code = df_receive_admit(up, &err);
+    if (code == DF_OK)
+        up->size_limit = df_policy_size_limit(&up->facts);
+    else
+        df_receive_reject(up, &err);
+    df_req_resume(up->req);
+}
+
+static struct df_receive *receive_new(struct df_req *req, struct df_upload *take_upload)
+{
+    struct df_receiver *r = df_services_of(req)->receiver;
+    struct df_receive *up = df_calloc(1, sizeof(*up));
+
+    *up = (struct df_receive){
+        .receiver = r,
+        .req = req,
+        .client_id = df_auth_client(req)->id,
+        .batch = df_uuid_v7(r->opt->clock),
+        .key = df_arena_str(df_req_arena(req), df_req_header(req, "Idempotency-Key")),
+        .facts = {.policy = &up->policy,
+                  .maintenance = r->opt->maintenance,
+                  .zone = r->opt->zone,
+                  .size_bytes = (int64_t)least_size(req)},
+        .upload = take_upload,
+    };
+    df_policy_init(&up->policy);
+    return up;
+}
+
+/* The upload's handler gets at what is made after it. */
+static enum df_code on_file_begin(void *arg, const struct df_upload *u, struct df_err *err)
+{
+    return df_receive_file_begin(df_req_state(arg), u, err);
+}
+
+static enum df_code on_file_data(void *arg, struct df_str piece, struct df_err *err)
+{
+    return df_receive_file_data(df_req_state(arg), piece, err);
+}
+
+/* The first piece of the body: from here on df_receive_ended is responsible. */
+static enum df_code begin(struct df_req *req, struct df_str piece, struct df_err *err)
+{
+    const struct df_upload_handler handler = {on_file_begin, on_file_data, req};
+    struct df_upload *upload = NULL;
+    if (!df_req_charge(req, UPLOAD_BYTES))
+        return DF_OK; /* the answer is set */
+    enum df_code code = df_upload_new(df_req_header(req, "Content-Type"), handler, &upload, err);
+    if (code != DF_OK)
+        return code;
+    struct df_receive *up = receive_new(req, upload);
+    df_req_set_state(req, up);
+    df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&up->batch));
+    if (check_head(up, err) != DF_OK) {
+        df_receive_reject(up, err);
+        return DF_OK;
+    }
+    up->first = df_malloc(piece.len);
+    memcpy(up->first, piece.ptr, piece.len);
+    up->first_len = piece.len;
+    df_req_suspend(req);
+    if (!df_receive_look_up(up, looked_up)) {
+        (void)df_err_set(err, DF_E_BUSY, "Too many requests are waiting for the database.");
+        df_receive_reject(up, err);
+        df_req_resume(req);
+    }
+    return DF_OK;
+}
+
+static enum df_code feed(struct df_receive *up, struct df_str piece, struct df_err *err)
+{
+    enum df_code code = DF_OK;
+
+    if (up->first) {
+        code = df_upload_feed(up->upload, df_str_n(up->first, up->first_len), err);
+        free(up->first);
+        up->first = NULL;
+    }
+    return code == DF_OK && piece.len > 0 ? df_upload_feed(up->upload, piece, err) : code;
+}
+
+/* Refusals are answered here, so that they may name fields. */
+static enum df_code on_data(struct df_req *req, const char *data, size_t len, struct df_err *err)
+{
+    struct df_receive *up = df_req_state(req);
+
+    if (!up)
+        return begin(req, df_str_n(data, len), err);
+    if (feed(up, df_str_n(data, len), err) != DF_OK)
+        df_receive_reject(up, err);
+    return DF_OK;
+}
+
+/* --- the end of the body --- */
+
+/* No body at all: said as for one that has no file. */
+static void refuse_empty(struct df_req *req)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_upload *upload = NULL;
+    const struct df_upload_handler none = {0};
+
+    enum df_code code = df_upload_new(df_req_header(req, "Content-Type"), none, &upload, &err);
+    if (code == DF_OK)
+        code = df_upload_finish(upload, &err);
+    if (code == DF_OK)
+        (void)df_err_set(&err, DF_E_BAD_REQUEST, "There is no file.");
+    df_req_problem(req, &err);
+    df_upload_free(upload);
+}
+
+/* Sheet's column is narrower than the other fields. */
+static bool check_sheet(struct df_receive *up)
+{
+    struct df_err err = DF_ERR_INIT;
+    const struct df_field_error bad = {DF_STR("sheet"), DF_STR("has more than 100 characters")};
+
+    if (df_utf8_count(df_upload_fields(up->upload)->sheet) <= DF_RECEIVE_SHEET_MAX)
+        return true;
+    (void)df_err_set(&err, DF_E_VALIDATION, "1 field is not valid: see errors.");
+    df_receive_reject_fields(up, &err, &bad, 1);
+    return false;
+}
+
+static void handle(struct df_req *req)
+{
+    struct df_receive *up = df_req_state(req);
+    struct df_err err = DF_ERR_INIT;
+
+    if (!up) {
+        refuse_empty(req);
+        return;
+    }
+    enum df_code code = feed(up, DF_STR_NULL, &err);
+    if (code == DF_OK)
+        code = df_upload_finish(up->upload, &err);
+    if (code != DF_OK) {
+        df_receive_reject(up, &err);
+        return;
+    }
+    if (!check_sheet(up))
+        return;
+    if (up->earlier.found) {
+        df_receive_sum_up(up);
+        df_receive_answer_again(up);
+        return;
+    }
+    df_req_suspend(req);
+    if (!df_receive_hand_over(up)) {
+        (void)df_err_set(&err, DF_E_BUSY, "Too many uploads are waiting for the disk.");
+        df_receive_reject(up, &err);
+        df_req_resume(req);
+    }
+}
+
+const struct df_route df_imports_receive_routes[] = {
+    {.method = "POST",
+     .pattern = "/imports",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "imports",
+     .body = DF_BODY_STREAM,
+     .on_data = on_data,
+     .handle = handle},
+    {.method = NULL},
+};
+
+/* --- the end of the request --- */
+
+void df_receive_ended(struct df_req *req)
+{
+    const struct df_route *route = df_req_route(req);
+    struct df_receive *up = df_req_state(req);
+
+    if (!up || !route || route->on_data != on_data)
+        return;
+    if (up->outcome == DF_RECEIVE_OPEN) {
+        struct df_log_field said[] = {DF_FI("sizeBytes", up->size_bytes)};
+        df_log_write(DF_LOG_INFO, "UploadAbandoned", said, 1, "the sender left");
+    }
+    df_receive_end(up, DF_RECEIVE_ABANDONED);
+    df_req_set_state(req, NULL);
+    df_checksum_free(up->hash);
+    df_upload_free(up->upload);
+    free(up->first);
+    free(up);
+}

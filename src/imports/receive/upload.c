@@ -1,0 +1,541 @@
+#include "imports/receive/upload.h"
+
+#include "base/base64.h"
+#include "base/mem.h"
+#include "net/field.h"
+#include "net/multipart.h"
+#include "json/doc.h"
+#include "json/stream.h"
+#include "json/write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SLICE ((size_t)32 << 10) /* of base64 text, decoded at once */
+
+enum field {
+    ORIGIN_DEFAULT,
+    REQUESTED_BY,
+    METADATA,
+    FILE_NAME,
+    CONTENT_TYPE,
+    SHEET,
+    THE_FILE,
+    NO_FIELD, /* of an unknown name, or not wanted any more */
+};
+
+static const struct df_str names[NO_FIELD] = {
+    [ORIGIN_DEFAULT] = DF_STR_INIT("originDefault"),
+    [REQUESTED_BY] = DF_STR_INIT("requestedBy"),
+    [METADATA] = DF_STR_INIT("metadata"),
+    [FILE_NAME] = DF_STR_INIT("fileName"),
+    [CONTENT_TYPE] = DF_STR_INIT("contentType"),
+    [SHEET] = DF_STR_INIT("sheet"),
+    [THE_FILE] = DF_STR_INIT("file"),
+};
+
+struct df_upload {
+    struct df_upload_handler handler;
+    struct df_multipart *multipart; /* one of the two */
+    struct df_json_stream *json;
+
+    struct df_arena arena;
+    struct df_upload_fields fields;
+    struct df_field_error errors[NO_FIELD]; /* one for a field */
+    size_t error_count;
+    bool given[NO_FIELD];
+
+    enum field current;  /* whose value is arriving */
+    struct df_buf value; /* as far as it has come */
+
+    char head[DF_UPLOAD_HEAD_BYTES];
+    size_t head_len;
+    uint64_t file_bytes;
+
+    /* JSON */
+    struct df_json_out out; /* metadata's tokens back as text in `value` */
+    bool in_string;
+    struct df_base64 base64;
+    char *decoded;
+};
+
+static struct df_str *text_of(struct df_upload *u, enum field f)
+{
+    switch (f) {
+    case ORIGIN_DEFAULT:
+        return &u->fields.origin_default;
+    case REQUESTED_BY:
+        return &u->fields.requested_by;
+    case METADATA:
+        return &u->fields.metadata;
+    case FILE_NAME:
+        return &u->fields.file_name;
+    case CONTENT_TYPE:
+        return &u->fields.content_type;
+    case SHEET:
+        return &u->fields.sheet;
+    case THE_FILE:
+    case NO_FIELD:
+        break;
+    }
+    abort();
+}
+
+static enum field field_named(struct df_str name)
+{
+    unsigned f = 0;
+
+    while (f < NO_FIELD && !df_str_ieq(name, names[f]))
+        f++;
+    return (enum field)f;
+}
+
+/* --- problems --------------------------------------------------------------------------------- */
+
+/* The first of a field stands. */
+__attribute__((format(printf, 3, 4))) static void add_error(struct df_upload *u, enum field f,
+                                                            const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+
+    for (size_t i = 0; i < u->error_count; i++) {
+        if (u->errors[i].field.ptr == names[f].ptr)
+            return;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    u->errors[u->error_count++] =
+        (struct df_field_error){names[f], df_arena_str(&u->arena, df_str_c(text))};
+}
+
+static enum df_code refuse(const struct df_upload *u, struct df_err *err)
+{
+    return df_err_set(err, DF_E_VALIDATION, "%zu field%s not valid: see errors.", u->error_count,
+                      u->error_count == 1 ? " is" : "s are");
+}
+
+/* --- fields ----------------------------------------------------------------------------------- */
+
+/* What comes is this field's value. Of two files none can be meant, so that ends the upload. */
+static enum df_code begin_field(struct df_upload *u, enum field f, struct df_err *err)
+{
+    u->current = f;
+    df_buf_reset(&u->value);
+    if (f == NO_FIELD)
+        return DF_OK;
+    if (u->given[f]) {
+        add_error(u, f, "is given twice");
+        u->current = NO_FIELD;
+    }
+    u->given[f] = true;
+    return f == THE_FILE && u->current == NO_FIELD ? refuse(u, err) : DF_OK;
+}
+
+static bool text_ok(struct df_upload *u, enum field f, struct df_str s)
+{
+    size_t max = f == FILE_NAME ? DF_UPLOAD_FILE_NAME_CHARS : DF_UPLOAD_TEXT_CHARS;
+
+    if (df_utf8_valid_prefix(s) < s.len) {
+        add_error(u, f, "is not valid UTF-8");
+        return false;
+    }
+    if (memchr(s.ptr, '\0', s.len)) {
+        add_error(u, f, "has a NUL in it");
+        return false;
+    }
+    if (f != METADATA && df_utf8_count(s) > max) {
+        add_error(u, f, "has %zu characters, at most %zu are allowed", df_utf8_count(s), max);
+        return false;
+    }
+    return true;
+}
+
+static void read_correlation(struct df_upload *u, const struct df_json *metadata)
+{
+    const struct df_json *id = df_json_get(metadata, "correlationId");
+
+    if (!id || id->type == DF_JSON_NULL)
+        return;
+    if (id->type != DF_JSON_STRING && id->type != DF_JSON_NUMBER)
+        add_error(u, METADATA, "has a correlationId that is not text");
+    else if (df_utf8_count(id->text) > DF_UPLOAD_TEXT_CHARS)
+        add_error(u, METADATA, "has a correlationId of more than %d characters",
+                  DF_UPLOAD_TEXT_CHARS);
+    else if (df_str_trim(id->text).len > 0)
+        u->fields.correlation_id = df_arena_str(&u->arena, id->text);
+}
+
+static void check_metadata(struct df_upload *u, struct df_str text)
+{
+    struct df_arena arena;
+    struct df_err err = DF_ERR_INIT;
+    const struct df_json *doc;
+
+    df_arena_init(&arena);
+    if (df_json_parse(&arena, text, &doc, &err) != DF_OK)
+        add_error(u, METADATA, "must be a JSON object: %s", err.detail);
+    else if (doc->type != DF_JSON_OBJECT)
+        add_error(u, METADATA, "must be a JSON object");
+    else
+        read_correlation(u, doc);
+    df_arena_release(&arena);
+}
+
+static void end_field(struct df_upload *u)
+{
+    enum field f = u->current;
+    struct df_str s = df_buf_str(&u->value);
+
+    u->current = NO_FIELD;
+    if (df_buf_failed(&u->value)) {
+        add_error(u, f, "has more than %zu bytes", u->value.max);
+        return;
+    }
+    if (!text_ok(u, f, s) || df_str_trim(s).len == 0)
+        return;
+    if (f == METADATA)
+        check_metadata(u, s);
+    *text_of(u, f) = df_arena_str(&u->arena, s);
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+static enum df_code begin_file(struct df_upload *u, struct df_err *err)
+{
+    return u->error_count == 0 ? u->handler.file_begin(u->handler.arg, u, err) : DF_OK;
+}
+
+static enum df_code pass_file(struct df_upload *u, struct df_str piece, struct df_err *err)
+{
+    size_t room = sizeof(u->head) - u->head_len;
+    size_t n = piece.len < room ? piece.len : room;
+
+    if (piece.len == 0)
+        return DF_OK;
+    memcpy(u->head + u->head_len, piece.ptr, n);
+    u->head_len += n;
+    u->file_bytes += piece.len;
+    return u->error_count == 0 ? u->handler.file_data(u->handler.arg, piece, err) : DF_OK;
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static enum df_code not_base64(struct df_upload *u, const struct df_err *why, struct df_err *err)
+{
+    add_error(u, THE_FILE, "must be text in base64: %s", why->detail);
+    return refuse(u, err);
+}
+
+static enum df_code decode_file(struct df_upload *u, struct df_str text, bool last,
+                                struct df_err *err)
+{
+    struct df_err why = DF_ERR_INIT;
+    enum df_code rc = DF_OK;
+    size_t len;
+
+    while (rc == DF_OK && text.len > 0) {
+        size_t n = text.len < SLICE ? text.len : SLICE;
+        if (df_base64_feed(&u->base64, df_str_n(text.ptr, n), u->decoded, &len, &why) != DF_OK)
+            return not_base64(u, &why, err);
+        rc = pass_file(u, df_str_n(u->decoded, len), err);
+        text.ptr += n;
+        text.len -= n;
+    }
+    if (rc != DF_OK || !last)
+        return rc;
+    if (df_base64_finish(&u->base64, u->decoded, &len, &why) != DF_OK)
+        return not_base64(u, &why, err);
+    return pass_file(u, df_str_n(u->decoded, len), err);
+}
+
+static enum df_code take_file(struct df_upload *u, enum df_json_token t, struct df_str text,
+                              struct df_err *err)
+{
+    bool last = t == DF_TOK_STRING;
+    enum df_code rc = DF_OK;
+
+    if (t == DF_TOK_NULL) {
+        u->given[THE_FILE] = false;
+    } else if (!last && t != DF_TOK_STRING_PART) {
+        add_error(u, THE_FILE, "must be text in base64");
+        u->current = NO_FIELD;
+    } else {
+        if (!u->in_string)
+            rc = begin_file(u, err);
+        u->in_string = !last;
+        return rc == DF_OK ? decode_file(u, text, last, err) : rc;
+    }
+    return DF_OK;
+}
+
+static void take_text(struct df_upload *u, enum df_json_token t, struct df_str text)
+{
+    if (t == DF_TOK_STRING_PART || t == DF_TOK_STRING || t == DF_TOK_NUMBER) {
+        df_buf_adds(&u->value, text);
+        if (t != DF_TOK_STRING_PART)
+            end_field(u);
+    } else if (t != DF_TOK_NULL) {
+        add_error(u, u->current, "must be text");
+        u->current = NO_FIELD;
+    }
+}
+
+/* A string that comes in parts is one item, with quotes before the first and after the last. */
+static void write_string(struct df_upload *u, struct df_str text, bool last)
+{
+    if (!u->in_string)
+        df_json_raw(&u->out, DF_STR("\""));
+    df_json_escape(&u->value, text);
+    if (last)
+        df_buf_addc(&u->value, '"');
+    u->in_string = !last;
+}
+
+static void write_token(struct df_upload *u, enum df_json_token t, struct df_str text)
+{
+    switch (t) {
+    case DF_TOK_OBJECT:
+    case DF_TOK_ARRAY:
+        df_json_open(&u->out, t == DF_TOK_OBJECT ? '{' : '[');
+        break;
+    case DF_TOK_OBJECT_END:
+    case DF_TOK_ARRAY_END:
+        df_json_close(&u->out, t == DF_TOK_OBJECT_END ? '}' : ']');
+        break;
+    case DF_TOK_KEY:
+        df_json_key_str(&u->out, text);
+        break;
+    case DF_TOK_STRING:
+    case DF_TOK_STRING_PART:
+        write_string(u, text, t == DF_TOK_STRING);
+        break;
+    case DF_TOK_NUMBER:
+        df_json_raw(&u->out, text);
+        break;
+    case DF_TOK_TRUE:
+    case DF_TOK_FALSE:
+        df_json_bool(&u->out, t == DF_TOK_TRUE);
+        break;
+    case DF_TOK_NULL:
+        df_json_null(&u->out);
+        break;
+    case DF_TOK_ERROR:
+    case DF_TOK_MORE:
+    case DF_TOK_END:
+        abort();
+    }
+}
+
+/* An object, or text that holds one, as it must be in multipart. */
+static void take_metadata(struct df_upload *u, enum df_json_token t, struct df_str text,
+                          unsigned depth)
+{
+    bool string = t == DF_TOK_STRING || t == DF_TOK_STRING_PART;
+
+    if (depth == 1 && string) {
+        take_text(u, t, text);
+    } else if (depth > 1 || t == DF_TOK_OBJECT || t == DF_TOK_OBJECT_END) {
+        if (depth == 1 && t == DF_TOK_OBJECT)
+            df_json_out_init(&u->out, &u->value);
+        write_token(u, t, text);
+        if (depth == 1 && t == DF_TOK_OBJECT_END)
+            end_field(u);
+    } else if (t != DF_TOK_NULL) {
+        add_error(u, METADATA, "must be a JSON object");
+        u->current = NO_FIELD;
+    }
+}
+
+static enum df_code on_token(void *arg, enum df_json_token t, struct df_str text, unsigned depth,
+                             struct df_err *err)
+{
+    struct df_upload *u = arg;
+
+    if (depth == 0)
+        return t == DF_TOK_OBJECT || t == DF_TOK_OBJECT_END
+                   ? DF_OK
+                   : df_err_set(err, DF_E_BAD_REQUEST, "The body must be a JSON object.");
+    if (depth == 1 && t == DF_TOK_KEY)
+        return begin_field(u, field_named(text), err);
+    switch (u->current) {
+    case ORIGIN_DEFAULT:
+    case REQUESTED_BY:
+    case FILE_NAME:
+    case CONTENT_TYPE:
+    case SHEET:
+        take_text(u, t, text);
+        break;
+    case METADATA:
+        take_metadata(u, t, text, depth);
+        break;
+    case THE_FILE:
+        return take_file(u, t, text, err);
+    case NO_FIELD:
+        break;
+    }
+    return DF_OK;
+}
+
+/* --- multipart -------------------------------------------------------------------------------- */
+
+/* What stands in the part's header, until a field says otherwise. */
+static void take_declared(struct df_upload *u, enum field f, struct df_str s)
+{
+    struct df_str *to = text_of(u, f);
+
+    if (!to->ptr && s.len > 0 && text_ok(u, f, s))
+        *to = df_arena_str(&u->arena, s);
+}
+
+/* Some send the path on their disk. */
+static struct df_str base_name(struct df_str path)
+{
+    size_t from = path.len;
+
+    while (from > 0 && path.ptr[from - 1] != '/' && path.ptr[from - 1] != '\\')
+        from--;
+    return df_str_n(path.ptr + from, path.len - from);
+}
+
+static enum df_code on_part(void *arg, const struct df_multipart_part *part, struct df_err *err)
+{
+    struct df_upload *u = arg;
+    enum field f = field_named(part->name);
+
+    if (f == NO_FIELD && part->file_name.len > 0)
+        f = THE_FILE;
+    enum df_code rc = begin_field(u, f, err);
+    if (rc != DF_OK || f != THE_FILE)
+        return rc;
+    if (part->file_name.ptr)
+        take_declared(u, FILE_NAME, base_name(part->file_name));
+    take_declared(u, CONTENT_TYPE, part->content_type);
+    return begin_file(u, err);
+}
+
+static enum df_code on_part_data(void *arg, struct df_str piece, struct df_err *err)
+{
+    struct df_upload *u = arg;
+
+    if (u->current == THE_FILE)
+        return pass_file(u, piece, err);
+    if (u->current != NO_FIELD)
+        df_buf_adds(&u->value, piece);
+    return DF_OK;
+}
+
+static enum df_code on_part_end(void *arg, struct df_err *err)
+{
+    struct df_upload *u = arg;
+
+    (void)err;
+    if (u->current != THE_FILE && u->current != NO_FIELD)
+        end_field(u);
+    u->current = NO_FIELD;
+    return DF_OK;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+enum df_code df_upload_new(struct df_str content_type, struct df_upload_handler handler,
+                           struct df_upload **ret, struct df_err *err)
+{
+    bool multipart = df_multipart_is(content_type);
+    enum df_code rc = DF_OK;
+
+    if (!multipart && !df_field_is_json(content_type))
+        return df_err_set(err, DF_E_MEDIA_TYPE,
+                          "The body must be multipart/form-data, or application/json with the file "
+                          "in base64.");
+    struct df_upload *u = df_calloc(1, sizeof(*u));
+    u->handler = handler;
+    u->current = NO_FIELD;
+    df_arena_init(&u->arena);
+    df_buf_init(&u->value, DF_UPLOAD_METADATA_BYTES);
+    if (multipart) {
+        rc = df_multipart_new(content_type,
+                              (struct df_multipart_handler){on_part, on_part_data, on_part_end, u},
+                              &u->multipart, err);
+    } else {
+        df_base64_init(&u->base64);
+        u->decoded = df_malloc(DF_BASE64_ROOM(SLICE));
+        u->json = df_json_stream_new((struct df_json_handler){on_token, u},
+                                     DF_JSON_UNIQUE_KEYS | DF_JSON_NO_NUL, DF_JSON_DEPTH,
+                                     DF_JSON_TOKEN_BYTES);
+    }
+    if (rc == DF_OK)
+        *ret = u;
+    else
+        df_upload_free(u);
+    return rc;
+}
+
+void df_upload_free(struct df_upload *u)
+{
+    if (!u)
+        return;
+    df_multipart_free(u->multipart);
+    df_json_stream_free(u->json);
+    free(u->decoded);
+    df_buf_release(&u->value);
+    df_arena_release(&u->arena);
+    free(u);
+}
+
+enum df_code df_upload_feed(struct df_upload *u, struct df_str piece, struct df_err *err)
+{
+    return u->json ? df_json_stream_feed(u->json, piece, err)
+                   : df_multipart_feed(u->multipart, piece, err);
+}
+
+/* A file without a name is named for what it looks like. */
+static struct df_str default_name(struct df_str head)
+{
+    if (df_str_starts(head, DF_STR("PK\x03\x04")))
+        return DF_STR("upload.xlsx");
+    if (df_str_starts(head, DF_STR("\xEF\xBB\xBF")))
+        head = df_str_n(head.ptr + 3, head.len - 3);
+    head = df_str_trim(head);
+    if (head.len > 0 && (head.ptr[0] == '[' || head.ptr[0] == '{'))
+        return DF_STR("upload.json");
+    return DF_STR("upload.csv");
+}
+
+enum df_code df_upload_finish(struct df_upload *u, struct df_err *err)
+{
+    enum df_code rc =
+        u->json ? df_json_stream_finish(u->json, err) : df_multipart_finish(u->multipart, err);
+
+    if (rc != DF_OK)
+        return rc;
+    if (!u->given[THE_FILE])
+        add_error(u, THE_FILE, "is required");
+    else if (u->file_bytes == 0)
+        add_error(u, THE_FILE, "is empty");
+    if (!u->fields.file_name.ptr)
+        u->fields.file_name = default_name(df_upload_head(u));
+    return u->error_count == 0 ? DF_OK : refuse(u, err);
+}
+
+const struct df_upload_fields *df_upload_fields(const struct df_upload *u)
+{
+    return &u->fields;
+}
+
+const struct df_field_error *df_upload_errors(const struct df_upload *u, size_t *ret_count)
+{
+    *ret_count = u->error_count;
+    return u->errors;
+}
+
+struct df_str df_upload_head(const struct df_upload *u)
+{
+    return df_str_n(u->head, u->head_len);
+}
+
+uint64_t df_upload_file_bytes(const struct df_upload *u)
+{
+    return u->file_bytes;
+}

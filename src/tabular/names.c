@@ -1,0 +1,174 @@
+#include "tabular/names.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "json/write.h"
+
+#include <stdlib.h>
+
+/* Beyond that a file is not one whose names repeat. */
+#define HEADS     4096
+#define NAMES_MAX 8192
+#define BYTES_MAX ((size_t)2 << 20)
+
+static void forget(struct df_names *n)
+{
+    for (size_t i = 0; n->heads && i < HEADS; i++) {
+        for (struct df_name *name = n->heads[i], *next; name; name = next) {
+            next = name->next;
+            free(name);
+        }
+        n->heads[i] = NULL;
+    }
+    for (size_t i = 0; i < n->place_cap; i++)
+        n->places[i] = NULL;
+    n->count = n->size_bytes = 0;
+}
+
+void df_names_release(struct df_names *n)
+{
+    forget(n);
+    free(n->heads);
+    free(n->places);
+    *n = (struct df_names){.count = 0};
+}
+
+void df_names_begin(struct df_names *n, size_t field_count)
+{
+    if (n->count > NAMES_MAX || n->size_bytes > BYTES_MAX)
+        forget(n);
+    if (!n->heads)
+        n->heads = df_calloc(HEADS, sizeof(void *));
+    if (field_count > n->place_cap) {
+        size_t cap = field_count < 32 ? 32 : field_count * 2;
+        n->places = df_realloc(n->places, cap * sizeof(void *));
+        while (n->place_cap < cap)
+            n->places[n->place_cap++] = NULL;
+    }
+}
+
+/* The length of the blank at p, 0 if it is none: ASCII, no-break, U+2000 to U+200B, U+202F,
+ * U+3000, U+FEFF. */
+static size_t blank_at(const unsigned char *p, size_t len)
+{
+    if (p[0] <= ' ')
+        return 1;
+    if (len >= 2 && p[0] == 0xC2 && p[1] == 0xA0)
+        return 2;
+    if (len < 3)
+        return 0;
+    if (p[0] == 0xE2 && p[1] == 0x80 && ((p[2] >= 0x80 && p[2] <= 0x8B) || p[2] == 0xAF))
+        return 3;
+    if (p[0] == 0xE3 && p[1] == 0x80 && p[2] == 0x80)
+        return 3;
+    return p[0] == 0xEF && p[1] == 0xBB && p[2] == 0xBF ? 3 : 0;
+}
+
+struct df_str df_names_trim(struct df_str s)
+{
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    size_t len = s.len, blank;
+
+    while (len > 0 && (blank = blank_at(p, len)) > 0) {
+        p += blank;
+        len -= blank;
+    }
+    while (len > 0) {
+        const unsigned char *last = p + len - 1;
+        if (*last > ' ' && *last < 0x80)
+            break;
+        while (last > p && (*last & 0xC0) == 0x80)
+            last--;
+        size_t size = (size_t)(p + len - last);
+        if (blank_at(last, size) != size)
+            break;
+        len -= size;
+    }
+    return df_str_n((const char *)p, len);
+}
+
+static size_t add_key(struct df_buf *b, struct df_str name)
+{
+    size_t before = b->len;
+
+    df_buf_addc(b, '"');
+    df_json_escape(b, name);
+    df_buf_addz(b, "\":");
+    return b->len - before;
+}
+
+static struct df_name *name_new(struct df_str text, uint64_t hash)
+{
+    struct df_str own = df_names_trim(text);
+    struct df_buf keys;
+    bool exact;
+    enum df_header header = df_header_find(own, &exact);
+
+    df_buf_init(&keys, SIZE_MAX);
+    size_t key_len = add_key(&keys, own);
+    if (header >= DF_HEADER_LEAD)
+        add_key(&keys, df_str_c(df_header_name(header)));
+    struct df_name *name = df_calloc(1, sizeof(*name) + text.len + keys.len);
+    if (text.len > 0)
+        memcpy(name->bytes, text.ptr, text.len);
+    memcpy(name->bytes + text.len, keys.ptr, keys.len);
+    name->hash = hash;
+    name->text = df_str_n(name->bytes, text.len);
+    name->own = df_names_trim(name->text);
+    name->key = df_str_n(name->bytes + text.len, key_len);
+    name->canonical = df_str_n(name->key.ptr + key_len, keys.len - key_len);
+    name->header = header;
+    name->exact = exact;
+    name->altered = own.len < text.len || own.len == 0;
+    df_buf_release(&keys);
+    return name;
+}
+
+/* memcmp for names, which are short: two words that overlap, without a call. */
+static inline bool same_bytes(const char *a, const char *b, size_t len)
+{
+    uint64_t a64[2], b64[2];
+    uint32_t a32[2], b32[2];
+
+    if (len > 16)
+        return memcmp(a, b, len) == 0;
+    if (len >= 8) {
+        memcpy(&a64[0], a, 8);
+        memcpy(&a64[1], a + len - 8, 8);
+        memcpy(&b64[0], b, 8);
+        memcpy(&b64[1], b + len - 8, 8);
+        return ((a64[0] ^ b64[0]) | (a64[1] ^ b64[1])) == 0;
+    }
+    if (len >= 4) {
+        memcpy(&a32[0], a, 4);
+        memcpy(&a32[1], a + len - 4, 4);
+        memcpy(&b32[0], b, 4);
+        memcpy(&b32[1], b + len - 4, 4);
+        return ((a32[0] ^ b32[0]) | (a32[1] ^ b32[1])) == 0;
+    }
+    return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
+}
+
+static const struct df_name *find_by_hash(struct df_names *n, struct df_str text)
+{
+    uint64_t hash = df_str_hash(text);
+    struct df_name **head = &n->heads[(hash >> 24) % HEADS];
+    for (struct df_name *name = *head; name; name = name->next)
+        if (name->hash == hash && df_str_eq(name->text, text))
+            return name;
+    struct df_name *name = name_new(text, hash);
+    name->next = *head;
+    *head = name;
+    n->count++;
+    n->size_bytes += sizeof(*name) + name->text.len + name->key.len + name->canonical.len;
+    return name;
+}
+
+const struct df_name *df_names_find(struct df_names *n, size_t place, struct df_str text)
+{
+    const struct df_name *name = n->places[place];
+
+    if (!name || name->text.len != text.len || !same_bytes(name->text.ptr, text.ptr, text.len))
+        n->places[place] = name = find_by_hash(n, text);
+    return name;
+}

@@ -1,0 +1,98 @@
+/*
+ * Records out of a file of any supported format, one after the other, in memory that does not
+ * depend on the file: the one interface behind which the parsers stand (json, xlsx, csv). The same
+ * file gives the same records in the same order every time: after a crash the work is taken up by
+ * reading from the start again. One thread at a time.
+ *
+ *     while ((code = df_records_next(r, &record, err)) == DF_ROW)
+ *         ...
+ *     // DF_DONE, or what is wrong with the file
+ */
+#ifndef DF_IMPORTS_RECORDS_H
+#define DF_IMPORTS_RECORDS_H
+
+#include "base/bytes.h"
+
+/* As in ImportBatch.FileType. */
+enum df_file_type { DF_FILE_JSON, DF_FILE_EXCEL, DF_FILE_CSV, DF_FILE_TYPES };
+
+enum df_field_kind {
+    DF_FIELD_NULL,
+    DF_FIELD_TEXT,   /* UTF-8 without NUL, unescaped */
+    DF_FIELD_NUMBER, /* its text: a JSON number */
+    DF_FIELD_BOOL,   /* "true" or "false" */
+    DF_FIELD_JSON,   /* an array or object: its text, checked */
+};
+
+struct df_field {
+    struct df_str name; /* as in the file: the column's header or the member's name */
+    enum df_field_kind kind;
+    struct df_str text;
+};
+
+/* Fields in the file's order; cells that are empty are left out. A record without fields is an
+ * empty row. Borrowed until the next call. */
+struct df_record {
+    const struct df_field *fields;
+    size_t count;
+};
+
+/* Over one of them the file is refused: DF_E_TOO_LARGE, and which. 0: the default. */
+struct df_record_limits {
+    uint64_t max_records;      /* 2^31 - 1: ImportItem.Sequence is an INT */
+    size_t max_record_bytes;   /* 1 MiB */
+    size_t max_fields;         /* of a record; 4096 */
+    uint64_t max_inflated;     /* bytes that a workbook may grow to; 8 GiB */
+    uint64_t max_ratio;        /* of inflated to stored bytes of an entry over 1 MiB; 500 */
+    size_t max_entries;        /* of a workbook's archive; 4096 */
+    uint64_t max_rows;         /* the highest number of a sheet's row; 1,048,576, as in Excel */
+    size_t max_string_bytes;   /* of a cell; 1 MiB */
+    uint64_t max_shared_bytes; /* of the table of shared strings; see xlsx_strings.c */
+};
+
+struct df_records_options {
+    struct df_str sheet; /* of a workbook, without regard to case; absent: the first visible */
+    struct df_record_limits limits;
+    const char *temp_dir; /* for what does not fit in memory: files without a name */
+    size_t strings_bytes; /* of a workbook's strings in memory; 0: as usual */
+    bool unguard;         /* the apostrophe that an error report (CSV) puts before formulas goes */
+};
+
+struct df_records;
+
+struct df_records_ops {
+    enum df_code (*next)(struct df_records *r, struct df_record *ret, struct df_err *err);
+    void (*free)(struct df_records *r);
+};
+
+/* Parsers embed it as their first member. */
+struct df_records {
+    const struct df_records_ops *ops;
+    bool unguarded; /* some were taken off */
+};
+
+/* Which format the content is of, by its first bytes (up to a few KiB of them) and, for an archive,
+ * its directory. DF_E_MEDIA_TYPE: none. */
+enum df_code df_file_type_detect(const struct df_bytes *file, enum df_file_type *ret,
+                                 struct df_err *err) DF_MUST_CHECK;
+
+/* file and opt are copied; what they point to outlives the reader. */
+enum df_code df_records_open(enum df_file_type type, const struct df_bytes *file,
+                             const struct df_records_options *opt, struct df_records **ret,
+                             struct df_err *err) DF_MUST_CHECK;
+/* DF_ROW, DF_DONE, or an error, which names the place (row, byte) and ends the file. */
+enum df_code df_records_next(struct df_records *r, struct df_record *ret,
+                             struct df_err *err) DF_MUST_CHECK;
+void df_records_free(struct df_records *r);
+
+/* The parsers. */
+enum df_code df_json_records_open(const struct df_bytes *file, const struct df_records_options *opt,
+                                  struct df_records **ret, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_xlsx_records_open(const struct df_bytes *file, const struct df_records_options *opt,
+                                  struct df_records **ret, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_csv_records_open(const struct df_bytes *file, const struct df_records_options *opt,
+                                 struct df_records **ret, struct df_err *err) DF_MUST_CHECK;
+/* Whether the archive holds a workbook: [Content_Types].xml and a workbook part are there. */
+bool df_xlsx_is_workbook(const struct df_bytes *file);
+
+#endif

@@ -1,0 +1,361 @@
+/*
+ * Two tables with open addressing, whose home slot is the hash's upper bits: one in memory and,
+ * when that one may not grow any more, one in a file. Then the table in memory holds what is new,
+ * and when it is full again it is emptied into the file. It gives its keys nearly in the file's
+ * order, so that this goes through the file once from the beginning to the end; the file is looked
+ * into otherwise only for keys that a Bloom filter does not know to be new. That makes a new key
+ * cost next to nothing, a repeated one a read of a page, and no number of keys more memory.
+ *
+ * Of what is allowed, two thirds are the table's and one is the filter's. Before there is a filter,
+ * that third is the old table's while keys move to one twice as large.
+ */
+#include "tabular/seen.h"
+#include "base/temp.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MEMORY_DEFAULT ((size_t)24 << 20)
+#define BITS_FIRST     10
+#define FILTER_LEAST   1024
+#define PAGE           256 /* slots read and written at a time */
+
+struct memory_table {
+    struct df_hash128 *slots;
+    unsigned bits;
+    uint64_t count;
+};
+
+struct file_table {
+    int fd; /* -1: there is none */
+    unsigned bits;
+    uint64_t count;
+    uint64_t page_at; /* the first slot of the page at hand; UINT64_MAX: none */
+    bool dirty;
+    struct df_hash128 page[PAGE];
+};
+
+struct df_seen {
+    struct memory_table memory;
+    struct file_table *file; /* NULL: not yet */
+    unsigned char *filter;
+    size_t filter_bytes; /* a power of two */
+    size_t max_memory;
+    char *temp_dir;
+};
+
+static struct df_hash128 *slots_new(unsigned bits)
+{
+    return df_calloc((size_t)1 << bits, sizeof(struct df_hash128));
+}
+
+struct df_seen *df_seen_new(const char *temp_dir, size_t max_memory_bytes)
+{
+    struct df_seen *s = df_calloc(1, sizeof(*s));
+
+    s->max_memory = max_memory_bytes ? max_memory_bytes : MEMORY_DEFAULT;
+    s->temp_dir = df_strdup(df_str_c(temp_dir ? temp_dir : P_tmpdir));
+    s->memory = (struct memory_table){slots_new(BITS_FIRST), BITS_FIRST, 0};
+    return s;
+}
+
+static void file_free(struct file_table *f)
+{
+    if (f && f->fd >= 0)
+        close(f->fd);
+    free(f);
+}
+
+void df_seen_free(struct df_seen *s)
+{
+    if (!s)
+        return;
+    file_free(s->file);
+    free(s->memory.slots);
+    free(s->filter);
+    free(s->temp_dir);
+    free(s);
+}
+
+static bool is_free(const struct df_hash128 *key)
+{
+    return (key->high | key->low) == 0;
+}
+
+static bool same(const struct df_hash128 *a, const struct df_hash128 *b)
+{
+    return a->high == b->high && a->low == b->low;
+}
+
+/* --- in memory -------------------------------------------------------------------------------- */
+
+/* Where it is or belongs. The table is never full. */
+static struct df_hash128 *memory_find(const struct memory_table *t, const struct df_hash128 *key)
+{
+    uint64_t mask = ((uint64_t)1 << t->bits) - 1;
+    uint64_t i = key->high >> (64 - t->bits);
+
+    while (!is_free(&t->slots[i]) && !same(&t->slots[i], key))
+        i = (i + 1) & mask;
+    return &t->slots[i];
+}
+
+static bool memory_is_full(const struct memory_table *t)
+{
+    return t->count >= ((uint64_t)3 << t->bits) / 4;
+}
+
+static void memory_grow(struct memory_table *t)
+{
+    struct memory_table next = {slots_new(t->bits + 1), t->bits + 1, t->count};
+
+    for (size_t i = 0; i < (size_t)1 << t->bits; i++)
+        if (!is_free(&t->slots[i]))
+            *memory_find(&next, &t->slots[i]) = t->slots[i];
+    free(t->slots);
+    *t = next;
+}
+
+/* --- in the file ------------------------------------------------------------------------------ */
+
+static enum df_code file_new(const char *dir, unsigned bits, struct file_table **ret,
+                             struct df_err *err)
+{
+    struct file_table *f = df_calloc(1, sizeof(*f));
+    enum df_code rc;
+
+    f->fd = -1;
+    f->bits = bits;
+    f->page_at = UINT64_MAX;
+    rc = df_temp_open(dir, &f->fd, err);
+    if (rc == DF_OK && ftruncate(f->fd, (off_t)(sizeof(struct df_hash128) << bits)) != 0)
+        rc = df_err_errno(err, "the temporary file of what was seen");
+    if (rc != DF_OK)
+        file_free(f);
+    else
+        *ret = f;
+    return rc;
+}
+
+/* All of the page, in as many calls as it takes. */
+static enum df_code page_io(struct file_table *f, bool writing, struct df_err *err)
+{
+    char *p = (char *)f->page;
+    size_t done = 0;
+
+    while (done < sizeof(f->page)) {
+        off_t at = (off_t)(f->page_at * sizeof(f->page[0]) + done);
+        ssize_t n = writing ? pwrite(f->fd, p + done, sizeof(f->page) - done, at)
+                            : pread(f->fd, p + done, sizeof(f->page) - done, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = EIO; /* shorter than we made it */
+        if (n <= 0)
+            return df_err_errno(err, "the temporary file of what was seen");
+        done += (size_t)n;
+    }
+    return DF_OK;
+}
+
+/* The page of this slot; the one before is written if it was changed. */
+static enum df_code turn_to(struct file_table *f, uint64_t slot, struct df_err *err)
+{
+    uint64_t at = slot & ~(uint64_t)(PAGE - 1);
+    enum df_code rc = DF_OK;
+
+    if (at == f->page_at)
+        return DF_OK;
+    if (f->dirty)
+        rc = page_io(f, true, err);
+    if (rc != DF_OK)
+        return rc;
+    f->dirty = false;
+    f->page_at = at;
+    rc = page_io(f, false, err);
+    if (rc != DF_OK)
+        f->page_at = UINT64_MAX;
+    return rc;
+}
+
+static enum df_code file_find(struct file_table *f, const struct df_hash128 *key, bool add,
+                              bool *ret_seen, struct df_err *err)
+{
+    uint64_t mask = ((uint64_t)1 << f->bits) - 1;
+
+    for (uint64_t i = key->high >> (64 - f->bits);; i = (i + 1) & mask) {
+        enum df_code rc = turn_to(f, i, err);
+        if (rc != DF_OK)
+            return rc;
+        struct df_hash128 *slot = &f->page[i & (PAGE - 1)];
+        *ret_seen = same(slot, key);
+        if (!*ret_seen && !is_free(slot))
+            continue;
+        if (!*ret_seen && add) {
+            *slot = *key;
+            f->dirty = true;
+            f->count++;
+        }
+        return DF_OK;
+    }
+}
+
+/* Into one twice as large, from the first page to the last. */
+static enum df_code file_grow(struct df_seen *s, struct df_err *err)
+{
+    struct file_table *old = s->file, *next = NULL;
+    enum df_code rc = file_new(s->temp_dir, old->bits + 1, &next, err);
+    bool seen;
+
+    for (uint64_t i = 0; rc == DF_OK && i < (uint64_t)1 << old->bits; i++) {
+        const struct df_hash128 *key = &old->page[i & (PAGE - 1)];
+        rc = turn_to(old, i, err);
+        if (rc == DF_OK && !is_free(key))
+            rc = file_find(next, key, true, &seen, err);
+    }
+    if (rc != DF_OK) {
+        file_free(next);
+        return rc;
+    }
+    file_free(old);
+    s->file = next;
+    return DF_OK;
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+/* Three bits for each key, of other parts of it than its home slot. True: they were all set. */
+static bool filter_test(const struct df_seen *s, const struct df_hash128 *key, bool set)
+{
+    uint64_t mask = 8 * (uint64_t)s->filter_bytes - 1;
+    uint64_t at[3] = {key->low & mask, key->low >> 32 & mask, key->high & mask};
+    bool all = true;
+
+    for (int i = 0; i < 3; i++) {
+        unsigned char *byte = &s->filter[at[i] / 8], bit = (unsigned char)(1U << at[i] % 8);
+        all = all && (*byte & bit);
+        if (set)
+            *byte |= bit;
+    }
+    return all;
+}
+
+static enum df_code file_begin(struct df_seen *s, struct df_err *err)
+{
+    enum df_code rc = file_new(s->temp_dir, s->memory.bits + 2, &s->file, err);
+
+    if (rc != DF_OK)
+        return rc;
+    s->filter_bytes = FILTER_LEAST;
+    while (2 * s->filter_bytes <= s->max_memory / 3)
+        s->filter_bytes *= 2;
+    s->filter = df_calloc(s->filter_bytes, 1);
+    return DF_OK;
+}
+
+/* What is in memory goes to the file, which is never more than half full. */
+static enum df_code empty_memory(struct df_seen *s, struct df_err *err)
+{
+    struct memory_table *t = &s->memory;
+    enum df_code rc = s->file ? DF_OK : file_begin(s, err);
+    bool seen;
+
+    while (rc == DF_OK && s->file->count + t->count > (uint64_t)1 << (s->file->bits - 1))
+        rc = file_grow(s, err);
+    for (size_t i = 0; rc == DF_OK && i < (size_t)1 << t->bits; i++) {
+        if (is_free(&t->slots[i]))
+            continue;
+        filter_test(s, &t->slots[i], true);
+        rc = file_find(s->file, &t->slots[i], true, &seen, err);
+    }
+    if (rc != DF_OK)
+        return rc;
+    memset(t->slots, 0, sizeof(*t->slots) << t->bits);
+    t->count = 0;
+    return DF_OK;
+}
+
+enum df_code df_seen_add(struct df_seen *s, struct df_hash128 hash, bool *ret_seen,
+                         struct df_err *err)
+{
+    struct memory_table *t = &s->memory;
+    enum df_code rc = DF_OK;
+
+    if (is_free(&hash))
+        hash.low = 1; /* all zeros mark a free slot */
+    if (memory_is_full(t)) {
+        size_t larger = sizeof(*t->slots) << (t->bits + 1);
+        if (!s->file && larger + larger / 2 <= s->max_memory)
+            memory_grow(t);
+        else
+            rc = empty_memory(s, err);
+    }
+    if (rc != DF_OK)
+        return rc;
+    struct df_hash128 *slot = memory_find(t, &hash);
+    *ret_seen = !is_free(slot);
+    if (!*ret_seen && s->file && filter_test(s, &hash, false))
+        rc = file_find(s->file, &hash, false, ret_seen, err);
+    if (rc == DF_OK && !*ret_seen) {
+        *slot = hash;
+        t->count++;
+    }
+    return rc;
+}
+
+static inline uint64_t rotate(uint64_t x, unsigned by)
+{
+    return x << by | x >> (64 - by);
+}
+
+static inline void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = rotate(v[1], 13) ^ v[0];
+    v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] = rotate(v[0], 32);
+    v[2] += v[1];
+    v[0] += v[3];
+    v[1] = rotate(v[1], 17) ^ v[2];
+    v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] = rotate(v[2], 32);
+}
+
+/*
+ * SipHash-1-3 with 128 bits: libsodium has only 2-4, which took a tenth of the time of an import's
+ * parsing. Nobody is to be kept from choosing what collides: it would be records of his own.
+ */
+struct df_hash128 df_hash128(struct df_str text)
+{
+    uint64_t v[4] = {0x736F6D6570736575U, 0x646F72616E646F6DU ^ 0xEE, 0x6C7967656E657261U,
+                     0x7465646279746573U};
+    const char *p = text.ptr, *end = p + text.len;
+    uint64_t last = (uint64_t)text.len << 56, w;
+    struct df_hash128 hash;
+
+    for (; end - p >= 8; p += 8) {
+        memcpy(&w, p, 8);
+        v[3] ^= w;
+        sip_round(v);
+        v[0] ^= w;
+    }
+    for (unsigned shift = 0; p < end; shift += 8)
+        last |= (uint64_t)(unsigned char)*p++ << shift;
+    v[3] ^= last;
+    sip_round(v);
+    v[0] ^= last;
+    v[2] ^= 0xEE;
+    for (int i = 0; i < 3; i++)
+        sip_round(v);
+    hash.high = v[0] ^ v[1] ^ v[2] ^ v[3];
+    v[1] ^= 0xDD;
+    for (int i = 0; i < 3; i++)
+        sip_round(v);
+    hash.low = v[0] ^ v[1] ^ v[2] ^ v[3];
+    return hash;
+}

@@ -1,0 +1,411 @@
+/*
+ * Rows of a sheet as records. The first row in which something can be seen is the header; what
+ * stands above it or beside it is passed over. Rows without values are records without fields when
+ * a row with values follows, be they in the file or, as most programs have it, left out of it: what
+ * formatting left at the end of a sheet is not, nor is a desert that somebody's stray cell ends.
+ */
+#include "tabular/xlsx.h"
+
+#include "base/mem.h"
+#include "tabular/xlsx_book.h"
+#include "tabular/xlsx_sheet.h"
+#include "tabular/xlsx_strings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SHARED_MAX (2ULL << 30) /* of shared strings, which go to disk */
+#define GAP_MAX    1000         /* rows left out in one place that still are rows */
+
+/* The names of the columns: unique, each for one column. */
+struct header {
+    struct df_arena arena;
+    struct df_str names[DF_SHEET_COLUMNS]; /* absent: no name yet */
+    uint32_t *table;                       /* column + 1 by hash of its name; 0: free */
+    uint32_t *repeats;                     /* in the same places: how often the name came */
+    size_t mask;
+    size_t count;
+};
+
+struct xlsx {
+    struct df_records base;
+    struct df_bytes file;
+    struct df_records_options opt;
+    struct df_zip zip;
+    struct df_book book;
+    struct df_strings *strings;
+    struct df_sheet_rows *rows;
+    struct header header;
+    bool has_header;
+    enum df_code answer; /* once it is not DF_ROW: for good */
+    struct df_err err;
+    uint64_t records;
+    uint64_t last_row;   /* its number */
+    uint64_t empty_rows; /* seen since the last row with values */
+    bool held;           /* a record waits until the empty ones before it are given */
+    struct df_field *fields;
+    size_t field_count, field_room;
+    size_t record_bytes;
+    struct df_buf text; /* of the record: what was formatted or came from disk */
+    struct place {
+        uint32_t column;
+        size_t at; /* of the field's text in the buffer, or SIZE_MAX */
+    } * places;    /* one for each field */
+};
+
+/* --- the header ------------------------------------------------------------------------------- */
+
+static uint64_t hash(struct df_str s)
+{
+    uint64_t h = df_str_hash(s);
+    return h ^ h >> 29;
+}
+
+/* The name's place in the table, free if it is new. */
+static size_t find_name(const struct header *h, struct df_str name)
+{
+    size_t at = hash(name) & h->mask;
+    while (h->table[at] && !df_str_eq(h->names[h->table[at] - 1], name))
+        at = (at + 1) & h->mask;
+    return at;
+}
+
+static void header_grow(struct header *h)
+{
+    size_t old = h->table ? h->mask + 1 : 0, size = old ? old * 2 : 64;
+    uint32_t *table = h->table, *repeats = h->repeats;
+    h->table = df_calloc(size, sizeof *h->table);
+    h->repeats = df_calloc(size, sizeof *h->repeats);
+    h->mask = size - 1;
+    for (size_t i = 0; i < old; i++) {
+        if (!table[i])
+            continue;
+        size_t at = find_name(h, h->names[table[i] - 1]);
+        h->table[at] = table[i];
+        h->repeats[at] = repeats[i];
+    }
+    free(table);
+    free(repeats);
+}
+
+/* A name that is taken gets " (2)", " (3)" … */
+static void name_column(struct header *h, uint32_t column, struct df_str name)
+{
+    if (!h->table || h->count * 2 > h->mask)
+        header_grow(h);
+    size_t at = find_name(h, name);
+    struct df_str unique = df_arena_str(&h->arena, name);
+    if (h->table[at]) {
+        uint32_t *repeats = &h->repeats[at];
+        do {
+            unique =
+                df_arena_printf(&h->arena, DF_STR_FMT " (%u)", DF_STR_ARG(name), ++*repeats + 1);
+            at = find_name(h, unique);
+        } while (h->table[at]);
+    }
+    h->names[column] = unique;
+    h->table[at] = column + 1;
+    h->count++;
+}
+
+/* A column with values but no name has its letters for one. */
+static struct df_str column_name(struct header *h, uint32_t column)
+{
+    if (!h->names[column].ptr) {
+        char letters[4], name[16];
+        df_column_letters(column, letters);
+        int len = snprintf(name, sizeof name, "Column %s", letters);
+        name_column(h, column, df_str_n(name, (size_t)len));
+    }
+    return h->names[column];
+}
+
+/* --- cells ------------------------------------------------------------------------------------ */
+
+static enum df_code shared_text(struct xlsx *x, const struct df_row *row, const struct df_cell *c,
+                                struct df_str *ret, bool *ret_stays, struct df_err *err)
+{
+    if (x->strings && c->index < df_strings_count(x->strings))
+        return df_strings_get(x->strings, c->index, ret, ret_stays, err);
+    char letters[4];
+    df_column_letters(c->column, letters);
+    return df_err_set(err, DF_E_VALIDATION, "cell %s%llu: the workbook has no shared string %u",
+                      letters, (unsigned long long)row->number, c->index);
+}
+
+static enum df_field_kind number_text(struct xlsx *x, const struct df_cell *c, struct df_str *ret,
+                                      bool *ret_stays)
+{
+    const struct df_format *f =
+        c->style < x->book.format_count ? x->book.formats[c->style] : df_format_builtin(0);
+    size_t from = x->text.len;
+    if (c->type == DF_CELL_NUMBER && f->kind == DF_FORMAT_PLAIN && df_number_is_plain(c->text)) {
+        *ret = c->text;
+        *ret_stays = true;
+        return DF_FIELD_NUMBER;
+    }
+    struct df_str raw = df_str_trim(c->text); /* some indent even this */
+    enum df_field_kind kind = c->type == DF_CELL_DATE
+                                  ? df_format_iso(f, raw, &x->text)
+                                  : df_format_number(f, x->book.date1904, raw, &x->text);
+    *ret = df_str_n(x->text.ptr + from, x->text.len - from);
+    x->text.len = from;
+    *ret_stays = false;
+    return kind;
+}
+
+/* What is seen of a cell. *ret_stays: as long as the row does; else it must be copied at once. */
+static enum df_code cell_text(struct xlsx *x, const struct df_row *row, const struct df_cell *c,
+                              enum df_field_kind *ret_kind, struct df_str *ret, bool *ret_stays,
+                              struct df_err *err)
+{
+    *ret_kind = DF_FIELD_TEXT;
+    *ret = c->type == DF_CELL_BOOL || c->type == DF_CELL_ERROR ? df_str_trim(c->text) : c->text;
+    *ret_stays = true;
+    switch (c->type) {
+    case DF_CELL_SHARED:
+        return shared_text(x, row, c, ret, ret_stays, err);
+    case DF_CELL_NUMBER:
+    case DF_CELL_DATE:
+        *ret_kind = number_text(x, c, ret, ret_stays);
+        break;
+    case DF_CELL_BOOL:
+        if (df_str_eq(*ret, DF_STR("1")) || df_str_ieq(*ret, DF_STR("true"))) {
+            *ret_kind = DF_FIELD_BOOL;
+            *ret = DF_STR("true");
+        } else if (df_str_eq(*ret, DF_STR("0")) || df_str_ieq(*ret, DF_STR("false"))) {
+            *ret_kind = DF_FIELD_BOOL;
+            *ret = DF_STR("false");
+        }
+        break;
+    case DF_CELL_TEXT:
+    case DF_CELL_ERROR:
+        break;
+    }
+    return DF_OK;
+}
+
+static enum df_code add_field(struct xlsx *x, const struct df_row *row, const struct df_cell *c,
+                              struct df_err *err)
+{
+    struct df_field *f = &x->fields[x->field_count];
+    struct df_str text;
+    bool stays;
+    enum df_code code = cell_text(x, row, c, &f->kind, &text, &stays, err);
+    if (code != DF_OK || text.len == 0 || (c->type != DF_CELL_SHARED && df_cell_is_blank(text)))
+        return code;
+    f->name = x->has_header ? column_name(&x->header, c->column) : DF_STR_NULL;
+    x->record_bytes += f->name.len + text.len;
+    if (x->record_bytes > x->opt.limits.max_record_bytes)
+        return df_err_set(err, DF_E_TOO_LARGE, "row %llu has more than %zu bytes",
+                          (unsigned long long)row->number, x->opt.limits.max_record_bytes);
+    f->text = text;
+    x->places[x->field_count] = (struct place){c->column, stays ? SIZE_MAX : x->text.len};
+    if (!stays) {
+        if (text.ptr == x->text.ptr + x->text.len) /* formatted where it will be kept */
+            x->text.len += text.len;
+        else
+            df_buf_adds(&x->text, text);
+    }
+    x->field_count++;
+    return DF_OK;
+}
+
+/* All of a row's cells as fields; names are absent while there is no header. */
+static enum df_code add_fields(struct xlsx *x, const struct df_row *row, struct df_err *err)
+{
+    enum df_code code = DF_OK;
+    x->field_count = 0;
+    x->record_bytes = 0;
+    df_buf_reset(&x->text);
+    if (row->count > x->field_room) {
+        x->field_room = row->count * 2;
+        x->fields = df_realloc(x->fields, x->field_room * sizeof *x->fields);
+        x->places = df_realloc(x->places, x->field_room * sizeof *x->places);
+    }
+    for (size_t i = 0; x->strings && i < row->count; i++)
+        if (row->cells[i].type == DF_CELL_SHARED)
+            df_strings_prefetch(x->strings, row->cells[i].index);
+    for (size_t i = 0; code == DF_OK && i < row->count; i++)
+        code = add_field(x, row, &row->cells[i], err);
+    /* The buffer has stopped moving. */
+    for (size_t i = 0; i < x->field_count; i++)
+        if (x->places[i].at != SIZE_MAX)
+            x->fields[i].text.ptr = x->text.ptr + x->places[i].at;
+    return code;
+}
+
+static void read_header(struct xlsx *x)
+{
+    for (size_t i = 0; i < x->field_count; i++)
+        name_column(&x->header, x->places[i].column, df_str_trim(x->fields[i].text));
+    x->has_header = true;
+}
+
+/* --- the records ------------------------------------------------------------------------------ */
+
+/* Reads on to the next row with values: DF_ROW and its fields, DF_DONE, or an error. */
+static enum df_code read_row(struct xlsx *x, struct df_err *err)
+{
+    struct df_row row;
+    enum df_code code;
+    while ((code = df_sheet_rows_next(x->rows, &row, err)) == DF_ROW) {
+        enum df_code wrong = add_fields(x, &row, err);
+        if (wrong != DF_OK)
+            return wrong;
+        uint64_t gap = row.number > x->last_row ? row.number - x->last_row - 1 : 0;
+        x->last_row = row.number;
+        x->empty_rows += x->has_header && gap <= GAP_MAX ? gap : 0;
+        if (x->field_count == 0) {
+            x->empty_rows += x->has_header;
+            continue;
+        }
+        if (x->has_header)
+            break;
+        read_header(x);
+    }
+    return code;
+}
+
+static enum df_code next_record(struct xlsx *x, struct df_record *ret, struct df_err *err)
+{
+    if (!x->held) {
+        enum df_code code = read_row(x, err);
+        if (code != DF_ROW)
+            return code;
+        x->held = true;
+    }
+    if (x->records == x->opt.limits.max_records)
+        return df_err_set(err, DF_E_TOO_LARGE, "the sheet has more than %llu rows",
+                          (unsigned long long)x->opt.limits.max_records);
+    x->records++;
+    if (x->empty_rows) {
+        x->empty_rows--;
+        *ret = (struct df_record){.fields = x->fields, .count = 0};
+        return DF_ROW;
+    }
+    x->held = false;
+    *ret = (struct df_record){.fields = x->fields, .count = x->field_count};
+    return DF_ROW;
+}
+
+static enum df_code next(struct df_records *r, struct df_record *ret, struct df_err *err)
+{
+    struct xlsx *x = (struct xlsx *)r;
+    if (x->answer == DF_ROW)
+        x->answer = next_record(x, ret, &x->err);
+    if (x->answer != DF_ROW && x->answer != DF_DONE && err)
+        *err = x->err;
+    return x->answer;
+}
+
+static void free_records(struct df_records *r)
+{
+    struct xlsx *x = (struct xlsx *)r;
+    df_sheet_rows_free(x->rows);
+    df_strings_free(x->strings);
+    df_book_release(&x->book);
+    df_zip_release(&x->zip);
+    df_arena_release(&x->header.arena);
+    free(x->header.table);
+    free(x->header.repeats);
+    df_buf_release(&x->text);
+    free(x->fields);
+    free(x->places);
+    free(x);
+}
+
+static void set_defaults(struct df_record_limits *l)
+{
+    l->max_records = l->max_records ? l->max_records : INT32_MAX;
+    l->max_record_bytes = l->max_record_bytes ? l->max_record_bytes : 1U << 20;
+    l->max_fields = l->max_fields ? l->max_fields : 4096;
+    l->max_inflated = l->max_inflated ? l->max_inflated : 8ULL << 30;
+    l->max_ratio = l->max_ratio ? l->max_ratio : 500;
+    l->max_entries = l->max_entries ? l->max_entries : 4096;
+    l->max_rows = l->max_rows ? l->max_rows : DF_SHEET_ROWS;
+    l->max_string_bytes = l->max_string_bytes ? l->max_string_bytes : 1U << 20;
+    l->max_shared_bytes = l->max_shared_bytes ? l->max_shared_bytes : SHARED_MAX;
+}
+
+static enum df_code open_sheet(struct xlsx *x, const struct df_xlsx_tuning *tuning,
+                               struct df_err *err)
+{
+    const struct df_record_limits *limits = &x->opt.limits;
+    const struct df_zip_entry *main = NULL;
+    const struct df_sheet *sheet = NULL;
+    enum df_code code = df_zip_init(&x->zip, &x->file, limits, err);
+    if (code == DF_OK)
+        code = df_book_find(&x->zip, &main, err);
+    if (code == DF_OK)
+        code = df_book_init(&x->book, &x->zip, main, err);
+    if (code == DF_OK)
+        code = df_book_sheet(&x->book, x->opt.sheet, &sheet, err);
+    if (code != DF_OK || !sheet)
+        return code;
+    uint64_t sheet_size = sheet->part->size;
+    uint64_t strings_size = x->book.strings ? x->book.strings->size : 0;
+    if (sheet_size > limits->max_inflated || strings_size > limits->max_inflated - sheet_size)
+        return df_err_set(err, DF_E_TOO_LARGE, "the workbook grows to more than %llu bytes",
+                          (unsigned long long)limits->max_inflated);
+    struct df_strings_options strings = {.memory_bytes = tuning->strings_bytes,
+                                         .max_bytes = limits->max_shared_bytes,
+                                         .max_string_bytes = limits->max_string_bytes,
+                                         .temp_dir = x->opt.temp_dir,
+                                         .strict = tuning->strict};
+    if (x->book.strings)
+        code = df_strings_load(&x->zip, x->book.strings, &strings, &x->strings, err);
+    if (code == DF_OK)
+        code = df_sheet_rows_open(&x->zip, sheet->part, tuning->strict, &x->rows, err);
+    return code;
+}
+
+enum df_code df_xlsx_records_open_tuned(const struct df_bytes *file,
+                                        const struct df_records_options *opt,
+                                        const struct df_xlsx_tuning *tuning,
+                                        struct df_records **ret, struct df_err *err)
+{
+    static const struct df_records_ops ops = {.next = next, .free = free_records};
+    struct xlsx *x = df_calloc(1, sizeof *x);
+    x->base.ops = &ops;
+    x->file = *file;
+    x->opt = *opt;
+    x->answer = DF_ROW;
+    x->err = DF_ERR_INIT;
+    set_defaults(&x->opt.limits);
+    /* Formatted numbers are longer than what they were made of by a pattern at most. */
+    df_buf_init(&x->text, 2 * x->opt.limits.max_record_bytes + x->opt.limits.max_string_bytes);
+    df_buf_grow(&x->text, 256); /* so that it has an address */
+    enum df_code code = open_sheet(x, tuning, err);
+    if (code != DF_OK)
+        free_records(&x->base);
+    else
+        *ret = &x->base;
+    return code;
+}
+
+enum df_code df_xlsx_records_open(const struct df_bytes *file, const struct df_records_options *opt,
+                                  struct df_records **ret, struct df_err *err)
+{
+    const struct df_xlsx_tuning tuning = {.strict = false, .strings_bytes = opt->strings_bytes};
+    return df_xlsx_records_open_tuned(file, opt, &tuning, ret, err);
+}
+
+enum df_code df_xlsx_probe(const struct df_bytes *file, struct df_err *err)
+{
+    struct df_record_limits limits = {0};
+    struct df_zip zip;
+    const struct df_zip_entry *main = NULL;
+    set_defaults(&limits);
+    enum df_code code = df_zip_init(&zip, file, &limits, err);
+    if (code == DF_OK)
+        code = df_book_find(&zip, &main, err);
+    df_zip_release(&zip);
+    return code;
+}
+
+bool df_xlsx_is_workbook(const struct df_bytes *file)
+{
+    struct df_err ignored = DF_ERR_INIT;
+    return df_xlsx_probe(file, &ignored) == DF_OK;
+}

@@ -1,0 +1,674 @@
+/*
+ * Three readers, each for what the one before does not know, all ending in add_cell and end_row:
+ *
+ *   1. cells of the usual shape, straight over the window of the plain reader (fast_cells)
+ *   2. the plain reader's events
+ *   3. libxml2's events. Here the sheet is read again from its start, and as many rows as were
+ *      given out are passed over: the readers agree on what a row is, or 1 and 2 would have stopped
+ *
+ * The sheet is  worksheet > sheetData > row > c > v, f or is > t or r > t  at depths 1 to 7.
+ */
+#include "tabular/xlsx_sheet.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "tabular/xlsx_strings.h"
+#include "tabular/xlsx_xml.h"
+
+#include <stdlib.h>
+
+#define NO_COLUMN UINT32_MAX
+
+enum depth { OUTSIDE, SHEET, DATA, ROW, CELL, VALUE, RUN, RUN_TEXT };
+
+/* Text as a place in the buffer: the buffer moves while it grows. */
+struct raw_cell {
+    uint32_t column, style, index;
+    enum df_cell_type type;
+    size_t at, len;
+};
+
+struct raw_row {
+    uint64_t number;
+    size_t first, count;
+};
+
+struct df_sheet_rows {
+    const struct df_zip *zip;
+    const struct df_zip_entry *entry;
+    struct df_zip_reader part;
+    struct df_xml_plain *plain; /* one of the two is there */
+    struct df_xml_strict *strict;
+    uint64_t given;     /* rows handed out */
+    uint64_t to_skip;   /* rows to pass over, after starting again */
+    enum df_code ended; /* DF_DONE or the error that comes once all rows are handed out */
+    struct df_err err;
+
+    /* Rows that are whole, and the one being read behind them. */
+    struct raw_row *rows;
+    size_t row_count, row_room, row_next;
+    struct raw_cell *raw;
+    size_t raw_count, raw_room;
+    struct df_buf text;
+    struct df_cell *cells; /* of the row handed out */
+    size_t cell_room;
+
+    /* Where we are. */
+    unsigned depth;
+    unsigned skip; /* depth of the element that is passed over; 0: none */
+    bool in_text;
+    bool row_open;
+    uint64_t number; /* of the current row */
+    uint64_t serial; /* rows begun */
+    uint32_t column; /* of the current cell */
+    uint32_t style;
+    enum df_cell_type type;
+    size_t row_text; /* where the row's and the cell's text begin */
+    size_t cell_text;
+    uint64_t *seen; /* for each column the serial of the last row with a cell there */
+};
+
+void df_column_letters(uint32_t column, char out[4])
+{
+    char reversed[4];
+    size_t len = 0;
+    for (uint32_t c = column + 1; c && len < 3; c = (c - 1) / 26)
+        reversed[len++] = (char)('A' + (c - 1) % 26);
+    for (size_t i = 0; i < len; i++)
+        out[i] = reversed[len - 1 - i];
+    out[len] = 0;
+}
+
+static enum df_code too_large(const struct df_sheet_rows *s, struct df_err *err, const char *what,
+                              size_t max)
+{
+    return df_err_set(err, DF_E_TOO_LARGE, "row %llu %s; %zu are allowed",
+                      (unsigned long long)s->number, what, max);
+}
+
+/* --- rows and cells, whoever reads them ------------------------------------------------------- */
+
+static enum df_code begin_row(struct df_sheet_rows *s, struct df_str number, struct df_err *err)
+{
+    int64_t v = 0;
+    s->number++;
+    if (number.ptr && (!df_str_to_i64(number, &v) || v < 1))
+        return df_err_set(err, DF_E_VALIDATION, "after row %llu comes a row with a wrong number",
+                          (unsigned long long)s->number - 1);
+    if (number.ptr)
+        s->number = (uint64_t)v;
+    if (s->number > s->zip->limits.max_rows)
+        return df_err_set(err, DF_E_TOO_LARGE, "row %llu is past the last row of a sheet, %llu",
+                          (unsigned long long)s->number,
+                          (unsigned long long)s->zip->limits.max_rows);
+    if (s->row_count == s->row_room) {
+        s->row_room = s->row_room ? s->row_room * 2 : 16;
+        s->rows = df_realloc(s->rows, s->row_room * sizeof *s->rows);
+    }
+    s->rows[s->row_count] = (struct raw_row){.number = s->number, .first = s->raw_count};
+    s->row_text = s->text.len;
+    s->column = NO_COLUMN;
+    s->row_open = true;
+    s->serial++;
+    return DF_OK;
+}
+
+static void end_row(struct df_sheet_rows *s)
+{
+    struct raw_row *row = &s->rows[s->row_count];
+    row->count = s->raw_count - row->first;
+    s->row_open = false;
+    if (s->to_skip) {
+        s->to_skip--;
+        s->raw_count = row->first;
+        s->text.len = s->row_text;
+    } else {
+        s->row_count++;
+    }
+}
+
+/* One cell with a value, whose text is the buffer's end from cell_text on. */
+static enum df_code add_cell(struct df_sheet_rows *s, uint32_t index, struct df_err *err)
+{
+    const struct df_record_limits *limits = &s->zip->limits;
+    if (s->seen[s->column] == s->serial) {
+        char letters[4];
+        df_column_letters(s->column, letters);
+        return df_err_set(err, DF_E_VALIDATION, "row %llu has two cells in column %s",
+                          (unsigned long long)s->number, letters);
+    }
+    s->seen[s->column] = s->serial;
+    if (s->raw_count - s->rows[s->row_count].first == limits->max_fields)
+        return too_large(s, err, "has too many cells", limits->max_fields);
+    if (s->text.len - s->row_text > limits->max_record_bytes)
+        return too_large(s, err, "has too many bytes", limits->max_record_bytes);
+    if (s->raw_count == s->raw_room) {
+        s->raw_room = s->raw_room ? s->raw_room * 2 : 64;
+        s->raw = df_realloc(s->raw, s->raw_room * sizeof *s->raw);
+    }
+    s->raw[s->raw_count++] = (struct raw_cell){.column = s->column,
+                                               .style = s->style,
+                                               .index = index,
+                                               .type = s->type,
+                                               .at = s->cell_text,
+                                               .len = s->text.len - s->cell_text};
+    return DF_OK;
+}
+
+static enum df_code bad_cell(const struct df_sheet_rows *s, struct df_err *err, const char *why)
+{
+    return df_err_set(err, DF_E_VALIDATION, "row %llu: %s", (unsigned long long)s->number, why);
+}
+
+static enum df_code too_wide(const struct df_sheet_rows *s, struct df_err *err)
+{
+    return too_large(s, err, "goes past the last column, XFD", DF_SHEET_COLUMNS);
+}
+
+/* The column of a reference (AB12), or the next one when there is none. */
+static enum df_code place_cell(struct df_sheet_rows *s, struct df_str reference, struct df_err *err)
+{
+    uint32_t column = 0;
+    size_t i = 0;
+    if (!reference.ptr) {
+        s->column++; /* NO_COLUMN becomes 0 */
+        return s->column < DF_SHEET_COLUMNS ? DF_OK : too_wide(s, err);
+    }
+    for (;
+         i < reference.len && (reference.ptr[i] | 0x20) >= 'a' && (reference.ptr[i] | 0x20) <= 'z';
+         i++) {
+        column = column * 26 + (uint32_t)((reference.ptr[i] | 0x20) - 'a' + 1);
+        if (column > DF_SHEET_COLUMNS)
+            return too_wide(s, err);
+    }
+    if (i == 0 || i == reference.len)
+        return bad_cell(s, err, "a cell's reference is wrong");
+    for (; i < reference.len; i++)
+        if (reference.ptr[i] < '0' || reference.ptr[i] > '9')
+            return bad_cell(s, err, "a cell's reference is wrong");
+    s->column = column - 1;
+    return DF_OK;
+}
+
+static enum df_cell_type type_of(struct df_str t)
+{
+    if (t.len == 1) {
+        switch (t.ptr[0]) {
+        case 's':
+            return DF_CELL_SHARED;
+        case 'b':
+            return DF_CELL_BOOL;
+        case 'e':
+            return DF_CELL_ERROR;
+        case 'd':
+            return DF_CELL_DATE;
+        case 'n':
+            return DF_CELL_NUMBER;
+        default:
+            return DF_CELL_TEXT;
+        }
+    }
+    return t.len ? DF_CELL_TEXT : DF_CELL_NUMBER;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static enum df_code begin_cell(struct df_sheet_rows *s, const struct df_xml_tag *tag,
+                               struct df_err *err)
+{
+    int64_t style = 0;
+    struct df_str text = df_xml_attr(tag, DF_XML_NONE, DF_STR("s"));
+    if (text.len && (!df_str_to_i64(text, &style) || style < 0 || style > INT32_MAX))
+        return bad_cell(s, err, "a cell's style is not a number");
+    s->style = (uint32_t)style;
+    s->type = type_of(df_xml_attr(tag, DF_XML_NONE, DF_STR("t")));
+    s->cell_text = s->text.len;
+    return place_cell(s, df_xml_attr(tag, DF_XML_NONE, DF_STR("r")), err);
+}
+
+static enum df_code shared_index(struct df_sheet_rows *s, struct df_str text, uint32_t *ret,
+                                 struct df_err *err)
+{
+    int64_t v = 0;
+    if (!df_str_to_i64(df_str_trim(text), &v) || v < 0 || v > UINT32_MAX)
+        return bad_cell(s, err, "a cell's shared string is not a number");
+    *ret = (uint32_t)v;
+    return DF_OK;
+}
+
+static enum df_code end_cell(struct df_sheet_rows *s, struct df_err *err)
+{
+    struct df_str text =
+        df_str_n(df_buf_str(&s->text).ptr + s->cell_text, s->text.len - s->cell_text);
+    uint32_t index = 0;
+    enum df_code code = DF_OK;
+    if (text.len == 0)
+        return DF_OK;
+    switch (s->type) {
+    case DF_CELL_SHARED:
+        code = shared_index(s, text, &index, err);
+        s->text.len = s->cell_text;
+        break;
+    case DF_CELL_TEXT:
+        df_xstring_decode(&s->text, s->cell_text);
+        break;
+    case DF_CELL_NUMBER:
+    case DF_CELL_BOOL:
+    case DF_CELL_ERROR:
+    case DF_CELL_DATE:
+        break;
+    }
+    return code == DF_OK ? add_cell(s, index, err) : code;
+}
+
+static bool named(const struct df_xml_tag *tag, struct df_str name)
+{
+    return tag->ns == DF_XML_MAIN && df_str_eq(tag->name, name);
+}
+
+static enum df_code on_start(void *arg, const struct df_xml_tag *tag, struct df_err *err)
+{
+    struct df_sheet_rows *s = arg;
+    enum depth depth = (enum depth)++ s->depth;
+    bool known = false;
+    if (s->skip)
+        return DF_OK;
+    switch (depth) {
+    case OUTSIDE:
+        break;
+    case SHEET:
+        if (!named(tag, DF_STR("worksheet")))
+            return df_err_set(err, DF_E_VALIDATION,
+                              "the workbook's part " DF_STR_FMT " is not a sheet of cells",
+                              DF_STR_ARG(s->entry->name));
+        return DF_OK;
+    case DATA:
+        known = named(tag, DF_STR("sheetData"));
+        break;
+    case ROW:
+        if (named(tag, DF_STR("row")))
+            return begin_row(s, df_xml_attr(tag, DF_XML_NONE, DF_STR("r")), err);
+        break;
+    case CELL:
+        if (named(tag, DF_STR("c")))
+            return begin_cell(s, tag, err);
+        break;
+    case VALUE:
+        known = named(tag, DF_STR("is"));
+        s->in_text = named(tag, DF_STR("v"));
+        if (known) /* what it is; a value before it repeats it */
+            s->text.len = s->cell_text;
+        break;
+    case RUN:
+        known = named(tag, DF_STR("r")) && !s->in_text;
+        s->in_text = s->in_text || named(tag, DF_STR("t"));
+        break;
+    case RUN_TEXT:
+        s->in_text = named(tag, DF_STR("t")) && !s->in_text;
+        break;
+    }
+    if (!known && !s->in_text)
+        s->skip = depth;
+    return DF_OK;
+}
+
+static enum df_code on_end(void *arg, struct df_err *err)
+{
+    struct df_sheet_rows *s = arg;
+    unsigned depth = s->depth--;
+    if (s->skip) {
+        if (s->skip == depth)
+            s->skip = 0;
+        return DF_OK;
+    }
+    s->in_text = false;
+    if (depth == CELL)
+        return end_cell(s, err);
+    if (depth == ROW)
+        end_row(s);
+    return DF_OK;
+}
+
+static enum df_code on_text(void *arg, struct df_str piece, struct df_err *err)
+{
+    struct df_sheet_rows *s = arg;
+    if (!s->in_text || s->skip)
+        return DF_OK;
+    if (s->text.len - s->cell_text + piece.len > s->zip->limits.max_string_bytes)
+        return too_large(s, err, "has a cell with too many bytes", s->zip->limits.max_string_bytes);
+    df_buf_adds(&s->text, piece);
+    return df_buf_failed(&s->text)
+               ? too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes)
+               : DF_OK;
+}
+
+/* --- cells of the usual shape ----------------------------------------------------------------- */
+
+/* Past `lit` at p, or NULL. The window has 16 bytes to read behind every p that comes here. */
+#define PAST(p, lit) (memcmp((p), (lit), sizeof(lit) - 1) == 0 ? (p) + sizeof(lit) - 1 : NULL)
+
+struct usual {
+    uint32_t column, style;
+    struct df_str type;
+};
+
+/* The attributes r, s and t in that order, from behind "<c"; the byte after them, or NULL. */
+static const char *usual_attributes(const char *p, struct usual *u)
+{
+    if (!(p = PAST(p, " r=\"")))
+        return NULL;
+    u->column = 0;
+    const char *first = p;
+    for (; *p >= 'A' && *p <= 'Z' && p - first < 4; p++)
+        u->column = u->column * 26 + (uint32_t)(*p - 'A' + 1);
+    const char *digits = p;
+    while (*p >= '0' && *p <= '9' && p - digits < 10)
+        p++;
+    if (digits == first || p == digits || u->column > DF_SHEET_COLUMNS || *p++ != '"')
+        return NULL;
+    u->column--;
+    u->style = 0;
+    if (p[0] == ' ' && p[1] == 's') {
+        if (!(p = PAST(p, " s=\"")))
+            return NULL;
+        for (digits = p; *p >= '0' && *p <= '9' && p - digits < 7; p++)
+            u->style = u->style * 10 + (uint32_t)(*p - '0');
+        if (p == digits || *p++ != '"')
+            return NULL;
+    }
+    u->type = DF_STR_NULL;
+    if (p[0] == ' ') {
+        if (!(p = PAST(p, " t=\"")))
+            return NULL;
+        for (first = p; *p >= 'a' && *p <= 'z' && p - first < 10;)
+            p++;
+        if (first[0] == 'i' && p - first == 6 && *p == 'S') /* inlineStr */
+            p = PAST(p, "Str");
+        if (!p || *p != '"')
+            return NULL;
+        u->type = df_str_n(first, (size_t)(p - first));
+        p++;
+    }
+    return p;
+}
+
+/* The text at p up to `close`, with references or anything else out of the ordinary: NULL. */
+static const char *usual_text(struct df_sheet_rows *s, const char *p, const char *end,
+                              struct df_str close, struct df_str *ret)
+{
+    const char *stop = df_xml_plain_run(p, end);
+    if ((size_t)(end - stop) < close.len || memcmp(stop, close.ptr, close.len) != 0)
+        return NULL;
+    *ret = df_str_n(p, (size_t)(stop - p));
+    if (ret->len > s->zip->limits.max_string_bytes ||
+        (s->type == DF_CELL_TEXT && df_xstring_escaped(*ret)))
+        return NULL;
+    return stop + close.len;
+}
+
+static const char *usual_index(const char *p, uint32_t *ret)
+{
+    uint64_t v = 0;
+    const char *first = p;
+    for (; *p >= '0' && *p <= '9' && p - first < 10; p++)
+        v = v * 10 + (uint64_t)(*p - '0');
+    if (p == first || v > UINT32_MAX)
+        return NULL;
+    *ret = (uint32_t)v;
+    return PAST(p, "</v></c>");
+}
+
+/* The content of a cell from behind its start tag; the byte after the cell, or NULL. */
+static const char *usual_content(struct df_sheet_rows *s, const char *p, const char *end,
+                                 uint32_t *ret_index, struct df_str *ret_text)
+{
+    const char *q;
+    if ((q = PAST(p, "<v>"))) {
+        if (s->type == DF_CELL_SHARED)
+            return usual_index(q, ret_index);
+        return usual_text(s, q, end, DF_STR("</v></c>"), ret_text);
+    }
+    if ((q = PAST(p, "<is><t>")))
+        return usual_text(s, q, end, DF_STR("</t></is></c>"), ret_text);
+    if ((q = PAST(p, "<is><t xml:sp")) && end - q > 32 && (q = PAST(q, "ace=\"preserve\">")))
+        return usual_text(s, q, end, DF_STR("</t></is></c>"), ret_text);
+    return NULL;
+}
+
+/*
+ * As many cells as the window holds in the usual shape, and the row's end is not ours. What is cut
+ * or unusual is left where it is for the plain reader. The fixed parts of a cell are shorter than
+ * MARGIN, so that they can be compared without looking for the window's end.
+ */
+#define MARGIN 96
+
+static enum df_code fast_cells(struct df_sheet_rows *s, struct df_err *err)
+{
+    struct df_xml_plain *x = s->plain;
+    const char *end = x->end;
+    enum df_code code = DF_OK;
+    if (!df_buf_grow(&s->text, (size_t)(end - x->p)))
+        return too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes);
+    while (code == DF_OK && end - x->p > MARGIN && x->p[0] == '<' && x->p[1] == 'c') {
+        struct usual u;
+        struct df_str text = {"", 0};
+        uint32_t index = 0;
+        const char *p = usual_attributes(x->p + 2, &u);
+        if (!p)
+            break;
+        s->type = type_of(u.type);
+        if (p[0] == '/' && p[1] == '>') {
+            p += 2;
+        } else if (*p != '>' || end - p < 48 ||
+                   !(p = usual_content(s, p + 1, end, &index, &text))) {
+            break;
+        }
+        x->p = p;
+        s->column = u.column;
+        if (text.len == 0 && (s->type != DF_CELL_SHARED || p[-2] == '/'))
+            continue;
+        s->style = u.style;
+        s->cell_text = s->text.len;
+        df_buf_adds(&s->text, text);
+        code = df_buf_failed(&s->text)
+                   ? too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes)
+                   : add_cell(s, index, err);
+    }
+    return code;
+}
+
+/* A row's start tag with its number and, as Excel has it, its spans; else nothing is done. */
+static enum df_code fast_row(struct df_sheet_rows *s, struct df_err *err)
+{
+    struct df_xml_plain *x = s->plain;
+    const char *p = x->end - x->p > MARGIN ? PAST(x->p, "<row r=\"") : NULL;
+    if (!p)
+        return DF_OK;
+    const char *first = p;
+    while (*p >= '0' && *p <= '9' && p - first < 10)
+        p++;
+    struct df_str number = df_str_n(first, (size_t)(p - first));
+    if (*p++ != '"')
+        return DF_OK;
+    const char *q = PAST(p, " spans=\"");
+    if (q) {
+        for (p = q; ((*p >= '0' && *p <= '9') || *p == ':') && p - q < 24;)
+            p++;
+        if (*p++ != '"')
+            return DF_OK;
+    }
+    if (*p != '>' || !df_xml_plain_enter(x, DF_STR("row")))
+        return DF_OK;
+    x->p = p + 1;
+    s->depth++;
+    return begin_row(s, number, err);
+}
+
+static bool fast_row_end(struct df_sheet_rows *s)
+{
+    struct df_xml_plain *x = s->plain;
+    if (x->end - x->p < 6 || memcmp(x->p, "</row>", 6) != 0)
+        return false;
+    x->p += 6;
+    df_xml_plain_leave(x);
+    s->depth--;
+    end_row(s);
+    return true;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static struct df_xml_sink sink_of(struct df_sheet_rows *s)
+{
+    return (struct df_xml_sink){.start = on_start, .end = on_end, .text = on_text, .arg = s};
+}
+
+/* From the part's start, by libxml2; the rows that were given out will be passed over. */
+static enum df_code start_strict(struct df_sheet_rows *s, struct df_err *err)
+{
+    enum df_code code = df_zip_reader_open(&s->part, s->zip, s->entry, err);
+    if (s->plain)
+        df_xml_plain_release(s->plain);
+    free(s->plain);
+    s->plain = NULL;
+    s->to_skip = s->given;
+    s->row_count = s->row_next = s->raw_count = s->text.len = 0;
+    s->depth = s->skip = 0;
+    s->in_text = s->row_open = false;
+    s->number = 0;
+    if (code == DF_OK)
+        s->strict = df_xml_strict_new(sink_of(s), &s->part);
+    return code;
+}
+
+static enum df_code step(struct df_sheet_rows *s, struct df_err *err)
+{
+    if (!s->plain)
+        return df_xml_strict_step(s->strict, err);
+    enum df_code fast = s->depth == DATA && !s->skip ? fast_row(s, err) : DF_OK;
+    if (fast == DF_OK && s->depth == ROW && !s->skip) {
+        fast = fast_cells(s, err);
+        if (fast == DF_OK && fast_row_end(s))
+            return DF_ROW;
+    }
+    if (fast != DF_OK)
+        return fast;
+    struct df_err wrong = DF_ERR_INIT;
+    switch (df_xml_plain_step(s->plain, &wrong)) {
+    case DF_PLAIN_GO:
+        return DF_ROW;
+    case DF_PLAIN_DONE:
+        return DF_DONE;
+    case DF_PLAIN_UNUSUAL: {
+        enum df_code code = start_strict(s, err);
+        return code == DF_OK ? DF_ROW : code;
+    }
+    case DF_PLAIN_ERROR:
+        break;
+    }
+    if (err)
+        *err = wrong;
+    return wrong.code;
+}
+
+static void hand_out(struct df_sheet_rows *s, struct df_row *ret)
+{
+    const struct raw_row *row = &s->rows[s->row_next++];
+    if (row->count > s->cell_room) {
+        s->cell_room = row->count * 2;
+        s->cells = df_realloc(s->cells, s->cell_room * sizeof *s->cells);
+    }
+    for (size_t i = 0; i < row->count; i++) {
+        const struct raw_cell *raw = &s->raw[row->first + i];
+        s->cells[i] = (struct df_cell){.column = raw->column,
+                                       .style = raw->style,
+                                       .type = raw->type,
+                                       .index = raw->index,
+                                       .text = df_str_n(s->text.ptr + raw->at, raw->len)};
+    }
+    s->given++;
+    *ret = (struct df_row){.number = row->number, .cells = s->cells, .count = row->count};
+}
+
+/* Takes the unfinished row, if there is one, to the front of the buffers. */
+static void forget_given(struct df_sheet_rows *s)
+{
+    bool open = s->row_open;
+    size_t first = open ? s->rows[s->row_count].first : s->raw_count;
+    size_t kept = open ? s->text.len - s->row_text : 0;
+    if (kept)
+        memmove(s->text.ptr, s->text.ptr + s->row_text, kept);
+    for (size_t i = first; i < s->raw_count; i++) {
+        s->raw[i - first] = s->raw[i];
+        s->raw[i - first].at -= s->row_text;
+    }
+    if (open) {
+        s->rows[0] = s->rows[s->row_count];
+        s->rows[0].first = 0;
+        s->cell_text -= s->row_text <= s->cell_text ? s->row_text : s->cell_text;
+    }
+    s->raw_count -= first;
+    s->text.len = kept;
+    s->row_text = 0;
+    s->row_count = s->row_next = 0;
+}
+
+enum df_code df_sheet_rows_open(const struct df_zip *zip, const struct df_zip_entry *part,
+                                bool strict, struct df_sheet_rows **ret, struct df_err *err)
+{
+    struct df_sheet_rows *s = df_calloc(1, sizeof *s);
+    s->zip = zip;
+    s->entry = part;
+    s->err = DF_ERR_INIT;
+    s->seen = df_calloc(DF_SHEET_COLUMNS, sizeof *s->seen);
+    /* Rows wait only for as long as libxml2 takes over one chunk, which they are smaller than. */
+    df_buf_init(&s->text, 2 * zip->limits.max_record_bytes + zip->limits.max_string_bytes +
+                              DF_XML_PLAIN_WINDOW + 65536);
+    enum df_code code = df_zip_reader_open(&s->part, zip, part, err);
+    if (code == DF_OK && strict)
+        s->strict = df_xml_strict_new(sink_of(s), &s->part);
+    if (code == DF_OK && !strict) {
+        s->plain = df_malloc(sizeof *s->plain);
+        df_xml_plain_init(s->plain, sink_of(s), &s->part);
+    }
+    if (code != DF_OK)
+        df_sheet_rows_free(s);
+    else
+        *ret = s;
+    return code;
+}
+
+void df_sheet_rows_free(struct df_sheet_rows *s)
+{
+    if (!s)
+        return;
+    if (s->plain)
+        df_xml_plain_release(s->plain);
+    free(s->plain);
+    df_xml_strict_free(s->strict);
+    df_zip_reader_release(&s->part);
+    df_buf_release(&s->text);
+    free(s->rows);
+    free(s->raw);
+    free(s->cells);
+    free(s->seen);
+    free(s);
+}
+
+enum df_code df_sheet_rows_next(struct df_sheet_rows *s, struct df_row *ret, struct df_err *err)
+{
+    if (s->row_next == s->row_count) {
+        forget_given(s);
+        while (s->row_count == 0 && s->ended == DF_OK) {
+            enum df_code code = step(s, &s->err);
+            s->ended = code == DF_ROW ? DF_OK : code;
+        }
+    }
+    if (s->row_next == s->row_count) {
+        if (s->ended != DF_DONE && err)
+            *err = s->err;
+        return s->ended;
+    }
+    hand_out(s, ret);
+    return DF_ROW;
+}
