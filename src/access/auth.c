@@ -46,7 +46,7 @@ struct df_auth {
     struct df_gate *gate;
     unsigned char key[crypto_generichash_KEYBYTES];
 
-    pthread_mutex_t lock; /* guards the cache: held for look-ups and copies only */
+    struct df_mutex lock; /* guards the cache: held for look-ups and copies only */
     struct entry *buckets[CACHE_BUCKETS];
     size_t entries;
     uint64_t generation; /* grows with each forget: a row read before it is not believed */
@@ -115,7 +115,7 @@ struct df_auth *df_auth_new(const struct df_auth_options *opt)
     a->usage = opt->usage;
     a->gate = df_gate_new(opt->failures_per_minute, opt->clock);
     df_random(a->clock, a->key, sizeof a->key);
-    pthread_mutex_init(&a->lock, NULL);
+    df_mutex_init(&a->lock);
     df_metric_register(&requests_total);
     df_metric_register(&auth_total);
     df_hash_line_init(&a->line);
@@ -145,7 +145,7 @@ void df_auth_free(struct df_auth *a)
         }
     }
     df_gate_free(a->gate);
-    pthread_mutex_destroy(&a->lock);
+    df_mutex_destroy(&a->lock);
     df_wipe(a->key, sizeof a->key);
     free(a);
 }
@@ -225,17 +225,17 @@ static struct entry *insert_locked(struct df_auth *a, const struct df_client_rec
 
 void df_auth_refresh(struct df_auth *a, struct df_str identifier)
 {
-    pthread_mutex_lock(&a->lock);
+    df_lock(&a->lock);
     a->generation++;
     struct entry **at = slot_locked(a, identifier);
     if (*at)
         (*at)->row_read_ms = 0;
-    pthread_mutex_unlock(&a->lock);
+    df_unlock(&a->lock);
 }
 
 void df_auth_forget(struct df_auth *a, struct df_str identifier)
 {
-    pthread_mutex_lock(&a->lock);
+    df_lock(&a->lock);
     a->generation++;
     struct entry **at = slot_locked(a, identifier);
     if (*at) {
@@ -244,7 +244,7 @@ void df_auth_forget(struct df_auth *a, struct df_str identifier)
         (*at)->current.until_ms = 0;
         (*at)->previous.until_ms = 0;
     }
-    pthread_mutex_unlock(&a->lock);
+    df_unlock(&a->lock);
 }
 
 /* --- one authentication --- */
@@ -309,7 +309,7 @@ static enum lookup look_up(struct df_auth *a, struct df_str identifier,
 {
     int64_t now = df_mono_ms(a->clock);
     enum lookup found = MISS;
-    pthread_mutex_lock(&a->lock);
+    df_lock(&a->lock);
     struct entry *e = *slot_locked(a, identifier);
     if (e && verified_locked(a, e, fp, now)) {
         found = now - e->row_read_ms <= ROW_FRESH_MS && e->row_read_ms ? HIT : STALE;
@@ -320,7 +320,7 @@ static enum lookup look_up(struct df_auth *a, struct df_str identifier,
         }
     }
     *ret_generation = a->generation;
-    pthread_mutex_unlock(&a->lock);
+    df_unlock(&a->lock);
     return found;
 }
 
@@ -329,7 +329,7 @@ static void remember(struct check *c, bool is_previous)
 {
     struct df_auth *a = c->auth;
     int64_t now = df_mono_ms(a->clock);
-    pthread_mutex_lock(&a->lock);
+    df_lock(&a->lock);
     struct entry *e = *slot_locked(a, c->identifier);
     if (!e)
         e = insert_locked(a, &c->record);
@@ -343,7 +343,7 @@ static void remember(struct check *c, bool is_previous)
         e->seen_at = df_wall_ms(a->clock);
         df_metric_add(e->requests, 1);
     }
-    pthread_mutex_unlock(&a->lock);
+    df_unlock(&a->lock);
 }
 
 static void finish_verified(struct check *c)
@@ -465,7 +465,7 @@ static bool confirmed_by_row(struct check *c)
     struct df_auth *a = c->auth;
     int64_t now = df_mono_ms(a->clock);
     bool ok = false;
-    pthread_mutex_lock(&a->lock);
+    df_lock(&a->lock);
     struct entry *e = *slot_locked(a, c->identifier);
     if (e && a->generation == c->generation) {
         refresh_locked(e, &c->record, c->row_read_ms);
@@ -475,7 +475,7 @@ static bool confirmed_by_row(struct check *c)
             df_metric_add(e->requests, 1);
         }
     }
-    pthread_mutex_unlock(&a->lock);
+    df_unlock(&a->lock);
     return ok;
 }
 
@@ -676,7 +676,7 @@ static size_t collect_seen(struct df_auth *a, struct seen *out, size_t max)
 {
     int64_t now = df_mono_ms(a->clock);
     size_t count = 0;
-    pthread_mutex_lock(&a->lock);
+    df_lock(&a->lock);
     for (size_t i = 0; i < CACHE_BUCKETS && count < max; i++) {
         for (struct entry *e = a->buckets[i]; e && count < max; e = e->next) {
             if (!e->seen_at || (e->seen_written_ms && now - e->seen_written_ms < SEEN_EVERY_MS))
@@ -687,7 +687,7 @@ static size_t collect_seen(struct df_auth *a, struct seen *out, size_t max)
             e->seen_written_ms = now;
         }
     }
-    pthread_mutex_unlock(&a->lock);
+    df_unlock(&a->lock);
     return count;
 }
 

@@ -1,5 +1,6 @@
 #include "access/gate.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "resilience/throttle.h"
@@ -24,7 +25,7 @@ struct df_gate {
     struct df_throttle *networks;
     unsigned char key[crypto_shorthash_siphashx24_KEYBYTES];
 
-    pthread_mutex_t lock; /* guards the notes */
+    struct df_mutex lock; /* guards the notes */
     struct note notes[LATELY_SLOTS];
 };
 
@@ -41,7 +42,7 @@ struct df_gate *df_gate_new(int64_t failures_per_minute, const struct df_clock *
     g->pairs = df_throttle_new(failures_per_minute, failures_per_minute, clock);
     g->networks = df_throttle_new(of_network, of_network, clock);
     df_random(clock, g->key, sizeof g->key);
-    pthread_mutex_init(&g->lock, NULL);
+    df_mutex_init(&g->lock);
     return g;
 }
 
@@ -51,7 +52,7 @@ void df_gate_free(struct df_gate *g)
         return;
     df_throttle_free(g->pairs);
     df_throttle_free(g->networks);
-    pthread_mutex_destroy(&g->lock);
+    df_mutex_destroy(&g->lock);
     df_wipe(g, sizeof *g);
     free(g);
 }
@@ -136,9 +137,9 @@ static bool was_right_lately(struct df_gate *g, const struct df_attempt *a)
     int64_t now = df_mono_ms(g->clock);
     struct note *room;
 
-    pthread_mutex_lock(&g->lock);
+    df_lock(&g->lock);
     bool found = find_locked(g, a, now, &room);
-    pthread_mutex_unlock(&g->lock);
+    df_unlock(&g->lock);
     return found;
 }
 
@@ -147,7 +148,7 @@ void df_gate_right(struct df_gate *g, const struct df_attempt *a)
     int64_t now = df_mono_ms(g->clock);
     struct note *room;
 
-    pthread_mutex_lock(&g->lock);
+    df_lock(&g->lock);
     struct note *n = find_locked(g, a, now, &room);
     if (!n) {
         *room = (struct note){.used = true, .at_ms = now};
@@ -155,18 +156,18 @@ void df_gate_right(struct df_gate *g, const struct df_attempt *a)
     } else if (now - n->at_ms >= RENEW_MS) {
         n->at_ms = now;
     }
-    pthread_mutex_unlock(&g->lock);
+    df_unlock(&g->lock);
 }
 
 static void forget(struct df_gate *g, const struct df_attempt *a)
 {
     struct note *room;
 
-    pthread_mutex_lock(&g->lock);
+    df_lock(&g->lock);
     struct note *n = find_locked(g, a, df_mono_ms(g->clock), &room);
     if (n)
         n->used = false;
-    pthread_mutex_unlock(&g->lock);
+    df_unlock(&g->lock);
 }
 
 /* --- the verdict --- */

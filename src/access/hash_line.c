@@ -28,7 +28,7 @@ static struct df_hash_task *queue_take(struct df_hash_queue *q)
 
 void df_hash_line_init(struct df_hash_line *l)
 {
-    pthread_mutex_init(&l->lock, NULL);
+    df_mutex_init(&l->lock);
     pthread_cond_init(&l->ready, NULL);
     queue_init(&l->known);
     queue_init(&l->strangers);
@@ -39,7 +39,7 @@ void df_hash_line_init(struct df_hash_line *l)
 void df_hash_line_release(struct df_hash_line *l)
 {
     pthread_cond_destroy(&l->ready);
-    pthread_mutex_destroy(&l->lock);
+    df_mutex_destroy(&l->lock);
 }
 
 static bool has_place_locked(const struct df_hash_line *l, uint64_t sender)
@@ -79,10 +79,10 @@ static bool wait_beside_locked(struct df_hash_line *l, struct df_hash_task *t, u
 
 bool df_hash_line_push(struct df_hash_line *l, struct df_hash_task *t, uint64_t sender)
 {
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     t->beside = NULL;
     if (wait_beside_locked(l, t, sender)) {
-        pthread_mutex_unlock(&l->lock);
+        df_unlock(&l->lock);
         return true;
     }
     bool taken = has_place_locked(l, sender);
@@ -91,7 +91,7 @@ bool df_hash_line_push(struct df_hash_line *l, struct df_hash_task *t, uint64_t 
         queue_add(sender ? &l->strangers : &l->known, t);
         pthread_cond_signal(&l->ready);
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
     return taken;
 }
 
@@ -99,9 +99,9 @@ struct df_hash_task *df_hash_line_pop(struct df_hash_line *l)
 {
     struct df_hash_task *t = NULL;
 
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     while (l->known.count + l->strangers.count == 0 && !l->closed)
-        pthread_cond_wait(&l->ready, &l->lock);
+        df_cond_wait(&l->ready, &l->lock);
     bool strangers_turn = l->turn >= DF_HASH_LINE_TURNS - 1;
     if (l->strangers.count > 0 && (strangers_turn || l->known.count == 0)) {
         t = queue_take(&l->strangers);
@@ -110,14 +110,14 @@ struct df_hash_task *df_hash_line_pop(struct df_hash_line *l)
         t = queue_take(&l->known);
         l->turn += l->turn < DF_HASH_LINE_TURNS;
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
     return t;
 }
 
 void df_hash_line_close(struct df_hash_line *l)
 {
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     l->closed = true;
     pthread_cond_broadcast(&l->ready);
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
 }

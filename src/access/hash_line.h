@@ -14,7 +14,8 @@
 #ifndef DF_ACCESS_HASH_LINE_H
 #define DF_ACCESS_HASH_LINE_H
 
-#include <pthread.h>
+#include "base/lock.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,7 +45,7 @@ struct df_hash_queue {
 };
 
 struct df_hash_line {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t ready;
     struct df_hash_queue known;
     struct df_hash_queue strangers;

@@ -3,6 +3,7 @@
 #include "access/clients.h"
 #include "access/maintenance.h"
 #include "access/policies.sql.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -435,7 +436,7 @@ struct slot {
 /* A client has one slot; two that share one take turns, which costs a read and nothing else. */
 struct df_policies {
     const struct df_clock *clock;
-    pthread_mutex_t lock; /* held for look-ups and copies only */
+    struct df_mutex lock; /* held for look-ups and copies only */
     uint64_t generation;  /* grows with each forget: a row read before it is not believed */
     struct slot slots[SLOTS];
 };
@@ -444,7 +445,7 @@ struct df_policies *df_policies_new(const struct df_clock *clock)
 {
     struct df_policies *p = df_calloc(1, sizeof *p);
     p->clock = clock;
-    pthread_mutex_init(&p->lock, NULL);
+    df_mutex_init(&p->lock);
     return p;
 }
 
@@ -452,7 +453,7 @@ void df_policies_free(struct df_policies *p)
 {
     if (!p)
         return;
-    pthread_mutex_destroy(&p->lock);
+    df_mutex_destroy(&p->lock);
     free(p);
 }
 
@@ -470,13 +471,13 @@ static bool find(struct df_policies *p, const struct df_uuid *id, struct df_poli
                  uint64_t *ret_generation)
 {
     int64_t now_ms = df_mono_ms(p->clock);
-    pthread_mutex_lock(&p->lock);
+    df_lock(&p->lock);
     const struct slot *s = slot_of(p, id);
     bool found = slot_has(s, id) && now_ms - s->read_ms < FRESH_MS;
     if (found)
         *ret = s->policy;
     *ret_generation = p->generation;
-    pthread_mutex_unlock(&p->lock);
+    df_unlock(&p->lock);
     return found;
 }
 
@@ -508,20 +509,20 @@ enum df_code df_policies_get(struct df_policies *p, struct df_db *db,
     if (code != DF_OK)
         return code;
     warn_of_window(client_id, ret);
-    pthread_mutex_lock(&p->lock);
+    df_lock(&p->lock);
     if (p->generation == generation)
         *slot_of(p, client_id) =
             (struct slot){.client_id = *client_id, .read_ms = read_ms, .policy = *ret};
-    pthread_mutex_unlock(&p->lock);
+    df_unlock(&p->lock);
     return DF_OK;
 }
 
 void df_policies_forget(struct df_policies *p, const struct df_uuid *client_id)
 {
-    pthread_mutex_lock(&p->lock);
+    df_lock(&p->lock);
     p->generation++;
     struct slot *s = slot_of(p, client_id);
     if (slot_has(s, client_id))
         s->client_id.text[0] = '\0';
-    pthread_mutex_unlock(&p->lock);
+    df_unlock(&p->lock);
 }

@@ -23,7 +23,7 @@ struct df_usage {
 
     pthread_t thread;
     bool running;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t wake;
     bool stopping;
 };
@@ -202,15 +202,15 @@ static void *run_thread(void *arg)
 {
     struct df_usage *u = arg;
     struct df_err err = DF_ERR_INIT;
-    pthread_mutex_lock(&u->lock);
+    df_lock(&u->lock);
     while (!u->stopping) {
         if (df_cond_wait_ms(&u->wake, &u->lock, EXCHANGE_MS))
             continue;
-        pthread_mutex_unlock(&u->lock);
+        df_unlock(&u->lock);
         exchange(u);
-        pthread_mutex_lock(&u->lock);
+        df_lock(&u->lock);
     }
-    pthread_mutex_unlock(&u->lock);
+    df_unlock(&u->lock);
     (void)write_own(u, true, &err); /* else they expire */
     return NULL;
 }
@@ -225,7 +225,7 @@ struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clo
     u->limiter = df_limiter_new(clock);
     u->replica = df_uuid_v4(clock);
     df_metric_register(&rate_limited_total);
-    pthread_mutex_init(&u->lock, NULL);
+    df_mutex_init(&u->lock);
     df_cond_init(&u->wake);
     if (df_store_dialect(store) == DF_SQLITE)
         return u;
@@ -239,10 +239,10 @@ void df_usage_stop(struct df_usage *u)
 {
     if (!u || !u->running)
         return;
-    pthread_mutex_lock(&u->lock);
+    df_lock(&u->lock);
     u->stopping = true;
     pthread_cond_signal(&u->wake);
-    pthread_mutex_unlock(&u->lock);
+    df_unlock(&u->lock);
     pthread_join(u->thread, NULL);
     u->running = false;
 }
@@ -254,6 +254,6 @@ void df_usage_free(struct df_usage *u)
     df_usage_stop(u);
     df_limiter_free(u->limiter);
     pthread_cond_destroy(&u->wake);
-    pthread_mutex_destroy(&u->lock);
+    df_mutex_destroy(&u->lock);
     free(u);
 }

@@ -56,7 +56,7 @@ struct df_server {
     bool maintains;
     int64_t tick_ms;
     int64_t alert_interval_ms;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t wake;
     bool stopping;
 };
@@ -112,11 +112,11 @@ static void *housekeep(void *arg)
     struct df_server *s = arg;
     int64_t maintained_ms = -MAINTAIN_MS;
     int64_t evaluated_ms = -s->alert_interval_ms;
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     while (!s->stopping) {
         if (df_cond_wait_ms(&s->wake, &s->lock, s->tick_ms))
             continue;
-        pthread_mutex_unlock(&s->lock);
+        df_unlock(&s->lock);
         df_auth_flush_seen(s->services.auth);
         int64_t now_ms = df_mono_ms(df_clock_real());
         if (s->maintains && now_ms - maintained_ms >= MAINTAIN_MS) {
@@ -128,9 +128,9 @@ static void *housekeep(void *arg)
             df_alerts_evaluate(s->services.alerts);
             evaluated_ms = now_ms;
         }
-        pthread_mutex_lock(&s->lock);
+        df_lock(&s->lock);
     }
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     return NULL;
 }
 
@@ -138,10 +138,10 @@ static void stop_housekeeping(struct df_server *s)
 {
     if (!s->housekeeping)
         return;
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     s->stopping = true;
     pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     pthread_join(s->housekeeper, NULL);
     s->housekeeping = false;
 }
@@ -494,7 +494,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     struct df_server *s = df_calloc(1, sizeof *s);
     s->services.clock = df_clock_real();
     s->drain_seconds = set->server.drain_seconds;
-    pthread_mutex_init(&s->lock, NULL);
+    df_mutex_init(&s->lock);
     df_cond_init(&s->wake);
     size_t n = 0;
     /* Whatever its role, a process is asked for its health and its figures. */
@@ -631,7 +631,7 @@ void df_server_stop(struct df_server *s)
     }
     free_services(s);
     pthread_cond_destroy(&s->wake);
-    pthread_mutex_destroy(&s->lock);
+    df_mutex_destroy(&s->lock);
     free(s);
 }
 

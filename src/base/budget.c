@@ -1,9 +1,9 @@
 #include "base/budget.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #define SHARES  4
@@ -19,7 +19,7 @@ struct owner {
 
 struct df_budget {
     size_t total;
-    pthread_mutex_t lock; /* guards what follows */
+    struct df_mutex lock; /* guards what follows */
     size_t used;
     struct owner *owners[BUCKETS];
 };
@@ -28,7 +28,7 @@ struct df_budget *df_budget_new(size_t total_bytes)
 {
     struct df_budget *b = df_calloc(1, sizeof(*b));
     b->total = total_bytes;
-    pthread_mutex_init(&b->lock, NULL);
+    df_mutex_init(&b->lock);
     return b;
 }
 
@@ -37,15 +37,15 @@ void df_budget_free(struct df_budget *b)
     if (!b)
         return;
     assert(b->used == 0);
-    pthread_mutex_destroy(&b->lock);
+    df_mutex_destroy(&b->lock);
     free(b);
 }
 
 size_t df_budget_used(struct df_budget *b)
 {
-    pthread_mutex_lock(&b->lock);
+    df_lock(&b->lock);
     size_t used = b->used;
-    pthread_mutex_unlock(&b->lock);
+    df_unlock(&b->lock);
     return used;
 }
 
@@ -71,7 +71,7 @@ static enum df_refusal raise_bill(struct df_budget *b, const char name[DF_ACCOUN
     enum df_refusal reason = DF_REFUSED_NOT;
     size_t limit = bill <= DF_ACCOUNT_SMALL ? b->total : b->total - b->total / RESERVE;
 
-    pthread_mutex_lock(&b->lock);
+    df_lock(&b->lock);
     struct owner **at = find_owner(b, name);
     size_t has = *at ? (*at)->bytes : 0;
     if (bytes > df_budget_share(b) - has)
@@ -86,13 +86,13 @@ static enum df_refusal raise_bill(struct df_budget *b, const char name[DF_ACCOUN
         (*at)->bytes += bytes;
         b->used += bytes;
     }
-    pthread_mutex_unlock(&b->lock);
+    df_unlock(&b->lock);
     return reason;
 }
 
 static void give_back(struct df_budget *b, const char name[DF_ACCOUNT_OWNER], size_t bytes)
 {
-    pthread_mutex_lock(&b->lock);
+    df_lock(&b->lock);
     struct owner **at = find_owner(b, name);
     struct owner *o = *at;
     assert(o && o->bytes >= bytes && b->used >= bytes);
@@ -102,7 +102,7 @@ static void give_back(struct df_budget *b, const char name[DF_ACCOUNT_OWNER], si
         *at = o->next;
         free(o);
     }
-    pthread_mutex_unlock(&b->lock);
+    df_unlock(&b->lock);
 }
 
 void df_account_open(struct df_account *a, struct df_budget *b, struct df_str owner)

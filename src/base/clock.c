@@ -334,24 +334,6 @@ bool df_time_parse(struct df_str s, int64_t *ret_wall_ms)
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-void df_cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0 ||
-        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 || pthread_cond_init(c, &attr) != 0)
-        abort();
-    pthread_condattr_destroy(&attr);
-}
-
-bool df_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms)
-{
-    const int64_t year_ms = INT64_C(366) * MS_PER_DAY;
-    int64_t ms = timeout_ms < 0 ? 0 : timeout_ms > year_ms ? year_ms : timeout_ms;
-    int64_t until = real_mono_ns(NULL) + ms * 1000000;
-    struct timespec ts = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-    return pthread_cond_timedwait(c, m, &ts) != ETIMEDOUT;
-}
-
 void df_sleep_ms(int64_t ms)
 {
     struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};

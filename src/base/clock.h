@@ -88,10 +88,6 @@ struct df_date_time df_time_split(int64_t wall_ms);
 /* The fields must be those of a real date. */
 int64_t df_time_join(const struct df_date_time *t);
 
-/* A condition variable bound to CLOCK_MONOTONIC, and its timed wait. */
-void df_cond_init(pthread_cond_t *c);
-/* Returns false when the time was up. A negative timeout is none at all, not for ever. */
-bool df_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms);
 /* In real time, through signals. */
 void df_sleep_ms(int64_t ms);
 

@@ -36,7 +36,7 @@ struct df_metric {
     _Atomic uint64_t hits[]; /* HISTOGRAM: bucket_count and one for +Inf, not cumulated */
 };
 
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct df_mutex registry_lock = DF_MUTEX_INIT;
 static struct df_metric_family *families;
 
 /* --- families --------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ void df_metric_register(struct df_metric_family *f)
 {
     if (f->registered)
         return;
-    pthread_mutex_lock(&registry_lock);
+    df_lock(&registry_lock);
     if (!f->registered) {
         check_family(f);
         struct df_metric_family **at = &families;
@@ -96,15 +96,14 @@ void df_metric_register(struct df_metric_family *f)
             at = &(*at)->next;
         if (*at && strcmp((*at)->name, f->name) == 0)
             refuse(f, "the name is taken");
-        if (pthread_mutex_init(&f->lock, NULL) != 0)
-            abort();
+        df_mutex_init(&f->lock);
         if (f->max_series == 0)
             f->max_series = DEFAULT_MAX_SERIES;
         f->next = *at;
         *at = f;
         f->registered = true;
     }
-    pthread_mutex_unlock(&registry_lock);
+    df_unlock(&registry_lock);
 
     /* A family without labels is shown from the start, as zero. */
     if (!f->labels[0])
@@ -173,7 +172,7 @@ struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str 
     struct df_str key = df_str_n(text, (size_t)(end - text));
     uint64_t hash = df_str_hash(key);
 
-    pthread_mutex_lock(&f->lock);
+    df_lock(&f->lock);
     struct df_metric *m = find(f, key, hash);
     if (!m && labels > 0 && f->series_count >= f->max_series) {
         end = text;
@@ -185,7 +184,7 @@ struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str 
     }
     if (!m)
         m = add_series(f, key, hash);
-    pthread_mutex_unlock(&f->lock);
+    df_unlock(&f->lock);
     return m;
 }
 
@@ -351,10 +350,10 @@ static const char *type_name(enum df_metric_type type)
 
 static void write_family(struct df_buf *out, struct df_metric_family *f)
 {
-    pthread_mutex_lock(&f->lock);
+    df_lock(&f->lock);
     const struct df_metric *m = f->series;
     size_t count = f->series_count;
-    pthread_mutex_unlock(&f->lock);
+    df_unlock(&f->lock);
     if (count == 0)
         return;
 
@@ -386,7 +385,7 @@ struct collector {
     bool off;
 };
 
-static pthread_mutex_t collect_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct df_mutex collect_lock = DF_MUTEX_INIT;
 static pthread_cond_t collect_done = PTHREAD_COND_INITIALIZER;
 static struct collector *collectors;
 
@@ -395,60 +394,60 @@ void df_metric_on_collect(void (*collect)(void *arg), void *arg)
     struct collector *c = df_calloc(1, sizeof(*c));
     c->collect = collect;
     c->arg = arg;
-    pthread_mutex_lock(&collect_lock);
+    df_lock(&collect_lock);
     struct collector **at = &collectors;
     while (*at)
         at = &(*at)->next;
     *at = c;
-    pthread_mutex_unlock(&collect_lock);
+    df_unlock(&collect_lock);
 }
 
 void df_metric_off_collect(void (*collect)(void *arg), void *arg)
 {
-    pthread_mutex_lock(&collect_lock);
+    df_lock(&collect_lock);
     struct collector *c = collectors;
     while (c && (c->off || c->collect != collect || c->arg != arg))
         c = c->next;
     if (c) {
         c->off = true;
         while (c->running > 0)
-            pthread_cond_wait(&collect_done, &collect_lock);
+            df_cond_wait(&collect_done, &collect_lock);
         struct collector **at = &collectors;
         while (*at != c)
             at = &(*at)->next;
         *at = c->next;
     }
-    pthread_mutex_unlock(&collect_lock);
+    df_unlock(&collect_lock);
     free(c);
 }
 
 static void collect_all(void)
 {
-    pthread_mutex_lock(&collect_lock);
+    df_lock(&collect_lock);
     for (struct collector *c = collectors; c; c = c->next) {
         if (c->off)
             continue;
         c->running++;
-        pthread_mutex_unlock(&collect_lock);
+        df_unlock(&collect_lock);
         c->collect(c->arg);
-        pthread_mutex_lock(&collect_lock);
+        df_lock(&collect_lock);
         if (--c->running == 0 && c->off)
             pthread_cond_broadcast(&collect_done);
     }
-    pthread_mutex_unlock(&collect_lock);
+    df_unlock(&collect_lock);
 }
 
 void df_metrics_write(struct df_buf *out)
 {
     collect_all();
 
-    pthread_mutex_lock(&registry_lock);
+    df_lock(&registry_lock);
     struct df_metric_family *f = families;
-    pthread_mutex_unlock(&registry_lock);
+    df_unlock(&registry_lock);
     while (f) {
         write_family(out, f);
-        pthread_mutex_lock(&registry_lock);
+        df_lock(&registry_lock);
         f = f->next;
-        pthread_mutex_unlock(&registry_lock);
+        df_unlock(&registry_lock);
     }
 }

@@ -10,8 +10,7 @@
 #define DF_BASE_METRICS_H
 
 #include "base/buf.h"
-
-#include <pthread.h>
+#include "base/lock.h"
 
 enum df_metric_type { DF_COUNTER, DF_GAUGE, DF_HISTOGRAM };
 
@@ -33,7 +32,7 @@ struct df_metric_family {
     struct df_metric *series;
     size_t series_count;
     struct df_metric_family *next;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
 };
 
 /* Seconds, from a tenth of a millisecond to a minute: for durations of requests and queries. */

@@ -8,8 +8,7 @@
 void df_queue_init(struct df_queue *q, size_t capacity)
 {
     *q = (struct df_queue){.cap = capacity, .ring = df_calloc(capacity, sizeof(void *))};
-    if (pthread_mutex_init(&q->lock, NULL) != 0)
-        abort();
+    df_mutex_init(&q->lock);
     df_cond_init(&q->nonempty);
 }
 
@@ -20,12 +19,12 @@ void df_queue_release(struct df_queue *q)
     free(q->ring);
     q->ring = NULL;
     pthread_cond_destroy(&q->nonempty);
-    pthread_mutex_destroy(&q->lock);
+    df_mutex_destroy(&q->lock);
 }
 
 bool df_queue_push(struct df_queue *q, void *take_item)
 {
-    pthread_mutex_lock(&q->lock);
+    df_lock(&q->lock);
     bool taken = !q->closed && q->count < q->cap;
     if (taken) {
         size_t tail = q->head + q->count;
@@ -36,7 +35,7 @@ bool df_queue_push(struct df_queue *q, void *take_item)
         if (q->waiting > 0)
             pthread_cond_signal(&q->nonempty);
     }
-    pthread_mutex_unlock(&q->lock);
+    df_unlock(&q->lock);
     return taken;
 }
 
@@ -48,7 +47,7 @@ static void wait_for_item(struct df_queue *q, int64_t timeout_ms)
     q->waiting++;
     while (q->count == 0 && !q->closed) {
         if (timeout_ms < 0) {
-            pthread_cond_wait(&q->nonempty, &q->lock);
+            df_cond_wait(&q->nonempty, &q->lock);
             continue;
         }
         int64_t left = timeout_ms - (df_mono_ms(df_clock_real()) - start);
@@ -61,7 +60,7 @@ static void wait_for_item(struct df_queue *q, int64_t timeout_ms)
 
 size_t df_queue_pop(struct df_queue *q, void **items, size_t max, int64_t timeout_ms)
 {
-    pthread_mutex_lock(&q->lock);
+    df_lock(&q->lock);
     if (q->count == 0 && timeout_ms != 0)
         wait_for_item(q, timeout_ms);
 
@@ -72,30 +71,30 @@ size_t df_queue_pop(struct df_queue *q, void **items, size_t max, int64_t timeou
             q->head = 0;
     }
     q->count -= n;
-    pthread_mutex_unlock(&q->lock);
+    df_unlock(&q->lock);
     return n;
 }
 
 void df_queue_close(struct df_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    df_lock(&q->lock);
     q->closed = true;
     pthread_cond_broadcast(&q->nonempty);
-    pthread_mutex_unlock(&q->lock);
+    df_unlock(&q->lock);
 }
 
 bool df_queue_closed(struct df_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    df_lock(&q->lock);
     bool closed = q->closed;
-    pthread_mutex_unlock(&q->lock);
+    df_unlock(&q->lock);
     return closed;
 }
 
 size_t df_queue_count(struct df_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    df_lock(&q->lock);
     size_t count = q->count;
-    pthread_mutex_unlock(&q->lock);
+    df_unlock(&q->lock);
     return count;
 }

@@ -6,13 +6,14 @@
 #ifndef DF_BASE_QUEUE_H
 #define DF_BASE_QUEUE_H
 
-#include <pthread.h>
+#include "base/lock.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct df_queue {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t nonempty;
     void **ring;
     size_t cap;

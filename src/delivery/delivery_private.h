@@ -6,6 +6,7 @@
 #ifndef DF_DELIVERY_PRIVATE_H
 #define DF_DELIVERY_PRIVATE_H
 
+#include "base/lock.h"
 #include "base/metrics.h"
 #include "delivery/delivery.h"
 
@@ -173,7 +174,7 @@ struct df_delivery {
 
     pthread_t thread;
     bool started;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t changed;
     bool stopping;
     bool quiet;         /* the thread has seen it: nothing more is handed to the client */

@@ -214,7 +214,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     delivery_list_init(&over);
     if (code != DF_OK)
         delivery_held_undo(cy);
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     if (code == DF_OK) {
         take_claimed(ch);
         ch->held += cy->claimed.count;
@@ -240,7 +240,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     df_metric_set(ch->in_flight, (double)ch->held);
     ch->running = false;
     pthread_cond_broadcast(&d->changed); /* the engine, and who waits for its end */
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
 
     if (code == DF_OK && stale > 0) {
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name)),
@@ -381,18 +381,18 @@ static bool work_once(struct df_delivery *d)
         if (!ch->c->claim)
             continue;
         delivery_list_init(&ready);
-        pthread_mutex_lock(&d->lock);
+        df_lock(&d->lock);
         delivery_list_move(&ready, &ch->ready);
         bool stopping = d->stopping;
-        pthread_mutex_unlock(&d->lock);
+        df_unlock(&d->lock);
         worked = worked || ready.count > 0;
         while (stopping && (row = delivery_list_take(&ready)))
             delivery_defer(row, 0, "the server stopped");
         /* Before the next claim, which takes as many as there is room for then. */
         delivery_send(d, &ready);
-        pthread_mutex_lock(&d->lock);
+        df_lock(&d->lock);
         bool cycle = plan_cycle(d, ch, delivery_mono_ms(d));
-        pthread_mutex_unlock(&d->lock);
+        df_unlock(&d->lock);
         worked = worked || cycle;
         if (cycle)
             start_cycle(ch);
@@ -431,21 +431,21 @@ static void *engine(void *arg)
             /* until there is nothing left to start */
         }
         int64_t now_ms = delivery_mono_ms(d);
-        pthread_mutex_lock(&d->lock);
+        df_lock(&d->lock);
         if (d->stopping && !d->quiet) {
             d->quiet = true;
-            pthread_mutex_unlock(&d->lock);
+            df_unlock(&d->lock);
             continue; /* once more, in case something was taken before */
         }
         if (d->stopping && is_idle(d)) {
-            pthread_mutex_unlock(&d->lock);
+            df_unlock(&d->lock);
             return NULL;
         }
         wait_for_work(d, now_ms);
         bool figures = delivery_mono_ms(d) - d->figures_ms >= FIGURES_MS && !d->stopping;
         if (figures)
             d->figures_ms = delivery_mono_ms(d);
-        pthread_mutex_unlock(&d->lock);
+        df_unlock(&d->lock);
         if (figures) {
             delivery_take_figures(d);
             delivery_shares_forget(d);
@@ -467,7 +467,7 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt)
     if (d->opt.max_row_bytes <= 0)
         d->opt.max_row_bytes = ROW_BYTES;
     d->clock_ms = INT64_MIN;
-    pthread_mutex_init(&d->lock, NULL);
+    df_mutex_init(&d->lock);
     df_cond_init(&d->changed);
     return d;
 }
@@ -516,7 +516,7 @@ void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
         c->wake(c);
     if (!c->claim)
         return;
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     for (size_t i = 0; i < d->channel_count; i++) {
         struct delivery_channel *ch = d->channels[i];
         if (ch->c == c && !ch->woken) {
@@ -524,7 +524,7 @@ void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
             pthread_cond_broadcast(&d->changed);
         }
     }
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
 }
 
 void df_delivery_stop(struct df_delivery *d, int64_t drain_ms)
@@ -532,7 +532,7 @@ void df_delivery_stop(struct df_delivery *d, int64_t drain_ms)
     if (!d || !d->started)
         return;
     int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     d->stopping = true;
     pthread_cond_broadcast(&d->changed);
     while (!d->quiet || !is_idle(d)) {
@@ -542,7 +542,7 @@ void df_delivery_stop(struct df_delivery *d, int64_t drain_ms)
         left_ms = left_ms > 1 ? left_ms : 1;
         df_cond_wait_ms(&d->changed, &d->lock, left_ms < 50 ? left_ms : 50);
     }
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
 }
 
 /* What came back after the thread had gone, or could not be settled before. */
@@ -569,10 +569,10 @@ void df_delivery_end(struct df_delivery *d)
     if (!d)
         return;
     if (d->started) {
-        pthread_mutex_lock(&d->lock);
+        df_lock(&d->lock);
         d->stopping = d->abandon = true;
         pthread_cond_broadcast(&d->changed);
-        pthread_mutex_unlock(&d->lock);
+        df_unlock(&d->lock);
         pthread_join(d->thread, NULL);
         d->started = false;
     }
@@ -592,7 +592,7 @@ void df_delivery_free(struct df_delivery *d)
     free(d->channels);
     delivery_shares_free(d);
     pthread_cond_destroy(&d->changed);
-    pthread_mutex_destroy(&d->lock);
+    df_mutex_destroy(&d->lock);
     free(d);
 }
 

@@ -112,11 +112,11 @@ static void pruned(struct df_job *job, enum df_code code, const struct df_err *e
     pause_ms = pause_ms > PRUNE_PAUSE_MS ? pause_ms : PRUNE_PAUSE_MS;
     if (code != DF_OK || job->affected == 0 || pause_ms > PRUNE_EVERY_MS)
         pause_ms = PRUNE_EVERY_MS;
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     p->at_ms = now_ms + pause_ms;
     p->running = false;
     pthread_cond_broadcast(&d->changed);
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
 }
 
 int64_t delivery_prune_at(const struct df_delivery *d)
@@ -129,10 +129,10 @@ void delivery_prune(struct df_delivery *d)
     struct delivery_pruning *p = &d->pruning;
     int64_t now_ms = df_wall_ms(d->opt.clock);
 
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     bool due = !d->stopping && delivery_mono_ms(d) >= delivery_prune_at(d);
     p->running = p->running || due;
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
     if (!due)
         return;
     p->d = d;

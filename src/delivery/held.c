@@ -86,28 +86,28 @@ void delivery_held_sort(struct delivery_cycle *cy, struct delivery_list *back)
     struct delivery_row *row;
 
     delivery_list_init(&claimed);
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     while ((row = delivery_list_take(&cy->claimed)))
         sort_row(cy, row, &claimed, back);
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
     delivery_list_move(&cy->claimed, &claimed);
 }
 
 void delivery_held_give(struct delivery_cycle *cy, const struct delivery_list *rows)
 {
-    pthread_mutex_lock(&cy->channel->d->lock);
+    df_lock(&cy->channel->d->lock);
     for (const struct delivery_row *r = rows->head; r; r = r->next) {
         count_bytes(cy->channel, -r->bytes);
         cy->reserved -= r->bytes;
     }
-    pthread_mutex_unlock(&cy->channel->d->lock);
+    df_unlock(&cy->channel->d->lock);
 }
 
 void delivery_held_undo(struct delivery_cycle *cy)
 {
-    pthread_mutex_lock(&cy->channel->d->lock);
+    df_lock(&cy->channel->d->lock);
     count_bytes(cy->channel, -cy->reserved);
-    pthread_mutex_unlock(&cy->channel->d->lock);
+    df_unlock(&cy->channel->d->lock);
     cy->reserved = 0;
 }
 

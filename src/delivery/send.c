@@ -53,13 +53,13 @@ static void finish(struct delivery_row *row)
     struct df_delivery *d = ch->d;
 
     note_outcome(row);
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
     delivery_list_add(&ch->settled, row);
     if (!ch->running) /* else the cycle's end wakes the engine */
         pthread_cond_broadcast(&d->changed);
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
 }
 
 void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why)
@@ -173,9 +173,9 @@ static bool may_go(struct df_delivery *d, struct delivery_row *row)
                        "the circuit breaker of the destination is open");
         return false;
     }
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     const char *full = delivery_share_enter(d, row);
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
     if (!full)
         return true;
     df_breaker_done(row->breaker, row->permit, DF_BREAKER_IGNORED, 0);

@@ -142,7 +142,7 @@ bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row)
 {
     struct df_str breaker = row->request.breaker;
 
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     struct delivery_share *of[] = {
         breaker.ptr ? get_share(d, DELIVERY_DESTINATION, breaker) : NULL,
         tenant_of(d, row),
@@ -159,15 +159,15 @@ bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row)
         row->destination = of[0];
         row->tenant = of[1];
     }
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
     return room;
 }
 
 void delivery_share_break(struct df_delivery *d, struct delivery_row *row)
 {
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     take_back_promise(row);
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
 }
 
 static void leave(struct df_delivery *d, struct delivery_share *s, const struct delivery_row *row)
@@ -201,7 +201,7 @@ void delivery_share_leave(struct df_delivery *d, struct delivery_row *row)
  */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms)
 {
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     struct df_str key = row->request.breaker.ptr ? row->request.breaker : delivery_key(row);
     struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, key);
     struct delivery_share *tenant = tenant_of(d, row);
@@ -221,7 +221,7 @@ int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, 
     else if (tenant && tenant->parked > 1)
         from_ms += (int64_t)df_random_below(d->opt.clock, (uint64_t)each_ms); /* not all at once */
     to->parked_ms = from_ms;
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
     return (from_ms + PARK_GRID_MS - 1) / PARK_GRID_MS * PARK_GRID_MS - now_ms;
 }
 
@@ -244,7 +244,7 @@ static void count_parked(struct df_delivery *d, int64_t now_ms)
 
 void delivery_shares_forget(struct df_delivery *d)
 {
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     int64_t now_ms = delivery_mono_ms(d);
     count_parked(d, now_ms);
     for (size_t i = 0; i < DELIVERY_BUCKETS; i++) {
@@ -260,7 +260,7 @@ void delivery_shares_forget(struct df_delivery *d)
             free(old);
         }
     }
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
 }
 
 void delivery_shares_free(struct df_delivery *d)

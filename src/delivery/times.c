@@ -57,11 +57,11 @@ static void looked(struct df_job *job, enum df_code code, const struct df_err *e
                      "the clock was set back: rows from later than now are due in %lld s",
                      (long long)(lease_ms / 1000));
     }
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     ch->look_ahead = code != DF_OK;
     ch->ahead_until_ms = found ? w->found_ms : 0;
     ch->rebase_ms = found ? delivery_mono_ms(d) + lease_ms : 0;
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
     free(w);
 }
 
@@ -75,12 +75,12 @@ static void rebased(struct df_job *job, enum df_code code, const struct df_err *
 
     if (code != DF_OK)
         df_log_warn("DeliveryCycleFailed", "%s", err->detail);
-    pthread_mutex_lock(&d->lock);
+    df_lock(&d->lock);
     if (code == DF_OK && job->affected < REBASE_MAX)
         ch->rebase_ms = 0;
     ch->woken = ch->woken || job->affected > 0;
     pthread_cond_broadcast(&d->changed);
-    pthread_mutex_unlock(&d->lock);
+    df_unlock(&d->lock);
     free(w);
 }
 
@@ -122,11 +122,11 @@ void delivery_watch_clock(struct df_delivery *d)
         struct delivery_channel *ch = d->channels[i];
         if (!ch->c->claim)
             continue;
-        pthread_mutex_lock(&d->lock);
+        df_lock(&d->lock);
         bool look = ch->look_ahead = ch->look_ahead || back;
         bool due = ch->rebase_ms > 0 && mono_ms >= ch->rebase_ms;
         int64_t until_ms = ch->ahead_until_ms;
-        pthread_mutex_unlock(&d->lock);
+        df_unlock(&d->lock);
         if (look || due)
             submit(ch, !look, until_ms);
     }

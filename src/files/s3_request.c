@@ -6,6 +6,7 @@
  */
 #include "files/s3_request.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 
 #include <ctype.h>
@@ -296,12 +297,12 @@ static void wait_ms(struct df_storage_stop *stop, int64_t ms)
 {
     int64_t end_ms = df_mono_ms(df_clock_real()) + ms;
 
-    pthread_mutex_lock(&stop->lock);
+    df_lock(&stop->lock);
     for (int64_t left = ms; left > 0 && !atomic_load(&stop->set);) {
         (void)df_cond_wait_ms(&stop->changed, &stop->lock, left);
         left = end_ms - df_mono_ms(df_clock_real());
     }
-    pthread_mutex_unlock(&stop->lock);
+    df_unlock(&stop->lock);
 }
 
 static int64_t asked_ms(CURL *easy)

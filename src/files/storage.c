@@ -79,7 +79,7 @@ static enum df_code configure(const struct df_storage_options *opt, struct df_st
     size_t len = strlen(opt->data_dir);
     enum df_code code = DF_OK;
 
-    pthread_mutex_init(&st->stop.lock, NULL);
+    df_mutex_init(&st->stop.lock);
     df_cond_init(&st->stop.changed);
     while (len > 1 && opt->data_dir[len - 1] == '/')
         len--;
@@ -136,7 +136,7 @@ void df_storage_free(struct df_storage *st)
     df_local_release(&st->local);
     for (size_t i = 0; i < KEYS; i++)
         df_secret_free(st->keys[i]);
-    pthread_mutex_destroy(&st->stop.lock);
+    df_mutex_destroy(&st->stop.lock);
     pthread_cond_destroy(&st->stop.changed);
     free(st->data_dir);
     free(st);
@@ -144,10 +144,10 @@ void df_storage_free(struct df_storage *st)
 
 void df_storage_cancel(struct df_storage *st)
 {
-    pthread_mutex_lock(&st->stop.lock);
+    df_lock(&st->stop.lock);
     atomic_store(&st->stop.set, true);
     pthread_cond_broadcast(&st->stop.changed);
-    pthread_mutex_unlock(&st->stop.lock);
+    df_unlock(&st->stop.lock);
 }
 
 /* --- writing --- */

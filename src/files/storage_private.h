@@ -5,9 +5,9 @@
 #ifndef DF_IMPORTS_STORAGE_PRIVATE_H
 #define DF_IMPORTS_STORAGE_PRIVATE_H
 
+#include "base/lock.h"
 #include "files/storage.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* --- the local disk --- */
@@ -55,7 +55,7 @@ uint64_t df_local_free_bytes(const struct df_local *l);
 /* Set once, by df_storage_cancel; whoever waits on a network or for the next attempt looks. */
 struct df_storage_stop {
     atomic_bool set;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t changed;
 };
 

@@ -1,6 +1,7 @@
 #include "imports/ack_wait.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/mem.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@ struct df_ack_waits {
     struct df_store *store;
     pthread_t thread;
 
-    pthread_mutex_t lock; /* guards all that follows */
+    struct df_mutex lock; /* guards all that follows */
     pthread_cond_t changed;
     bool stopping;
     size_t bytes;
@@ -42,22 +43,22 @@ static void *wait_for_answers(void *arg)
 {
     struct df_ack_waits *l = arg;
 
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     while (!l->stopping || l->head) {
         int64_t left_ms = l->head ? l->head->due_ms - df_mono_ms(df_clock_real()) : 0;
         if (!l->head) {
-            pthread_cond_wait(&l->changed, &l->lock);
+            df_cond_wait(&l->changed, &l->lock);
         } else if (left_ms > 0 && !l->stopping) {
             (void)df_cond_wait_ms(&l->changed, &l->lock, left_ms);
         } else {
             struct df_ack_wait *w = take_first(l);
             bool stopping = l->stopping;
-            pthread_mutex_unlock(&l->lock);
+            df_unlock(&l->lock);
             run_again(l, w, stopping);
-            pthread_mutex_lock(&l->lock);
+            df_lock(&l->lock);
         }
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
     return NULL;
 }
 
@@ -67,7 +68,7 @@ struct df_ack_waits *df_ack_waits_new(struct df_store *store)
 
     l->store = store;
     l->tail = &l->head;
-    pthread_mutex_init(&l->lock, NULL);
+    df_mutex_init(&l->lock);
     df_cond_init(&l->changed);
     if (pthread_create(&l->thread, NULL, wait_for_answers, l) != 0)
         abort();
@@ -77,11 +78,11 @@ struct df_ack_waits *df_ack_waits_new(struct df_store *store)
 
 void df_ack_waits_stop(struct df_ack_waits *l)
 {
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     bool already = l->stopping;
     l->stopping = true;
     pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
     if (!already)
         pthread_join(l->thread, NULL);
 }
@@ -89,7 +90,7 @@ void df_ack_waits_stop(struct df_ack_waits *l)
 void df_ack_waits_free(struct df_ack_waits *l)
 {
     pthread_cond_destroy(&l->changed);
-    pthread_mutex_destroy(&l->lock);
+    df_mutex_destroy(&l->lock);
     free(l);
 }
 
@@ -101,7 +102,7 @@ bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w)
         w->since_ms = now_ms;
     if (w->bytes < DF_ACK_WAIT_LEAST)
         w->bytes = DF_ACK_WAIT_LEAST;
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     bool added = !l->stopping && l->bytes + w->bytes <= DF_ACK_WAIT_BYTES &&
                  now_ms - w->since_ms < DF_ACK_WAIT_MS;
     if (added) {
@@ -112,6 +113,6 @@ bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w)
         l->bytes += w->bytes;
         pthread_cond_signal(&l->changed);
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
     return added;
 }

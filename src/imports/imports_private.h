@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/lock.h"
 #include "base/metrics.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
@@ -195,7 +196,7 @@ struct df_imports {
     struct df_uuid instance;
     int instance_fd;
 
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t changed;
     uint64_t wakes;
     bool stopping;

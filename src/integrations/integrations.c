@@ -50,7 +50,7 @@ bool integration_wait(struct integration_call *c, int64_t wait_ms)
     struct df_integrations *all = c->all;
 
     c->due_ms = now_ms(all) + wait_ms;
-    pthread_mutex_lock(&all->lock);
+    df_lock(&all->lock);
     bool stopping = all->stopping;
     if (!stopping) {
         struct integration_call **at = &all->waiting;
@@ -61,7 +61,7 @@ bool integration_wait(struct integration_call *c, int64_t wait_ms)
         if (all->waiting == c)
             pthread_cond_broadcast(&all->changed);
     }
-    pthread_mutex_unlock(&all->lock);
+    df_unlock(&all->lock);
     return !stopping;
 }
 
@@ -81,7 +81,7 @@ static struct integration_call *next_due(struct df_integrations *all)
         if (c)
             (void)df_cond_wait_ms(&all->changed, &all->lock, left_ms);
         else
-            (void)pthread_cond_wait(&all->changed, &all->lock);
+            df_cond_wait(&all->changed, &all->lock);
     }
 }
 
@@ -90,35 +90,35 @@ static void *send_again(void *arg)
     struct df_integrations *all = arg;
     struct integration_call *c;
 
-    pthread_mutex_lock(&all->lock);
+    df_lock(&all->lock);
     while ((c = next_due(all))) {
         bool stopping = all->stopping;
-        pthread_mutex_unlock(&all->lock);
+        df_unlock(&all->lock);
         if (stopping)
             integration_call_stopped(c);
         else
             integration_call_again(c);
-        pthread_mutex_lock(&all->lock);
+        df_lock(&all->lock);
     }
-    pthread_mutex_unlock(&all->lock);
+    df_unlock(&all->lock);
     return NULL;
 }
 
 bool integrations_enter(struct df_integrations *all)
 {
-    pthread_mutex_lock(&all->lock);
+    df_lock(&all->lock);
     bool may = !all->stopping;
     all->sending += may;
-    pthread_mutex_unlock(&all->lock);
+    df_unlock(&all->lock);
     return may;
 }
 
 void integrations_leave(struct df_integrations *all)
 {
-    pthread_mutex_lock(&all->lock);
+    df_lock(&all->lock);
     if (--all->sending == 0 && all->stopping)
         pthread_cond_broadcast(&all->changed);
-    pthread_mutex_unlock(&all->lock);
+    df_unlock(&all->lock);
 }
 
 /* --- shares ----------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ static struct integration_caller **place_of(struct df_integrations *all, const s
 
 bool integrations_begin(struct df_integrations *all, const struct df_uuid *client)
 {
-    pthread_mutex_lock(&all->lock);
+    df_lock(&all->lock);
     struct integration_caller **at = place_of(all, client);
     if (!*at) {
         *at = df_calloc(1, sizeof(**at));
@@ -143,20 +143,20 @@ bool integrations_begin(struct df_integrations *all, const struct df_uuid *clien
     }
     bool may = (*at)->calls < all->opt.max_per_client;
     (*at)->calls += may;
-    pthread_mutex_unlock(&all->lock);
+    df_unlock(&all->lock);
     return may;
 }
 
 void integrations_end(struct df_integrations *all, const struct df_uuid *client)
 {
-    pthread_mutex_lock(&all->lock);
+    df_lock(&all->lock);
     struct integration_caller **at = place_of(all, client);
     struct integration_caller *caller = *at;
     if (caller && --caller->calls == 0) {
         *at = caller->next;
         free(caller);
     }
-    pthread_mutex_unlock(&all->lock);
+    df_unlock(&all->lock);
 }
 
 /* --- the room --------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ struct df_integrations *df_integrations_new(const struct df_integrations_options
         all->opt.max_per_client = CALLS_PER_CLIENT;
     all->count = opt->count;
     all->items = df_calloc(opt->count, sizeof(*all->items));
-    pthread_mutex_init(&all->lock, NULL);
+    df_mutex_init(&all->lock);
     df_cond_init(&all->changed);
     for (size_t i = 0; i < opt->count; i++)
         init_one(all, &all->items[i], &opt->settings[i]);
@@ -232,12 +232,12 @@ void df_integrations_stop(struct df_integrations *all)
 {
     if (!all)
         return;
-    pthread_mutex_lock(&all->lock);
+    df_lock(&all->lock);
     all->stopping = true;
     pthread_cond_broadcast(&all->changed);
     while (all->sending > 0)
-        (void)pthread_cond_wait(&all->changed, &all->lock);
-    pthread_mutex_unlock(&all->lock);
+        df_cond_wait(&all->changed, &all->lock);
+    df_unlock(&all->lock);
     if (all->started)
         pthread_join(all->thread, NULL);
     all->started = false;
@@ -252,6 +252,6 @@ void df_integrations_free(struct df_integrations *all)
         free(all->items[i].breaker_key_text);
     free(all->items);
     pthread_cond_destroy(&all->changed);
-    pthread_mutex_destroy(&all->lock);
+    df_mutex_destroy(&all->lock);
     free(all);
 }

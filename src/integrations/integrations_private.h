@@ -11,6 +11,7 @@
 #ifndef DF_INTEGRATIONS_PRIVATE_H
 #define DF_INTEGRATIONS_PRIVATE_H
 
+#include "base/lock.h"
 #include "base/metrics.h"
 #include "base/uuid.h"
 #include "integrations/integrations.h"
@@ -132,7 +133,7 @@ struct df_integrations {
 
     pthread_t thread;
     bool started;
-    pthread_mutex_t lock; /* guards the rest */
+    struct df_mutex lock; /* guards the rest */
     pthread_cond_t changed;
     bool stopping;
     size_t sending;                   /* threads that are about to hand a call to the client */

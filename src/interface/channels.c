@@ -167,7 +167,7 @@ struct df_interface *df_interface_new(const struct df_interface_options *opt)
     struct df_interface *i = df_calloc(1, sizeof(*i));
 
     i->opt = *opt;
-    pthread_mutex_init(&i->lock, NULL);
+    df_mutex_init(&i->lock);
     df_cond_init(&i->changed);
     df_interface_set_channels(i);
     return i;
@@ -214,10 +214,10 @@ void df_interface_stop(struct df_interface *i)
     df_notifier_stop(i->notifier);
     if (!i->started)
         return;
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     i->stopping = true;
     pthread_cond_signal(&i->changed);
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     pthread_join(i->thread, NULL);
     i->started = false;
 }
@@ -229,7 +229,7 @@ void df_interface_free(struct df_interface *i)
     df_interface_stop(i);
     df_notifier_free(i->notifier);
     pthread_cond_destroy(&i->changed);
-    pthread_mutex_destroy(&i->lock);
+    df_mutex_destroy(&i->lock);
     free(i);
 }
 
@@ -237,10 +237,10 @@ void df_interface_heard(struct df_interface *i, enum df_interface_work w)
 {
     switch (w) {
     case DF_WORK_TICKETS:
-        pthread_mutex_lock(&i->lock);
+        df_lock(&i->lock);
         i->woken = true;
         pthread_cond_signal(&i->changed);
-        pthread_mutex_unlock(&i->lock);
+        df_unlock(&i->lock);
         return;
     case DF_WORK_ACKS:
         df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_ACK]);

@@ -1,6 +1,7 @@
 #ifndef DF_INTERFACE_PRIVATE_H
 #define DF_INTERFACE_PRIVATE_H
 
+#include "base/lock.h"
 #include "interface/interface.h"
 #include "store/notify.h"
 
@@ -15,7 +16,7 @@ struct df_interface {
     /* The ticket processing. */
     pthread_t thread;
     bool started;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t changed;
     bool woken;
     bool stopping;

@@ -672,14 +672,14 @@ void *df_ticket_processing(void *arg)
     df_arena_init(&b.parsed);
     df_arena_init(&b.kept);
     df_arena_init(&b.params);
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     while (!i->stopping) {
         if (wait_ms > 0 && (!i->woken || backoff_ms > 0))
             df_cond_wait_ms(&i->changed, &i->lock, wait_ms);
         if (i->stopping)
             break;
         i->woken = false;
-        pthread_mutex_unlock(&i->lock);
+        df_unlock(&i->lock);
 
         struct df_err err = DF_ERR_INIT;
         if (process_batch(&b, &wait_ms, &err) == DF_OK) {
@@ -690,9 +690,9 @@ void *df_ticket_processing(void *arg)
             backoff_ms = backoff_ms < BACKOFF_MAX_MS ? backoff_ms : BACKOFF_MAX_MS;
             wait_ms = backoff_ms;
         }
-        pthread_mutex_lock(&i->lock);
+        df_lock(&i->lock);
     }
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     df_arena_release(&b.claimed);
     df_arena_release(&b.parsed);
     df_arena_release(&b.kept);

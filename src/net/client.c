@@ -55,7 +55,7 @@ struct df_http_client {
     CURLM *multi;
     pthread_t thread;
 
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     struct df_call *incoming; /* FIFO by `next` */
     struct df_call **incoming_end;
     bool stopping;
@@ -182,13 +182,13 @@ static void finish(struct df_http_client *c, struct df_transfer *t, CURLcode res
 
 static struct df_call *take_incoming(struct df_http_client *c, bool *ret_stopping)
 {
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     struct df_call *list = c->incoming;
     c->sent_here = false;
     c->incoming = NULL;
     c->incoming_end = &c->incoming;
     *ret_stopping = c->stopping;
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
     return list;
 }
 
@@ -365,7 +365,7 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
     call->next = NULL;
     atomic_fetch_add(&c->in_flight, 1);
 
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     bool was_empty = c->incoming == NULL;
     *c->incoming_end = call;
     c->incoming_end = &call->next;
@@ -373,7 +373,7 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
         c->sent_here = true;
     else if (was_empty)
         (void)curl_multi_wakeup(c->multi);
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
 }
 
 size_t df_http_client_in_flight(struct df_http_client *c)
@@ -405,7 +405,7 @@ static void release(struct df_http_client *c)
     df_lines_release(&c->lines);
     if (c->multi)
         (void)curl_multi_cleanup(c->multi);
-    (void)pthread_mutex_destroy(&c->lock);
+    df_mutex_destroy(&c->lock);
     free(c->ca_file);
     free(c->user_agent);
     free(c);
@@ -425,7 +425,7 @@ static struct df_http_client *make(const struct df_http_client_options *opt)
     c->transfers = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
     c->idle = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
     df_lines_init(&c->lines, c->transfer_max, (size_t)or_default(opt->max_per_destination, 64));
-    (void)pthread_mutex_init(&c->lock, NULL);
+    df_mutex_init(&c->lock);
     c->incoming_end = &c->incoming;
     c->ca_file = df_strdup(df_str_c(opt->ca_file));
     c->user_agent = df_strdup(df_str_c(opt->user_agent ? opt->user_agent : "DataFlow"));
@@ -483,10 +483,10 @@ void df_http_client_free(struct df_http_client *c)
 {
     if (!c)
         return;
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     c->stopping = true;
     (void)curl_multi_wakeup(c->multi);
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
     (void)pthread_join(c->thread, NULL);
     release(c);
 }

@@ -84,13 +84,13 @@ static void *conn_new(struct df_http_server *s, struct MHD_Connection *mhd)
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     name_peer(c, info ? info->client_addr : NULL);
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     c->next = s->conns;
     if (c->next)
         c->next->prev = c;
     s->conns = c;
     c->counted = !c->trusted && count_peer(s, &c->ip);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     if (!c->counted && !c->trusted) {
         c->killed = true;
         (void)shutdown(c->fd, SHUT_RDWR);
@@ -125,7 +125,7 @@ static void conn_free(struct df_conn *c)
 {
     struct df_http_server *s = c->server;
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     if (c->next)
         c->next->prev = c->prev;
     if (c->prev)
@@ -135,7 +135,7 @@ static void conn_free(struct df_conn *c)
     if (c->counted)
         uncount_peer(s, &c->ip);
     linger(c);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 
     size_t before = atomic_fetch_sub(&s->open, 1);
     if (before == (size_t)s->opt.max_connections)
@@ -165,10 +165,10 @@ size_t df_conn_active(struct df_http_server *s)
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     for (struct df_conn *c = s->conns; c; c = c->next)
         n += df_conn_phase(c) >= DF_PHASE_HEAD;
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     return n;
 }
 
@@ -176,10 +176,10 @@ bool df_conn_any_inside(struct df_http_server *s)
 {
     bool inside = false;
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     for (struct df_conn *c = s->conns; c && !inside; c = c->next)
         inside = atomic_load(&c->inside);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     return inside;
 }
 
@@ -187,7 +187,7 @@ size_t df_conn_give_up_parked(struct df_http_server *s)
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     for (struct df_conn *c = s->conns; c; c = c->next) {
         int park = atomic_load(&c->req.park);
         if (park == DF_PARK_ASKED)
@@ -198,7 +198,7 @@ size_t df_conn_give_up_parked(struct df_http_server *s)
         n++;
         MHD_resume_connection(c->mhd);
     }
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     return n;
 }
 

@@ -18,6 +18,7 @@
 #ifndef DF_NET_HTTP_INT_H
 #define DF_NET_HTTP_INT_H
 
+#include "base/lock.h"
 #include "net/caller.h"
 #include "net/http.h"
 #include "net/router.h"
@@ -211,7 +212,7 @@ struct df_http_server {
     _Atomic int64_t refusal_told_ms;
     _Atomic size_t open; /* connections handed over and not yet closed */
 
-    pthread_mutex_t lock; /* guards all that follows */
+    struct df_mutex lock; /* guards all that follows */
     pthread_cond_t changed;
     bool listening;
     struct df_conn *conns;

@@ -33,7 +33,7 @@ struct df_route_series {
     struct df_metric *_Atomic seconds;
 };
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct df_mutex all_lock = DF_MUTEX_INIT;
 static struct df_http_metrics *all;
 
 static void define(struct df_http_metrics *m, int i, const char *suffix, struct df_metric_family *f)
@@ -76,7 +76,7 @@ static struct df_http_metrics *new_set(const char *prefix)
 
 struct df_http_metrics *df_http_metrics_for(const char *prefix)
 {
-    pthread_mutex_lock(&all_lock);
+    df_lock(&all_lock);
     struct df_http_metrics *m = all;
     while (m && strcmp(m->prefix, prefix) != 0)
         m = m->next;
@@ -85,7 +85,7 @@ struct df_http_metrics *df_http_metrics_for(const char *prefix)
         m->next = all;
         all = m;
     }
-    pthread_mutex_unlock(&all_lock);
+    df_unlock(&all_lock);
     return m;
 }
 

@@ -84,10 +84,10 @@ static void stop_listening(struct df_http_server *s, int64_t now_ms)
         continue;
     close(s->listen_fd);
     s->listen_fd = -1;
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     s->listening = false;
     pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 }
 
 /* --- deadlines -------------------------------------------------------------------------------- */
@@ -268,12 +268,12 @@ static void scan(struct df_http_server *s, int64_t now_ms, int64_t since_ms)
 {
     bool crowded = is_full(s);
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     for (struct df_conn *c = s->conns; c; c = c->next) {
         if (!c->killed)
             look_at(c, now_ms, since_ms, crowded);
     }
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 }
 
 /* --- lingering -------------------------------------------------------------------------------- */
@@ -296,10 +296,10 @@ static bool drain_socket(const struct df_linger *l, int64_t now_ms)
 /* Only the keeper takes entries out, and others only append: what is copied here stays its own. */
 static size_t copy_lingering(struct df_http_server *s, struct df_linger *out)
 {
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     size_t n = s->linger_count;
     memcpy(out, s->lingering, n * sizeof(*out));
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     return n;
 }
 
@@ -311,11 +311,11 @@ static void serve_lingering(struct df_http_server *s, int64_t now_ms)
     for (size_t i = n; i-- > 0;) {
         if (!drain_socket(&mine[i], now_ms))
             continue;
-        pthread_mutex_lock(&s->lock);
+        df_lock(&s->lock);
         s->linger_count--;
         memmove(&s->lingering[i], &s->lingering[i + 1],
                 (s->linger_count - i) * sizeof(s->lingering[0]));
-        pthread_mutex_unlock(&s->lock);
+        df_unlock(&s->lock);
         close(mine[i].fd);
     }
 }

@@ -171,7 +171,7 @@ enum df_code df_http_start(const struct df_http_options *opt, struct df_http_ser
     s->opt = *opt;
     s->listen_fd = -1;
     s->wake_fd = -1;
-    pthread_mutex_init(&s->lock, NULL);
+    df_mutex_init(&s->lock);
     df_cond_init(&s->changed);
     fill_in(&s->opt);
     s->budget = df_budget_new(s->opt.memory_budget_bytes);
@@ -213,10 +213,10 @@ void df_http_drain(struct df_http_server *s)
         return;
     atomic_store(&s->draining, true);
     df_keeper_wake(s);
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     while (s->listening)
         (void)df_cond_wait_ms(&s->changed, &s->lock, 1000);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 }
 
 bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms)
@@ -285,6 +285,6 @@ void df_http_stop(struct df_http_server *s)
     free(s->series);
     free(s->daemons);
     pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
+    df_mutex_destroy(&s->lock);
     free(s);
 }

@@ -22,7 +22,7 @@ struct df_sse {
     struct df_sse *prev;
     bool listed;
 
-    pthread_mutex_t lock; /* guards all that follows */
+    struct df_mutex lock; /* guards all that follows */
     unsigned holders;
     struct df_buf pending;
     size_t sent; /* of pending */
@@ -44,7 +44,7 @@ struct df_sse *df_req_sse(struct df_req *req)
     sse->conn = req->conn;
     sse->holders = 1;
     sse->last_ms = df_mono_ms(df_clock_real());
-    pthread_mutex_init(&sse->lock, NULL);
+    df_mutex_init(&sse->lock);
     df_buf_init(&sse->pending, DF_SSE_MAX_BYTES);
     if (df_req_answered(req)) {
         /* Too late: the application gets a stream whose peer has already gone. */
@@ -60,24 +60,24 @@ struct df_sse *df_req_sse(struct df_req *req)
     /* Proxies would collect the events otherwise. */
     (void)df_req_add_header(req, "X-Accel-Buffering", DF_STR("no"));
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     sse->listed = true;
     sse->next = s->streams;
     if (sse->next)
         sse->next->prev = sse;
     s->streams = sse;
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     return sse;
 }
 
 static void let_go(struct df_sse *sse)
 {
-    pthread_mutex_lock(&sse->lock);
+    df_lock(&sse->lock);
     bool last = --sse->holders == 0;
-    pthread_mutex_unlock(&sse->lock);
+    df_unlock(&sse->lock);
     if (!last)
         return;
-    pthread_mutex_destroy(&sse->lock);
+    df_mutex_destroy(&sse->lock);
     df_buf_release(&sse->pending);
     free(sse);
 }
@@ -86,7 +86,7 @@ uint64_t df_sse_detach(struct df_sse *sse)
 {
     struct df_http_server *s = sse->server;
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     if (sse->next)
         sse->next->prev = sse->prev;
     if (sse->prev)
@@ -94,15 +94,15 @@ uint64_t df_sse_detach(struct df_sse *sse)
     else
         s->streams = sse->next;
     sse->listed = false;
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 
-    pthread_mutex_lock(&sse->lock);
+    df_lock(&sse->lock);
     sse->gone = true;
     sse->parked = false;
     uint64_t total = sse->sent_total;
     df_buf_release(&sse->pending);
     sse->pending.account = NULL; /* the request's, which ends */
-    pthread_mutex_unlock(&sse->lock);
+    df_unlock(&sse->lock);
     let_go(sse);
     return total;
 }
@@ -124,7 +124,7 @@ static ssize_t read_pending(void *arg, uint64_t pos, char *buf, size_t max)
     ssize_t n;
     (void)pos;
 
-    pthread_mutex_lock(&sse->lock);
+    df_lock(&sse->lock);
     size_t waiting = sse->pending.len - sse->sent;
     if (waiting > 0) {
         if (df_conn_phase(sse->conn) != DF_PHASE_SEND)
@@ -148,7 +148,7 @@ static ssize_t read_pending(void *arg, uint64_t pos, char *buf, size_t max)
         sse->parked = true;
         n = 0;
     }
-    pthread_mutex_unlock(&sse->lock);
+    df_unlock(&sse->lock);
     return n;
 }
 
@@ -184,7 +184,7 @@ bool df_sse_send(struct df_sse *sse, const char *event, struct df_str data)
 
     if (event && strpbrk(event, "\r\n"))
         return false;
-    pthread_mutex_lock(&sse->lock);
+    df_lock(&sse->lock);
     if (!sse->gone && !sse->ended) {
         size_t mark = sse->pending.len;
         write_event(&sse->pending, event, data);
@@ -196,25 +196,25 @@ bool df_sse_send(struct df_sse *sse, const char *event, struct df_str data)
         sse->last_ms = df_mono_ms(df_clock_real());
         wake(sse);
     }
-    pthread_mutex_unlock(&sse->lock);
+    df_unlock(&sse->lock);
     return ok;
 }
 
 bool df_sse_gone(struct df_sse *sse)
 {
-    pthread_mutex_lock(&sse->lock);
+    df_lock(&sse->lock);
     bool gone = sse->gone || sse->ended;
-    pthread_mutex_unlock(&sse->lock);
+    df_unlock(&sse->lock);
     return gone;
 }
 
 static void end(struct df_sse *sse)
 {
-    pthread_mutex_lock(&sse->lock);
+    df_lock(&sse->lock);
     sse->ended = true;
     if (!sse->gone)
         wake(sse);
-    pthread_mutex_unlock(&sse->lock);
+    df_unlock(&sse->lock);
 }
 
 void df_sse_close(struct df_sse *sse)
@@ -229,23 +229,23 @@ void df_sse_close(struct df_sse *sse)
 
 void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms)
 {
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     for (struct df_sse *sse = s->streams; sse; sse = sse->next) {
-        pthread_mutex_lock(&sse->lock);
+        df_lock(&sse->lock);
         if (!sse->ended && now_ms - sse->last_ms >= s->opt.heartbeat_ms && sse->pending.len == 0) {
             df_buf_addz(&sse->pending, ":\n\n");
             sse->last_ms = now_ms;
             wake(sse);
         }
-        pthread_mutex_unlock(&sse->lock);
+        df_unlock(&sse->lock);
     }
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 }
 
 void df_sse_end_all(struct df_http_server *s)
 {
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     for (struct df_sse *sse = s->streams; sse; sse = sse->next)
         end(sse);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 }

@@ -107,7 +107,7 @@ static void list_resting(struct df_relay *r, struct df_buf *out)
     size_t kept = 0;
 
     relay_list_open(r->dialect, out);
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     for (size_t i = 0; i < r->resting_count; i++) {
         if (r->resting[i].due_ms <= now_ms) {
             free(r->resting[i].id);
@@ -117,19 +117,19 @@ static void list_resting(struct df_relay *r, struct df_buf *out)
         r->resting[kept++] = r->resting[i];
     }
     r->resting_count = kept;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     relay_list_close(r->dialect, out);
 }
 
 static void rest(struct df_relay *r, struct df_str id, int64_t delay_ms)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     if (!r->resting)
         r->resting = df_calloc(RELAY_RESTING, sizeof *r->resting);
     if (r->resting_count < RELAY_RESTING) /* more would mean that everything fails: the breaker */
         r->resting[r->resting_count++] = (struct relay_resting){
             .id = df_strdup(id), .due_ms = df_mono_ms(r->opt.clock) + delay_ms};
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /* In the order of the statement's parameters, which the template decides. */
@@ -159,12 +159,12 @@ static struct df_str begins_after(struct relay_worker *w)
     int64_t now_ms = df_mono_ms(r->opt.clock);
     struct df_str after = DF_STR_NULL;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     if (r->after && w->shape->sql.has_beyond && now_ms - r->from_start_ms < FROM_START_MS)
         after = df_arena_str(&w->arena, df_str_c(r->after));
     else
         r->from_start_ms = now_ms;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return after;
 }
 
@@ -172,10 +172,10 @@ static void ends_at(struct df_relay *r, const struct relay_batch *b)
 {
     char *last = b->full && b->heads > 0 ? df_strdup(b->rows[b->heads - 1].e.id) : NULL;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     free(r->after);
     r->after = last;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 static bool same_aggregate(const struct df_event *a, const struct df_event *b)
@@ -243,12 +243,12 @@ static bool look_at_all(struct df_relay *r, bool nothing_near)
 {
     int64_t now_ms = df_mono_ms(r->opt.clock);
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     bool yes =
         r->full_ms == 0 || now_ms - r->full_ms >= FULL_MS || (nothing_near && !r->full_in_vain);
     if (yes)
         r->full_ms = now_ms;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return yes;
 }
 
@@ -281,9 +281,9 @@ static enum df_code claim_heads(struct relay_worker *w, size_t limit, struct df_
     if (!all)
         return code;
     code = claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->full_in_vain = b->count == 0;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return code;
 }
 
@@ -327,9 +327,9 @@ static void refuse_payload(struct relay_worker *w, struct relay_claimed *c)
 /* So many rows are as much as fits: to look at many more would be in vain, and not cheap. */
 static void learn_size(struct df_relay *r, size_t rows)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->room = rows * 2 > ROOM_MIN ? rows * 2 : ROOM_MIN;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /* Rows up to the first for whose payload there is no room. */
@@ -443,9 +443,9 @@ static enum df_code claim(struct relay_worker *w, size_t limit, struct relay_bat
 
 bool relay_stopping(struct df_relay *r)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     bool yes = r->stopping;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return yes;
 }
 
@@ -454,13 +454,13 @@ static void learn_room(struct df_relay *r, const struct relay_batch *b, bool bla
 {
     size_t most = (size_t)r->s->batch;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     if (blamed)
         r->room = r->room / 2 > ROOM_MIN ? r->room / 2 : ROOM_MIN;
     else if (!b->cut)
         r->room *= 2;
     r->room = r->room > most ? most : r->room;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 static void judge(struct df_relay *r, struct relay_claimed *c)
@@ -701,13 +701,13 @@ static void tell(struct df_relay *r, const struct relay_batch *b, bool has_due)
     }
     for (size_t i = 0; i < RELAY_OUTCOMES; i++)
         df_metric_add(r->attempts[i], (double)counts[i]);
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->status.dispatched += counts[RELAY_PROCESSED];
     r->status.retried += counts[RELAY_RETRY];
     r->status.given_up += counts[RELAY_FAILED];
     if (counts[RELAY_PROCESSED] > 0)
         r->status.last_dispatch_ms = df_wall_ms(r->opt.clock);
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /* They have arrived, and the table does not say so: they will be sent again. */

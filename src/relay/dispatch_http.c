@@ -42,7 +42,7 @@ struct df_sink {
     uint64_t fresh[3];     /* of traces that begin here */
     struct df_buf scratch; /* one document of a batch */
 
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t all_done;
     size_t pending; /* calls that the client has */
 };
@@ -247,10 +247,10 @@ static void done(struct df_call *call)
         c->answer_len = call->answer.len;
     }
     /* Signalled under the lock: whoever sees the last one done may close the sink. */
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     if (--s->pending == 0)
         (void)pthread_cond_signal(&s->all_done);
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
 }
 
 static void refuse(struct df_event *e, const char *why, struct df_arena *a)
@@ -319,16 +319,16 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
 static void hand_over(struct df_sink *s, struct send *c, int64_t timeout_ms)
 {
     c->call.timeout_ms = timeout_ms > 0 ? timeout_ms : 1;
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     s->pending++;
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     if (s->opt->gate)
-        pthread_mutex_lock(&s->opt->gate->lock);
+        df_lock(&s->opt->gate->lock);
     bool open = !df_sink_given_up(s->opt);
     if (open)
         df_http_client_send(s->opt->client, &c->call);
     if (s->opt->gate)
-        pthread_mutex_unlock(&s->opt->gate->lock);
+        df_unlock(&s->opt->gate->lock);
     if (!open) {
         c->call.code = df_err_set(&c->call.err, DF_E_CANCELLED, "the relay is stopping");
         done(&c->call);
@@ -337,10 +337,10 @@ static void hand_over(struct df_sink *s, struct send *c, int64_t timeout_ms)
 
 static void wait_for_all(struct df_sink *s)
 {
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     while (s->pending > 0)
-        (void)pthread_cond_wait(&s->all_done, &s->lock);
-    pthread_mutex_unlock(&s->lock);
+        df_cond_wait(&s->all_done, &s->lock);
+    df_unlock(&s->lock);
 }
 
 /* --- answers --- */
@@ -493,7 +493,7 @@ static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink 
     df_arena_release(&a);
     df_random(opt->clock, s->fresh, sizeof(s->fresh));
     s->fresh[0] |= 1; /* an identifier of zeros is none */
-    (void)pthread_mutex_init(&s->lock, NULL);
+    df_mutex_init(&s->lock);
     df_cond_init(&s->all_done);
     *ret = s;
     return DF_OK;
@@ -504,7 +504,7 @@ static void close_sink(struct df_sink *s)
     if (!s)
         return;
     (void)pthread_cond_destroy(&s->all_done);
-    (void)pthread_mutex_destroy(&s->lock);
+    df_mutex_destroy(&s->lock);
     df_buf_release(&s->scratch);
     free(s->key_prefix);
     free(s);

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/lock.h"
 #include "base/secret.h"
 
 struct df_http_client;
@@ -74,7 +75,7 @@ struct df_sink_options {
  * gate open.
  */
 struct df_sink_gate {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     _Atomic bool closed;
 };
 

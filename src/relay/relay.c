@@ -89,9 +89,9 @@ static void probed(void *arg, bool arrives)
     struct df_log_field fields[] = {DF_F("relay", df_str_c(r->s->name)),
                                     DF_F("channel", df_str_c(r->s->notify_channel))};
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->status.notified = arrives;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     if (arrives)
         df_log_write(DF_LOG_INFO, "RelayListening", fields, 2,
                      "notifications arrive; new events are seen at once if the trigger is there");
@@ -150,8 +150,8 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     r->sink_options.gate = &r->gate;
     describe(s, &r->status);
     make_metrics(r);
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_mutex_init(&r->gate.lock, NULL);
+    df_mutex_init(&r->lock);
+    df_mutex_init(&r->gate.lock);
     df_cond_init(&r->changed);
     df_buf_init(&key, 256);
     df_buf_addf(&key, "relay:%s", s->name);
@@ -178,10 +178,10 @@ void df_relay_wake(struct df_relay *r)
 {
     if (!r)
         return;
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->woken = true;
     pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -195,15 +195,15 @@ void df_relay_stop(struct df_relay *r, int64_t drain_ms)
 
     df_notifier_free(r->notifier);
     r->notifier = NULL;
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->stopping = true;
     pthread_cond_broadcast(&r->changed);
     while (r->in_hand > 0 && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
         (void)df_cond_wait_ms(&r->changed, &r->lock, left_ms);
-    pthread_mutex_unlock(&r->lock);
-    pthread_mutex_lock(&r->gate.lock);
+    df_unlock(&r->lock);
+    df_lock(&r->gate.lock);
     r->gate.closed = true;
-    pthread_mutex_unlock(&r->gate.lock);
+    df_unlock(&r->gate.lock);
 }
 
 void df_relay_end(struct df_relay *r)
@@ -218,10 +218,10 @@ void df_relay_drain(struct df_relay *r)
 {
     if (!r)
         return;
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->stopping = true;
     pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 void df_relay_free(struct df_relay *r)
@@ -241,8 +241,8 @@ void df_relay_free(struct df_relay *r)
     if (r->lock_fd >= 0)
         close(r->lock_fd);
     pthread_cond_destroy(&r->changed);
-    pthread_mutex_destroy(&r->lock);
-    pthread_mutex_destroy(&r->gate.lock);
+    df_mutex_destroy(&r->lock);
+    df_mutex_destroy(&r->gate.lock);
     free(r);
 }
 
@@ -250,9 +250,9 @@ void df_relay_free(struct df_relay *r)
 
 void df_relay_status(struct df_relay *r, struct df_relay_status *ret)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     *ret = r->status;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /* Without user, password and query, whatever kind of address it is. */

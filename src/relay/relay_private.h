@@ -4,6 +4,7 @@
 #ifndef DF_RELAY_PRIVATE_H
 #define DF_RELAY_PRIVATE_H
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "relay/sql.h"
@@ -63,7 +64,7 @@ struct df_relay {
 
     struct df_sink_gate gate; /* closed when the drain is over */
 
-    pthread_mutex_t lock; /* guards all that follows */
+    struct df_mutex lock; /* guards all that follows */
     pthread_cond_t changed;
     bool stopping;
     bool woken;

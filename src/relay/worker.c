@@ -61,10 +61,10 @@ static enum df_code take_table(struct df_relay *r, bool *ret_taken, struct df_er
         r->lock_fd = fd;
     else
         close(fd);
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     bool known = r->status.standing_by;
     r->status.standing_by = !*ret_taken;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     if (!*ret_taken && !known) {
         struct df_log_field fields[] = {DF_F("relay", df_str_c(r->s->name))};
         df_log_write(DF_LOG_INFO, "RelayStandingBy", fields, 1,
@@ -109,20 +109,20 @@ static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
                         r->s->name, r->s->table);
         df_log_info("RelayStarted", "relay %s: %s from %s, dispatcher %s", r->s->name, r->s->table,
                     r->status.source, r->dispatcher->name);
-        pthread_mutex_lock(&r->lock);
+        df_lock(&r->lock);
         r->shape = shape;
         r->status.running = true;
         relay_problem(r, "%s", "");
         pthread_cond_broadcast(&r->changed);
-        pthread_mutex_unlock(&r->lock);
+        df_unlock(&r->lock);
         df_metric_set(r->up, 1);
     } else if (code == DF_E_CONFIG) {
         struct df_str first;
         (void)df_str_cut(df_buf_str(&complaints), '\n', &first);
-        pthread_mutex_lock(&r->lock);
+        df_lock(&r->lock);
         bool known = df_str_eq(first, df_str_c(r->status.problem));
         relay_problem(r, DF_STR_FMT, DF_STR_ARG(first));
-        pthread_mutex_unlock(&r->lock);
+        df_unlock(&r->lock);
         if (!known)
             log_complaints(r, DF_LOG_ERROR, "RelayTableWrong", df_buf_str(&complaints));
     }
@@ -133,11 +133,11 @@ static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
 /* What the table is must be looked at afresh. */
 static void forget_table(struct df_relay *r)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     struct relay_shape *old = r->shape;
     r->shape = NULL;
     r->status.running = false;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     relay_shape_drop(old);
     df_metric_set(r->up, 0);
 }
@@ -155,7 +155,7 @@ static bool take_shape(struct relay_worker *w)
 {
     struct df_relay *r = w->relay;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     struct relay_shape *shape = r->shape;
     bool same = shape == w->shape;
     if (shape && !same && !w->shape) {
@@ -163,7 +163,7 @@ static bool take_shape(struct relay_worker *w)
         w->shape = shape;
         same = true;
     }
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return shape && same;
 }
 
@@ -177,9 +177,9 @@ static void sleep_a_while(struct relay_worker *w, int64_t ms)
 
     (void)df_cond_wait_ms(&r->changed, &r->lock, idle && ms > IDLE_MS ? IDLE_MS : ms);
     if (idle) {
-        pthread_mutex_unlock(&r->lock);
+        df_unlock(&r->lock);
         r->dispatcher->idle(w->sink);
-        pthread_mutex_lock(&r->lock);
+        df_lock(&r->lock);
     }
 }
 
@@ -189,10 +189,10 @@ static void pause_ms(struct relay_worker *w, int64_t ms)
     int64_t until_ms = df_mono_ms(df_clock_real()) + ms;
     int64_t left_ms;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     while (!r->stopping && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
         sleep_a_while(w, left_ms);
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /*
@@ -206,7 +206,7 @@ static void wait_for_work(struct relay_worker *w)
     int64_t until_ms = 0;
     bool looks = false;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     while (!r->stopping) {
         if (!looks && !r->looked_after) {
             looks = r->looked_after = true;
@@ -223,7 +223,7 @@ static void wait_for_work(struct relay_worker *w)
     }
     if (r->more > 0)
         r->more--; /* by whoever goes: it would call forever else */
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 static void failed(struct relay_worker *w, enum df_code code, const struct df_err *err)
@@ -238,9 +238,9 @@ static void failed(struct relay_worker *w, enum df_code code, const struct df_er
         forget_table(r); /* a column may be gone */
     if (code != DF_E_CONFIG) {
         df_log_write(DF_LOG_WARN, "RelaySourceFailed", fields, 2, "%s", err->detail);
-        pthread_mutex_lock(&r->lock);
+        df_lock(&r->lock);
         relay_problem(r, "%s", err->detail);
-        pthread_mutex_unlock(&r->lock);
+        df_unlock(&r->lock);
     }
     w->backoff_ms = w->backoff_ms == 0                   ? BACKOFF_MIN_MS
                     : w->backoff_ms * 2 < BACKOFF_MAX_MS ? w->backoff_ms * 2
@@ -292,9 +292,9 @@ static size_t room(struct df_relay *r, int64_t *ret_wait_ms)
     struct df_breaker_snapshot s;
 
     df_breaker_snapshot(r->breaker, &s);
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     size_t n = r->room;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     switch (s.state) {
     case DF_BREAKER_CLOSED:
         break;
@@ -319,17 +319,17 @@ static void count_waiting(struct relay_worker *w)
     int64_t oldest_ms = -1;
     struct df_err err = DF_ERR_INIT;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     bool due = r->counted_ms == 0 || now_ms - r->counted_ms >= COUNT_MS;
     if (due)
         r->counted_ms = now_ms;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     if (!due || relay_count(w->db, &w->shape->sql.waiting, &rows, &oldest_ms, &err) != DF_OK)
         return; /* a claim will find out what is wrong */
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->status.waiting = rows;
     r->status.oldest_ms = oldest_ms;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     double age = oldest_ms < 0 ? 0 : (double)(df_wall_ms(r->opt.clock) - oldest_ms) / 1e3;
     df_metric_set(r->waiting, (double)rows);
     df_metric_set(r->oldest, age > 0 ? age : 0);
@@ -338,32 +338,32 @@ static void count_waiting(struct relay_worker *w)
 /* Somebody else is wanted too, if there is somebody. */
 static void call_another(struct df_relay *r)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     if (r->more + 1 < r->worker_count) {
         r->more++;
         pthread_cond_broadcast(&r->changed);
     }
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /* False: the relay is stopping, nothing is claimed any more. */
 static bool begin_batch(struct df_relay *r)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     bool yes = !r->stopping;
     r->in_hand += yes;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return yes;
 }
 
 static void end_batch(struct df_relay *r, bool recovered)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->in_hand--;
     if (recovered)
         relay_problem(r, "%s", "");
     pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 /* One turn; the worker waits where there is nothing to do. */
@@ -412,9 +412,9 @@ static bool open_sink(struct relay_worker *w)
         return true;
     struct df_log_field fields[] = {DF_F("relay", df_str_c(r->s->name))};
     df_log_write(DF_LOG_ERROR, "RelayDispatcherFailed", fields, 1, "%s", err.detail);
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     relay_problem(r, "%s", err.detail);
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return false;
 }
 

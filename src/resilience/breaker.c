@@ -57,7 +57,7 @@ struct df_breaker {
     struct df_metric *shown;
     struct df_metric *calls_total[OUTCOMES];
 
-    pthread_mutex_t lock; /* guards the rest */
+    struct df_mutex lock; /* guards the rest */
     enum df_breaker_state state;
     uint64_t generation; /* grows with each change of state */
     int64_t since_ms;
@@ -75,7 +75,7 @@ struct df_breaker {
 
 struct df_breakers {
     struct df_breaker_options opt;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     struct df_breaker *buckets[BUCKETS];
     size_t count;
     uint64_t ticks;
@@ -97,7 +97,7 @@ static struct df_metric_family calls_total = {
 };
 
 /* How many breakers without a name in the metrics are in each state. */
-static pthread_mutex_t others_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct df_mutex others_lock = DF_MUTEX_INIT;
 static size_t others[DF_BREAKER_HALF_OPEN + 1];
 
 /* --- metrics --- */
@@ -119,7 +119,7 @@ static void find_metrics(struct df_breaker *b)
 static void show_other(const struct df_breaker *b, enum df_breaker_state from,
                        enum df_breaker_state to)
 {
-    pthread_mutex_lock(&others_lock);
+    df_lock(&others_lock);
     if (from != DF_BREAKER_CLOSED)
         others[from]--;
     if (to != DF_BREAKER_CLOSED)
@@ -130,7 +130,7 @@ static void show_other(const struct df_breaker *b, enum df_breaker_state from,
     else if (others[DF_BREAKER_HALF_OPEN] > 0)
         worst = DF_BREAKER_HALF_OPEN;
     df_metric_set(b->shown, worst);
-    pthread_mutex_unlock(&others_lock);
+    df_unlock(&others_lock);
 }
 
 /* Under the breaker's lock: two changes at once must not be shown in the wrong order. */
@@ -168,7 +168,7 @@ struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_op
         b->opt.slow_call_rate = 100;
     b->window = opt->window;
     b->since_ms = df_wall_ms(opt->clock);
-    pthread_mutex_init(&b->lock, NULL);
+    df_mutex_init(&b->lock);
     find_metrics(b);
     show(b, DF_BREAKER_CLOSED, DF_BREAKER_CLOSED);
     return b;
@@ -179,7 +179,7 @@ void df_breaker_free(struct df_breaker *b)
     if (!b)
         return;
     show(b, b->state, DF_BREAKER_CLOSED);
-    pthread_mutex_destroy(&b->lock);
+    df_mutex_destroy(&b->lock);
     free(b->name);
     free(b);
 }
@@ -293,13 +293,13 @@ bool df_breaker_allow(struct df_breaker *b, struct df_breaker_permit *ret, int64
     struct change change = {0};
     int64_t now_ns = df_mono_ns(b->opt.clock);
     int64_t wall_ms = df_wall_ms(b->opt.clock);
-    pthread_mutex_lock(&b->lock);
+    df_lock(&b->lock);
     int64_t wait_ms = ask_locked(b, now_ns, wall_ms, &change);
     if (wait_ms > 0)
         b->not_permitted++;
     else
         ret->generation = b->generation;
-    pthread_mutex_unlock(&b->lock);
+    df_unlock(&b->lock);
     if (wait_ms > 0) {
         *ret_retry_ms = wait_ms;
         df_metric_add(b->calls_total[NOT_PERMITTED], 1);
@@ -316,7 +316,7 @@ void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
     bool slow = b->opt.slow_call_ms > 0 && duration_ms > b->opt.slow_call_ms;
     int64_t now_ns = df_mono_ns(b->opt.clock);
     int64_t wall_ms = df_wall_ms(b->opt.clock);
-    pthread_mutex_lock(&b->lock);
+    df_lock(&b->lock);
     if (failed)
         b->last_failure_ms = wall_ms;
     if (p.generation == b->generation && outcome == DF_BREAKER_IGNORED) {
@@ -330,7 +330,7 @@ void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
                 change_locked(b, DF_BREAKER_CLOSED, now_ns, wall_ms, &change);
         }
     }
-    pthread_mutex_unlock(&b->lock);
+    df_unlock(&b->lock);
     df_metric_add(b->calls_total[outcome], 1);
     log_change(b, &change);
 }
@@ -338,7 +338,7 @@ void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
 void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
 {
     int64_t now_ns = df_mono_ns(b->opt.clock);
-    pthread_mutex_lock(&b->lock);
+    df_lock(&b->lock);
     bool rated = b->calls >= calls_needed(b);
     *ret = (struct df_breaker_snapshot){
         .name = df_str_n(b->name, b->name_len),
@@ -354,7 +354,7 @@ void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
         .not_permitted = b->not_permitted,
         .last_failure_ms = b->last_failure_ms,
     };
-    pthread_mutex_unlock(&b->lock);
+    df_unlock(&b->lock);
 }
 
 /* --- the registry; functions ending in _locked need r->lock --- */
@@ -363,7 +363,7 @@ struct df_breakers *df_breakers_new(const struct df_breaker_options *opt)
 {
     struct df_breakers *r = df_calloc(1, sizeof *r);
     r->opt = *opt;
-    pthread_mutex_init(&r->lock, NULL);
+    df_mutex_init(&r->lock);
     df_metric_register(&states);
     df_metric_register(&calls_total);
     return r;
@@ -380,7 +380,7 @@ void df_breakers_free(struct df_breakers *r)
             df_breaker_free(b);
         }
     }
-    pthread_mutex_destroy(&r->lock);
+    df_mutex_destroy(&r->lock);
     free(r);
 }
 
@@ -427,7 +427,7 @@ static bool evict_locked(struct df_breakers *r)
 static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
                                const struct df_breaker_options *opt)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     struct df_breaker *b = *slot_locked(r, key);
     if (!b) {
         while (r->count >= DF_BREAKERS_MAX && evict_locked(r)) {
@@ -437,7 +437,7 @@ static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
         r->count++;
     }
     b->holders++;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     return b;
 }
 
@@ -457,10 +457,10 @@ struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key)
 
 void df_breakers_put(struct df_breakers *r, struct df_breaker *b)
 {
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     b->holders--;
     b->used = ++r->ticks;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 static int by_name(const void *x, const void *y)
@@ -475,7 +475,7 @@ void df_breakers_each(struct df_breakers *r,
                       void (*each)(void *arg, const struct df_breaker_snapshot *s), void *arg)
 {
     size_t count = 0;
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     struct df_breaker **all = df_calloc(r->count, sizeof(struct df_breaker *));
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct df_breaker *b = r->buckets[i]; b; b = b->next) {
@@ -483,7 +483,7 @@ void df_breakers_each(struct df_breakers *r,
             all[count++] = b;
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 
     qsort(all, count, sizeof(struct df_breaker *), by_name);
     for (size_t i = 0; i < count; i++) {
@@ -492,9 +492,9 @@ void df_breakers_each(struct df_breakers *r,
         each(arg, &s);
     }
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     for (size_t i = 0; i < count; i++)
         all[i]->holders--;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     free(all);
 }

@@ -1,5 +1,6 @@
 #include "resilience/limiter.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ struct entry {
 };
 
 struct df_limiter {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     const struct df_clock *clock;
     struct entry *buckets[BUCKETS];
     size_t count;
@@ -49,7 +50,7 @@ struct df_limiter {
 struct df_limiter *df_limiter_new(const struct df_clock *clock)
 {
     struct df_limiter *l = df_calloc(1, sizeof *l);
-    pthread_mutex_init(&l->lock, NULL);
+    df_mutex_init(&l->lock);
     l->clock = clock;
     l->reported_ns = df_mono_ns(clock);
     return l;
@@ -66,7 +67,7 @@ void df_limiter_free(struct df_limiter *l)
             free(e);
         }
     }
-    pthread_mutex_destroy(&l->lock);
+    df_mutex_destroy(&l->lock);
     free(l);
 }
 
@@ -276,7 +277,7 @@ void df_limiter_take(struct df_limiter *l, struct df_str key, int64_t per_minute
 {
     int64_t now = df_mono_ns(l->clock);
     *ret = (struct df_limiter_answer){.admitted = true, .remaining = per_minute};
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     struct entry *e = get(l, key, now);
     if (e) {
         advance(e, now);
@@ -286,7 +287,7 @@ void df_limiter_take(struct df_limiter *l, struct df_str key, int64_t per_minute
         else
             count(e);
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
 }
 
 /* --- in hand --- */
@@ -294,30 +295,30 @@ void df_limiter_take(struct df_limiter *l, struct df_str key, int64_t per_minute
 bool df_limiter_hold(struct df_limiter *l, struct df_str key, int64_t most)
 {
     bool room = true;
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     struct entry *e = get(l, key, df_mono_ns(l->clock));
     if (e) {
         room = most <= 0 || e->held + e->elsewhere.held < most;
         e->held += room;
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
     return room;
 }
 
 void df_limiter_drop(struct df_limiter *l, struct df_str key)
 {
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     struct entry *e = *place_of(l, key);
     if (e && e->held > 0)
         e->held--;
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
 }
 
 void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_use *ret)
 {
     int64_t now = df_mono_ns(l->clock);
     *ret = (struct df_limiter_use){0};
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     struct entry *e = *place_of(l, key);
     if (e) {
         advance(e, now);
@@ -327,7 +328,7 @@ void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_
         ret->demand += (int64_t)e->demand;
         ret->held += e->held;
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
 }
 
 /* --- between processes --- */
@@ -351,7 +352,7 @@ size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
 {
     size_t n = 0;
     int64_t now = df_mono_ns(l->clock);
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     double minutes = (double)(now - l->reported_ns) / (double)MINUTE_NS;
     struct df_limiter_use *out = df_calloc(l->count + 1, sizeof *out);
     for (size_t i = 0; i < BUCKETS && minutes > 0; i++)
@@ -359,7 +360,7 @@ size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
             if (e->limit > 0 || e->held > 0)
                 n += report_entry(e, now, minutes, &out[n]);
     l->reported_ns = now;
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
     *ret = out;
     return n;
 }
@@ -367,7 +368,7 @@ size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
 void df_limiter_set_elsewhere(struct df_limiter *l, const struct df_limiter_use *uses, size_t count)
 {
     int64_t now = df_mono_ns(l->clock);
-    pthread_mutex_lock(&l->lock);
+    df_lock(&l->lock);
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct entry *e = l->buckets[i]; e; e = e->next)
             e->elsewhere = (struct df_limiter_use){0};
@@ -376,5 +377,5 @@ void df_limiter_set_elsewhere(struct df_limiter *l, const struct df_limiter_use 
         if (e)
             e->elsewhere = uses[i];
     }
-    pthread_mutex_unlock(&l->lock);
+    df_unlock(&l->lock);
 }

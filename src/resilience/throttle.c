@@ -1,5 +1,6 @@
 #include "resilience/throttle.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 
 #include <sodium.h>
@@ -15,7 +16,7 @@ struct bucket {
 };
 
 struct df_throttle {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     const struct df_clock *clock;
     double capacity;
     double per_ns;
@@ -27,7 +28,7 @@ struct df_throttle *df_throttle_new(int64_t capacity, int64_t per_minute,
                                     const struct df_clock *clock)
 {
     struct df_throttle *t = df_calloc(1, sizeof *t);
-    pthread_mutex_init(&t->lock, NULL);
+    df_mutex_init(&t->lock);
     t->clock = clock;
     t->capacity = (double)capacity;
     t->per_ns = (double)per_minute / 60e9;
@@ -39,7 +40,7 @@ void df_throttle_free(struct df_throttle *t)
 {
     if (!t)
         return;
-    pthread_mutex_destroy(&t->lock);
+    df_mutex_destroy(&t->lock);
     free(t);
 }
 
@@ -85,12 +86,12 @@ bool df_throttle_blocked(struct df_throttle *t, struct df_str key, int64_t *ret_
 {
     uint64_t h = hash(t, key);
     int64_t now = df_mono_ns(t->clock);
-    pthread_mutex_lock(&t->lock);
+    df_lock(&t->lock);
     struct bucket *b = find(t, h, now, false);
     bool blocked = b && b->tokens < 1;
     if (blocked)
         *ret_wait_ms = (int64_t)((1 - b->tokens) / t->per_ns / 1e6) + 1;
-    pthread_mutex_unlock(&t->lock);
+    df_unlock(&t->lock);
     return blocked;
 }
 
@@ -98,8 +99,8 @@ void df_throttle_charge(struct df_throttle *t, struct df_str key)
 {
     uint64_t h = hash(t, key);
     int64_t now = df_mono_ns(t->clock);
-    pthread_mutex_lock(&t->lock);
+    df_lock(&t->lock);
     struct bucket *b = find(t, h, now, true);
     b->tokens = b->tokens - 1 > -t->capacity ? b->tokens - 1 : -t->capacity;
-    pthread_mutex_unlock(&t->lock);
+    df_unlock(&t->lock);
 }

@@ -24,11 +24,11 @@ void df_sb_server_unref(struct df_sb_server *s)
 
 struct df_sb_server *df_sb_config_server(struct df_sb_config *c)
 {
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     struct df_sb_server *s = c->server;
     if (s)
         atomic_fetch_add(&s->refs, 1);
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
     return s;
 }
 
@@ -68,10 +68,10 @@ enum df_code df_sb_config_set_server(struct df_sb_config *c, struct df_str url, 
         fresh->client_id = df_strdup(id.ptr ? id : DF_STR(""));
         fresh->client_secret = df_secret_new(secret.ptr ? secret : DF_STR(""));
     }
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     struct df_sb_server *old = c->server;
     c->server = fresh;
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
     df_sb_server_unref(old);
     return DF_OK;
 }
@@ -88,7 +88,7 @@ enum df_code df_sb_config_init(struct df_sb_config *c, const struct df_sandbox_o
                                struct df_err *err)
 {
     *c = (struct df_sb_config){0};
-    (void)pthread_mutex_init(&c->lock, NULL);
+    df_mutex_init(&c->lock);
     c->settings.ack_delay_ms = opt->ack_delay_ms;
     c->settings.callback_delay_ms = opt->callback_delay_ms;
     c->settings.webhook_tolerance_s = 300;
@@ -126,14 +126,14 @@ void df_sb_config_release(struct df_sb_config *c)
     for (size_t i = 0; i < c->secret_count; i++)
         free_secret(&c->secrets[i]);
     free(c->secrets);
-    (void)pthread_mutex_destroy(&c->lock);
+    df_mutex_destroy(&c->lock);
 }
 
 struct df_sb_settings df_sb_config_settings(struct df_sb_config *c)
 {
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     struct df_sb_settings s = c->settings;
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
     return s;
 }
 
@@ -168,12 +168,12 @@ static void set_secret(struct df_sb_config *c, struct df_str path, struct df_str
 
 size_t df_sb_config_secret(struct df_sb_config *c, struct df_str path, char out[DF_SB_SECRET_LEN])
 {
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     const struct df_sb_path_secret *s = find_secret(c, path);
     struct df_str secret = df_secret_str(s ? s->secret : c->webhook_secret);
     if (secret.len > 0)
         memcpy(out, secret.ptr, secret.len);
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
     return secret.len;
 }
 
@@ -189,7 +189,7 @@ void df_sb_config_get(struct df_req *req)
     df_buf_init(&body, 4 << 20);
     df_json_out_init(&out, &body);
     df_json_open(&out, '{');
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     df_json_kv_text(&out, "omniflow", c->settings.async ? DF_STR("async") : DF_STR("sync"));
     df_json_kv_int(&out, "ackDelayMs", c->settings.ack_delay_ms);
     df_json_kv_int(&out, "callbackDelayMs", c->settings.callback_delay_ms);
@@ -210,7 +210,7 @@ void df_sb_config_get(struct df_req *req)
         df_json_text(&out, DF_STR("(set)"));
     }
     df_json_close(&out, '}');
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
     df_json_close(&out, '}');
     df_req_answer(req, 200, DF_SB_JSON, &body);
 }
@@ -321,7 +321,7 @@ static void read_server(struct df_input *in, struct df_sb_config *c, struct chan
 
 static void apply(struct df_sb_config *c, const struct change *ch)
 {
-    pthread_mutex_lock(&c->lock);
+    df_lock(&c->lock);
     c->settings = ch->settings;
     if (ch->webhook_secret) {
         df_secret_free(c->webhook_secret);
@@ -332,7 +332,7 @@ static void apply(struct df_sb_config *c, const struct change *ch)
     struct df_json_each each = df_json_each(ch->secrets);
     for (const struct df_json *v; (v = df_json_next(&each));)
         set_secret(c, v->key, v->type == DF_JSON_STRING ? v->text : DF_STR_NULL);
-    pthread_mutex_unlock(&c->lock);
+    df_unlock(&c->lock);
 }
 
 void df_sb_config_put(struct df_req *req)

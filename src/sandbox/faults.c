@@ -10,19 +10,19 @@
 void df_sb_faults_init(struct df_sb_faults *f, const struct df_clock *clock)
 {
     *f = (struct df_sb_faults){.clock = clock};
-    (void)pthread_mutex_init(&f->lock, NULL);
+    df_mutex_init(&f->lock);
     f->items = df_calloc(DF_SB_FAULTS_MAX, sizeof(struct df_sb_fault));
 }
 
 void df_sb_faults_release(struct df_sb_faults *f)
 {
     free(f->items);
-    (void)pthread_mutex_destroy(&f->lock);
+    df_mutex_destroy(&f->lock);
 }
 
 bool df_sb_faults_add(struct df_sb_faults *f, struct df_sb_fault *fault)
 {
-    pthread_mutex_lock(&f->lock);
+    df_lock(&f->lock);
     size_t n = atomic_load(&f->count);
     bool room = n < DF_SB_FAULTS_MAX;
     if (room) {
@@ -30,7 +30,7 @@ bool df_sb_faults_add(struct df_sb_faults *f, struct df_sb_fault *fault)
         f->items[n] = *fault;
         atomic_store(&f->count, n + 1);
     }
-    pthread_mutex_unlock(&f->lock);
+    df_unlock(&f->lock);
     return room;
 }
 
@@ -46,14 +46,14 @@ size_t df_sb_faults_remove(struct df_sb_faults *f, struct df_str path)
 {
     size_t removed = 0;
 
-    pthread_mutex_lock(&f->lock);
+    df_lock(&f->lock);
     for (size_t i = atomic_load(&f->count); i > 0; i--) {
         if (path.ptr && !df_str_eq(path, df_str_c(f->items[i - 1].path)))
             continue;
         remove_at(f, i - 1);
         removed++;
     }
-    pthread_mutex_unlock(&f->lock);
+    df_unlock(&f->lock);
     return removed;
 }
 
@@ -82,7 +82,7 @@ struct df_sb_effect df_sb_faults_apply(struct df_sb_faults *f, struct df_str pat
 
     if (atomic_load_explicit(&f->count, memory_order_relaxed) == 0)
         return e;
-    pthread_mutex_lock(&f->lock);
+    df_lock(&f->lock);
     for (size_t i = 0; i < atomic_load(&f->count);) {
         struct df_sb_fault *fault = &f->items[i];
         if (!df_str_starts(path, df_str_c(fault->path)) || !falls(f, fault->rate)) {
@@ -96,7 +96,7 @@ struct df_sb_effect df_sb_faults_apply(struct df_sb_faults *f, struct df_str pat
         else
             i++;
     }
-    pthread_mutex_unlock(&f->lock);
+    df_unlock(&f->lock);
     return e;
 }
 
@@ -129,10 +129,10 @@ void df_sb_fault_write(const struct df_sb_fault *fault, struct df_json_out *out)
 void df_sb_faults_write(struct df_sb_faults *f, struct df_json_out *out)
 {
     df_json_open(out, '[');
-    pthread_mutex_lock(&f->lock);
+    df_lock(&f->lock);
     for (size_t i = 0; i < atomic_load(&f->count); i++)
         df_sb_fault_write(&f->items[i], out);
-    pthread_mutex_unlock(&f->lock);
+    df_unlock(&f->lock);
     df_json_close(out, ']');
 }
 

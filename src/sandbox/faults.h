@@ -10,9 +10,9 @@
 #define DF_SANDBOX_FAULTS_H
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "json/write.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define DF_SB_FAULTS_MAX     100
@@ -32,7 +32,7 @@ struct df_sb_fault {
 };
 
 struct df_sb_faults {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     _Atomic size_t count;
     struct df_sb_fault *items; /* in order of creation */
     int64_t last_id;

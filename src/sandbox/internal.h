@@ -20,6 +20,7 @@
 #define DF_SANDBOX_INTERNAL_H
 
 #include "base/buf.h"
+#include "base/lock.h"
 #include "base/secret.h"
 #include "delivery/verify.h"
 #include "net/client.h"
@@ -31,7 +32,6 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/timer.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define DF_SB_JSON "application/json"
@@ -68,7 +68,7 @@ struct df_sb_settings {
 };
 
 struct df_sb_config {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     struct df_sb_settings settings;
     struct df_sb_server *server; /* NULL: none */
     struct df_secret *webhook_secret;

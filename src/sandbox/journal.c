@@ -1,11 +1,11 @@
 #include "sandbox/journal.h"
 
 #include "base/arena.h"
+#include "base/lock.h"
 #include "base/mem.h"
 #include "sandbox/keyset.h"
 #include "json/doc.h"
 
-#include <pthread.h>
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ struct df_sb_journal {
     struct df_sb_keyset *keys;
     _Atomic uint64_t keys_dropped;
 
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     struct path *slots[SLOTS]; /* by hash, open addressing */
     struct path *paths[DF_SB_PATHS_MAX + 1];
     size_t path_count;
@@ -94,7 +94,7 @@ struct df_sb_journal *df_sb_journal_new(size_t keep, const struct df_clock *cloc
     j->since_ms = df_wall_ms(clock);
     j->keys = df_sb_keyset_new(DF_SB_KEYS_MAX);
     df_random(clock, j->hash_key, sizeof(j->hash_key));
-    (void)pthread_mutex_init(&j->lock, NULL);
+    df_mutex_init(&j->lock);
     return j;
 }
 
@@ -274,7 +274,7 @@ bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r)
     if (r->key.ptr && seen == DF_SB_KEY_DROPPED)
         atomic_fetch_add(&j->keys_dropped, 1);
 
-    pthread_mutex_lock(&j->lock);
+    df_lock(&j->lock);
     struct path *p = find_path(j, r->path, hash);
     p->requests++;
     p->distinct += seen == DF_SB_KEY_NEW;
@@ -285,7 +285,7 @@ bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r)
     count_status(p, r->status);
     if (rec)
         drops = keep_record(j, p, rec);
-    pthread_mutex_unlock(&j->lock);
+    df_unlock(&j->lock);
 
     while (drops) {
         struct record *next = drops->next;
@@ -306,14 +306,14 @@ static void free_path(struct df_sb_journal *j, struct path *p)
 
 void df_sb_journal_clear(struct df_sb_journal *j)
 {
-    pthread_mutex_lock(&j->lock);
+    df_lock(&j->lock);
     for (size_t i = 0; i < j->path_count; i++)
         free_path(j, j->paths[i]);
     memset(j->slots, 0, sizeof(j->slots));
     j->path_count = 0;
     j->other = NULL;
     j->since_ms = df_wall_ms(j->clock);
-    pthread_mutex_unlock(&j->lock);
+    df_unlock(&j->lock);
     df_sb_keyset_clear(j->keys);
     atomic_store(&j->keys_dropped, 0);
 }
@@ -324,7 +324,7 @@ void df_sb_journal_free(struct df_sb_journal *j)
         return;
     df_sb_journal_clear(j);
     df_sb_keyset_free(j->keys);
-    (void)pthread_mutex_destroy(&j->lock);
+    df_mutex_destroy(&j->lock);
     free(j);
 }
 
@@ -365,7 +365,7 @@ void df_sb_journal_write_stats(struct df_sb_journal *j, struct df_json_out *out)
     uint64_t distinct = 0;
     uint64_t repeats = 0;
 
-    pthread_mutex_lock(&j->lock);
+    df_lock(&j->lock);
     for (size_t i = 0; i < j->path_count; i++) {
         requests += j->paths[i]->requests;
         distinct += j->paths[i]->distinct;
@@ -382,7 +382,7 @@ void df_sb_journal_write_stats(struct df_sb_journal *j, struct df_json_out *out)
     for (size_t i = 0; i < j->path_count; i++)
         write_path(j->paths[i], out);
     df_json_close(out, ']');
-    pthread_mutex_unlock(&j->lock);
+    df_unlock(&j->lock);
 }
 
 /* Valid JSON as it is, anything else as text. */
@@ -493,7 +493,7 @@ static size_t collect(struct df_sb_journal *j, struct df_str prefix, size_t limi
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&j->lock);
+    df_lock(&j->lock);
     for (size_t i = 0; i < j->path_count; i++) {
         struct path *p = j->paths[i];
         if (p != j->other && !df_str_starts(df_str_c(p->name), prefix))
@@ -515,7 +515,7 @@ static size_t collect(struct df_sb_journal *j, struct df_str prefix, size_t limi
     }
     for (size_t i = 0; i < n; i++)
         atomic_fetch_add(&found[i]->refs, 1);
-    pthread_mutex_unlock(&j->lock);
+    df_unlock(&j->lock);
     return n;
 }
 

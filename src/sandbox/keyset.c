@@ -1,15 +1,15 @@
 #include "sandbox/keyset.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #define SHARDS    64
 #define FIRST_CAP 64
 
 struct shard {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     struct df_sb_hash *slots; /* {0, 0} is free */
     size_t cap;               /* a power of two, or 0 */
     size_t count;
@@ -26,7 +26,7 @@ struct df_sb_keyset *df_sb_keyset_new(size_t max_keys)
 
     k->max_of_shard = max_keys / SHARDS + 1;
     for (size_t i = 0; i < SHARDS; i++)
-        (void)pthread_mutex_init(&k->shards[i].lock, NULL);
+        df_mutex_init(&k->shards[i].lock);
     return k;
 }
 
@@ -36,7 +36,7 @@ void df_sb_keyset_free(struct df_sb_keyset *k)
         return;
     df_sb_keyset_clear(k);
     for (size_t i = 0; i < SHARDS; i++)
-        (void)pthread_mutex_destroy(&k->shards[i].lock);
+        df_mutex_destroy(&k->shards[i].lock);
     free(k);
 }
 
@@ -44,12 +44,12 @@ void df_sb_keyset_clear(struct df_sb_keyset *k)
 {
     for (size_t i = 0; i < SHARDS; i++) {
         struct shard *s = &k->shards[i];
-        pthread_mutex_lock(&s->lock);
+        df_lock(&s->lock);
         free(s->slots);
         s->slots = NULL;
         s->cap = 0;
         s->count = 0;
-        pthread_mutex_unlock(&s->lock);
+        df_unlock(&s->lock);
     }
 }
 
@@ -82,7 +82,7 @@ enum df_sb_key df_sb_keyset_add(struct df_sb_keyset *k, struct df_sb_hash hash)
     struct shard *s = &k->shards[hash.a % SHARDS];
     enum df_sb_key result = DF_SB_KEY_SEEN;
 
-    pthread_mutex_lock(&s->lock);
+    df_lock(&s->lock);
     if (s->count >= s->cap / 4 * 3)
         grow(s);
     struct df_sb_hash *slot = find(s->slots, s->cap, hash);
@@ -93,6 +93,6 @@ enum df_sb_key df_sb_keyset_add(struct df_sb_keyset *k, struct df_sb_hash hash)
             s->count++;
         }
     }
-    pthread_mutex_unlock(&s->lock);
+    df_unlock(&s->lock);
     return result;
 }

@@ -1,6 +1,7 @@
 #include "sandbox/timer.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/mem.h"
 
 #include <signal.h>
@@ -9,7 +10,7 @@
 struct df_sb_timer {
     pthread_t thread;
     bool running;
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t changed;
     struct df_sb_timer_item **heap;
     size_t count;
@@ -64,7 +65,7 @@ static void *run(void *arg)
     struct df_sb_timer *t = arg;
 
     (void)pthread_setname_np(pthread_self(), "df-sandbox");
-    pthread_mutex_lock(&t->lock);
+    df_lock(&t->lock);
     while (t->count > 0 || !t->stopping) {
         if (t->count == 0) {
             (void)df_cond_wait_ms(&t->changed, &t->lock, 60000);
@@ -77,11 +78,11 @@ static void *run(void *arg)
         }
         struct df_sb_timer_item *item = pop(t);
         bool stopping = t->stopping;
-        pthread_mutex_unlock(&t->lock);
+        df_unlock(&t->lock);
         item->fire(item, stopping);
-        pthread_mutex_lock(&t->lock);
+        df_lock(&t->lock);
     }
-    pthread_mutex_unlock(&t->lock);
+    df_unlock(&t->lock);
     return NULL;
 }
 
@@ -91,7 +92,7 @@ enum df_code df_sb_timer_new(struct df_sb_timer **ret, struct df_err *err)
     sigset_t all;
     sigset_t old;
 
-    (void)pthread_mutex_init(&t->lock, NULL);
+    df_mutex_init(&t->lock);
     df_cond_init(&t->changed);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -109,7 +110,7 @@ bool df_sb_timer_add(struct df_sb_timer *t, struct df_sb_timer_item *item, int64
 {
     item->due_ns = df_mono_ns(df_clock_real()) + delay_ms * 1000000;
 
-    pthread_mutex_lock(&t->lock);
+    df_lock(&t->lock);
     bool taken = !t->stopping;
     if (taken) {
         item->number = t->added++;
@@ -117,7 +118,7 @@ bool df_sb_timer_add(struct df_sb_timer *t, struct df_sb_timer_item *item, int64
         if (t->heap[0] == item)
             (void)pthread_cond_signal(&t->changed);
     }
-    pthread_mutex_unlock(&t->lock);
+    df_unlock(&t->lock);
     return taken;
 }
 
@@ -125,10 +126,10 @@ void df_sb_timer_stop(struct df_sb_timer *t)
 {
     if (!t || !t->running)
         return;
-    pthread_mutex_lock(&t->lock);
+    df_lock(&t->lock);
     t->stopping = true;
     (void)pthread_cond_signal(&t->changed);
-    pthread_mutex_unlock(&t->lock);
+    df_unlock(&t->lock);
     (void)pthread_join(t->thread, NULL);
     t->running = false;
 }
@@ -139,7 +140,7 @@ void df_sb_timer_free(struct df_sb_timer *t)
         return;
     df_sb_timer_stop(t);
     (void)pthread_cond_destroy(&t->changed);
-    (void)pthread_mutex_destroy(&t->lock);
+    df_mutex_destroy(&t->lock);
     free(t->heap);
     free(t);
 }

@@ -6,6 +6,7 @@
  * used for long, or that was last seen alive before another worker lost its own, is tried with a
  * ping before a job is trusted to it: a job that finds out by itself would have to be run again.
  */
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/store_private.h"
@@ -459,7 +460,7 @@ bool df_store_read(struct df_store *s, struct df_job *job)
 }
 
 struct waiter {
-    pthread_mutex_t lock;
+    struct df_mutex lock;
     pthread_cond_t ended;
     bool done;
     enum df_code code;
@@ -470,18 +471,18 @@ static void wake_waiter(struct df_job *job, enum df_code code, const struct df_e
 {
     struct waiter *waiter = job->waiter;
 
-    pthread_mutex_lock(&waiter->lock);
+    df_lock(&waiter->lock);
     waiter->code = code;
     waiter->err = *err;
     waiter->done = true;
     pthread_cond_signal(&waiter->ended);
-    pthread_mutex_unlock(&waiter->lock);
+    df_unlock(&waiter->lock);
 }
 
 static enum df_code submit_and_wait(struct df_store *s, struct df_job *job, bool write,
                                     struct df_err *err)
 {
-    struct waiter waiter = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+    struct waiter waiter = {.lock = DF_MUTEX_INIT, .ended = PTHREAD_COND_INITIALIZER};
 
     job->waiter = &waiter;
     job->done = wake_waiter;
@@ -491,12 +492,12 @@ static enum df_code submit_and_wait(struct df_store *s, struct df_job *job, bool
         return df_err_set(err, closed ? DF_E_DRAINING : DF_E_BUSY,
                           closed ? "the store is closed" : "too much work is waiting");
     }
-    pthread_mutex_lock(&waiter.lock);
+    df_lock(&waiter.lock);
     while (!waiter.done)
-        pthread_cond_wait(&waiter.ended, &waiter.lock);
-    pthread_mutex_unlock(&waiter.lock);
+        df_cond_wait(&waiter.ended, &waiter.lock);
+    df_unlock(&waiter.lock);
     job->waiter = NULL;
-    pthread_mutex_destroy(&waiter.lock);
+    df_mutex_destroy(&waiter.lock);
     pthread_cond_destroy(&waiter.ended);
     if (waiter.code != DF_OK && err)
         *err = waiter.err;

@@ -12,6 +12,7 @@
  * still stands after it, in the same place. A stream that came during the look is left for the next
  * one, since what it was told at its beginning may be newer than what was looked at.
  */
+#include "base/lock.h"
 #include "base/mem.h"
 #include "imports/api/batch_view.h"
 #include "imports/api/batches.sql.h"
@@ -41,7 +42,7 @@ struct df_import_events {
     pthread_t thread;
     unsigned char key[crypto_generichash_KEYBYTES];
 
-    pthread_mutex_t lock; /* guards all that follows */
+    struct df_mutex lock; /* guards all that follows */
     pthread_cond_t wake;
     bool stopping;
     size_t count;
@@ -171,12 +172,12 @@ static void look_at_all(struct df_import_events *e, struct look *l)
         l->count = seen - from < GROUP ? seen - from : GROUP;
         for (size_t i = 0; i < l->count; i++)
             l->ids[i] = e->streams[from + i].batch;
-        pthread_mutex_unlock(&e->lock);
+        df_unlock(&e->lock);
         write_ids(l);
         enum df_code code = df_store_read_wait(e->store, &l->job, &err);
         if (code != DF_OK)
             df_log_debug("EventsNotRead", "%s", err.detail); /* who asks is told: 503 elsewhere */
-        pthread_mutex_lock(&e->lock);
+        df_lock(&e->lock);
         if (code == DF_OK)
             tell_group(e, from, l, ended);
     }
@@ -191,14 +192,14 @@ static void *watch(void *arg)
     l->job.run = run_look;
     df_buf_init(&l->asked, (size_t)GROUP * (DF_UUID_LEN + 8));
     df_buf_init(&l->text, GROUP_MAX);
-    pthread_mutex_lock(&e->lock);
+    df_lock(&e->lock);
     while (!e->stopping) {
         if (e->count == 0)
-            pthread_cond_wait(&e->wake, &e->lock);
+            df_cond_wait(&e->wake, &e->lock);
         else if (!df_cond_wait_ms(&e->wake, &e->lock, LOOK_MS))
             look_at_all(e, l);
     }
-    pthread_mutex_unlock(&e->lock);
+    df_unlock(&e->lock);
     df_buf_release(&l->text);
     df_buf_release(&l->asked);
     free(l);
@@ -210,7 +211,7 @@ struct df_import_events *df_import_events_new(struct df_store *store)
     struct df_import_events *e = df_calloc(1, sizeof *e);
     e->store = store;
     crypto_generichash_keygen(e->key);
-    pthread_mutex_init(&e->lock, NULL);
+    df_mutex_init(&e->lock);
     df_cond_init(&e->wake);
     if (pthread_create(&e->thread, NULL, watch, e) != 0)
         abort();
@@ -219,25 +220,25 @@ struct df_import_events *df_import_events_new(struct df_store *store)
 
 void df_import_events_stop(struct df_import_events *e)
 {
-    pthread_mutex_lock(&e->lock);
+    df_lock(&e->lock);
     bool already = e->stopping;
     e->stopping = true;
     pthread_cond_broadcast(&e->wake);
-    pthread_mutex_unlock(&e->lock);
+    df_unlock(&e->lock);
     if (already)
         return;
     pthread_join(e->thread, NULL);
-    pthread_mutex_lock(&e->lock);
+    df_lock(&e->lock);
     for (size_t i = 0; i < e->count; i++)
         df_sse_close(e->streams[i].sse);
     e->count = 0;
-    pthread_mutex_unlock(&e->lock);
+    df_unlock(&e->lock);
 }
 
 void df_import_events_free(struct df_import_events *e)
 {
     pthread_cond_destroy(&e->wake);
-    pthread_mutex_destroy(&e->lock);
+    df_mutex_destroy(&e->lock);
     free(e);
 }
 
@@ -294,7 +295,7 @@ static void settle(struct call *c, struct df_sse *sse)
 
     if (sse)
         hash_text(e, df_buf_str(&c->out), s.said);
-    pthread_mutex_lock(&e->lock);
+    df_lock(&e->lock);
     struct call **at = &e->promised;
     while (*at != c)
         at = &(*at)->next;
@@ -306,7 +307,7 @@ static void settle(struct call *c, struct df_sse *sse)
         if (e->count == 1)
             pthread_cond_signal(&e->wake);
     }
-    pthread_mutex_unlock(&e->lock);
+    df_unlock(&e->lock);
     if (!listed)
         df_sse_close(sse);
 }
@@ -339,7 +340,7 @@ static bool enter(struct call *c)
     struct df_import_events *e = c->events;
     size_t own = 0;
 
-    pthread_mutex_lock(&e->lock);
+    df_lock(&e->lock);
     bool stopping = e->stopping;
     bool full = e->count + e->promised_count >= DF_STREAMS_MAX;
     for (size_t i = 0; i < e->count; i++)
@@ -351,7 +352,7 @@ static bool enter(struct call *c)
         e->promised = c;
         e->promised_count++;
     }
-    pthread_mutex_unlock(&e->lock);
+    df_unlock(&e->lock);
     if (stopping)
         df_req_fail(c->req, DF_E_DRAINING, "The server is shutting down.");
     else if (full)

@@ -29,7 +29,7 @@ struct df_import_reports {
     _Atomic bool stopping;
     bool joined;
 
-    pthread_mutex_t lock; /* guards all that follows */
+    struct df_mutex lock; /* guards all that follows */
     struct ask *asked;    /* the calls in hand */
 };
 
@@ -164,14 +164,14 @@ static void add_disposition(const struct ask *a)
 static void leave(struct ask *a)
 {
     struct df_import_reports *r = a->reports;
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     for (struct ask **at = &r->asked; *at; at = &(*at)->next) {
         if (*at == a) {
             *at = a->next;
             break;
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
 }
 
 static void answer(struct ask *a, enum df_code code, int fd, uint64_t size,
@@ -223,7 +223,7 @@ struct df_import_reports *df_import_reports_new(struct df_store *store, const ch
     r->store = store;
     r->temp_dir = df_strdup(df_str_c(temp_dir));
     df_queue_init(&r->queue, DF_REPORTS_WAITING);
-    pthread_mutex_init(&r->lock, NULL);
+    df_mutex_init(&r->lock);
     for (size_t i = 0; i < DF_REPORT_THREADS; i++)
         if (pthread_create(&r->threads[i], NULL, work, r) != 0)
             abort();
@@ -244,7 +244,7 @@ void df_import_reports_stop(struct df_import_reports *r)
 void df_import_reports_free(struct df_import_reports *r)
 {
     df_queue_release(&r->queue);
-    pthread_mutex_destroy(&r->lock);
+    df_mutex_destroy(&r->lock);
     free(r->temp_dir);
     free(r);
 }
@@ -290,14 +290,14 @@ static bool enter(struct ask *a)
     struct df_import_reports *r = a->reports;
     size_t own = 0;
 
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     for (const struct ask *other = r->asked; other; other = other->next)
         own += memcmp(other->client.text, a->client.text, DF_UUID_LEN) == 0;
     if (own < DF_REPORTS_PER_CLIENT) {
         a->next = r->asked;
         r->asked = a;
     }
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     if (own < DF_REPORTS_PER_CLIENT)
         return true;
     df_req_fail(a->req, DF_E_TOO_MANY, "%zu error reports of this client are being made.", own);

@@ -7,11 +7,11 @@
  */
 #include "imports/api/report_private.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 #include "tabular/formula.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <unistd.h>
 #include <xlsxwriter.h>
 
@@ -222,7 +222,7 @@ static enum df_code xlsx_row(void *w, const struct df_report_table *t, bool head
 }
 
 /* libxlsxwriter writes the time of creation by gmtime(), whose buffer is one for the process. */
-static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+static struct df_mutex closing = DF_MUTEX_INIT;
 
 static enum df_code xlsx_close(void *w, bool whole, struct df_err *err)
 {
@@ -236,10 +236,10 @@ static enum df_code xlsx_close(void *w, bool whole, struct df_err *err)
         lxw_workbook_free(x->book);
         return DF_OK;
     }
-    pthread_mutex_lock(&closing);
+    df_lock(&closing);
     errno = 0;
     lxw_error e = workbook_close(x->book); /* frees it in any case */
-    pthread_mutex_unlock(&closing);
+    df_unlock(&closing);
     if (e != LXW_NO_ERROR)
         code = xlsx_failed(err, e);
     return code;

@@ -265,10 +265,10 @@ static void answered(struct df_call *call)
     c->breaker = NULL;
     /* Here, since the answer is borrowed. */
     c->verdict = import_judge(c, &c->reason);
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     c->answered = true;
     pthread_cond_broadcast(&i->changed);
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 static void fail_by_outage(struct import_batch *b, struct import_chunk *c)
@@ -325,19 +325,19 @@ static void give_permit_back(struct import_batch *b, struct import_chunk *c)
 /* Between these two the HTTP client is not freed. */
 static bool may_send(struct df_imports *i)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     bool may = !i->stopping;
     i->senders += may;
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     return may;
 }
 
 static void was_sent(struct df_imports *i)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     i->senders--;
     pthread_cond_broadcast(&i->changed);
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 static bool send_all(struct import_batch *b, enum import_end *ret)
@@ -431,14 +431,14 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
 
 static void take_answers(struct import_batch *b)
 {
-    pthread_mutex_lock(&b->imports->lock);
+    df_lock(&b->imports->lock);
     for (struct import_chunk *c = b->chunks.head; c; c = c->next) {
         if (c->state == IMPORT_CHUNK_SENDING && c->answered) {
             c->answered = false;
             c->state = IMPORT_CHUNK_ANSWERED;
         }
     }
-    pthread_mutex_unlock(&b->imports->lock);
+    df_unlock(&b->imports->lock);
     for (struct import_chunk *c = b->chunks.head; c; c = c->next) {
         if (c->state == IMPORT_CHUNK_ANSWERED)
             take_answer(b, c);
@@ -498,10 +498,10 @@ static bool take_acks(struct import_batch *b, enum import_end *ret)
     struct df_err err = DF_ERR_INIT;
     int64_t now_ms = import_mono_ms(b);
 
-    pthread_mutex_lock(&b->imports->lock);
+    df_lock(&b->imports->lock);
     bool acked = b->acked;
     b->acked = false;
-    pthread_mutex_unlock(&b->imports->lock);
+    df_unlock(&b->imports->lock);
     if (!acked &&
         (!is_awaiting(b) || (b->polled_ms >= 0 && now_ms - b->polled_ms < IMPORT_ACK_POLL_MS)))
         return true;
@@ -632,12 +632,12 @@ static void wait_for_events(struct import_batch *b)
 {
     int64_t wait_ms = next_due(b) - import_mono_ms(b);
 
-    pthread_mutex_lock(&b->imports->lock);
+    df_lock(&b->imports->lock);
     if (b->imports->stopping && wait_ms > STOPPING_MS)
         wait_ms = STOPPING_MS;
     if (wait_ms > 0 && !something_came(b))
         df_cond_wait_ms(&b->imports->changed, &b->imports->lock, wait_ms);
-    pthread_mutex_unlock(&b->imports->lock);
+    df_unlock(&b->imports->lock);
 }
 
 /* Whether somebody has something to do at once. */
@@ -655,10 +655,10 @@ static bool is_busy(const struct import_batch *b)
 /* Of the batches of one process one gives way at a time: each would for the same client. */
 static bool may_give_way(struct df_imports *i)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     bool may = !i->one_gives_way;
     i->one_gives_way = true;
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     return may;
 }
 
@@ -666,9 +666,9 @@ static void end_turn(struct import_batch *b)
 {
     if (!b->gives_way)
         return;
-    pthread_mutex_lock(&b->imports->lock);
+    df_lock(&b->imports->lock);
     b->imports->one_gives_way = false;
-    pthread_mutex_unlock(&b->imports->lock);
+    df_unlock(&b->imports->lock);
 }
 
 /* After its time it cuts no more chunks if another client waits. What is in hand is brought to its
@@ -745,7 +745,7 @@ static enum import_end work(struct import_batch *b)
 /* Calls under way point into the chunks. */
 static void wait_for_calls(struct import_batch *b)
 {
-    pthread_mutex_lock(&b->imports->lock);
+    df_lock(&b->imports->lock);
     for (;;) {
         bool under_way = false;
         for (const struct import_chunk *c = b->chunks.head; c; c = c->next)
@@ -754,7 +754,7 @@ static void wait_for_calls(struct import_batch *b)
             break;
         df_cond_wait_ms(&b->imports->changed, &b->imports->lock, 1000);
     }
-    pthread_mutex_unlock(&b->imports->lock);
+    df_unlock(&b->imports->lock);
 }
 
 static void release(struct import_batch *b)

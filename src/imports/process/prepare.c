@@ -19,9 +19,9 @@
 
 bool import_is_stopping(struct df_imports *i)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     bool stopping = i->stopping;
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     return stopping;
 }
 

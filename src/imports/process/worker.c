@@ -73,10 +73,10 @@ struct claim {
 static bool is_ours(struct df_imports *i, const struct df_uuid *id)
 {
     bool ours = false;
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     for (const struct import_batch *b = i->working; b && !ours; b = b->next)
         ours = strcmp(b->id.text, id->text) == 0;
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     return ours;
 }
 
@@ -213,9 +213,9 @@ static enum df_code may_take(struct df_db *db, struct claim *cl, const struct ca
 /* From now on other workers of this process count it as ours. */
 static void set_taken(struct claim *cl, const struct df_uuid *id)
 {
-    pthread_mutex_lock(&cl->i->lock);
+    df_lock(&cl->i->lock);
     cl->b->id = *id;
-    pthread_mutex_unlock(&cl->i->lock);
+    df_unlock(&cl->i->lock);
     cl->took = id->text[0] != '\0';
 }
 
@@ -328,10 +328,10 @@ static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err
 static size_t working_count(struct df_imports *i)
 {
     size_t n = 0;
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     for (const struct import_batch *b = i->working; b; b = b->next)
         n += b->id.text[0] != '\0';
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     return n;
 }
 
@@ -348,24 +348,24 @@ static enum df_code is_worth_it(struct df_imports *i, bool *ret, struct df_err *
 
 static void keep_unread(struct df_imports *i, const struct claim *cl)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     free(i->unread);
     i->unread_count = cl->unread_count;
     i->unread = df_calloc(cl->unread_count + 1, sizeof(*i->unread));
     if (cl->unread_count > 0)
         memcpy(i->unread, cl->unread, cl->unread_count * sizeof(*i->unread));
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 /* One claim of this process at a time: what the last one found is what the next compares with. */
 static void wait_turn(struct df_imports *i, bool begin)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     while (begin && i->claiming)
-        pthread_cond_wait(&i->changed, &i->lock);
+        df_cond_wait(&i->changed, &i->lock);
     i->claiming = begin;
     pthread_cond_broadcast(&i->changed);
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bool *ret,
@@ -395,20 +395,20 @@ static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bo
 
 static void enter(struct df_imports *i, struct import_batch *b)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     b->next = i->working;
     i->working = b;
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 static void leave(struct df_imports *i, struct import_batch *b)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     struct import_batch **at = &i->working;
     while (*at != b)
         at = &(*at)->next;
     *at = b->next;
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 /* How long there is nothing to do; 0: look again at once. */
@@ -442,12 +442,12 @@ static void *worker(void *arg)
     struct df_imports *i = arg;
     int64_t backoff_ms = 0;
 
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     while (!i->stopping) {
         uint64_t seen = i->wakes;
-        pthread_mutex_unlock(&i->lock);
+        df_unlock(&i->lock);
         int64_t wait_ms = work_once(i, &backoff_ms);
-        pthread_mutex_lock(&i->lock);
+        df_lock(&i->lock);
         int64_t until_ms = df_mono_ms(df_clock_real()) + wait_ms;
         while (!i->stopping && (i->wakes == seen || backoff_ms > 0)) {
             int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
@@ -458,7 +458,7 @@ static void *worker(void *arg)
     }
     i->threads_running--;
     pthread_cond_broadcast(&i->changed);
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
     return NULL;
 }
 
@@ -470,7 +470,7 @@ struct df_imports *df_imports_new(const struct df_imports_options *opt)
 
     i->opt = *opt;
     i->instance_fd = -1;
-    pthread_mutex_init(&i->lock, NULL);
+    df_mutex_init(&i->lock);
     df_cond_init(&i->changed);
     if (opt->url) {
         struct df_str base = df_str_c(opt->url);
@@ -506,7 +506,7 @@ void df_imports_stop(struct df_imports *i, int64_t drain_ms)
     if (!i)
         return;
     int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     i->stopping = true;
     pthread_cond_broadcast(&i->changed);
     for (;;) {
@@ -515,7 +515,7 @@ void df_imports_stop(struct df_imports *i, int64_t drain_ms)
             break;
         df_cond_wait_ms(&i->changed, &i->lock, left_ms > 0 ? left_ms : 1000);
     }
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 void df_imports_end(struct df_imports *i)
@@ -538,7 +538,7 @@ void df_imports_free(struct df_imports *i)
     free(i->unread);
     free(i->url);
     pthread_cond_destroy(&i->changed);
-    pthread_mutex_destroy(&i->lock);
+    df_mutex_destroy(&i->lock);
     free(i);
 }
 
@@ -549,19 +549,19 @@ const struct df_imports_options *df_imports_options_of(const struct df_imports *
 
 void df_imports_wake(struct df_imports *i)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     i->wakes++;
     pthread_cond_broadcast(&i->changed);
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }
 
 void df_imports_acked(struct df_imports *i, const struct df_uuid *batch)
 {
-    pthread_mutex_lock(&i->lock);
+    df_lock(&i->lock);
     for (struct import_batch *b = i->working; b; b = b->next) {
         if (strcmp(b->id.text, batch->text) == 0)
             b->acked = true;
     }
     pthread_cond_broadcast(&i->changed);
-    pthread_mutex_unlock(&i->lock);
+    df_unlock(&i->lock);
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/lock.h"
 #include "base/uuid.h"
 
 #include <stdlib.h>
@@ -292,19 +293,19 @@ static void what_is_no_time_is_refused(void **state)
 
 static void a_timed_wait_says_when_time_is_up(void **state)
 {
-    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    struct df_mutex m = DF_MUTEX_INIT;
     pthread_cond_t c;
     (void)state;
 
     df_cond_init(&c);
-    pthread_mutex_lock(&m);
+    df_lock(&m);
     int64_t before = df_mono_ns(df_clock_real());
     while (df_cond_wait_ms(&c, &m, 20)) {
     }
     assert_true(df_mono_ns(df_clock_real()) - before >= 20000000);
     while (df_cond_wait_ms(&c, &m, -5)) {
     }
-    pthread_mutex_unlock(&m);
+    df_unlock(&m);
     pthread_cond_destroy(&c);
 }
 

@@ -360,14 +360,14 @@ static void check_a_call_is_heard_once(enum df_dialect d)
     f.s.workers = 1;
     sink_reset(NULL);
     struct df_relay *r = start(&f);
-    pthread_mutex_lock(&r->lock);
+    df_lock(&r->lock);
     r->more = more;
-    pthread_mutex_unlock(&r->lock);
+    df_unlock(&r->lock);
     while (more > 0 && df_mono_ms(df_clock_real()) < until) {
         (void)sched_yield();
-        pthread_mutex_lock(&r->lock);
+        df_lock(&r->lock);
         more = r->more;
-        pthread_mutex_unlock(&r->lock);
+        df_unlock(&r->lock);
     }
     assert_int_equal(more, 0);
     end(r);

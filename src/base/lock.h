@@ -1,0 +1,63 @@
+/*
+ * Locks, and what clang's -Wthread-safety is told of them: which lock guards a member
+ * (DF_GUARDED_BY), which one a function's caller holds (DF_REQUIRES) or must not hold
+ * (DF_EXCLUDES). gcc ignores the annotations; `make lint` has clang check them.
+ *
+ * No lock is held across I/O, SQL or a callback.
+ */
+#ifndef DF_BASE_LOCK_H
+#define DF_BASE_LOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#ifdef __clang__
+#define DF_TSA(x) __attribute__((x))
+#else
+#define DF_TSA(x)
+#endif
+
+#define DF_GUARDED_BY(lock)    DF_TSA(guarded_by(lock))
+#define DF_PT_GUARDED_BY(lock) DF_TSA(pt_guarded_by(lock)) /* what the pointer points to */
+#define DF_REQUIRES(...)       DF_TSA(requires_capability(__VA_ARGS__))
+#define DF_EXCLUDES(...)       DF_TSA(locks_excluded(__VA_ARGS__))
+#define DF_ACQUIRES(...)       DF_TSA(acquire_capability(__VA_ARGS__))
+#define DF_RELEASES(...)       DF_TSA(release_capability(__VA_ARGS__))
+/* For functions whose locking cannot be told to clang; a comment says why. */
+#define DF_UNCHECKED_LOCKING DF_TSA(no_thread_safety_analysis)
+
+struct DF_TSA(capability("mutex")) df_mutex {
+    pthread_mutex_t m;
+};
+
+#define DF_MUTEX_INIT                                                                              \
+    {                                                                                              \
+        PTHREAD_MUTEX_INITIALIZER                                                                  \
+    }
+
+void df_mutex_init(struct df_mutex *m);
+void df_mutex_destroy(struct df_mutex *m);
+
+/* A lock used wrongly (taken twice by one thread, given back by another) is not survived: what it
+ * guards could be anything. */
+static inline void df_lock(struct df_mutex *m) DF_ACQUIRES(*m) DF_UNCHECKED_LOCKING
+{
+    if (pthread_mutex_lock(&m->m) != 0)
+        abort();
+}
+
+static inline void df_unlock(struct df_mutex *m) DF_RELEASES(*m) DF_UNCHECKED_LOCKING
+{
+    if (pthread_mutex_unlock(&m->m) != 0)
+        abort();
+}
+
+/* A condition variable bound to CLOCK_MONOTONIC. */
+void df_cond_init(pthread_cond_t *c);
+void df_cond_wait(pthread_cond_t *c, struct df_mutex *m) DF_REQUIRES(*m);
+/* Returns false when the time was up. A negative timeout is none at all, not for ever. */
+bool df_cond_wait_ms(pthread_cond_t *c, struct df_mutex *m, int64_t timeout_ms) DF_REQUIRES(*m);
+
+#endif
