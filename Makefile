@@ -17,25 +17,13 @@ MAKEFLAGS += -j$(shell nproc)
 endif
 
 # --- what is installed ------------------------------------------------------------------------------
-# Nothing below can be asked before the packages are there; a stamp keeps the check off the fast path.
+# A stamp keeps the question off the fast path. Reading this file installs nothing and asks for no package: pkg-config is
+# asked once, by the first command that needs its answer, and the stamp comes before that.
 
 PACKAGES := libmicrohttpd libcurl sqlite3 libpq odbc libsodium libcrypto libssl zlib libxml-2.0 xlsxwriter librabbitmq rdkafka
-DEPS_STAMP := build/.deps-build
-
-ifneq ($(MAKECMDGOALS),)
-ifeq ($(filter-out help clean deps deps-check,$(MAKECMDGOALS)),)
-NO_BUILD := 1
-endif
-endif
-
-ifndef NO_BUILD
-$(shell mkdir -p build && { [ build/.deps-build -nt tools/install-deps ] || { tools/install-deps build >&2 && touch build/.deps-build; }; })
-ifneq ($(.SHELLSTATUS),0)
-$(error the packages that the build needs could not be installed; see above)
-endif
-PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES))
-PKG_LIBS   := $(shell pkg-config --libs $(PACKAGES))
-endif
+DEPS     := build/.deps-build
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
 
 # --- flags ------------------------------------------------------------------------------------------
 
@@ -129,8 +117,15 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Generated headers must stand before the first compilation; later the dependency files know.
+# Packages, then generated headers must stand before the first compilation; later the dependency files know.
 $(LIB_OBJ) $(MAIN_OBJ): | $(GEN) $(GEN_ROWS)
+$(GEN) $(GEN_ROWS) $(B)/tests/kafka_mock: | $(DEPS)
+
+$(DEPS): tools/install-deps
+	@mkdir -p $(@D)
+	@tools/install-deps build
+	@pkg-config --exists --print-errors $(PACKAGES)
+	@touch $@
 
 # Changes when a file comes or goes, which timestamps alone do not show.
 $(B)/gen/.inputs: FORCE

@@ -1,13 +1,12 @@
 """The build tools that embed queries and files: what they accept, what they refuse, and that the C is right."""
 
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+from harness import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.tools
 WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wcast-qual", "-Wno-sign-conversion",
             "-Werror"]
