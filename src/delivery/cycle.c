@@ -338,6 +338,16 @@ static void end_row(struct delivery_row *row, const char *why)
     row->request.url = NULL;
 }
 
+/* The request is built. */
+static void set_key(struct delivery_row *row)
+{
+    char text[DF_DESTINATION_SIZE];
+
+    row->key = row->request.breaker;
+    if (!row->key.ptr)
+        row->key = df_arena_str(&row->arena, df_destination_of(row->request.url, text));
+}
+
 static int by_id(const void *a, const void *b)
 {
     const struct delivery_row *x = *(const struct delivery_row *const *)a;
@@ -372,10 +382,13 @@ static enum df_code load_piece(struct df_db *db, struct delivery_cycle *cy, stru
         row->loaded = true;
         if (c->whose)
             c->whose(c, r, &row->arena, &row->request);
+        row->key = row->request.breaker;
         if (c->whose && !delivery_share_promise(cy->channel->d, row))
             row->outcome = DELIVERY_DEFERRED;
         else if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
             end_row(row, why.detail);
+        else
+            set_key(row);
     }
     df_result_free(r);
     for (size_t i = 0; code == DF_DONE && i < rows.count; i++) {

@@ -1558,6 +1558,48 @@ static void urls_are_taken_apart(void **state)
     }
 }
 
+static void a_destination_has_one_name(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"https://host", "https://host"},
+        {"https://Host/a/b?c=d#e", "https://host"},
+        {"HTTPS://HOST:443", "https://host"},
+        {"https://host:/", "https://host"},
+        {"https://host.", "https://host"},
+        {"https://hOst.:0443?x", "https://host"},
+        {"https://user:secret@host/", "https://host"},
+        {"https://host:80/", "https://host:80"},
+        {"https://host:8443/", "https://host:8443"},
+        {"http://host:443/", "http://host:443"},
+        {"http://host:80/", "http://host"},
+        {"http://host:00080/", "http://host"},
+        {"http://127.0.0.1:8080/x", "http://127.0.0.1:8080"},
+        {"http://h.example.com.:8080", "http://h.example.com:8080"},
+        {"http://./", "http://."},
+        {"http://a../", "http://a."},
+        {"http://[::1]/", "http://[::1]"},
+        {"http://[0:0:0:0:0:0:0:1]:80/", "http://[::1]"},
+        {"https://[2001:DB8::A]:443/", "https://[2001:db8::a]"},
+        {"https://[2001:db8:0:0::a]:8443/", "https://[2001:db8::a]:8443"},
+        {"http://[::FFFF:192.0.2.1]/", "http://[::ffff:192.0.2.1]"},
+        {"http://[1:2]/", "http://[1:2]"}, /* no address: as it is */
+        {"ftp://host", "invalid URL"},
+        {"", "invalid URL"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char out[DF_DESTINATION_SIZE];
+        struct df_str name = df_destination_of(rows[i][0], out);
+        if (!df_str_eq(name, df_str_c(rows[i][1])))
+            fail_msg("%s: " DF_STR_FMT, rows[i][0], DF_STR_ARG(name));
+    }
+    char longest[300] = "https://";
+    char out[DF_DESTINATION_SIZE];
+    memset(longest + 8, 'A', 253);
+    memcpy(longest + 8 + 253, ":65535", 7);
+    assert_int_equal(df_destination_of(longest, out).len, 8 + 253 + 6);
+}
+
 static void malformed_urls_are_refused(void **state)
 {
     (void)state;
@@ -1637,6 +1679,7 @@ int main(void)
         cmocka_unit_test(missing_ca_file_is_refused_at_once),
         cmocka_unit_test(public_and_other_addresses_are_told_apart),
         cmocka_unit_test(urls_are_taken_apart),
+        cmocka_unit_test(a_destination_has_one_name),
         cmocka_unit_test(malformed_urls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
