@@ -317,6 +317,16 @@ static void end_row(struct delivery_row *row, const char *why)
     row->request.url = NULL;
 }
 
+/* The request is built. */
+static void set_key(struct delivery_row *row)
+{
+    char text[DF_DESTINATION_SIZE];
+
+    row->key = row->request.breaker;
+    if (!row->key.ptr)
+        row->key = df_arena_str(&row->arena, df_destination_of(row->request.url, text));
+}
+
 static int by_id(const void *a, const void *b)
 {
     const struct delivery_row *x = *(const struct delivery_row *const *)a;
@@ -343,10 +353,13 @@ static void build_row(void *arg, struct df_result *r)
     row->loaded = true;
     if (c->whose)
         c->whose(c, r, &row->arena, &row->request);
+    row->key = row->request.breaker;
     if (c->whose && !delivery_share_promise(row->channel->d, row))
         row->outcome = DELIVERY_DEFERRED;
     else if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
         end_row(row, why.detail);
+    else
+        set_key(row);
 }
 
 /* Builds the requests of these rows, by one query. */
