@@ -5,7 +5,7 @@
 #ifndef DF_ACCESS_SERVICES_H
 #define DF_ACCESS_SERVICES_H
 
-#include "access/auth.h"
+#include "access/access.h"
 
 struct df_alerts;
 struct df_delivery;

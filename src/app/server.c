@@ -37,7 +37,8 @@
 #define MIB            (INT64_C(1) << 20)
 
 struct df_server {
-    struct df_services services; /* the HTTP server's argument: its address must not change */
+    struct df_access access; /* the HTTP server's argument: its address must not change */
+    struct df_services services;
     struct df_http_server *http;
     struct df_http_client *client;
     int64_t drain_seconds;
@@ -163,8 +164,8 @@ static enum df_code prepare_database(const struct df_settings *set, struct df_er
 
 static enum df_verdict authorize(struct df_req *req, void *arg)
 {
-    const struct df_services *services = arg;
-    return df_auth_authorize(services->auth, req);
+    const struct df_access *access = arg;
+    return df_auth_authorize(access->auth, req);
 }
 
 static enum df_code listen_http(struct df_server *s, const struct df_settings *set,
@@ -189,7 +190,7 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .tables = s->tables,
         .absent = set->admin.key ? 0 : 1u << DF_ACCESS_ADMIN,
         .authorize = authorize,
-        .arg = &s->services,
+        .arg = &s->access,
     };
     return df_http_start(&opt, &s->http, err);
 }
@@ -478,6 +479,11 @@ static enum df_code start_access(struct df_server *s, const struct df_settings *
                                               .hash_threads = set->auth.hash_threads,
                                               .usage = sv->usage});
     sv->policies = df_policies_new(sv->clock);
+    s->access = (struct df_access){.store = sv->store,
+                                   .auth = sv->auth,
+                                   .usage = sv->usage,
+                                   .policies = sv->policies,
+                                   .clock = sv->clock};
     return DF_OK;
 }
 
