@@ -8,7 +8,7 @@
 #include "access/clients.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "net/http.h"
 #include "store/schema.h"
 
