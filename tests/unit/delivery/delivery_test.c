@@ -136,7 +136,8 @@ static void ahead_random(const struct df_clock *c, void *ptr, size_t len)
     df_random(df_clock_real(), ptr, len);
 }
 
-static const struct df_clock_ops ahead_ops = {ahead_wall_ms, ahead_mono_ns, ahead_random};
+static const struct df_clock_ops ahead_ops = {
+    .wall_ms = ahead_wall_ms, .mono_ns = ahead_mono_ns, .random = ahead_random};
 static const struct df_clock ahead = {&ahead_ops};
 
 /* --- the engine ------------------------------------------------------------------------------- */
