@@ -82,6 +82,7 @@ SCRIPTS  := $(sort $(wildcard scripts/sqlite/*.sql scripts/postgres/*.sql script
 CONSOLE  := $(sort $(wildcard console/*))
 
 GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
+GEN_ROWS := $(SQLT:src/%.sqlt=$(B)/gen/%.sqlt.h)
 GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c
 LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:$(B)/%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
@@ -117,8 +118,8 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
 	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # Packages, then generated headers must stand before the first compilation; later the dependency files know.
-$(LIB_OBJ) $(MAIN_OBJ): | $(GEN)
-$(GEN) $(B)/tests/kafka_mock: | $(DEPS)
+$(LIB_OBJ) $(MAIN_OBJ): | $(GEN) $(GEN_ROWS)
+$(GEN) $(GEN_ROWS) $(B)/tests/kafka_mock: | $(DEPS)
 
 $(DEPS): tools/install-deps
 	@mkdir -p $(@D)
@@ -134,6 +135,10 @@ $(B)/gen/.inputs: FORCE
 $(B)/gen/%.sql.c: src/%.sql $(SQLT) tools/embed_sql.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py $< $@ $(@:.c=.h)
+
+$(B)/gen/%.sqlt.h: src/%.sqlt tools/embed_sql.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --shapes $< $@
 
 $(B)/gen/all_queries.c: $(SQL) $(SQLT) $(B)/gen/.inputs tools/embed_sql.py
 	@mkdir -p $(@D)
@@ -177,7 +182,7 @@ check: ## install what is missing, build, and run all tests
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py $(ARGS)
 
-lint: $(GEN) ## formatting, static analysis, direction of includes
+lint: $(GEN) $(GEN_ROWS) ## formatting, static analysis, direction of includes
 	@tools/install-deps build test
 	PYTHON=$(PYTHON) B=$(B) tools/lint $(ARGS)
 
