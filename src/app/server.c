@@ -458,8 +458,8 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_imports_read_routes, sv},
         {df_imports_usage_routes, sv},
         {df_alert_routes, sv},
-        {df_subscription_routes, sv},
-        {df_webhook_failure_routes, sv},
+        {df_subscription_routes, sv->subscriptions},
+        {df_webhook_failure_routes, sv->subscriptions},
     };
     static_assert(sizeof tables / sizeof tables[0] + 4 <= TABLES_MAX,
                   "and three more, and the end");
