@@ -36,11 +36,12 @@
 #define MIB            (INT64_C(1) << 20)
 
 struct df_server {
-    struct df_services services; /* the HTTP server's argument: its address must not change */
+    struct df_access access; /* the HTTP server's argument: its address must not change */
+    struct df_services services;
     struct df_http_server *http;
     struct df_http_client *client;
     int64_t drain_ms;
-    const struct df_route *routes[24];
+    struct df_route_table tables[24];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
     struct df_storage *storage;
     struct df_zone *zone;
@@ -162,14 +163,8 @@ static enum df_code prepare_database(const struct df_settings *set, struct df_er
 
 static enum df_verdict authorize(struct df_req *req, void *arg)
 {
-    const struct df_services *services = arg;
-    return df_auth_authorize(services->auth, req);
-}
-
-static void on_end(struct df_req *req, void *arg)
-{
-    (void)arg;
-    df_receive_ended(req);
+    const struct df_access *access = arg;
+    return df_auth_authorize(access->auth, req);
 }
 
 static enum df_code listen_http(struct df_server *s, const struct df_settings *set,
@@ -191,11 +186,10 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .version_prefix = true,
         .metrics_prefix = "dataflow",
         .clock = s->services.clock,
-        .routes = s->routes,
+        .tables = s->tables,
         .absent = set->admin.key ? 0 : 1u << DF_ACCESS_ADMIN,
         .authorize = authorize,
-        .on_end = on_end,
-        .arg = &s->services,
+        .arg = &s->access,
     };
     return df_http_start(&opt, &s->http, err);
 }
@@ -435,8 +429,9 @@ static size_t add_api_tables(struct df_server *s, const struct df_settings *set,
     s->receive_routes[0].max_body_bytes =
         df_receive_body_limit((uint64_t)set->imports.max_upload_bytes);
     for (size_t i = 0; i < API_TABLES; i++)
-        s->routes[n++] =
-            api_tables[i] == df_imports_receive_routes ? s->receive_routes : api_tables[i];
+        s->tables[n++] = (struct df_route_table){
+            api_tables[i] == df_imports_receive_routes ? s->receive_routes : api_tables[i],
+            &s->services};
     return n;
 }
 
@@ -464,6 +459,11 @@ static enum df_code start_access(struct df_server *s, const struct df_settings *
                                               .hash_threads = set->auth.hash_threads,
                                               .usage = sv->usage});
     sv->policies = df_policies_new(sv->clock);
+    s->access = (struct df_access){.store = sv->store,
+                                   .auth = sv->auth,
+                                   .usage = sv->usage,
+                                   .policies = sv->policies,
+                                   .clock = sv->clock};
     return DF_OK;
 }
 
@@ -478,11 +478,11 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     df_cond_init(&s->wake);
     size_t n = 0;
     /* Whatever its role, a process is asked for its health and its figures. */
-    s->routes[n++] = df_probe_routes;
-    s->routes[n++] = df_system_routes;
+    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
+    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
     if (set->server.roles & DF_ROLE_API)
         n = add_api_tables(s, set, n);
-    s->routes[n++] = opt->extra_routes;
+    s->tables[n++] = (struct df_route_table){opt->extra_routes, &s->services};
     df_metric_register_process(DF_VERSION);
 
     enum df_code code = start_access(s, set, err);
