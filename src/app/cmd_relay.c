@@ -29,13 +29,12 @@ static const struct df_relay_settings *find(const struct df_settings *s, const c
 static enum df_code listen_http(const char *address, struct df_services *services,
                                 struct df_http_server **ret, struct df_err *err)
 {
-    static const struct df_route *const tables[] = {df_probe_routes, NULL};
+    const struct df_route_table tables[] = {{df_probe_routes, services}, {NULL, NULL}};
     const struct df_http_options opt = {.listen = address,
                                         .threads = 1,
                                         .max_connections = 64,
                                         .clock = services->clock,
-                                        .routes = tables,
-                                        .arg = services};
+                                        .tables = tables};
 
     if (!address)
         return DF_OK;

@@ -22,6 +22,7 @@
 #include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -36,12 +37,15 @@
 #define ROW_FOR(bytes) ((bytes) > 4 * MIB ? 4 * (bytes) : 16 * MIB)
 #define MIB            (INT64_C(1) << 20)
 
+#define TABLES_MAX     24
+
 struct df_server {
-    struct df_services services; /* the HTTP server's argument: its address must not change */
+    struct df_access access; /* the HTTP server's argument: its address must not change */
+    struct df_services services;
     struct df_http_server *http;
     struct df_outbound outbound;
     int64_t drain_seconds;
-    const struct df_route *routes[24];
+    struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
     struct df_storage *storage;
     struct df_zone *zone;
@@ -60,18 +64,6 @@ struct df_server {
     pthread_cond_t wake;
     bool stopping;
 };
-
-/* What the role `api` answers. */
-static const struct df_route *const api_tables[] = {
-    df_admin_routes,           df_policy_routes,      df_outbox_routes,
-    df_counterparty_routes,    df_ticket_routes,      df_callback_routes,
-    df_owner_routes,           df_ack_routes,         df_event_routes,
-    df_integration_routes,     df_relay_routes,       df_imports_receive_routes,
-    df_imports_action_routes,  df_imports_ack_routes, df_imports_read_routes,
-    df_imports_usage_routes,   df_alert_routes,       df_subscription_routes,
-    df_webhook_failure_routes,
-};
-#define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
 /* --- signals --- */
 
@@ -163,14 +155,8 @@ static enum df_code prepare_database(const struct df_settings *set, struct df_er
 
 static enum df_verdict authorize(struct df_req *req, void *arg)
 {
-    const struct df_services *services = arg;
-    return df_auth_authorize(services->auth, req);
-}
-
-static void on_end(struct df_req *req, void *arg)
-{
-    (void)arg;
-    df_receive_ended(req);
+    const struct df_access *access = arg;
+    return df_auth_authorize(access->auth, req);
 }
 
 static enum df_code listen_http(struct df_server *s, const struct df_settings *set,
@@ -192,11 +178,10 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .version_prefix = true,
         .metrics_prefix = "dataflow",
         .clock = s->services.clock,
-        .routes = s->routes,
+        .tables = s->tables,
         .absent = set->admin.key ? 0 : 1u << DF_ACCESS_ADMIN,
         .authorize = authorize,
-        .on_end = on_end,
-        .arg = &s->services,
+        .arg = &s->access,
     };
     return df_http_start(&opt, &s->http, err);
 }
@@ -447,16 +432,55 @@ static void stop_imports(struct df_server *s, int64_t deadline_ms)
         df_imports_stop(sv->imports, left_ms > 0 ? left_ms : 0);
 }
 
-/* The role's tables; that of uploads with the limit of this installation. */
-static size_t add_api_tables(struct df_server *s, const struct df_settings *set, size_t n)
+/* --- routes --- */
+
+/* What the role `api` answers, each table with what its handlers work with. Returns how many. */
+static size_t list_api(struct df_server *s, struct df_route_table *out)
 {
+    struct df_services *sv = &s->services;
+    const struct df_route_table tables[] = {
+        {df_admin_routes, NULL},
+        {df_policy_routes, NULL},
+        {df_outbox_routes, sv->delivery},
+        {df_breaker_routes, sv->breakers},
+        {df_counterparty_routes, sv},
+        {df_ticket_routes, sv},
+        {df_callback_routes, sv},
+        {df_owner_routes, sv},
+        {df_ack_routes, sv},
+        {df_event_routes, sv->delivery},
+        {df_integration_routes, sv},
+        {df_relay_routes, sv->relays},
+        {s->receive_routes, sv},
+        {df_imports_action_routes, sv},
+        {df_imports_ack_routes, sv},
+        {df_imports_read_routes, sv},
+        {df_imports_usage_routes, sv},
+        {df_alert_routes, sv->alerts},
+        {df_subscription_routes, sv->subscriptions},
+        {df_webhook_failure_routes, sv->subscriptions},
+    };
+    static_assert(sizeof tables / sizeof tables[0] + 4 <= TABLES_MAX,
+                  "and three more, and the end");
+
     s->receive_routes[0] = df_imports_receive_routes[0];
+    memcpy(out, tables, sizeof tables);
+    return sizeof tables / sizeof tables[0];
+}
+
+/* Whatever its role, a process is asked for its health and its figures. */
+static void bind_routes(struct df_server *s, const struct df_settings *set,
+                        const struct df_route *extra)
+{
+    size_t n = 0;
+
+    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
+    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
+    if (set->server.roles & DF_ROLE_API)
+        n += list_api(s, s->tables + n);
     s->receive_routes[0].max_body_bytes =
         df_receive_body_limit((uint64_t)set->server.max_upload_bytes);
-    for (size_t i = 0; i < API_TABLES; i++)
-        s->routes[n++] =
-            api_tables[i] == df_imports_receive_routes ? s->receive_routes : api_tables[i];
-    return n;
+    s->tables[n++] = (struct df_route_table){extra, NULL};
 }
 
 /* The database, who is calling, and what they may. */
@@ -483,6 +507,11 @@ static enum df_code start_access(struct df_server *s, const struct df_settings *
                                               .hash_threads = set->auth.hash_threads,
                                               .usage = sv->usage});
     sv->policies = df_policies_new(sv->clock);
+    s->access = (struct df_access){.store = sv->store,
+                                   .auth = sv->auth,
+                                   .usage = sv->usage,
+                                   .policies = sv->policies,
+                                   .clock = sv->clock};
     return DF_OK;
 }
 
@@ -495,13 +524,6 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     s->drain_seconds = set->server.drain_seconds;
     df_mutex_init(&s->lock);
     df_cond_init(&s->wake);
-    size_t n = 0;
-    /* Whatever its role, a process is asked for its health and its figures. */
-    s->routes[n++] = df_probe_routes;
-    s->routes[n++] = df_system_routes;
-    if (set->server.roles & DF_ROLE_API)
-        n = add_api_tables(s, set, n);
-    s->routes[n++] = opt->extra_routes;
     df_metric_register_process(DF_VERSION);
 
     enum df_code code = start_access(s, set, err);
@@ -517,6 +539,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
         (code = df_app_relays_start(set, &s->services, s->outbound.client, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
+    bind_routes(s, set, opt->extra_routes);
     df_system_started(df_mono_ms(s->services.clock));
     if ((code = listen_http(s, set, err)) != DF_OK)
         goto out;
@@ -642,8 +665,11 @@ static void print_table(const struct df_route *table, struct df_buf *out)
 
 void df_server_print_routes(struct df_buf *out)
 {
+    struct df_server none = {0};
+    size_t count = list_api(&none, none.tables);
+
     print_table(df_probe_routes, out);
     print_table(df_system_routes, out);
-    for (size_t i = 0; i < API_TABLES; i++)
-        print_table(api_tables[i], out);
+    for (size_t i = 0; i < count; i++)
+        print_table(none.tables[i].routes, out);
 }

@@ -121,7 +121,7 @@ const struct df_route *df_req_route(const struct df_req *req)
 
 void *df_req_route_arg(const struct df_req *req)
 {
-    return req->match.route ? req->match.route->arg : NULL;
+    return req->match.route ? req->match.arg : NULL;
 }
 
 void *df_req_server_arg(const struct df_req *req)

@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct df_route *const tables[] = {routes, NULL};
+    static const struct df_route_table tables[] = {{.routes = routes}, {.routes = NULL}};
     static struct df_router *router;
     struct df_str input = df_str_n((const char *)data, size);
     struct df_str path = DF_STR("");

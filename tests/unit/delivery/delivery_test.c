@@ -97,9 +97,9 @@ static const struct df_route other_routes[] = {
 static struct df_http_server *start_http(const struct df_route *table, char *url, size_t size)
 {
     struct df_http_server *s = NULL;
-    const struct df_route *const tables[] = {table, NULL};
+    const struct df_route_table tables[] = {{.routes = table}, {.routes = NULL}};
     struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 4 << 20, .routes = tables};
+        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 4 << 20, .tables = tables};
     assert_ok(df_http_start(&opt, &s, &err), &err);
     (void)snprintf(url, size, "http://%s/in", df_http_address(s));
     return s;
@@ -135,7 +135,8 @@ static void ahead_random(const struct df_clock *c, void *ptr, size_t len)
     df_random(df_clock_real(), ptr, len);
 }
 
-static const struct df_clock_ops ahead_ops = {ahead_wall_ms, ahead_mono_ns, ahead_random};
+static const struct df_clock_ops ahead_ops = {
+    .wall_ms = ahead_wall_ms, .mono_ns = ahead_mono_ns, .random = ahead_random};
 static const struct df_clock ahead = {&ahead_ops};
 
 /* --- the engine ------------------------------------------------------------------------------- */

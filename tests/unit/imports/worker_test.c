@@ -8,7 +8,7 @@
 #include "access/clients.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "net/http.h"
 #include "store/schema.h"
 
@@ -19,7 +19,7 @@
 
 /*
  * Who takes a batch whose file is not here, and when: what takes half an hour by the clock. The
- * rest of the processing: tests/integration/test_imports_process.py.
+ * rest of the processing: tests/integration/imports/test_imports_process.py.
  */
 
 #define LOCK_TIMEOUT_MS 1800000
@@ -262,9 +262,9 @@ static void an_ack_that_comes_when_no_chunk_is_in_hand_is_no_failure(void **stat
 
 static int start_beside_omniflow(void **state)
 {
-    const struct df_route *const tables[] = {chunk_routes, NULL};
+    const struct df_route_table tables[] = {{.routes = chunk_routes}, {.routes = NULL}};
     const struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 4, .max_body_bytes = 1 << 20, .routes = tables};
+        .listen = "127.0.0.1:0", .threads = 4, .max_body_bytes = 1 << 20, .tables = tables};
 
     assert_ok(df_http_start(&opt, &omniflow, &err), &err);
     (void)snprintf(omniflow_url, sizeof omniflow_url, "http://%s", df_http_address(omniflow));

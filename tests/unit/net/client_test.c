@@ -1375,7 +1375,7 @@ static void tls_handle(struct df_req *req)
 
 static const struct df_route tls_routes[] = {
     {.method = "GET", .pattern = "/", .handle = tls_handle}, {.method = NULL}};
-static const struct df_route *const tls_tables[] = {tls_routes, NULL};
+static const struct df_route_table tls_tables[] = {{.routes = tls_routes}, {.routes = NULL}};
 
 static void certificates_are_verified(void **state)
 {
@@ -1390,7 +1390,7 @@ static void certificates_are_verified(void **state)
                                         .tls_cert = cert,
                                         .tls_key = key,
                                         .clock = df_clock_real(),
-                                        .routes = tls_tables};
+                                        .tables = tls_tables};
     assert_int_equal(df_http_start(&opt, &server, &err), DF_OK);
 
     static const struct {

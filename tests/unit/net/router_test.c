@@ -32,7 +32,8 @@ static const struct df_route second_table[] = {
     {.method = "PUT", .pattern = "/files/{name}", .handle = nothing},
     {.method = NULL},
 };
-static const struct df_route *const tables[] = {first_table, second_table, NULL};
+static const struct df_route_table tables[] = {
+    {.routes = first_table}, {.routes = second_table}, {.routes = NULL}};
 
 struct fixture {
     struct df_router *router;
@@ -218,7 +219,7 @@ static void a_bad_table_is_refused(void **state)
     for (size_t i = 0; i < COUNT(patterns); i++) {
         const struct df_route table[] = {{.method = "GET", .pattern = patterns[i]},
                                          {.method = NULL}};
-        const struct df_route *const list[] = {table, NULL};
+        const struct df_route_table list[] = {{.routes = table}, {.routes = NULL}};
         struct df_router *r = NULL;
         struct df_err err = DF_ERR_INIT;
         assert_int_equal(df_router_new(list, 0, &r, &err), DF_E_CONFIG);
@@ -233,7 +234,7 @@ static void the_same_route_twice_is_refused(void **state)
     const struct df_route other[] = {{.method = "POST", .pattern = "/a/{x}/b"},
                                      {.method = "GET", .pattern = "/a/{y}/b"},
                                      {.method = NULL}};
-    const struct df_route *const list[] = {one, other, NULL};
+    const struct df_route_table list[] = {{.routes = one}, {.routes = other}, {.routes = NULL}};
     struct df_router *r = NULL;
     struct df_err err = DF_ERR_INIT;
 
@@ -241,7 +242,7 @@ static void the_same_route_twice_is_refused(void **state)
     assert_non_null(strstr(err.detail, "GET /a/{y}/b"));
 
     const struct df_route brew[] = {{.method = "BREW", .pattern = "/"}, {.method = NULL}};
-    const struct df_route *const brews[] = {brew, NULL};
+    const struct df_route_table brews[] = {{.routes = brew}, {.routes = NULL}};
     assert_int_equal(df_router_new(brews, 0, &r, &err), DF_E_CONFIG);
 }
 

@@ -183,9 +183,9 @@ static int setup(void **state)
 {
     (void)state;
     size_t applied = 0;
-    const struct df_route *const tables[] = {routes, NULL};
+    const struct df_route_table tables[] = {{.routes = routes}, {.routes = NULL}};
     struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 2, .max_body_bytes = 65536, .routes = tables};
+        .listen = "127.0.0.1:0", .threads = 2, .max_body_bytes = 65536, .tables = tables};
 
     df_fake_clock_init(&now, START, 1);
     testdb_init(&t, dialect);
