@@ -4,8 +4,8 @@
     base <- json, net, store, resilience, tabular, files <- access, delivery <- webhooks <- features <- app
 
 A feature knows the rooms below it and no other feature, but for webhooks, whose events others tell; only app knows
-everybody. With --compile
-also checks that each header compiles alone. Prints one line for each violation.
+everybody. A private header of a folder (…_private.h) is that folder's alone. With --compile also checks that each header
+compiles alone. Prints one line for each violation.
 """
 
 import concurrent.futures
@@ -31,18 +31,23 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
 
 def check_file(path, root):
-    room = path.relative_to(root / "src").parts[0]
+    place = path.relative_to(root / "src").parts
+    room, folder = place[0], place[1] if len(place) > 2 else None
     if room not in MAY_KNOW:
         return [f"{path.relative_to(root)}: the room {room} has no place in tools/check_includes.py"]
     problems = []
     text = path.read_text(encoding="utf-8")
     for found in INCLUDE.finditer(text):
-        target, slash, _ = found[1].partition("/")
-        # Without a directory: made by the build, known to nobody in particular.
-        if not slash or target == room or target in MAY_KNOW[room]:
-            continue
+        target, slash, inside = found[1].partition("/")
+        other = inside.partition("/")[0] if inside.endswith("_private.h") and "/" in inside else None
         line = text.count("\n", 0, found.start(1)) + 1
-        reason = f"{room} may not know {target}" if target in MAY_KNOW else f"there is no room {target}"
+        # Without a directory: made by the build, known to nobody in particular.
+        if not slash or target in MAY_KNOW[room] or (target == room and other in (None, folder)):
+            continue
+        if target == room:
+            reason = f"it is private to {room}/{other}"
+        else:
+            reason = f"{room} may not know {target}" if target in MAY_KNOW else f"there is no room {target}"
         problems.append(f'{path.relative_to(root)}:{line}: #include "{found[1]}": {reason}')
     return problems
 

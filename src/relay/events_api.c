@@ -29,7 +29,6 @@
 #define AGGREGATE_MAX   200
 #define CORRELATION_MAX 128
 #define ANSWER_MAX      (1 << 20)
-#define SPAN_AT         36 /* in a traceparent */
 #define AHEAD_MS        INT64_C(10000)
 #define SET_BACK_MS     INT64_C(60000)
 
@@ -223,7 +222,7 @@ static void make_rows(struct call *c)
 {
     const struct df_clock *clock = c->w.access->clock;
     const struct df_client *client = df_auth_client(c->w.req);
-    struct df_str traceparent = df_req_traceparent(c->w.req);
+    const struct df_trace *trace = df_req_trace(c->w.req);
     struct df_uuid first = df_uuid_v7(clock);
     int64_t at_ms = take_moment(clock, c->count, c->has_ids);
 
@@ -236,9 +235,8 @@ static void make_rows(struct call *c)
                     DF_PARAMS(df_uuid(df_uuid_str(&e->id)), df_text(e->type), df_text(e->payload),
                               df_time(at_ms + (c->has_ids ? (int64_t)i : 0)),
                               df_text(e->aggregate_type), df_text(e->aggregate_id),
-                              df_text(e->correlation_id), df_text(df_req_trace_id(c->w.req)),
-                              df_text(df_str_n(traceparent.ptr + SPAN_AT, DF_SPAN_ID_LEN)),
-                              df_uuid(df_uuid_str(&client->id)),
+                              df_text(e->correlation_id), df_text(df_trace_id(trace)),
+                              df_text(df_trace_span(trace)), df_uuid(df_uuid_str(&client->id)),
                               df_text(i == 0 ? c->key : DF_STR_NULL),
                               df_text(i == 0 && c->key.ptr ? df_str_c(c->checksum) : DF_STR_NULL)));
     }

@@ -3,7 +3,7 @@
  * is a stored ack), the rest its body. Whatever it says, only items that were sent get a result,
  * each error is valid text that fits its column, and the whole's outcome is that of its items.
  */
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 
 #include <stdlib.h>
 

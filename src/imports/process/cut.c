@@ -6,7 +6,7 @@
  * both, so that after a run the next one is so much higher.
  */
 #include "base/mem.h"
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * kernel lets go of it whatever way the process ends. So those that share the directory know at
  * once that one is gone, and take up its batches.
  */
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
 
 #include <dirent.h>

@@ -2,7 +2,7 @@
  * What is done now and then, by the role `maintain`: locks that nobody renews are freed, files that
  * nobody needs any more and marks of processes that are gone are removed.
  */
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
 
 #include <stdio.h>

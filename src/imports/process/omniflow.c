@@ -5,7 +5,7 @@
  * under the id it carries. 408, 425, 429 and 5xx, or no answer at all, may go well later; anything
  * else refuses the chunk for good. An ack says the same as a 200, later.
  */
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "json/doc.h"
 
 #include <stdio.h>

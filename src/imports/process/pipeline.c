@@ -19,7 +19,7 @@
  * the same key.
  */
 #include "base/mem.h"
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * with its checksum, and read once to its end. And what is common to all of its work: the lease,
  * and what an error makes of the batch.
  */
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 
 #define LOOK_EVERY  4096 /* records of the first reading between looks at the clock */
 #define POSTPONE_MS 60000

@@ -7,7 +7,7 @@
  * them.
  */
 #include "base/mem.h"
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
 #include "store/rows.h"
 #include "webhooks/webhooks.h"

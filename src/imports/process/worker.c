@@ -19,7 +19,7 @@
  */
 #include "access/policies.h"
 #include "base/mem.h"
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
 #include "webhooks/webhooks.h"
 

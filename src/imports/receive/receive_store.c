@@ -3,7 +3,7 @@
  * on the disk. What limits a client is looked at again in the transaction that writes the row,
  * since others of its uploads may have ended meanwhile.
  */
-#include "imports/imports_private.h"
+#include "imports/batch_event.h"
 #include "imports/receive/receive.sql.h"
 #include "imports/receive/receive_private.h"
 #include "net/field.h"

@@ -136,7 +136,8 @@ static void ahead_random(const struct df_clock *c, void *ptr, size_t len)
     df_random(df_clock_real(), ptr, len);
 }
 
-static const struct df_clock_ops ahead_ops = {ahead_wall_ms, ahead_mono_ns, ahead_random};
+static const struct df_clock_ops ahead_ops = {
+    .wall_ms = ahead_wall_ms, .mono_ns = ahead_mono_ns, .random = ahead_random};
 static const struct df_clock ahead = {&ahead_ops};
 
 /* --- the engine ------------------------------------------------------------------------------- */
@@ -819,6 +820,43 @@ static void a_step_of_it_goes_by_the_index(void **state)
     assert_true(by_key);
 }
 
+struct names {
+    size_t count;
+    int64_t calls;
+    char first[128];
+};
+
+static void note_name(void *arg, const struct df_breaker_snapshot *s)
+{
+    struct names *n = arg;
+
+    n->count++;
+    n->calls += s->calls;
+    (void)snprintf(n->first, sizeof(n->first), DF_STR_FMT, DF_STR_ARG(s->name));
+}
+
+static void one_destination_has_one_breaker_however_it_is_written(void **state)
+{
+    (void)state;
+    static const char *const forms[][2] = {
+        {"http://", "/in"}, {"HTTP://", "/in?x=1"}, {"http://u:p@", "/in#f"}};
+    struct names names = {0};
+    char name[128];
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        char url[128];
+        (void)snprintf(url, sizeof(url), "%s%s%s", forms[i][0], df_http_address(http), forms[i][1]);
+        add_acks(1, url);
+    }
+    start_engine(&quick);
+    await(&count_sent, 3);
+    df_breakers_each(breakers, note_name, &names);
+    (void)snprintf(name, sizeof(name), "http://%s", df_http_address(http));
+    assert_int_equal(names.count, 1);
+    assert_int_equal(names.calls, 3);
+    assert_string_equal(names.first, name);
+}
+
 static void the_outcome_of_a_return_stands_in_its_ticket(void **state)
 {
     (void)state;
@@ -864,6 +902,7 @@ int main(void)
         ON_EACH(what_is_too_large_is_not_sent),
         ON_EACH(old_attempts_are_removed_until_none_is_left),
         ON_EACH(a_step_of_it_goes_by_the_index),
+        ON_EACH(one_destination_has_one_breaker_however_it_is_written),
         ON_EACH(the_outcome_of_a_return_stands_in_its_ticket),
     };
     return testdb_run_tests("delivery", &dialect, tests, sizeof(tests) / sizeof(tests[0]));

@@ -8,7 +8,7 @@
 #include "access/clients.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
-#include "imports/imports_private.h"
+#include "imports/process/process_private.h"
 #include "net/http.h"
 #include "store/schema.h"
 
@@ -19,7 +19,7 @@
 
 /*
  * Who takes a batch whose file is not here, and when: what takes half an hour by the clock. The
- * rest of the processing: tests/integration/test_imports_process.py.
+ * rest of the processing: tests/integration/imports/test_imports_process.py.
  */
 
 #define LOCK_TIMEOUT_MS 1800000

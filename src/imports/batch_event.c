@@ -1,7 +1,9 @@
 /* What a client's webhooks hear of its batches: BatchScheduled, BatchStarted, BatchCompleted,
  * BatchFailed. */
-#include "imports/imports_private.h"
-#include "imports/process/process.sql.h"
+#include "imports/batch_event.h"
+#include "base/arena.h"
+#include "imports/batch.h"
+#include "imports/batch_event.sql.h"
 #include "webhooks/webhooks.h"
 #include "json/write.h"
 

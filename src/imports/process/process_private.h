@@ -6,14 +6,15 @@
  * A batch in work belongs to one worker thread. The HTTP client's thread touches a chunk while its
  * call is under way, and hands it back by `answered`.
  */
-#ifndef DF_IMPORTS_PRIVATE_H
-#define DF_IMPORTS_PRIVATE_H
+#ifndef DF_IMPORTS_PROCESS_PRIVATE_H
+#define DF_IMPORTS_PROCESS_PRIVATE_H
 
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/lock.h"
 #include "base/metrics.h"
 #include "imports/batch.h"
+#include "imports/batch_event.h"
 #include "imports/imports.h"
 #include "tabular/normalise.h"
 #include "tabular/records.h"
@@ -319,17 +320,6 @@ enum df_code import_others_wait(struct import_batch *b, bool *ret,
                                 struct df_err *err) DF_MUST_CHECK;
 enum df_code import_postpone(struct import_batch *b, int64_t due_ms, const char *why,
                              struct df_err *err) DF_MUST_CHECK;
-
-/* --- event.c --- */
-
-/*
- * In the transaction that makes it true: tells the client's subscriptions of the batch as it now
- * is. *ret is set when there is something to deliver after the commit (df_webhooks_wake), and left
- * alone otherwise.
- */
-enum df_code import_emit(struct df_db *db, const struct df_clock *clock,
-                         const struct df_uuid *batch, const char *event, bool *ret,
-                         struct df_err *err) DF_MUST_CHECK;
 
 /* --- metrics, in pipeline.c --- */
 
