@@ -17,25 +17,13 @@ MAKEFLAGS += -j$(shell nproc)
 endif
 
 # --- what is installed ------------------------------------------------------------------------------
-# Nothing below can be asked before the packages are there; a stamp keeps the check off the fast path.
+# A stamp keeps the question off the fast path. Reading this file installs nothing and asks for no package: pkg-config is
+# asked once, by the first command that needs its answer, and the stamp comes before that.
 
 PACKAGES := libmicrohttpd libcurl sqlite3 libpq odbc libsodium libcrypto libssl zlib libxml-2.0 xlsxwriter librabbitmq rdkafka
-DEPS_STAMP := build/.deps-build
-
-ifneq ($(MAKECMDGOALS),)
-ifeq ($(filter-out help clean deps deps-check,$(MAKECMDGOALS)),)
-NO_BUILD := 1
-endif
-endif
-
-ifndef NO_BUILD
-$(shell mkdir -p build && { [ build/.deps-build -nt tools/install-deps ] || { tools/install-deps build >&2 && touch build/.deps-build; }; })
-ifneq ($(.SHELLSTATUS),0)
-$(error the packages that the build needs could not be installed; see above)
-endif
-PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES))
-PKG_LIBS   := $(shell pkg-config --libs $(PACKAGES))
-endif
+DEPS     := build/.deps-build
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
 
 # --- flags ------------------------------------------------------------------------------------------
 
@@ -94,6 +82,7 @@ SCRIPTS  := $(sort $(wildcard scripts/sqlite/*.sql scripts/postgres/*.sql script
 CONSOLE  := $(sort $(wildcard console/*))
 
 GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
+GEN_ROWS := $(SQLT:src/%.sqlt=$(B)/gen/%.sqlt.h)
 GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c
 LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:$(B)/%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
@@ -128,8 +117,15 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Generated headers must stand before the first compilation; later the dependency files know.
-$(LIB_OBJ) $(MAIN_OBJ): | $(GEN)
+# Packages, then generated headers must stand before the first compilation; later the dependency files know.
+$(LIB_OBJ) $(MAIN_OBJ): | $(GEN) $(GEN_ROWS)
+$(GEN) $(GEN_ROWS) $(B)/tests/kafka_mock: | $(DEPS)
+
+$(DEPS): tools/install-deps
+	@mkdir -p $(@D)
+	@tools/install-deps build
+	@pkg-config --exists --print-errors $(PACKAGES)
+	@touch $@
 
 # Changes when a file comes or goes, which timestamps alone do not show.
 $(B)/gen/.inputs: FORCE
@@ -139,6 +135,10 @@ $(B)/gen/.inputs: FORCE
 $(B)/gen/%.sql.c: src/%.sql $(SQLT) tools/embed_sql.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py $< $@ $(@:.c=.h)
+
+$(B)/gen/%.sqlt.h: src/%.sqlt tools/embed_sql.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --shapes $< $@
 
 $(B)/gen/all_queries.c: $(SQL) $(SQLT) $(B)/gen/.inputs tools/embed_sql.py
 	@mkdir -p $(@D)
@@ -182,7 +182,7 @@ check: ## install what is missing, build, and run all tests
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py $(ARGS)
 
-lint: $(GEN) ## formatting, static analysis, direction of includes
+lint: $(GEN) $(GEN_ROWS) ## formatting, static analysis, direction of includes
 	@tools/install-deps build test
 	PYTHON=$(PYTHON) B=$(B) tools/lint $(ARGS)
 

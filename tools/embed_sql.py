@@ -3,6 +3,7 @@
 
     embed_sql.py IN.sql OUT.c OUT.h
     embed_sql.py --all OUT.c FILES...       the list of all queries of all files, and OUT.h
+    embed_sql.py --shapes IN.sqlt OUT.h     the rows that a template names
 
 A file is a row of blocks:
 
@@ -15,6 +16,22 @@ A file is a row of blocks:
     SELECT ... LIMIT :count
     -- dialect: sqlserver
     SELECT TOP (:count) ...
+
+Columns and parameters are used by name in C. For each query the header has
+
+    struct df_p_NAME        a struct df_value for each parameter: DF_Q(client_insert, .id = …, .name = …)
+    enum                    a constant for each column it answers with: df_col_text(r, client_get_Name)
+
+A column has the name it was selected by (`Name`, `c.Name`) or that of its AS; one without a name cannot be asked for, two of one
+name are a mistake, and the texts of a block answer with the same. Queries whose rows are read alike say so, and share
+the constants (client_Name):
+
+    -- name: client_get
+    -- row: client
+
+A template may name rows for queries of any file, which are held to it. `…` stands for what they have behind:
+
+    -- shape: channel_load = Id, Attempt, Fence, …
 
 A text without a dialect line serves every dialect that has no text of its own; it stands first.
 Parameters are written :name and numbered by their first appearance in the block's first text; all texts
@@ -58,8 +75,9 @@ NAME_MAX = 56
 PARAM_MAX = 255  # df_query.markers are bytes
 
 NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-DIRECTIVE = re.compile(r"--\s*(name|dialect|template|with)\s*:", re.IGNORECASE)
-STRICT_DIRECTIVE = re.compile(r"-- (name|dialect|template|with): (\S.*?)\s*\Z")
+DIRECTIVE = re.compile(r"--\s*(name|dialect|row|shape|template|with)\s*:", re.IGNORECASE)
+STRICT_DIRECTIVE = re.compile(r"-- (name|dialect|row|shape|template|with): (\S.*?)\s*\Z")
+SHAPE = re.compile(r"-- shape: ([a-z][a-z0-9_]*) = (\S.*?)\s*\Z")
 TEMPLATE = re.compile(r"-- template: (\S+)\s*\Z")
 WITH = re.compile(r"-- with: ([a-z_]+)(?:/(sqlite|postgres|sqlserver))?(?: =(?: (.*?))?(?P<given>))?\s*\Z")
 MORE = re.compile(r"-- {4,}(\S.*?)\s*\Z")
@@ -108,6 +126,7 @@ class Block:
     def __init__(self, name, line):
         self.name = name
         self.line = line
+        self.row = None  # what its rows are called; None: as the query
         self.texts = []
 
     def by_dialect(self):
@@ -304,6 +323,8 @@ class Parser:
             self.open_block(m[2])
         elif m[1] == "dialect":
             self.open_text(m[2])
+        elif m[1] == "row":
+            self.set_row(m[2])
 
     def block_comment(self):
         depth, pos = 0, self.pos
@@ -409,6 +430,11 @@ class Parser:
                 self.fail(f"duplicate name '{name}', also on line {other.line}")
         self.blocks.append(Block(name, self.line()))
 
+    def set_row(self, name):
+        if not self.blocks or self.blocks[-1].texts or not NAME.match(name):
+            self.fail("'-- row: name' stands behind a '-- name:' and before its text")
+        self.blocks[-1].row = name
+
     def open_text(self, value):
         if not self.blocks:
             self.fail("'-- dialect:' before the first '-- name:'")
@@ -438,6 +464,19 @@ class Parser:
             if d not in served:
                 raise Mistake(self.path, block.line, f"'{block.name}' has no text for {d}")
         self.check_params(block)
+        self.check_columns(block)
+
+    def check_columns(self, block):
+        first = columns_of(block.texts[0])
+        named = [c for c in first if c]
+        if len(set(named)) < len(named):
+            twice = next(c for c in named if named.count(c) > 1)
+            raise Mistake(self.path, block.line, f"'{block.name}' has two columns '{twice}': write AS")
+        for t in block.texts[1:]:
+            here = columns_of(t)
+            if len(here) != len(first) or any(a and b and a.lower() != b.lower() for a, b in zip(first, here)):
+                raise Mistake(self.path, t.line, f"'{block.name}': the columns of this text differ from the first: "
+                                                 f"{shown(here)} and not {shown(first)}")
 
     def check_params(self, block):
         first = block.texts[0].params()
@@ -456,6 +495,167 @@ class Parser:
 
 def parse_file(path):
     return Parser(path, read(path)).parse()
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+LIST_ENDS = {"FROM", "WHERE", "UNION", "ORDER", "LIMIT", "FOR", "GROUP", "HAVING", "INTO", "VALUES", "SELECT", "OFFSET"}
+VERBS = {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"}
+
+
+def word(part):
+    return part.upper() if isinstance(part, str) else ""
+
+
+def at_top(parts):
+    """(index, part) of those outside of parentheses."""
+    depth = 0
+    for i, part in enumerate(parts):
+        depth -= part == ")"
+        if depth == 0:
+            yield i, part
+        depth += part == "("
+
+
+def skip_space(parts, at):
+    while at < len(parts) and isinstance(parts[at], str) and not parts[at].strip():
+        at += 1
+    return at
+
+
+def skip_limits(parts, at):
+    """DISTINCT, TOP (n) and the like, between SELECT and the list."""
+    at = skip_space(parts, at)
+    while at < len(parts) and word(parts[at]) in ("DISTINCT", "ALL", "TOP"):
+        top = word(parts[at]) == "TOP"
+        at = skip_space(parts, at + 1)
+        if top and parts[at] == "(":
+            at = parts.index(")", at)
+        at = skip_space(parts, at + top)
+    return at
+
+
+def items_from(parts, start):
+    items = [[]]
+    for _, part in at_top_whole(parts[start:]):
+        if part == ",":
+            items.append([])
+        elif isinstance(part, list) or not isinstance(part, str) or part.strip():
+            items[-1].append(part)
+    return items
+
+
+def at_top_whole(parts):
+    """The list, what is in parentheses as one part, up to the word that ends it."""
+    depth, inside = 0, []
+    for i, part in enumerate(parts):
+        if depth == 0 and word(part) in LIST_ENDS:
+            return
+        depth += (part == "(") - (part == ")")
+        inside.append(part)
+        if depth == 0:
+            yield i, inside if len(inside) > 1 else part
+            inside = []
+
+
+def answered(parts):
+    """The items that a statement answers with; None: it has no rows."""
+    words = [(i, word(p)) for i, p in at_top(parts)]
+    verb = next(((i, w) for i, w in words if w in VERBS), None)
+    if not verb:
+        return None
+    if verb[1] == "SELECT":
+        return items_from(parts, skip_limits(parts, verb[0] + 1))
+    clause = next((i for i, w in words if w in ("RETURNING", "OUTPUT")), None)
+    return None if clause is None else items_from(parts, clause + 1)
+
+
+def column_name(item):
+    last = item[-1].strip("[]") if item and isinstance(item[-1], str) else ""
+    if not IDENT.fullmatch(last):
+        return None
+    if len(item) > 1 and word(item[-2]) == "AS":
+        return last
+    plain = len(item) == 1 or (len(item) == 3 and item[1] == ".")
+    return last if plain and last.upper() != "NULL" else None
+
+
+def columns_of(text):
+    """The columns of the first of its statements that has rows; None for one without a name."""
+    statement = []
+    for part in [*text.parts, ";"]:
+        if part != ";":
+            statement.append(part)
+            continue
+        items = answered(statement)
+        if items is not None:
+            return [column_name(item) for item in items]
+        statement = []
+    return []
+
+
+def shown(columns):
+    return ", ".join(c or "?" for c in columns) or "none"
+
+
+def shapes_in(path):
+    """{name: columns} that a template names; the last one may be …"""
+    found = {}
+    for number, line in enumerate(read(path).split("\n"), 1):
+        if not line.startswith("-- shape:"):
+            continue
+        m = SHAPE.match(line)
+        if not m:
+            raise Mistake(path, number, "write '-- shape: name = Column, Column'")
+        found[m[1]] = [c.strip() for c in m[2].split(",")]
+    return found
+
+
+def all_shapes(path):
+    """Those of all templates of the tree that the file is in."""
+    root, below, _ = os.path.abspath(path).rpartition("/src/")
+    found = {}
+    for folder, _, names in os.walk(root + "/src") if below else ():
+        for name in sorted(names):
+            if name.endswith(".sqlt"):
+                found.update(shapes_in(os.path.join(folder, name)))
+    return found
+
+
+def fits(columns, shape):
+    more = shape[-1] == "…"
+    wanted = shape[:-1] if more else shape
+    here = columns[:len(wanted)] if more else columns
+    return len(here) == len(wanted) and all(c and c.lower() == w.lower() for c, w in zip(here, wanted))
+
+
+def c_enum(name, columns):
+    members = [f"    {name}_{c} = {i},\n" for i, c in enumerate(columns) if c and c != "…"]
+    return "enum {\n" + "".join(members) + "};\n" if members else ""
+
+
+def c_columns(path, blocks):
+    """The constants for the columns, of each kind of row once."""
+    shapes, rows, out = all_shapes(path), {}, []
+    for b in blocks:
+        columns = columns_of(b.texts[0])
+        shape = shapes.get(b.row)
+        if shape and not fits(columns, shape):
+            raise Mistake(path, b.line, f"'{b.name}': a row {b.row} has {shown(shape)}; this has {shown(columns)}")
+        if shape and shape[-1] != "…":
+            continue
+        name = b.row if b.row and not shape else b.name
+        if name not in rows:
+            rows[name] = columns
+            out.append(c_enum(name, columns))
+        elif rows[name] != columns:
+            raise Mistake(path, b.line, f"'{b.name}': a row {name} has {shown(rows[name])}; this has {shown(columns)}")
+    return "".join(out)
+
+
+def c_params(block):
+    params = block.texts[0].params()
+    return f"struct df_p_{block.name} {{\n    struct df_value {', '.join(params)};\n}};\n" if params else ""
 
 
 # --- C --------------------------------------------------------------------------------------------
@@ -522,7 +722,8 @@ def c_query(block):
     body = "\n             ".join(members)
     out.append(f'const struct df_query df_q_{name} = {{\n    .name = "{name}",\n'
                f"    .params = {'params_' + name if params else 'NULL'},\n"
-               f"    .param_count = {len(params)},\n    .text = {{{body}}},\n}};\n")
+               f"    .param_count = {len(params)},\n    .column_count = {len(columns_of(block.texts[0]))},\n"
+               f"    .text = {{{body}}},\n}};\n")
     return "\n".join(out)
 
 
@@ -549,6 +750,7 @@ def embed(source, out_c, out_h):
     write(out_h, f"/* Generated from {source} by tools/embed_sql.py. */\n#ifndef {g}\n#define {g}\n\n"
                  '#include "store/db.h"\n\n' +
                  "".join(f"extern const struct df_query df_q_{b.name};\n" for b in blocks) +
+                 "\n" + "".join(c_params(b) for b in blocks) + "\n" + c_columns(source, blocks) +
                  f"\nextern const struct df_query *const {list_name}[];\n"
                  f"extern const size_t {list_name}_count;\n\n#endif\n")
     write(out_c, f"/* Generated from {source} by tools/embed_sql.py. */\n"
@@ -583,14 +785,22 @@ def embed_all(out_c, sources):
                  f"}};\nconst size_t df_all_queries_count = {len(members)};\n")
 
 
+def embed_shapes(source, out_h):
+    g = guard(out_h)
+    write(out_h, f"/* Generated from {source} by tools/embed_sql.py. */\n#ifndef {g}\n#define {g}\n\n" +
+                 "".join(c_enum(name, columns) for name, columns in shapes_in(source).items()) + "\n#endif\n")
+
+
 def main(argv):
     try:
         if len(argv) >= 3 and argv[1] == "--all":
             embed_all(argv[2], argv[3:])
+        elif len(argv) == 4 and argv[1] == "--shapes":
+            embed_shapes(argv[2], argv[3])
         elif len(argv) == 4:
             embed(argv[1], argv[2], argv[3])
         else:
-            print("usage: embed_sql.py IN.sql OUT.c OUT.h | --all OUT.c FILES...", file=sys.stderr)
+            print("usage: embed_sql.py IN.sql OUT.c OUT.h | --all OUT.c FILES... | --shapes IN.sqlt OUT.h", file=sys.stderr)
             return 2
     except (Mistake, OSError) as e:
         print(e, file=sys.stderr)

@@ -640,7 +640,7 @@ static enum df_verdict check_admin(struct df_auth *a, struct df_req *req)
 
 enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req)
 {
-    switch ((enum df_access)df_req_route(req)->access) {
+    switch ((enum df_access_kind)df_req_route(req)->access) {
     case DF_ACCESS_OPEN:
         return DF_PASS;
     case DF_ACCESS_CLIENT:

@@ -29,7 +29,7 @@
 #include "store/store.h"
 
 /* struct df_route.access */
-enum df_access {
+enum df_access_kind {
     DF_ACCESS_OPEN,
     DF_ACCESS_CLIENT, /* and route.scope, when it has one */
     DF_ACCESS_ADMIN,

@@ -5,7 +5,7 @@ static void submit(struct df_req *req, struct df_job *job,
 {
     job->log = df_req_log(req);
     df_req_suspend(req);
-    if (push(df_services_of(req)->store, job))
+    if (push(df_access_of(req)->store, job))
         return;
     df_req_fail(req, DF_E_BUSY, "Too many requests are waiting for the database.");
     df_req_resume(req);

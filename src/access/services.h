@@ -5,7 +5,7 @@
 #ifndef DF_ACCESS_SERVICES_H
 #define DF_ACCESS_SERVICES_H
 
-#include "access/auth.h"
+#include "access/access.h"
 
 struct df_alerts;
 struct df_delivery;
@@ -42,7 +42,7 @@ struct df_services {
 
 static inline const struct df_services *df_services_of(const struct df_req *req)
 {
-    return df_req_server_arg(req);
+    return df_req_route_arg(req);
 }
 
 /* Suspends the request and hands its job to the store; a full queue is answered 503. */

@@ -41,13 +41,14 @@ void df_outbox_status_names(const struct df_channel *c, char out[DF_OUTBOX_NAMES
 
 /* --- reading --- */
 
-static enum df_code query(struct df_db *db, const struct df_query *q,
-                          const struct df_channel_values *v, struct df_result **ret,
-                          struct df_err *err)
+static enum df_code each_row(struct df_db *db, const struct df_query *q,
+                             const struct df_channel_values *v,
+                             void (*row)(void *arg, struct df_result *r), void *arg,
+                             struct df_err *err)
 {
     struct df_value params[PARAMS_MAX];
     df_channel_params(q, v, params);
-    return df_db_query(db, q, params, q->param_count, ret, err);
+    return df_db_each(db, q, params, q->param_count, row, arg, err);
 }
 
 /* NULL: no row has it. A row has one name: 007 is not 7, nor is a UUID in capitals one. */
@@ -70,44 +71,56 @@ static enum df_code no_row(const struct df_channel *c, struct df_str id, struct 
                       DF_STR_ARG(df_utf8_cut(id, KEY_MAX)), c->name);
 }
 
+struct counting {
+    const struct df_channel *channel;
+    struct df_outbox_counts counts;
+};
+
+static void read_count(void *arg, struct df_result *r)
+{
+    struct counting *c = arg;
+    enum df_outbox_status status;
+
+    if (!df_outbox_status_parse(c->channel, df_col_text(r, channel_counts_Status), &status))
+        return; /* the table is open to others */
+    c->counts.rows[status] += df_col_int(r, channel_counts_Documents);
+    if (status == DF_OUTBOX_PENDING)
+        c->counts.oldest_pending_ms = df_col_time(r, channel_counts_Oldest);
+}
+
 enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
                              struct df_outbox_counts *ret, struct df_err *err)
 {
-    struct df_outbox_counts counts = {.oldest_pending_ms = -1};
-    struct df_result *r = NULL;
-    enum df_code code = query(db, c->counts, &(struct df_channel_values){0}, &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        enum df_outbox_status status;
-        if (!df_outbox_status_parse(c, df_col_text(r, 0), &status))
-            continue; /* the table is open to others */
-        counts.rows[status] += df_col_int(r, 1);
-        if (status == DF_OUTBOX_PENDING)
-            counts.oldest_pending_ms = df_col_time(r, 2);
-    }
-    df_result_free(r);
-    if (code != DF_DONE)
-        return code;
-    *ret = counts;
-    return DF_OK;
+    struct counting counting = {.channel = c, .counts = {.oldest_pending_ms = -1}};
+    enum df_code code =
+        each_row(db, c->counts, &(struct df_channel_values){0}, read_count, &counting, err);
+    if (code == DF_OK)
+        *ret = counting.counts;
+    return code;
 }
 
-/* The order of columns is channel.h's. */
-static struct df_outbox_row read_row(const struct df_result *r)
+static struct df_outbox_row row_of(const struct df_result *r)
 {
     return (struct df_outbox_row){
-        .id = df_col_text(r, 0),
-        .reference = df_col_text(r, 1),
-        .target = df_col_text(r, 2),
-        .status = df_col_text(r, 3),
-        .attempts = df_col_int(r, 4),
-        .created_ms = df_col_time(r, 5),
-        .last_attempt_ms = df_col_time(r, 6),
-        .sent_ms = df_col_time(r, 7),
-        .due_ms = df_col_time(r, 8),
-        .error = df_col_text(r, 9),
+        .id = df_col_text(r, channel_item_Id),
+        .reference = df_col_text(r, channel_item_Reference),
+        .target = df_col_text(r, channel_item_Target),
+        .status = df_col_text(r, channel_item_Status),
+        .attempts = df_col_int(r, channel_item_Attempts),
+        .created_ms = df_col_time(r, channel_item_CreatedAt),
+        .last_attempt_ms = df_col_time(r, channel_item_LastAttemptAt),
+        .sent_ms = df_col_time(r, channel_item_SentAt),
+        .due_ms = df_col_time(r, channel_item_DueAt),
+        .error = df_col_text(r, channel_item_LastError),
     };
+}
+
+static void show_item(void *arg, struct df_result *r)
+{
+    const struct df_outbox_view *view = arg;
+    struct df_outbox_row row = row_of(r);
+
+    view->row(view->arg, &row);
 }
 
 enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct df_str status,
@@ -122,15 +135,27 @@ enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct
         df_db_query_int(db, c->total, params, c->total->param_count, &p->total, err);
     if (code != DF_OK)
         return code;
-    struct df_result *r = NULL;
-    if ((code = query(db, c->list, &v, &r, err)) != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct df_outbox_row row = read_row(r);
-        view->row(view->arg, &row);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return each_row(db, c->list, &v, show_item, (void *)(uintptr_t)view, err);
+}
+
+struct detail {
+    const struct df_channel *channel;
+    const struct df_outbox_view *view;
+    char *key;
+    bool found;
+};
+
+static void show_detail(void *arg, struct df_result *r)
+{
+    struct detail *d = arg;
+    struct df_outbox_row row = row_of(r); /* a detail begins like an item */
+
+    row.payload = d->channel->payload_is_blob ? df_col_blob(r, channel_detail_Payload)
+                                              : df_col_text(r, channel_detail_Payload);
+    row.correlation_id = df_col_text(r, channel_detail_CorrelationId);
+    snprintf(d->key, KEY_MAX + 1, DF_STR_FMT, DF_STR_ARG(row.id));
+    d->view->row(d->view->arg, &row);
+    d->found = true;
 }
 
 /* key: the id as the row has it, under which its attempts are kept. */
@@ -139,26 +164,28 @@ static enum df_code show_row(struct df_db *db, const struct df_channel *c, struc
                              struct df_err *err)
 {
     struct df_channel_values v = {.id = id_of(c, id)};
-    struct df_result *r = NULL;
+    struct detail detail = {.channel = c, .view = view, .key = key};
+
     if (v.id.null)
         return no_row(c, id, err);
-    enum df_code code = query(db, c->get, &v, &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        struct df_outbox_row row = read_row(r);
-        row.payload = c->payload_is_blob ? df_col_blob(r, 10) : df_col_text(r, 10);
-        if (df_result_columns(r) > 11)
-            row.correlation_id = df_col_text(r, 11);
-        snprintf(key, KEY_MAX + 1, DF_STR_FMT, DF_STR_ARG(row.id));
-        view->row(view->arg, &row);
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = no_row(c, id, err);
-    }
-    df_result_free(r);
-    return code;
+    enum df_code code = each_row(db, c->get, &v, show_detail, &detail, err);
+    return code == DF_OK && !detail.found ? no_row(c, id, err) : code;
+}
+
+static void show_attempt(void *arg, struct df_result *r)
+{
+    const struct df_outbox_view *view = arg;
+    struct df_outbox_attempt attempt = {
+        .attempt = df_col_int(r, delivery_attempt_list_Attempt),
+        .attempted_ms = df_col_time(r, delivery_attempt_list_AttemptedAt),
+        .outcome = df_col_text(r, delivery_attempt_list_Outcome),
+        .http_status = df_col_int(r, delivery_attempt_list_HttpStatus),
+        .duration_ms = df_col_int(r, delivery_attempt_list_DurationMs),
+        .answer = df_col_text(r, delivery_attempt_list_Answer),
+        .error = df_col_text(r, delivery_attempt_list_Error),
+    };
+
+    view->attempt(view->arg, &attempt);
 }
 
 enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct df_str id,
@@ -168,27 +195,10 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
     enum df_code code = show_row(db, c, id, view, key, err);
     if (code != DF_OK)
         return code;
-    struct df_result *r = NULL;
-    code = df_db_query(
-        db, &df_q_delivery_attempt_list,
-        DF_PARAMS(df_text(df_str_c(c->name)), df_text(df_str_c(key)), df_int(DF_OUTBOX_HISTORY)),
-        &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct df_outbox_attempt attempt = {
-            .attempt = df_col_int(r, 0),
-            .attempted_ms = df_col_time(r, 1),
-            .outcome = df_col_text(r, 2),
-            .http_status = df_col_int(r, 3),
-            .duration_ms = df_col_int(r, 4),
-            .answer = df_col_text(r, 5),
-            .error = df_col_text(r, 6),
-        };
-        view->attempt(view->arg, &attempt);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(db,
+                      DF_Q(delivery_attempt_list, .channel = df_text(df_str_c(c->name)),
+                           .row_key = df_text(df_str_c(key)), .limit = df_int(DF_OUTBOX_HISTORY)),
+                      show_attempt, (void *)(uintptr_t)view, err);
 }
 
 /* --- trying again --- */

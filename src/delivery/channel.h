@@ -20,6 +20,7 @@
 #define DF_DELIVERY_CHANNEL_H
 
 #include "base/arena.h"
+#include "delivery/outbox.sqlt.h"
 #include "net/client.h"
 #include "resilience/retry.h"
 #include "store/db.h"
@@ -70,8 +71,10 @@ struct df_channel {
     /*
      * Queries take their parameters by name, those of the list that they need, in any order.
      *
-     * claim (now, lease_until, limit) takes rows that are due and returns id, attempt, fence, and
-     * how many bytes the row has to send, about. The fence is what a settle must find unchanged:
+     * What a query answers with has the columns that outbox.sqlt names for it (its shapes).
+     *
+     * claim (now, lease_until, limit) takes rows that are due. Bytes is how many the row has to
+     * send, about. The fence is what a settle must find unchanged:
      * the attempt, or that plus something that stands for the version of a row whose content may be
      * replaced meanwhile.
      *
@@ -79,8 +82,8 @@ struct df_channel {
      * `waiting` is asked then, nor `build`.
      */
     const struct df_query *claim;
-    /* load (ids): of rows just claimed id, attempt, fence, and what `build` wants behind them.
-     * Asked in pieces, as many rows as there is memory for; what is too large is never asked for.
+    /* load (ids): of rows just claimed, with what `build` wants behind the columns of all. Asked in
+     * pieces, as many rows as there is memory for; what is too large is never asked for.
      */
     const struct df_query *load;
     /* The same, but the newest first. NULL: all rows have one destination. */
@@ -127,11 +130,9 @@ struct df_channel {
     const struct df_query *waiting;
 
     /*
-     * For people. list and get answer with id, reference, target, status, attempts, created, last
-     * attempt, sent, due, error, and get with the payload behind them, and behind that, if the row
-     * has one, the correlation id.
+     * For people.
      *
-     * - counts: status, rows, oldest creation, for each state
+     * - counts: for each state
      * - list (status: NULL is any; limit, offset), total (status), get (id)
      * - retry (now, id): makes it Pending and due, with all its attempts again, if it is in Error
      * - retry_all (now): the same for all that are in Error
@@ -153,7 +154,7 @@ struct df_channel {
     void (*whose)(const struct df_channel *c, struct df_result *r, struct df_arena *a,
                   struct df_delivery_request *ret);
     /*
-     * Builds the request of the row of `load` that r stands on (columns from 3 on). An error is the
+     * Builds the request of the row of `load` that r stands on. An error is the
      * row's own and ends it: what cannot be built today cannot be built tomorrow.
      */
     enum df_code (*build)(const struct df_channel *c, struct df_str id, struct df_result *r,

@@ -42,10 +42,7 @@ struct df_value df_channel_id(const struct df_channel *c, struct df_str id)
 void df_channel_params(const struct df_query *q, const struct df_channel_values *v,
                        struct df_value *params)
 {
-    const struct {
-        const char *name;
-        struct df_value value;
-    } known[] = {
+    const struct df_binding known[] = {
         {"now", v->now},       {"lease_until", v->lease_until},
         {"until", v->until},   {"limit", v->limit},
         {"offset", v->offset}, {"id", v->id},
@@ -53,26 +50,20 @@ void df_channel_params(const struct df_query *q, const struct df_channel_values 
         {"due", v->due},       {"error", v->error},
         {"status", v->status}, {"http_status", v->http_status},
     };
-    for (size_t i = 0; i < q->param_count; i++) {
-        size_t k = 0;
-        while (k < sizeof(known) / sizeof(known[0]) && strcmp(known[k].name, q->params[i]) != 0)
-            k++;
-        if (k == sizeof(known) / sizeof(known[0]))
-            abort();
-        params[i] = known[k].value;
-    }
+    (void)df_query_bind(q, known, sizeof(known) / sizeof(known[0]), params);
 }
 
-static enum df_code run(struct df_db *db, struct delivery_cycle *cy, const struct df_query *q,
-                        const struct df_channel_values *v, struct df_result **ret,
-                        struct df_err *err)
+static enum df_code ask_channel(struct df_db *db, struct delivery_cycle *cy,
+                                const struct df_query *q, const struct df_channel_values *v,
+                                void (*row)(void *arg, struct df_result *r), void *arg,
+                                struct df_err *err)
 {
     struct df_value *params = DF_ARENA_ARRAY(&cy->arena, struct df_value, q->param_count);
 
     df_channel_params(q, v, params);
-    if (ret)
-        return df_db_query(db, q, params, q->param_count, ret, err);
-    return df_db_exec(db, q, params, q->param_count, NULL, err);
+    if (!row)
+        return df_db_exec(db, q, params, q->param_count, NULL, err);
+    return df_db_each(db, q, params, q->param_count, row, arg, err);
 }
 
 /* --- lists of rows ---------------------------------------------------------------------------- */
@@ -143,48 +134,36 @@ static struct df_value ids_of_lists(struct delivery_cycle *cy, const struct deli
 
 /* --- settling --------------------------------------------------------------------------------- */
 
-/* Those that are not among the ids of the result were settled too late. */
-static enum df_code mark_stale(struct delivery_cycle *cy, struct rows rows, struct df_result *r,
-                               struct df_err *err)
+static void mark_settled(void *arg, struct df_result *r)
 {
-    enum df_code code;
-    size_t left = rows.count;
+    const struct rows *rows = arg;
+    struct delivery_row like = {.id = df_col_text(r, channel_sent_Id),
+                                .fence = rows->at[0]->fence,
+                                .lease_until_ms = rows->at[0]->lease_until_ms};
+    struct delivery_row *key = &like;
+    struct delivery_row **found =
+        bsearch(&key, rows->at, rows->count, sizeof(struct delivery_row *), in_order);
 
-    for (size_t i = 0; i < rows.count; i++)
-        rows.at[i]->stale = true;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct delivery_row like = {.id = df_col_text(r, 0),
-                                    .fence = rows.at[0]->fence,
-                                    .lease_until_ms = rows.at[0]->lease_until_ms};
-        struct delivery_row *key = &like;
-        struct delivery_row **found =
-            bsearch(&key, rows.at, rows.count, sizeof(struct delivery_row *), in_order);
-        if (found && (*found)->stale) {
-            (*found)->stale = false;
-            left--;
-        }
-    }
-    cy->stale += left;
-    return code == DF_DONE ? DF_OK : code;
+    if (found)
+        (*found)->stale = false;
 }
 
-/* Rows of one lease and fence. */
+/* Rows of one lease and fence. Those that the query does not answer with were settled too late. */
 static enum df_code settle_sent_alike(struct df_db *db, struct delivery_cycle *cy, struct rows rows,
                                       struct df_value now, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code = run(db, cy, cy->channel->c->sent,
-                            &(struct df_channel_values){
-                                .now = now,
-                                .ids = ids_of_rows(cy, rows),
-                                .fence = df_int(rows.at[0]->fence),
-                                .lease_until = df_time(rows.at[0]->lease_until_ms),
-                            },
-                            &r, err);
-    if (code != DF_OK)
-        return code;
-    code = mark_stale(cy, rows, r, err);
-    df_result_free(r);
+    for (size_t i = 0; i < rows.count; i++)
+        rows.at[i]->stale = true;
+    enum df_code code = ask_channel(db, cy, cy->channel->c->sent,
+                                    &(struct df_channel_values){
+                                        .now = now,
+                                        .ids = ids_of_rows(cy, rows),
+                                        .fence = df_int(rows.at[0]->fence),
+                                        .lease_until = df_time(rows.at[0]->lease_until_ms),
+                                    },
+                                    mark_settled, &rows, err);
+    for (size_t i = 0; i < rows.count; i++)
+        cy->stale += rows.at[i]->stale;
     return code;
 }
 
@@ -250,9 +229,9 @@ static enum df_code settle(struct df_db *db, struct delivery_cycle *cy, struct d
     enum df_code code = DF_OK;
 
     if (c->lock)
-        code =
-            run(db, cy, c->lock,
-                &(struct df_channel_values){.ids = ids_of_lists(cy, &cy->settle, NULL)}, NULL, err);
+        code = ask_channel(db, cy, c->lock,
+                           &(struct df_channel_values){.ids = ids_of_lists(cy, &cy->settle, NULL)},
+                           NULL, NULL, err);
     if (code == DF_OK)
         code = settle_sent(db, cy, now, err);
     if (code == DF_OK)
@@ -264,29 +243,22 @@ static enum df_code settle(struct df_db *db, struct delivery_cycle *cy, struct d
 
 static enum df_code record_attempts(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
-    enum { WIDTH = 9 };
-    struct df_value *params = DF_ARENA_ARRAY(&cy->arena, struct df_value, cy->settle.count * WIDTH);
-    size_t count = 0;
+    struct df_rows rows = df_rows_for(&cy->arena, &df_q_delivery_attempt_insert, cy->settle.count);
 
     for (struct delivery_row *r = cy->settle.head; r; r = r->next) {
         if (!r->tried)
             continue;
         const struct df_call *call = &r->call;
-        struct df_value *p = params + WIDTH * count++;
-        p[0] = df_text(df_str_c(cy->channel->c->name));
-        p[1] = df_text(r->id);
-        p[2] = df_int(r->attempt);
-        p[3] = df_time(r->started_ms);
-        p[4] = df_text(df_str_c(r->stale ? "Stale" : outcome_names[r->outcome]));
-        p[5] = call->code == DF_OK ? df_int(call->status) : df_null(DF_INT);
-        p[6] = df_int(call->duration_ms);
-        p[7] = df_text(r->answer);
-        p[8] = df_text(r->error);
+        const char *outcome = r->stale ? "Stale" : outcome_names[r->outcome];
+        DF_ROWS_ADD(&rows, delivery_attempt_insert,
+                    .channel = df_text(df_str_c(cy->channel->c->name)), .row_key = df_text(r->id),
+                    .attempt = df_int(r->attempt), .attempted_at = df_time(r->started_ms),
+                    .outcome = df_text(df_str_c(outcome)),
+                    .http_status = call->code == DF_OK ? df_int(call->status) : df_null(DF_INT),
+                    .duration_ms = df_int(call->duration_ms), .answer = df_text(r->answer),
+                    .error = df_text(r->error));
     }
-    if (count == 0)
-        return DF_OK;
-    return df_db_exec_many(db, &df_q_delivery_attempt_insert, params, WIDTH, count, NULL, NULL,
-                           NULL, NULL, err);
+    return df_rows_run(db, &rows, NULL, err);
 }
 
 /* --- claiming --------------------------------------------------------------------------------- */
@@ -298,37 +270,44 @@ static void free_list(struct delivery_list *list)
         delivery_row_free(row);
 }
 
+struct claiming {
+    struct delivery_cycle *cy;
+    int64_t lease_until_ms; /* as the rows have it */
+    int64_t lease_end_ms;   /* the same by the monotonic clock */
+};
+
+static void take_claimed(void *arg, struct df_result *r)
+{
+    const struct claiming *c = arg;
+    struct delivery_row *row = df_calloc(1, sizeof(*row));
+
+    row->channel = c->cy->channel;
+    df_arena_init(&row->arena);
+    row->id = df_arena_str(&row->arena, df_col_text(r, channel_claim_Id));
+    row->attempt = df_col_int(r, channel_claim_Attempt);
+    row->fence = df_col_int(r, channel_claim_Fence);
+    row->bytes = df_col_int(r, channel_claim_Bytes);
+    row->lease_until_ms = c->lease_until_ms;
+    row->lease_end_ms = c->lease_end_ms;
+    c->cy->found++;
+    c->cy->found_bytes += row->bytes;
+    delivery_list_add(&c->cy->claimed, row);
+}
+
 /* The rows' own; what they send is loaded afterwards. */
 static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_t now_ms,
                              struct df_err *err)
 {
     struct delivery_channel *ch = cy->channel;
-    int64_t lease_end_ms = delivery_mono_ms(ch->d) + delivery_lease(ch);
-    int64_t lease_until_ms = now_ms + delivery_lease(ch);
-    struct df_result *r = NULL;
-    enum df_code code = run(db, cy, cy->newest ? ch->c->claim_newest : ch->c->claim,
-                            &(struct df_channel_values){.now = df_time(now_ms),
-                                                        .lease_until = df_time(lease_until_ms),
-                                                        .limit = df_int((int64_t)cy->limit)},
-                            &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct delivery_row *row = df_calloc(1, sizeof(*row));
-        row->channel = ch;
-        df_arena_init(&row->arena);
-        row->id = df_arena_str(&row->arena, df_col_text(r, 0));
-        row->attempt = df_col_int(r, 1);
-        row->fence = df_col_int(r, 2);
-        row->bytes = df_col_int(r, 3);
-        row->lease_until_ms = lease_until_ms;
-        row->lease_end_ms = lease_end_ms;
-        cy->found++;
-        cy->found_bytes += row->bytes;
-        delivery_list_add(&cy->claimed, row);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    struct claiming c = {.cy = cy,
+                         .lease_until_ms = now_ms + delivery_lease(ch),
+                         .lease_end_ms = delivery_mono_ms(ch->d) + delivery_lease(ch)};
+
+    return ask_channel(db, cy, cy->newest ? ch->c->claim_newest : ch->c->claim,
+                       &(struct df_channel_values){.now = df_time(now_ms),
+                                                   .lease_until = df_time(c.lease_until_ms),
+                                                   .limit = df_int((int64_t)cy->limit)},
+                       take_claimed, &c, err);
 }
 
 static void end_row(struct delivery_row *row, const char *why)
@@ -336,6 +315,16 @@ static void end_row(struct delivery_row *row, const char *why)
     row->outcome = DELIVERY_DEAD;
     row->error = delivery_clean(&row->arena, df_str_c(why), DELIVERY_ERROR_UNITS);
     row->request.url = NULL;
+}
+
+/* The request is built. */
+static void set_key(struct delivery_row *row)
+{
+    char text[DF_DESTINATION_SIZE];
+
+    row->key = row->request.breaker;
+    if (!row->key.ptr)
+        row->key = df_arena_str(&row->arena, df_destination_of(row->request.url, text));
 }
 
 static int by_id(const void *a, const void *b)
@@ -348,41 +337,44 @@ static int by_id(const void *a, const void *b)
     return order ? order : (x->id.len > y->id.len) - (x->id.len < y->id.len);
 }
 
+static void build_row(void *arg, struct df_result *r)
+{
+    const struct rows *rows = arg;
+    struct delivery_row like = {.id = df_col_text(r, channel_load_Id)};
+    struct delivery_row *key = &like;
+    struct delivery_row **found =
+        bsearch(&key, rows->at, rows->count, sizeof(struct delivery_row *), by_id);
+    struct df_err why = DF_ERR_INIT;
+
+    if (!found)
+        return;
+    struct delivery_row *row = *found;
+    const struct df_channel *c = row->channel->c;
+    row->loaded = true;
+    if (c->whose)
+        c->whose(c, r, &row->arena, &row->request);
+    row->key = row->request.breaker;
+    if (c->whose && !delivery_share_promise(row->channel->d, row))
+        row->outcome = DELIVERY_DEFERRED;
+    else if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
+        end_row(row, why.detail);
+    else
+        set_key(row);
+}
+
 /* Builds the requests of these rows, by one query. */
 static enum df_code load_piece(struct df_db *db, struct delivery_cycle *cy, struct rows rows,
                                struct df_err *err)
 {
-    const struct df_channel *c = cy->channel->c;
-    struct df_result *r = NULL;
-
     qsort(rows.at, rows.count, sizeof(struct delivery_row *), by_id);
-    enum df_code code =
-        run(db, cy, c->load, &(struct df_channel_values){.ids = ids_of_rows(cy, rows)}, &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct delivery_row like = {.id = df_col_text(r, 0)};
-        struct delivery_row *key = &like;
-        struct delivery_row **found =
-            bsearch(&key, rows.at, rows.count, sizeof(struct delivery_row *), by_id);
-        struct df_err why = DF_ERR_INIT;
-        if (!found)
-            continue;
-        struct delivery_row *row = *found;
-        row->loaded = true;
-        if (c->whose)
-            c->whose(c, r, &row->arena, &row->request);
-        if (c->whose && !delivery_share_promise(cy->channel->d, row))
-            row->outcome = DELIVERY_DEFERRED;
-        else if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
-            end_row(row, why.detail);
-    }
-    df_result_free(r);
-    for (size_t i = 0; code == DF_DONE && i < rows.count; i++) {
+    enum df_code code = ask_channel(db, cy, cy->channel->c->load,
+                                    &(struct df_channel_values){.ids = ids_of_rows(cy, rows)},
+                                    build_row, &rows, err);
+    for (size_t i = 0; code == DF_OK && i < rows.count; i++) {
         if (!rows.at[i]->loaded)
             end_row(rows.at[i], "what belongs to the row is gone");
     }
-    return code == DF_DONE ? DF_OK : code;
+    return code;
 }
 
 /* A query's answer stands in memory whole, beside what is kept of it: in pieces, one row at least.
@@ -431,18 +423,18 @@ static enum df_code put_back_parked(struct df_db *db, struct delivery_cycle *cy,
     return code;
 }
 
+static void read_next_due(void *arg, struct df_result *r)
+{
+    struct delivery_cycle *cy = arg;
+
+    if (!df_col_null(r, channel_next_due_DueAt))
+        cy->next_due_ms = df_col_time(r, channel_next_due_DueAt);
+}
+
 static enum df_code find_next_due(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, cy->channel->c->next_due, DF_NO_PARAMS, &r, err);
-
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW && !df_col_null(r, 0))
-        cy->next_due_ms = df_col_time(r, 0);
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+    return ask_channel(db, cy, cy->channel->c->next_due, &(struct df_channel_values){0},
+                       read_next_due, cy, err);
 }
 
 static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
@@ -474,7 +466,7 @@ static enum df_code mirror(struct df_db *db, struct delivery_cycle *cy, struct d
     const struct df_channel *c = cy->channel->c;
     const struct df_channel_values v = {.now = df_time(delivery_now(cy->channel)),
                                         .ids = ids_of_lists(cy, &cy->settle, &cy->claimed)};
-    enum df_code code = c->mirror ? run(db, cy, c->mirror, &v, NULL, err) : DF_OK;
+    enum df_code code = c->mirror ? ask_channel(db, cy, c->mirror, &v, NULL, NULL, err) : DF_OK;
 
     return code == DF_OK && c->settled ? c->settled(c, db, &v, &cy->arena, err) : code;
 }

@@ -8,7 +8,9 @@
 
 #include "base/lock.h"
 #include "base/metrics.h"
+#include "delivery/attempts.sql.h"
 #include "delivery/delivery.h"
+#include "net/url.h"
 
 #define DELIVERY_ANSWER_UNITS 500
 #define DELIVERY_ERROR_UNITS  2000
@@ -75,6 +77,7 @@ struct delivery_row {
     int64_t renewed_until_ms;
 
     struct df_delivery_request request;
+    struct df_str key; /* what breaker and share of the destination go by; absent: not known yet */
     struct df_call call;
     struct df_log_ctx log;
     struct df_breaker *breaker; /* held with the permit while the call is under way */
@@ -160,7 +163,7 @@ struct delivery_channel {
 struct delivery_pruning {
     struct df_job job;
     struct df_delivery *d;
-    struct df_value params[3];
+    struct df_p_delivery_attempt_prune params;
     int64_t begun_ms; /* monotonic */
     /* Under the lock. */
     bool running;
@@ -228,10 +231,6 @@ size_t delivery_held_room(const struct delivery_channel *ch, size_t most);
 
 /* --- shares.c --------------------------------------------------------------------------------- */
 
-/* Scheme, host and port: up to the slash behind them, without credentials. */
-struct df_str delivery_destination_key(const char *url);
-/* What breaker and share go by. Absent: the row could not be built. */
-struct df_str delivery_key(const struct delivery_row *row);
 /* NULL: nothing was sent there for long. Under the lock, as the next two. */
 struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_share_kind kind,
                                            struct df_str key);

@@ -103,7 +103,7 @@ static char *common_key(const struct delivery_list *rows, enum delivery_share_ki
     struct df_str main = DF_STR_NULL;
 
     for (const struct delivery_row *r = rows->head; r; r = r->next) {
-        struct df_str key = kind == DELIVERY_TENANT ? r->request.tenant : delivery_key(r);
+        struct df_str key = kind == DELIVERY_TENANT ? r->request.tenant : r->key;
         if (!r->request.url || key.len == 0 || (main.ptr && !df_str_eq(main, key)))
             return NULL;
         main = key;

@@ -65,20 +65,18 @@ struct figures {
     int64_t oldest_ms;
 };
 
+static void read_figures(void *arg, struct df_result *r)
+{
+    struct figures *f = arg;
+
+    f->rows = df_col_int(r, channel_waiting_Documents);
+    f->oldest_ms = df_col_time(r, channel_waiting_Oldest);
+}
+
 static enum df_code figures_run(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct figures *f = (struct figures *)job;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, f->channel->c->waiting, DF_NO_PARAMS, &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        f->rows = df_col_int(r, 0);
-        f->oldest_ms = df_col_time(r, 1);
-    }
-    df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? DF_E_INTERNAL : code;
+    return df_db_one(db, DF_NO_VALUES(f->channel->c->waiting), read_figures, f, NULL, err);
 }
 
 static void figures_done(struct df_job *job, enum df_code code, const struct df_err *err)
@@ -137,11 +135,11 @@ void delivery_prune(struct df_delivery *d)
         return;
     p->d = d;
     p->begun_ms = delivery_mono_ms(d);
-    p->params[0] = df_int(PRUNE_ROWS);
-    p->params[1] = df_time(now_ms - ATTEMPTS_KEPT_MS);
-    p->params[2] = df_time(now_ms + DAY_MS);
-    p->job =
-        (struct df_job){.query = &df_q_delivery_attempt_prune, .params = p->params, .done = pruned};
+    p->params = (struct df_p_delivery_attempt_prune){.limit = df_int(PRUNE_ROWS),
+                                                     .before = df_time(now_ms - ATTEMPTS_KEPT_MS),
+                                                     .future = df_time(now_ms + DAY_MS)};
+    p->job = (struct df_job){
+        .query = &df_q_delivery_attempt_prune, .params = DF_VALUES(&p->params), .done = pruned};
     if (!df_store_write(d->opt.store, &p->job)) {
         struct df_err err = DF_ERR_INIT;
         pruned(&p->job, df_err_set(&err, DF_E_BUSY, "the store's queue is full"), &err);

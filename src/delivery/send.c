@@ -17,6 +17,8 @@ static void note_outcome(const struct delivery_row *row)
     static const char *const events[DELIVERY_OUTCOMES] = {"DeliverySent", "DeliveryRetry",
                                                           "DeliveryFailed", "DeliveryDeferred"};
 
+    char destination[DF_DESTINATION_SIZE];
+
     df_metric_add(ch->attempts[row->outcome], 1);
     if (row->tried)
         df_metric_observe(ch->duration, (double)row->call.duration_ms / 1e3);
@@ -29,7 +31,7 @@ static void note_outcome(const struct delivery_row *row)
         DF_F("id", row->id),
         DF_FI("attempt", row->attempt),
         DF_F("destination",
-             row->request.url ? delivery_destination_key(row->request.url) : DF_STR_NULL),
+             row->request.url ? df_destination_of(row->request.url, destination) : DF_STR_NULL),
         DF_FI("status", row->call.status),
         DF_FI("durationMs", row->call.duration_ms),
         DF_F("correlationId", row->request.correlation_id),
@@ -166,7 +168,7 @@ static bool may_go(struct df_delivery *d, struct delivery_row *row)
 {
     int64_t wait_ms = 0;
 
-    row->breaker = df_breakers_get(d->opt.breakers, delivery_key(row));
+    row->breaker = df_breakers_get(d->opt.breakers, row->key);
     if (!df_breaker_allow(row->breaker, &row->permit, &wait_ms)) {
         put_breaker(d, row);
         delivery_defer(row, delivery_park_ms(d, row, wait_ms),

@@ -28,26 +28,6 @@ static const struct {
 
 /* --- who they are ----------------------------------------------------------------------------- */
 
-struct df_str delivery_destination_key(const char *url)
-{
-    const char *scheme = strstr(url, "://");
-    const char *host = scheme ? scheme + 3 : url;
-    size_t len = strcspn(host, "/?#");
-    const char *at = memrchr(host, '@', len);
-    /* Credentials are for nobody to see: with them it is known by its host alone. */
-    if (at)
-        return df_str_n(at + 1, len - (size_t)(at + 1 - host));
-    return df_str_n(url, (size_t)(host - url) + len);
-}
-
-struct df_str delivery_key(const struct delivery_row *row)
-{
-    if (!row->request.url)
-        return DF_STR_NULL;
-    return row->request.breaker.ptr ? row->request.breaker
-                                    : delivery_destination_key(row->request.url);
-}
-
 static struct delivery_share **place_of(struct df_delivery *d, enum delivery_share_kind kind,
                                         struct df_str key)
 {
@@ -121,7 +101,7 @@ const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row
 {
     take_back_promise(row);
     struct delivery_share *tenant = tenant_of(d, row);
-    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, delivery_key(row));
+    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, row->key);
 
     if (tenant && is_full(tenant, row))
         return "the tenant has its share of the slots";
@@ -140,11 +120,9 @@ const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row
 
 bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row)
 {
-    struct df_str breaker = row->request.breaker;
-
     df_lock(&d->lock);
     struct delivery_share *of[] = {
-        breaker.ptr ? get_share(d, DELIVERY_DESTINATION, breaker) : NULL,
+        row->key.ptr ? get_share(d, DELIVERY_DESTINATION, row->key) : NULL,
         tenant_of(d, row),
     };
     bool room = !(of[0] && is_full(of[0], row)) && !(of[1] && is_full(of[1], row));
@@ -202,8 +180,7 @@ void delivery_share_leave(struct df_delivery *d, struct delivery_row *row)
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms)
 {
     df_lock(&d->lock);
-    struct df_str key = row->request.breaker.ptr ? row->request.breaker : delivery_key(row);
-    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, key);
+    struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, row->key);
     struct delivery_share *tenant = tenant_of(d, row);
     int64_t now_ms = delivery_mono_ms(d);
     int64_t from_ms = now_ms + least_ms;

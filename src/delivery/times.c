@@ -23,23 +23,21 @@ struct watch {
 
 /* --- what is there ---------------------------------------------------------------------------- */
 
+static void read_latest(void *arg, struct df_result *r)
+{
+    struct watch *w = arg;
+
+    w->found_ms = df_col_time(r, channel_ahead_Latest); /* -1 for NULL */
+}
+
 static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct watch *w = (struct watch *)job;
-    struct df_result *r = NULL;
     const struct df_query *q = w->channel->c->ahead;
 
-    df_channel_params(q, &(struct df_channel_values){.now = df_time(delivery_now(w->channel))},
-                      w->params);
     w->found_ms = -1;
-    enum df_code code = df_db_query(db, q, w->params, q->param_count, &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW && !df_col_null(r, 0))
-        w->found_ms = df_col_time(r, 0);
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+    return df_db_each(db, DF_ANY(q, {"now", df_time(delivery_now(w->channel))}), read_latest, w,
+                      err);
 }
 
 static void looked(struct df_job *job, enum df_code code, const struct df_err *err)

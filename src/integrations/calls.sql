@@ -13,7 +13,8 @@
 -- with: reference = CorrelationId
 -- with: target = Method || ' ' || IntegrationName || Path
 -- with: target/sqlserver = Method + ' ' + IntegrationName + Path
--- with: payload = Body, CorrelationId
+-- with: payload = Body
+-- with: correlation = CorrelationId
 
 -- name: integration_call_insert
 INSERT INTO IntegrationCalls (Id, ClientId, IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId,

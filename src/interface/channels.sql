@@ -36,6 +36,7 @@
 -- content's, which is due from then on.
 
 -- name: ticket_return_sent
+-- row: channel_sent
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
     NextAttemptAt = CASE WHEN Status = 'Sending' THEN NULL ELSE :now END,
@@ -109,36 +110,42 @@ WHERE Id IN (SELECT t.Id
 -- A ticket that is not processed yet, or never will be, has nothing to send: people are not shown it.
 
 -- name: gateway_claim
+-- row: channel_claim
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
 WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit)
-RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0);
+RETURNING Id, GatewaySendAttemptCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount AS Fence,
+          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
 WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
-RETURNING Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, COALESCE(OCTET_LENGTH(RawPayloadJson), 0);
+RETURNING Id, GatewaySendAttemptCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount AS Fence,
+          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-OUTPUT inserted.Id, inserted.GatewaySendAttemptCount, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount, DATALENGTH(inserted.RawPayloadJson)
+OUTPUT inserted.Id, inserted.GatewaySendAttemptCount AS Attempt,
+       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
              WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
   AND GatewaySendNextAttemptAt <= :now;
 
 -- name: gateway_load
-SELECT Id, GatewaySendAttemptCount, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount, BusinessDocId, RawPayloadJson,
+-- row: channel_load
+SELECT Id, GatewaySendAttemptCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount AS Fence, BusinessDocId, RawPayloadJson,
        GatewaySendKeyForm, PayloadVersion
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids);
 
 -- name: gateway_ahead
-SELECT MAX(COALESCE(GatewaySendLastAttemptAt, CreatedAt)) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt > :now;
+-- row: channel_ahead
+SELECT MAX(COALESCE(GatewaySendLastAttemptAt, CreatedAt)) AS Latest FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt > :now;
 
 -- name: gateway_rebase
 -- dialect: sqlite, postgres
@@ -159,7 +166,7 @@ WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c
 -- Processing, callbacks and the mirror of returns write tickets too.
 -- name: gateway_lock
 -- dialect: sqlite
-SELECT 1 WHERE :ids IS NULL;
+SELECT 1 AS Id WHERE :ids IS NULL;
 -- dialect: postgres
 SELECT Id FROM TB_TICKET_INTERFACE WHERE Id IN EACH_INT(:ids) ORDER BY Id FOR UPDATE;
 -- dialect: sqlserver
@@ -168,6 +175,7 @@ SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(
 -- A ticket whose payload was replaced while the old one was on its way is Pending; it is due once it is processed, and what
 -- became of the old payload decides when. GatewaySendHeldUntil: see the returns.
 -- name: gateway_sent
+-- row: channel_sent
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' OR GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
@@ -214,28 +222,34 @@ WHERE Id = :id
            WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_next_due
-SELECT MIN(GatewaySendNextAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
+-- row: channel_next_due
+SELECT MIN(GatewaySendNextAttemptAt) AS DueAt FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
 
 -- name: gateway_waiting
-SELECT COUNT(*), MIN(CreatedAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
+-- row: channel_waiting
+SELECT COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
 
 -- name: gateway_counts
-SELECT GatewaySendStatus, COUNT(*), MIN(CreatedAt)
+-- row: channel_counts
+SELECT GatewaySendStatus AS Status, COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest
 FROM TB_TICKET_INTERFACE
 WHERE (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
 GROUP BY GatewaySendStatus;
 
 -- name: gateway_list
-SELECT Id, BusinessDocId, CAST(NULL AS VARCHAR(500)), GatewaySendStatus, GatewaySendAttemptCount, CreatedAt, GatewaySendLastAttemptAt, GatewaySendSentAt,
-       GatewaySendNextAttemptAt, GatewaySendLastError
+-- row: channel_item
+SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts,
+       CreatedAt, GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt,
+       GatewaySendLastError AS LastError
 FROM TB_TICKET_INTERFACE
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
   AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
 ORDER BY Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, BusinessDocId, CAST(NULL AS VARCHAR(500)), GatewaySendStatus, GatewaySendAttemptCount, CreatedAt, GatewaySendLastAttemptAt, GatewaySendSentAt,
-       GatewaySendNextAttemptAt, GatewaySendLastError
+SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts,
+       CreatedAt, GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt,
+       GatewaySendLastError AS LastError
 FROM TB_TICKET_INTERFACE
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
   AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
@@ -248,8 +262,10 @@ WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status 
   AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL);
 
 -- name: gateway_get
-SELECT Id, BusinessDocId, CAST(NULL AS VARCHAR(500)), GatewaySendStatus, GatewaySendAttemptCount, CreatedAt, GatewaySendLastAttemptAt, GatewaySendSentAt,
-       GatewaySendNextAttemptAt, GatewaySendLastError, RawPayloadJson
+-- row: channel_detail
+SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts,
+       CreatedAt, GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt,
+       GatewaySendLastError AS LastError, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId
 FROM TB_TICKET_INTERFACE
 WHERE Id = :id;
 

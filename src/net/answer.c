@@ -324,7 +324,7 @@ static void each_header(struct df_req *req, emit_fn emit, void *to)
     if (!a->is_static && !a->cache_header)
         emit(to, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     emit(to, "X-Correlation-Id", req->correlation);
-    emit(to, "traceparent", req->traceparent);
+    emit(to, "traceparent", req->trace.text);
     for (const struct df_extra_header *h = req->headers; h; h = h->next)
         emit(to, h->name, h->value);
     if (a->close || atomic_load_explicit(&req->conn->server->draining, memory_order_relaxed))

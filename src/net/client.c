@@ -7,6 +7,9 @@
  * A sender wakes the thread only when `incoming` was empty: if it was not, somebody has already
  * woken it and it has not looked yet. The wake-up is given under the lock, so that whoever saw its
  * call done may free the client without a sender still being inside it.
+ *
+ * Once stopped, a turn is shorter: everything is cancelled, wherever it stands. The thread goes on
+ * until the client is freed, so that whoever sends late gets an end like everybody else.
  */
 #include "net/client.h"
 
@@ -16,6 +19,7 @@
 #include "net/lines.h"
 #include "net/transfer.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -26,6 +30,7 @@
 #define TIMEOUT_DEFAULT_MS 30000
 #define TIMEOUT_MAX_MS     ((int64_t)24 * 3600 * 1000)
 #define SLEEP_MAX_MS       60000
+#define STOPPED            "the client was stopped"
 
 /* How a call can end: the metric's label. */
 enum outcome {
@@ -55,10 +60,13 @@ struct df_http_client {
     CURLM *multi;
     pthread_t thread;
 
-    struct df_mutex lock;
+    struct df_mutex lock;     /* guards what follows, up to the condition */
     struct df_call *incoming; /* FIFO by `next` */
     struct df_call **incoming_end;
-    bool stopping;
+    bool stopping; /* calls are cancelled */
+    bool ending;   /* the thread is to end */
+    bool is_empty; /* stopping, and no call is in hand */
+    pthread_cond_t became_empty;
 
     _Atomic size_t in_flight;
 
@@ -170,7 +178,7 @@ static void finish(struct df_http_client *c, struct df_transfer *t, CURLcode res
     (void)curl_multi_remove_handle(c->multi, df_transfer_easy(t));
     df_transfer_end(t, result, df_lines_destination(call));
     if (cancelled)
-        call->code = df_err_set(&call->err, DF_E_CANCELLED, "the client was closed");
+        call->code = df_err_set(&call->err, DF_E_CANCELLED, STOPPED);
     df_lines_leave(&c->lines, call);
     df_metric_add(c->active, -1);
     hand_back(c, call);
@@ -307,7 +315,7 @@ static void cancel_all(struct df_http_client *c, struct df_call *incoming)
     struct df_err err = DF_ERR_INIT;
     bool stopping;
 
-    (void)df_err_set(&err, DF_E_CANCELLED, "the client was closed");
+    (void)df_err_set(&err, DF_E_CANCELLED, STOPPED);
     for (size_t i = 0; i < c->transfer_count; i++)
         if (df_transfer_call(c->transfers[i]))
             finish(c, c->transfers[i], CURLE_ABORTED_BY_CALLBACK, true);
@@ -324,7 +332,20 @@ static void cancel_all(struct df_http_client *c, struct df_call *incoming)
     } while (incoming);
 }
 
-static void *run(void *arg)
+/* Everything was cancelled. Tells whoever waits for that, unless more has come; true: the end. */
+static bool tell_empty(struct df_http_client *c)
+{
+    df_lock(&c->lock);
+    if (!c->incoming) {
+        c->is_empty = true;
+        (void)pthread_cond_broadcast(&c->became_empty);
+    }
+    bool end = c->is_empty && c->ending;
+    df_unlock(&c->lock);
+    return end;
+}
+
+static void *run_client(void *arg)
 {
     struct df_http_client *c = arg;
 
@@ -336,7 +357,10 @@ static void *run(void *arg)
         struct df_call *list = take_incoming(c, &stopping);
         if (stopping) {
             cancel_all(c, list);
-            return NULL;
+            if (tell_empty(c))
+                return NULL;
+            wait_for_work(c);
+            continue;
         }
         admit(c, list);
         int64_t now_ns = df_mono_ns(df_clock_real());
@@ -369,6 +393,7 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
     bool was_empty = c->incoming == NULL;
     *c->incoming_end = call;
     c->incoming_end = &call->next;
+    c->is_empty = false;
     if (on_thread_of == c)
         c->sent_here = true;
     else if (was_empty)
@@ -389,7 +414,7 @@ static enum df_code start_thread(struct df_http_client *c, struct df_err *err)
     /* Signals are the main thread's; libcurl's resolver threads inherit this mask. */
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&c->thread, NULL, run, c);
+    int rc = pthread_create(&c->thread, NULL, run_client, c);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0)
         return DF_OK;
@@ -405,6 +430,7 @@ static void release(struct df_http_client *c)
     df_lines_release(&c->lines);
     if (c->multi)
         (void)curl_multi_cleanup(c->multi);
+    (void)pthread_cond_destroy(&c->became_empty);
     df_mutex_destroy(&c->lock);
     free(c->ca_file);
     free(c->user_agent);
@@ -426,6 +452,7 @@ static struct df_http_client *make(const struct df_http_client_options *opt)
     c->idle = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
     df_lines_init(&c->lines, c->transfer_max, (size_t)or_default(opt->max_per_destination, 64));
     df_mutex_init(&c->lock);
+    df_cond_init(&c->became_empty);
     c->incoming_end = &c->incoming;
     c->ca_file = df_strdup(df_str_c(opt->ca_file));
     c->user_agent = df_strdup(df_str_c(opt->user_agent ? opt->user_agent : "DataFlow"));
@@ -479,12 +506,26 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
     return DF_OK;
 }
 
+void df_http_client_stop(struct df_http_client *c)
+{
+    if (!c)
+        return;
+    assert(on_thread_of != c);
+    df_lock(&c->lock);
+    c->stopping = true;
+    (void)curl_multi_wakeup(c->multi);
+    while (!c->is_empty)
+        df_cond_wait(&c->became_empty, &c->lock);
+    df_unlock(&c->lock);
+}
+
 void df_http_client_free(struct df_http_client *c)
 {
     if (!c)
         return;
+    assert(on_thread_of != c);
     df_lock(&c->lock);
-    c->stopping = true;
+    c->stopping = c->ending = true;
     (void)curl_multi_wakeup(c->multi);
     df_unlock(&c->lock);
     (void)pthread_join(c->thread, NULL);

@@ -105,9 +105,16 @@ struct df_call {
 enum df_code df_http_client_new(const struct df_http_client_options *opt,
                                 struct df_http_client **ret, struct df_err *err) DF_MUST_CHECK;
 /*
- * Fails what is waiting and in flight with DF_E_CANCELLED, calling its `done`, then frees. What a
- * `done` sends meanwhile is cancelled too. Not from `done`; nobody else may be sending.
+ * The end, in two steps; NULL is fine in both, and neither may be called from `done`.
+ *
+ * stop: what is waiting and in flight ends with DF_E_CANCELLED, through `done`; returns when that
+ * has happened to all of it. From then on anybody may still send: it is cancelled the same way, by
+ * the client's thread. So whoever sends need not know whether the server is stopping.
+ *
+ * free: stops, and ends the thread. Nobody may be sending any more; what a `done` sends meanwhile
+ * is cancelled too.
  */
+void df_http_client_stop(struct df_http_client *c);
 void df_http_client_free(struct df_http_client *c);
 
 /* Never fails: refusals arrive through `done`, on the client's thread. */

@@ -119,35 +119,3 @@ enum df_code df_field_check_key(struct df_str key, struct df_err *err)
                       "Idempotency-Key consists of 1 to %d visible ASCII characters.",
                       DF_FIELD_KEY_MAX);
 }
-
-static bool is_lower_hex(struct df_str s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i];
-        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
-            return false;
-    }
-    return true;
-}
-
-static bool is_id(struct df_str s)
-{
-    bool zeros = true;
-    for (size_t i = 0; i < s.len; i++)
-        zeros = zeros && s.ptr[i] == '0';
-    return is_lower_hex(s) && !zeros;
-}
-
-bool df_field_traceparent(struct df_str s, struct df_trace *ret)
-{
-    if (s.len != DF_TRACEPARENT_LEN || !df_str_starts(s, DF_STR("00-")) || s.ptr[35] != '-' ||
-        s.ptr[52] != '-')
-        return false;
-    struct df_str trace_id = df_str_n(s.ptr + 3, DF_TRACE_ID_LEN);
-    struct df_str parent_id = df_str_n(s.ptr + 36, DF_SPAN_ID_LEN);
-    if (!is_id(trace_id) || !is_id(parent_id) || !is_lower_hex(df_str_n(s.ptr + 53, 2)))
-        return false;
-    int low = s.ptr[54] >= 'a' ? s.ptr[54] - 'a' + 10 : s.ptr[54] - '0';
-    *ret = (struct df_trace){trace_id, parent_id, (low & 1) != 0};
-    return true;
-}

@@ -32,17 +32,4 @@ bool df_field_correlation_ok(struct df_str s);
 #define DF_FIELD_KEY_MAX 200
 enum df_code df_field_check_key(struct df_str key, struct df_err *err) DF_MUST_CHECK;
 
-#define DF_TRACE_ID_LEN    32
-#define DF_SPAN_ID_LEN     16
-#define DF_TRACEPARENT_LEN 55
-
-struct df_trace {
-    struct df_str trace_id;
-    struct df_str parent_id;
-    bool sampled;
-};
-
-/* W3C trace context, version 00 alone; borrowed. False: start a new trace. */
-bool df_field_traceparent(struct df_str s, struct df_trace *ret);
-
 #endif

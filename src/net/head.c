@@ -170,15 +170,6 @@ enum df_code df_head_check(struct df_req *req, const char *method, const char *v
 
 /* --- who is asking ---------------------------------------------------------------------------- */
 
-static void put_hex(char *out, const unsigned char *bytes, size_t len)
-{
-    static const char hex[] = "0123456789abcdef";
-    for (size_t i = 0; i < len; i++) {
-        out[2 * i] = hex[bytes[i] >> 4];
-        out[2 * i + 1] = hex[bytes[i] & 15];
-    }
-}
-
 static void put_correlation(struct df_req *req, const struct df_clock *clock)
 {
     struct df_str in = req->correlation_in;
@@ -194,28 +185,15 @@ static void put_correlation(struct df_req *req, const struct df_clock *clock)
     req->correlation[req->correlation_len] = '\0';
 }
 
-/* 00-<trace>-<this request's own span>-<flags> */
+/* This request's own span, in the caller's trace or in a new one. */
 static void put_trace(struct df_req *req, const struct df_clock *clock)
 {
-    unsigned char fresh[24];
-    struct df_trace in;
-    char *out = req->traceparent;
-    bool taken = req->traceparent_in.ptr && df_field_traceparent(req->traceparent_in, &in);
+    struct df_trace caller;
 
-    df_random(clock, fresh, sizeof(fresh));
-    fresh[0] |= 1; /* an identifier of zeros is invalid */
-    fresh[16] |= 1;
-    memcpy(out, "00-", 3);
-    if (taken)
-        memcpy(out + 3, in.trace_id.ptr, DF_TRACE_ID_LEN);
+    if (req->traceparent_in.ptr && df_trace_parse(req->traceparent_in, &caller))
+        req->trace = df_trace_child(&caller, clock);
     else
-        put_hex(out + 3, fresh, 16);
-    out[35] = '-';
-    put_hex(out + 36, fresh + 16, 8);
-    out[52] = '-';
-    out[53] = '0';
-    out[54] = taken && !in.sampled ? '0' : '1';
-    out[55] = '\0';
+        req->trace = df_trace_new(clock);
 }
 
 struct callers {

@@ -27,6 +27,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "base/trace.h"
 
 struct df_http_server;
 struct df_req;
@@ -49,7 +50,16 @@ struct df_route {
     /* STREAM only. An error answers with that problem and closes. Must not keep data. It may call
        df_req_suspend after consuming the data; reading goes on after the resume. */
     enum df_code (*on_data)(struct df_req *req, const char *data, size_t len, struct df_err *err);
-    void *arg; /* df_req_route_arg */
+    /* After the answer went out or the peer left, on the request's HTTP thread; may be NULL. Only
+       for requests that authorize, on_data or handle have seen. */
+    void (*on_end)(struct df_req *req);
+    const void *handler; /* for a `handle` that many routes share: what tells them apart */
+};
+
+/* The routes of one feature, and what they work with. */
+struct df_route_table {
+    const struct df_route *routes; /* ended by method NULL */
+    void *arg;                     /* df_req_route_arg */
 };
 
 enum df_verdict {
@@ -79,14 +89,11 @@ struct df_http_options {
     const char *metrics_prefix; /* "dataflow": families <prefix>_http_…; NULL: no metrics */
     const struct df_clock *clock;
 
-    /* NULL-terminated list of tables, each ended by method NULL. They outlive the server. */
-    const struct df_route *const *routes;
+    /* Ended by routes NULL; copied. The routes outlive the server. */
+    const struct df_route_table *tables;
     unsigned absent; /* bits 1 << access of routes that this server does not have */
     enum df_verdict (*authorize)(struct df_req *req, void *arg); /* may be NULL */
-    /* After the answer went out or the peer left, on the request's HTTP thread; may be NULL. Only
-       for requests that authorize, on_data or handle have seen. */
-    void (*on_end)(struct df_req *req, void *arg);
-    void *arg;
+    void *arg;                                                   /* df_req_server_arg */
 };
 
 /* Whether `listen` has the right form; DF_E_CONFIG and why. Needs no network. */
@@ -148,10 +155,11 @@ struct df_str df_req_peer_network(const struct df_req *req);
    else sent, be it a trusted proxy or not. */
 bool df_req_peer_is_loopback(const struct df_req *req);
 const struct df_route *df_req_route(const struct df_req *req);
-void *df_req_route_arg(const struct df_req *req);
+void *df_req_route_arg(const struct df_req *req);  /* of the route's table */
 void *df_req_server_arg(const struct df_req *req); /* options.arg */
 struct df_str df_req_correlation_id(const struct df_req *req);
-struct df_str df_req_traceparent(const struct df_req *req); /* of this request's own span */
+const struct df_trace *df_req_trace(const struct df_req *req); /* this request's own span */
+struct df_str df_req_traceparent(const struct df_req *req);
 struct df_str df_req_trace_id(const struct df_req *req);
 /* Fields set here stand in every line logged for this request, the access log included. */
 struct df_log_ctx *df_req_log(struct df_req *req);

@@ -110,7 +110,7 @@ struct df_req {
 
     char correlation[129];
     size_t correlation_len;
-    char traceparent[56];
+    struct df_trace trace; /* of this request's own span */
     struct df_log_ctx log;
     void *user;
     void *state;

@@ -162,17 +162,22 @@ struct df_str df_input_choice(struct df_input *in, const struct df_req *req, con
     return DF_STR_NULL;
 }
 
+void df_page_read(struct df_input *in, const struct df_req *req, struct df_page *ret)
+{
+    int64_t page = df_input_query_int(in, req, "page", 1, 1000000000, 1);
+    int64_t size =
+        df_input_query_int(in, req, "pageSize", 1, DF_PAGE_SIZE_MAX, DF_PAGE_SIZE_DEFAULT);
+
+    *ret = (struct df_page){.page = page, .size = size, .offset = (page - 1) * size};
+}
+
 bool df_input_page(struct df_req *req, struct df_page *ret)
 {
     struct df_input in;
+
     df_input_init(&in, df_req_arena(req), NULL);
-    int64_t page = df_input_query_int(&in, req, "page", 1, 1000000000, 1);
-    int64_t size =
-        df_input_query_int(&in, req, "pageSize", 1, DF_PAGE_SIZE_MAX, DF_PAGE_SIZE_DEFAULT);
-    if (!df_input_ok(&in, req))
-        return false;
-    *ret = (struct df_page){.page = page, .size = size, .offset = (page - 1) * size};
-    return true;
+    df_page_read(&in, req, ret);
+    return df_input_ok(&in, req);
 }
 
 void df_page_write(const struct df_page *p, struct df_json_out *out)

@@ -74,7 +74,9 @@ struct df_page {
     int64_t total; /* for the answer */
 };
 
-/* ?page= and ?pageSize=. False: the answer is set. */
+/* ?page= and ?pageSize=. */
+void df_page_read(struct df_input *in, const struct df_req *req, struct df_page *ret);
+/* Likewise, alone. False: the answer is set. */
 bool df_input_page(struct df_req *req, struct df_page *ret);
 
 struct df_json_out;

@@ -2,8 +2,6 @@
 
 #include "base/mem.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define BUCKETS 1024 /* a power of two */
@@ -17,7 +15,7 @@ struct df_destination {
     uint64_t hash;
     size_t active[DF_OWNER_KINDS];
     size_t lanes;
-    char name[]; /* scheme://host:port, lower case */
+    char name[]; /* df_url_destination */
 };
 
 struct df_owner {
@@ -145,24 +143,17 @@ void df_lines_release(struct df_lines *l)
 
 static struct df_destination *find_destination(struct df_lines *l, const struct df_url *url)
 {
-    char name[320];
-    int len = snprintf(name, sizeof(name),
-                       url->ipv6 ? "%s://[" DF_STR_FMT "]:%u" : "%s://" DF_STR_FMT ":%u",
-                       url->tls ? "https" : "http", DF_STR_ARG(url->host), url->port);
-    if (len < 0 || (size_t)len >= sizeof(name))
-        abort(); /* df_url_parse bounds the host */
-
-    for (char *p = name; *p; p++)
-        *p = (char)tolower((unsigned char)*p);
-    uint64_t hash = df_str_hash(df_str_n(name, (size_t)len));
+    char name[DF_DESTINATION_SIZE];
+    size_t len = df_url_destination(url, name).len;
+    uint64_t hash = df_str_hash(df_str_n(name, len));
     struct df_destination **bucket = &l->destinations[bucket_of(hash)];
     for (struct df_destination *d = *bucket; d; d = d->chain)
         if (d->hash == hash && strcmp(d->name, name) == 0)
             return d;
 
-    struct df_destination *d = df_calloc(1, sizeof(*d) + (size_t)len + 1);
+    struct df_destination *d = df_calloc(1, sizeof(*d) + len + 1);
     d->hash = hash;
-    memcpy(d->name, name, (size_t)len + 1);
+    memcpy(d->name, name, len + 1);
     d->chain = *bucket;
     *bucket = d;
     return d;

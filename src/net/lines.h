@@ -62,7 +62,7 @@ struct df_call *df_lines_expired(struct df_lines *l, int64_t now_ns);
 /* INT64_MAX when nobody waits. */
 int64_t df_lines_deadline_ns(const struct df_lines *l);
 
-/* "https://host:443", for messages: of a call that was added and has not left. */
+/* df_url_destination, for messages: of a call that was added and has not left. */
 const char *df_lines_destination(const struct df_call *call);
 
 #endif

@@ -121,7 +121,7 @@ const struct df_route *df_req_route(const struct df_req *req)
 
 void *df_req_route_arg(const struct df_req *req)
 {
-    return req->match.route ? req->match.route->arg : NULL;
+    return req->match.route ? req->match.arg : NULL;
 }
 
 void *df_req_server_arg(const struct df_req *req)
@@ -134,14 +134,19 @@ struct df_str df_req_correlation_id(const struct df_req *req)
     return df_str_n(req->correlation, req->correlation_len);
 }
 
+const struct df_trace *df_req_trace(const struct df_req *req)
+{
+    return &req->trace;
+}
+
 struct df_str df_req_traceparent(const struct df_req *req)
 {
-    return df_str_n(req->traceparent, 55);
+    return df_trace_parent(&req->trace);
 }
 
 struct df_str df_req_trace_id(const struct df_req *req)
 {
-    return df_str_n(req->traceparent + 3, 32);
+    return df_trace_id(&req->trace);
 }
 
 void df_req_set_owner(struct df_req *req, struct df_str owner)

@@ -581,8 +581,8 @@ static void report(struct df_req *req)
 void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **context,
                              enum MHD_RequestTerminationCode how)
 {
-    struct df_http_server *s = server;
     struct df_req *req = *context;
+    (void)server;
     (void)mhd;
     (void)how;
 
@@ -590,9 +590,9 @@ void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **co
         return;
     *context = NULL;
     report(req);
-    if (req->entered && s->opt.on_end) {
+    if (req->entered && req->match.route->on_end) {
         const struct df_log_ctx *before = df_log_ctx_use(&req->log);
-        s->opt.on_end(req, s->opt.arg);
+        req->match.route->on_end(req);
         df_log_ctx_use(before);
     }
     if (req->answer.has_file)

@@ -21,9 +21,14 @@ struct node {
     size_t routes[DF_METHOD_OTHER]; /* index + 1 */
 };
 
+struct entry {
+    const struct df_route *route;
+    void *arg;
+};
+
 struct df_router {
     struct node *root;
-    const struct df_route **routes;
+    struct entry *entries;
     size_t count;
 };
 
@@ -113,7 +118,8 @@ static struct node *grow(struct df_router *r, const char *pattern, struct df_err
     return NULL;
 }
 
-static enum df_code add(struct df_router *r, const struct df_route *route, struct df_err *err)
+static enum df_code add(struct df_router *r, const struct df_route *route, void *arg,
+                        struct df_err *err)
 {
     enum df_method m = df_method_of(df_str_c(route->method));
 
@@ -125,28 +131,28 @@ static enum df_code add(struct df_router *r, const struct df_route *route, struc
     if (n->routes[m])
         return df_err_set(err, DF_E_CONFIG, "the route %s %s is there twice", route->method,
                           route->pattern);
-    r->routes[r->count++] = route;
+    r->entries[r->count++] = (struct entry){route, arg};
     n->routes[m] = r->count;
     return DF_OK;
 }
 
-enum df_code df_router_new(const struct df_route *const *tables, unsigned absent,
+enum df_code df_router_new(const struct df_route_table *tables, unsigned absent,
                            struct df_router **ret, struct df_err *err)
 {
     struct df_router *r = df_calloc(1, sizeof(*r));
     enum df_code rc = DF_OK;
     size_t total = 0;
 
-    for (size_t t = 0; tables && tables[t]; t++) {
-        for (const struct df_route *route = tables[t]; route->method; route++)
+    for (const struct df_route_table *t = tables; t && t->routes; t++) {
+        for (const struct df_route *route = t->routes; route->method; route++)
             total++;
     }
     r->root = df_calloc(1, sizeof(*r->root));
-    r->routes = df_calloc(total + 1, sizeof(void *));
-    for (size_t t = 0; tables && tables[t]; t++) {
-        for (const struct df_route *route = tables[t]; rc == DF_OK && route->method; route++) {
+    r->entries = df_calloc(total + 1, sizeof(*r->entries));
+    for (const struct df_route_table *t = tables; t && t->routes; t++) {
+        for (const struct df_route *route = t->routes; rc == DF_OK && route->method; route++) {
             if (!(absent & 1u << route->access))
-                rc = add(r, route, err);
+                rc = add(r, route, t->arg, err);
         }
     }
     if (rc != DF_OK) {
@@ -172,7 +178,7 @@ void df_router_free(struct df_router *r)
     if (!r)
         return;
     free_node(r->root);
-    free(r->routes);
+    free(r->entries);
     free(r);
 }
 
@@ -183,7 +189,7 @@ size_t df_router_count(const struct df_router *r)
 
 const struct df_route *df_router_at(const struct df_router *r, size_t index)
 {
-    return r->routes[index];
+    return r->entries[index].route;
 }
 
 /* --- matching --------------------------------------------------------------------------------- */
@@ -203,7 +209,8 @@ static bool take_route(struct search *s, const struct node *n)
         found = n->routes[DF_GET];
     if (found) {
         s->match->index = found - 1;
-        s->match->route = s->router->routes[found - 1];
+        s->match->route = s->router->entries[found - 1].route;
+        s->match->arg = s->router->entries[found - 1].arg;
         return true;
     }
     for (int m = 0; m < DF_METHOD_OTHER; m++) {

@@ -34,14 +34,15 @@ struct df_router;
 
 struct df_match {
     const struct df_route *route; /* NULL: nothing has this path and method */
+    void *arg;                    /* of the route's table */
     size_t index;                 /* of the route, counted through all tables */
     unsigned allowed;             /* without a route: bits 1 << enum df_method of the same path */
     struct df_str params[DF_ROUTE_PARAMS_MAX]; /* in the pattern's order */
 };
 
 /* Without the routes whose `access` is among the bits of `absent`. A bad pattern or a route that is
- * there twice is DF_E_CONFIG. The tables must outlive the router. */
-enum df_code df_router_new(const struct df_route *const *tables, unsigned absent,
+ * there twice is DF_E_CONFIG. The routes must outlive the router. */
+enum df_code df_router_new(const struct df_route_table *tables, unsigned absent,
                            struct df_router **ret, struct df_err *err) DF_MUST_CHECK;
 void df_router_free(struct df_router *r);
 size_t df_router_count(const struct df_router *r);

@@ -143,7 +143,7 @@ static enum df_code start(struct df_http_server *s, struct df_err *err)
 {
     enum df_code rc = df_proxies_parse(s->opt.trusted_proxies, &s->proxies, err);
     if (rc == DF_OK)
-        rc = df_router_new(s->opt.routes, s->opt.absent, &s->router, err);
+        rc = df_router_new(s->opt.tables, s->opt.absent, &s->router, err);
     if (rc != DF_OK)
         return rc;
     s->series = df_route_series_new(df_router_count(s->router) + 1);

@@ -1,5 +1,10 @@
 #include "net/url.h"
 
+#include <arpa/inet.h>
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+
 /* Space, controls and bytes over 0x7e must be percent-encoded; a backslash is a slash to some. */
 static enum df_code check_characters(struct df_str url, struct df_err *err)
 {
@@ -111,4 +116,44 @@ enum df_code df_url_parse(struct df_str url, struct df_url *ret, struct df_err *
         return df_err_set(err, DF_E_BAD_REQUEST, "the URL's port is malformed");
     *ret = u;
     return DF_OK;
+}
+
+/* The host in lower case, without a dot at its end; an IPv6 address as inet_ntop writes it. */
+static void put_host(const struct df_url *u, char out[DF_DESTINATION_SIZE])
+{
+    struct in6_addr address;
+    size_t len = u->host.len;
+
+    if (!u->ipv6 && len > 1 && u->host.ptr[len - 1] == '.')
+        len--;
+    for (size_t i = 0; i < len; i++)
+        out[i] = (char)tolower((unsigned char)u->host.ptr[i]);
+    out[len] = '\0';
+    if (u->ipv6 && inet_pton(AF_INET6, out, &address) == 1)
+        (void)inet_ntop(AF_INET6, &address, out, DF_DESTINATION_SIZE);
+}
+
+struct df_str df_url_destination(const struct df_url *u, char out[DF_DESTINATION_SIZE])
+{
+    char host[DF_DESTINATION_SIZE];
+    char port[8] = "";
+
+    assert(u->host.len <= 253); /* df_url_parse sees to it */
+    put_host(u, host);
+    if (u->port != (u->tls ? 443 : 80))
+        (void)snprintf(port, sizeof(port), ":%u", u->port);
+    int len = snprintf(out, DF_DESTINATION_SIZE, u->ipv6 ? "%s://[%s]%s" : "%s://%s%s",
+                       u->tls ? "https" : "http", host, port);
+    assert(len > 0 && len < DF_DESTINATION_SIZE);
+    return df_str_n(out, (size_t)len);
+}
+
+struct df_str df_destination_of(const char *url, char out[DF_DESTINATION_SIZE])
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_url u;
+
+    if (df_url_parse(df_str_c(url), &u, &err) != DF_OK)
+        return DF_STR("invalid URL");
+    return df_url_destination(&u, out);
 }

@@ -19,6 +19,17 @@ struct df_url {
     struct df_str rest;     /* path, query and fragment; may be empty */
 };
 
+/*
+ * Where a URL leads, as it is named everywhere: keys of breakers and shares, metrics, log,
+ * messages. "scheme://host", and ":port" behind it unless it is the scheme's own; in lower case,
+ * without credentials and without the dot that a host may end in, an IPv6 address in its shortest
+ * form in brackets. So two URLs of one destination have one name however they are written.
+ */
+#define DF_DESTINATION_SIZE 272
+struct df_str df_url_destination(const struct df_url *u, char out[DF_DESTINATION_SIZE]);
+/* Of a URL that was not taken apart; "invalid URL" when it cannot be. */
+struct df_str df_destination_of(const char *url, char out[DF_DESTINATION_SIZE]);
+
 /* DF_E_BAD_REQUEST with the reason; the reason contains nothing of the URL but its scheme. */
 enum df_code df_url_parse(struct df_str url, struct df_url *ret, struct df_err *err) DF_MUST_CHECK;
 

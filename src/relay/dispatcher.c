@@ -1,6 +1,6 @@
 #include "relay/dispatcher.h"
 
-#include "net/field.h"
+#include "base/trace.h"
 #include "json/scan.h"
 
 const struct df_dispatcher *const df_dispatchers[] = {
@@ -99,35 +99,13 @@ bool df_event_is_json(const struct df_event *e)
     return e->payload.len > 0 && df_json_check(e->payload, 0, DF_JSON_DEPTH_MAX, NULL) == DF_OK;
 }
 
-/* Lower-case hexadecimal of exactly len digits that are not all zero. */
-static bool put_id(struct df_str s, size_t len, char *out)
-{
-    bool zeros = true;
-
-    if (s.len != len)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        char c = s.ptr[i];
-        bool digit = c >= '0' && c <= '9';
-        bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
-        if (!digit && !letter)
-            return false;
-        out[i] = digit ? c : (char)(c | 0x20);
-        zeros = zeros && c == '0';
-    }
-    return !zeros;
-}
-
 struct df_str df_event_traceparent(const struct df_event *e, struct df_arena *a)
 {
-    char text[DF_TRACEPARENT_LEN + 1] = "00-";
+    struct df_trace t;
 
-    if (!put_id(e->trace_id, DF_TRACE_ID_LEN, text + 3) ||
-        !put_id(e->span_id, DF_SPAN_ID_LEN, text + 36))
+    if (!df_trace_join(e->trace_id, e->span_id, &t))
         return DF_STR_NULL;
-    text[35] = '-';
-    memcpy(text + 52, "-01", sizeof("-01"));
-    return df_arena_str(a, df_str_n(text, DF_TRACEPARENT_LEN));
+    return df_arena_str(a, df_trace_parent(&t));
 }
 
 static struct df_str time_of(const struct df_event *e, struct df_arena *a)

@@ -21,18 +21,22 @@ WHERE id = :id;
 -- --- for people ---
 
 -- name: event_counts
-SELECT status, COUNT(*), MIN(created_at) FROM outbox_events GROUP BY status;
+-- row: channel_counts
+SELECT status AS Status, COUNT(*) AS Documents, MIN(created_at) AS Oldest FROM outbox_events GROUP BY status;
 
 -- name: event_list
-SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
-       status, attempts, created_at, CAST(NULL AS VARCHAR(30)), processed_at, next_attempt_at, last_error
+-- row: channel_item
+SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, '') AS Reference,
+       CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
+       CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError
 FROM outbox_events
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)))
 ORDER BY created_at DESC, id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
-       status, attempts, created_at, CAST(NULL AS DATETIME2), processed_at, next_attempt_at, last_error
+SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, '') AS Reference,
+       CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
+       CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError
 FROM outbox_events
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)))
 ORDER BY created_at DESC, id DESC
@@ -43,13 +47,18 @@ SELECT COUNT(*) FROM outbox_events
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)));
 
 -- name: event_get
-SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
-       status, attempts, created_at, CAST(NULL AS VARCHAR(30)), processed_at, next_attempt_at, last_error, payload, correlation_id
+-- row: channel_detail
+SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, '') AS Reference,
+       CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
+       CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError, payload AS Payload,
+       correlation_id AS CorrelationId
 FROM outbox_events
 WHERE id = :id;
 -- dialect: sqlserver
-SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, ''), CAST(NULL AS VARCHAR(500)),
-       status, attempts, created_at, CAST(NULL AS DATETIME2), processed_at, next_attempt_at, last_error, payload, correlation_id
+SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, '') AS Reference,
+       CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
+       CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError, payload AS Payload,
+       correlation_id AS CorrelationId
 FROM outbox_events
 WHERE id = :id;
 

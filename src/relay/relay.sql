@@ -3,11 +3,11 @@
 -- Columns: name, type, type as to be written in a cast, width of text, whether it may be NULL (1, or 0). table: quoted; schema and table: as configured.
 -- name: relay_columns
 -- dialect: sqlite
-SELECT name, lower(type), lower(type), 0, 1 - "notnull" FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;
+SELECT name AS Name, lower(type) AS Type, lower(type) AS Written, 0 AS Width, 1 - "notnull" AS Nullable FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;
 -- dialect: postgres
-SELECT a.attname, t.typname, format_type(t.oid, b.typmod),
-       CASE WHEN t.typname IN ('varchar', 'bpchar') AND b.typmod > 4 THEN b.typmod - 4 ELSE 0 END,
-       CASE WHEN a.attnotnull OR d.typnotnull THEN 0 ELSE 1 END
+SELECT a.attname AS Name, t.typname AS Type, format_type(t.oid, b.typmod) AS Written,
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND b.typmod > 4 THEN b.typmod - 4 ELSE 0 END AS Width,
+       CASE WHEN a.attnotnull OR d.typnotnull THEN 0 ELSE 1 END AS Nullable
 FROM pg_attribute AS a
 JOIN pg_type AS d ON d.oid = a.atttypid
 CROSS JOIN LATERAL (SELECT CASE WHEN d.typtype = 'd' THEN d.typbasetype ELSE d.oid END AS oid,
@@ -34,7 +34,7 @@ ORDER BY c.column_id;
 -- 1, or 0. Babelfish speaks T-SQL but ignores what UPDLOCK and READPAST ask for.
 -- name: relay_access
 -- dialect: sqlite
-SELECT 1, 1, 'the file''s owner', 1, 0 WHERE :quoted <> '' AND :status <> '' AND :created <> '';
+SELECT 1 AS Reads, 1 AS Writes, 'the file''s owner' AS Who, 1 AS Indexed, 0 AS RowsLock WHERE :quoted <> '' AND :status <> '' AND :created <> '';
 -- dialect: postgres
 SELECT CASE WHEN has_table_privilege(r.oid, 'SELECT') OR has_any_column_privilege(r.oid, 'SELECT') THEN 1 ELSE 0 END,
        CASE WHEN has_any_column_privilege(r.oid, 'UPDATE') THEN 1 ELSE 0 END,

@@ -181,7 +181,7 @@ size_t df_sb_config_secret(struct df_sb_config *c, struct df_str path, char out[
 
 void df_sb_config_get(struct df_req *req)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     struct df_sb_config *c = &s->config;
     struct df_buf body;
     struct df_json_out out;
@@ -341,7 +341,7 @@ void df_sb_config_put(struct df_req *req)
         "omniflow",     "ackDelayMs",       "callbackDelayMs", "callbackStatus",
         "itemResults",  "errorPhoneSuffix", "serverUrl",       "clientId",
         "clientSecret", "webhookSecret",    "webhookSecrets",  "webhookToleranceSeconds"};
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     struct df_input in;
 
     if (!df_input_json(&in, req))

@@ -32,7 +32,7 @@ static void write_errands(struct df_sandbox *s, enum df_sb_errand_kind kind, con
 
 void df_sb_stats_get(struct df_req *req)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     struct df_buf body;
     struct df_json_out out;
 
@@ -58,13 +58,13 @@ static void clear_counts(struct df_sandbox *s)
 
 void df_sb_stats_delete(struct df_req *req)
 {
-    clear_counts(df_req_server_arg(req));
+    clear_counts(df_req_route_arg(req));
     df_req_answer_empty(req, 204);
 }
 
 void df_sb_reset(struct df_req *req)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
 
     clear_counts(s);
     (void)df_sb_faults_remove(&s->faults, DF_STR_NULL);
@@ -73,7 +73,7 @@ void df_sb_reset(struct df_req *req)
 
 void df_sb_received_get(struct df_req *req)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     struct df_input in;
     struct df_buf body;
     struct df_json_out out;

@@ -185,7 +185,7 @@ static void read_fault(struct df_input *in, struct df_sb_fault *fault)
 
 void df_sb_faults_post(struct df_req *req)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     struct df_sb_fault fault = {0};
     struct df_input in;
 
@@ -209,7 +209,7 @@ void df_sb_faults_post(struct df_req *req)
 
 void df_sb_faults_get(struct df_req *req)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     struct df_buf body;
     struct df_json_out out;
 
@@ -224,7 +224,7 @@ void df_sb_faults_get(struct df_req *req)
 
 void df_sb_faults_delete(struct df_req *req)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     size_t removed = df_sb_faults_remove(&s->faults, df_req_query(req, "path"));
     struct df_buf body;
 

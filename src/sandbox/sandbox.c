@@ -168,7 +168,7 @@ static bool record(struct df_sandbox *s, const struct df_req *req, unsigned stat
 
 static void serve(struct df_req *req, df_sb_peer *peer)
 {
-    struct df_sandbox *s = df_req_server_arg(req);
+    struct df_sandbox *s = df_req_route_arg(req);
     struct df_sb_reply reply = {.status = 200};
     struct df_sb_effect e = df_sb_faults_apply(&s->faults, df_req_path(req));
 
@@ -294,20 +294,18 @@ static const struct df_route routes[] = {
     {.method = NULL},
 };
 
-static const struct df_route *const route_tables[] = {routes, NULL};
-
 /* --- start and stop --- */
 
 static enum df_code start_http(struct df_sandbox *s, const struct df_sandbox_options *opt,
                                struct df_err *err)
 {
+    const struct df_route_table tables[] = {{routes, s}, {NULL, NULL}};
     const struct df_http_options http = {
         .listen = opt->listen ? opt->listen : "127.0.0.1:8090",
         .threads = opt->threads,
         .max_body_bytes = opt->max_body_bytes ? opt->max_body_bytes : BODY_DEFAULT,
         .clock = s->clock,
-        .routes = route_tables,
-        .arg = s,
+        .tables = tables,
     };
     return df_http_start(&http, &s->http, err);
 }

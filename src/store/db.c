@@ -244,6 +244,9 @@ static enum df_code check_row(const struct df_query *q, const struct df_value *p
 {
     for (size_t i = 0; i < q->param_count; i++) {
         enum df_code code;
+        if (params[i].type == 0)
+            return df_err_set(err, DF_E_USAGE, "%s: %s is not given", q->name,
+                              q->params ? q->params[i] : "a parameter");
         const char *why = params[i].null ? NULL : refusal_of(&params[i], &code);
         if (why)
             return df_err_set(err, code, "%s: %s %s", q->name,
@@ -297,11 +300,16 @@ enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struc
     int64_t start = now_ns();
     code = settle(db, db->ops->query(db, q, params, &r, err));
     count_call(CALL_QUERY, q->name, start);
-    if (code == DF_OK) {
-        db->open_result = r;
-        *ret = r;
+    if (code != DF_OK)
+        return code;
+    db->open_result = r;
+    if (q->column_count > 0 && df_result_columns(r) != q->column_count) {
+        df_result_free(r);
+        return df_err_set(err, DF_E_INTERNAL, "query %s has other columns than it was read for",
+                          q->name);
     }
-    return code;
+    *ret = r;
+    return DF_OK;
 }
 
 enum df_code df_result_step(struct df_result *r, struct df_err *err)
@@ -523,6 +531,58 @@ enum df_code df_db_rollback_to(struct df_db *db, struct df_err *err)
         db->failed = false;
     }
     return code;
+}
+
+/* --- rows by functions, parameters by name ---------------------------------------------------- */
+
+enum df_code df_db_each(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                        size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
+                        struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, q, params, param_count, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW)
+        row(arg, r);
+    df_result_free(r);
+    return code == DF_DONE ? DF_OK : code;
+}
+
+enum df_code df_db_one(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                       size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
+                       bool *ret_found, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = df_db_query(db, q, params, param_count, &r, err);
+
+    if (code != DF_OK)
+        return code;
+    code = df_result_step(r, err);
+    bool found = code == DF_ROW;
+    if (found)
+        row(arg, r);
+    df_result_free(r);
+    if (ret_found)
+        *ret_found = found;
+    else if (code == DF_DONE)
+        return df_err_set(err, DF_E_NOT_FOUND, "query %s found no row", q->name);
+    return found || code == DF_DONE ? DF_OK : code;
+}
+
+const struct df_value *df_query_bind(const struct df_query *q, const struct df_binding *values,
+                                     size_t count, struct df_value *out)
+{
+    for (size_t i = 0; i < q->param_count; i++) {
+        size_t at = 0;
+        while (at < count && strcmp(values[at].name, q->params[i]) != 0)
+            at++;
+        if (at == count || i == DF_ANY_MAX)
+            abort(); /* a mistake in the program: the query asks for what it is not given */
+        out[i] = values[at].value;
+    }
+    return out;
 }
 
 /* --- schema ----------------------------------------------------------------------------------- */

@@ -4,8 +4,12 @@
  * time and has at most one open result.
  *
  * SQL is never written in C: queries are blocks of .sql files, embedded at build time as struct
- * df_query with a text for each dialect (tools/embed_sql.py). Parameters are written :name and
- * numbered by their first appearance in the query's first variant; values are passed in that order.
+ * df_query with a text for each dialect (tools/embed_sql.py). The same tool makes a struct of a
+ * query's parameters and constants for its columns, so that C uses both by name:
+ *
+ *     df_db_exec(db, DF_Q(client_rename, .id = df_uuid(id), .name = df_text(name)), NULL, err)
+ *     df_db_each(db, DF_Q(client_list, .limit = df_int(50)), read_client, &list, err)
+ *     df_col_text(r, client_list_Name)
  *
  * What differs between databases and stays behind this interface:
  *
@@ -37,6 +41,7 @@ struct df_query {
     const char *name;
     const char *const *params;
     size_t param_count;
+    size_t column_count; /* of its rows; 0: it has none, or they are not known */
     struct {
         const char *sql; /* NULL: no text for this dialect */
         /* SQL Server's markers are bare '?': which parameter each of them takes. */
@@ -45,7 +50,8 @@ struct df_query {
     } text[DF_DIALECT_COUNT];
 };
 
-enum df_type { DF_INT, DF_REAL, DF_TEXT, DF_BLOB, DF_BOOL, DF_TIME, DF_UUID };
+/* 0 is no type: a parameter that was left out is found by it. */
+enum df_type { DF_INT = 1, DF_REAL, DF_TEXT, DF_BLOB, DF_BOOL, DF_TIME, DF_UUID };
 
 #define DF_VALUE_MAX (UINT32_C(256) << 20)
 
@@ -134,11 +140,11 @@ enum df_code df_db_ping(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 bool df_db_alive(const struct df_db *db);
 
 /*
- * A pass of params is checked against q->param_count. The statement has run when this returns
- * (outside a transaction it is committed): a violated constraint is told here, whether or not the
- * rows are looked at. The result's text is borrowed until the next step or free. Always free the
- * result, also after an error of step, and before the transaction ends. A server's rows arrive
- * whole: page through what may be long.
+ * q, params and param_count are DF_Q, DF_Q0 or DF_ANY, below. The statement has run when this
+ * returns (outside a transaction it is committed): a violated constraint is told here, whether or
+ * not the rows are looked at. The result's text is borrowed until the next step or free. Always
+ * free the result, also after an error of step, and before the transaction ends. A server's rows
+ * arrive whole: page through what may be long.
  */
 enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struct df_value *params,
                          size_t param_count, struct df_result **ret,
@@ -163,6 +169,20 @@ struct df_str df_col_blob(struct df_result *r, size_t col);
 enum df_code df_db_exec(struct df_db *db, const struct df_query *q, const struct df_value *params,
                         size_t param_count, int64_t *ret_affected,
                         struct df_err *err) DF_MUST_CHECK;
+
+/*
+ * Runs the query and calls `row` for each of its rows, which r stands on; what it is
+ * given is borrowed until it returns. An error of `row` ends it and is passed on; DF_DONE ends it
+ * well.
+ */
+enum df_code df_db_each(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                        size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
+                        struct df_err *err) DF_MUST_CHECK;
+/* The same for a query of one row at most: ret_found tells whether there was one. Where ret_found
+ * is NULL there must be: DF_E_NOT_FOUND. */
+enum df_code df_db_one(struct df_db *db, const struct df_query *q, const struct df_value *params,
+                       size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
+                       bool *ret_found, struct df_err *err) DF_MUST_CHECK;
 
 /* The first column of the first row as an integer: counts. DF_E_NOT_FOUND without a row. */
 enum df_code df_db_query_int(struct df_db *db, const struct df_query *q,
@@ -219,5 +239,42 @@ void df_db_schema_unlock(struct df_db *db);
     (const struct df_value[]){__VA_ARGS__},                                                        \
         sizeof((const struct df_value[]){__VA_ARGS__}) / sizeof(struct df_value)
 #define DF_NO_PARAMS NULL, 0
+
+/*
+ * A query with its parameters, all of them and each by its name: q, params and param_count of the
+ * functions above. One that is left out is DF_E_USAGE when the query runs.
+ */
+#define DF_Q(query, ...) &df_q_##query, DF_ROW(query, __VA_ARGS__), DF_WIDTH(query)
+#define DF_Q0(query)     DF_NO_VALUES(&df_q_##query)
+#define DF_NO_VALUES(q)  (q), NULL, 0 /* of a query without parameters */
+/* A struct of parameters, or an array of them, as the values that functions and jobs take. */
+#define DF_VALUES(params) ((const struct df_value *)(params))
+/* The parameters alone, of one row. */
+#define DF_ROW(query, ...) ((const struct df_value *)&(const struct df_p_##query){__VA_ARGS__})
+#define DF_WIDTH(query)    (sizeof(struct df_p_##query) / sizeof(struct df_value))
+
+/*
+ * The same for a query that is chosen when the program runs: values with the names of their
+ * parameters, in any order. What the query does not ask for is passed over; one that it asks for
+ * and does not get aborts.
+ *
+ *     df_db_query_int(db, DF_ANY(own ? &df_q_own_count : &df_q_count, {"client", id}), &n, err)
+ */
+struct df_binding {
+    const char *name;
+    struct df_value value;
+};
+#define DF_ANY_MAX 24
+#define DF_ANY(q, ...)                                                                             \
+    (q),                                                                                           \
+        df_query_bind((q), (const struct df_binding[]){__VA_ARGS__},                               \
+                      sizeof((const struct df_binding[]){__VA_ARGS__}) /                           \
+                          sizeof(struct df_binding),                                               \
+                      (struct df_value[DF_ANY_MAX]){{0}}),                                         \
+        (q)->param_count
+/* Writes the parameters of q to `out`, which has room for q->param_count of them, and returns it.
+ */
+const struct df_value *df_query_bind(const struct df_query *q, const struct df_binding *values,
+                                     size_t count, struct df_value *out);
 
 #endif

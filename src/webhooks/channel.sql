@@ -10,7 +10,8 @@
 
 -- Whoever subscribes may have changed since the event: URL and secrets are those of the moment.
 -- name: webhook_load
-SELECT d.Id, d.AttemptCount, d.AttemptCount, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
+-- row: channel_load
+SELECT d.Id, d.AttemptCount AS Attempt, d.AttemptCount AS Fence, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
        s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
        d.BatchId, k.ClientIdentifier, s.ClientId
 FROM WebhookDeliveries AS d
@@ -19,14 +20,17 @@ JOIN Clients AS k ON k.Id = s.ClientId
 WHERE d.Id IN EACH_UUID(:ids);
 
 -- name: webhook_list
-SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError
+-- row: channel_item
+SELECT d.Id, d.Reference, s.Url AS Target, d.Status, d.AttemptCount AS Attempts, d.CreatedAt, d.LastAttemptAt, d.SentAt,
+       d.NextAttemptAt AS DueAt, d.LastError
 FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
 ORDER BY d.CreatedAt DESC, d.Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError
+SELECT d.Id, d.Reference, s.Url AS Target, d.Status, d.AttemptCount AS Attempts, d.CreatedAt, d.LastAttemptAt, d.SentAt,
+       d.NextAttemptAt AS DueAt, d.LastError
 FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
@@ -34,8 +38,9 @@ ORDER BY d.CreatedAt DESC, d.Id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: webhook_get
-SELECT d.Id, d.Reference, s.Url, d.Status, d.AttemptCount, d.CreatedAt, d.LastAttemptAt, d.SentAt, d.NextAttemptAt, d.LastError,
-       d.PayloadJson, d.CorrelationId
+-- row: channel_detail
+SELECT d.Id, d.Reference, s.Url AS Target, d.Status, d.AttemptCount AS Attempts, d.CreatedAt, d.LastAttemptAt, d.SentAt,
+       d.NextAttemptAt AS DueAt, d.LastError, d.PayloadJson AS Payload, d.CorrelationId
 FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 WHERE d.Id = :id;

@@ -1,11 +1,9 @@
 """The attacks use the black-box tests' way to start servers and databases, and its watch over a test that hangs."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 INTEGRATION = Path(__file__).resolve().parents[1] / "integration"
-sys.path.insert(0, str(INTEGRATION))
 
 _spec = importlib.util.spec_from_file_location("integration_conftest", INTEGRATION / "conftest.py")
 _shared = importlib.util.module_from_spec(_spec)

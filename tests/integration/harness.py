@@ -13,7 +13,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -23,9 +22,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import psycopg2
 import pytest
 
+import pg
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-import pg  # noqa: E402
 
 BIN = str(ROOT / os.environ.get("DATAFLOW_BIN", "build/dataflow"))
 BACKENDS = ("sqlite", "postgres", "sqlserver")

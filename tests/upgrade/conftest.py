@@ -1,13 +1,9 @@
-"""The harness and the helpers of the black-box tests serve here too."""
+"""A watch over tests that hang."""
 
 import os
 import signal
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 TEST_SECONDS = int(os.environ.get("DATAFLOW_TEST_SECONDS", "180")) + int(os.environ.get("DATAFLOW_UPGRADE_SECONDS", "0"))
 

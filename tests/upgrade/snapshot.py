@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "integration"), str(HERE.parent)]
+TESTS = HERE.parent
+sys.path[:0] = map(str, (HERE, TESTS, TESTS / "integration", *(TESTS / "integration").glob("*/")))
 
 import pg  # noqa: E402
 import release  # noqa: E402

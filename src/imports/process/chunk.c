@@ -124,8 +124,8 @@ static struct import_chunk_facts facts_of(const struct import_chunk *c)
         .now_ms = import_mono_ms(c->batch),
         .due_ms = c->due_ms,
         .outage_since_ms = c->batch->hand.outage_ms,
-        .max_outage_ms = o->max_outage_ms,
-        .was_last_try = df_retry_exhausted(&o->retry, c->tries),
+        .max_outage_ms = o->settings.max_outage_ms,
+        .was_last_try = df_retry_exhausted(&c->batch->imports->retry, c->tries),
     };
 }
 
@@ -145,7 +145,8 @@ static void wait_to_retry(struct import_chunk *c, const struct import_chunk_fact
     const struct df_imports_options *o = &c->batch->imports->opt;
     int64_t retry_after_ms = c->call.code == DF_OK ? c->call.retry_after_ms : -1;
 
-    c->due_ms = f->now_ms + df_retry_delay_ms(&o->retry, c->tries, retry_after_ms, o->clock);
+    c->due_ms = f->now_ms +
+                df_retry_delay_ms(&c->batch->imports->retry, c->tries, retry_after_ms, o->clock);
     c->tries -= f->outage_since_ms >= 0;
     assert(c->tries >= 0);
 }
@@ -168,9 +169,9 @@ static void miss_ack(struct import_chunk *c)
 
 static void fail_by_outage(struct import_chunk *c)
 {
-    import_fail_items(c,
-                      df_arena_printf(&c->arena, "OmniFlow could not be reached for %lld seconds",
-                                      (long long)(c->batch->imports->opt.max_outage_ms / 1000)));
+    import_fail_items(
+        c, df_arena_printf(&c->arena, "OmniFlow could not be reached for %lld seconds",
+                           (long long)(c->batch->imports->opt.settings.max_outage_ms / 1000)));
     import_note_chunk_error(c, "outage");
 }
 

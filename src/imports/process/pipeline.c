@@ -69,7 +69,7 @@ static void take_up(struct import_chunk *c, const struct import_open *open)
         import_chunk_happens_with(c, CHUNK_EV_FOUND_ACKED, (struct import_news){.ack = open->ack});
     } else if (open->status == DF_CHUNK_AWAITING_ACK && !is_left_over(c)) {
         int64_t age_ms = df_wall_ms(o->clock) - open->sent_ms;
-        int64_t left_ms = o->ack_timeout_ms - (age_ms > 0 ? age_ms : 0);
+        int64_t left_ms = o->settings.ack_timeout_ms - (age_ms > 0 ? age_ms : 0);
         import_chunk_happens_with(c, CHUNK_EV_FOUND_AWAITING,
                                   (struct import_news){.wait_ms = left_ms > 0 ? left_ms : 0});
     }
@@ -105,7 +105,7 @@ static bool has_room(const struct import_batch *b)
     size_t bytes = 0;
 
     if (b->state != BATCH_CUTTING ||
-        b->hand.chunks.count >= (size_t)b->imports->opt.max_parallel_chunks)
+        b->hand.chunks.count >= (size_t)b->imports->opt.settings.max_parallel_chunks)
         return false;
     for (const struct import_chunk *c = b->hand.chunks.head; c; c = c->next)
         bytes += c->body.len + c->unsent.len;
@@ -159,7 +159,7 @@ static enum import_chunk_event event_of(enum import_verdict verdict)
 
 static void take_answer(struct import_batch *b, struct import_chunk *c)
 {
-    struct import_news news = {.wait_ms = b->imports->opt.ack_timeout_ms};
+    struct import_news news = {.wait_ms = b->imports->opt.settings.ack_timeout_ms};
 
     assert(b->hand.in_flight > 0);
     b->hand.in_flight--;
@@ -264,8 +264,9 @@ static void run_timers(struct import_batch *b)
 /* One was stored while the chunk was being settled without it, or the chunk was settled before. */
 static void pass_over(struct import_batch *b, struct import_chunk *c)
 {
-    import_chunk_happens_with(c, CHUNK_EV_PASSED_OVER,
-                              (struct import_news){.wait_ms = b->imports->opt.ack_timeout_ms});
+    import_chunk_happens_with(
+        c, CHUNK_EV_PASSED_OVER,
+        (struct import_news){.wait_ms = b->imports->opt.settings.ack_timeout_ms});
     if (c->state == CHUNK_GONE) {
         import_chunk_put(c);
         return;
@@ -336,7 +337,7 @@ static void end_turn(struct import_batch *b)
  * end first, so that nothing is owed by anybody when the next owner comes. */
 static bool look_for_others(struct import_batch *b)
 {
-    int64_t fair_ms = b->imports->opt.fair_ms;
+    int64_t fair_ms = b->imports->opt.settings.fair_ms;
     int64_t now_ms = import_mono_ms(b);
     struct df_err err = DF_ERR_INIT;
     bool wait = false;

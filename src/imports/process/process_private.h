@@ -13,6 +13,7 @@
 #include "imports/imports.h"
 #include "imports/process/batch_state.h"
 #include "imports/process/chunk.h"
+#include "resilience/retry.h"
 #include "tabular/normalise.h"
 #include "tabular/records.h"
 
@@ -133,7 +134,8 @@ struct import_batch {
 
 struct df_imports {
     struct df_imports_options opt;
-    char *url; /* of the call */
+    struct df_retry_policy retry; /* of a chunk */
+    char *url;                    /* of the call */
     char host[IMPORT_HOST_MAX + 1];
     struct df_uuid instance;
     int instance_fd;
@@ -154,6 +156,11 @@ struct df_imports {
     size_t unread_count;
     struct df_uuid newer; /* the last batch that was told of as being of unknown rules */
 };
+
+static inline bool import_is_concurrent(const struct df_imports *i)
+{
+    return i->opt.settings.mode == DF_IMPORTS_CONCURRENT;
+}
 
 static inline int64_t import_mono_ms(const struct import_batch *b)
 {

@@ -25,7 +25,4 @@ void df_receiver_remove(struct df_receiver *r, const struct df_uuid *batch, cons
  * of three, and there are fields beside the file. */
 size_t df_receive_body_limit(uint64_t max_upload_bytes);
 
-/* The HTTP server's on_end: frees what the upload still holds. */
-void df_receive_ended(struct df_req *req);
-
 #endif

@@ -21,7 +21,7 @@ SELECT Id FROM Clients WHERE Id = :client_id;
 -- dialect: postgres
 SELECT Id FROM Clients WHERE Id = :client_id FOR NO KEY UPDATE;
 -- dialect: sqlserver
-UPDATE Clients SET Status = Status WHERE Id = :client_id;
+UPDATE Clients SET Status = Status OUTPUT inserted.Id WHERE Id = :client_id;
 
 -- name: receive_insert
 INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, FileSizeBytes, Checksum, UploadPath, PolicyDecision,

@@ -13,7 +13,7 @@
  * and not stored, and no rule of the policy holds it up. When that call ends only while this one is
  * under way, the unique index tells, and the comparison is made then.
  *
- * Whatever ends it, df_receive_ended frees it; the file goes before the refusal is sent, unless
+ * Whatever ends it, on_end frees it; the file goes before the refusal is sent, unless
  * there is a row for it.
  */
 #include "imports/receive/receive_private.h"
@@ -54,10 +54,10 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
 
     if (code != DF_OK)
         return code;
-    if (least > opt->max_upload_bytes)
+    if (least > (uint64_t)opt->settings.max_upload_bytes)
         return df_err_set(err, DF_E_TOO_LARGE,
-                          "The file has more than the %" PRIu64 " bytes that this server takes.",
-                          opt->max_upload_bytes);
+                          "The file has more than the %" PRId64 " bytes that this server takes.",
+                          opt->settings.max_upload_bytes);
     if (least > df_storage_free_bytes(opt->storage))
         return df_err_set(err, DF_E_DISK_FULL,
                           "the disk has no room for a file of %" PRIu64 " bytes", least);
@@ -111,7 +111,7 @@ static enum df_code on_file_data(void *arg, struct df_str piece, struct df_err *
     return df_receive_file_data(df_req_state(arg), piece, err);
 }
 
-/* The first piece of the body: from here on df_receive_ended is responsible. */
+/* The first piece of the body: from here on on_end is responsible. */
 static enum df_code begin(struct df_req *req, struct df_str piece, struct df_err *err)
 {
     const struct df_upload_handler handler = {on_file_begin, on_file_data, req};
@@ -226,25 +226,13 @@ static void handle(struct df_req *req)
     }
 }
 
-const struct df_route df_imports_receive_routes[] = {
-    {.method = "POST",
-     .pattern = "/imports",
-     .access = DF_ACCESS_CLIENT,
-     .scope = "imports",
-     .body = DF_BODY_STREAM,
-     .on_data = on_data,
-     .handle = handle},
-    {.method = NULL},
-};
-
 /* --- the end of the request --- */
 
-void df_receive_ended(struct df_req *req)
+static void on_end(struct df_req *req)
 {
-    const struct df_route *route = df_req_route(req);
     struct df_receive *up = df_req_state(req);
 
-    if (!up || !route || route->on_data != on_data)
+    if (!up)
         return;
     if (up->outcome == DF_RECEIVE_OPEN) {
         struct df_log_field said[] = {DF_FI("sizeBytes", up->size_bytes)};
@@ -257,3 +245,15 @@ void df_receive_ended(struct df_req *req)
     free(up->first);
     free(up);
 }
+
+const struct df_route df_imports_receive_routes[] = {
+    {.method = "POST",
+     .pattern = "/imports",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "imports",
+     .body = DF_BODY_STREAM,
+     .on_data = on_data,
+     .handle = handle,
+     .on_end = on_end},
+    {.method = NULL},
+};

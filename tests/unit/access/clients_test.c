@@ -10,7 +10,7 @@
 
 #include "testdb.h"
 
-/* The same operations over HTTP: tests/integration/test_clients.py. */
+/* The same operations over HTTP: tests/integration/access/test_clients.py. */
 
 static enum df_dialect dialect; /* of the group that runs */
 static struct testdb test;

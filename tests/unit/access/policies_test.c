@@ -11,7 +11,8 @@
 
 #include "testdb.h"
 
-/* The same operations over HTTP and by the command line: tests/integration/test_policies.py. */
+/* The same operations over HTTP and by the command line: tests/integration/access/test_policies.py.
+ */
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 

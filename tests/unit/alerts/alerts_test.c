@@ -1,7 +1,7 @@
 /*
  * The rules with an injected clock, on every database there is: each fires once, resolves when the
  * condition is gone, and fires again; and what is written for the sinks. The messages as they
- * arrive: tests/integration/test_alerts.py.
+ * arrive: tests/integration/alerts/test_alerts.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -98,9 +98,9 @@ static const struct df_route other_routes[] = {
 static struct df_http_server *start_http(const struct df_route *table, char *url, size_t size)
 {
     struct df_http_server *s = NULL;
-    const struct df_route *const tables[] = {table, NULL};
+    const struct df_route_table tables[] = {{.routes = table}, {.routes = NULL}};
     struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 4 << 20, .routes = tables};
+        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 4 << 20, .tables = tables};
     assert_ok(df_http_start(&opt, &s, &err), &err);
     (void)snprintf(url, size, "http://%s/in", df_http_address(s));
     return s;
@@ -136,7 +136,8 @@ static void ahead_random(const struct df_clock *c, void *ptr, size_t len)
     df_random(df_clock_real(), ptr, len);
 }
 
-static const struct df_clock_ops ahead_ops = {ahead_wall_ms, ahead_mono_ns, ahead_random};
+static const struct df_clock_ops ahead_ops = {
+    .wall_ms = ahead_wall_ms, .mono_ns = ahead_mono_ns, .random = ahead_random};
 static const struct df_clock ahead = {&ahead_ops};
 
 /* --- the engine ------------------------------------------------------------------------------- */
@@ -157,12 +158,12 @@ static void start_engine(const struct setting *s)
 
     assert_ok(df_store_open(&so, &store, &err), &err);
     assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &client, &err), &err);
-    breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
-                                                            .min_calls = 5,
-                                                            .failure_rate = 50,
-                                                            .open_ms = s->open_ms,
-                                                            .half_open_calls = 1,
-                                                            .clock = df_clock_real()});
+    breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+                                                             .min_calls = 5,
+                                                             .failure_rate = 50,
+                                                             .open_ms = s->open_ms,
+                                                             .half_open_calls = 1},
+                               df_clock_real());
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
                                                            .client = client,
                                                            .breakers = breakers,
@@ -819,6 +820,43 @@ static void a_step_of_it_goes_by_the_index(void **state)
     assert_true(by_key);
 }
 
+struct names {
+    size_t count;
+    int64_t calls;
+    char first[128];
+};
+
+static void note_name(void *arg, const struct df_breaker_snapshot *s)
+{
+    struct names *n = arg;
+
+    n->count++;
+    n->calls += s->calls;
+    (void)snprintf(n->first, sizeof(n->first), DF_STR_FMT, DF_STR_ARG(s->name));
+}
+
+static void one_destination_has_one_breaker_however_it_is_written(void **state)
+{
+    (void)state;
+    static const char *const forms[][2] = {
+        {"http://", "/in"}, {"HTTP://", "/in?x=1"}, {"http://u:p@", "/in#f"}};
+    struct names names = {0};
+    char name[128];
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        char url[128];
+        (void)snprintf(url, sizeof(url), "%s%s%s", forms[i][0], df_http_address(http), forms[i][1]);
+        add_acks(1, url);
+    }
+    start_engine(&quick);
+    await(&count_sent, 3);
+    df_breakers_each(breakers, note_name, &names);
+    (void)snprintf(name, sizeof(name), "http://%s", df_http_address(http));
+    assert_int_equal(names.count, 1);
+    assert_int_equal(names.calls, 3);
+    assert_string_equal(names.first, name);
+}
+
 static void the_outcome_of_a_return_stands_in_its_ticket(void **state)
 {
     (void)state;
@@ -864,6 +902,7 @@ int main(void)
         ON_EACH(what_is_too_large_is_not_sent),
         ON_EACH(old_attempts_are_removed_until_none_is_left),
         ON_EACH(a_step_of_it_goes_by_the_index),
+        ON_EACH(one_destination_has_one_breaker_however_it_is_written),
         ON_EACH(the_outcome_of_a_return_stands_in_its_ticket),
     };
     return testdb_run_tests("delivery", &dialect, tests, sizeof(tests) / sizeof(tests[0]));

@@ -1167,6 +1167,94 @@ static void done_may_send_while_closing(void **state)
     peer_stop(p);
 }
 
+struct sender {
+    struct df_http_client *client;
+    unsigned port;
+    int ok;
+};
+
+static void stopping_cancels_what_is_in_hand_and_what_comes_later(void **state)
+{
+    (void)state;
+    enum { N = 300 };
+    struct peer *p = peer_start();
+    struct peer *later = peer_start();
+    struct df_http_client *c =
+        client_with(&(struct df_http_client_options){.max_in_flight = 8, .max_per_destination = 8});
+    struct gate g;
+    struct outcome *outcomes = df_calloc(N + 2, sizeof(*outcomes));
+
+    gate_init(&g);
+    for (int i = 0; i < N; i++) {
+        prepare(&outcomes[i], &g, p->port, i % 2 ? "/hang" : "/ok");
+        df_http_client_send(c, &outcomes[i].call);
+    }
+    df_http_client_stop(c);
+    assert_int_equal(g.done, N); /* nothing is in hand any more: the lock is not needed */
+    assert_int_equal(df_http_client_in_flight(c), 0);
+    for (int i = N; i < N + 2; i++) {
+        prepare(&outcomes[i], &g, later->port, "/ok");
+        df_http_client_send(c, &outcomes[i].call);
+        gate_wait(&g, (size_t)i + 1);
+        assert_int_equal(outcomes[i].code, DF_E_CANCELLED);
+        df_http_client_stop(c); /* again: nothing to do */
+    }
+    df_http_client_free(c);
+    assert_int_equal(atomic_load(&later->requests), 0);
+    for (int i = 0; i < N + 2; i++) {
+        assert_true(outcomes[i].code == DF_E_CANCELLED ||
+                    (i % 2 == 0 && outcomes[i].code == DF_OK));
+        assert_int_equal(outcomes[i].done_count, 1);
+        free(outcomes[i].body);
+    }
+    free(outcomes);
+    peer_stop(p);
+    peer_stop(later);
+}
+
+static void *send_until_cancelled(void *arg)
+{
+    struct sender *s = arg;
+    struct outcome o = {.code = DF_OK};
+
+    while (o.code == DF_OK) {
+        get(s->client, &o, s->port, "/ok");
+        free(o.body);
+        s->ok += o.code == DF_OK;
+    }
+    for (int i = 0; i < 100 && o.code == DF_E_CANCELLED; i++) {
+        get(s->client, &o, s->port, "/ok");
+        free(o.body);
+    }
+    return o.code == DF_E_CANCELLED ? NULL : s;
+}
+
+static void many_threads_may_send_while_it_stops(void **state)
+{
+    (void)state;
+    enum { N = 8 };
+    struct peer *p = peer_start();
+    struct df_http_client *c = client_new();
+    struct sender senders[N];
+    pthread_t threads[N];
+    void *failed = NULL;
+
+    for (int i = 0; i < N; i++) {
+        senders[i] = (struct sender){.client = c, .port = p->port};
+        assert_int_equal(pthread_create(&threads[i], NULL, send_until_cancelled, &senders[i]), 0);
+    }
+    while (atomic_load(&p->requests) < 10)
+        (void)usleep(1000);
+    df_http_client_stop(c);
+    for (int i = 0; i < N; i++) {
+        (void)pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(df_http_client_in_flight(c), 0);
+    df_http_client_free(c);
+    peer_stop(p);
+}
+
 static void free_in_done(struct df_call *call)
 {
     struct gate *g = call->arg;
@@ -1203,12 +1291,6 @@ static void five_thousand_calls_all_end(void **state)
     df_http_client_free(c);
     peer_stop(p);
 }
-
-struct sender {
-    struct df_http_client *client;
-    unsigned port;
-    int ok;
-};
 
 static void *send_many(void *arg)
 {
@@ -1293,7 +1375,7 @@ static void tls_handle(struct df_req *req)
 
 static const struct df_route tls_routes[] = {
     {.method = "GET", .pattern = "/", .handle = tls_handle}, {.method = NULL}};
-static const struct df_route *const tls_tables[] = {tls_routes, NULL};
+static const struct df_route_table tls_tables[] = {{.routes = tls_routes}, {.routes = NULL}};
 
 static void certificates_are_verified(void **state)
 {
@@ -1308,7 +1390,7 @@ static void certificates_are_verified(void **state)
                                         .tls_cert = cert,
                                         .tls_key = key,
                                         .clock = df_clock_real(),
-                                        .routes = tls_tables};
+                                        .tables = tls_tables};
     assert_int_equal(df_http_start(&opt, &server, &err), DF_OK);
 
     static const struct {
@@ -1476,6 +1558,48 @@ static void urls_are_taken_apart(void **state)
     }
 }
 
+static void a_destination_has_one_name(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"https://host", "https://host"},
+        {"https://Host/a/b?c=d#e", "https://host"},
+        {"HTTPS://HOST:443", "https://host"},
+        {"https://host:/", "https://host"},
+        {"https://host.", "https://host"},
+        {"https://hOst.:0443?x", "https://host"},
+        {"https://user:secret@host/", "https://host"},
+        {"https://host:80/", "https://host:80"},
+        {"https://host:8443/", "https://host:8443"},
+        {"http://host:443/", "http://host:443"},
+        {"http://host:80/", "http://host"},
+        {"http://host:00080/", "http://host"},
+        {"http://127.0.0.1:8080/x", "http://127.0.0.1:8080"},
+        {"http://h.example.com.:8080", "http://h.example.com:8080"},
+        {"http://./", "http://."},
+        {"http://a../", "http://a."},
+        {"http://[::1]/", "http://[::1]"},
+        {"http://[0:0:0:0:0:0:0:1]:80/", "http://[::1]"},
+        {"https://[2001:DB8::A]:443/", "https://[2001:db8::a]"},
+        {"https://[2001:db8:0:0::a]:8443/", "https://[2001:db8::a]:8443"},
+        {"http://[::FFFF:192.0.2.1]/", "http://[::ffff:192.0.2.1]"},
+        {"http://[1:2]/", "http://[1:2]"}, /* no address: as it is */
+        {"ftp://host", "invalid URL"},
+        {"", "invalid URL"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char out[DF_DESTINATION_SIZE];
+        struct df_str name = df_destination_of(rows[i][0], out);
+        if (!df_str_eq(name, df_str_c(rows[i][1])))
+            fail_msg("%s: " DF_STR_FMT, rows[i][0], DF_STR_ARG(name));
+    }
+    char longest[300] = "https://";
+    char out[DF_DESTINATION_SIZE];
+    memset(longest + 8, 'A', 253);
+    memcpy(longest + 8 + 253, ":65535", 7);
+    assert_int_equal(df_destination_of(longest, out).len, 8 + 253 + 6);
+}
+
 static void malformed_urls_are_refused(void **state)
 {
     (void)state;
@@ -1545,6 +1669,8 @@ int main(void)
         cmocka_unit_test(closing_cancels_everything_once),
         cmocka_unit_test(done_may_send_again),
         cmocka_unit_test(done_may_send_while_closing),
+        cmocka_unit_test(stopping_cancels_what_is_in_hand_and_what_comes_later),
+        cmocka_unit_test(many_threads_may_send_while_it_stops),
         cmocka_unit_test(five_thousand_calls_all_end),
         cmocka_unit_test(many_threads_may_send),
         cmocka_unit_test(proxies_of_the_environment_are_not_used),
@@ -1553,6 +1679,7 @@ int main(void)
         cmocka_unit_test(missing_ca_file_is_refused_at_once),
         cmocka_unit_test(public_and_other_addresses_are_told_apart),
         cmocka_unit_test(urls_are_taken_apart),
+        cmocka_unit_test(a_destination_has_one_name),
         cmocka_unit_test(malformed_urls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -258,9 +258,8 @@ static enum df_verdict authorize(struct df_req *req, void *arg)
     return DF_PASS;
 }
 
-static void on_end(struct df_req *req, void *arg)
+static void on_end(struct df_req *req)
 {
-    (void)arg;
     assert_non_null(df_req_route(req));
     ended++;
 }
@@ -270,10 +269,14 @@ static char server_arg[] = "the server's";
 
 static const struct df_route routes[] = {
     {.method = "GET", .pattern = "/ping", .handle = do_ping},
-    {.method = "GET", .pattern = "/hidden", .handle = do_hidden},
+    {.method = "GET", .pattern = "/hidden", .handle = do_hidden, .on_end = on_end},
     {.method = "GET", .pattern = "/built", .handle = do_built},
     {.method = "POST", .pattern = "/echo", .body = DF_BODY_ANY, .handle = do_echo},
-    {.method = "POST", .pattern = "/slow", .body = DF_BODY_ANY, .handle = do_slow},
+    {.method = "POST",
+     .pattern = "/slow",
+     .body = DF_BODY_ANY,
+     .handle = do_slow,
+     .on_end = on_end},
     {.method = "PUT",
      .pattern = "/echo",
      .body = DF_BODY_ANY,
@@ -281,7 +284,7 @@ static const struct df_route routes[] = {
      .handle = do_echo},
     {.method = "POST", .pattern = "/json", .body = DF_BODY_JSON, .handle = do_echo},
     {.method = "POST", .pattern = "/none", .handle = do_ping},
-    {.method = "GET", .pattern = "/show/{id}", .handle = do_show, .arg = route_arg},
+    {.method = "GET", .pattern = "/show/{id}", .handle = do_show},
     {.method = "POST", .pattern = "/aside", .body = DF_BODY_ANY, .handle = do_aside},
     {.method = "GET", .pattern = "/early", .handle = do_early},
     {.method = "GET", .pattern = "/keep", .handle = do_keep},
@@ -290,7 +293,7 @@ static const struct df_route routes[] = {
     {.method = "DELETE", .pattern = "/empty", .handle = do_empty},
     {.method = "GET", .pattern = "/busy", .handle = do_busy},
     {.method = "GET", .pattern = "/fields", .handle = do_fields},
-    {.method = "GET", .pattern = "/big", .handle = do_big},
+    {.method = "GET", .pattern = "/big", .handle = do_big, .on_end = on_end},
     {.method = "GET", .pattern = "/events", .handle = do_events},
     {.method = "GET", .pattern = "/headers", .handle = do_headers},
     {.method = "POST",
@@ -298,10 +301,11 @@ static const struct df_route routes[] = {
      .body = DF_BODY_STREAM,
      .max_body_bytes = 1 << 22,
      .handle = do_stream,
-     .on_data = on_stream},
+     .on_data = on_stream,
+     .on_end = on_end},
     {.method = NULL},
 };
-static const struct df_route *const tables[] = {routes, NULL};
+static const struct df_route_table tables[] = {{routes, route_arg}, {NULL, NULL}};
 
 static struct df_http_options defaults(void)
 {
@@ -311,9 +315,8 @@ static struct df_http_options defaults(void)
         .max_body_bytes = 65536,
         .version_prefix = true,
         .metrics_prefix = "test",
-        .routes = tables,
+        .tables = tables,
         .authorize = authorize,
-        .on_end = on_end,
         .arg = server_arg,
     };
 }

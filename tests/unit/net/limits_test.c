@@ -560,10 +560,11 @@ static void a_bad_route_is_a_start_error(void **state)
     (void)state;
     static const struct df_route twice[] = {{.method = "GET", .pattern = "/ping"},
                                             {.method = NULL}};
-    static const struct df_route *const list[] = {routes, twice, NULL};
+    static const struct df_route_table list[] = {
+        {.routes = routes}, {.routes = twice}, {.routes = NULL}};
     struct df_http_options opt = defaults();
 
-    opt.routes = list;
+    opt.tables = list;
     assert_no_start(&opt, "GET /ping");
 }
 

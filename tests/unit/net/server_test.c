@@ -271,9 +271,9 @@ static void headers_are_listed_as_they_came(void **state)
     (void)state;
     static const struct df_route list[] = {{.method = "GET", .pattern = "/list", .handle = do_list},
                                            {.method = NULL}};
-    const struct df_route *const list_tables[] = {list, NULL};
+    const struct df_route_table list_tables[] = {{.routes = list}, {.routes = NULL}};
     struct df_http_options opt = defaults();
-    opt.routes = list_tables;
+    opt.tables = list_tables;
     struct df_http_server *s = start(&opt);
 
     struct reply r = ask(s, "GET /list HTTP/1.1\r\n" H "X-Two: a\r\nx-empty:\r\n"
@@ -300,9 +300,9 @@ static void half_of_an_answer_is_an_internal_error(void **state)
     (void)state;
     static const struct df_route overflow[] = {
         {.method = "GET", .pattern = "/overflow", .handle = do_overflow}, {.method = NULL}};
-    const struct df_route *const overflow_tables[] = {overflow, NULL};
+    const struct df_route_table overflow_tables[] = {{.routes = overflow}, {.routes = NULL}};
     struct df_http_options opt = defaults();
-    opt.routes = overflow_tables;
+    opt.tables = overflow_tables;
     struct df_http_server *s = start(&opt);
 
     struct reply r = ask(s, "GET /overflow HTTP/1.1\r\n" H "\r\n");
@@ -340,9 +340,9 @@ static void a_file_is_sent_and_closed(void **state)
     (void)state;
     static const struct df_route files[] = {
         {.method = "GET", .pattern = "/file", .handle = do_file}, {.method = NULL}};
-    const struct df_route *const file_tables[] = {files, NULL};
+    const struct df_route_table file_tables[] = {{.routes = files}, {.routes = NULL}};
     struct df_http_options opt = defaults();
-    opt.routes = file_tables;
+    opt.tables = file_tables;
     struct df_http_server *s = start(&opt);
 
     struct reply r = ask(s, "GET /file HTTP/1.1\r\n" H "Connection: close\r\n\r\n");

@@ -6,8 +6,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 #include "net/client.h"
-#include "net/field.h"
 #include "relay/dispatcher.h"
 #include "sandbox/internal.h"
 #include "json/doc.h"
@@ -982,15 +982,15 @@ static void trace_goes_on_or_begins(void **state)
         dispatch_one(&b, &e);
         const struct request *r = &b.peer->requests[i];
         struct df_str text = header_of(r, "traceparent");
-        assert_true(df_field_traceparent(text, &trace));
+        assert_true(df_trace_parse(text, &trace));
         if (rows[i].begins)
             assert_true(df_str_starts(text, df_str_c(rows[i].begins)));
         else
-            assert_false(df_str_eq(trace.trace_id, DF_STR(TRACE)));
+            assert_false(df_str_eq(df_trace_id(&trace), DF_STR(TRACE)));
         if (rows[i].trace_id)
             assert_str(header_of(r, "x-trace-id"), rows[i].trace_id);
         else
-            assert_true(df_str_eq(header_of(r, "x-trace-id"), trace.trace_id));
+            assert_true(df_str_eq(header_of(r, "x-trace-id"), df_trace_id(&trace)));
     }
     bench_close(&b);
 }

@@ -189,7 +189,7 @@ static void fake_handle(struct df_req *req)
 static const struct df_route fake_routes[] = {
     {.method = "POST", .pattern = "/{rest...}", .body = DF_BODY_JSON, .handle = fake_handle},
     {.method = NULL}};
-static const struct df_route *const fake_tables[] = {fake_routes, NULL};
+static const struct df_route_table fake_tables[] = {{.routes = fake_routes}, {.routes = NULL}};
 
 static void fake_start(unsigned refuse_first)
 {
@@ -199,7 +199,7 @@ static void fake_start(unsigned refuse_first)
                                         .threads = 1,
                                         .max_body_bytes = 1 << 20,
                                         .clock = df_clock_real(),
-                                        .routes = fake_tables};
+                                        .tables = fake_tables};
     fake.count = 0;
     fake.refuse_first = refuse_first;
     assert_int_equal(df_http_start(&opt, &fake.http, &err), DF_OK);

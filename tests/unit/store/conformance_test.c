@@ -78,6 +78,8 @@ TESTDB_QUERY(key_sum, 0, "SELECT SUM(Amount), AVG(Amount) FROM Keys",
              "SELECT SUM(Amount), AVG(CAST(Amount AS FLOAT)) FROM Keys");
 TESTDB_QUERY(key_list, 0, "SELECT Id, Name FROM Keys ORDER BY Id",
              "SELECT Id, Name FROM Keys ORDER BY Id", "SELECT Id, Name FROM Keys ORDER BY Id");
+TESTDB_QUERY(key_first, 0, "SELECT MIN(Id) FROM Keys", "SELECT MIN(Id) FROM Keys",
+             "SELECT MIN(Id) FROM Keys");
 TESTDB_QUERY(part_insert, 2, "INSERT INTO Parts (Id, KeyId) VALUES (?1, ?2)",
              "INSERT INTO Parts (Id, KeyId) VALUES ($1, $2)",
              "INSERT INTO Parts (Id, KeyId) VALUES (?, ?)");
@@ -364,7 +366,81 @@ static void a_wrong_number_of_parameters_is_refused(void **state)
     df_db_rollback(db);
 }
 
+static void a_parameter_that_was_left_out_is_refused(void **state)
+{
+    (void)state;
+    struct df_value params[2] = {df_int(1)};
+    assert_code(df_db_exec(db, &key_insert, params, 2, NULL, &err), DF_E_USAGE, &err);
+    assert_int_equal(keys(), 0);
+}
+
+static void parameters_are_bound_by_name_in_any_order(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"id", "name"};
+    struct df_query named = key_insert;
+    named.params = names;
+    assert_ok(df_db_exec(db,
+                         DF_ANY(&named, {"other", df_int(3)}, {"name", df_text(DF_STR("x"))},
+                                {"id", df_int(7)}),
+                         NULL, &err),
+              &err);
+    assert_int_equal(testdb_int(db, &key_first), 7);
+}
+
 /* --- results ---------------------------------------------------------------------------------- */
+
+static void see_key(void *arg, struct df_result *r)
+{
+    struct df_buf *seen = arg;
+    df_buf_addf(seen, "%lld=" DF_STR_FMT " ", (long long)df_col_int(r, 0),
+                DF_STR_ARG(df_col_text(r, 1)));
+}
+
+static void each_row_is_given_once_in_order(void **state)
+{
+    (void)state;
+    struct df_buf seen;
+    df_buf_init(&seen, 256);
+    assert_ok(df_db_each(db, DF_NO_VALUES(&key_list), see_key, &seen, &err), &err);
+    assert_int_equal(seen.len, 0);
+    assert_ok(insert_key(db, 2, "b"), &err);
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_ok(df_db_each(db, DF_NO_VALUES(&key_list), see_key, &seen, &err), &err);
+    check_str(df_buf_str(&seen), DF_STR("1=a 2=b "));
+    assert_code(df_db_each(db, DF_NO_VALUES(&nonsense), see_key, &seen, &err), DF_E_DB, &err);
+    assert_int_equal(keys(), 2); /* no result was left open */
+    df_buf_release(&seen);
+}
+
+static void one_row_is_the_first_or_none(void **state)
+{
+    (void)state;
+    struct df_buf seen;
+    bool found = true;
+    df_buf_init(&seen, 256);
+    assert_ok(df_db_one(db, DF_NO_VALUES(&key_list), see_key, &seen, &found, &err), &err);
+    assert_false(found);
+    assert_code(df_db_one(db, DF_NO_VALUES(&key_list), see_key, &seen, NULL, &err), DF_E_NOT_FOUND,
+                &err);
+    assert_ok(insert_key(db, 1, "a"), &err);
+    assert_ok(insert_key(db, 2, "b"), &err);
+    assert_ok(df_db_one(db, DF_NO_VALUES(&key_list), see_key, &seen, &found, &err), &err);
+    assert_true(found);
+    check_str(df_buf_str(&seen), DF_STR("1=a "));
+    assert_int_equal(keys(), 2);
+    df_buf_release(&seen);
+}
+
+static void other_columns_than_were_read_for_are_refused(void **state)
+{
+    (void)state;
+    struct df_query narrow = key_list;
+    struct df_result *r = NULL;
+    narrow.column_count = 1;
+    assert_code(df_db_query(db, DF_NO_VALUES(&narrow), &r, &err), DF_E_INTERNAL, &err);
+    assert_int_equal(keys(), 0);
+}
 
 static void a_connection_has_one_result_at_a_time(void **state)
 {
@@ -1144,6 +1220,11 @@ int main(void)
         ON_EACH(sums_and_averages_are_numbers),
         ON_EACH(values_that_one_database_could_not_keep_are_refused_by_all),
         ON_EACH(a_wrong_number_of_parameters_is_refused),
+        ON_EACH(a_parameter_that_was_left_out_is_refused),
+        ON_EACH(parameters_are_bound_by_name_in_any_order),
+        ON_EACH(each_row_is_given_once_in_order),
+        ON_EACH(one_row_is_the_first_or_none),
+        ON_EACH(other_columns_than_were_read_for_are_refused),
         ON_EACH(a_connection_has_one_result_at_a_time),
         ON_EACH(a_result_may_be_freed_before_its_end),
         ON_EACH(a_query_has_run_though_its_rows_are_not_looked_at),

@@ -1,13 +1,11 @@
 """What strangers and clients are told when the database is in trouble: fixed words. The reasons are in the log."""
 
 import json
-import sys
 
 import pytest
-from harness import ADMIN_KEY, ROOT, Backend, Server, wait_for
+from harness import ADMIN_KEY, Backend, Server, wait_for
 
-sys.path.insert(0, str(ROOT / "tests"))
-import pg  # noqa: E402
+import pg
 
 TICKET = {"businessEntity": "TCK", "businessDocId": "T1", "companyCode": "1", "branchCode": "1", "destinationCode": "D",
           "phaseCode": 15, "shipmentEvent": "RCD", "targetApplicationCode": "ASB"}

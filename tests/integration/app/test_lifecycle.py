@@ -8,15 +8,13 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-from harness import BIN, ROOT, SANITIZER, TIMEOUT, Backend, Server, environment, read_responses, run, wait_for
+from harness import BIN, SANITIZER, TIMEOUT, Backend, Server, environment, read_responses, run, wait_for
 
-sys.path.insert(0, str(ROOT / "tests"))
-import pg  # noqa: E402
+import pg
 
 
 def half_post(server, body):

@@ -1,12 +1,12 @@
 """The build tools that embed queries and files: what they accept, what they refuse, and that the C is right."""
 
-import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
+from harness import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.tools
 WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wcast-qual", "-Wno-sign-conversion",
             "-Werror"]
@@ -101,7 +101,7 @@ def test_a_variant_follows_the_first_texts_numbering(tmp_path):
 
 
 def test_a_text_for_sql_server_may_hold_several_statements(tmp_path):
-    got = rendered(tmp_path, "-- name: a\nSELECT :x, :y;\n-- dialect: sqlserver\n"
+    got = rendered(tmp_path, "-- name: a\nSELECT :x WHERE :y = 1;\n-- dialect: sqlserver\n"
                              "UPDATE t SET a = :y WHERE b = :x; IF @@ROWCOUNT = 0 SELECT :x;\n")
     assert got["a"][3] == "UPDATE t SET a = ? WHERE b = ?; IF @@ROWCOUNT = 0 SELECT ? <- 1,0,0"
 
@@ -129,18 +129,18 @@ LEXING = [
 @pytest.mark.parametrize("sql,expected", LEXING)
 def test_postgres_text_is_lexed_not_searched(tmp_path, sql, expected):
     use = "" if ":p" in sql else ", :p"
-    text = f"-- name: a\n-- dialect: sqlite, sqlserver\nSELECT :p\n-- dialect: postgres\nSELECT {sql}{use};\n"
+    text = f"-- name: a\n-- dialect: sqlite, sqlserver\nDELETE FROM t WHERE :p\n-- dialect: postgres\nDELETE FROM t WHERE ({sql}{use});\n"
     done = embed_sql(tmp_path, text)
     assert (done.returncode, done.stderr) == (0, "")
     c = ('#include "room/x.sql.h"\n#include <stdio.h>\n'
          "int main(void) { fputs(df_q_a.text[DF_POSTGRES].sql, stdout); return 0; }\n")
     assert run_c(tmp_path, c, tmp_path / "gen/room/x.sql.c").decode() == \
-        f"SELECT {expected}" + ("" if ":p" in sql else ", $1")
+        f"DELETE FROM t WHERE ({expected}" + ("" if ":p" in sql else ", $1") + ")"
 
 
 def test_brackets_quote_names_in_sqlite_and_sql_server(tmp_path):
-    text = "-- name: a\n-- dialect: sqlite, sqlserver\nSELECT [a :b ; ]] '], :p\n-- dialect: postgres\nSELECT :p\n"
-    assert rendered(tmp_path, text)["a"][1:] == ("SELECT [a :b ; ]] '], ?1", "SELECT $1",
+    text = "-- name: a\n-- dialect: sqlite, sqlserver\nSELECT [a :b ; ]] '], :p\n-- dialect: postgres\nSELECT 1, :p\n"
+    assert rendered(tmp_path, text)["a"][1:] == ("SELECT [a :b ; ]] '], ?1", "SELECT 1, $1",
                                                  "SELECT [a :b ; ]] '], ? <- 0")
 
 
@@ -165,7 +165,7 @@ TEMPLATE = """-- with: name
 -- name: {name}_list
 SELECT {columns} FROM T WHERE Id = :id {also} ORDER BY {order};
 -- dialect: sqlserver
-SELECT {t.columns}, {say} FROM T AS t WHERE Id = :id {also} ORDER BY {order};
+SELECT {t.columns} FROM T AS t WHERE {say} = 1 AND Id = :id {also} ORDER BY {order};
 
 -- name: {name}_get
 SELECT {say} FROM T;
@@ -185,7 +185,7 @@ def test_a_template_makes_the_queries_that_a_file_does_not_have(tmp_path):
                                    "-- name: b_get\nSELECT 7;\n")
     found = rendered(tmp_path, text)
     assert found["a_list"][1] == "SELECT X, Y FROM T WHERE Id = ?1 AND 1 = 1 AND 2 = 2 ORDER BY Id"
-    assert found["a_list"][3].startswith("SELECT t.X, t.Y, p + q FROM T AS t WHERE Id = ? AND 1 = 1 AND 2 = 2 ORDER BY Id")
+    assert found["a_list"][3].startswith("SELECT t.X, t.Y FROM T AS t WHERE p + q = 1 AND Id = ? AND 1 = 1 AND 2 = 2 ORDER BY Id")
     assert found["a_get"][1] == "SELECT p || q FROM T"
     assert found["b_list"][1] == "SELECT Z FROM T WHERE Id = ?1 ORDER BY Z DESC"
     assert found["b_get"][1] == "SELECT 7"
@@ -253,6 +253,12 @@ MISTAKES = [
     ("-- name: a\nSELECT $x$ y\n", 2, "unterminated"),
     ("-- name: a\nSELECT \0\n", 2, "NUL"),
     ("-- name: x_all\nSELECT 1\n", 1, "taken"),
+    ("-- name: a\nSELECT x.Id, Id FROM x\n", 1, "two columns 'Id'"),
+    ("-- name: a\nSELECT Id, Name FROM x\n-- dialect: sqlserver\nSELECT Name, Id FROM x\n", 3, "Name, Id and not Id, Name"),
+    ("-- name: a\nSELECT Id, Name FROM x\n-- dialect: sqlserver\nSELECT Id FROM x\n", 3, "Id and not Id, Name"),
+    ("-- name: a\n-- row: r\nSELECT Id FROM x\n-- name: b\n-- row: r\nSELECT Name FROM x\n", 4, "a row r has Id; this has Name"),
+    ("-- name: a\nSELECT 1\n-- row: r\n", 3, "before its text"),
+    ("-- row: r\n-- name: a\nSELECT 1\n", 1, "behind a '-- name:'"),
 ]
 
 
@@ -264,6 +270,72 @@ def test_a_mistake_is_told_with_its_line(tmp_path, text, line, message):
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "gen/room/x.sql.c").exists()
+
+
+COLUMNS = [
+    ("SELECT Id, c.Name, COUNT(*) AS Total, MAX(a, b) FROM x AS c GROUP BY 1", {"Id": 0, "Name": 1, "Total": 2}),
+    ("SELECT DISTINCT Id FROM x", {"Id": 0}),
+    ("SELECT CASE WHEN a = 1 THEN (SELECT b FROM y) ELSE c END AS Kind, CAST(NULL AS VARCHAR(5)) AS None_ FROM x", {"Kind": 0, "None_": 1}),
+    ("WITH w AS (SELECT Hidden FROM y) SELECT Id FROM w", {"Id": 0}),
+    ("INSERT INTO x (Id) SELECT Id FROM y", {}),
+    ("INSERT INTO x (Id) VALUES (:id) RETURNING Id, Version AS Newest", {"Id": 0, "Newest": 1}),
+    ("UPDATE x SET a = 'SELECT b' WHERE c IN (SELECT d FROM y)", {}),
+    ("SELECT a || ', b' AS Text, :p AS Given, NULL AS Nothing, NULL FROM x", {"Text": 0, "Given": 1, "Nothing": 2}),
+]
+
+
+@pytest.mark.parametrize("sql,expected", COLUMNS)
+def test_columns_have_the_names_they_are_selected_by(tmp_path, sql, expected):
+    assert embed_sql(tmp_path, f"-- name: q\n{sql};\n").returncode == 0
+    header = (tmp_path / "gen/room/x.sql.h").read_text()
+    assert {name: int(at) for name, at in re.findall(r"^    q_(\w+) = (\d+),$", header, re.M)} == expected
+
+
+def test_columns_of_t_sql(tmp_path):
+    text = ("-- name: q\nUPDATE x SET a = 1 RETURNING Id, Version;\n-- dialect: sqlserver\n"
+            "UPDATE x SET a = 1 OUTPUT inserted.Id, inserted.Version WHERE b = 1;\n"
+            "-- name: page\nSELECT Id, Name FROM x LIMIT :limit;\n-- dialect: sqlserver\nSELECT TOP (:limit) Id, [Name] FROM x;\n")
+    assert embed_sql(tmp_path, text).returncode == 0
+
+
+def test_a_row_that_is_named_has_its_constants_once(tmp_path):
+    text = "-- name: a\n-- row: r\nSELECT Id, Name FROM x;\n-- name: b\n-- row: r\nSELECT Id, Name FROM y;\n"
+    assert embed_sql(tmp_path, text).returncode == 0
+    header = (tmp_path / "gen/room/x.sql.h").read_text()
+    assert re.findall(r"^    (\w+) = \d+,$", header, re.M) == ["r_Id", "r_Name"]
+
+
+def test_queries_are_held_to_the_rows_that_templates_name(tmp_path):
+    shapes = tmp_path / "src/other/rows.sqlt"
+    shapes.parent.mkdir(parents=True)
+    shapes.write_text("-- shape: claim = Id, Fence\n-- shape: load = Id, …\n", encoding="utf-8")
+    done = embed_sql(tmp_path, "-- name: a\n-- row: claim\nSELECT Id, Version FROM x;\n")
+    assert (done.returncode, done.stderr) == (1, "src/room/x.sql:1: 'a': a row claim has Id, Fence; this has Id, Version\n")
+    assert embed_sql(tmp_path, "-- name: a\n-- row: claim\nSELECT Id, Version AS Fence FROM x;\n").returncode == 0
+    assert embed_sql(tmp_path, "-- name: a\n-- row: load\nSELECT Id, Body FROM x;\n").returncode == 0
+    assert "a_Body = 1" in (tmp_path / "gen/room/x.sql.h").read_text()
+    out = tmp_path / "rows.h"
+    assert tool("embed_sql.py", "--shapes", "src/other/rows.sqlt", out, cwd=tmp_path).returncode == 0
+    assert re.findall(r"^    (\w+) = (\d+),$", out.read_text(), re.M) == [("claim_Id", "0"), ("claim_Fence", "1"), ("load_Id", "0")]
+
+
+def test_parameters_are_given_by_name(tmp_path):
+    assert embed_sql(tmp_path, "-- name: q\nSELECT :b, :a, :b;\n").returncode == 0
+    out = run_c(tmp_path, """
+#include "room/x.sql.h"
+#include <stdio.h>
+static void show(const struct df_query *q, const struct df_value *params, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        printf("%s=%d ", q->params[i], (int)params[i].i);
+}
+int main(void)
+{
+    show(DF_Q(q, .a = df_int(1), .b = df_int(2)));
+    return 0;
+}
+""", tmp_path / "gen/room/x.sql.c")
+    assert out == b"b=2 a=1 "
 
 
 def test_bytes_that_are_no_utf8_are_refused(tmp_path):

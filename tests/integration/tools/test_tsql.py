@@ -2,19 +2,15 @@
 which words, and how much of what goes wrong in the shipped scripts and queries it sees."""
 
 import copy
-import pathlib
 import pickle
 import random
 import subprocess
 import sys
 
+import check_tsql
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import check_tsql  # noqa: E402
-import tsql  # noqa: E402
+import tsql
+from harness import ROOT
 
 pytestmark = pytest.mark.tools
 

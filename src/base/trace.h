@@ -1,0 +1,53 @@
+/*
+ * W3C trace context: which trace a piece of work belongs to and which span of it the work is. The
+ * text of a traceparent is the representation, so that a header costs no formatting. A value, with
+ * no owner; functions that draw identifiers take them from the clock. Thread-safe.
+ *
+ * Version 00 alone is read and written. Of the flags only "sampled" is kept.
+ */
+#ifndef DF_BASE_TRACE_H
+#define DF_BASE_TRACE_H
+
+#include "base/clock.h"
+
+#define DF_TRACE_ID_LEN    32
+#define DF_SPAN_ID_LEN     16
+#define DF_TRACEPARENT_LEN 55
+
+struct df_trace {
+    char text[DF_TRACEPARENT_LEN + 1]; /* 00-<trace id>-<span id>-<flags> */
+};
+
+/* A new trace, sampled, and its first span. */
+struct df_trace df_trace_new(const struct df_clock *clock);
+
+/* A new span in the parent's trace. */
+struct df_trace df_trace_child(const struct df_trace *parent, const struct df_clock *clock);
+
+/* What a peer sent; false, and *ret unchanged, when it is not exactly of version 00's form. */
+bool df_trace_parse(struct df_str traceparent, struct df_trace *ret);
+
+/* From two identifiers that were stored, in either case; sampled. False, and *ret unchanged, when
+ * one of them is not hexadecimal of its length or all zeros. */
+bool df_trace_join(struct df_str trace_id, struct df_str span_id, struct df_trace *ret);
+
+/* A new span in a trace of which only the identifier was stored; false as df_trace_join. */
+bool df_trace_resume(struct df_str trace_id, const struct df_clock *clock, struct df_trace *ret);
+
+/* Slices of *t: they live as long as it does. */
+static inline struct df_str df_trace_parent(const struct df_trace *t)
+{
+    return df_str_n(t->text, DF_TRACEPARENT_LEN);
+}
+
+static inline struct df_str df_trace_id(const struct df_trace *t)
+{
+    return df_str_n(t->text + 3, DF_TRACE_ID_LEN);
+}
+
+static inline struct df_str df_trace_span(const struct df_trace *t)
+{
+    return df_str_n(t->text + 36, DF_SPAN_ID_LEN);
+}
+
+#endif
