@@ -113,6 +113,9 @@ $(BIN): $(MAIN_OBJ) $(LIB)
 # The benchmarks' own program, which some tests use too.
 $(BENCH): $(BENCH_OBJ) $(LIB)
 	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+ifeq ($(BUILD),release)
+	@ln -sf release/dataflow-bench build/dataflow-bench
+endif
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
