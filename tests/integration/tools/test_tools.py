@@ -402,6 +402,12 @@ def test_files_are_embedded_byte_for_byte_in_the_order_of_their_names(tmp_path):
         b"empty 0 0\nsub/a.txt 4 0\ntext" + b"z.bin 770 0\n" + every
 
 
+def test_json_is_embedded_without_its_indentation(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base/a.json").write_text('{\n  "é": [1, 2.50, "a  b"],\n  "n": {}\n}\n', encoding="utf-8")
+    assert embed_files(tmp_path, tmp_path / "base/a.json") == 'a.json 28 0\n{"é":[1,2.5,"a  b"],"n":{}}'.encode()
+
+
 def test_no_files_make_an_empty_array(tmp_path):
     (tmp_path / "base").mkdir()
     assert embed_files(tmp_path) == b""
