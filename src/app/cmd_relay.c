@@ -72,12 +72,11 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
         df_log_return_stderr();
         return code;
     }
-    struct df_breaker_options bo = df_settings_breaker(s, clock);
-    struct df_breakers *breakers = df_breakers_new(&bo);
+    struct df_breakers *breakers = df_breakers_new(&s->breaker, clock);
     struct df_relay *r = df_relay_start(&(struct df_relay_options){
         .settings = relay, .client = client, .breakers = breakers, .clock = clock});
     df_server_wait();
-    df_relay_stop(r, s->server.drain_seconds * 1000);
+    df_relay_stop(r, s->server.drain_ms);
     df_http_client_free(client); /* what is still on its way is cut off, and so comes back */
     df_http_stop(http);          /* before what it tells about is freed */
     df_relay_free(r);

@@ -8,6 +8,7 @@
 
 #include "base/lock.h"
 #include "base/metrics.h"
+#include "delivery/attempts.sql.h"
 #include "delivery/delivery.h"
 #include "net/url.h"
 
@@ -162,7 +163,7 @@ struct delivery_channel {
 struct delivery_pruning {
     struct df_job job;
     struct df_delivery *d;
-    struct df_value params[3];
+    struct df_p_delivery_attempt_prune params;
     int64_t begun_ms; /* monotonic */
     /* Under the lock. */
     bool running;

@@ -246,7 +246,9 @@ void df_db_schema_unlock(struct df_db *db);
 #define DF_Q(query, ...) &df_q_##query, DF_ROW(query, __VA_ARGS__), DF_WIDTH(query)
 #define DF_Q0(query)     DF_NO_VALUES(&df_q_##query)
 #define DF_NO_VALUES(q)  (q), NULL, 0 /* of a query without parameters */
-/* The parameters alone: of a row job, or one row of many. */
+/* A struct of parameters, or an array of them, as the values that functions and jobs take. */
+#define DF_VALUES(params) ((const struct df_value *)(params))
+/* The parameters alone, of one row. */
 #define DF_ROW(query, ...) ((const struct df_value *)&(const struct df_p_##query){__VA_ARGS__})
 #define DF_WIDTH(query)    (sizeof(struct df_p_##query) / sizeof(struct df_value))
 /* Many rows: q, params and param_count of df_db_exec_many, from an array of struct df_p_query. */

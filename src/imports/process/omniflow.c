@@ -35,7 +35,7 @@ void import_request(struct import_chunk *c, void (*done)(struct df_call *call))
         .url = b->imports->url,
         .headers = c->headers,
         .body = df_buf_str(&c->body),
-        .timeout_ms = o->timeout_ms,
+        .timeout_ms = o->settings.timeout_ms,
         .max_answer_bytes = ANSWER_MAX,
         .owner = DF_STR("omniflow"),
         .allow_private = true, /* the operator's own choice of an address */
@@ -43,8 +43,8 @@ void import_request(struct import_chunk *c, void (*done)(struct df_call *call))
         .arg = c,
     };
     add_header(c, "Content-Type", DF_STR("application/json"));
-    if (o->api_key)
-        add_header(c, o->api_key_header, df_secret_str(o->api_key));
+    if (o->settings.api_key)
+        add_header(c, o->settings.api_key_header, df_secret_str(o->settings.api_key));
     if (b->correlation_id.ptr)
         add_header(c, "X-Correlation-Id", b->correlation_id);
     add_header(c, "Idempotency-Key",

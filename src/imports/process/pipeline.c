@@ -178,7 +178,7 @@ static bool resume(struct import_batch *b, struct import_chunk *c, const struct 
         c->state = IMPORT_CHUNK_OVER;
     } else if (!left && open->status == DF_CHUNK_AWAITING_ACK) {
         int64_t age_ms = df_wall_ms(b->imports->opt.clock) - open->sent_ms;
-        int64_t left_ms = b->imports->opt.ack_timeout_ms - (age_ms > 0 ? age_ms : 0);
+        int64_t left_ms = b->imports->opt.settings.ack_timeout_ms - (age_ms > 0 ? age_ms : 0);
         c->state = IMPORT_CHUNK_AWAITING;
         c->due_ms = now_ms + (left_ms > 0 ? left_ms : 0);
     }
@@ -212,7 +212,7 @@ static bool has_room(const struct import_batch *b)
     size_t bytes = 0;
 
     if (b->read || b->fatal.ptr || b->gives_way ||
-        b->chunks.count >= (size_t)b->imports->opt.max_parallel_chunks)
+        b->chunks.count >= (size_t)b->imports->opt.settings.max_parallel_chunks)
         return false;
     for (const struct import_chunk *c = b->chunks.head; c; c = c->next)
         bytes += c->body.len + c->rest.len;
@@ -275,7 +275,7 @@ static void fail_by_outage(struct import_batch *b, struct import_chunk *c)
 {
     import_fail_items(c,
                       df_arena_printf(&c->arena, "OmniFlow could not be reached for %lld seconds",
-                                      (long long)(b->imports->opt.max_outage_ms / 1000)));
+                                      (long long)(b->imports->opt.settings.max_outage_ms / 1000)));
     import_note_chunk_error(c, "outage");
     c->state = IMPORT_CHUNK_OVER;
 }
@@ -294,8 +294,8 @@ static void ask_breaker(struct import_batch *b, struct import_chunk *c)
     c->breaker = NULL;
     if (b->outage_ms < 0)
         b->outage_ms = now_ms;
-    if (now_ms - b->outage_ms < o->max_outage_ms) {
-        int64_t left_ms = o->max_outage_ms - (now_ms - b->outage_ms);
+    if (now_ms - b->outage_ms < o->settings.max_outage_ms) {
+        int64_t left_ms = o->settings.max_outage_ms - (now_ms - b->outage_ms);
         c->state = IMPORT_CHUNK_WAITING;
         c->due_ms = now_ms + (wait_ms < left_ms ? wait_ms : left_ms);
         return;
@@ -382,18 +382,18 @@ static void try_again(struct import_batch *b, struct import_chunk *c, int64_t re
     const struct df_imports_options *o = &b->imports->opt;
     int64_t now_ms = import_mono_ms(b);
 
-    if (b->outage_ms >= 0 && now_ms - b->outage_ms >= o->max_outage_ms) {
+    if (b->outage_ms >= 0 && now_ms - b->outage_ms >= o->settings.max_outage_ms) {
         fail_by_outage(b, c);
         return;
     }
     /* A call by which the breaker tried whether the outage is over is nobody's attempt. */
-    if (b->outage_ms < 0 && df_retry_exhausted(&o->retry, c->tries)) {
+    if (b->outage_ms < 0 && df_retry_exhausted(&b->imports->retry, c->tries)) {
         import_fail_items(c, c->error);
         c->state = IMPORT_CHUNK_OVER;
         return;
     }
     c->state = IMPORT_CHUNK_WAITING;
-    c->due_ms = now_ms + df_retry_delay_ms(&o->retry, c->tries, retry_after_ms, o->clock);
+    c->due_ms = now_ms + df_retry_delay_ms(&b->imports->retry, c->tries, retry_after_ms, o->clock);
     c->tries -= b->outage_ms >= 0;
 }
 
@@ -410,7 +410,7 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
     case IMPORT_AWAIT:
         b->outage_ms = -1;
         c->state = IMPORT_CHUNK_AWAITING;
-        c->due_ms = import_mono_ms(b) + b->imports->opt.ack_timeout_ms;
+        c->due_ms = import_mono_ms(b) + b->imports->opt.settings.ack_timeout_ms;
         c->fresh = true;
         return;
     case IMPORT_AGAIN:
@@ -525,7 +525,7 @@ static void run_timers(struct import_batch *b)
             df_log_write(DF_LOG_WARN, "ChunkAckTimeout", fields, 2, "no ack came: sent again");
             import_note_chunk_error(c, "ack_timeout");
             c->error = DF_STR("no ack came in time");
-            if (df_retry_exhausted(&b->imports->opt.retry, c->tries)) {
+            if (df_retry_exhausted(&b->imports->retry, c->tries)) {
                 import_fail_items(c, c->error);
                 c->state = IMPORT_CHUNK_OVER;
             } else {
@@ -558,7 +558,7 @@ static void note_settled(const struct import_chunk *c, int64_t now_ms)
 static void expect_ack(struct import_batch *b, struct import_chunk *c)
 {
     c->state = IMPORT_CHUNK_AWAITING;
-    c->due_ms = import_mono_ms(b) + b->imports->opt.ack_timeout_ms;
+    c->due_ms = import_mono_ms(b) + b->imports->opt.settings.ack_timeout_ms;
     import_chunks_add(&b->chunks, c);
     b->polled_ms = -1;
 }
@@ -675,7 +675,7 @@ static void end_turn(struct import_batch *b)
  * end first, so that nothing is owed by anybody when the next owner comes. */
 static bool look_for_others(struct import_batch *b, enum import_end *ret)
 {
-    int64_t fair_ms = b->imports->opt.fair_ms;
+    int64_t fair_ms = b->imports->opt.settings.fair_ms;
     int64_t now_ms = import_mono_ms(b);
     struct df_err err = DF_ERR_INIT;
     bool wait = false;

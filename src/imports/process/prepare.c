@@ -87,7 +87,7 @@ static bool fetch(struct import_batch *b, enum import_end *ret)
 
 size_t import_share(const struct df_imports *i, size_t bytes, size_t least)
 {
-    size_t share = i->opt.concurrent ? bytes / (size_t)i->opt.workers : bytes;
+    size_t share = import_is_concurrent(i) ? bytes / (size_t)i->opt.settings.workers : bytes;
     return share > least ? share : least;
 }
 
@@ -150,7 +150,7 @@ static enum df_code check_growth(const struct import_batch *b, const struct tall
                                  struct df_err *err)
 {
     uint64_t size = df_stored_bytes(b->file)->size;
-    uint64_t most = size * (uint64_t)b->imports->opt.max_growth;
+    uint64_t most = size * (uint64_t)b->imports->opt.settings.max_growth;
 
     if (t->items > b->max_records)
         return df_err_set(

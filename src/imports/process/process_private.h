@@ -16,6 +16,7 @@
 #include "imports/batch.h"
 #include "imports/batch_event.h"
 #include "imports/imports.h"
+#include "resilience/retry.h"
 #include "tabular/normalise.h"
 #include "tabular/records.h"
 
@@ -192,7 +193,8 @@ struct import_batch {
 
 struct df_imports {
     struct df_imports_options opt;
-    char *url; /* of the call */
+    struct df_retry_policy retry; /* of a chunk */
+    char *url;                    /* of the call */
     char host[IMPORT_HOST_MAX + 1];
     struct df_uuid instance;
     int instance_fd;
@@ -212,6 +214,11 @@ struct df_imports {
     struct df_uuid newer; /* the last batch that was told of as being of unknown rules */
     bool one_gives_way;   /* of the batches of this process */
 };
+
+static inline bool import_is_concurrent(const struct df_imports *i)
+{
+    return i->opt.settings.mode == DF_IMPORTS_CONCURRENT;
+}
 
 /* --- instances.c --- */
 

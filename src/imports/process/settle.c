@@ -55,7 +55,7 @@ static enum df_code renew(struct df_db *db, const struct import_batch *b, struct
     struct df_value now = import_now(b);
     enum df_code code =
         exec_owned(db, &df_q_owner_renew, DF_PARAMS(now, batch_id(b), df_int(b->token)), err);
-    if (code == DF_OK && !b->imports->opt.concurrent)
+    if (code == DF_OK && !import_is_concurrent(b->imports))
         code = df_db_exec(db, &df_q_owner_renew_lock, DF_PARAMS(now, batch_id(b)), NULL, err);
     return code;
 }
@@ -404,7 +404,7 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
                                 df_text(df_utf8_cut(n.last_error, IMPORT_SUMMARY_UNITS)),
                                 import_now(b), batch_id(b), df_int(b->token)),
                       err);
-    if (code == DF_OK && !b->imports->opt.concurrent)
+    if (code == DF_OK && !import_is_concurrent(b->imports))
         code = df_db_exec(db, &df_q_owner_renew_lock, DF_PARAMS(import_now(b), batch_id(b)), NULL,
                           err);
     if (code == DF_OK)
@@ -429,7 +429,7 @@ enum df_code import_settle(struct import_batch *b, struct import_chunks *chunks,
 
 static enum df_code release(struct df_db *db, const struct import_batch *b, struct df_err *err)
 {
-    if (b->imports->opt.concurrent)
+    if (import_is_concurrent(b->imports))
         return DF_OK;
     return df_db_exec(db, &df_q_claim_release, DF_PARAMS(df_bool(false), batch_id(b)), NULL, err);
 }

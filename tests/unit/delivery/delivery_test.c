@@ -136,7 +136,8 @@ static void ahead_random(const struct df_clock *c, void *ptr, size_t len)
     df_random(df_clock_real(), ptr, len);
 }
 
-static const struct df_clock_ops ahead_ops = {ahead_wall_ms, ahead_mono_ns, ahead_random};
+static const struct df_clock_ops ahead_ops = {
+    .wall_ms = ahead_wall_ms, .mono_ns = ahead_mono_ns, .random = ahead_random};
 static const struct df_clock ahead = {&ahead_ops};
 
 /* --- the engine ------------------------------------------------------------------------------- */
@@ -157,12 +158,12 @@ static void start_engine(const struct setting *s)
 
     assert_ok(df_store_open(&so, &store, &err), &err);
     assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &client, &err), &err);
-    breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
-                                                            .min_calls = 5,
-                                                            .failure_rate = 50,
-                                                            .open_ms = s->open_ms,
-                                                            .half_open_calls = 1,
-                                                            .clock = df_clock_real()});
+    breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+                                                             .min_calls = 5,
+                                                             .failure_rate = 50,
+                                                             .open_ms = s->open_ms,
+                                                             .half_open_calls = 1},
+                               df_clock_real());
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
                                                            .client = client,
                                                            .breakers = breakers,
