@@ -40,6 +40,7 @@
 
 struct df_server {
     struct df_access access; /* the HTTP server's argument: its address must not change */
+    struct df_system system;
     struct df_services services;
     struct df_http_server *http;
     struct df_outbound outbound;
@@ -454,8 +455,10 @@ static void bind_routes(struct df_server *s, const struct df_settings *set,
 {
     size_t n = 0;
 
-    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
-    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
+    s->system =
+        (struct df_system){.delivery = s->services.delivery, .imports = s->services.imports};
+    s->tables[n++] = (struct df_route_table){df_probe_routes, NULL};
+    s->tables[n++] = (struct df_route_table){df_system_routes, &s->system};
     if (set->server.roles & DF_ROLE_API)
         n += list_api(s, s->tables + n);
     s->receive_routes[0].max_body_bytes =
