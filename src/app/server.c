@@ -298,8 +298,7 @@ static void make_integrations(struct df_server *s, const struct df_settings *set
         .settings = set->integrations,
         .count = set->integration_count,
         .store = sv->store,
-        .client = s->outbound.client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .max_per_client = CALLS_FOR(set->delivery.concurrency) / 4,
     });
@@ -519,7 +518,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     if (set->server.roles & DF_ROLE_RELAY &&
-        (code = df_app_relays_start(set, &s->services, s->outbound.client, &s->own_relay,
+        (code = df_app_relays_start(set, &s->services, &s->outbound, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
     bind_routes(s, set, opt->extra_routes);
