@@ -59,14 +59,13 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
                                         .max_per_destination = s->delivery.concurrency,
                                         .user_agent = "DataFlow/" DF_VERSION,
                                         .clock = clock};
-    struct df_breaker_options bo = df_settings_breaker(s, clock);
 
     df_server_block_signals();
     df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format, clock);
     df_log_adopt_stderr();
     enum df_code code = listen_http(listen, &services, &http, err);
     if (code == DF_OK)
-        code = df_outbound_open(&outbound, &co, &bo, err);
+        code = df_outbound_open(&outbound, &co, &s->breaker, clock, err);
     if (code != DF_OK) {
         df_http_stop(http);
         df_log_return_stderr();
@@ -75,7 +74,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     struct df_relay *r = df_relay_start(
         &(struct df_relay_options){.settings = relay, .outbound = &outbound, .clock = clock});
     df_server_wait();
-    df_relay_stop(r, s->server.drain_seconds * 1000);
+    df_relay_stop(r, s->server.drain_ms);
     df_outbound_stop(&outbound); /* what is still on its way is cut off, and so comes back */
     df_http_stop(http);          /* before what it tells about is freed */
     df_relay_free(r);

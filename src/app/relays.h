@@ -5,6 +5,8 @@
 
 #include "access/services.h"
 #include "app/settings.h"
+#include "outbound/outbound.h"
+#include "net/client.h"
 
 /*
  * own: filled with the settings of the relay for own events, which live as long as the relays;

@@ -28,7 +28,6 @@
 
 #define HOUSEKEEPING_MS 5000
 #define MAINTAIN_MS     60000
-#define DAY_MS          (INT64_C(24) * 3600 * 1000)
 /* Who needs to know of files and batches. */
 #define IMPORT_ROLES (DF_ROLE_API | DF_ROLE_IMPORT | DF_ROLE_MAINTAIN)
 /* Room for more destinations than one that hangs. */
@@ -44,7 +43,7 @@ struct df_server {
     struct df_services services;
     struct df_http_server *http;
     struct df_outbound outbound;
-    int64_t drain_seconds;
+    int64_t drain_ms;
     struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
     struct df_storage *storage;
@@ -171,7 +170,7 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .max_connections = df_files_for_connections(set->server.max_connections),
         .max_connections_per_address = set->server.max_connections_per_address,
         .trusted_proxies = set->server.trusted_proxies,
-        .memory_budget_bytes = (size_t)set->server.memory_budget_mb << 20,
+        .memory_budget_bytes = (size_t)set->server.memory_budget_bytes,
         .tls_cert = set->server.tls_cert,
         .tls_key = set->server.tls_key,
         .access_log = set->server.access_log,
@@ -212,7 +211,7 @@ static void make_alerts(struct df_server *s, const struct df_settings *set,
 {
     struct df_services *sv = &s->services;
 
-    s->alert_interval_ms = set->alerts.interval_seconds * 1000;
+    s->alert_interval_ms = set->alerts.interval_ms;
     s->tick_ms = s->alert_interval_ms < HOUSEKEEPING_MS ? s->alert_interval_ms : HOUSEKEEPING_MS;
     sv->alerts = df_alerts_new(&(struct df_alerts_options){
         .store = sv->store,
@@ -222,12 +221,12 @@ static void make_alerts(struct df_server *s, const struct df_settings *set,
         .teams_url = set->alerts.teams_url,
         .console_url = set->alerts.console_url,
         .interval_ms = s->alert_interval_ms,
-        .batch_stuck_ms = set->alerts.batch_stuck_minutes * 60000,
-        .delivery_stuck_ms = set->alerts.delivery_stuck_minutes * 60000,
+        .batch_stuck_ms = set->alerts.batch_stuck_ms,
+        .delivery_stuck_ms = set->alerts.delivery_stuck_ms,
         .webhook_failures = set->alerts.webhook_failures,
         .error_rate_percent = set->alerts.error_rate_percent,
         .error_rate_min = set->alerts.error_rate_min,
-        .error_rate_ms = set->alerts.error_rate_minutes * 60000,
+        .error_rate_ms = set->alerts.error_rate_ms,
         .retry = *retry,
     });
     df_alerts_add_channel(sv->alerts, sv->delivery);
@@ -246,7 +245,7 @@ static enum df_code start_subscriptions(struct df_server *s, const struct df_set
         .webhooks = sv->webhooks,
         .keys = {.master = s->master, .old_master = s->old_master},
         .max_per_client = set->webhooks.max_per_client,
-        .rotation_overlap_ms = set->webhooks.rotation_overlap_hours * 3600000,
+        .rotation_overlap_ms = set->webhooks.rotation_overlap_ms,
         .allow_private = set->delivery.allow_private_targets,
     });
     return df_subscriptions_seal(sv->subscriptions, err);
@@ -262,7 +261,7 @@ static void make_webhooks(struct df_server *s, const struct df_settings *set)
         .retry_delays_ms = set->webhooks.retry_delays_ms.items,
         .retry_delay_count = set->webhooks.retry_delays_ms.count,
         .timeout_ms = set->webhooks.timeout_ms,
-        .disable_after_ms = set->webhooks.disable_after_days * DAY_MS,
+        .disable_after_ms = set->webhooks.disable_after_ms,
         .allow_private = set->delivery.allow_private_targets,
         .keys = {.master = s->master, .old_master = s->old_master},
         .notify_url = set->database.url,
@@ -317,8 +316,7 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
                                         .max_per_destination = set->delivery.concurrency,
                                         .user_agent = "DataFlow/" DF_VERSION,
                                         .clock = sv->clock};
-    struct df_breaker_options bo = df_settings_breaker(set, sv->clock);
-    enum df_code code = df_outbound_open(&s->outbound, &co, &bo, err);
+    enum df_code code = df_outbound_open(&s->outbound, &co, &set->breaker, sv->clock, err);
     if (code != DF_OK)
         return code;
     sv->breakers = s->outbound.breakers;
@@ -385,25 +383,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
         .breakers = sv->breakers,
         .clock = sv->clock,
         .data_dir = set->server.data_dir,
-        .url = set->omniflow.url,
-        .api_key = set->omniflow.api_key,
-        .api_key_header = set->omniflow.api_key_header,
-        .batch_size = set->omniflow.batch_size,
-        .max_parallel_chunks = set->omniflow.max_parallel_chunks,
-        .retry = {.delays_ms = set->omniflow.retry_delays_ms.items,
-                  .delay_count = set->omniflow.retry_delays_ms.count,
-                  .max_attempts = set->omniflow.max_retries + 1},
-        .timeout_ms = set->omniflow.timeout_ms,
-        .ack_timeout_ms = set->omniflow.ack_timeout_seconds * 1000,
-        .max_outage_ms = set->omniflow.max_outage_seconds * 1000,
-        .concurrent = set->imports.mode == DF_IMPORTS_CONCURRENT,
-        .workers = set->imports.workers,
-        .lock_timeout_ms = set->imports.lock_timeout_minutes * 60000,
-        .poll_ms = set->imports.poll_ms,
-        .fair_ms = set->imports.fair_seconds * 1000,
-        .max_records = set->imports.max_records,
-        .max_growth = set->imports.max_growth,
-        .max_upload_bytes = (uint64_t)set->server.max_upload_bytes,
+        .settings = set->imports,
         .zone = s->zone,
         .maintenance = &s->maintenance,
         .webhooks = sv->webhooks,
@@ -442,11 +422,11 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_policy_routes, NULL},
         {df_outbox_routes, sv->delivery},
         {df_breaker_routes, sv->breakers},
-        {df_counterparty_routes, sv},
-        {df_ticket_routes, sv},
-        {df_callback_routes, sv},
-        {df_owner_routes, sv},
-        {df_ack_routes, sv},
+        {df_counterparty_routes, sv->interface},
+        {df_ticket_routes, sv->interface},
+        {df_callback_routes, sv->interface},
+        {df_owner_routes, sv->interface},
+        {df_ack_routes, sv->interface},
         {df_event_routes, sv->delivery},
         {df_integration_routes, sv},
         {df_relay_routes, sv->relays},
@@ -478,7 +458,7 @@ static void bind_routes(struct df_server *s, const struct df_settings *set,
     if (set->server.roles & DF_ROLE_API)
         n += list_api(s, s->tables + n);
     s->receive_routes[0].max_body_bytes =
-        df_receive_body_limit((uint64_t)set->server.max_upload_bytes);
+        df_receive_body_limit((uint64_t)set->imports.max_upload_bytes);
     s->tables[n++] = (struct df_route_table){extra, NULL};
 }
 
@@ -520,7 +500,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     const struct df_settings *set = opt->settings;
     struct df_server *s = df_calloc(1, sizeof *s);
     s->services.clock = df_clock_real();
-    s->drain_seconds = set->server.drain_seconds;
+    s->drain_ms = set->server.drain_ms;
     df_mutex_init(&s->lock);
     df_cond_init(&s->wake);
     df_metric_register_process(DF_VERSION);
@@ -613,9 +593,9 @@ static void drain_requests(struct df_server *s)
 {
     df_system_draining();
     df_http_drain(s->http);
-    if (!df_http_wait_idle(s->http, s->drain_seconds * 1000))
+    if (!df_http_wait_idle(s->http, s->drain_ms))
         df_log_warn("DrainIncomplete", "%zu requests were still in hand after %lld s",
-                    df_http_active(s->http), (long long)s->drain_seconds);
+                    df_http_active(s->http), (long long)(s->drain_ms / 1000));
 }
 
 /*
@@ -640,7 +620,7 @@ void df_server_stop(struct df_server *s)
 {
     if (!s)
         return;
-    int64_t deadline_ms = df_mono_ms(df_clock_real()) + s->drain_seconds * 1000;
+    int64_t deadline_ms = df_mono_ms(df_clock_real()) + s->drain_ms;
     if (s->http) {
         drain_requests(s);
         df_http_shut(s->http);

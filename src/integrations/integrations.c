@@ -151,16 +151,7 @@ static void init_one(struct df_integrations *all, struct integration *in,
     if (asprintf(&in->breaker_key_text, "integration:%s", s->name) < 0)
         df_oom();
     in->breaker_key = df_str_c(in->breaker_key_text);
-    df_breakers_configure(all->opt.outbound->breakers, in->breaker_key,
-                          &(struct df_breaker_options){
-                              .window = s->window,
-                              .min_calls = s->min_calls,
-                              .failure_rate = s->failure_rate,
-                              .slow_call_ms = s->slow_call_ms,
-                              .open_ms = s->open_ms,
-                              .half_open_calls = s->half_open_calls,
-                              .clock = all->opt.clock,
-                          });
+    df_breakers_configure(all->opt.outbound->breakers, in->breaker_key, &s->breaker);
     for (size_t i = 0; i < INTEGRATION_OUTCOMES; i++)
         in->calls[i] = df_metric_get(
             &calls_total, (const struct df_str[]){in->name, df_str_c(outcome_labels[i])});

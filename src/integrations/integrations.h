@@ -12,34 +12,8 @@
 #include "base/buf.h"
 #include "base/secret.h"
 #include "delivery/delivery.h"
+#include "integrations/settings.h"
 #include "net/http.h"
-
-/* A section [integration.NAME]; plain data of the configuration. */
-struct df_integration_settings {
-    char *name;
-    char *base_url;
-    uint32_t methods; /* bits 1 << enum df_method; never 0 once loaded */
-    int64_t timeout_ms;
-    int64_t retry_max_attempts;
-    int64_t retry_wait_ms;
-    /* The breaker's; once loaded, those of [breaker] where not given. */
-    int64_t window;
-    int64_t min_calls;
-    int64_t failure_rate;
-    int64_t slow_call_ms;
-    int64_t open_ms;
-    int64_t half_open_calls;
-    char *unavailable_code; /* never NULL once loaded: PaymentServiceUnavailable for payment */
-    struct df_secret *api_key;
-    char *api_key_header;
-    char *forward_headers; /* comma separated; those of the request that are passed on */
-    char *return_headers;  /* comma separated; those of the answer that are passed back */
-    /* "Name: value; Name: value": put on every call. A secret because it may hold some. */
-    struct df_secret *set_headers;
-};
-
-void df_integration_check_settings(const struct df_integration_settings *s,
-                                   struct df_buf *complaints);
 
 struct df_integrations;
 

@@ -19,12 +19,13 @@
 /* --- what calls are made with ----------------------------------------------------------------- */
 
 enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client_options *client,
-                              const struct df_breaker_options *breaker, struct df_err *err)
+                              const struct df_breaker_settings *breaker,
+                              const struct df_clock *clock, struct df_err *err)
 {
     *o = (struct df_outbound){0};
     enum df_code code = df_http_client_new(client, &o->client, err);
     if (code == DF_OK)
-        o->breakers = df_breakers_new(breaker);
+        o->breakers = df_breakers_new(breaker, clock);
     return code;
 }
 

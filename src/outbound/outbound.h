@@ -28,8 +28,8 @@ struct df_outbound {
 };
 
 enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client_options *client,
-                              const struct df_breaker_options *breaker,
-                              struct df_err *err) DF_MUST_CHECK;
+                              const struct df_breaker_settings *breaker,
+                              const struct df_clock *clock, struct df_err *err) DF_MUST_CHECK;
 /* The end, in two steps: as the client's. stop cuts off what is on its way; close is for when
  * nobody is left who could call. One that was never opened is fine in both. */
 void df_outbound_stop(struct df_outbound *o);

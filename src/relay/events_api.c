@@ -281,7 +281,7 @@ static void accepted(struct df_work *w)
     const struct df_log_field fields[] = {
         DF_F("eventId", df_uuid_str(&e->id)),
         DF_F("eventType", e->type),
-        DF_F("correlationId", c->is_array ? df_req_correlation_id(c->w.req) : e->correlation_id),
+        DF_F("correlationId", c->is_array ? df_req_correlation_id(w->req) : e->correlation_id),
         DF_FI("events", c->count),
     };
 

@@ -223,7 +223,7 @@ static enum df_code run_replay(struct df_db *db, struct df_work *w, struct df_er
         return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
     if (code == DF_OK)
         code = df_audit_write(db, &by, "WebhookReplayed", df_uuid_str(&c->subscription),
-                              df_uuid_str(&client), DF_STR_NULL, c->w.now_ms, err);
+                              df_uuid_str(&client), DF_STR_NULL, w->now_ms, err);
     if (code != DF_OK)
         return code;
     df_json_open(&w->json, '{');
@@ -317,7 +317,7 @@ static enum df_code run_replay_since(struct df_db *db, struct df_work *w, struct
     df_json_close(&w->json, '}');
     if (code == DF_OK && c->count > 0)
         code = df_audit_write(db, &by, "WebhookReplayed", target, DF_STR_NULL, df_buf_str(&w->out),
-                              c->w.now_ms, err);
+                              w->now_ms, err);
     return code;
 }
 

@@ -340,11 +340,11 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
 
     if (code == DF_OK)
         code = df_db_query_int(db, &df_q_subscription_count, DF_PARAMS(client_of(c)),
-                               &c->w.page.total, err);
+                               &w->page.total, err);
     if (code == DF_OK)
-        code = df_db_query(
-            db, &df_q_subscription_list,
-            DF_PARAMS(client_of(c), df_int(c->w.page.size), df_int(c->w.page.offset)), &r, err);
+        code = df_db_query(db, &df_q_subscription_list,
+                           DF_PARAMS(client_of(c), df_int(w->page.size), df_int(w->page.offset)),
+                           &r, err);
     if (code != DF_OK)
         return code;
     df_page_open(&w->json);
@@ -410,7 +410,7 @@ static enum df_code run_patch(struct df_db *db, struct df_work *w, struct df_err
 
     if (code == DF_OK)
         code = df_db_exec(db, &df_q_subscription_change,
-                          DF_PARAMS(df_text(c->url), df_text(c->events), df_time(c->w.now_ms),
+                          DF_PARAMS(df_text(c->url), df_text(c->events), df_time(w->now_ms),
                                     id_of(c), client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
@@ -494,11 +494,10 @@ static enum df_code run_rotate(struct df_db *db, struct df_work *w, struct df_er
     df_webhook_secret_seal(c->opt->keys.master, c->opt->clock, df_uuid_str(&c->id),
                            df_str_c(c->secret.text), &sealed);
     if (code == DF_OK)
-        code =
-            df_db_exec(db, &df_q_subscription_rotate,
-                       DF_PARAMS(df_time(c->until_ms), df_time(c->w.now_ms), df_text(sealed.plain),
-                                 df_blob(sealed.sealed), id_of(c), client_of(c)),
-                       &affected, err);
+        code = df_db_exec(db, &df_q_subscription_rotate,
+                          DF_PARAMS(df_time(c->until_ms), df_time(w->now_ms), df_text(sealed.plain),
+                                    df_blob(sealed.sealed), id_of(c), client_of(c)),
+                          &affected, err);
     if (code == DF_OK && affected == 0)
         return no_such(err);
     if (code == DF_OK)
@@ -563,19 +562,19 @@ static enum df_code run_test(struct df_db *db, struct df_work *w, struct df_err 
         .event = "Test",
         .reference = df_uuid_str(&c->id),
         .body = test_body(c),
-        .correlation_id = df_req_correlation_id(c->w.req),
-        .now_ms = c->w.now_ms,
+        .correlation_id = df_req_correlation_id(w->req),
+        .now_ms = w->now_ms,
     };
     code = df_webhooks_emit(db, c->opt->clock, &e, &count, err);
     if (code == DF_OK && count == 0)
         return df_err_set(err, DF_E_CONFLICT,
                           "The webhook is switched off: nothing is sent to it before isActive is "
                           "true again.");
-    df_json_open(&c->w.json, '{');
-    df_json_kv_text(&c->w.json, "id", df_uuid_str(&c->id));
-    df_json_kv_text(&c->w.json, "event", DF_STR("Test"));
-    df_json_kv_text(&c->w.json, "status", DF_STR("Pending"));
-    df_json_close(&c->w.json, '}');
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "id", df_uuid_str(&c->id));
+    df_json_kv_text(&w->json, "event", DF_STR("Test"));
+    df_json_kv_text(&w->json, "status", DF_STR("Pending"));
+    df_json_close(&w->json, '}');
     return code;
 }
 
@@ -717,7 +716,7 @@ static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct d
 {
     struct call *c = (struct call *)w;
     struct delivery *rows =
-        DF_ARENA_ARRAY(df_req_arena(c->w.req), struct delivery, (size_t)c->w.page.size);
+        DF_ARENA_ARRAY(df_req_arena(w->req), struct delivery, (size_t)w->page.size);
     size_t count = 0;
     enum df_code code = find_client(db, c, err);
 
@@ -725,13 +724,13 @@ static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct d
         code = find_one(db, c, err);
     if (code == DF_OK)
         code = df_db_query_int(db, &df_q_subscription_deliveries_total,
-                               DF_PARAMS(id_of(c), df_text(c->status)), &c->w.page.total, err);
+                               DF_PARAMS(id_of(c), df_text(c->status)), &w->page.total, err);
     if (code == DF_OK)
         code = read_deliveries(db, c, rows, &count, err);
     df_page_open(&w->json);
     for (size_t i = 0; code == DF_OK && i < count; i++)
         code = write_whole(db, c, &rows[i], err);
-    df_page_close(&c->w.page, &c->w.json);
+    df_page_close(&w->page, &w->json);
     return code;
 }
 

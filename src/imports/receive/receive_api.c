@@ -54,10 +54,10 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
 
     if (code != DF_OK)
         return code;
-    if (least > opt->max_upload_bytes)
+    if (least > (uint64_t)opt->settings.max_upload_bytes)
         return df_err_set(err, DF_E_TOO_LARGE,
-                          "The file has more than the %" PRIu64 " bytes that this server takes.",
-                          opt->max_upload_bytes);
+                          "The file has more than the %" PRId64 " bytes that this server takes.",
+                          opt->settings.max_upload_bytes);
     if (least > df_storage_free_bytes(opt->storage))
         return df_err_set(err, DF_E_DISK_FULL,
                           "the disk has no room for a file of %" PRIu64 " bytes", least);

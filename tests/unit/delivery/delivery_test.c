@@ -157,13 +157,12 @@ static void start_engine(const struct setting *s)
 
     assert_ok(df_store_open(&so, &store, &err), &err);
     assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
-                               &(struct df_breaker_options){.window = 10,
-                                                            .min_calls = 5,
-                                                            .failure_rate = 50,
-                                                            .open_ms = s->open_ms,
-                                                            .half_open_calls = 1,
-                                                            .clock = df_clock_real()},
-                               &err),
+                               &(struct df_breaker_settings){.window = 10,
+                                                             .min_calls = 5,
+                                                             .failure_rate = 50,
+                                                             .open_ms = s->open_ms,
+                                                             .half_open_calls = 1},
+                               df_clock_real(), &err),
               &err);
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
                                                            .outbound = &outbound,

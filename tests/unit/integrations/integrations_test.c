@@ -294,25 +294,29 @@ static char *text(const char *s)
     return s ? df_arena_cstr(&arena, df_str_c(s)) : NULL;
 }
 
+static struct df_secret *api_key, *set_headers; /* of the settings below */
+
 static struct df_integration_settings settings_of(const struct section *s)
 {
+    api_key = df_secret_new(df_str_c(s->key));
+    set_headers = df_secret_new(df_str_c(s->set));
     return (struct df_integration_settings){
         .name = text("payment"),
         .base_url = text(s->base_url),
         .methods = 127,
         .unavailable_code = text(s->code),
-        .api_key = df_secret_new(df_str_c(s->key)),
+        .api_key = api_key,
         .api_key_header = text(s->key_header),
         .forward_headers = text(s->forward),
         .return_headers = text(s->returned),
-        .set_headers = df_secret_new(df_str_c(s->set)),
+        .set_headers = set_headers,
     };
 }
 
-static void release(struct df_integration_settings *s)
+static void release_secrets(void)
 {
-    df_secret_free(s->api_key);
-    df_secret_free(s->set_headers);
+    df_secret_free(api_key);
+    df_secret_free(set_headers);
 }
 
 static const char *complaints_about(const struct section *s)
@@ -323,7 +327,7 @@ static const char *complaints_about(const struct section *s)
     df_integration_check_settings(&set, &b);
     const char *words = df_arena_cstr(&arena, df_buf_str(&b));
     df_buf_release(&b);
-    release(&set);
+    release_secrets();
     return words;
 }
 
@@ -416,7 +420,7 @@ static void the_api_key_and_set_headers_win_over_the_caller(void **state)
     assert_true(df_str_eq(r.fixed[2].value, DF_STR("the key")));
     assert_true(integration_rules_return(&r, DF_STR("etag")));
     assert_false(integration_rules_return(&r, DF_STR("Server")));
-    release(&set);
+    release_secrets();
 }
 
 static void too_many_names_are_refused(void **state)

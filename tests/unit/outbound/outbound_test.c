@@ -136,13 +136,12 @@ static int set_up(void **state)
     if (df_http_start(&opt, &http, &err) != DF_OK)
         return -1;
     return df_outbound_open(&outbound, &(struct df_http_client_options){0},
-                            &(struct df_breaker_options){.window = 4,
-                                                         .min_calls = 2,
-                                                         .failure_rate = 50,
-                                                         .open_ms = 5000,
-                                                         .half_open_calls = 1,
-                                                         .clock = &now.base},
-                            &err) == DF_OK
+                            &(struct df_breaker_settings){.window = 4,
+                                                          .min_calls = 2,
+                                                          .failure_rate = 50,
+                                                          .open_ms = 5000,
+                                                          .half_open_calls = 1},
+                            &now.base, &err) == DF_OK
                ? 0
                : -1;
 }

@@ -228,12 +228,10 @@ static void fixture_init(struct fixture *f, enum df_dialect d, const char *table
     f->db = testdb_open(&f->t);
     if (table_sql)
         testdb_script(f->db, table_sql);
-    f->outbound.breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
-                                                                        .min_calls = 5,
-                                                                        .failure_rate = 50,
-                                                                        .open_ms = 50,
-                                                                        .half_open_calls = 3,
-                                                                        .clock = df_clock_real()});
+    f->outbound.breakers = df_breakers_new(
+        &(struct df_breaker_settings){
+            .window = 10, .min_calls = 5, .failure_rate = 50, .open_ms = 50, .half_open_calls = 3},
+        df_clock_real());
     f->s = (struct df_relay_settings){
         .name = "test",
         .url = f->t.url,
@@ -716,12 +714,12 @@ static void check_the_breaker_saves_attempts(enum df_dialect d)
     f.s.batch = 8;
     df_breakers_free(f.outbound.breakers);
     df_fake_clock_init(&clock, 1700000000000, 1);
-    f.outbound.breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
-                                                                       .min_calls = 5,
-                                                                       .failure_rate = 50,
-                                                                       .open_ms = 10000,
-                                                                       .half_open_calls = 3,
-                                                                       .clock = &clock.base});
+    f.outbound.breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+                                                               .min_calls = 5,
+                                                               .failure_rate = 50,
+                                                               .open_ms = 10000,
+                                                               .half_open_calls = 3},
+                                 &clock.base);
     sink_reset(while_broken);
     broken = 1;
     add_events(&f, 100, 8);

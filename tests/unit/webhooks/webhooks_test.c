@@ -117,13 +117,12 @@ static void make_engine(void)
 
     assert_ok(df_store_open(&so, &store, &err), &err);
     assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
-                               &(struct df_breaker_options){.window = 10,
-                                                            .min_calls = 5,
-                                                            .failure_rate = 50,
-                                                            .open_ms = 10000,
-                                                            .half_open_calls = 3,
-                                                            .clock = &now.base},
-                               &err),
+                               &(struct df_breaker_settings){.window = 10,
+                                                             .min_calls = 5,
+                                                             .failure_rate = 50,
+                                                             .open_ms = 10000,
+                                                             .half_open_calls = 3},
+                               &now.base, &err),
               &err);
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
                                                            .outbound = &outbound,
