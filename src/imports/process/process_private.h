@@ -146,7 +146,6 @@ struct df_imports {
     pthread_cond_t changed;
     uint64_t wakes;
     bool stopping;
-    size_t senders; /* workers that are about to send */
     size_t threads_running;
     struct import_batch *working;        /* an id is empty while its claim is under way */
     const struct import_batch *yielding; /* one of them at a time: each would to the same client */
