@@ -389,7 +389,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     });
     if (set->server.roles & DF_ROLE_API) {
         sv->receiver = df_receiver_new(sv->imports);
-        sv->import_views = df_import_views_new(sv->store, set->server.data_dir);
+        sv->import_views = df_import_views_new(sv->imports, sv->receiver, set->server.data_dir);
     }
     if (set->server.roles & DF_ROLE_IMPORT)
         df_imports_start(sv->imports);
@@ -429,11 +429,11 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_event_routes, sv->delivery},
         {df_integration_routes, sv},
         {df_relay_routes, sv->relays},
-        {s->receive_routes, sv},
-        {df_imports_action_routes, sv},
-        {df_imports_ack_routes, sv},
-        {df_imports_read_routes, sv},
-        {df_imports_usage_routes, sv},
+        {s->receive_routes, sv->receiver},
+        {df_imports_action_routes, sv->import_views},
+        {df_imports_ack_routes, sv->import_views},
+        {df_imports_read_routes, sv->import_views},
+        {df_imports_usage_routes, sv->import_views},
         {df_alert_routes, sv->alerts},
         {df_subscription_routes, sv->subscriptions},
         {df_webhook_failure_routes, sv->subscriptions},
