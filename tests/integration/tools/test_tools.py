@@ -305,6 +305,17 @@ def test_a_row_that_is_named_has_its_constants_once(tmp_path):
     assert re.findall(r"^    (\w+) = \d+,$", header, re.M) == ["r_Id", "r_Name"]
 
 
+def test_a_row_may_begin_like_another(tmp_path):
+    item = "-- name: a\n-- row: item\nSELECT Id, Name FROM x;\n"
+    assert embed_sql(tmp_path, "-- name: b\n-- row: item, …\nSELECT Id, Name, Body FROM x;\n" + item).returncode == 0
+    header = (tmp_path / "gen/room/x.sql.h").read_text()
+    assert "item_Name = 1," in header and "b_Name = 1," in header and "b_Body = 2," in header
+    done = embed_sql(tmp_path, item + "-- name: b\n-- row: item, …\nSELECT Name, Id, Body FROM x;\n")
+    assert done.returncode == 1 and "src/room/x.sql:4: 'b': a row item has Id, Name; this begins with Name, Id, Body" in done.stderr
+    done = embed_sql(tmp_path, "-- name: b\n-- row: item, …\nSELECT Id FROM x;\n")
+    assert done.returncode == 1 and "a row item has none" in done.stderr
+
+
 def test_queries_are_held_to_the_rows_that_templates_name(tmp_path):
     shapes = tmp_path / "src/other/rows.sqlt"
     shapes.parent.mkdir(parents=True)
@@ -433,3 +444,53 @@ def test_files_that_cannot_be_embedded_are_refused(tmp_path, args, message):
     assert done.returncode == 1
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+# --- check_includes.py ---
+
+HOUSE = {
+    "base/str.h": "struct df_str {\n};\n",
+    "access/access.h": "struct df_access {\n};\n",
+    "relay/relays.h": "struct df_relays;\n",
+    "relay/relays.c": "struct df_relays {\n};\nstruct local {\n};\n",
+    "webhooks/webhooks.h": "struct df_webhooks;\n",
+    "webhooks/webhooks.c": "struct df_webhooks {\n};\n",
+    "imports/imports.h": "struct df_imports;\n",
+    "imports/process/process_private.h": "struct df_imports {\n};\nstruct import_batch {\n};\n",
+    "imports/receive/receive.h": "struct df_receiver {\n};\n",
+    "imports/receive/receive_private.h": "struct df_receive {\n};\n",
+}
+
+
+@pytest.mark.parametrize("path, line, reason", [
+    ("access/x.h", '#include "base/str.h"', None),
+    ("access/x.h", '#include "relay/relays.h"', "access may not know relay"),
+    ("access/x.h", "struct df_relays;", "access may not know relay"),
+    ("access/x.h", "struct x { struct df_relays *relays; };", "access may not know relay"),
+    ("access/x.h", "/* struct df_relays */", None),
+    ("access/x.h", "struct local;", None),
+    ("relay/x.c", "struct df_access *a;", None),
+    ("relay/x.c", "struct df_webhooks *w;", "relay may not know webhooks"),
+    ("imports/x.c", "struct df_webhooks *w;", None),
+    ("app/x.c", "struct df_relays *r;", None),
+    ("imports/api/x.c", "struct df_imports *i;", None),
+    ("imports/api/x.c", "struct import_batch *b;", "imports/api may not know imports/process"),
+    ("imports/api/x.c", "struct import_batch {\n};", None),
+    ("imports/api/x.c", '#include "imports/receive/receive.h"', None),
+    ("imports/api/x.c", '#include "imports/receive/receive_private.h"', "it is private to imports/receive"),
+    ("imports/receive/x.c", '#include "imports/process/process_private.h"', "imports/receive may not know imports/process"),
+    ("imports/x.c", "struct df_receiver *r;", "imports/ may not know imports/receive"),
+    ("garden/x.c", "", "the room garden has no place"),
+])
+def test_who_may_know_whom(tmp_path, path, line, reason):
+    for name, text in {**HOUSE, path: line + "\n"}.items():
+        file = tmp_path / "src" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (tmp_path / "tools").mkdir()
+    script = tmp_path / "tools" / "check_includes.py"
+    script.write_text((ROOT / "tools" / "check_includes.py").read_text())
+    done = subprocess.run([sys.executable, script], text=True, capture_output=True, check=False)
+    assert done.returncode == (1 if reason else 0), done.stdout
+    lines = done.stdout.splitlines()
+    assert [reason in found and found.startswith(f"src/{path}") for found in lines] == ([True] if reason else [])
