@@ -672,12 +672,11 @@ struct seen_job {
 static enum df_code run_seen(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct seen_job *s = (struct seen_job *)job;
-    struct df_value params[2 * SEEN_BATCH];
-    for (size_t i = 0; i < s->count; i++) {
-        params[2 * i] = df_time(s->seen[i].at);
-        params[2 * i + 1] = df_uuid(df_str_c(s->seen[i].id));
-    }
-    return df_db_exec_many(db, &df_q_client_seen, params, 2, s->count, NULL, NULL, NULL, NULL, err);
+    struct df_p_client_seen rows[SEEN_BATCH];
+    for (size_t i = 0; i < s->count; i++)
+        rows[i] = (struct df_p_client_seen){.seen_at = df_time(s->seen[i].at),
+                                            .id = df_uuid(df_str_c(s->seen[i].id))};
+    return df_db_exec_many(db, DF_MANY(client_seen, rows), s->count, NULL, NULL, NULL, NULL, err);
 }
 
 void df_auth_flush_seen(struct df_auth *a)

@@ -86,12 +86,14 @@ static bool use_sandbox_as_gateway(struct df_settings *s, const char *sandbox_li
 
 static bool use_sandbox_as_omniflow(struct df_settings *s, const char *sandbox_listen)
 {
-    if (s->omniflow.url || df_str_ends(df_str_c(sandbox_listen), DF_STR(":0")))
+    if (s->imports.url || df_str_ends(df_str_c(sandbox_listen), DF_STR(":0")))
         return false;
-    if (asprintf(&s->omniflow.url, "http://%s", sandbox_listen) < 0)
+    char *url;
+    if (asprintf(&url, "http://%s", sandbox_listen) < 0)
         abort();
-    if (!s->omniflow.api_key)
-        s->omniflow.api_key = df_secret_new(DF_STR("sandbox"));
+    s->imports.url = url;
+    if (!s->imports.api_key)
+        s->imports.api_key = df_secret_new(DF_STR("sandbox"));
     return true;
 }
 

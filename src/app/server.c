@@ -22,12 +22,12 @@
 #include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 
 #define HOUSEKEEPING_MS 5000
 #define MAINTAIN_MS     60000
-#define DAY_MS          (INT64_C(24) * 3600 * 1000)
 /* Who needs to know of files and batches. */
 #define IMPORT_ROLES (DF_ROLE_API | DF_ROLE_IMPORT | DF_ROLE_MAINTAIN)
 /* Room for more destinations than one that hangs. */
@@ -36,13 +36,15 @@
 #define ROW_FOR(bytes) ((bytes) > 4 * MIB ? 4 * (bytes) : 16 * MIB)
 #define MIB            (INT64_C(1) << 20)
 
+#define TABLES_MAX     24
+
 struct df_server {
     struct df_access access; /* the HTTP server's argument: its address must not change */
     struct df_services services;
     struct df_http_server *http;
-    struct df_http_client *client;
-    int64_t drain_seconds;
-    struct df_route_table tables[24];
+    struct df_outbound outbound;
+    int64_t drain_ms;
+    struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
     struct df_storage *storage;
     struct df_zone *zone;
@@ -61,18 +63,6 @@ struct df_server {
     pthread_cond_t wake;
     bool stopping;
 };
-
-/* What the role `api` answers. */
-static const struct df_route *const api_tables[] = {
-    df_admin_routes,           df_policy_routes,      df_outbox_routes,
-    df_counterparty_routes,    df_ticket_routes,      df_callback_routes,
-    df_owner_routes,           df_ack_routes,         df_event_routes,
-    df_integration_routes,     df_relay_routes,       df_imports_receive_routes,
-    df_imports_action_routes,  df_imports_ack_routes, df_imports_read_routes,
-    df_imports_usage_routes,   df_alert_routes,       df_subscription_routes,
-    df_webhook_failure_routes,
-};
-#define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
 /* --- signals --- */
 
@@ -180,7 +170,7 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
         .max_connections = df_files_for_connections(set->server.max_connections),
         .max_connections_per_address = set->server.max_connections_per_address,
         .trusted_proxies = set->server.trusted_proxies,
-        .memory_budget_bytes = (size_t)set->server.memory_budget_mb << 20,
+        .memory_budget_bytes = (size_t)set->server.memory_budget_bytes,
         .tls_cert = set->server.tls_cert,
         .tls_key = set->server.tls_key,
         .access_log = set->server.access_log,
@@ -221,7 +211,7 @@ static void make_alerts(struct df_server *s, const struct df_settings *set,
 {
     struct df_services *sv = &s->services;
 
-    s->alert_interval_ms = set->alerts.interval_seconds * 1000;
+    s->alert_interval_ms = set->alerts.interval_ms;
     s->tick_ms = s->alert_interval_ms < HOUSEKEEPING_MS ? s->alert_interval_ms : HOUSEKEEPING_MS;
     sv->alerts = df_alerts_new(&(struct df_alerts_options){
         .store = sv->store,
@@ -231,12 +221,12 @@ static void make_alerts(struct df_server *s, const struct df_settings *set,
         .teams_url = set->alerts.teams_url,
         .console_url = set->alerts.console_url,
         .interval_ms = s->alert_interval_ms,
-        .batch_stuck_ms = set->alerts.batch_stuck_minutes * 60000,
-        .delivery_stuck_ms = set->alerts.delivery_stuck_minutes * 60000,
+        .batch_stuck_ms = set->alerts.batch_stuck_ms,
+        .delivery_stuck_ms = set->alerts.delivery_stuck_ms,
         .webhook_failures = set->alerts.webhook_failures,
         .error_rate_percent = set->alerts.error_rate_percent,
         .error_rate_min = set->alerts.error_rate_min,
-        .error_rate_ms = set->alerts.error_rate_minutes * 60000,
+        .error_rate_ms = set->alerts.error_rate_ms,
         .retry = *retry,
     });
     df_alerts_add_channel(sv->alerts, sv->delivery);
@@ -255,7 +245,7 @@ static enum df_code start_subscriptions(struct df_server *s, const struct df_set
         .webhooks = sv->webhooks,
         .keys = {.master = s->master, .old_master = s->old_master},
         .max_per_client = set->webhooks.max_per_client,
-        .rotation_overlap_ms = set->webhooks.rotation_overlap_hours * 3600000,
+        .rotation_overlap_ms = set->webhooks.rotation_overlap_ms,
         .allow_private = set->delivery.allow_private_targets,
     });
     return df_subscriptions_seal(sv->subscriptions, err);
@@ -271,7 +261,7 @@ static void make_webhooks(struct df_server *s, const struct df_settings *set)
         .retry_delays_ms = set->webhooks.retry_delays_ms.items,
         .retry_delay_count = set->webhooks.retry_delays_ms.count,
         .timeout_ms = set->webhooks.timeout_ms,
-        .disable_after_ms = set->webhooks.disable_after_days * DAY_MS,
+        .disable_after_ms = set->webhooks.disable_after_ms,
         .allow_private = set->delivery.allow_private_targets,
         .keys = {.master = s->master, .old_master = s->old_master},
         .notify_url = set->database.url,
@@ -307,8 +297,7 @@ static void make_integrations(struct df_server *s, const struct df_settings *set
         .settings = set->integrations,
         .count = set->integration_count,
         .store = sv->store,
-        .client = s->client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .max_per_client = CALLS_FOR(set->delivery.concurrency) / 4,
     });
@@ -327,15 +316,13 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
                                         .max_per_destination = set->delivery.concurrency,
                                         .user_agent = "DataFlow/" DF_VERSION,
                                         .clock = sv->clock};
-    enum df_code code = df_http_client_new(&co, &s->client, err);
+    enum df_code code = df_outbound_open(&s->outbound, &co, &set->breaker, sv->clock, err);
     if (code != DF_OK)
         return code;
-    struct df_breaker_options bo = df_settings_breaker(set, sv->clock);
-    sv->breakers = df_breakers_new(&bo);
+    sv->breakers = s->outbound.breakers;
     sv->delivery = df_delivery_new(&(struct df_delivery_options){
         .store = sv->store,
-        .client = s->client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .retry = retry,
         .lease_ms = set->delivery.lease_ms,
@@ -369,7 +356,7 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
     df_relays_stop(sv->relays, relays_ms > 0 ? relays_ms : 0);
     int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
     df_delivery_stop(sv->delivery, left_ms > 0 ? left_ms : 0);
-    df_http_client_free(s->client);
+    df_outbound_stop(&s->outbound);
     df_relays_end(sv->relays);
     df_delivery_end(sv->delivery);
 }
@@ -392,36 +379,18 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     sv->imports = df_imports_new(&(struct df_imports_options){
         .store = sv->store,
         .storage = s->storage,
-        .client = s->client,
+        .client = s->outbound.client,
         .breakers = sv->breakers,
         .clock = sv->clock,
         .data_dir = set->server.data_dir,
-        .url = set->omniflow.url,
-        .api_key = set->omniflow.api_key,
-        .api_key_header = set->omniflow.api_key_header,
-        .batch_size = set->omniflow.batch_size,
-        .max_parallel_chunks = set->omniflow.max_parallel_chunks,
-        .retry = {.delays_ms = set->omniflow.retry_delays_ms.items,
-                  .delay_count = set->omniflow.retry_delays_ms.count,
-                  .max_attempts = set->omniflow.max_retries + 1},
-        .timeout_ms = set->omniflow.timeout_ms,
-        .ack_timeout_ms = set->omniflow.ack_timeout_seconds * 1000,
-        .max_outage_ms = set->omniflow.max_outage_seconds * 1000,
-        .concurrent = set->imports.mode == DF_IMPORTS_CONCURRENT,
-        .workers = set->imports.workers,
-        .lock_timeout_ms = set->imports.lock_timeout_minutes * 60000,
-        .poll_ms = set->imports.poll_ms,
-        .fair_ms = set->imports.fair_seconds * 1000,
-        .max_records = set->imports.max_records,
-        .max_growth = set->imports.max_growth,
-        .max_upload_bytes = (uint64_t)set->server.max_upload_bytes,
+        .settings = set->imports,
         .zone = s->zone,
         .maintenance = &s->maintenance,
         .webhooks = sv->webhooks,
     });
     if (set->server.roles & DF_ROLE_API) {
         sv->receiver = df_receiver_new(sv->imports);
-        sv->import_views = df_import_views_new(sv->store, set->server.data_dir);
+        sv->import_views = df_import_views_new(sv->imports, sv->receiver, set->server.data_dir);
     }
     if (set->server.roles & DF_ROLE_IMPORT)
         df_imports_start(sv->imports);
@@ -442,17 +411,55 @@ static void stop_imports(struct df_server *s, int64_t deadline_ms)
         df_imports_stop(sv->imports, left_ms > 0 ? left_ms : 0);
 }
 
-/* The role's tables; that of uploads with the limit of this installation. */
-static size_t add_api_tables(struct df_server *s, const struct df_settings *set, size_t n)
+/* --- routes --- */
+
+/* What the role `api` answers, each table with what its handlers work with. Returns how many. */
+static size_t list_api(struct df_server *s, struct df_route_table *out)
 {
+    struct df_services *sv = &s->services;
+    const struct df_route_table tables[] = {
+        {df_admin_routes, NULL},
+        {df_policy_routes, NULL},
+        {df_outbox_routes, sv->delivery},
+        {df_breaker_routes, sv->breakers},
+        {df_counterparty_routes, sv->interface},
+        {df_ticket_routes, sv->interface},
+        {df_callback_routes, sv->interface},
+        {df_owner_routes, sv->interface},
+        {df_ack_routes, sv->interface},
+        {df_event_routes, sv->delivery},
+        {df_integration_routes, sv},
+        {df_relay_routes, sv->relays},
+        {s->receive_routes, sv->receiver},
+        {df_imports_action_routes, sv->import_views},
+        {df_imports_ack_routes, sv->import_views},
+        {df_imports_read_routes, sv->import_views},
+        {df_imports_usage_routes, sv->import_views},
+        {df_alert_routes, sv->alerts},
+        {df_subscription_routes, sv->subscriptions},
+        {df_webhook_failure_routes, sv->subscriptions},
+    };
+    static_assert(sizeof tables / sizeof tables[0] + 4 <= TABLES_MAX,
+                  "and three more, and the end");
+
     s->receive_routes[0] = df_imports_receive_routes[0];
+    memcpy(out, tables, sizeof tables);
+    return sizeof tables / sizeof tables[0];
+}
+
+/* Whatever its role, a process is asked for its health and its figures. */
+static void bind_routes(struct df_server *s, const struct df_settings *set,
+                        const struct df_route *extra)
+{
+    size_t n = 0;
+
+    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
+    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
+    if (set->server.roles & DF_ROLE_API)
+        n += list_api(s, s->tables + n);
     s->receive_routes[0].max_body_bytes =
-        df_receive_body_limit((uint64_t)set->server.max_upload_bytes);
-    for (size_t i = 0; i < API_TABLES; i++)
-        s->tables[n++] = (struct df_route_table){
-            api_tables[i] == df_imports_receive_routes ? s->receive_routes : api_tables[i],
-            &s->services};
-    return n;
+        df_receive_body_limit((uint64_t)set->imports.max_upload_bytes);
+    s->tables[n++] = (struct df_route_table){extra, NULL};
 }
 
 /* The database, who is calling, and what they may. */
@@ -493,16 +500,9 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     const struct df_settings *set = opt->settings;
     struct df_server *s = df_calloc(1, sizeof *s);
     s->services.clock = df_clock_real();
-    s->drain_seconds = set->server.drain_seconds;
+    s->drain_ms = set->server.drain_ms;
     df_mutex_init(&s->lock);
     df_cond_init(&s->wake);
-    size_t n = 0;
-    /* Whatever its role, a process is asked for its health and its figures. */
-    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
-    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
-    if (set->server.roles & DF_ROLE_API)
-        n = add_api_tables(s, set, n);
-    s->tables[n++] = (struct df_route_table){opt->extra_routes, &s->services};
     df_metric_register_process(DF_VERSION);
 
     enum df_code code = start_access(s, set, err);
@@ -515,9 +515,10 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     if (set->server.roles & DF_ROLE_RELAY &&
-        (code = df_app_relays_start(set, &s->services, s->client, &s->own_relay,
+        (code = df_app_relays_start(set, &s->services, &s->outbound, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
+    bind_routes(s, set, opt->extra_routes);
     df_system_started(df_mono_ms(s->services.clock));
     if ((code = listen_http(s, set, err)) != DF_OK)
         goto out;
@@ -581,20 +582,20 @@ static void free_services(struct df_server *s)
     df_secret_free(s->old_master);
     df_relays_free(sv->relays);
     df_settings_release(&s->own_relay);
-    df_breakers_free(sv->breakers);
     df_auth_free(sv->auth);
     df_usage_free(sv->usage);
     df_policies_free(sv->policies);
     df_store_close(sv->store);
+    df_outbound_close(&s->outbound);
 }
 
 static void drain_requests(struct df_server *s)
 {
     df_system_draining();
     df_http_drain(s->http);
-    if (!df_http_wait_idle(s->http, s->drain_seconds * 1000))
+    if (!df_http_wait_idle(s->http, s->drain_ms))
         df_log_warn("DrainIncomplete", "%zu requests were still in hand after %lld s",
-                    df_http_active(s->http), (long long)s->drain_seconds);
+                    df_http_active(s->http), (long long)(s->drain_ms / 1000));
 }
 
 /*
@@ -612,14 +613,14 @@ static void drain_requests(struct df_server *s)
  *   4. HTTP    its threads end, after on_end of every request.
  *   5. free    one thread is left, this one.
  *
- * The client of outgoing calls is the exception, freed within step 3, which is how calls on their
- * way come back. Its users have been stopped by then, and handlers do not run.
+ * The client of outgoing calls is stopped within step 3, which is how calls on their way come back.
+ * Whoever calls after that is cancelled at once; it is freed last.
  */
 void df_server_stop(struct df_server *s)
 {
     if (!s)
         return;
-    int64_t deadline_ms = df_mono_ms(df_clock_real()) + s->drain_seconds * 1000;
+    int64_t deadline_ms = df_mono_ms(df_clock_real()) + s->drain_ms;
     if (s->http) {
         drain_requests(s);
         df_http_shut(s->http);
@@ -643,8 +644,11 @@ static void print_table(const struct df_route *table, struct df_buf *out)
 
 void df_server_print_routes(struct df_buf *out)
 {
+    struct df_server none = {0};
+    size_t count = list_api(&none, none.tables);
+
     print_table(df_probe_routes, out);
     print_table(df_system_routes, out);
-    for (size_t i = 0; i < API_TABLES; i++)
-        print_table(api_tables[i], out);
+    for (size_t i = 0; i < count; i++)
+        print_table(none.tables[i].routes, out);
 }

@@ -7,9 +7,10 @@
 
 #include "base/config.h"
 #include "files/storage.h"
-#include "integrations/integrations.h"
-#include "relay/relay.h"
-#include "resilience/breaker.h"
+#include "imports/settings.h"
+#include "integrations/settings.h"
+#include "relay/settings.h"
+#include "resilience/settings.h"
 
 enum df_role {
     DF_ROLE_API = 1 << 0,
@@ -22,32 +23,31 @@ enum df_role {
 
 struct df_settings {
     struct {
-        char *listen;
-        char *data_dir;
+        const char *listen;
+        const char *data_dir;
         uint32_t roles; /* enum df_role */
-        char *tls_cert;
-        char *tls_key;
+        const char *tls_cert;
+        const char *tls_key;
         int64_t max_body_bytes;
-        int64_t max_upload_bytes;
-        int64_t drain_seconds;
+        int64_t drain_ms;
         int64_t threads;
         int64_t max_connections;
         int64_t max_connections_per_address;
-        char *trusted_proxies;
-        int64_t memory_budget_mb;
+        const char *trusted_proxies;
+        int64_t memory_budget_bytes;
         int64_t header_timeout_ms;
         int64_t idle_timeout_ms;
         bool access_log;
     } server;
     struct {
-        char *url; /* never NULL once loaded: the default depends on data_dir */
+        const char *url; /* never NULL once loaded: the default depends on data_dir */
         int64_t pool_size;
         bool migrate;
         int64_t group_max;
         int64_t queue_size;
     } database;
     struct {
-        struct df_secret *key;
+        const struct df_secret *key;
     } admin;
     struct {
         int64_t failures_per_minute;
@@ -58,12 +58,12 @@ struct df_settings {
         int format;
     } log;
     struct {
-        char *functional_ack_url;
-        char *ticket_return_url;
-        char *ticket_send_url;
-        struct df_secret *api_key;
-        char *api_key_header;
-        char *ack_business_application;
+        const char *functional_ack_url;
+        const char *ticket_return_url;
+        const char *ticket_send_url;
+        const struct df_secret *api_key;
+        const char *api_key_header;
+        const char *ack_business_application;
     } gateway;
     struct {
         int64_t max_attempts;
@@ -74,70 +74,40 @@ struct df_settings {
         int64_t concurrency;
         bool allow_private_targets;
     } delivery;
+    struct df_breaker_settings breaker;
+    struct df_imports_settings imports;
+    const char *scheduled_storage;
     struct {
-        int64_t window;
-        int64_t min_calls;
-        int64_t failure_rate;
-        int64_t slow_call_ms;
-        int64_t open_ms;
-        int64_t half_open_calls;
-    } breaker;
-    struct {
-        char *url;
-        struct df_secret *api_key;
-        char *api_key_header;
-        int64_t batch_size;
-        int64_t max_parallel_chunks;
-        int64_t max_retries;
-        struct df_int_list retry_delays_ms;
-        int64_t ack_timeout_seconds;
-        int64_t timeout_ms;
-        int64_t max_outage_seconds;
-    } omniflow;
-    struct {
-        int mode; /* enum df_import_mode */
-        int lock;
-        int64_t lock_timeout_minutes;
-        int64_t poll_ms;
-        int64_t workers;
-        int64_t fair_seconds;
-        int64_t max_records;
-        int64_t max_growth;
-        char *business_time_zone;
-        char *maintenance_windows;
-        char *scheduled_storage;
-    } imports;
-    struct {
-        struct df_secret *storage_key;
-        struct df_secret *storage_old_key;
-        struct df_secret *master_key;
-        struct df_secret *master_old_key;
+        const struct df_secret *storage_key;
+        const struct df_secret *storage_old_key;
+        const struct df_secret *master_key;
+        const struct df_secret *master_old_key;
     } security;
     struct {
         struct df_int_list retry_delays_ms;
         int64_t timeout_ms;
-        int64_t rotation_overlap_hours;
+        int64_t rotation_overlap_ms;
         int64_t max_per_client;
-        int64_t disable_after_days;
+        int64_t disable_after_ms;
     } webhooks;
     struct {
-        struct df_secret *pagerduty_routing_key;
-        char *pagerduty_url;
-        struct df_secret *teams_url;
-        char *console_url;
-        int64_t interval_seconds;
-        int64_t batch_stuck_minutes;
-        int64_t delivery_stuck_minutes;
+        const struct df_secret *pagerduty_routing_key;
+        const char *pagerduty_url;
+        const struct df_secret *teams_url;
+        const char *console_url;
+        int64_t interval_ms;
+        int64_t batch_stuck_ms;
+        int64_t delivery_stuck_ms;
         int64_t webhook_failures;
         int64_t error_rate_percent;
         int64_t error_rate_min;
-        int64_t error_rate_minutes;
+        int64_t error_rate_ms;
     } alerts;
     struct {
-        char *endpoint;
-        char *region;
-        struct df_secret *access_key;
-        struct df_secret *secret_key;
+        const char *endpoint;
+        const char *region;
+        const struct df_secret *access_key;
+        const struct df_secret *secret_key;
         bool path_style;
     } s3;
     struct df_relay_settings *relays; /* [relay.NAME], in the order of first appearance */
@@ -145,8 +115,6 @@ struct df_settings {
     struct df_integration_settings *integrations; /* [integration.NAME], likewise */
     size_t integration_count;
 };
-
-enum df_import_mode { DF_IMPORTS_EXCLUSIVE, DF_IMPORTS_CONCURRENT };
 
 extern const struct df_config_table df_settings_table;
 
@@ -162,8 +130,6 @@ void df_settings_release(struct df_settings *s);
 /* A section [integration.NAME] of the program's own, with base_url and the defaults. */
 void df_settings_add_integration(struct df_settings *s, const char *name, const char *base_url);
 
-struct df_breaker_options df_settings_breaker(const struct df_settings *s,
-                                              const struct df_clock *clock);
 /* What they say of where uploaded files live; borrowed. */
 struct df_storage_options df_settings_storage(const struct df_settings *s);
 

@@ -27,14 +27,13 @@ struct given {
     char *path;
 };
 
-/* Where values go: the settings, for all plain sections, or an element, for a section of a group.
- */
+/* Where the values of a table go: a room's struct, or an element of a group. */
 struct place {
-    const struct df_config_group *group; /* NULL: the plain sections */
-    const char *name;                    /* the section's */
+    const struct df_config_group_at *at; /* NULL: a plain section */
+    const char *section;                 /* server; of a group its prefix, relay */
+    const char *name;                    /* in a group: orders */
     const struct df_config_key *keys;
-    size_t count;
-    void *base;
+    char *base;
     struct given *given; /* one for each key */
 };
 
@@ -43,8 +42,10 @@ struct load {
     const struct df_config_sources *src;
     void *settings;
     struct place *places; /* the plain sections, then those of groups as they appear */
+    size_t plain_count;
     size_t place_count;
-    struct place *reading; /* of the file's section; NULL: it was refused */
+    struct place *reading; /* of the file's section: a group's; NULL: a plain one, or refused */
+    bool refused;
     struct df_buf *complaints;
     size_t complaint_count;
     bool has_secret;   /* the INI file itself */
@@ -113,8 +114,8 @@ static void why_shared(struct load *l, unsigned mode)
 /* server, or relay.orders */
 static void add_section(struct found f, struct df_buf *out)
 {
-    df_buf_addz(out, f.key->section);
-    if (f.place->group)
+    df_buf_addz(out, f.place->section);
+    if (f.place->at)
         df_buf_addf(out, ".%s", f.place->name);
 }
 
@@ -168,16 +169,16 @@ static void complain_of_line(struct load *l, size_t line)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-static bool is_section(const struct df_config_table *t, struct df_str section)
+static bool is_section(const struct load *l, struct df_str section)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        if (df_str_ieq(section, df_str_c(t->keys[i].section)))
+    for (size_t i = 0; i < l->plain_count; i++) {
+        if (df_str_ieq(section, df_str_c(l->places[i].section)))
             return true;
     }
     return false;
 }
 
-static bool find_key(struct place *p, struct df_str section, struct df_str name, struct found *ret)
+static bool find_key(struct place *p, struct df_str name, struct found *ret)
 {
     const struct df_str suffix = DF_STR("_file");
     struct df_str stem = DF_STR_NULL;
@@ -185,15 +186,24 @@ static bool find_key(struct place *p, struct df_str section, struct df_str name,
     if (name.len > suffix.len &&
         df_str_ieq(df_str_n(name.ptr + name.len - suffix.len, suffix.len), suffix))
         stem = df_str_n(name.ptr, name.len - suffix.len);
-    for (size_t i = 0; i < p->count; i++) {
-        const struct df_config_key *k = &p->keys[i];
-        if (!p->group && !df_str_ieq(section, df_str_c(k->section)))
-            continue;
+    for (const struct df_config_key *k = p->keys; k->key; k++) {
         bool by_file = df_config_value_by_file(k) && df_str_ieq(stem, df_str_c(k->key));
         if (by_file || df_str_ieq(name, df_str_c(k->key))) {
             *ret = (struct found){p, k, by_file};
             return true;
         }
+    }
+    return false;
+}
+
+/* Rooms may share a section: it has a place for each. */
+static bool find_plain_key(struct load *l, struct df_str section, struct df_str name,
+                           struct found *ret)
+{
+    for (size_t i = 0; i < l->plain_count; i++) {
+        struct place *p = &l->places[i];
+        if (df_str_ieq(section, df_str_c(p->section)) && find_key(p, name, ret))
+            return true;
     }
     return false;
 }
@@ -204,27 +214,30 @@ static bool find_key(struct place *p, struct df_str section, struct df_str name,
 static struct place *add_place(struct load *l, struct place p)
 {
     struct place *added = &l->places[l->place_count++];
+    size_t count = 0;
 
+    while (p.keys[count].key)
+        count++;
     *added = p;
-    added->given = df_calloc(p.count, sizeof(*p.given));
-    for (size_t i = 0; i < p.count; i++) {
-        if (!df_config_value_default(&p.keys[i], p.base, &l->why))
-            complain_of(l, (struct found){added, &p.keys[i], false}, FROM_DEFAULT, 0);
+    added->given = df_calloc(count, sizeof(*p.given));
+    for (const struct df_config_key *k = p.keys; k->key; k++) {
+        if (!df_config_value_default(k, p.base, &l->why))
+            complain_of(l, (struct found){added, k, false}, FROM_DEFAULT, 0);
     }
     return added;
 }
 
 /* The group that a section's name, relay.orders, belongs to, and what it is called in it. */
-static const struct df_config_group *find_group(const struct df_config_table *t,
-                                                struct df_str section, struct df_str *ret_name)
+static const struct df_config_group_at *find_group(const struct df_config_table *t,
+                                                   struct df_str section, struct df_str *ret_name)
 {
     struct df_str prefix;
     struct df_str name = df_str_cut(section, '.', &prefix);
 
-    for (size_t i = 0; name.ptr && i < t->group_count; i++) {
-        if (df_str_ieq(prefix, df_str_c(t->groups[i].prefix))) {
+    for (const struct df_config_group_at *g = t->groups; name.ptr && g && g->group; g++) {
+        if (df_str_ieq(prefix, df_str_c(g->group->prefix))) {
             *ret_name = name;
-            return &t->groups[i];
+            return g;
         }
     }
     return NULL;
@@ -250,45 +263,52 @@ static bool same_name(struct df_str a, struct df_str b, enum source source)
     return source == FROM_ENV ? same : df_str_ieq(a, b);
 }
 
-static struct place *make_section(struct load *l, const struct df_config_group *g,
+static struct place *make_section(struct load *l, const struct df_config_group_at *g,
                                   struct df_str name, enum source source)
 {
-    char *item = df_config_item_add(g, l->settings, name);
-    char **slot = (void *)(item + g->name_offset);
+    char lower[DF_CFG_NAME_MAX];
 
-    for (char *c = *slot; source == FROM_ENV && *c; c++) {
-        if (*c >= 'A' && *c <= 'Z')
-            *c = (char)(*c - 'A' + 'a');
+    for (size_t i = 0; source == FROM_ENV && i < name.len; i++) {
+        char c = name.ptr[i];
+        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
-    return add_place(l, (struct place){g, *slot, g->keys, g->count, item, NULL});
+    if (source == FROM_ENV)
+        name.ptr = lower;
+    char *item = df_config_item_add(g, l->settings, name);
+    return add_place(l, (struct place){.at = g,
+                                       .section = g->group->prefix,
+                                       .name = df_config_item_name(g->group, item),
+                                       .keys = g->group->keys,
+                                       .base = item});
 }
 
 /* The group's section of this name, made if there is none. NULL: the reason stands in l->why. */
-static struct place *open_section(struct load *l, const struct df_config_group *g,
+static struct place *open_section(struct load *l, const struct df_config_group_at *g,
                                   struct df_str name, enum source source)
 {
+    const char *prefix = g->group->prefix;
     struct place *found = NULL;
 
     if (!is_name(name)) {
         df_buf_addf(&l->why,
                     "NAME in %s.NAME is made of letters, digits, - and _, begins with a letter or "
                     "digit and has at most %d characters",
-                    g->prefix, DF_CFG_NAME_MAX);
+                    prefix, DF_CFG_NAME_MAX);
         return NULL;
     }
-    for (size_t i = 1; i < l->place_count; i++) {
+    for (size_t i = l->plain_count; i < l->place_count; i++) {
         struct place *p = &l->places[i];
-        if (p->group != g || !same_name(df_str_c(p->name), name, source))
+        if (p->at != g || !same_name(df_str_c(p->name), name, source))
             continue;
         if (found) {
-            df_buf_addf(&l->why, "may mean [%s.%s] and [%s.%s]", g->prefix, found->name, g->prefix,
+            df_buf_addf(&l->why, "may mean [%s.%s] and [%s.%s]", prefix, found->name, prefix,
                         p->name);
             return NULL;
         }
         found = p;
     }
     if (!found && df_config_item_count(g, l->settings) == DF_CFG_SECTIONS_MAX) {
-        df_buf_addf(&l->why, "more than %d sections [%s.NAME]", DF_CFG_SECTIONS_MAX, g->prefix);
+        df_buf_addf(&l->why, "more than %d sections [%s.NAME]", DF_CFG_SECTIONS_MAX, prefix);
         return NULL;
     }
     return found ? found : make_section(l, g, name, source);
@@ -299,13 +319,13 @@ static void why_unknown(struct load *l, struct df_str section)
 {
     struct df_str name;
 
-    if (is_section(l->table, section) || find_group(l->table, section, &name)) {
+    if (is_section(l, section) || find_group(l->table, section, &name)) {
         df_buf_addz(&l->why, "unknown key");
         return;
     }
     df_buf_addz(&l->why, "unknown section");
-    for (size_t i = 0; i < l->table->group_count; i++) {
-        const char *prefix = l->table->groups[i].prefix;
+    for (const struct df_config_group_at *g = l->table->groups; g && g->group; g++) {
+        const char *prefix = g->group->prefix;
         if (df_str_ieq(section, df_str_c(prefix)))
             df_buf_addf(&l->why, "; it is [%s.NAME]", prefix);
     }
@@ -370,10 +390,11 @@ static void on_section(void *arg, size_t line, struct df_str section)
 {
     struct load *l = arg;
     struct df_str name;
-    const struct df_config_group *g = find_group(l->table, section, &name);
+    const struct df_config_group_at *g = find_group(l->table, section, &name);
 
-    l->reading = g ? open_section(l, g, name, FROM_FILE) : &l->places[0];
-    if (!l->reading)
+    l->reading = g ? open_section(l, g, name, FROM_FILE) : NULL;
+    l->refused = g && !l->reading;
+    if (l->refused)
         complain_of_line(l, line);
 }
 
@@ -383,9 +404,9 @@ static void on_entry(void *arg, size_t line, struct df_str section, struct df_st
     struct load *l = arg;
     struct found f;
 
-    if (!l->reading)
+    if (l->refused)
         return;
-    if (find_key(l->reading, section, key, &f)) {
+    if (l->reading ? find_key(l->reading, key, &f) : find_plain_key(l, section, key, &f)) {
         give(l, f, FROM_FILE, line, value);
         return;
     }
@@ -428,9 +449,7 @@ static void take_file(struct load *l, struct found f, struct df_str text)
     const char *fault = df_ini_text_fault(text);
 
     if (f.key->type == DF_CFG_SECRET) {
-        df_config_value_release(f.key, f.place->base);
-        struct df_secret **slot = (void *)((char *)f.place->base + f.key->offset);
-        *slot = df_secret_new(text);
+        df_config_value_set_secret(f.key, f.place->base, text);
         return;
     }
     if (fault)
@@ -480,7 +499,7 @@ static void load_secret_file(struct load *l, struct found f)
 /* And gives back what was noted of the place's keys. */
 static void load_secret_files(struct load *l, struct place *p)
 {
-    for (size_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; p->keys[i].key; i++) {
         if (p->given[i].path)
             load_secret_file(l, (struct found){p, &p->keys[i], true});
         free(p->given[i].path);
@@ -493,17 +512,17 @@ static void load_secret_files(struct load *l, struct place *p)
 /* *ret_ours: the variable names a section, so that it is not some other program's. */
 static bool find_plain_env(struct load *l, struct df_str name, struct found *ret, bool *ret_ours)
 {
-    struct place *p = &l->places[0];
-
-    for (size_t i = 0; i < p->count; i++) {
-        const struct df_config_key *k = &p->keys[i];
-        struct df_str before, rest = df_config_env_behind(name, k->section);
+    for (size_t i = 0; i < l->plain_count; i++) {
+        struct place *p = &l->places[i];
+        struct df_str before, rest = df_config_env_behind(name, p->section);
 
         *ret_ours = *ret_ours || rest.ptr;
-        for (int by_file = 0; rest.ptr && by_file <= df_config_value_by_file(k); by_file++) {
-            if (df_config_env_ends(rest, k, by_file, &before) && before.len == 0) {
-                *ret = (struct found){p, k, by_file};
-                return true;
+        for (const struct df_config_key *k = p->keys; rest.ptr && k->key; k++) {
+            for (int by_file = 0; by_file <= df_config_value_by_file(k); by_file++) {
+                if (df_config_env_ends(rest, k, by_file, &before) && before.len == 0) {
+                    *ret = (struct found){p, k, by_file};
+                    return true;
+                }
             }
         }
     }
@@ -511,14 +530,13 @@ static bool find_plain_env(struct load *l, struct df_str name, struct found *ret
 }
 
 /* rest is <NAME>_<KEY>; the longest key counts. */
-static bool find_group_env(struct load *l, const struct df_config_group *g, struct df_str rest,
+static bool find_group_env(struct load *l, const struct df_config_group_at *g, struct df_str rest,
                            struct found *ret)
 {
     struct df_str before, name = rest;
 
     *ret = (struct found){0};
-    for (size_t i = 0; i < g->count; i++) {
-        const struct df_config_key *k = &g->keys[i];
+    for (const struct df_config_key *k = g->group->keys; k->key; k++) {
         for (int by_file = 0; by_file <= df_config_value_by_file(k); by_file++) {
             if (df_config_env_ends(rest, k, by_file, &before) && before.len < name.len &&
                 (before.len == 0 || df_str_ends(before, DF_STR("_")))) {
@@ -538,9 +556,8 @@ static bool find_env(struct load *l, struct df_str name, struct found *ret, bool
     *ret_ours = false;
     if (find_plain_env(l, name, ret, ret_ours))
         return true;
-    for (size_t i = 0; i < l->table->group_count; i++) {
-        const struct df_config_group *g = &l->table->groups[i];
-        struct df_str rest = df_config_env_behind(name, g->prefix);
+    for (const struct df_config_group_at *g = l->table->groups; g && g->group; g++) {
+        struct df_str rest = df_config_env_behind(name, g->group->prefix);
         if (rest.ptr) {
             *ret_ours = true;
             return find_group_env(l, g, rest, ret);
@@ -585,16 +602,16 @@ static void load_set(struct load *l, size_t number)
     struct df_str section = df_str_n(name.ptr, (size_t)(dot - name.ptr));
     struct df_str key = df_str_n(dot + 1, name.len - section.len - 1);
     struct df_str called;
-    const struct df_config_group *g = find_group(l->table, section, &called);
-    struct place *p = g ? open_section(l, g, called, FROM_SET) : &l->places[0];
-    if (p && find_key(p, section, key, &f)) {
+    const struct df_config_group_at *g = find_group(l->table, section, &called);
+    struct place *p = g ? open_section(l, g, called, FROM_SET) : NULL;
+    if (g ? p && find_key(p, key, &f) : find_plain_key(l, section, key, &f)) {
         give(l, f, FROM_SET, 0, value);
         return;
     }
     struct df_buf where;
     df_buf_init(&where, WHY_MAX_BYTES);
     df_buf_addf(&where, "--set " DF_STR_FMT, DF_STR_ARG(df_utf8_cut(name, 120)));
-    if (p)
+    if (l->why.len == 0)
         why_unknown(l, section);
     complain(l, df_buf_str(&where));
     df_buf_release(&where);
@@ -602,14 +619,30 @@ static void load_set(struct load *l, size_t number)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
+static void open_places(struct load *l)
+{
+    const struct df_config_table *t = l->table;
+    size_t plain = 0, groups = 0;
+
+    while (t->sections[plain].name)
+        plain++;
+    while (t->groups && t->groups[groups].group)
+        groups++;
+    l->places = df_calloc(plain + groups * DF_CFG_SECTIONS_MAX, sizeof(*l->places));
+    for (const struct df_config_section *s = t->sections; s->name; s++)
+        add_place(l, (struct place){.section = s->name,
+                                    .keys = s->keys,
+                                    .base = (char *)l->settings + s->offset});
+    l->plain_count = plain;
+}
+
 enum df_code df_config_load(const struct df_config_table *t, const struct df_config_sources *src,
                             void *settings, struct df_buf *complaints)
 {
     struct load l = {.table = t, .src = src, .settings = settings, .complaints = complaints};
-    l.places = df_calloc(1 + t->group_count * DF_CFG_SECTIONS_MAX, sizeof(*l.places));
-    df_buf_init(&l.why, WHY_MAX_BYTES);
 
-    add_place(&l, (struct place){NULL, NULL, t->keys, t->count, settings, NULL});
+    df_buf_init(&l.why, WHY_MAX_BYTES);
+    open_places(&l);
     if (src->file)
         load_file(&l);
     load_env(&l);
@@ -629,8 +662,10 @@ enum df_code df_config_load(const struct df_config_table *t, const struct df_con
 
 void df_config_release(const struct df_config_table *t, void *settings)
 {
-    for (size_t i = 0; i < t->count; i++)
-        df_config_value_release(&t->keys[i], settings);
-    for (size_t i = 0; i < t->group_count; i++)
-        df_config_items_release(&t->groups[i], settings);
+    for (const struct df_config_section *s = t->sections; s->name; s++) {
+        for (const struct df_config_key *k = s->keys; k->key; k++)
+            df_config_value_release(k, (char *)settings + s->offset);
+    }
+    for (const struct df_config_group_at *g = t->groups; g && g->group; g++)
+        df_config_items_release(g, settings);
 }

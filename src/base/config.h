@@ -1,13 +1,17 @@
 /*
- * Configuration from one table: name, type, default, range, secret or not, where the value goes,
+ * Configuration from tables: name, type, unit, default, range, secret or not, where the value goes,
  * and a line of help. Parsing, `check-config`, `help config` and docs/configuration.md all come
- * from it.
+ * from them. Each room has the tables of its own settings, which fill one struct of the room; the
+ * program says in which section each table stands and where in its settings the struct lies.
  *
  * Order of precedence, later wins: default, INI file, environment (DATAFLOW_<SECTION>_<KEY>), --set
  * section.key=value. An unknown section or key, a value of the wrong type or out of range, a key
  * given twice in the file and an unreadable file are refused, all of them at once, each with its
  * file and line (or the variable's or option's name). A DATAFLOW_ variable that names no section of
  * the table is somebody else's and is left alone.
+ *
+ * A number is kept in the unit that the code wants: where lock_timeout_minutes fills a member
+ * lock_timeout_ms, the table says DF_MINUTES. Range, default and messages are in the written unit.
  *
  * A group is any number of sections with the same keys, [prefix.NAME]; each fills one element of an
  * array, in the order of first appearance. Every source may make one: [relay.orders] in the file,
@@ -33,9 +37,9 @@
 #include "base/secret.h"
 
 enum df_config_type {
-    DF_CFG_STRING,   /* char *, NULL when unset and without a default */
-    DF_CFG_SECRET,   /* struct df_secret *, NULL when unset */
-    DF_CFG_URL,      /* char * like STRING, but may hold a password: shown without it */
+    DF_CFG_STRING,   /* const char *, NULL when unset and without a default */
+    DF_CFG_SECRET,   /* const struct df_secret *, NULL when unset */
+    DF_CFG_URL,      /* const char * like STRING, but may hold a password: shown without it */
     DF_CFG_INT,      /* int64_t, min..max; DF_CFG_INT_UNSET when unset and without a default */
     DF_CFG_BOOL,     /* bool: on/off, true/false, yes/no, 1/0 */
     DF_CFG_ENUM,     /* int: index into `choices` */
@@ -52,15 +56,87 @@ struct df_int_list {
 };
 
 struct df_config_key {
-    const char *section;
     const char *key;
     enum df_config_type type;
-    size_t offset;   /* in the settings struct, or in a group's element */
+    size_t offset;   /* in the room's struct */
     const char *def; /* as it would be written; NULL: unset */
     int64_t min;     /* INT, INT_LIST; for STRING the longest length is max, 0: 4096 */
     int64_t max;
+    int64_t unit;               /* INT, INT_LIST: what is written is kept times this; 0: 1 */
+    bool empty_is_none;         /* STRING, URL: an empty text is as good as none */
     const char *const *choices; /* ENUM, FLAGS: NULL-terminated */
     const char *help;
+};
+
+/* Units of keys: the member is in milliseconds, or in bytes. */
+#define DF_SECONDS INT64_C(1000)
+#define DF_MINUTES INT64_C(60000)
+#define DF_HOURS   INT64_C(3600000)
+#define DF_DAYS    INT64_C(86400000)
+#define DF_MIB     (INT64_C(1) << 20)
+
+/*
+ * A line of a table. T is the struct, m the member; one of the wrong type does not compile. A table
+ * ends with a key that is NULL.
+ */
+#define DF_CFG_AT(T, m, type) _Generic(((T *)0)->m, type : offsetof(T, m))
+#define DF_CFG_TEXT(name, T, m, kind, standard, what)                                              \
+    .key = (name), .type = (kind), .offset = DF_CFG_AT(T, m, const char *), .def = (standard),     \
+    .help = (what)
+#define DF_KEY_STRING(name, T, m, standard, what)                                                  \
+    {                                                                                              \
+        DF_CFG_TEXT(name, T, m, DF_CFG_STRING, standard, what)                                     \
+    }
+#define DF_KEY_OPTIONAL(name, T, m, what)                                                          \
+    {                                                                                              \
+        DF_CFG_TEXT(name, T, m, DF_CFG_STRING, NULL, what), .empty_is_none = true                  \
+    }
+#define DF_KEY_URL(name, T, m, what)                                                               \
+    {                                                                                              \
+        DF_CFG_TEXT(name, T, m, DF_CFG_URL, NULL, what)                                            \
+    }
+#define DF_KEY_OPTIONAL_URL(name, T, m, what)                                                      \
+    {                                                                                              \
+        DF_CFG_TEXT(name, T, m, DF_CFG_URL, NULL, what), .empty_is_none = true                     \
+    }
+#define DF_KEY_SECRET(name, T, m, what)                                                            \
+    {                                                                                              \
+        .key = (name), .type = DF_CFG_SECRET, .help = (what),                                      \
+        .offset = DF_CFG_AT(T, m, const struct df_secret *)                                        \
+    }
+#define DF_KEY_INT_IN(u, name, T, m, standard, lo, hi, what)                                       \
+    {                                                                                              \
+        .key = (name), .type = DF_CFG_INT, .offset = DF_CFG_AT(T, m, int64_t), .def = (standard),  \
+        .min = (lo), .max = (hi), .unit = (u), .help = (what)                                      \
+    }
+#define DF_KEY_INT(name, T, m, standard, lo, hi, what)                                             \
+    DF_KEY_INT_IN(1, name, T, m, standard, lo, hi, what)
+#define DF_KEY_INT_LIST(name, T, m, standard, lo, hi, what)                                        \
+    {                                                                                              \
+        .key = (name), .type = DF_CFG_INT_LIST, .offset = DF_CFG_AT(T, m, struct df_int_list),     \
+        .def = (standard), .min = (lo), .max = (hi), .help = (what)                                \
+    }
+#define DF_KEY_BOOL(name, T, m, standard, what)                                                    \
+    {                                                                                              \
+        .key = (name), .type = DF_CFG_BOOL, .offset = DF_CFG_AT(T, m, bool), .def = (standard),    \
+        .help = (what)                                                                             \
+    }
+#define DF_KEY_ENUM(name, T, m, standard, list, what)                                              \
+    {                                                                                              \
+        .key = (name), .type = DF_CFG_ENUM, .offset = DF_CFG_AT(T, m, int), .def = (standard),     \
+        .choices = (list), .help = (what)                                                          \
+    }
+#define DF_KEY_FLAGS(name, T, m, standard, list, what)                                             \
+    {                                                                                              \
+        .key = (name), .type = DF_CFG_FLAGS, .offset = DF_CFG_AT(T, m, uint32_t),                  \
+        .def = (standard), .choices = (list), .help = (what)                                       \
+    }
+
+/* A table in a section. Rooms may share one: then the section stands here once for each table. */
+struct df_config_section {
+    const char *name;
+    const struct df_config_key *keys;
+    size_t offset; /* of the room's struct in the settings */
 };
 
 #define DF_CFG_SECTIONS_MAX 64 /* of one group */
@@ -69,21 +145,23 @@ struct df_config_key {
 /* The element is plain data, zeroed before its defaults are set. */
 struct df_config_group {
     const char *prefix;
-    const struct df_config_key *keys; /* their section is the prefix */
-    size_t count;
+    const struct df_config_key *keys;
     size_t size;         /* of an element */
-    size_t name_offset;  /* char * in the element: NAME as it was first written */
-    size_t items_offset; /* pointer to the elements in the settings struct; NULL: none */
-    size_t count_offset; /* size_t there */
+    size_t name_offset;  /* const char * in the element: NAME as it was first written */
     const char *help;    /* for the reference: what a section is, */
     const char *example; /* and one, as INI text */
 };
 
+/* Where in the settings a group's elements are. */
+struct df_config_group_at {
+    const struct df_config_group *group;
+    size_t items_offset; /* pointer to the elements; NULL: none */
+    size_t count_offset; /* size_t */
+};
+
 struct df_config_table {
-    const struct df_config_key *keys;
-    size_t count;
-    const struct df_config_group *groups;
-    size_t group_count;
+    const struct df_config_section *sections; /* ended by one without a name */
+    const struct df_config_group_at *groups;  /* ended by one without a group; NULL: none */
 };
 
 struct df_config_sources {
@@ -101,6 +179,9 @@ struct df_config_sources {
 enum df_code df_config_load(const struct df_config_table *t, const struct df_config_sources *src,
                             void *settings, struct df_buf *complaints) DF_MUST_CHECK;
 void df_config_release(const struct df_config_table *t, void *settings);
+
+/* Numbers of a room's struct that are unset get those of another. */
+void df_config_inherit(const struct df_config_key *keys, void *settings, const void *from);
 
 /* The effective configuration as an INI file, secrets as "(set)". */
 void df_config_print(const struct df_config_table *t, const void *settings, struct df_buf *out);

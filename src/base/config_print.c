@@ -4,23 +4,29 @@
 typedef void head_fn(const char *section, struct df_buf *out);
 typedef void row_fn(const struct df_config_key *k, const void *settings, struct df_buf *out);
 
-/* Calls row for the keys of each section together, whatever their order in the table. */
+static bool is_first_of_name(const struct df_config_section *all, const struct df_config_section *s)
+{
+    while (strcmp(all->name, s->name) != 0)
+        all++;
+    return all == s;
+}
+
+/* Calls row for the keys of each section together, whatever the order of the tables. */
 static void each_section(const struct df_config_table *t, struct df_buf *out, const void *settings,
                          head_fn *head, row_fn *row)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        const char *section = t->keys[i].section;
-        size_t first = 0;
-        while (strcmp(t->keys[first].section, section) != 0)
-            first++;
-        if (first < i)
+    for (const struct df_config_section *s = t->sections; s->name; s++) {
+        if (!is_first_of_name(t->sections, s))
             continue;
-        if (i > 0)
+        if (s != t->sections)
             df_buf_addc(out, '\n');
-        head(section, out);
-        for (size_t j = i; j < t->count; j++) {
-            if (strcmp(t->keys[j].section, section) == 0)
-                row(&t->keys[j], settings, out);
+        head(s->name, out);
+        for (const struct df_config_section *same = s; same->name; same++) {
+            if (strcmp(same->name, s->name) != 0)
+                continue;
+            const void *room = settings ? (const char *)settings + same->offset : NULL;
+            for (const struct df_config_key *k = same->keys; k->key; k++)
+                row(k, room, out);
         }
     }
 }
@@ -44,13 +50,12 @@ static void ini_row(const struct df_config_key *k, const void *settings, struct 
 void df_config_print(const struct df_config_table *t, const void *settings, struct df_buf *out)
 {
     each_section(t, out, settings, ini_head, ini_row);
-    for (size_t i = 0; i < t->group_count; i++) {
-        const struct df_config_group *g = &t->groups[i];
+    for (const struct df_config_group_at *g = t->groups; g && g->group; g++) {
         for (size_t j = 0; j < df_config_item_count(g, settings); j++) {
             const void *item = df_config_item(g, settings, j);
-            df_buf_addf(out, "\n[%s.%s]\n", g->prefix, df_config_item_name(g, item));
-            for (size_t k = 0; k < g->count; k++)
-                ini_row(&g->keys[k], item, out);
+            df_buf_addf(out, "\n[%s.%s]\n", g->group->prefix, df_config_item_name(g->group, item));
+            for (const struct df_config_key *k = g->group->keys; k->key; k++)
+                ini_row(k, item, out);
         }
     }
 }
@@ -118,10 +123,9 @@ static void docs_group_head(const struct df_config_group *g, struct df_buf *out)
 void df_config_print_docs(const struct df_config_table *t, struct df_buf *out)
 {
     each_section(t, out, NULL, docs_head, docs_row);
-    for (size_t i = 0; i < t->group_count; i++) {
-        const struct df_config_group *g = &t->groups[i];
-        docs_group_head(g, out);
-        for (size_t j = 0; j < g->count; j++)
-            docs_row(&g->keys[j], NULL, out);
+    for (const struct df_config_group_at *g = t->groups; g && g->group; g++) {
+        docs_group_head(g->group, out);
+        for (const struct df_config_key *k = g->group->keys; k->key; k++)
+            docs_row(k, NULL, out);
     }
 }

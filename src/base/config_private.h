@@ -13,6 +13,9 @@
 bool df_config_value_set(const struct df_config_key *k, void *settings, struct df_str text,
                          struct df_buf *why);
 
+/* Of a secret, whatever its length. */
+void df_config_value_set_secret(const struct df_config_key *k, void *settings, struct df_str text);
+
 /* The key's default, or what says that it is unset. False: the default is wrong, *why as above. */
 bool df_config_value_default(const struct df_config_key *k, void *settings, struct df_buf *why);
 
@@ -53,13 +56,13 @@ unsigned df_config_shared_mode(unsigned mode, bool is_our_own);
 
 /* --- elements of a group (config_value.c) --- */
 
-size_t df_config_item_count(const struct df_config_group *g, const void *settings);
-void *df_config_item(const struct df_config_group *g, const void *settings, size_t number);
+size_t df_config_item_count(const struct df_config_group_at *g, const void *settings);
+void *df_config_item(const struct df_config_group_at *g, const void *settings, size_t number);
 const char *df_config_item_name(const struct df_config_group *g, const void *item);
 /* Another one, zeroed but for its name, which is copied. At most DF_CFG_SECTIONS_MAX; none moves.
  */
-void *df_config_item_add(const struct df_config_group *g, void *settings, struct df_str name);
+void *df_config_item_add(const struct df_config_group_at *g, void *settings, struct df_str name);
 /* Frees all of them with what they own. */
-void df_config_items_release(const struct df_config_group *g, void *settings);
+void df_config_items_release(const struct df_config_group_at *g, void *settings);
 
 #endif

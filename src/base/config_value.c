@@ -19,6 +19,19 @@ static const void *const_slot_of(const struct df_config_key *k, const void *sett
     return (const char *)settings + k->offset;
 }
 
+/* Where a pointer lies that this file owns and the room borrows: const there, and so copied. */
+static void *owned(const void *slot)
+{
+    void *ptr;
+    memcpy(&ptr, slot, sizeof(ptr));
+    return ptr;
+}
+
+static void set_owned(void *slot, const void *ptr)
+{
+    memcpy(slot, &ptr, sizeof(ptr));
+}
+
 static size_t max_len(const struct df_config_key *k)
 {
     return k->type == DF_CFG_STRING && k->max > 0 ? (size_t)k->max : TEXT_MAX_BYTES;
@@ -48,6 +61,24 @@ static void add_not(struct df_str text, struct df_buf *why)
                 shown.len < text.len ? "\xE2\x80\xA6" : "");
 }
 
+static int64_t unit_of(const struct df_config_key *k)
+{
+    return k->unit > 0 ? k->unit : 1;
+}
+
+/* The range in the written unit, so far as what is kept is still a number. */
+static int64_t least_of(const struct df_config_key *k)
+{
+    int64_t least = unit_of(k) == 1 ? INT64_MIN : -(INT64_MAX / unit_of(k));
+    return k->min > least ? k->min : least;
+}
+
+static int64_t most_of(const struct df_config_key *k)
+{
+    int64_t most = INT64_MAX / unit_of(k);
+    return k->max < most ? k->max : most;
+}
+
 /* --- text to value ---------------------------------------------------------------------------- */
 
 static bool set_int(const struct df_config_key *k, struct df_str text, int64_t *ret,
@@ -56,14 +87,14 @@ static bool set_int(const struct df_config_key *k, struct df_str text, int64_t *
     int64_t v;
     bool digits = text.len > 0;
 
-    if (df_str_to_i64(text, &v) && v >= k->min && v <= k->max) {
-        *ret = v;
+    if (df_str_to_i64(text, &v) && v >= least_of(k) && v <= most_of(k)) {
+        *ret = v * unit_of(k);
         return true;
     }
     for (size_t i = text.len > 1 && text.ptr[0] == '-' ? 1 : 0; i < text.len; i++)
         digits = digits && text.ptr[i] >= '0' && text.ptr[i] <= '9';
     df_buf_addf(why, "must be %sbetween %" PRId64 " and %" PRId64, digits ? "" : "a whole number ",
-                k->min, k->max);
+                least_of(k), most_of(k));
     add_not(text, why);
     return false;
 }
@@ -138,21 +169,18 @@ static bool set_flags(const struct df_config_key *k, struct df_str text, uint32_
     return true;
 }
 
-static bool set_secret(struct df_str text, struct df_secret **ret, struct df_buf *why)
+void df_config_value_set_secret(const struct df_config_key *k, void *settings, struct df_str text)
 {
-    if (text.len == 0) {
-        df_buf_addz(why, "must not be empty");
-        return false;
-    }
-    df_secret_free(*ret);
-    *ret = df_secret_new(text);
-    return true;
+    void *slot = slot_of(k, settings);
+
+    df_secret_free(owned(slot));
+    set_owned(slot, df_secret_new(text));
 }
 
-static bool set_string(struct df_str text, char **ret)
+static bool set_string(const struct df_config_key *k, struct df_str text, void *slot)
 {
-    free(*ret);
-    *ret = df_strdup(text);
+    free(owned(slot));
+    set_owned(slot, k->empty_is_none && text.len == 0 ? NULL : df_strdup(text));
     return true;
 }
 
@@ -170,9 +198,13 @@ bool df_config_value_set(const struct df_config_key *k, void *settings, struct d
     switch (k->type) {
     case DF_CFG_STRING:
     case DF_CFG_URL:
-        return set_string(trimmed, slot);
+        return set_string(k, trimmed, slot);
     case DF_CFG_SECRET:
-        return set_secret(trimmed, slot, why);
+        if (trimmed.len == 0)
+            df_buf_addz(why, "must not be empty");
+        else
+            df_config_value_set_secret(k, settings, trimmed);
+        return trimmed.len > 0;
     case DF_CFG_INT:
         return set_int(k, trimmed, slot, why);
     case DF_CFG_BOOL:
@@ -201,14 +233,22 @@ bool df_config_value_default(const struct df_config_key *k, void *settings, stru
 void df_config_value_release(const struct df_config_key *k, void *settings)
 {
     void *slot = slot_of(k, settings);
-    if (k->type == DF_CFG_STRING || k->type == DF_CFG_URL) {
-        char **text = slot;
-        free(*text);
-        *text = NULL;
-    } else if (k->type == DF_CFG_SECRET) {
-        struct df_secret **secret = slot;
-        df_secret_free(*secret);
-        *secret = NULL;
+    bool is_text = k->type == DF_CFG_STRING || k->type == DF_CFG_URL;
+
+    if (is_text)
+        free(owned(slot));
+    else if (k->type == DF_CFG_SECRET)
+        df_secret_free(owned(slot));
+    if (is_text || k->type == DF_CFG_SECRET)
+        set_owned(slot, NULL);
+}
+
+void df_config_inherit(const struct df_config_key *keys, void *settings, const void *from)
+{
+    for (const struct df_config_key *k = keys; k->key; k++) {
+        int64_t *number = slot_of(k, settings);
+        if (k->type == DF_CFG_INT && *number == DF_CFG_INT_UNSET)
+            *number = *(const int64_t *)const_slot_of(k, from);
     }
 }
 
@@ -225,12 +265,13 @@ static void print_flags(const struct df_config_key *k, uint32_t flags, struct df
     }
 }
 
-static void print_int_list(const struct df_int_list *list, struct df_buf *out)
+static void print_int_list(const struct df_config_key *k, const struct df_int_list *list,
+                           struct df_buf *out)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (i > 0)
             df_buf_addc(out, ',');
-        df_buf_add_i64(out, list->items[i]);
+        df_buf_add_i64(out, list->items[i] / unit_of(k));
     }
 }
 
@@ -238,7 +279,7 @@ static bool print_int(const struct df_config_key *k, int64_t v, struct df_buf *o
 {
     if (!k->def && v == DF_CFG_INT_UNSET)
         return false;
-    df_buf_add_i64(out, v);
+    df_buf_add_i64(out, v / unit_of(k));
     return true;
 }
 
@@ -274,11 +315,11 @@ bool df_config_value_print(const struct df_config_key *k, const void *settings, 
 
     switch (k->type) {
     case DF_CFG_STRING:
-        return print_text(*(char *const *)slot, out);
+        return print_text(owned(slot), out);
     case DF_CFG_URL:
-        return print_url(*(char *const *)slot, out);
+        return print_url(owned(slot), out);
     case DF_CFG_SECRET:
-        return print_text(*(struct df_secret *const *)slot ? "(set)" : NULL, out);
+        return print_text(owned(slot) ? "(set)" : NULL, out);
     case DF_CFG_INT:
         return print_int(k, *(const int64_t *)slot, out);
     case DF_CFG_BOOL:
@@ -289,7 +330,7 @@ bool df_config_value_print(const struct df_config_key *k, const void *settings, 
         print_flags(k, *(const uint32_t *)slot, out);
         return true;
     case DF_CFG_INT_LIST:
-        print_int_list(slot, out);
+        print_int_list(k, slot, out);
         return true;
     }
     return false;
@@ -310,7 +351,7 @@ void df_config_value_describe(const struct df_config_key *k, struct df_buf *out)
         df_buf_addf(out, "secret, or `%s_file`", k->key);
         break;
     case DF_CFG_INT:
-        df_buf_addf(out, "whole number, %" PRId64 " to %" PRId64, k->min, k->max);
+        df_buf_addf(out, "whole number, %" PRId64 " to %" PRId64, least_of(k), most_of(k));
         break;
     case DF_CFG_BOOL:
         df_buf_addz(out, "on or off");
@@ -325,68 +366,60 @@ void df_config_value_describe(const struct df_config_key *k, struct df_buf *out)
         break;
     case DF_CFG_INT_LIST:
         df_buf_addf(out, "up to %d whole numbers, %" PRId64 " to %" PRId64 ", with commas",
-                    DF_INT_LIST_MAX, k->min, k->max);
+                    DF_INT_LIST_MAX, least_of(k), most_of(k));
         break;
     }
 }
 
 /* --- elements of a group ---------------------------------------------------------------------- */
 
-size_t df_config_item_count(const struct df_config_group *g, const void *settings)
+size_t df_config_item_count(const struct df_config_group_at *g, const void *settings)
 {
     const size_t *count = (const void *)((const char *)settings + g->count_offset);
     return *count;
 }
 
-/* The struct has a pointer to the element's type, which is not known here: copied, not cast. */
-static char *items_of(const struct df_config_group *g, const void *settings)
+static char *items_of(const struct df_config_group_at *g, const void *settings)
 {
-    char *items;
-    memcpy(&items, (const char *)settings + g->items_offset, sizeof(items));
-    return items;
+    return owned((const char *)settings + g->items_offset);
 }
 
-static void set_items(const struct df_config_group *g, void *settings, char *items, size_t count)
+static void set_items(const struct df_config_group_at *g, void *settings, char *items, size_t count)
 {
     size_t *slot = (void *)((char *)settings + g->count_offset);
     *slot = count;
-    memcpy((char *)settings + g->items_offset, &items, sizeof(items));
+    set_owned((char *)settings + g->items_offset, items);
 }
 
-void *df_config_item(const struct df_config_group *g, const void *settings, size_t number)
+void *df_config_item(const struct df_config_group_at *g, const void *settings, size_t number)
 {
-    return items_of(g, settings) + number * g->size;
-}
-
-static char **name_slot(const struct df_config_group *g, void *item)
-{
-    return (void *)((char *)item + g->name_offset);
+    return items_of(g, settings) + number * g->group->size;
 }
 
 const char *df_config_item_name(const struct df_config_group *g, const void *item)
 {
-    char *const *name = (const void *)((const char *)item + g->name_offset);
-    return *name;
+    return owned((const char *)item + g->name_offset);
 }
 
-void *df_config_item_add(const struct df_config_group *g, void *settings, struct df_str name)
+void *df_config_item_add(const struct df_config_group_at *g, void *settings, struct df_str name)
 {
     size_t count = df_config_item_count(g, settings);
-    char *items = count > 0 ? items_of(g, settings) : df_calloc(DF_CFG_SECTIONS_MAX, g->size);
+    char *items =
+        count > 0 ? items_of(g, settings) : df_calloc(DF_CFG_SECTIONS_MAX, g->group->size);
 
     set_items(g, settings, items, count + 1);
-    void *item = items + count * g->size;
-    *name_slot(g, item) = df_strdup(name);
+    char *item = items + count * g->group->size;
+    set_owned(item + g->group->name_offset, df_strdup(name));
     return item;
 }
 
-void df_config_items_release(const struct df_config_group *g, void *settings)
+void df_config_items_release(const struct df_config_group_at *g, void *settings)
 {
     for (size_t i = 0; i < df_config_item_count(g, settings); i++) {
-        void *item = df_config_item(g, settings, i);
-        for (size_t j = 0; j < g->count; j++)
-            df_config_value_release(&g->keys[j], item);
-        free(*name_slot(g, item));
+        char *item = df_config_item(g, settings, i);
+        for (const struct df_config_key *k = g->group->keys; k->key; k++)
+            df_config_value_release(k, item);
+        free(owned(item + g->group->name_offset));
     }
     free(items_of(g, settings));
     set_items(g, settings, NULL, 0);

@@ -135,11 +135,11 @@ void delivery_prune(struct df_delivery *d)
         return;
     p->d = d;
     p->begun_ms = delivery_mono_ms(d);
-    p->params[0] = df_int(PRUNE_ROWS);
-    p->params[1] = df_time(now_ms - ATTEMPTS_KEPT_MS);
-    p->params[2] = df_time(now_ms + DAY_MS);
-    p->job =
-        (struct df_job){.query = &df_q_delivery_attempt_prune, .params = p->params, .done = pruned};
+    p->params = (struct df_p_delivery_attempt_prune){.limit = df_int(PRUNE_ROWS),
+                                                     .before = df_time(now_ms - ATTEMPTS_KEPT_MS),
+                                                     .future = df_time(now_ms + DAY_MS)};
+    p->job = (struct df_job){
+        .query = &df_q_delivery_attempt_prune, .params = DF_VALUES(&p->params), .done = pruned};
     if (!df_store_write(d->opt.store, &p->job)) {
         struct df_err err = DF_ERR_INIT;
         pruned(&p->job, df_err_set(&err, DF_E_BUSY, "the store's queue is full"), &err);

@@ -10,13 +10,12 @@
 #define DF_IMPORTS_IMPORTS_H
 
 #include "access/maintenance.h"
-#include "base/secret.h"
 #include "base/uuid.h"
 #include "base/zone.h"
 #include "files/storage.h"
+#include "imports/settings.h"
 #include "net/client.h"
 #include "resilience/breaker.h"
-#include "resilience/retry.h"
 #include "store/store.h"
 
 struct df_webhooks;
@@ -28,32 +27,9 @@ struct df_imports_options {
     struct df_breakers *breakers;
     const struct df_clock *clock;
     const char *data_dir;
-
-    /* OmniFlow. Without a URL batches are received and wait. */
-    const char *url; /* the base; NULL: not configured */
-    const struct df_secret *api_key;
-    const char *api_key_header;
-    int64_t batch_size;
-    int64_t max_parallel_chunks;
-    struct df_retry_policy retry; /* of a chunk; max_attempts counts the first */
-    int64_t timeout_ms;
-    int64_t ack_timeout_ms;
-    int64_t max_outage_ms;
-
-    /* Workers. */
-    bool concurrent; /* else one batch at a time in the whole installation */
-    int64_t workers; /* batches of this process at a time, in concurrent mode */
-    int64_t lock_timeout_ms;
-    int64_t poll_ms;
-    int64_t fair_ms;     /* of work, then a batch gives way if another client's waits; 0: never */
-    int64_t max_records; /* items of a batch; a client's policy may say less */
-    int64_t max_growth;  /* of a file into records, as a multiple of its bytes */
-
-    /* Receiving. */
-    uint64_t max_upload_bytes;
+    struct df_imports_settings settings;
     const struct df_zone *zone;               /* of business hours */
     const struct df_maintenance *maintenance; /* the server's own windows; NULL: none */
-
     struct df_webhooks *webhooks; /* woken when somebody is to hear of a batch; or NULL */
 };
 

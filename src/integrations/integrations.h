@@ -12,35 +12,8 @@
 #include "base/buf.h"
 #include "base/secret.h"
 #include "delivery/delivery.h"
+#include "integrations/settings.h"
 #include "net/http.h"
-#include "resilience/breaker.h"
-
-/* A section [integration.NAME]; plain data of the configuration. */
-struct df_integration_settings {
-    char *name;
-    char *base_url;
-    uint32_t methods; /* bits 1 << enum df_method; never 0 once loaded */
-    int64_t timeout_ms;
-    int64_t retry_max_attempts;
-    int64_t retry_wait_ms;
-    /* The breaker's; once loaded, those of [breaker] where not given. */
-    int64_t window;
-    int64_t min_calls;
-    int64_t failure_rate;
-    int64_t slow_call_ms;
-    int64_t open_ms;
-    int64_t half_open_calls;
-    char *unavailable_code; /* never NULL once loaded: PaymentServiceUnavailable for payment */
-    struct df_secret *api_key;
-    char *api_key_header;
-    char *forward_headers; /* comma separated; those of the request that are passed on */
-    char *return_headers;  /* comma separated; those of the answer that are passed back */
-    /* "Name: value; Name: value": put on every call. A secret because it may hold some. */
-    struct df_secret *set_headers;
-};
-
-void df_integration_check_settings(const struct df_integration_settings *s,
-                                   struct df_buf *complaints);
 
 struct df_integrations;
 
@@ -48,8 +21,7 @@ struct df_integrations_options {
     const struct df_integration_settings *settings;
     size_t count;
     struct df_store *store;
-    struct df_http_client *client;
-    struct df_breakers *breakers;
+    struct df_outbound *outbound;
     struct df_delivery *delivery; /* for wake-ups of what was kept */
     const struct df_clock *clock;
     int64_t max_per_client; /* calls of one client in hand at the same time; 0: 64 */
@@ -58,8 +30,7 @@ struct df_integrations_options {
 struct df_integrations *df_integrations_new(const struct df_integrations_options *opt);
 /* Its channel, "integrations", for kept calls. */
 void df_integrations_add_channels(struct df_integrations *i, struct df_delivery *d);
-/* Calls that wait for their next attempt end now, with 503; nothing is waited for. Before the
- * client is freed. */
+/* Calls that wait for their next attempt end now, with 503; nothing is waited for. */
 void df_integrations_stop(struct df_integrations *i);
 void df_integrations_free(struct df_integrations *i);
 

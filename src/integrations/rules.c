@@ -207,6 +207,8 @@ void df_integration_check_settings(const struct df_integration_settings *s,
     const struct reader r = {s, complaints};
     struct integration_rules rules;
 
+    if (!s->methods)
+        complain(&r, "methods", DF_STR_NULL, "name at least one");
     check_base_url(&r);
     integration_rules_read(s, &rules, complaints);
     if (!is_code(df_str_c(s->unavailable_code)))

@@ -12,66 +12,11 @@
 
 #include "base/buf.h"
 #include "relay/dispatcher.h"
+#include "relay/settings.h"
 #include "resilience/breaker.h"
 #include "resilience/retry.h"
 #include "store/db.h"
 
-/* Columns by their purpose. */
-enum df_relay_column {
-    DF_RELAY_ID,
-    DF_RELAY_EVENT_TYPE,
-    DF_RELAY_PAYLOAD,
-    DF_RELAY_STATUS,
-    DF_RELAY_ATTEMPTS,
-    DF_RELAY_CREATED_AT,
-    DF_RELAY_REQUIRED, /* those before it must be there; those after it are used if they are */
-    DF_RELAY_AGGREGATE_TYPE = DF_RELAY_REQUIRED,
-    DF_RELAY_AGGREGATE_ID,
-    DF_RELAY_NEXT_ATTEMPT_AT,
-    DF_RELAY_PROCESSED_AT,
-    DF_RELAY_LAST_ERROR,
-    DF_RELAY_CORRELATION_ID,
-    DF_RELAY_TRACE_ID,
-    DF_RELAY_SPAN_ID,
-    DF_RELAY_COLUMNS
-};
-
-enum df_relay_order { DF_RELAY_ORDER_NONE, DF_RELAY_ORDER_AGGREGATE };
-
-#define DF_RELAY_PAYLOAD_MAX (16 << 20)
-
-/* A section [relay.NAME]; plain data of the configuration. */
-struct df_relay_settings {
-    char *name;
-    char *url; /* never NULL once loaded: the server's own database if not given */
-    char *table;
-    char *columns[DF_RELAY_COLUMNS];
-    char *state_pending;
-    char *state_processed;
-    char *state_failed;
-    int64_t poll_ms;
-    int64_t batch;
-    int64_t max_payload_bytes; /* 0: DF_RELAY_PAYLOAD_MAX */
-    int64_t max_retries;
-    int64_t retry_base_ms;
-    int64_t retry_cap_ms;
-    int64_t workers; /* 0: by the database */
-    int64_t timeout_ms;
-    int order;      /* enum df_relay_order */
-    int dispatcher; /* index into df_dispatchers */
-    char *target;
-    int mode; /* enum df_http_mode */
-    struct df_secret *secret;
-    char *source;
-    char *exchange;
-    char *routing_key;
-    char *topic;
-    struct df_secret *properties; /* text; a secret because it may hold passwords */
-    char *notify_channel;
-};
-
-/* What the settings alone can tell, without a connection; each complaint a line. */
-void df_relay_check_settings(const struct df_relay_settings *s, struct df_buf *complaints);
 /* Their part of a sink's options, borrowed; the rest (client, clock, …) is zero. */
 void df_relay_sink_options(const struct df_relay_settings *s, struct df_sink_options *ret);
 
@@ -79,8 +24,7 @@ struct df_relay;
 
 struct df_relay_options {
     const struct df_relay_settings *settings; /* lives as long as the relay */
-    struct df_http_client *client;            /* for dispatcher http; outlives the relay */
-    struct df_breakers *breakers;             /* the relay's own is "relay:NAME" there */
+    struct df_outbound *outbound; /* its own breaker is "relay:NAME"; outlives the relay */
     const struct df_clock *clock;
     const struct df_dispatcher *dispatcher; /* NULL: the one that is configured */
 };
@@ -96,8 +40,9 @@ void df_relay_wake(struct df_relay *r);
 /*
  * The end, in four steps; NULL is fine in each. drain: claims nothing more, and waits for nobody,
  * so that several relays drain side by side. stop: batches in hand have until drain_ms to be
- * settled; then nothing is handed over any more, and the HTTP client may be freed. end: waits for
- * the workers, who settle and log what came back; what is not settled stays as it was. free.
+ * settled; then calls are cut off, to brokers by the workers, over HTTP when the client is stopped.
+ * end: waits for the workers, who settle and log what came back; what is not settled stays as it
+ * was. free.
  */
 void df_relay_drain(struct df_relay *r);
 void df_relay_stop(struct df_relay *r, int64_t drain_ms);

@@ -1,31 +1,100 @@
-/* What a section [relay.NAME] can be told to be wrong without a connection. */
+#include "base/mem.h"
 #include "relay/relay.h"
+
+#include <stdio.h>
 
 #define NAME_MAX_BYTES  128 /* of a table, a column, a schema: what SQL Server takes */
 #define STATE_MAX_CHARS 64
-
-static const char *const column_keys[DF_RELAY_COLUMNS] = {
-    [DF_RELAY_ID] = "column_id",
-    [DF_RELAY_EVENT_TYPE] = "column_event_type",
-    [DF_RELAY_PAYLOAD] = "column_payload",
-    [DF_RELAY_STATUS] = "column_status",
-    [DF_RELAY_ATTEMPTS] = "column_attempts",
-    [DF_RELAY_CREATED_AT] = "column_created_at",
-    [DF_RELAY_AGGREGATE_TYPE] = "column_aggregate_type",
-    [DF_RELAY_AGGREGATE_ID] = "column_aggregate_id",
-    [DF_RELAY_NEXT_ATTEMPT_AT] = "column_next_attempt_at",
-    [DF_RELAY_PROCESSED_AT] = "column_processed_at",
-    [DF_RELAY_LAST_ERROR] = "column_last_error",
-    [DF_RELAY_CORRELATION_ID] = "column_correlation_id",
-    [DF_RELAY_TRACE_ID] = "column_trace_id",
-    [DF_RELAY_SPAN_ID] = "column_span_id",
-};
 
 /* What the relay writes: no other purpose may share the column. */
 static const bool written[DF_RELAY_COLUMNS] = {
     [DF_RELAY_STATUS] = true,       [DF_RELAY_ATTEMPTS] = true,   [DF_RELAY_NEXT_ATTEMPT_AT] = true,
     [DF_RELAY_PROCESSED_AT] = true, [DF_RELAY_LAST_ERROR] = true,
 };
+
+static const char *const order_names[] = {
+    [DF_RELAY_ORDER_NONE] = "none", [DF_RELAY_ORDER_AGGREGATE] = "aggregate", NULL};
+static const char *const http_mode_names[] = {[DF_HTTP_BINARY] = "binary",
+                                              [DF_HTTP_STRUCTURED] = "structured",
+                                              [DF_HTTP_BATCH] = "batch",
+                                              NULL};
+
+#define S struct df_relay_settings
+
+/* clang-format off */
+static const struct df_config_key relay_keys[] = {
+    DF_KEY_OPTIONAL_URL("url", S, url, "Database of the table: postgres://…, sqlserver://… or sqlite:PATH; default: that of [database]."),
+    DF_KEY_STRING("table", S, table, "outbox_events", "The table; schema.table, and on SQL Server database.schema.table, are understood."),
+    DF_KEY_STRING("column_id", S, columns[DF_RELAY_ID], "id", "The event's id."),
+    DF_KEY_STRING("column_event_type", S, columns[DF_RELAY_EVENT_TYPE], "event_type", "Its type."),
+    DF_KEY_STRING("column_payload", S, columns[DF_RELAY_PAYLOAD], "payload", "Its content."),
+    DF_KEY_STRING("column_status", S, columns[DF_RELAY_STATUS], "status", "Its state; written."),
+    DF_KEY_STRING("column_attempts", S, columns[DF_RELAY_ATTEMPTS], "attempts", "Failed attempts; written."),
+    DF_KEY_STRING("column_created_at", S, columns[DF_RELAY_CREATED_AT], "created_at", "When it happened; the order of dispatch."),
+    DF_KEY_STRING("column_aggregate_type", S, columns[DF_RELAY_AGGREGATE_TYPE], "aggregate_type", "What it happened to: the kind. This and those below are used if they are there; empty: never."),
+    DF_KEY_STRING("column_aggregate_id", S, columns[DF_RELAY_AGGREGATE_ID], "aggregate_id", "And which; needed for order = aggregate."),
+    DF_KEY_STRING("column_next_attempt_at", S, columns[DF_RELAY_NEXT_ATTEMPT_AT], "next_attempt_at", "Not before this time; written. Without it retries are timed in memory."),
+    DF_KEY_STRING("column_processed_at", S, columns[DF_RELAY_PROCESSED_AT], "processed_at", "When it was dispatched; written."),
+    DF_KEY_STRING("column_last_error", S, columns[DF_RELAY_LAST_ERROR], "last_error", "Why the last attempt failed; written."),
+    DF_KEY_STRING("column_correlation_id", S, columns[DF_RELAY_CORRELATION_ID], "correlation_id", "Passed on and logged."),
+    DF_KEY_STRING("column_trace_id", S, columns[DF_RELAY_TRACE_ID], "trace_id", "Of W3C's traceparent."),
+    DF_KEY_STRING("column_span_id", S, columns[DF_RELAY_SPAN_ID], "span_id", "Likewise."),
+    DF_KEY_STRING("state_pending", S, state_pending, "PENDING", "State of what is to be dispatched."),
+    DF_KEY_STRING("state_processed", S, state_processed, "PROCESSED", "State of what was."),
+    DF_KEY_STRING("state_failed", S, state_failed, "FAILED", "State of what is given up."),
+    DF_KEY_INT("poll_ms", S, poll_ms, "200", 10, 60000, "How often the table is looked at when nothing wakes the relay."),
+    DF_KEY_INT("batch", S, batch, "200", 1, 10000, "Most events in one transaction."),
+    DF_KEY_INT("max_payload_bytes", S, max_payload_bytes, "16777216", 1024, INT64_C(1) << 30, "Longest payload that is sent; an event with a longer one is given up, unread."),
+    DF_KEY_INT("max_retries", S, max_retries, "5", 0, 1000, "Retries before an event is given up."),
+    DF_KEY_INT("retry_base_ms", S, retry_base_ms, "1000", 1, DF_HOURS, "First backoff; doubles with each attempt, full jitter."),
+    DF_KEY_INT("retry_cap_ms", S, retry_cap_ms, "300000", 1, DF_DAYS, "Longest backoff."),
+    DF_KEY_INT("workers", S, workers, "0", 0, 64, "Batches side by side; 0: what suits the database."),
+    DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for one event, from hand-over to confirmation."),
+    DF_KEY_ENUM("order", S, order, "none", order_names, "aggregate: events of one aggregate one after the other, across all relays of the table."),
+    DF_KEY_ENUM("dispatcher", S, dispatcher, "log", df_dispatcher_names, "Where events go."),
+    DF_KEY_OPTIONAL_URL("target", S, target, "http: URL, with {eventType}, {aggregateType}, {aggregateId} in its path; rabbitmq: amqp(s)://user:password@host/vhost; kafka: kafka://host:port,host:port/topic."),
+    DF_KEY_ENUM("mode", S, mode, "binary", http_mode_names, "http: how CloudEvents are written; batch: many in one call."),
+    DF_KEY_SECRET("secret", S, secret, "http: calls are signed with it, as webhooks are."),
+    DF_KEY_OPTIONAL("source", S, source, "The CloudEvents' source; default: /dataflow/relay/NAME."),
+    DF_KEY_STRING("exchange", S, exchange, "", "rabbitmq: the exchange; empty: the default one."),
+    DF_KEY_STRING("routing_key", S, routing_key, "{eventType}", "rabbitmq: may hold {eventType}, {aggregateType}, {aggregateId}."),
+    DF_KEY_OPTIONAL("topic", S, topic, "kafka: the same may stand in it; default: the target's path, else {eventType}."),
+    DF_KEY_SECRET("properties", S, properties, "kafka: further settings of librdkafka, name=value;name=value."),
+    {.key = "notify_channel", .type = DF_CFG_STRING, .offset = offsetof(S, notify_channel), .max = 63, .empty_is_none = true,
+     .help = "PostgreSQL: channel that `dataflow relay install-trigger` makes every insert notify."},
+    {.key = NULL},
+};
+/* clang-format on */
+
+const struct df_config_group df_relay_group = {
+    .prefix = "relay",
+    .keys = relay_keys,
+    .size = sizeof(S),
+    .name_offset = offsetof(S, name),
+    .help = "Brings the events of an application's outbox table to where they belong.",
+    .example = "[relay.orders]\n"
+               "url = postgres://relay@db.internal/shop\n"
+               "table = sales.outbox_events\n"
+               "order = aggregate\n"
+               "dispatcher = http\n"
+               "target = https://events.example.com/{eventType}\n"
+               "notify_channel = outbox_events\n",
+};
+
+void df_relay_fill_settings(struct df_relay_settings *s, const char *own_url)
+{
+    char *source;
+
+    if (!s->url)
+        s->url = df_strdup(df_str_c(own_url));
+    if (s->source)
+        return;
+    if (asprintf(&source, "/dataflow/relay/%s", s->name) < 0)
+        df_oom();
+    s->source = source;
+}
+
+/* --- what can be told to be wrong without a connection --- */
 
 #define NAME_RULE "a name has 1 to %d bytes, none of them a control character"
 
@@ -72,17 +141,27 @@ static void check_table(const struct df_relay_settings *s, enum df_dialect diale
                  s->table);
 }
 
+/* The key that names a column. */
+static const char *column_key(size_t column)
+{
+    const struct df_config_key *k = relay_keys;
+
+    while (k->offset != offsetof(S, columns) + column * sizeof(const char *))
+        k++;
+    return k->key;
+}
+
 /* An optional column that is called nothing is not used. */
 static void check_columns(const struct df_relay_settings *s, struct df_buf *complaints)
 {
     for (size_t i = 0; i < DF_RELAY_COLUMNS; i++) {
         struct df_str name = df_str_c(s->columns[i]);
         if (!is_identifier(name) && (name.len > 0 || i < DF_RELAY_REQUIRED))
-            complain(s, complaints, "%s: " NAME_RULE, column_keys[i], NAME_MAX_BYTES);
+            complain(s, complaints, "%s: " NAME_RULE, column_key(i), NAME_MAX_BYTES);
         for (size_t j = 0; j < i && name.len > 0; j++) {
             if ((written[i] || written[j]) && df_str_ieq(name, df_str_c(s->columns[j])))
-                complain(s, complaints, "%s and %s are the same column", column_keys[j],
-                         column_keys[i]);
+                complain(s, complaints, "%s and %s are the same column", column_key(j),
+                         column_key(i));
         }
     }
     if (s->order == DF_RELAY_ORDER_AGGREGATE && !*s->columns[DF_RELAY_AGGREGATE_ID])

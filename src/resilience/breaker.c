@@ -51,7 +51,8 @@ struct df_breaker {
 
     char *name;
     size_t name_len;
-    struct df_breaker_options opt;
+    struct df_breaker_settings set;
+    const struct df_clock *clock;
     bool other; /* its name is not in the metrics */
     struct df_metric *shown;
     struct df_metric *calls_total[OUTCOMES];
@@ -73,7 +74,8 @@ struct df_breaker {
 };
 
 struct df_breakers {
-    struct df_breaker_options opt;
+    struct df_breaker_settings set;
+    const struct df_clock *clock;
     struct df_mutex lock;
     struct df_map by_key DF_GUARDED_BY(lock);
     uint64_t ticks DF_GUARDED_BY(lock);
@@ -155,17 +157,19 @@ const char *df_breaker_state_name(enum df_breaker_state state)
     return "";
 }
 
-struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_options *opt)
+struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_settings *set,
+                                  const struct df_clock *clock)
 {
-    int64_t ring = opt->window > opt->half_open_calls ? opt->window : opt->half_open_calls;
+    int64_t ring = set->window > set->half_open_calls ? set->window : set->half_open_calls;
     struct df_breaker *b = df_calloc(1, sizeof *b + (size_t)ring);
     b->name = df_strdup(name.ptr ? name : DF_STR(""));
     b->name_len = name.len;
-    b->opt = *opt;
-    if (b->opt.slow_call_rate == 0)
-        b->opt.slow_call_rate = 100;
-    b->window = opt->window;
-    b->since_ms = df_wall_ms(opt->clock);
+    b->set = *set;
+    b->clock = clock;
+    if (b->set.slow_call_rate == 0)
+        b->set.slow_call_rate = 100;
+    b->window = set->window;
+    b->since_ms = df_wall_ms(clock);
     df_mutex_init(&b->lock);
     find_metrics(b);
     show(b, DF_BREAKER_CLOSED, DF_BREAKER_CLOSED);
@@ -186,7 +190,7 @@ void df_breaker_free(struct df_breaker *b)
 static int64_t calls_needed(const struct df_breaker *b)
 {
     bool probing = b->state == DF_BREAKER_HALF_OPEN;
-    return probing || b->opt.min_calls > b->window ? b->window : b->opt.min_calls;
+    return probing || b->set.min_calls > b->window ? b->window : b->set.min_calls;
 }
 
 static void record_locked(struct df_breaker *b, unsigned char call)
@@ -207,8 +211,8 @@ static void record_locked(struct df_breaker *b, unsigned char call)
 /* In whole numbers: exact where a quotient would be rounded. */
 static bool is_over(const struct df_breaker *b)
 {
-    return b->failed * 100 >= b->opt.failure_rate * b->calls ||
-           b->slow * 100 >= b->opt.slow_call_rate * b->calls;
+    return b->failed * 100 >= b->set.failure_rate * b->calls ||
+           b->slow * 100 >= b->set.slow_call_rate * b->calls;
 }
 
 /* What a change of state tells the log, once the lock is free. */
@@ -229,12 +233,12 @@ static void change_locked(struct df_breaker *b, enum df_breaker_state to, int64_
     b->generation++;
     b->since_ms = wall_ms;
     if (to == DF_BREAKER_OPEN) {
-        b->open_until_ns = now_ns + b->opt.open_ms * NS_PER_MS;
+        b->open_until_ns = now_ns + b->set.open_ms * NS_PER_MS;
         return;
     }
     b->calls = b->failed = b->slow = b->at = 0;
-    b->window = to == DF_BREAKER_HALF_OPEN ? b->opt.half_open_calls : b->opt.window;
-    b->probes_left = b->opt.half_open_calls;
+    b->window = to == DF_BREAKER_HALF_OPEN ? b->set.half_open_calls : b->set.window;
+    b->probes_left = b->set.half_open_calls;
 }
 
 static void log_change(const struct df_breaker *b, const struct change *c)
@@ -247,11 +251,11 @@ static void log_change(const struct df_breaker *b, const struct change *c)
         df_log_write(DF_LOG_WARN, "CircuitBreakerOpened", destination, 1,
                      "of the last %lld calls %lld failed and %lld were slow: none for %lld ms",
                      (long long)c->calls, (long long)c->failed, (long long)c->slow,
-                     (long long)b->opt.open_ms);
+                     (long long)b->set.open_ms);
         return;
     case DF_BREAKER_HALF_OPEN:
         df_log_write(DF_LOG_INFO, "CircuitBreakerHalfOpen", destination, 1,
-                     "probing with %lld calls", (long long)b->opt.half_open_calls);
+                     "probing with %lld calls", (long long)b->set.half_open_calls);
         return;
     case DF_BREAKER_CLOSED:
         df_log_write(DF_LOG_INFO, "CircuitBreakerClosed", destination, 1,
@@ -289,8 +293,8 @@ static int64_t ask_locked(struct df_breaker *b, int64_t now_ns, int64_t wall_ms,
 bool df_breaker_allow(struct df_breaker *b, struct df_breaker_permit *ret, int64_t *ret_retry_ms)
 {
     struct change change = {0};
-    int64_t now_ns = df_mono_ns(b->opt.clock);
-    int64_t wall_ms = df_wall_ms(b->opt.clock);
+    int64_t now_ns = df_mono_ns(b->clock);
+    int64_t wall_ms = df_wall_ms(b->clock);
     df_lock(&b->lock);
     int64_t wait_ms = ask_locked(b, now_ns, wall_ms, &change);
     if (wait_ms > 0)
@@ -311,9 +315,9 @@ void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
 {
     struct change change = {0};
     bool failed = outcome == DF_BREAKER_FAILURE;
-    bool slow = b->opt.slow_call_ms > 0 && duration_ms > b->opt.slow_call_ms;
-    int64_t now_ns = df_mono_ns(b->opt.clock);
-    int64_t wall_ms = df_wall_ms(b->opt.clock);
+    bool slow = b->set.slow_call_ms > 0 && duration_ms > b->set.slow_call_ms;
+    int64_t now_ns = df_mono_ns(b->clock);
+    int64_t wall_ms = df_wall_ms(b->clock);
     df_lock(&b->lock);
     if (failed)
         b->last_failure_ms = wall_ms;
@@ -335,7 +339,7 @@ void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
 
 void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
 {
-    int64_t now_ns = df_mono_ns(b->opt.clock);
+    int64_t now_ns = df_mono_ns(b->clock);
     df_lock(&b->lock);
     bool rated = b->calls >= calls_needed(b);
     *ret = (struct df_breaker_snapshot){
@@ -357,10 +361,12 @@ void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
 
 /* --- the registry; functions ending in _locked need r->lock --- */
 
-struct df_breakers *df_breakers_new(const struct df_breaker_options *opt)
+struct df_breakers *df_breakers_new(const struct df_breaker_settings *set,
+                                    const struct df_clock *clock)
 {
     struct df_breakers *r = df_calloc(1, sizeof *r);
-    r->opt = *opt;
+    r->set = *set;
+    r->clock = clock;
     df_mutex_init(&r->lock);
     df_metric_register(&states);
     df_metric_register(&calls_total);
@@ -409,16 +415,16 @@ static bool evict_locked(struct df_breakers *r) DF_REQUIRES(r->lock)
     return true;
 }
 
-/* The key's breaker, made with these options if there is none; held once more. */
+/* The key's breaker, made with these settings if there is none; held once more. */
 static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
-                               const struct df_breaker_options *opt)
+                               const struct df_breaker_settings *set)
 {
     df_lock(&r->lock);
     struct df_breaker *b = df_map_get(&r->by_key, key);
     if (!b) {
         while (r->by_key.count >= DF_BREAKERS_MAX && evict_locked(r)) {
         }
-        b = df_breaker_new(key, opt);
+        b = df_breaker_new(key, set, r->clock);
         df_map_add(&r->by_key, key_of(b), b);
     }
     b->holders++;
@@ -427,17 +433,14 @@ static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
 }
 
 void df_breakers_configure(struct df_breakers *r, struct df_str key,
-                           const struct df_breaker_options *opt)
+                           const struct df_breaker_settings *set)
 {
-    struct df_breaker_options own = *opt;
-    if (!own.clock)
-        own.clock = r->opt.clock;
-    (void)hold(r, key, &own); /* and never put back */
+    (void)hold(r, key, set); /* and never put back */
 }
 
 struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key)
 {
-    return hold(r, key, &r->opt);
+    return hold(r, key, &r->set);
 }
 
 void df_breakers_put(struct df_breakers *r, struct df_breaker *b)

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "resilience/settings.h"
 
 /* The numbers that the metric dataflow_breaker_state shows. */
 enum df_breaker_state { DF_BREAKER_CLOSED, DF_BREAKER_OPEN, DF_BREAKER_HALF_OPEN };
@@ -27,17 +28,6 @@ enum df_breaker_outcome {
     DF_BREAKER_SUCCESS,
     DF_BREAKER_FAILURE, /* the destination's fault: no answer, 5xx, 429 */
     DF_BREAKER_IGNORED, /* says nothing of the destination: cancelled, our own mistake */
-};
-
-struct df_breaker_options {
-    int64_t window;          /* calls looked at, >= 1 */
-    int64_t min_calls;       /* before a rate counts, >= 1; at most the window is asked for */
-    int64_t failure_rate;    /* per cent, 1 to 100: so many failures open */
-    int64_t slow_call_ms;    /* a call that took longer is slow; 0: none is */
-    int64_t slow_call_rate;  /* per cent: so many slow calls open; 0: 100 */
-    int64_t open_ms;         /* no call for so long, then probes */
-    int64_t half_open_calls; /* probes, >= 1 */
-    const struct df_clock *clock;
 };
 
 /* Opaque: the permission to make one call. */
@@ -66,7 +56,8 @@ struct df_breaker;
  * The name, as a registry's key, is seen in log, metrics and the admin's pages: scheme, host and
  * port, or a channel's name, never a URL with a query or credentials.
  */
-struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_options *opt);
+struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_settings *set,
+                                  const struct df_clock *clock);
 void df_breaker_free(struct df_breaker *b);
 
 /*
@@ -91,18 +82,19 @@ const char *df_breaker_state_name(enum df_breaker_state state);
 
 struct df_breakers;
 
-/* `opt` is for all of its breakers but those that are configured. */
-struct df_breakers *df_breakers_new(const struct df_breaker_options *opt);
+/* The settings are for all of its breakers but those that are configured. */
+struct df_breakers *df_breakers_new(const struct df_breaker_settings *set,
+                                    const struct df_clock *clock);
 /* Nobody may hold a breaker any more. */
 void df_breakers_free(struct df_breakers *r);
 
 /*
- * Makes the key's breaker with options of its own (clock NULL: the registry's). It never gives way,
- * and is shown from now on, used or not. Before anybody asks for the key: one that is there keeps
- * the options it was made with.
+ * Makes the key's breaker with settings of its own. It never gives way, and is shown from now on,
+ * used or not. Before anybody asks for the key: one that is there keeps the settings it was made
+ * with.
  */
 void df_breakers_configure(struct df_breakers *r, struct df_str key,
-                           const struct df_breaker_options *opt);
+                           const struct df_breaker_settings *set);
 
 /* The key's breaker; put it back once the permits taken from it are. Never NULL. */
 struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key);

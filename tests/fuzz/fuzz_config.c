@@ -13,63 +13,72 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct settings {
-    char *text;
-    char *other;
+    const char *text;
+    const char *other;
     int64_t number;
+    int64_t scaled;
     bool flag;
     int choice;
     uint32_t flags;
     struct df_int_list list;
-    struct df_secret *secret;
+    const struct df_secret *secret;
     struct item *items;
     size_t item_count;
 };
 
 struct item {
-    char *name;
-    char *text;
+    const char *name;
+    const char *text;
     int64_t number;
-    struct df_secret *secret;
+    const struct df_secret *secret;
 };
 
 static const char *const choices[] = {"one", "two", "three", NULL};
 
-#define KEY(s, k, t, field)                                                                        \
-    .section = (s), .key = (k), .type = (t), .offset = offsetof(struct settings, field)
+#define S struct settings
 
-static const struct df_config_key keys[] = {
-    {KEY("a", "text", DF_CFG_STRING, text), .def = "x", .help = ""},
-    {KEY("a", "number", DF_CFG_INT, number), .def = "1", .min = -5, .max = 1000, .help = ""},
-    {KEY("a", "flag", DF_CFG_BOOL, flag), .def = "on", .help = ""},
-    {KEY("b", "choice", DF_CFG_ENUM, choice), .def = "two", .choices = choices, .help = ""},
-    {KEY("b", "flags", DF_CFG_FLAGS, flags), .def = "all", .choices = choices, .help = ""},
-    {KEY("b", "list", DF_CFG_INT_LIST, list), .def = "1,2", .min = 0, .max = 9, .help = ""},
-    {KEY("a", "other", DF_CFG_STRING, other), .max = 12, .help = ""},
-    {KEY("c", "secret", DF_CFG_SECRET, secret), .help = ""},
+static const struct df_config_key a_keys[] = {
+    DF_KEY_STRING("text", S, text, "x", ""),
+    DF_KEY_INT("number", S, number, "1", -5, 1000, ""),
+    DF_KEY_INT_IN(DF_MINUTES, "scaled", S, scaled, "2", INT64_MIN, INT64_MAX, ""),
+    DF_KEY_BOOL("flag", S, flag, "on", ""),
+    {.key = NULL},
 };
-#define ITEM_KEY(k, t, field)                                                                      \
-    .section = "g", .key = (k), .type = (t), .offset = offsetof(struct item, field)
+static const struct df_config_key b_keys[] = {
+    DF_KEY_ENUM("choice", S, choice, "two", choices, ""),
+    DF_KEY_FLAGS("flags", S, flags, "all", choices, ""),
+    DF_KEY_INT_LIST("list", S, list, "1,2", 0, 9, ""),
+    {.key = NULL},
+};
+static const struct df_config_key other_keys[] = {
+    DF_KEY_OPTIONAL("other", S, other, ""),
+    {.key = NULL},
+};
+static const struct df_config_key c_keys[] = {
+    DF_KEY_SECRET("secret", S, secret, ""),
+    {.key = NULL},
+};
+static const struct df_config_section sections[] = {
+    {"a", a_keys, 0}, {"b", b_keys, 0}, {"a", other_keys, 0}, {"c", c_keys, 0}, {.name = NULL},
+};
 
 static const struct df_config_key item_keys[] = {
-    {ITEM_KEY("text", DF_CFG_STRING, text), .def = "x", .help = ""},
-    {ITEM_KEY("number", DF_CFG_INT, number), .min = -5, .max = 1000, .help = ""},
-    {ITEM_KEY("a_number", DF_CFG_SECRET, secret), .help = ""},
+    DF_KEY_STRING("text", struct item, text, "x", ""),
+    DF_KEY_INT("number", struct item, number, NULL, -5, 1000, ""),
+    DF_KEY_SECRET("a_number", struct item, secret, ""),
+    {.key = NULL},
 };
 static const struct df_config_group group = {
     .prefix = "g",
     .keys = item_keys,
-    .count = sizeof(item_keys) / sizeof(item_keys[0]),
     .size = sizeof(struct item),
     .name_offset = offsetof(struct item, name),
-    .items_offset = offsetof(struct settings, items),
-    .count_offset = offsetof(struct settings, item_count),
 };
-static const struct df_config_table table = {
-    .keys = keys,
-    .count = sizeof(keys) / sizeof(keys[0]),
-    .groups = &group,
-    .group_count = 1,
+static const struct df_config_group_at groups[] = {
+    {&group, offsetof(struct settings, items), offsetof(struct settings, item_count)},
+    {.group = NULL},
 };
+static const struct df_config_table table = {.sections = sections, .groups = groups};
 
 #define EXTRAS_MAX 80
 

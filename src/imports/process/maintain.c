@@ -2,8 +2,8 @@
  * What is done now and then, by the role `maintain`: locks that nobody renews are freed, files that
  * nobody needs any more and marks of processes that are gone are removed.
  */
-#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
+#include "imports/process/process_private.h"
 
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static enum df_code run_watchdog(struct df_db *db, struct df_job *job, struct df
 {
     struct watchdog *w = (struct watchdog *)job;
     int64_t now_ms = df_wall_ms(w->i->opt.clock);
-    struct df_value before = df_time(now_ms - w->i->opt.lock_timeout_ms);
+    struct df_value before = df_time(now_ms - w->i->opt.settings.lock_timeout_ms);
     int64_t lock = 0;
 
     enum df_code code =

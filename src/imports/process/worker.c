@@ -19,8 +19,9 @@
  */
 #include "access/policies.h"
 #include "base/mem.h"
-#include "imports/process/process_private.h"
+#include "imports/batch_event.h"
 #include "imports/process/process.sql.h"
+#include "imports/process/process_private.h"
 #include "webhooks/webhooks.h"
 
 #include <stdio.h>
@@ -88,7 +89,7 @@ static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now
      * taken up again. */
     if (import_host_is_this(i, c->host))
         return is_ours(i, &c->id);
-    if (c->locked_ms < 0 || now_ms - c->locked_ms >= i->opt.lock_timeout_ms)
+    if (c->locked_ms < 0 || now_ms - c->locked_ms >= i->opt.settings.lock_timeout_ms)
         return false;
     return !import_instance_is_gone(i, c->host);
 }
@@ -121,7 +122,7 @@ static bool is_forsaken(struct claim *cl, const struct candidate *c)
         if (strcmp(i->unread[k].id.text, c->id.text) == 0)
             u->since_ms = i->unread[k].since_ms;
     }
-    return now_ms - u->since_ms >= i->opt.lock_timeout_ms;
+    return now_ms - u->since_ms >= i->opt.settings.lock_timeout_ms;
 }
 
 static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct df_err *err)
@@ -129,7 +130,8 @@ static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct d
     struct df_result *r = NULL;
     enum df_code code = df_db_query(
         db, &df_q_claim_candidates,
-        DF_PARAMS(df_int(OF_CLIENT), df_int(cl->i->opt.fair_ms > 0), df_int(CANDIDATES)), &r, err);
+        DF_PARAMS(df_int(OF_CLIENT), df_int(cl->i->opt.settings.fair_ms > 0), df_int(CANDIDATES)),
+        &r, err);
     if (code != DF_OK)
         return code;
     cl->found = DF_ARENA_ARRAY(&cl->arena, struct candidate, CANDIDATES);
@@ -158,7 +160,7 @@ static int64_t count_live(const struct claim *cl, const struct candidate *of, in
 
     for (size_t k = 0; k < cl->count; k++) {
         const struct candidate *c = &cl->found[k];
-        if ((!cl->i->opt.concurrent || strcmp(c->client.text, of->client.text) == 0) &&
+        if ((!import_is_concurrent(cl->i) || strcmp(c->client.text, of->client.text) == 0) &&
             is_live(cl->i, c, now_ms))
             live++;
     }
@@ -185,8 +187,8 @@ static bool waits_for_others(const struct claim *cl, const struct candidate *c, 
 {
     int64_t ago_ms = now_ms - c->gave_way_ms;
 
-    return c->gave_way_ms >= 0 && ago_ms >= 0 && ago_ms < HAND_OVER_MS + 2 * cl->i->opt.poll_ms &&
-           cl->unread_count > 0;
+    return c->gave_way_ms >= 0 && ago_ms >= 0 &&
+           ago_ms < HAND_OVER_MS + 2 * cl->i->opt.settings.poll_ms && cl->unread_count > 0;
 }
 
 /* What the policy says of the batch, and whether there is room for one more of its client. */
@@ -198,12 +200,13 @@ static enum df_code may_take(struct df_db *db, struct claim *cl, const struct ca
     int64_t most = 1;
 
     *ret = false;
-    if (is_live(cl->i, c, now_ms) || (!cl->i->opt.concurrent && live > 0) || is_of_newer(cl->i, c))
+    if (is_live(cl->i, c, now_ms) || (!import_is_concurrent(cl->i) && live > 0) ||
+        is_of_newer(cl->i, c))
         return DF_OK;
     enum df_code code = df_policy_load(db, df_uuid_str(&c->client), ret_policy, err);
     if (code != DF_OK)
         return code;
-    if (cl->i->opt.concurrent && ret_policy->max_concurrent_batches != DF_POLICY_NONE)
+    if (import_is_concurrent(cl->i) && ret_policy->max_concurrent_batches != DF_POLICY_NONE)
         most = ret_policy->max_concurrent_batches;
     *ret = live < most && (is_readable(cl->i, c) || is_forsaken(cl, c)) &&
            !waits_for_others(cl, c, now_ms);
@@ -222,13 +225,13 @@ static void set_taken(struct claim *cl, const struct df_uuid *id)
 /* What is not stored with the batch but asked for at each claim. */
 static void set_limits(struct import_batch *b, const struct df_policy *policy)
 {
-    int64_t most = b->imports->opt.max_records;
+    int64_t most = b->imports->opt.settings.max_records;
 
-    b->max_records = most > 0 ? most : INT32_MAX;
-    b->max_by_policy =
-        policy->max_records != DF_POLICY_NONE && policy->max_records < b->max_records;
-    if (b->max_by_policy)
-        b->max_records = policy->max_records;
+    b->reading.max_records = most > 0 ? most : INT32_MAX;
+    b->reading.max_by_policy =
+        policy->max_records != DF_POLICY_NONE && policy->max_records < b->reading.max_records;
+    if (b->reading.max_by_policy)
+        b->reading.max_records = policy->max_records;
 }
 
 /* Claims pass one after the other: nobody else adds the row. */
@@ -254,14 +257,14 @@ static enum df_code take(struct df_db *db, struct claim *cl, const struct candid
     char host[IMPORT_HOST_MAX + 1];
     int64_t affected = 0;
     int64_t batch_size =
-        policy->batch_size != DF_POLICY_NONE ? policy->batch_size : cl->i->opt.batch_size;
+        policy->batch_size != DF_POLICY_NONE ? policy->batch_size : cl->i->opt.settings.batch_size;
 
     import_host_name(cl->i, c->rules, host);
     enum df_code code = df_db_exec(
         db, &df_q_claim_take,
         DF_PARAMS(now, df_text(df_str_c(host)), df_int(cl->b->token), df_int(batch_size), id),
         &affected, err);
-    if (code == DF_OK && affected == 1 && !cl->i->opt.concurrent)
+    if (code == DF_OK && affected == 1 && !import_is_concurrent(cl->i))
         code = df_db_exec(db, &df_q_claim_hold, DF_PARAMS(df_bool(true), id, now), NULL, err);
     if (code == DF_OK && affected == 1)
         code = begin_turn(db, c, now, err);
@@ -414,27 +417,26 @@ static void leave(struct df_imports *i, struct import_batch *b)
 /* How long there is nothing to do; 0: look again at once. */
 static int64_t work_once(struct df_imports *i, int64_t *backoff_ms)
 {
-    struct import_batch b = {.imports = i, .total = -1};
+    struct import_batch b = {.imports = i, .row = {.total = -1}};
     struct df_err err = DF_ERR_INIT;
-    enum import_end end = IMPORT_FINISHED;
     bool took = false;
 
     df_arena_init(&b.arena);
     enter(i, &b);
     enum df_code code = claim_batch(i, &b, &took, &err);
     if (took)
-        end = import_process(&b);
+        import_process(&b);
     leave(i, &b);
     df_arena_release(&b.arena);
     if (code != DF_OK)
         df_log_error("BatchClaimFailed", "%s", err.detail);
-    if (code != DF_OK || end == IMPORT_BROKEN) {
+    if (code != DF_OK || b.state == BATCH_BROKEN) {
         *backoff_ms = *backoff_ms ? *backoff_ms * 2 : BACKOFF_MIN_MS;
         *backoff_ms = *backoff_ms < BACKOFF_MAX_MS ? *backoff_ms : BACKOFF_MAX_MS;
         return *backoff_ms;
     }
     *backoff_ms = 0;
-    return took ? 0 : i->opt.poll_ms;
+    return took ? 0 : i->opt.settings.poll_ms;
 }
 
 static void *worker(void *arg)
@@ -469,11 +471,16 @@ struct df_imports *df_imports_new(const struct df_imports_options *opt)
     struct df_imports *i = df_calloc(1, sizeof(*i));
 
     i->opt = *opt;
+    i->retry = (struct df_retry_policy){
+        .delays_ms = i->opt.settings.retry_delays_ms.items,
+        .delay_count = i->opt.settings.retry_delays_ms.count,
+        .max_attempts = i->opt.settings.max_retries + 1,
+    };
     i->instance_fd = -1;
     df_mutex_init(&i->lock);
     df_cond_init(&i->changed);
-    if (opt->url) {
-        struct df_str base = df_str_c(opt->url);
+    if (opt->settings.url) {
+        struct df_str base = df_str_c(opt->settings.url);
         while (base.len > 0 && base.ptr[base.len - 1] == '/')
             base.len--;
         size_t size = base.len + sizeof(CALL_PATH);
@@ -491,7 +498,7 @@ void df_imports_start(struct df_imports *i)
         return;
     }
     import_instance_hold(i);
-    i->thread_count = i->opt.concurrent ? (size_t)i->opt.workers : 1;
+    i->thread_count = import_is_concurrent(i) ? (size_t)i->opt.settings.workers : 1;
     i->threads = df_calloc(i->thread_count, sizeof(*i->threads));
     i->threads_running = i->thread_count;
     for (size_t k = 0; k < i->thread_count; k++) {
@@ -560,7 +567,7 @@ void df_imports_acked(struct df_imports *i, const struct df_uuid *batch)
     df_lock(&i->lock);
     for (struct import_batch *b = i->working; b; b = b->next) {
         if (strcmp(b->id.text, batch->text) == 0)
-            b->acked = true;
+            b->mail.acked = true;
     }
     pthread_cond_broadcast(&i->changed);
     df_unlock(&i->lock);

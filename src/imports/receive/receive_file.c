@@ -26,7 +26,7 @@ enum df_code df_receive_file_begin(void *arg, const struct df_upload *u, struct 
 /* The server's limit, then the policy's. */
 static enum df_code check_size(struct df_receive *up, struct df_err *err)
 {
-    uint64_t most = up->receiver->opt->max_upload_bytes;
+    uint64_t most = (uint64_t)up->receiver->opt->settings.max_upload_bytes;
 
     if (up->size_bytes > most)
         return df_err_set(err, DF_E_TOO_LARGE,

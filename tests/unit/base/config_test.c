@@ -20,17 +20,20 @@
 /* --- a table with every type ------------------------------------------------------------------ */
 
 struct settings {
-    char *listen;
-    char *name;
+    const char *listen;
+    struct server {
+        int64_t other;
+        const char *name;
+    } server;
     int64_t max_body_bytes;
     int64_t offset;
     bool migrate;
     int driver;
     uint32_t roles;
     struct df_int_list delays;
-    struct df_secret *password;
-    struct df_secret *key;
-    char *note;
+    const struct df_secret *password;
+    const struct df_secret *key;
+    const char *note;
     struct relay *relays;
     size_t relay_count;
     struct call *calls;
@@ -39,83 +42,93 @@ struct settings {
 
 struct relay {
     int64_t batch;
-    char *name;
-    char *url;
+    const char *name;
+    const char *url;
     int64_t limit;
-    struct df_secret *secret;
+    const struct df_secret *secret;
     int64_t retry_limit;
     int driver;
 };
 
 struct call {
-    char *name;
+    const char *name;
     bool on;
 };
 
 static const char *const drivers[] = {"sqlite", "postgres", "sqlserver", NULL};
 static const char *const roles[] = {"api", "process", "deliver", NULL};
 
-#define KEY(s, k, t, field)                                                                        \
-    .section = (s), .key = (k), .type = (t), .offset = offsetof(struct settings, field)
+#define S struct settings
 
-static const struct df_config_key keys[] = {
-    {KEY("server", "listen", DF_CFG_STRING, listen), .def = "127.0.0.1:8080", .help = "Address."},
-    {KEY("server", "max_body_bytes", DF_CFG_INT, max_body_bytes), .def = "1048576", .min = 1024,
-     .max = 1073741824, .help = "Largest body."},
-    {KEY("server", "roles", DF_CFG_FLAGS, roles), .def = "all", .choices = roles,
-     .help = "What runs | here."},
-    {KEY("database", "driver", DF_CFG_ENUM, driver), .def = "sqlite", .choices = drivers,
-     .help = "Back end."},
-    {KEY("database", "migrate", DF_CFG_BOOL, migrate), .def = "on", .help = "Apply scripts."},
-    {KEY("database", "password", DF_CFG_SECRET, password), .help = "Password."},
-    {KEY("server", "name", DF_CFG_STRING, name), .max = 10, .help = "Name."},
-    {KEY("retry", "delays", DF_CFG_INT_LIST, delays), .def = "1,5,30", .min = 0, .max = 86400,
-     .help = "Seconds."},
-    {KEY("retry", "offset", DF_CFG_INT, offset), .def = "0", .min = INT64_MIN, .max = INT64_MAX,
-     .help = "Any."},
-    {KEY("retry", "key", DF_CFG_SECRET, key), .help = "Key."},
-    {KEY("retry", "note", DF_CFG_STRING, note), .help = "Note."},
+static const struct df_config_key server_keys[] = {
+    DF_KEY_STRING("listen", S, listen, "127.0.0.1:8080", "Address."),
+    DF_KEY_INT("max_body_bytes", S, max_body_bytes, "1048576", 1024, 1073741824, "Largest body."),
+    DF_KEY_FLAGS("roles", S, roles, "all", roles, "What runs | here."),
+    {.key = NULL},
+};
+static const struct df_config_key database_keys[] = {
+    DF_KEY_ENUM("driver", S, driver, "sqlite", drivers, "Back end."),
+    DF_KEY_BOOL("migrate", S, migrate, "on", "Apply scripts."),
+    DF_KEY_SECRET("password", S, password, "Password."),
+    {.key = NULL},
+};
+static const struct df_config_key name_keys[] = {
+    {.key = "name",
+     .type = DF_CFG_STRING,
+     .offset = offsetof(struct server, name),
+     .max = 10,
+     .help = "Name."},
+    {.key = NULL},
+};
+static const struct df_config_key retry_keys[] = {
+    DF_KEY_INT_LIST("delays", S, delays, "1,5,30", 0, 86400, "Seconds."),
+    DF_KEY_INT("offset", S, offset, "0", INT64_MIN, INT64_MAX, "Any."),
+    DF_KEY_SECRET("key", S, key, "Key."),
+    DF_KEY_STRING("note", S, note, NULL, "Note."),
+    {.key = NULL},
 };
 
-#define RELAY_KEY(k, t, field)                                                                     \
-    .section = "relay", .key = (k), .type = (t), .offset = offsetof(struct relay, field)
+/* Two rooms have keys in [server]. */
+static const struct df_config_section sections[] = {
+    {"server", server_keys, 0},
+    {"database", database_keys, 0},
+    {"server", name_keys, offsetof(struct settings, server)},
+    {"retry", retry_keys, 0},
+    {.name = NULL},
+};
 
 static const struct df_config_key relay_keys[] = {
-    {RELAY_KEY("url", DF_CFG_URL, url), .help = "Where from."},
-    {RELAY_KEY("batch", DF_CFG_INT, batch), .def = "200", .min = 1, .max = 1000, .help = "Rows."},
-    {RELAY_KEY("limit", DF_CFG_INT, limit), .min = 0, .max = 9, .help = "Any."},
-    {RELAY_KEY("secret", DF_CFG_SECRET, secret), .help = "Secret."},
-    {RELAY_KEY("retry_limit", DF_CFG_INT, retry_limit), .def = "5", .min = 0, .max = 9,
-     .help = "Retries."},
-    {RELAY_KEY("driver", DF_CFG_ENUM, driver), .def = "postgres", .choices = drivers,
-     .help = "Driver."},
+    DF_KEY_URL("url", struct relay, url, "Where from."),
+    DF_KEY_INT("batch", struct relay, batch, "200", 1, 1000, "Rows."),
+    DF_KEY_INT("limit", struct relay, limit, NULL, 0, 9, "Any."),
+    DF_KEY_SECRET("secret", struct relay, secret, "Secret."),
+    DF_KEY_INT("retry_limit", struct relay, retry_limit, "5", 0, 9, "Retries."),
+    DF_KEY_ENUM("driver", struct relay, driver, "postgres", drivers, "Driver."),
+    {.key = NULL},
 };
 static const struct df_config_key call_keys[] = {
-    {.section = "call",
-     .key = "on",
-     .type = DF_CFG_BOOL,
-     .offset = offsetof(struct call, on),
-     .def = "off",
-     .help = "Whether."},
+    DF_KEY_BOOL("on", struct call, on, "off", "Whether."),
+    {.key = NULL},
 };
 
-#define GROUP(type, list, items, number)                                                           \
-    .keys = (list), .count = LEN(list), .size = sizeof(type), .name_offset = offsetof(type, name), \
-    .items_offset = offsetof(struct settings, items),                                              \
-    .count_offset = offsetof(struct settings, number)
-
-static const struct df_config_group groups[] = {
-    {.prefix = "relay",
-     GROUP(struct relay, relay_keys, relays, relay_count),
-     .help = "A relay.",
-     .example = "[relay.orders]\nbatch = 1\n"},
-    {.prefix = "call",
-     GROUP(struct call, call_keys, calls, call_count),
-     .help = "A call.",
-     .example = "[call.x]\n"},
+static const struct df_config_group relay_group = {.prefix = "relay",
+                                                   .keys = relay_keys,
+                                                   .size = sizeof(struct relay),
+                                                   .name_offset = offsetof(struct relay, name),
+                                                   .help = "A relay.",
+                                                   .example = "[relay.orders]\nbatch = 1\n"};
+static const struct df_config_group call_group = {.prefix = "call",
+                                                  .keys = call_keys,
+                                                  .size = sizeof(struct call),
+                                                  .name_offset = offsetof(struct call, name),
+                                                  .help = "A call.",
+                                                  .example = "[call.x]\n"};
+static const struct df_config_group_at groups[] = {
+    {&relay_group, offsetof(struct settings, relays), offsetof(struct settings, relay_count)},
+    {&call_group, offsetof(struct settings, calls), offsetof(struct settings, call_count)},
+    {.group = NULL},
 };
-static const struct df_config_table table = {
-    .keys = keys, .count = LEN(keys), .groups = groups, .group_count = LEN(groups)};
+static const struct df_config_table table = {.sections = sections, .groups = groups};
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -229,7 +242,7 @@ static void defaults_stand_when_nothing_is_given(void **state)
     (void)state;
     assert_loads(&(struct sources){0});
     assert_string_equal(settings.listen, "127.0.0.1:8080");
-    assert_null(settings.name);
+    assert_null(settings.server.name);
     assert_int_equal(settings.max_body_bytes, 1048576);
     assert_true(settings.migrate);
     assert_int_equal(settings.driver, 0);
@@ -270,7 +283,7 @@ static void a_file_sets_every_type(void **state)
     assert_int_equal(settings.delays.count, 3);
     assert_int_equal(settings.delays.items[1], 2);
     assert_true(settings.offset == INT64_MIN);
-    assert_string_equal(settings.name, "na\tme\xC3\xA9");
+    assert_string_equal(settings.server.name, "na\tme\xC3\xA9");
     release();
 }
 
@@ -284,7 +297,7 @@ static void later_sources_win(void **state)
         .sets = {"server.listen=set", "server.name=first", "SERVER.Name=a=b"},
     });
     assert_string_equal(settings.listen, "set");
-    assert_string_equal(settings.name, "a=b");
+    assert_string_equal(settings.server.name, "a=b");
     assert_int_equal(settings.max_body_bytes, 3000);
     release();
 }
@@ -930,9 +943,10 @@ static void a_secret_is_never_shown(void **state)
 
 static void a_wrong_default_is_found(void **state)
 {
-    static const struct df_config_key wrong[] = {
-        {KEY("a", "b", DF_CFG_INT, offset), .def = "11", .min = 1, .max = 10, .help = ""}};
-    const struct df_config_table t = {.keys = wrong, .count = 1};
+    static const struct df_config_key wrong[] = {DF_KEY_INT("b", S, offset, "11", 1, 10, ""),
+                                                 {.key = NULL}};
+    const struct df_config_table t = {
+        .sections = (const struct df_config_section[]){{"a", wrong, 0}, {.name = NULL}}};
     const struct df_config_sources src = {0};
     (void)state;
 
@@ -940,6 +954,136 @@ static void a_wrong_default_is_found(void **state)
     assert_int_equal(df_config_load(&t, &src, &settings, &complaints), DF_E_CONFIG);
     assert_string_equal(df_buf_str(&complaints).ptr,
                         "default of [a] b: must be between 1 and 10, not \"11\"\n");
+    df_buf_release(&complaints);
+}
+
+/* --- units and optional texts ------------------------------------------------------------------
+ */
+
+struct measured {
+    int64_t wait_ms;
+    int64_t room_bytes;
+    int64_t any_ms;
+    int64_t any_bytes;
+    struct df_int_list delays_ms;
+    const char *target;
+    const char *url;
+};
+#define M struct measured
+
+static const struct df_config_key measured_keys[] = {
+    DF_KEY_INT_IN(DF_MINUTES, "wait_minutes", M, wait_ms, "30", 1, 1440, "Minutes."),
+    DF_KEY_INT_IN(DF_MIB, "room_mb", M, room_bytes, "80", 32, 65536, "MiB."),
+    /* Ranges with more than can be kept. */
+    DF_KEY_INT_IN(DF_DAYS, "any_days", M, any_ms, NULL, INT64_MIN, INT64_MAX, "Days."),
+    DF_KEY_INT_IN(DF_MIB, "any_mb", M, any_bytes, "0", INT64_MIN, INT64_MAX, "MiB."),
+    {.key = "delays_seconds",
+     .type = DF_CFG_INT_LIST,
+     .offset = offsetof(M, delays_ms),
+     .def = "1,5",
+     .max = 60,
+     .unit = DF_SECONDS,
+     .help = "Seconds."},
+    DF_KEY_OPTIONAL("target", M, target, "Target."),
+    DF_KEY_OPTIONAL_URL("url", M, url, "URL."),
+    {.key = NULL},
+};
+static const struct df_config_section measured_sections[] = {{"m", measured_keys, 0},
+                                                             {.name = NULL}};
+static const struct df_config_table measured_table = {.sections = measured_sections};
+
+static enum df_code load_measured(const char *a, const char *b, M *ret)
+{
+    const char *sets[] = {a, b};
+    struct df_config_sources src = {.sets = sets, .set_count = a ? b ? 2 : 1 : 0};
+
+    *ret = (M){0};
+    df_buf_release(&complaints);
+    df_buf_init(&complaints, 1 << 16);
+    return df_config_load(&measured_table, &src, ret, &complaints);
+}
+
+static void numbers_are_kept_in_the_unit_of_their_member(void **state)
+{
+    M m;
+    struct df_buf out;
+    (void)state;
+
+    assert_int_equal(load_measured(NULL, NULL, &m), DF_OK);
+    assert_int_equal(m.wait_ms, 30 * 60 * 1000);
+    assert_int_equal(m.room_bytes, 80 * 1024 * 1024);
+    assert_true(m.any_ms == DF_CFG_INT_UNSET);
+    assert_int_equal(m.delays_ms.items[0], 1000);
+    assert_int_equal(m.delays_ms.items[1], 5000);
+    df_config_release(&measured_table, &m);
+
+    assert_int_equal(load_measured("m.wait_minutes=1440", "m.room_mb=65536", &m), DF_OK);
+    assert_int_equal(m.wait_ms, INT64_C(86400000));
+    assert_int_equal(m.room_bytes, INT64_C(1) << 36);
+    /* Printed as it was written. */
+    df_buf_init(&out, 4096);
+    df_config_print(&measured_table, &m, &out);
+    assert_string_equal(df_buf_str(&out).ptr, "[m]\nwait_minutes = 1440\nroom_mb = 65536\n"
+                                              "# any_days =\nany_mb = 0\ndelays_seconds = 1,5\n"
+                                              "# target =\n# url =\n");
+    df_buf_release(&out);
+    df_config_release(&measured_table, &m);
+    df_buf_release(&complaints);
+}
+
+static void a_number_that_does_not_fit_its_unit_is_refused(void **state)
+{
+    static const struct {
+        const char *set, *complaint;
+    } cases[] = {
+        {"m.wait_minutes=1441", "m.wait_minutes: must be between 1 and 1440, not \"1441\""},
+        {"m.wait_minutes=0", "m.wait_minutes: must be between 1 and 1440, not \"0\""},
+        {"m.wait_minutes=153722867280912931",
+         "m.wait_minutes: must be between 1 and 1440, not \"153722867280912931\""},
+        {"m.delays_seconds=1,61", "m.delays_seconds: must be between 0 and 60, not \"61\""},
+        {"m.any_days=106751991168",
+         "m.any_days: must be between -106751991167 and 106751991167, not \"106751991168\""},
+        {"m.any_days=-106751991168",
+         "m.any_days: must be between -106751991167 and 106751991167, not \"-106751991168\""},
+        {"m.any_mb=8796093022208",
+         "m.any_mb: must be between -8796093022207 and 8796093022207, not \"8796093022208\""},
+        {"m.any_mb=-8796093022208",
+         "m.any_mb: must be between -8796093022207 and 8796093022207, not \"-8796093022208\""},
+        {"m.any_mb=9223372036854775807",
+         "m.any_mb: must be between -8796093022207 and 8796093022207, not "
+         "\"9223372036854775807\""},
+    };
+    M m;
+    (void)state;
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        char wanted[200];
+        snprintf(wanted, sizeof(wanted), "--set %s\n", cases[i].complaint);
+        assert_int_equal(load_measured(cases[i].set, NULL, &m), DF_E_CONFIG);
+        assert_string_equal(df_buf_str(&complaints).ptr, wanted);
+    }
+    assert_int_equal(load_measured("m.any_days=106751991167", "m.any_mb=-8796093022207", &m),
+                     DF_OK);
+    assert_true(m.any_ms == INT64_C(106751991167) * 86400000);
+    assert_true(m.any_bytes == -INT64_C(8796093022207) * 1048576);
+    df_config_release(&measured_table, &m);
+    df_buf_release(&complaints);
+}
+
+static void an_empty_optional_text_is_none(void **state)
+{
+    M m;
+    (void)state;
+
+    assert_int_equal(load_measured("m.target=a", "m.url=b", &m), DF_OK);
+    assert_string_equal(m.target, "a");
+    assert_string_equal(m.url, "b");
+    df_config_release(&measured_table, &m);
+    assert_int_equal(load_measured("m.target=a", "m.target=", &m), DF_OK);
+    assert_null(m.target);
+    assert_int_equal(load_measured("m.url=", NULL, &m), DF_OK);
+    assert_null(m.url);
+    df_config_release(&measured_table, &m);
     df_buf_release(&complaints);
 }
 
@@ -1017,9 +1161,10 @@ static void the_reference_is_a_table_for_each_section(void **state)
 
 static void a_url_is_printed_without_its_password_and_read_from_a_file(void **state)
 {
-    static const struct df_config_key url_keys[] = {
-        {KEY("database", "url", DF_CFG_URL, note), .help = "URL."}};
-    static const struct df_config_table urls = {.keys = url_keys, .count = 1};
+    static const struct df_config_key url_keys[] = {DF_KEY_URL("url", S, note, "URL."),
+                                                    {.key = NULL}};
+    const struct df_config_table urls = {
+        .sections = (const struct df_config_section[]){{"database", url_keys, 0}, {.name = NULL}}};
     static const struct {
         const char *given, *shown;
     } cases[] = {
@@ -1079,6 +1224,9 @@ int main(void)
         cmocka_unit_test(a_flood_of_complaints_is_counted),
         cmocka_unit_test(a_secret_is_never_shown),
         cmocka_unit_test(a_wrong_default_is_found),
+        cmocka_unit_test(numbers_are_kept_in_the_unit_of_their_member),
+        cmocka_unit_test(a_number_that_does_not_fit_its_unit_is_refused),
+        cmocka_unit_test(an_empty_optional_text_is_none),
         cmocka_unit_test(the_effective_configuration_is_printed_and_can_be_read_again),
         cmocka_unit_test(a_url_is_printed_without_its_password_and_read_from_a_file),
         cmocka_unit_test(the_reference_is_a_table_for_each_section),

@@ -77,12 +77,12 @@ static int start(void **state)
     assert_ok(df_storage_new(&(struct df_storage_options){.data_dir = test.dir}, &storage, &err),
               &err);
     assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &http, &err), &err);
-    breakers = df_breakers_new(&(struct df_breaker_options){.window = 10,
-                                                            .min_calls = 5,
-                                                            .failure_rate = 50,
-                                                            .open_ms = 1000,
-                                                            .half_open_calls = 1,
-                                                            .clock = &clock_.base});
+    breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+                                                             .min_calls = 5,
+                                                             .failure_rate = 50,
+                                                             .open_ms = 1000,
+                                                             .half_open_calls = 1},
+                               &clock_.base);
     imports = df_imports_new(&(struct df_imports_options){
         .store = store,
         .storage = storage,
@@ -90,17 +90,16 @@ static int start(void **state)
         .breakers = breakers,
         .clock = &clock_.base,
         .data_dir = test.dir,
-        .url = omniflow_url,
-        .concurrent = concurrent,
-        .workers = 3,
-        .api_key_header = "X-Api-Key",
-        .batch_size = 10,
-        .max_parallel_chunks = 2,
-        .retry = {.max_attempts = 1},
-        .timeout_ms = 1000,
-        .ack_timeout_ms = 1000,
-        .lock_timeout_ms = LOCK_TIMEOUT_MS,
-        .poll_ms = 10,
+        .settings = {.url = omniflow_url,
+                     .mode = concurrent ? DF_IMPORTS_CONCURRENT : DF_IMPORTS_EXCLUSIVE,
+                     .workers = 3,
+                     .api_key_header = "X-Api-Key",
+                     .batch_size = 10,
+                     .max_parallel_chunks = 2,
+                     .timeout_ms = 1000,
+                     .ack_timeout_ms = 1000,
+                     .lock_timeout_ms = LOCK_TIMEOUT_MS,
+                     .poll_ms = 10},
     });
     df_imports_start(imports);
     return 0;

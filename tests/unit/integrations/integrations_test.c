@@ -248,18 +248,18 @@ static void what_is_repeated_when(void **state)
         {DF_E_CANCELLED, 0, false, true, -1, 1, UP, NOT, 0, true},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct integration_try t = {.code = rows[i].code,
-                                    .status = rows[i].status,
-                                    .maybe_sent = rows[i].sent,
-                                    .retry_after_ms = rows[i].after_ms,
-                                    .attempt = rows[i].attempt,
-                                    .safe = rows[i].safe};
-        struct integration_verdict v = integration_judge(&set, &t);
-        if ((int)v.next != rows[i].next || (int)v.breaker != rows[i].breaker ||
+        struct df_out_judgement j = df_outbound_judge(rows[i].code, rows[i].status, NULL, false);
+        struct df_out out = {.call = {.code = rows[i].code,
+                                      .status = rows[i].status,
+                                      .maybe_sent = rows[i].sent,
+                                      .retry_after_ms = rows[i].after_ms},
+                             .verdict = j.verdict};
+        struct integration_verdict v = integration_judge(&set, &out, rows[i].attempt, rows[i].safe);
+        if ((int)v.next != rows[i].next || (int)j.breaker != rows[i].breaker ||
             v.maybe_done != rows[i].maybe_done ||
             (v.next == INTEGRATION_RETRY && v.wait_ms != rows[i].wait_ms))
             fail_msg("row %zu: next %d, breaker %d, wait %lld, maybe done %d", i, (int)v.next,
-                     (int)v.breaker, (long long)v.wait_ms, v.maybe_done);
+                     (int)j.breaker, (long long)v.wait_ms, v.maybe_done);
     }
 }
 
@@ -267,12 +267,12 @@ static void one_attempt_means_no_retry(void **state)
 {
     (void)state;
     struct df_integration_settings set = {.retry_max_attempts = 1};
-    struct integration_try t = {
-        .code = DF_E_NET_CONNECT, .retry_after_ms = -1, .attempt = 1, .safe = true};
-    assert_int_equal(integration_judge(&set, &t).next, INTEGRATION_GIVE_UP);
+    const struct df_out out = {.call = {.code = DF_E_NET_CONNECT, .retry_after_ms = -1},
+                               .verdict = DF_OUT_AGAIN};
+    assert_int_equal(integration_judge(&set, &out, 1, true).next, INTEGRATION_GIVE_UP);
     set.retry_max_attempts = 2;
-    assert_int_equal(integration_judge(&set, &t).next, INTEGRATION_RETRY);
-    assert_int_equal(integration_judge(&set, &t).wait_ms, 0);
+    assert_int_equal(integration_judge(&set, &out, 1, true).next, INTEGRATION_RETRY);
+    assert_int_equal(integration_judge(&set, &out, 1, true).wait_ms, 0);
 }
 
 /* --- settings --------------------------------------------------------------------------------- */
@@ -294,25 +294,29 @@ static char *text(const char *s)
     return s ? df_arena_cstr(&arena, df_str_c(s)) : NULL;
 }
 
+static struct df_secret *api_key, *set_headers; /* of the settings below */
+
 static struct df_integration_settings settings_of(const struct section *s)
 {
+    api_key = df_secret_new(df_str_c(s->key));
+    set_headers = df_secret_new(df_str_c(s->set));
     return (struct df_integration_settings){
         .name = text("payment"),
         .base_url = text(s->base_url),
         .methods = 127,
         .unavailable_code = text(s->code),
-        .api_key = df_secret_new(df_str_c(s->key)),
+        .api_key = api_key,
         .api_key_header = text(s->key_header),
         .forward_headers = text(s->forward),
         .return_headers = text(s->returned),
-        .set_headers = df_secret_new(df_str_c(s->set)),
+        .set_headers = set_headers,
     };
 }
 
-static void release(struct df_integration_settings *s)
+static void release_secrets(void)
 {
-    df_secret_free(s->api_key);
-    df_secret_free(s->set_headers);
+    df_secret_free(api_key);
+    df_secret_free(set_headers);
 }
 
 static const char *complaints_about(const struct section *s)
@@ -323,7 +327,7 @@ static const char *complaints_about(const struct section *s)
     df_integration_check_settings(&set, &b);
     const char *words = df_arena_cstr(&arena, df_buf_str(&b));
     df_buf_release(&b);
-    release(&set);
+    release_secrets();
     return words;
 }
 
@@ -416,7 +420,7 @@ static void the_api_key_and_set_headers_win_over_the_caller(void **state)
     assert_true(df_str_eq(r.fixed[2].value, DF_STR("the key")));
     assert_true(integration_rules_return(&r, DF_STR("etag")));
     assert_false(integration_rules_return(&r, DF_STR("Server")));
-    release(&set);
+    release_secrets();
 }
 
 static void too_many_names_are_refused(void **state)

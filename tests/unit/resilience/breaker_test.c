@@ -22,13 +22,12 @@
 static struct df_fake_clock clock_;
 static struct df_fake_clock dice;
 
-static const struct df_breaker_options usual = {
+static const struct df_breaker_settings usual = {
     .window = 10,
     .min_calls = 5,
     .failure_rate = 50,
     .open_ms = 10000,
     .half_open_calls = 3,
-    .clock = &clock_.base,
 };
 
 static int quiet(void **state)
@@ -45,9 +44,9 @@ static int64_t below(int64_t bound)
     return (int64_t)df_random_below(&dice.base, (uint64_t)bound);
 }
 
-static struct df_breaker *fresh(struct df_breaker_options opt)
+static struct df_breaker *fresh(struct df_breaker_settings opt)
 {
-    return df_breaker_new(DF_STR("test"), &opt);
+    return df_breaker_new(DF_STR("test"), &opt, &clock_.base);
 }
 
 static struct df_breaker_permit allowed(struct df_breaker *b)
@@ -126,7 +125,7 @@ static void closed_stays_so_before_min_calls(void **state)
 static void more_min_calls_than_the_window_holds_means_a_full_window(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.window = 3;
     opt.min_calls = 100;
     struct df_breaker *b = fresh(opt);
@@ -197,7 +196,7 @@ static void old_calls_leave_the_window(void **state)
 static void slow_calls_open_at_their_own_rate(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.slow_call_ms = 999;
     opt.slow_call_rate = 60;
     struct df_breaker *b = fresh(opt);
@@ -214,7 +213,7 @@ static void slow_calls_open_at_their_own_rate(void **state)
 static void a_failed_call_may_be_slow_too(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.slow_call_ms = 999;
     opt.slow_call_rate = 60;
     struct df_breaker *b = fresh(opt);
@@ -228,7 +227,7 @@ static void a_failed_call_may_be_slow_too(void **state)
 static void slow_is_longer_than_the_limit_and_its_rate_100_unless_told(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.slow_call_ms = 1000;
     struct df_breaker *b = fresh(opt);
     calls(b, "SSSSS"); /* exactly the limit */
@@ -291,7 +290,7 @@ static void open_becomes_half_open_when_asked_after_its_time(void **state)
     df_breaker_free(b);
 }
 
-static struct df_breaker *half_open(struct df_breaker_options opt)
+static struct df_breaker *half_open(struct df_breaker_settings opt)
 {
     opt.min_calls = 1;
     opt.failure_rate = 50;
@@ -366,7 +365,7 @@ static void half_open_opens_again_at_the_failure_rate(void **state)
 static void half_open_opens_again_at_the_slow_rate(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.slow_call_ms = 500;
     opt.slow_call_rate = 100;
     struct df_breaker *b = half_open(opt);
@@ -381,7 +380,7 @@ static void half_open_opens_again_at_the_slow_rate(void **state)
 static void more_probes_than_the_window_are_all_counted(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.window = 2;
     opt.half_open_calls = 7;
     struct df_breaker *b = half_open(opt);
@@ -393,7 +392,7 @@ static void more_probes_than_the_window_are_all_counted(void **state)
 static void ignored_calls_do_not_count(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.slow_call_ms = 500;
     struct df_breaker *b = fresh(opt);
     calls(b, "iiIIiiIIiiIIffffi");
@@ -445,7 +444,7 @@ static void a_permit_of_an_earlier_state_does_not_count(void **state)
 static void a_probe_of_an_earlier_half_open_is_none_of_the_next(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.half_open_calls = 1;
     struct df_breaker *b = half_open(opt);
     struct df_breaker_permit late = allowed(b);
@@ -467,7 +466,7 @@ static void a_probe_of_an_earlier_half_open_is_none_of_the_next(void **state)
 #define MAX_WINDOW  12
 
 struct model {
-    struct df_breaker_options opt;
+    struct df_breaker_settings opt;
     enum df_breaker_state state;
     int state_number;
     int64_t opened_ms; /* on the clock below */
@@ -560,7 +559,7 @@ static void compare(struct df_breaker *b, const struct model *m)
 
 static void random_options(struct model *m)
 {
-    m->opt = (struct df_breaker_options){
+    m->opt = (struct df_breaker_settings){
         .window = 1 + below(MAX_WINDOW),
         .min_calls = 1 + below(MAX_WINDOW + 3),
         .failure_rate = 1 + below(100),
@@ -568,7 +567,6 @@ static void random_options(struct model *m)
         .slow_call_rate = below(101),
         .open_ms = 1 + below(50),
         .half_open_calls = 1 + below(6),
-        .clock = &clock_.base,
     };
 }
 
@@ -659,7 +657,7 @@ static bool exposed(const char *line)
 
 static void go_round(void)
 {
-    struct df_breaker *b = df_breaker_new(DF_STR("https://a.example:443"), &usual);
+    struct df_breaker *b = df_breaker_new(DF_STR("https://a.example:443"), &usual, &clock_.base);
     calls(b, "fffff");
     df_fake_clock_advance_ms(&clock_, 10000);
     calls(b, "ssf");
@@ -696,7 +694,7 @@ static void each_change_of_state_is_logged_with_its_destination(void **state)
 static void metrics_tell_states_and_outcomes(void **state)
 {
     (void)state;
-    struct df_breaker *b = df_breaker_new(DF_STR("metered"), &usual);
+    struct df_breaker *b = df_breaker_new(DF_STR("metered"), &usual, &clock_.base);
     assert_true(exposed("dataflow_breaker_state{name=\"metered\"} 0"));
     calls(b, "siiffff");
     (void)refused(b);
@@ -718,7 +716,7 @@ static void metrics_tell_states_and_outcomes(void **state)
 static void a_freed_breaker_is_shown_closed(void **state)
 {
     (void)state;
-    struct df_breaker *b = df_breaker_new(DF_STR("freed"), &usual);
+    struct df_breaker *b = df_breaker_new(DF_STR("freed"), &usual, &clock_.base);
     calls(b, "fffff");
     assert_true(exposed("dataflow_breaker_state{name=\"freed\"} 1"));
     df_breaker_free(b);
@@ -770,7 +768,7 @@ static void side_by_side(void *(*f)(void *), struct asker *askers)
 static void threads_share_the_probes(void **state)
 {
     (void)state;
-    struct df_breaker_options opt = usual;
+    struct df_breaker_settings opt = usual;
     opt.half_open_calls = 50;
     for (int round = 0; round < 20; round++) {
         struct df_breaker *b = fresh(opt);
@@ -875,7 +873,7 @@ static size_t use_together(uint64_t keys, size_t rounds, struct total *ret)
 {
     static struct user users[THREADS];
     pthread_t threads[THREADS], watcher;
-    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
     size_t refused_calls = 0;
     users_done = false;
     assert_int_equal(pthread_create(&watcher, NULL, watch_registry, r), 0);
@@ -966,7 +964,7 @@ static void use(struct df_breakers *r, int number, const char *what)
 static void a_key_has_one_breaker_and_keys_do_not_share(void **state)
 {
     (void)state;
-    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
     struct df_breaker *a = df_breakers_get(r, DF_STR("a"));
     struct df_breaker *b = df_breakers_get(r, DF_STR("b"));
     assert_ptr_not_equal(a, b);
@@ -984,7 +982,7 @@ static void a_key_has_one_breaker_and_keys_do_not_share(void **state)
 static void each_goes_by_name(void **state)
 {
     (void)state;
-    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
     assert_int_equal(list(r)->count, 0);
     use(r, 3, "");
     use(r, 1, "fffff");
@@ -1001,7 +999,7 @@ static void each_goes_by_name(void **state)
 
 static struct df_breakers *full(void)
 {
-    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
     for (int i = 0; i < DF_BREAKERS_MAX; i++)
         use(r, i, i == 0 || i == 5 ? "fffff" : "s"); /* 0 and 5 are open */
     assert_int_equal(list(r)->count, DF_BREAKERS_MAX);
@@ -1033,7 +1031,7 @@ static void past_the_bound_the_closed_one_unused_for_longest_goes(void **state)
 static void without_a_closed_one_an_open_one_goes(void **state)
 {
     (void)state;
-    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
     for (int i = 0; i < DF_BREAKERS_MAX; i++)
         use(r, i, "fffff");
     struct df_breaker *held = get(r, 0);
@@ -1050,7 +1048,7 @@ static void what_is_held_stays_and_the_excess_goes_later(void **state)
     (void)state;
     static struct df_breaker *held[DF_BREAKERS_MAX + 50];
     const int count = DF_BREAKERS_MAX + 50;
-    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
     for (int i = 0; i < count; i++)
         held[i] = get(r, i);
     assert_int_equal(list(r)->count, count);
@@ -1064,13 +1062,12 @@ static void what_is_held_stays_and_the_excess_goes_later(void **state)
 static void a_configured_key_has_options_of_its_own_and_stays(void **state)
 {
     (void)state;
-    struct df_breakers *r = df_breakers_new(&usual);
-    struct df_breaker_options own = usual;
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
+    struct df_breaker_settings own = usual;
     own.window = 4;
     own.min_calls = 2;
     own.open_ms = 50;
     own.half_open_calls = 1;
-    own.clock = NULL; /* the registry's */
     df_breakers_configure(r, DF_STR("own"), &own);
     assert_int_equal(list(r)->count, 1);
     assert_string_equal(list(r)->names[0], "own");
@@ -1103,7 +1100,7 @@ static void a_configured_key_has_options_of_its_own_and_stays(void **state)
 static void past_200_names_the_rest_are_other_with_the_worst_state(void **state)
 {
     (void)state;
-    struct df_breakers *r = df_breakers_new(&usual);
+    struct df_breakers *r = df_breakers_new(&usual, &clock_.base);
     for (int i = 0; i < 300; i++)
         use(r, i, "");
     struct df_breaker *x = df_breakers_get(r, DF_STR("late x"));

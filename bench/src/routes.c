@@ -1,6 +1,6 @@
 #include "access/services.h"
-#include "app/bench.h"
-#include "app/bench.sql.h"
+#include "bench.h"
+#include "bench/bench.sql.h"
 #include "net/input.h"
 #include "json/write.h"
 
@@ -38,7 +38,7 @@ static struct row *read_row(struct df_req *req)
         df_input_error(&in, "id", "must be a UUID");
     if (!df_input_ok(&in, req))
         return NULL;
-    df_bench_row(r->params, df_uuid_str(&r->id), payload, df_wall_ms(df_services_of(req)->clock));
+    df_bench_row(r->params, df_uuid_str(&r->id), payload, df_wall_ms(df_access_of(req)->clock));
     return r;
 }
 
@@ -73,7 +73,7 @@ static void handle_echo(struct df_req *req)
 #define BENCH(path, fn)                                                                            \
     {                                                                                              \
         .method = "POST", .pattern = path, .body = DF_BODY_JSON, .access = DF_ACCESS_CLIENT,       \
-        .scope = "events", .handle = fn                                                            \
+        .scope = "interface", .handle = fn                                                         \
     }
 
 const struct df_route df_bench_routes[] = {

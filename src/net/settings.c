@@ -1,0 +1,40 @@
+#include "net/settings.h"
+
+#include "net/field.h"
+#include "net/url.h"
+
+void df_net_check_url(const char *section, const char *name, struct df_str url,
+                      struct df_buf *complaints)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_url parts;
+
+    if (!url.ptr)
+        return;
+    if (df_url_parse(url, &parts, &err) != DF_OK)
+        df_buf_addf(complaints, "[%s] %s: %s\n", section, name, err.detail);
+    else if (parts.userinfo.ptr) /* it would stand in rows and answers */
+        df_buf_addf(complaints, "[%s] %s: may not hold credentials\n", section, name);
+}
+
+/* A key in one of these would be there twice, or no request at all. */
+static bool is_set_by_us(struct df_str name)
+{
+    static const char *const names[] = {"Content-Type",     "Host",        "Idempotency-Key",
+                                        "X-Correlation-Id", "traceparent", "x-trace-id"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (df_str_ieq(name, df_str_c(names[i])))
+            return true;
+    }
+    return df_field_is_framing(name);
+}
+
+void df_net_check_header(const char *section, const char *name, struct df_buf *complaints)
+{
+    if (!df_field_is_token(df_str_c(name)))
+        df_buf_addf(complaints,
+                    "[%s] api_key_header: must be a header's name: letters, digits and '-'\n",
+                    section);
+    else if (is_set_by_us(df_str_c(name)))
+        df_buf_addf(complaints, "[%s] api_key_header: %s has another use\n", section, name);
+}
