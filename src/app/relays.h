@@ -5,7 +5,7 @@
 
 #include "access/services.h"
 #include "app/settings.h"
-#include "net/client.h"
+#include "outbound/outbound.h"
 
 /*
  * own: filled with the settings of the relay for own events, which live as long as the relays;
