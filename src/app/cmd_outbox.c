@@ -244,9 +244,7 @@ static void make_channels(struct session *s)
     s->delivery = df_delivery_new(&(struct df_delivery_options){.clock = s->clock});
     s->interface = df_interface_new(&(struct df_interface_options){
         .clock = s->clock,
-        .functional_ack_url = s->settings.gateway.functional_ack_url,
-        .ticket_return_url = s->settings.gateway.ticket_return_url,
-        .ticket_send_url = s->settings.gateway.ticket_send_url,
+        .settings = s->settings.interface,
     });
     df_interface_add_channels(s->interface, s->delivery);
     s->events = df_events_channel(NULL, NULL);
@@ -305,7 +303,7 @@ static enum df_code perform(struct session *s, int operands, char **argv, struct
     if (code == DF_OK)
         code = find_status(s, err);
     if (code == DF_OK)
-        code = df_open_database(&s->settings, s->settings.database.migrate, &s->db, NULL, err);
+        code = df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
     if (code != DF_OK)
         return code;
     if (strcmp(argv[0], "list") == 0)

@@ -30,9 +30,9 @@ static enum df_code listen_http(const char *address, struct df_services *service
                                 struct df_http_server **ret, struct df_err *err)
 {
     const struct df_route_table tables[] = {{df_probe_routes, services}, {NULL, NULL}};
-    const struct df_http_options opt = {.listen = address,
-                                        .threads = 1,
-                                        .max_connections = 64,
+    const struct df_http_options opt = {.settings.listen = address,
+                                        .settings.threads = 1,
+                                        .settings.max_connections = 64,
                                         .clock = services->clock,
                                         .tables = tables};
 
@@ -76,7 +76,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     struct df_relay *r = df_relay_start(&(struct df_relay_options){
         .settings = relay, .client = client, .breakers = breakers, .clock = clock});
     df_server_wait();
-    df_relay_stop(r, s->server.drain_ms);
+    df_relay_stop(r, s->drain_ms);
     df_http_client_free(client); /* what is still on its way is cut off, and so comes back */
     df_http_stop(http);          /* before what it tells about is freed */
     df_relay_free(r);

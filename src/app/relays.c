@@ -22,7 +22,7 @@ static enum df_code load_own(const struct df_settings *set, struct df_settings *
     df_buf_init(&url, 16384);
     df_buf_init(&name, 128);
     df_buf_init(&complaints, 16384);
-    df_buf_addf(&url, "database.url=%s", set->database.url);
+    df_buf_addf(&url, "database.url=%s", set->store.url);
     df_buf_addf(&name, "relay.%s.dispatcher=log", own_name(set));
     const char *const sets[] = {df_buf_str(&url).ptr, df_buf_str(&name).ptr};
     enum df_code code = df_settings_load(&(struct df_config_sources){.sets = sets, .set_count = 2},
@@ -45,7 +45,7 @@ enum df_code df_app_relays_start(const struct df_settings *set, const struct df_
         *ret = df_relays_start(&(struct df_relays_options){
             .settings = set->relays,
             .count = set->relay_count,
-            .own_url = set->database.url,
+            .own_url = set->store.url,
             .own = &own->relays[0],
             .client = client,
             .breakers = sv->breakers,

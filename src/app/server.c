@@ -47,8 +47,6 @@ struct df_server {
     struct df_zone *zone;
     struct df_maintenance maintenance;
     struct df_channel events;
-    struct df_secret *master;     /* what secrets of webhooks are encrypted with; or NULL */
-    struct df_secret *old_master; /* and were, before that */
     struct df_settings own_relay; /* of own events, where nothing else is configured for them */
 
     pthread_t housekeeper;
@@ -152,7 +150,7 @@ static enum df_code prepare_database(const struct df_settings *set, struct df_er
 {
     struct df_db *db = NULL;
     size_t applied = 0;
-    enum df_code code = df_open_database(set, set->database.migrate, &db, &applied, err);
+    enum df_code code = df_open_database(set, set->store.migrate, &db, &applied, err);
     if (code != DF_OK)
         return code;
     if (applied > 0)
@@ -171,26 +169,16 @@ static enum df_code listen_http(struct df_server *s, const struct df_settings *s
                                 struct df_err *err)
 {
     struct df_http_options opt = {
-        .listen = set->server.listen,
-        .threads = set->server.threads,
-        .max_body_bytes = (size_t)set->server.max_body_bytes,
-        .header_timeout_ms = set->server.header_timeout_ms,
-        .idle_timeout_ms = set->server.idle_timeout_ms,
-        .max_connections = df_files_for_connections(set->server.max_connections),
-        .max_connections_per_address = set->server.max_connections_per_address,
-        .trusted_proxies = set->server.trusted_proxies,
-        .memory_budget_bytes = (size_t)set->server.memory_budget_bytes,
-        .tls_cert = set->server.tls_cert,
-        .tls_key = set->server.tls_key,
-        .access_log = set->server.access_log,
+        .settings = set->http,
         .version_prefix = true,
         .metrics_prefix = "dataflow",
         .clock = s->services.clock,
         .tables = s->tables,
-        .absent = set->admin.key ? 0 : 1u << DF_ACCESS_ADMIN,
+        .absent = set->auth.admin_key ? 0 : 1u << DF_ACCESS_ADMIN,
         .authorize = authorize,
         .arg = &s->access,
     };
+    opt.settings.max_connections = df_files_for_connections(set->http.max_connections);
     return df_http_start(&opt, &s->http, err);
 }
 
@@ -203,7 +191,7 @@ static void log_started(const struct df_server *s, const struct df_settings *set
         DF_F("backend", df_str_c(df_dialect_name(dialect))),
     };
     df_log_write(DF_LOG_INFO, "ServerStarted", fields, sizeof fields / sizeof fields[0],
-                 "listening on %s://%s", set->server.tls_cert ? "https" : "http",
+                 "listening on %s://%s", set->http.tls_cert ? "https" : "http",
                  df_http_address(s->http));
 }
 
@@ -215,8 +203,7 @@ static void wake_own_events(const struct df_channel *c)
     df_relays_wake_own(sv->relays);
 }
 
-static void make_alerts(struct df_server *s, const struct df_settings *set,
-                        const struct df_retry_policy *retry)
+static void make_alerts(struct df_server *s, const struct df_settings *set)
 {
     struct df_services *sv = &s->services;
 
@@ -225,18 +212,8 @@ static void make_alerts(struct df_server *s, const struct df_settings *set,
     sv->alerts = df_alerts_new(&(struct df_alerts_options){
         .store = sv->store,
         .clock = sv->clock,
-        .pagerduty_routing_key = set->alerts.pagerduty_routing_key,
-        .pagerduty_url = set->alerts.pagerduty_url,
-        .teams_url = set->alerts.teams_url,
-        .console_url = set->alerts.console_url,
-        .interval_ms = s->alert_interval_ms,
-        .batch_stuck_ms = set->alerts.batch_stuck_ms,
-        .delivery_stuck_ms = set->alerts.delivery_stuck_ms,
-        .webhook_failures = set->alerts.webhook_failures,
-        .error_rate_percent = set->alerts.error_rate_percent,
-        .error_rate_min = set->alerts.error_rate_min,
-        .error_rate_ms = set->alerts.error_rate_ms,
-        .retry = *retry,
+        .settings = set->alerts,
+        .retry = set->delivery.retry,
     });
     df_alerts_add_channel(sv->alerts, sv->delivery);
 }
@@ -252,47 +229,31 @@ static enum df_code start_subscriptions(struct df_server *s, const struct df_set
         .store = sv->store,
         .clock = sv->clock,
         .webhooks = sv->webhooks,
-        .keys = {.master = s->master, .old_master = s->old_master},
-        .max_per_client = set->webhooks.max_per_client,
-        .rotation_overlap_ms = set->webhooks.rotation_overlap_ms,
-        .allow_private = set->delivery.allow_private_targets,
+        .keys = df_webhooks_master_keys(sv->webhooks),
+        .settings = set->webhooks,
     });
     return df_subscriptions_seal(sv->subscriptions, err);
 }
 
 static void make_webhooks(struct df_server *s, const struct df_settings *set)
 {
-    s->master = df_secret_key_new(df_secret_str(set->security.master_key));
-    s->old_master = df_secret_key_new(df_secret_str(set->security.master_old_key));
     s->services.webhooks = df_webhooks_new(&(struct df_webhooks_options){
         .store = s->services.store,
         .clock = s->services.clock,
-        .retry_delays_ms = set->webhooks.retry_delays_ms.items,
-        .retry_delay_count = set->webhooks.retry_delays_ms.count,
-        .timeout_ms = set->webhooks.timeout_ms,
-        .disable_after_ms = set->webhooks.disable_after_ms,
-        .allow_private = set->delivery.allow_private_targets,
-        .keys = {.master = s->master, .old_master = s->old_master},
-        .notify_url = set->database.url,
+        .settings = set->webhooks,
+        .notify_url = set->store.url,
     });
 }
 
-static void make_interface(struct df_services *sv, const struct df_settings *set,
-                           const struct df_retry_policy *retry)
+static void make_interface(struct df_services *sv, const struct df_settings *set)
 {
     sv->interface = df_interface_new(&(struct df_interface_options){
         .store = sv->store,
         .clock = sv->clock,
-        .functional_ack_url = set->gateway.functional_ack_url,
-        .ticket_return_url = set->gateway.ticket_return_url,
-        .ticket_send_url = set->gateway.ticket_send_url,
-        .api_key = set->gateway.api_key,
-        .api_key_header = set->gateway.api_key_header,
-        .ack_business_application = set->gateway.ack_business_application,
-        .retry = *retry,
-        .lease_ms = set->delivery.lease_ms,
-        .max_body_bytes = set->server.max_body_bytes,
-        .notify_url = set->database.url,
+        .settings = set->interface,
+        .delivery_settings = set->delivery,
+        .max_body_bytes = set->http.max_body_bytes,
+        .notify_url = set->store.url,
         .webhooks = sv->webhooks,
     });
     df_interface_add_channels(sv->interface, sv->delivery);
@@ -319,9 +280,6 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
                                    struct df_err *err)
 {
     struct df_services *sv = &s->services;
-    const struct df_retry_policy retry = {.base_ms = set->delivery.retry_base_ms,
-                                          .cap_ms = set->delivery.retry_cap_ms,
-                                          .max_attempts = set->delivery.max_attempts};
     struct df_http_client_options co = {.max_in_flight = CALLS_FOR(set->delivery.concurrency),
                                         .max_per_destination = set->delivery.concurrency,
                                         .user_agent = "DataFlow/" DF_VERSION,
@@ -335,21 +293,19 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
         .client = s->client,
         .breakers = sv->breakers,
         .clock = sv->clock,
-        .retry = retry,
-        .lease_ms = set->delivery.lease_ms,
-        .timeout_ms = set->delivery.timeout_ms,
-        .max_row_bytes = ROW_FOR(set->server.max_body_bytes),
+        .settings = set->delivery,
+        .max_row_bytes = ROW_FOR(set->http.max_body_bytes),
     });
     make_webhooks(s, set);
-    make_interface(sv, set, &retry);
+    make_interface(sv, set);
     s->events = df_events_channel(wake_own_events, sv);
     df_delivery_add(sv->delivery, &s->events);
     make_integrations(s, set);
     df_webhooks_add_channels(sv->webhooks, sv->delivery);
-    make_alerts(s, set, &retry);
-    if (set->server.roles & DF_ROLE_DELIVER)
+    make_alerts(s, set);
+    if (set->roles & DF_ROLE_DELIVER)
         df_delivery_start(sv->delivery);
-    if (set->server.roles & DF_ROLE_PROCESS)
+    if (set->roles & DF_ROLE_PROCESS)
         df_interface_start(sv->interface);
     return DF_OK;
 }
@@ -378,8 +334,8 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
                                   struct df_err *err)
 {
     struct df_services *sv = &s->services;
-    struct df_storage_options storage = df_settings_storage(set);
-    storage.clock = sv->clock;
+    const struct df_storage_options storage = {
+        .data_dir = set->data_dir, .settings = set->storage, .clock = sv->clock};
     enum df_code code = df_storage_new(&storage, &s->storage, err);
     if (code == DF_OK)
         code = df_zone_open(set->imports.business_time_zone, &s->zone, err);
@@ -393,19 +349,19 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
         .client = s->client,
         .breakers = sv->breakers,
         .clock = sv->clock,
-        .data_dir = set->server.data_dir,
+        .data_dir = set->data_dir,
         .settings = set->imports,
         .zone = s->zone,
         .maintenance = &s->maintenance,
         .webhooks = sv->webhooks,
     });
-    if (set->server.roles & DF_ROLE_API) {
+    if (set->roles & DF_ROLE_API) {
         sv->receiver = df_receiver_new(sv->imports);
-        sv->import_views = df_import_views_new(sv->store, set->server.data_dir);
+        sv->import_views = df_import_views_new(sv->store, set->data_dir);
     }
-    if (set->server.roles & DF_ROLE_IMPORT)
+    if (set->roles & DF_ROLE_IMPORT)
         df_imports_start(sv->imports);
-    s->maintains = set->server.roles & DF_ROLE_MAINTAIN;
+    s->maintains = set->roles & DF_ROLE_MAINTAIN;
     return DF_OK;
 }
 
@@ -440,24 +396,15 @@ static enum df_code start_access(struct df_server *s, const struct df_settings *
                                  struct df_err *err)
 {
     struct df_services *sv = &s->services;
-    const struct df_store_options so = {.url = set->database.url,
-                                        .pool_size = set->database.pool_size,
-                                        .queue_size = set->database.queue_size,
-                                        .group_max = set->database.group_max,
-                                        .clock = sv->clock};
+    const struct df_store_options so = {.settings = set->store, .clock = sv->clock};
     enum df_code code = prepare_database(set, err);
     if (code == DF_OK)
         code = df_store_open(&so, &sv->store, err);
     if (code != DF_OK)
         return code;
     sv->usage = df_usage_new(sv->store, sv->clock);
-    sv->auth =
-        df_auth_new(&(struct df_auth_options){.store = sv->store,
-                                              .clock = sv->clock,
-                                              .admin_key = set->admin.key,
-                                              .failures_per_minute = set->auth.failures_per_minute,
-                                              .hash_threads = set->auth.hash_threads,
-                                              .usage = sv->usage});
+    sv->auth = df_auth_new(&(struct df_auth_options){
+        .store = sv->store, .clock = sv->clock, .settings = set->auth, .usage = sv->usage});
     sv->policies = df_policies_new(sv->clock);
     s->access = (struct df_access){.store = sv->store,
                                    .auth = sv->auth,
@@ -473,14 +420,14 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     const struct df_settings *set = opt->settings;
     struct df_server *s = df_calloc(1, sizeof *s);
     s->services.clock = df_clock_real();
-    s->drain_ms = set->server.drain_ms;
+    s->drain_ms = set->drain_ms;
     df_mutex_init(&s->lock);
     df_cond_init(&s->wake);
     size_t n = 0;
     /* Whatever its role, a process is asked for its health and its figures. */
     s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
     s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
-    if (set->server.roles & DF_ROLE_API)
+    if (set->roles & DF_ROLE_API)
         n = add_api_tables(s, set, n);
     s->tables[n++] = (struct df_route_table){opt->extra_routes, &s->services};
     df_metric_register_process(DF_VERSION);
@@ -490,11 +437,11 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
         goto out;
     if ((code = start_delivery(s, set, err)) != DF_OK)
         goto out;
-    if (set->server.roles & DF_ROLE_API && (code = start_subscriptions(s, set, err)) != DF_OK)
+    if (set->roles & DF_ROLE_API && (code = start_subscriptions(s, set, err)) != DF_OK)
         goto out;
-    if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
+    if (set->roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
-    if (set->server.roles & DF_ROLE_RELAY &&
+    if (set->roles & DF_ROLE_RELAY &&
         (code = df_app_relays_start(set, &s->services, s->client, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
@@ -557,8 +504,6 @@ static void free_services(struct df_server *s)
     df_delivery_free(sv->delivery);
     df_interface_free(sv->interface);
     df_webhooks_free(sv->webhooks);
-    df_secret_free(s->master);
-    df_secret_free(s->old_master);
     df_relays_free(sv->relays);
     df_settings_release(&s->own_relay);
     df_breakers_free(sv->breakers);

@@ -16,8 +16,8 @@
 #define DF_DELIVERY_DELIVERY_H
 
 #include "delivery/channel.h"
+#include "delivery/settings.h"
 #include "resilience/breaker.h"
-#include "resilience/retry.h"
 #include "store/store.h"
 
 struct df_delivery;
@@ -27,9 +27,7 @@ struct df_delivery_options {
     struct df_http_client *client;
     struct df_breakers *breakers;
     const struct df_clock *clock;
-    struct df_retry_policy retry;
-    int64_t lease_ms;
-    int64_t timeout_ms;
+    struct df_delivery_settings settings;
     int64_t poll_ms;       /* 0: 1000 */
     int64_t max_row_bytes; /* what is larger is not sent; 0: 16 MiB */
 };

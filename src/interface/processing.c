@@ -134,8 +134,9 @@ static enum df_code claim_due(struct df_db *db, struct batch *b, int64_t now_ms,
     struct df_result *r = NULL;
     enum df_code code = df_db_query(
         db, &df_q_process_claim,
-        DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.lease_ms), df_ids_value(ids)), &r,
-        err);
+        DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.delivery_settings.lease_ms),
+                  df_ids_value(ids)),
+        &r, err);
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW && b->all_count < CLAIM_MAX) {
@@ -211,7 +212,7 @@ static struct df_str build_ack(struct batch *b, const struct df_ticket *t, struc
     };
 
     df_buf_init(&out, ACK_MAX_BYTES);
-    df_ack_build(&ack, df_str_c(b->i->opt.ack_business_application), &out);
+    df_ack_build(&ack, df_str_c(b->i->opt.settings.ack_business_application), &out);
     return built(&b->kept, &out);
 }
 
@@ -329,7 +330,8 @@ static enum df_code settle_failed(struct df_db *db, struct batch *b, struct df_v
 
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
-        struct df_value due = t->refused ? df_time(now.i + b->i->opt.lease_ms) : df_null(DF_TIME);
+        struct df_value due =
+            t->refused ? df_time(now.i + b->i->opt.delivery_settings.lease_ms) : df_null(DF_TIME);
         if (t->problems.ptr)
             df_rows_add(&failed,
                         DF_PARAMS(df_text(t->problems), now, due, df_int(t->id), df_int(t->fence)));
@@ -389,7 +391,7 @@ static enum df_code find_returned(struct df_db *db, struct batch *b, struct df_e
 static enum df_code enqueue_returns(struct df_db *db, struct batch *b, struct df_value now,
                                     struct df_err *err)
 {
-    const char *url = b->i->opt.ticket_return_url;
+    const char *url = b->i->opt.settings.ticket_return_url;
     struct df_value target = df_text(df_str_c(url ? url : ""));
     struct df_rows replace = df_rows_for(&b->params, &df_q_return_replace, b->count);
     struct df_rows insert = df_rows_for(&b->params, &df_q_return_insert, b->count);
@@ -418,7 +420,7 @@ static enum df_code enqueue_returns(struct df_db *db, struct batch *b, struct df
 static enum df_code enqueue_acks(struct df_db *db, struct batch *b, struct df_value now,
                                  struct df_err *err)
 {
-    const char *url = b->i->opt.functional_ack_url;
+    const char *url = b->i->opt.settings.functional_ack_url;
     struct df_rows acks = df_rows_for(&b->params, &df_q_functional_ack_insert, b->count);
 
     for (size_t i = 0; i < b->count; i++) {

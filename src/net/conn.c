@@ -39,7 +39,7 @@ static bool count_peer(struct df_http_server *s, const struct df_ip *ip)
         *at = df_calloc(1, sizeof(**at));
         (*at)->network = network;
     }
-    if ((*at)->count >= s->opt.max_connections_per_address)
+    if ((*at)->count >= s->opt.settings.max_connections_per_address)
         return false;
     (*at)->count++;
     return true;
@@ -138,7 +138,7 @@ static void conn_free(struct df_conn *c)
     df_unlock(&s->lock);
 
     size_t before = atomic_fetch_sub(&s->open, 1);
-    if (before == (size_t)s->opt.max_connections)
+    if (before == (size_t)s->opt.settings.max_connections)
         df_keeper_wake(s); /* it had stopped accepting */
     df_buf_release(&c->req.body);
     df_arena_release(&c->req.arena);

@@ -37,6 +37,8 @@ struct disabled {
 
 struct df_webhooks {
     struct df_webhooks_options opt;
+    struct df_secret *master;     /* what secrets of webhooks are encrypted with; or NULL */
+    struct df_secret *old_master; /* and were, before that */
     struct df_retry_policy schedule;
     struct df_channel channel;
     struct df_delivery *delivery;
@@ -74,8 +76,8 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
         .previous_encrypted = df_col_blob(r, 11),
         .previous_expires_at = df_col_time(r, 12),
     };
-    return df_webhook_secret_open(&w->opt.keys, subscription, &columns, now_ms, a, ret,
-                                  ret_previous, err);
+    const struct df_webhook_keys keys = df_webhooks_master_keys(w);
+    return df_webhook_secret_open(&keys, subscription, &columns, now_ms, a, ret, ret_previous, err);
 }
 
 /* Not the host: one dead URL of a host is not the host. */
@@ -103,7 +105,7 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->subscription_id = subscription;
     ret->batch_id = df_arena_str(a, df_col_text(r, 13));
     ret->client_id = df_arena_str(a, df_col_text(r, 14));
-    ret->private_too = w->opt.allow_private;
+    ret->private_too = w->opt.settings.allow_private;
     if (!df_col_bool(r, 7))
         return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
     if (body.len < 3 || body.ptr[body.len - 1] != '}')
@@ -112,7 +114,7 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     if (code != DF_OK)
         return code;
     ret->url = df_arena_cstr(a, df_col_text(r, 6));
-    ret->timeout_ms = w->opt.timeout_ms;
+    ret->timeout_ms = w->opt.settings.timeout_ms;
     ret->body = with_signature(a, body, secret);
     df_sign(secret, previous, id, now_ms / 1000, ret->body, a, ret->headers);
     ret->header_count = DF_SIGN_HEADERS;
@@ -201,12 +203,12 @@ static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db,
     static const char gone[] = "the receiver answered 410 Gone";
     static const char failing[] = "every delivery failed for too long";
     struct df_value off = df_bool(false);
-    int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.disable_after_ms;
+    int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.settings.disable_after_ms;
 
     enum df_code code =
         disable(db, &df_q_webhook_disable_gone,
                 DF_PARAMS(off, v->now, df_text(df_str_c(gone)), v->ids), gone, a, d, err);
-    if (code == DF_OK && w->opt.disable_after_ms > 0)
+    if (code == DF_OK && w->opt.settings.disable_after_ms > 0)
         code =
             disable(db, &df_q_webhook_disable_failing,
                     DF_PARAMS(off, v->now, df_text(df_str_c(failing)), df_time(before_ms), v->ids),
@@ -276,9 +278,12 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
 
     w->opt = *opt;
     w->disabled = df_calloc(1, sizeof(*w->disabled));
-    w->schedule = (struct df_retry_policy){.delays_ms = opt->retry_delays_ms,
-                                           .delay_count = opt->retry_delay_count,
-                                           .max_attempts = (int64_t)opt->retry_delay_count + 1};
+    w->schedule = (struct df_retry_policy){.delays_ms = w->opt.settings.retry_delays_ms.items,
+                                           .delay_count = w->opt.settings.retry_delays_ms.count,
+                                           .max_attempts =
+                                               (int64_t)w->opt.settings.retry_delays_ms.count + 1};
+    w->master = df_secret_key_new(df_secret_str(opt->settings.key));
+    w->old_master = df_secret_key_new(df_secret_str(opt->settings.old_key));
     w->channel = (struct df_channel){
         .name = CHANNEL,
         .id_type = DF_UUID,
@@ -295,6 +300,11 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
         .arg = w,
     };
     return w;
+}
+
+struct df_webhook_keys df_webhooks_master_keys(const struct df_webhooks *w)
+{
+    return (struct df_webhook_keys){.master = w->master, .old_master = w->old_master};
 }
 
 static void heard(void *arg, size_t topic)
@@ -336,6 +346,8 @@ void df_webhooks_free(struct df_webhooks *w)
         return;
     df_webhooks_stop(w);
     df_notifier_free(w->notifier);
+    df_secret_free(w->master);
+    df_secret_free(w->old_master);
     free(w->disabled);
     free(w);
 }

@@ -293,7 +293,7 @@ static enum df_code run_create(struct df_db *db, struct df_job *job, struct df_e
         code = df_db_exec(db, &df_q_subscription_lock_client, DF_PARAMS(client_of(c)), NULL, err);
     if (code == DF_OK)
         code = df_db_query_int(db, &df_q_subscription_count, DF_PARAMS(client_of(c)), &count, err);
-    if (code == DF_OK && count >= c->opt->max_per_client)
+    if (code == DF_OK && count >= c->opt->settings.max_per_client)
         return df_err_set(err, DF_E_CONFLICT,
                           "The client has %lld webhooks, and may have no more "
                           "(webhooks.max_per_client): delete one that is not needed.",
@@ -515,7 +515,7 @@ static void handle_rotate(struct df_req *req)
     if (df_req_body(req).len > 0 && !df_input_json(&in, req))
         return;
     int64_t hours = df_input_query_int(&in, req, "overlapHours", 0, OVERLAP_MAX,
-                                       c->opt->rotation_overlap_ms / HOUR_MS);
+                                       c->opt->settings.rotation_overlap_ms / HOUR_MS);
     read_secret(c, &in);
     if (!df_input_ok(&in, req))
         return;
