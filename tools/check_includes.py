@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Keeps the plan of the house true: which room under src/ may include which.
 
-    base <- json, net, store, resilience, tabular, files <- access, delivery <- webhooks <- features <- app
+    base <- json, net, store, resilience, tabular, files <- access, outbound, delivery <- webhooks <- features <- app
 
 A feature knows the rooms below it and no other feature, but for webhooks, whose events others tell; only app knows
 everybody. A private header of a folder (…_private.h) is that folder's alone. With --compile also checks that each header
@@ -17,11 +17,12 @@ from pathlib import Path
 
 FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "net": {"base", "json"},
               "tabular": {"base", "json"}, "files": {"base", "net", "resilience"}}
-SERVICES = ("access", "delivery")
+SERVICES = ("access", "outbound", "delivery")
 FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "admin", "sandbox")
 
 MAY_KNOW = dict(FOUNDATION)
 MAY_KNOW.update({room: set(FOUNDATION) for room in SERVICES})
+MAY_KNOW["delivery"].add("outbound")
 MAY_KNOW.update({room: set(FOUNDATION) | set(SERVICES) for room in FEATURES})
 for teller in ("interface", "imports"):
     MAY_KNOW[teller].add("webhooks")

@@ -65,6 +65,13 @@ struct df_handler {
 /* struct df_route.handle of every route whose `handler` is a struct df_handler. */
 void df_handle(struct df_req *req);
 
+/* A row of a table of routes. scope_: NULL: none is asked for. */
+#define DF_ROUTE(method_, path_, body_, access_, scope_, handler_)                                 \
+    {                                                                                              \
+        .method = (method_), .pattern = (path_), .body = (body_), .access = (access_),             \
+        .scope = (scope_), .handle = df_handle, .handler = &(handler_)                             \
+    }
+
 /* Hands the work, whose request is set aside, to the store. From any thread; it may be over, and
  * gone, when this returns. */
 void df_work_submit(struct df_work *w);

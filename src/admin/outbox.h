@@ -10,7 +10,8 @@
 #include "net/input.h"
 #include "json/write.h"
 
-extern const struct df_route df_outbox_routes[];
+extern const struct df_route df_outbox_routes[];  /* of a struct df_delivery */
+extern const struct df_route df_breaker_routes[]; /* of a struct df_breakers */
 
 #define DF_OUTBOX_HISTORY 50 /* attempts shown of a row */
 

@@ -1,199 +1,163 @@
 /* /admin/outbox and /admin/circuit-breakers. The operations are in outbox.c. */
-#include "access/services.h"
+#include "access/handler.h"
 #include "admin/outbox.h"
 
 #define ANSWER_MAX (64 << 20) /* a row's payload with every other character escaped, and more */
 
-/* One call on its way. Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
-    const struct df_services *services;
+    struct df_work w; /* its arg is the delivery engine */
     const struct df_channel *channel;
     struct df_str id;
     struct df_str status;
-    struct df_page page;
-    int64_t now_ms;
     int64_t retried;
-    struct df_buf out;
-    struct df_json_out json;
 };
 
-static struct call *call_new(struct df_req *req)
+/* Of a path with {channel}. */
+static bool read_channel(struct df_work *w, struct df_input *in)
 {
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    c->req = req;
-    c->services = df_services_of(req);
-    c->id = df_req_param(req, "id");
-    c->now_ms = df_wall_ms(c->services->clock);
-    df_req_buf(req, &c->out, ANSWER_MAX);
-    return c;
-}
+    struct call *c = (struct call *)w;
+    struct df_str name = df_req_param(w->req, "channel");
 
-/* Of a path with {channel}. NULL: the answer is set. */
-static struct call *call_of_channel(struct df_req *req)
-{
-    struct df_str name = df_req_param(req, "channel");
-    struct call *c = call_new(req);
-    c->channel = df_delivery_find(c->services->delivery, name);
-    if (c->channel)
-        return c;
-    df_req_fail(req, DF_E_NOT_FOUND, "There is no channel \"" DF_STR_FMT "\".",
-                DF_STR_ARG(df_utf8_cut(name, 50)));
-    return NULL;
-}
-
-/* A job may run again: its answer is begun afresh. */
-static struct df_json_out *begin(struct call *c)
-{
-    df_buf_reset(&c->out);
-    df_json_out_init(&c->json, &c->out);
-    return &c->json;
-}
-
-static void done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct call *c = (struct call *)job;
-    df_req_finish(c->req, 200, &c->out, code, err);
-}
-
-static void read_with(struct call *c,
-                      enum df_code (*run)(struct df_db *db, struct df_job *job, struct df_err *err))
-{
-    c->job.run = run;
-    c->job.done = done;
-    df_req_read(c->req, &c->job);
+    (void)in;
+    c->id = df_req_param(w->req, "id");
+    c->channel = df_delivery_find(w->arg, name);
+    if (!c->channel)
+        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no channel \"" DF_STR_FMT "\".",
+                    DF_STR_ARG(df_utf8_cut(name, 50)));
+    return c->channel;
 }
 
 /* --- GET /admin/outbox, /admin/outbox/{channel}, /admin/outbox/{channel}/{id} --- */
 
-static enum df_code run_overview(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_overview(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    return df_outbox_json_overview(db, c->services->delivery, begin(c), err);
+    return df_outbox_json_overview(db, w->arg, &w->json, err);
 }
 
-static void handle_overview(struct df_req *req)
-{
-    read_with(call_new(req), run_overview);
-}
+static const struct df_handler overview = {
+    .max_answer = ANSWER_MAX,
+    .run = run_overview,
+};
 
-static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+static bool read_status(struct df_work *w, struct df_input *in)
 {
-    struct call *c = (struct call *)job;
-    return df_outbox_json_page(db, c->channel, c->status, &c->page, begin(c), err);
-}
-
-static void handle_list(struct df_req *req)
-{
-    struct call *c = call_of_channel(req);
-    if (!c || !df_input_page(req, &c->page))
-        return;
-    struct df_str status = df_input_filter(req, "status");
+    struct call *c = (struct call *)w;
+    struct df_str status = df_input_filter(w->req, "status");
+    char names[DF_OUTBOX_NAMES_SIZE];
     enum df_outbox_status known;
+
+    if (!read_channel(w, in))
+        return false;
     if (status.ptr && df_outbox_status_parse(c->channel, status, &known)) {
         c->status = df_str_c(df_outbox_status_name(c->channel, known));
     } else if (status.ptr) {
-        struct df_input in;
-        char names[DF_OUTBOX_NAMES_SIZE];
         df_outbox_status_names(c->channel, names);
-        df_input_init(&in, df_req_arena(req), NULL);
-        df_input_error(&in, "status", "must be %s", names);
-        (void)df_input_ok(&in, req);
-        return;
+        df_input_error(in, "status", "must be %s", names);
     }
-    read_with(c, run_list);
+    return true;
 }
 
-static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    return df_outbox_json_row(db, c->channel, c->id, begin(c), err);
+    struct call *c = (struct call *)w;
+    return df_outbox_json_page(db, c->channel, c->status, &w->page, &w->json, err);
 }
 
-static void handle_get(struct df_req *req)
+static const struct df_handler list = {
+    .size = sizeof(struct call),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_status,
+    .run = run_list,
+};
+
+static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = call_of_channel(req);
-    if (c)
-        read_with(c, run_get);
+    struct call *c = (struct call *)w;
+    return df_outbox_json_row(db, c->channel, c->id, &w->json, err);
 }
+
+static const struct df_handler get = {
+    .size = sizeof(struct call),
+    .max_answer = ANSWER_MAX,
+    .prepare = read_channel,
+    .run = run_get,
+};
 
 /* --- POST /admin/outbox/{channel}/{id}/retry, /admin/outbox/{channel}/retry --- */
 
-static enum df_code run_retry(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    struct df_actor by = df_actor_of(c->req);
-    df_outbox_json_retried(c->channel, c->id, begin(c));
-    return df_outbox_retry(db, c->channel, c->id, &by, c->now_ms, err);
+    struct call *c = (struct call *)w;
+    struct df_actor by = df_actor_of(w->req);
+    df_outbox_json_retried(c->channel, c->id, &w->json);
+    return df_outbox_retry(db, c->channel, c->id, &by, w->now_ms, err);
 }
 
-static void retry_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void retried(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
-    if (code == DF_OK) {
-        df_delivery_wake(c->services->delivery, c->channel);
-        df_log_info("OutboxRetried", "%s " DF_STR_FMT " is to be sent again", c->channel->name,
-                    DF_STR_ARG(c->id));
-    }
-    done(job, code, err);
+    const struct call *c = (const struct call *)w;
+
+    df_delivery_wake(w->arg, c->channel);
+    df_log_info("OutboxRetried", "%s " DF_STR_FMT " is to be sent again", c->channel->name,
+                DF_STR_ARG(c->id));
 }
 
-static void handle_retry(struct df_req *req)
+static const struct df_handler retry = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_channel,
+    .run = run_retry,
+    .done = retried,
+};
+
+/* No body says the same as {}. */
+static bool read_filter(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_of_channel(req);
-    if (!c)
-        return;
-    c->job.run = run_retry;
-    c->job.done = retry_done;
-    df_req_write(req, &c->job);
+    const struct call *c = (const struct call *)w;
+    enum df_outbox_status status = DF_OUTBOX_ERROR;
+
+    if (!read_channel(w, in))
+        return false;
+    if (df_req_body(w->req).len == 0)
+        return true;
+    if (!df_input_json(in, w->req))
+        return false;
+    struct df_str name = df_input_text(in, "status", 20, DF_OPTIONAL);
+    if (name.ptr &&
+        (!df_outbox_status_parse(c->channel, name, &status) || status != DF_OUTBOX_ERROR))
+        df_input_error(in, "status", "must be %s: nothing else is tried again",
+                       df_outbox_status_name(c->channel, DF_OUTBOX_ERROR));
+    return true;
 }
 
-static enum df_code run_retry_all(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_retry_all(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    struct df_actor by = df_actor_of(c->req);
-    enum df_code code = df_outbox_retry_all(db, c->channel, &by, c->now_ms, &c->retried, err);
-    df_outbox_json_retried_all(c->retried, begin(c));
+    struct call *c = (struct call *)w;
+    struct df_actor by = df_actor_of(w->req);
+    enum df_code code = df_outbox_retry_all(db, c->channel, &by, w->now_ms, &c->retried, err);
+    df_outbox_json_retried_all(c->retried, &w->json);
     return code;
 }
 
-static void retry_all_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void retried_all(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
-    if (code == DF_OK && c->retried > 0) {
-        df_delivery_wake(c->services->delivery, c->channel);
-        df_log_info("OutboxRetriedAll", "%lld rows of %s are to be sent again",
-                    (long long)c->retried, c->channel->name);
-    }
-    done(job, code, err);
-}
+    const struct call *c = (const struct call *)w;
 
-/* No body says the same as {}. */
-static bool read_filter(struct df_req *req, const struct df_channel *channel)
-{
-    struct df_input in;
-    enum df_outbox_status status = DF_OUTBOX_ERROR;
-    if (df_req_body(req).len == 0)
-        return true;
-    if (!df_input_json(&in, req))
-        return false;
-    struct df_str name = df_input_text(&in, "status", 20, DF_OPTIONAL);
-    if (name.ptr && (!df_outbox_status_parse(channel, name, &status) || status != DF_OUTBOX_ERROR))
-        df_input_error(&in, "status", "must be %s: nothing else is tried again",
-                       df_outbox_status_name(channel, DF_OUTBOX_ERROR));
-    return df_input_ok(&in, req);
-}
-
-static void handle_retry_all(struct df_req *req)
-{
-    struct call *c = call_of_channel(req);
-    if (!c || !read_filter(req, c->channel))
+    if (c->retried == 0)
         return;
-    c->job.run = run_retry_all;
-    c->job.done = retry_all_done;
-    df_req_write(req, &c->job);
+    df_delivery_wake(w->arg, c->channel);
+    df_log_info("OutboxRetriedAll", "%lld rows of %s are to be sent again", (long long)c->retried,
+                c->channel->name);
 }
+
+static const struct df_handler retry_all = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_filter,
+    .run = run_retry_all,
+    .done = retried_all,
+};
 
 /* --- GET /admin/circuit-breakers --- */
 
@@ -225,32 +189,30 @@ static void write_breaker(void *arg, const struct df_breaker_snapshot *s)
     df_json_close(out, '}');
 }
 
-static void handle_breakers(struct df_req *req)
+static void write_breakers(struct df_work *w)
 {
-    struct df_buf buf;
-    struct df_json_out out;
-    df_buf_init(&buf, ANSWER_MAX);
-    df_json_out_init(&out, &buf);
-    df_json_open(&out, '{');
-    df_json_key(&out, "items");
-    df_json_open(&out, '[');
-    df_breakers_each(df_services_of(req)->breakers, write_breaker, &out);
-    df_json_close(&out, ']');
-    df_json_close(&out, '}');
-    df_req_answer(req, 200, "application/json", &buf);
+    df_json_open(&w->json, '{');
+    df_json_key(&w->json, "items");
+    df_json_open(&w->json, '[');
+    df_breakers_each(w->arg, write_breaker, &w->json);
+    df_json_close(&w->json, ']');
+    df_json_close(&w->json, '}');
 }
 
-#define ADMIN(m, path, kind, fn)                                                                   \
-    {                                                                                              \
-        .method = m, .pattern = path, .body = kind, .access = DF_ACCESS_ADMIN, .handle = fn        \
-    }
+static const struct df_handler breakers = {.max_answer = ANSWER_MAX, .done = write_breakers};
+
+#define ADMIN(m, path, kind, h) DF_ROUTE(m, "/admin" path, kind, DF_ACCESS_ADMIN, NULL, h)
 
 const struct df_route df_outbox_routes[] = {
-    ADMIN("GET", "/admin/outbox", DF_BODY_NONE, handle_overview),
-    ADMIN("GET", "/admin/outbox/{channel}", DF_BODY_NONE, handle_list),
-    ADMIN("GET", "/admin/outbox/{channel}/{id}", DF_BODY_NONE, handle_get),
-    ADMIN("POST", "/admin/outbox/{channel}/{id}/retry", DF_BODY_ANY, handle_retry),
-    ADMIN("POST", "/admin/outbox/{channel}/retry", DF_BODY_JSON, handle_retry_all),
-    ADMIN("GET", "/admin/circuit-breakers", DF_BODY_NONE, handle_breakers),
+    ADMIN("GET", "/outbox", DF_BODY_NONE, overview),
+    ADMIN("GET", "/outbox/{channel}", DF_BODY_NONE, list),
+    ADMIN("GET", "/outbox/{channel}/{id}", DF_BODY_NONE, get),
+    ADMIN("POST", "/outbox/{channel}/{id}/retry", DF_BODY_ANY, retry),
+    ADMIN("POST", "/outbox/{channel}/retry", DF_BODY_JSON, retry_all),
+    {.method = NULL},
+};
+
+const struct df_route df_breaker_routes[] = {
+    ADMIN("GET", "/circuit-breakers", DF_BODY_NONE, breakers),
     {.method = NULL},
 };

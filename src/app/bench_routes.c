@@ -38,7 +38,7 @@ static struct row *read_row(struct df_req *req)
         df_input_error(&in, "id", "must be a UUID");
     if (!df_input_ok(&in, req))
         return NULL;
-    df_bench_row(r->params, df_uuid_str(&r->id), payload, df_wall_ms(df_services_of(req)->clock));
+    df_bench_row(r->params, df_uuid_str(&r->id), payload, df_wall_ms(df_access_of(req)->clock));
     return r;
 }
 

@@ -22,6 +22,7 @@
 #include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -35,13 +36,15 @@
 #define ROW_FOR(bytes) ((bytes) > 4 * MIB ? 4 * (bytes) : 16 * MIB)
 #define MIB            (INT64_C(1) << 20)
 
+#define TABLES_MAX     24
+
 struct df_server {
     struct df_access access; /* the HTTP server's argument: its address must not change */
     struct df_services services;
     struct df_http_server *http;
-    struct df_http_client *client;
+    struct df_outbound outbound;
     int64_t drain_ms;
-    struct df_route_table tables[24];
+    struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
     struct df_storage *storage;
     struct df_zone *zone;
@@ -58,18 +61,6 @@ struct df_server {
     pthread_cond_t wake;
     bool stopping;
 };
-
-/* What the role `api` answers. */
-static const struct df_route *const api_tables[] = {
-    df_admin_routes,           df_policy_routes,      df_outbox_routes,
-    df_counterparty_routes,    df_ticket_routes,      df_callback_routes,
-    df_owner_routes,           df_ack_routes,         df_event_routes,
-    df_integration_routes,     df_relay_routes,       df_imports_receive_routes,
-    df_imports_action_routes,  df_imports_ack_routes, df_imports_read_routes,
-    df_imports_usage_routes,   df_alert_routes,       df_subscription_routes,
-    df_webhook_failure_routes,
-};
-#define API_TABLES (sizeof api_tables / sizeof api_tables[0])
 
 /* --- signals --- */
 
@@ -267,7 +258,7 @@ static void make_integrations(struct df_server *s, const struct df_settings *set
         .settings = set->integrations,
         .count = set->integration_count,
         .store = sv->store,
-        .client = s->client,
+        .client = s->outbound.client,
         .breakers = sv->breakers,
         .clock = sv->clock,
         .max_per_client = CALLS_FOR(set->delivery.concurrency) / 4,
@@ -284,14 +275,13 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
                                         .max_per_destination = set->delivery.concurrency,
                                         .user_agent = "DataFlow/" DF_VERSION,
                                         .clock = sv->clock};
-    enum df_code code = df_http_client_new(&co, &s->client, err);
+    enum df_code code = df_outbound_open(&s->outbound, &co, &set->breaker, sv->clock, err);
     if (code != DF_OK)
         return code;
-    sv->breakers = df_breakers_new(&set->breaker, sv->clock);
+    sv->breakers = s->outbound.breakers;
     sv->delivery = df_delivery_new(&(struct df_delivery_options){
         .store = sv->store,
-        .client = s->client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .settings = set->delivery,
         .max_row_bytes = ROW_FOR(set->http.max_body_bytes),
@@ -323,7 +313,7 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
     df_relays_stop(sv->relays, relays_ms > 0 ? relays_ms : 0);
     int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
     df_delivery_stop(sv->delivery, left_ms > 0 ? left_ms : 0);
-    df_http_client_free(s->client);
+    df_outbound_stop(&s->outbound);
     df_relays_end(sv->relays);
     df_delivery_end(sv->delivery);
 }
@@ -346,7 +336,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     sv->imports = df_imports_new(&(struct df_imports_options){
         .store = sv->store,
         .storage = s->storage,
-        .client = s->client,
+        .client = s->outbound.client,
         .breakers = sv->breakers,
         .clock = sv->clock,
         .data_dir = set->data_dir,
@@ -378,17 +368,55 @@ static void stop_imports(struct df_server *s, int64_t deadline_ms)
         df_imports_stop(sv->imports, left_ms > 0 ? left_ms : 0);
 }
 
-/* The role's tables; that of uploads with the limit of this installation. */
-static size_t add_api_tables(struct df_server *s, const struct df_settings *set, size_t n)
+/* --- routes --- */
+
+/* What the role `api` answers, each table with what its handlers work with. Returns how many. */
+static size_t list_api(struct df_server *s, struct df_route_table *out)
 {
+    struct df_services *sv = &s->services;
+    const struct df_route_table tables[] = {
+        {df_admin_routes, NULL},
+        {df_policy_routes, NULL},
+        {df_outbox_routes, sv->delivery},
+        {df_breaker_routes, sv->breakers},
+        {df_counterparty_routes, sv->interface},
+        {df_ticket_routes, sv->interface},
+        {df_callback_routes, sv->interface},
+        {df_owner_routes, sv->interface},
+        {df_ack_routes, sv->interface},
+        {df_event_routes, sv->delivery},
+        {df_integration_routes, sv},
+        {df_relay_routes, sv->relays},
+        {s->receive_routes, sv},
+        {df_imports_action_routes, sv},
+        {df_imports_ack_routes, sv},
+        {df_imports_read_routes, sv},
+        {df_imports_usage_routes, sv},
+        {df_alert_routes, sv->alerts},
+        {df_subscription_routes, sv->subscriptions},
+        {df_webhook_failure_routes, sv->subscriptions},
+    };
+    static_assert(sizeof tables / sizeof tables[0] + 4 <= TABLES_MAX,
+                  "and three more, and the end");
+
     s->receive_routes[0] = df_imports_receive_routes[0];
+    memcpy(out, tables, sizeof tables);
+    return sizeof tables / sizeof tables[0];
+}
+
+/* Whatever its role, a process is asked for its health and its figures. */
+static void bind_routes(struct df_server *s, const struct df_settings *set,
+                        const struct df_route *extra)
+{
+    size_t n = 0;
+
+    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
+    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
+    if (set->roles & DF_ROLE_API)
+        n += list_api(s, s->tables + n);
     s->receive_routes[0].max_body_bytes =
         df_receive_body_limit((uint64_t)set->imports.max_upload_bytes);
-    for (size_t i = 0; i < API_TABLES; i++)
-        s->tables[n++] = (struct df_route_table){
-            api_tables[i] == df_imports_receive_routes ? s->receive_routes : api_tables[i],
-            &s->services};
-    return n;
+    s->tables[n++] = (struct df_route_table){extra, NULL};
 }
 
 /* The database, who is calling, and what they may. */
@@ -423,13 +451,6 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     s->drain_ms = set->drain_ms;
     df_mutex_init(&s->lock);
     df_cond_init(&s->wake);
-    size_t n = 0;
-    /* Whatever its role, a process is asked for its health and its figures. */
-    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
-    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
-    if (set->roles & DF_ROLE_API)
-        n = add_api_tables(s, set, n);
-    s->tables[n++] = (struct df_route_table){opt->extra_routes, &s->services};
     df_metric_register_process(DF_VERSION);
 
     enum df_code code = start_access(s, set, err);
@@ -442,9 +463,10 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     if (set->roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     if (set->roles & DF_ROLE_RELAY &&
-        (code = df_app_relays_start(set, &s->services, s->client, &s->own_relay,
+        (code = df_app_relays_start(set, &s->services, s->outbound.client, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
+    bind_routes(s, set, opt->extra_routes);
     df_system_started(df_mono_ms(s->services.clock));
     if ((code = listen_http(s, set, err)) != DF_OK)
         goto out;
@@ -506,11 +528,11 @@ static void free_services(struct df_server *s)
     df_webhooks_free(sv->webhooks);
     df_relays_free(sv->relays);
     df_settings_release(&s->own_relay);
-    df_breakers_free(sv->breakers);
     df_auth_free(sv->auth);
     df_usage_free(sv->usage);
     df_policies_free(sv->policies);
     df_store_close(sv->store);
+    df_outbound_close(&s->outbound);
 }
 
 static void drain_requests(struct df_server *s)
@@ -537,8 +559,8 @@ static void drain_requests(struct df_server *s)
  *   4. HTTP    its threads end, after on_end of every request.
  *   5. free    one thread is left, this one.
  *
- * The client of outgoing calls is the exception, freed within step 3, which is how calls on their
- * way come back. Its users have been stopped by then, and handlers do not run.
+ * The client of outgoing calls is stopped within step 3, which is how calls on their way come back.
+ * Whoever calls after that is cancelled at once; it is freed last.
  */
 void df_server_stop(struct df_server *s)
 {
@@ -568,8 +590,11 @@ static void print_table(const struct df_route *table, struct df_buf *out)
 
 void df_server_print_routes(struct df_buf *out)
 {
+    struct df_server none = {0};
+    size_t count = list_api(&none, none.tables);
+
     print_table(df_probe_routes, out);
     print_table(df_system_routes, out);
-    for (size_t i = 0; i < API_TABLES; i++)
-        print_table(api_tables[i], out);
+    for (size_t i = 0; i < count; i++)
+        print_table(none.tables[i].routes, out);
 }

@@ -6,7 +6,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define MS_PER_DAY INT64_C(86400000)
+#define MS_PER_DAY  INT64_C(86400000)
+#define MS_PER_YEAR (366 * MS_PER_DAY)
 
 /* --- the real clock --------------------------------------------------------------------------- */
 
@@ -66,9 +67,16 @@ static void real_random(const struct df_clock *c, void *ptr, size_t len)
 
 const struct df_clock *df_clock_real(void)
 {
-    static const struct df_clock_ops ops = {real_wall_ms, real_mono_ns, real_random};
+    static const struct df_clock_ops ops = {real_wall_ms, real_mono_ns, real_random, NULL};
     static const struct df_clock clock = {&ops};
     return &clock;
+}
+
+bool df_clock_wait_ms(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
+                      int64_t timeout_ms)
+{
+    return c->ops->wait_ms ? c->ops->wait_ms(c, cond, m, timeout_ms)
+                           : df_cond_wait_ms(cond, m, timeout_ms);
 }
 
 uint64_t df_random_below(const struct df_clock *c, uint64_t bound)
@@ -122,13 +130,41 @@ static void fake_random(const struct df_clock *c, void *ptr, size_t len)
     }
 }
 
+/*
+ * Looks at its time every millisecond. To be told of a move it would have to know the locks of all
+ * who wait, and to take them in the face of those who hold theirs.
+ */
+static bool fake_wait_ms(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
+                         int64_t timeout_ms) DF_REQUIRES(*m)
+{
+    struct df_fake_clock *f = fake_of(c);
+    int64_t until = f->mono + (timeout_ms < MS_PER_YEAR ? timeout_ms : MS_PER_YEAR) * 1000000;
+    bool signalled = false;
+
+    f->until_mono = until;
+    f->waiting++;
+    while (!signalled && f->mono < until)
+        signalled = df_cond_wait_ms(cond, m, 1);
+    f->waiting--;
+    return signalled;
+}
+
+int64_t df_fake_clock_await(struct df_fake_clock *f)
+{
+    while (f->waiting == 0)
+        df_sleep_ms(1);
+    return (f->until_mono - f->mono) / 1000000;
+}
+
 void df_fake_clock_init(struct df_fake_clock *f, int64_t wall_ms, uint64_t seed)
 {
-    static const struct df_clock_ops ops = {fake_wall_ms, fake_mono_ns, fake_random};
+    static const struct df_clock_ops ops = {fake_wall_ms, fake_mono_ns, fake_random, fake_wait_ms};
     f->base.ops = &ops;
     f->wall = wall_ms;
     f->mono = INT64_C(1000000000); /* zero is what forgotten deadlines look like */
     f->seed = seed;
+    f->waiting = 0;
+    f->until_mono = 0;
 }
 
 void df_fake_clock_advance_ms(struct df_fake_clock *f, int64_t ms)

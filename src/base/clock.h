@@ -1,7 +1,8 @@
 /*
  * Time and randomness behind one interface, so that retry, lease, window and breaker logic is
  * tested without sleeping and repeats exactly. Production uses df_clock_real(); tests use a fake
- * clock whose time moves only when told and whose random numbers come from a seed. Thread-safe.
+ * clock whose time moves only when told and whose random numbers come from a seed. Threads wait on
+ * it too: when a fake clock is moved, whoever waited for that moment goes on. Thread-safe.
  *
  * wall_ms is UTC since the epoch: for what is stored and shown. mono_ns never goes back: for
  * durations and deadlines.
@@ -9,9 +10,8 @@
 #ifndef DF_BASE_CLOCK_H
 #define DF_BASE_CLOCK_H
 
+#include "base/lock.h"
 #include "base/str.h"
-
-#include <pthread.h>
 
 struct df_clock;
 
@@ -19,6 +19,9 @@ struct df_clock_ops {
     int64_t (*wall_ms)(const struct df_clock *c);
     int64_t (*mono_ns)(const struct df_clock *c);
     void (*random)(const struct df_clock *c, void *ptr, size_t len);
+    /* As df_clock_wait_ms; NULL: in real time. */
+    bool (*wait_ms)(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
+                    int64_t timeout_ms);
 };
 
 struct df_clock {
@@ -47,6 +50,10 @@ static inline void df_random(const struct df_clock *c, void *ptr, size_t len)
     c->ops->random(c, ptr, len);
 }
 
+/* df_cond_wait_ms by this clock: false when its time was up. */
+bool df_clock_wait_ms(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
+                      int64_t timeout_ms) DF_REQUIRES(*m);
+
 /* Uniform in [0, bound); bound > 0. */
 uint64_t df_random_below(const struct df_clock *c, uint64_t bound);
 
@@ -55,11 +62,15 @@ struct df_fake_clock {
     _Atomic int64_t wall;
     _Atomic int64_t mono;
     _Atomic uint64_t seed;
+    _Atomic int waiting;        /* threads in df_clock_wait_ms */
+    _Atomic int64_t until_mono; /* of the last of them */
 };
 
 void df_fake_clock_init(struct df_fake_clock *f, int64_t wall_ms, uint64_t seed);
 /* A step back (ms < 0) moves the wall clock only: mono never goes back. */
 void df_fake_clock_advance_ms(struct df_fake_clock *f, int64_t ms);
+/* Returns as soon as a thread waits on the clock: how far it has to be moved for that thread. */
+int64_t df_fake_clock_await(struct df_fake_clock *f);
 
 #define DF_TIME_LEN 24 /* 2026-11-15T03:16:05.123Z */
 

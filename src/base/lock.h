@@ -19,12 +19,19 @@
 #define DF_TSA(x)
 #endif
 
+/* In C a member can name its neighbour only from clang 20 on, and with
+ * -fexperimental-late-parse-attributes; before, these two speak to people alone. */
+#if defined(__clang__) && __clang_major__ >= 20
 #define DF_GUARDED_BY(lock)    DF_TSA(guarded_by(lock))
 #define DF_PT_GUARDED_BY(lock) DF_TSA(pt_guarded_by(lock)) /* what the pointer points to */
-#define DF_REQUIRES(...)       DF_TSA(requires_capability(__VA_ARGS__))
-#define DF_EXCLUDES(...)       DF_TSA(locks_excluded(__VA_ARGS__))
-#define DF_ACQUIRES(...)       DF_TSA(acquire_capability(__VA_ARGS__))
-#define DF_RELEASES(...)       DF_TSA(release_capability(__VA_ARGS__))
+#else
+#define DF_GUARDED_BY(lock)
+#define DF_PT_GUARDED_BY(lock)
+#endif
+#define DF_REQUIRES(...) DF_TSA(requires_capability(__VA_ARGS__))
+#define DF_EXCLUDES(...) DF_TSA(locks_excluded(__VA_ARGS__))
+#define DF_ACQUIRES(...) DF_TSA(acquire_capability(__VA_ARGS__))
+#define DF_RELEASES(...) DF_TSA(release_capability(__VA_ARGS__))
 /* For functions whose locking cannot be told to clang; a comment says why. */
 #define DF_UNCHECKED_LOCKING DF_TSA(no_thread_safety_analysis)
 

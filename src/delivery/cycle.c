@@ -207,8 +207,8 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
                               .lease_until = df_time(row->lease_until_ms),
                               .due = dead ? df_null(DF_TIME) : df_time(row->due_ms),
                               .error = df_text(row->error),
-                              .http_status = row->tried && row->call.code == DF_OK
-                                                 ? df_int(row->call.status)
+                              .http_status = row->tried && row->out.call.code == DF_OK
+                                                 ? df_int(row->out.call.status)
                                                  : df_null(DF_INT),
                           },
                           params + i * q->param_count);
@@ -248,7 +248,7 @@ static enum df_code record_attempts(struct df_db *db, struct delivery_cycle *cy,
     for (struct delivery_row *r = cy->settle.head; r; r = r->next) {
         if (!r->tried)
             continue;
-        const struct df_call *call = &r->call;
+        const struct df_call *call = &r->out.call;
         const char *outcome = r->stale ? "Stale" : outcome_names[r->outcome];
         DF_ROWS_ADD(&rows, delivery_attempt_insert,
                     .channel = df_text(df_str_c(cy->channel->c->name)), .row_key = df_text(r->id),
@@ -317,14 +317,15 @@ static void end_row(struct delivery_row *row, const char *why)
     row->request.url = NULL;
 }
 
-/* The request is built. */
-static void set_key(struct delivery_row *row)
+/* The request is built: what follows from it. */
+static void complete_row(struct delivery_row *row)
 {
-    char text[DF_DESTINATION_SIZE];
+    char destination[DF_DESTINATION_SIZE];
 
     row->key = row->request.breaker;
     if (!row->key.ptr)
-        row->key = df_arena_str(&row->arena, df_destination_of(row->request.url, text));
+        row->key = df_arena_str(&row->arena, df_destination_of(row->request.url, destination));
+    row->out.trace = df_outbound_trace(row->request.trace_id, row->channel->d->opt.clock);
 }
 
 static int by_id(const void *a, const void *b)
@@ -351,6 +352,7 @@ static void build_row(void *arg, struct df_result *r)
     struct delivery_row *row = *found;
     const struct df_channel *c = row->channel->c;
     row->loaded = true;
+    row->request.headers.arena = &row->arena;
     if (c->whose)
         c->whose(c, r, &row->arena, &row->request);
     row->key = row->request.breaker;
@@ -359,7 +361,7 @@ static void build_row(void *arg, struct df_result *r)
     else if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
         end_row(row, why.detail);
     else
-        set_key(row);
+        complete_row(row);
 }
 
 /* Builds the requests of these rows, by one query. */

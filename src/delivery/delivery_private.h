@@ -78,10 +78,8 @@ struct delivery_row {
 
     struct df_delivery_request request;
     struct df_str key; /* what breaker and share of the destination go by; absent: not known yet */
-    struct df_call call;
+    struct df_out out;
     struct df_log_ctx log;
-    struct df_breaker *breaker; /* held with the permit while the call is under way */
-    struct df_breaker_permit permit;
     struct delivery_share *destination; /* both while it is promised a slot, or has one */
     struct delivery_share *tenant;      /* or NULL: it is nobody's */
     bool promised;
@@ -180,11 +178,11 @@ struct df_delivery {
     struct df_mutex lock;
     pthread_cond_t changed;
     bool stopping;
-    bool quiet;         /* the thread has seen it: nothing more is handed to the client */
-    bool abandon;       /* nor is anything waited for but cycles that run */
-    int64_t figures_ms; /* monotonic: when waiting rows were last counted */
-    int64_t held_bytes; /* of all channels */
-    int64_t clock_ms;   /* the wall clock less the monotonic one, when last looked at */
+    bool abandon;        /* nothing is waited for but cycles that run and calls on their way */
+    size_t on_their_way; /* calls, of all channels */
+    int64_t figures_ms;  /* monotonic: when waiting rows were last counted */
+    int64_t held_bytes;  /* of all channels */
+    int64_t clock_ms;    /* the wall clock less the monotonic one, when last looked at */
     struct delivery_pruning pruning;
     struct delivery_share *shares[DELIVERY_BUCKETS];
 };

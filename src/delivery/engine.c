@@ -366,7 +366,7 @@ static bool is_idle(const struct df_delivery *d)
         if (ch->running || (ch->held > 0 && !d->abandon))
             return false;
     }
-    return true;
+    return d->on_their_way == 0;
 }
 
 /* Sends what is ready and starts the cycles that are wanted; true: something was done. */
@@ -400,8 +400,8 @@ static bool work_once(struct df_delivery *d)
     return worked;
 }
 
-/* Until something comes back, is woken or is due. Under the lock; gives it up meanwhile. */
-static void wait_for_work(struct df_delivery *d, int64_t now_ms)
+/* Until something comes back, is woken or is due. Gives the lock up meanwhile. */
+static void wait_for_work(struct df_delivery *d, int64_t now_ms) DF_REQUIRES(d->lock)
 {
     /* At the end no more figures are taken, and there is no time for them that could be over. */
     int64_t until_ms = d->stopping ? now_ms + FIGURES_MS : d->figures_ms + FIGURES_MS;
@@ -432,11 +432,6 @@ static void *engine(void *arg)
         }
         int64_t now_ms = delivery_mono_ms(d);
         df_lock(&d->lock);
-        if (d->stopping && !d->quiet) {
-            d->quiet = true;
-            df_unlock(&d->lock);
-            continue; /* once more, in case something was taken before */
-        }
         if (d->stopping && is_idle(d)) {
             df_unlock(&d->lock);
             return NULL;
@@ -535,17 +530,13 @@ void df_delivery_stop(struct df_delivery *d, int64_t drain_ms)
     df_lock(&d->lock);
     d->stopping = true;
     pthread_cond_broadcast(&d->changed);
-    while (!d->quiet || !is_idle(d)) {
-        int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
-        if (left_ms <= 0 && d->quiet)
-            break;
-        left_ms = left_ms > 1 ? left_ms : 1;
+    int64_t left_ms;
+    while (!is_idle(d) && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
         df_cond_wait_ms(&d->changed, &d->lock, left_ms < 50 ? left_ms : 50);
-    }
     df_unlock(&d->lock);
 }
 
-/* What came back after the thread had gone, or could not be settled before. */
+/* What could not be settled before. */
 static void settle_rest(struct delivery_channel *ch)
 {
     struct df_err err = DF_ERR_INIT;

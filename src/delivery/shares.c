@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "delivery/delivery_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define FORGOTTEN_MS 60000 /* one that nothing was sent to for so long */
@@ -115,6 +116,7 @@ const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row
         tenant->bytes += row->bytes;
     }
     row->tenant = tenant;
+    d->on_their_way++;
     return NULL;
 }
 
@@ -150,10 +152,11 @@ void delivery_share_break(struct df_delivery *d, struct delivery_row *row)
 
 static void leave(struct df_delivery *d, struct delivery_share *s, const struct delivery_row *row)
 {
-    bool answered = row->call.code == DF_OK; /* whatever the answer was */
-    bool failed = !answered && row->call.code != DF_E_CANCELLED;
+    bool answered = row->out.call.code == DF_OK; /* whatever the answer was */
+    bool failed = !answered && row->out.call.code != DF_E_CANCELLED;
     size_t less = s->kind == DELIVERY_TENANT ? (s->share > 4 ? s->share - 4 : 0) : s->share / 2;
 
+    assert(s->in_flight > 0);
     s->in_flight--;
     s->bytes -= row->bytes;
     s->used_ms = s->heard_ms = delivery_mono_ms(d);
@@ -165,6 +168,8 @@ static void leave(struct df_delivery *d, struct delivery_share *s, const struct 
 
 void delivery_share_leave(struct df_delivery *d, struct delivery_row *row)
 {
+    assert(d->on_their_way > 0);
+    d->on_their_way--;
     leave(d, row->destination, row);
     if (row->tenant)
         leave(d, row->tenant, row);

@@ -119,18 +119,8 @@ void integration_keep(struct integration_call *c)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-struct list {
-    struct df_call_header *at;
-    size_t count;
-};
-
-static void add(struct list *l, struct df_str name, struct df_str value)
-{
-    l->at[l->count++] = (struct df_call_header){.name = name, .value = value};
-}
-
 /* Those of the row, but for what the configuration sets by now; the client checks them again. */
-static enum df_code add_stored(struct list *l, const struct integration *in,
+static enum df_code add_stored(struct df_headers *h, const struct integration *in,
                                const struct df_json *pairs, struct df_err *err)
 {
     struct df_json_each each = df_json_each(pairs);
@@ -143,48 +133,31 @@ static enum df_code add_stored(struct list *l, const struct integration *in,
         if (!value || name.type != DF_JSON_STRING || value->type != DF_JSON_STRING)
             return df_err_set(err, DF_E_MALFORMED_JSON, "HeadersJson is not a list of pairs");
         if (integration_rules_forward(&in->rules, name.text))
-            add(l, name.text, value->text);
+            df_headers_add(h, name.text, value->text);
     }
     return DF_OK;
 }
 
-/* A span of its own in the trace of the request that the row came from. */
-static void add_trace(struct list *l, const struct df_integrations *all, struct df_str trace_id,
-                      struct df_arena *a)
-{
-    uint64_t span = 0;
-
-    if (trace_id.len != 32)
-        return;
-    df_random(all->opt.clock, &span, sizeof(span));
-    add(l, DF_STR("traceparent"),
-        df_arena_printf(a, "00-" DF_STR_FMT "-%016llx-01", DF_STR_ARG(trace_id),
-                        (unsigned long long)span | 1));
-    add(l, DF_STR("x-trace-id"), trace_id);
-}
-
-static enum df_code build_headers(const struct df_integrations *all, const struct integration *in,
-                                  struct df_str id, struct df_result *r, struct df_arena *a,
+static enum df_code build_headers(const struct integration *in, struct df_str id,
+                                  struct df_result *r, struct df_arena *a,
                                   struct df_delivery_request *ret, struct df_err *err)
 {
     const struct df_json *pairs = NULL;
     struct df_str key = df_arena_str(a, df_col_text(r, 10));
+    struct df_str trace_id = df_arena_str(a, df_col_text(r, 9));
     enum df_code code = df_json_parse(a, df_arena_str(a, df_col_text(r, 6)), &pairs, err);
     if (code != DF_OK)
         return code;
 
-    struct list l = {.at = DF_ARENA_ARRAY(a, struct df_call_header,
-                                          df_json_count(pairs) + in->rules.fixed_count + 4)};
-    code = add_stored(&l, in, pairs, err);
+    code = add_stored(&ret->headers, in, pairs, err);
     for (size_t i = 0; i < in->rules.fixed_count; i++)
-        add(&l, in->rules.fixed[i].name, in->rules.fixed[i].value);
-    add(&l, DF_STR("Idempotency-Key"),
-        key.len > 0 ? key : df_arena_printf(a, CHANNEL ":" DF_STR_FMT, DF_STR_ARG(id)));
+        df_headers_add(&ret->headers, in->rules.fixed[i].name, in->rules.fixed[i].value);
+    ret->idempotency_key =
+        key.len > 0 ? key : df_arena_printf(a, CHANNEL ":" DF_STR_FMT, DF_STR_ARG(id));
     if (ret->correlation_id.len > 0)
-        add(&l, DF_STR("X-Correlation-Id"), ret->correlation_id);
-    add_trace(&l, all, df_arena_str(a, df_col_text(r, 9)), a);
-    ret->header_list = l.at;
-    ret->header_count = l.count;
+        ret->correlation_header = ret->correlation_id;
+    if (trace_id.len > 0)
+        ret->trace_id = trace_id;
     return code;
 }
 
@@ -216,7 +189,7 @@ static enum df_code build(const struct df_channel *ch, struct df_str id, struct 
     struct df_str suffix = df_arena_str(a, df_col_text(r, 5));
     enum df_code code = integration_url(a, in->set->base_url, suffix, &ret->url, err);
     if (code == DF_OK)
-        code = build_headers(all, in, id, r, a, ret, err);
+        code = build_headers(in, id, r, a, ret, err);
     if (code == DF_OK)
         ret->body = df_arena_str(a, df_col_blob(r, 7));
     return code;

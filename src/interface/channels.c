@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "interface/channels.sql.h"
 #include "interface/interface_private.h"
+#include "net/field.h"
 
 #include <stdlib.h>
 
@@ -48,13 +49,12 @@ static enum df_code build(const struct df_channel *c, const struct parcel *p, st
     ret->body = df_arena_str(a, p->body);
     ret->private_too = true;
     ret->correlation_id = df_arena_str(a, p->reference);
-    df_delivery_header(ret, "Content-Type", DF_STR("application/json"));
+    ret->correlation_header = df_field_text(a, ret->correlation_id);
+    ret->idempotency_key = idempotency_key(c, p, a);
+    df_headers_add(&ret->headers, DF_STR("Content-Type"), DF_STR("application/json"));
     if (i->opt.settings.api_key)
-        df_delivery_header(ret, i->opt.settings.api_key_header,
-                           df_secret_str(i->opt.settings.api_key));
-    df_delivery_header(ret, "X-Correlation-Id", df_delivery_header_text(a, p->reference));
-    df_delivery_header(ret, "Idempotency-Key", idempotency_key(c, p, a));
-    df_delivery_trace(ret, i->opt.clock, a);
+        df_headers_add(&ret->headers, df_str_c(i->opt.settings.api_key_header),
+                       df_secret_str(i->opt.settings.api_key));
     return DF_OK;
 }
 

@@ -37,8 +37,7 @@ bool df_req_add_header(struct df_req *req, const char *name, struct df_str value
     struct df_extra_header *h = DF_ARENA_NEW(&req->arena, struct df_extra_header);
     h->name = df_arena_cstr(&req->arena, n);
     h->value = df_arena_cstr(&req->arena, value);
-    *req->headers_end = h;
-    req->headers_end = &h->next;
+    df_list_add(&req->headers, &h->link);
     req->answer.retry_after = req->answer.retry_after || df_str_ieq(n, DF_STR("Retry-After"));
     req->answer.cache_header = req->answer.cache_header || df_str_ieq(n, DF_STR("Cache-Control"));
     return true;
@@ -325,7 +324,8 @@ static void each_header(struct df_req *req, emit_fn emit, void *to)
         emit(to, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     emit(to, "X-Correlation-Id", req->correlation);
     emit(to, "traceparent", req->trace.text);
-    for (const struct df_extra_header *h = req->headers; h; h = h->next)
+    const struct df_extra_header *h;
+    DF_LIST_EACH (h, &req->headers, link)
         emit(to, h->name, h->value);
     if (a->close || atomic_load_explicit(&req->conn->server->draining, memory_order_relaxed))
         emit(to, MHD_HTTP_HEADER_CONNECTION, "close");

@@ -30,6 +30,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/str.h"
 
 struct df_http_client;
@@ -94,8 +95,7 @@ struct df_call {
     bool maybe_sent;        /* false: the peer has certainly not seen the request */
 
     /* Private to the client. */
-    struct df_call *next;
-    struct df_call *prev;
+    struct df_link link;
     int64_t sent_ns;
     int64_t deadline_ns;
     size_t heap_index;

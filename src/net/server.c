@@ -208,7 +208,7 @@ size_t df_http_bytes_in_flight(const struct df_http_server *s)
 
 void df_http_drain(struct df_http_server *s)
 {
-    if (!s->keeper_runs)
+    if (!s->keeper.running)
         return;
     atomic_store(&s->draining, true);
     df_keeper_wake(s);
@@ -263,7 +263,7 @@ void df_http_stop(struct df_http_server *s)
 {
     if (!s)
         return;
-    if (s->keeper_runs) {
+    if (s->keeper.running) {
         if (s->metrics)
             df_metric_off_collect(collect, s);
         df_http_drain(s);

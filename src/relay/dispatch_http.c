@@ -22,6 +22,7 @@
 #include "base/trace.h"
 #include "delivery/sign.h"
 #include "net/client.h"
+#include "net/field.h"
 #include "relay/dispatcher.h"
 #include "relay/http_target.h"
 #include "json/write.h"
@@ -165,8 +166,7 @@ static void add_attributes(struct send *c, const struct df_event *e, struct df_a
         if (strcmp(attributes[i].name, "datacontenttype") == 0)
             add_header(c, DF_STR("Content-Type"), attributes[i].value);
         else
-            add_header(c, ce_name(a, attributes[i].name),
-                       df_http_header_text(a, attributes[i].value));
+            add_header(c, ce_name(a, attributes[i].name), df_field_text(a, attributes[i].value));
     }
 }
 
@@ -178,7 +178,7 @@ static void add_trace(struct send *c, const struct df_event *e, struct df_arena 
 {
     struct df_sink *s = c->sink;
     struct df_str text = e ? df_event_traceparent(e, a) : DF_STR_NULL;
-    struct df_str id = e && e->trace_id.len > 0 ? df_http_header_text(a, e->trace_id) : DF_STR_NULL;
+    struct df_str id = e && e->trace_id.len > 0 ? df_field_text(a, e->trace_id) : DF_STR_NULL;
 
     if (!text.ptr) {
         char fresh[DF_TRACE_ID_LEN + DF_SPAN_ID_LEN + 1];
@@ -219,9 +219,9 @@ static void add_common(struct send *c, struct df_arena *a)
     const struct df_sink_options *opt = c->sink->opt;
     const struct df_event *e = c->events[0];
     bool alone = c->count == 1;
-    struct df_str id = alone ? df_http_header_text(a, e->id) : batch_id(c, a);
+    struct df_str id = alone ? df_field_text(a, e->id) : batch_id(c, a);
     struct df_str correlation =
-        alone && e->correlation_id.len > 0 ? df_http_header_text(a, e->correlation_id) : id;
+        alone && e->correlation_id.len > 0 ? df_field_text(a, e->correlation_id) : id;
 
     add_header(c, DF_STR("Idempotency-Key"),
                df_arena_printf(a, "%s" DF_STR_FMT, c->sink->key_prefix, DF_STR_ARG(id)));
@@ -488,7 +488,7 @@ static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink 
     struct df_sink *s = df_calloc(1, sizeof(*s));
     s->opt = opt;
     s->expands = strchr(opt->target, '{') != NULL;
-    struct df_str relay = df_http_header_text(&a, df_str_c(opt->relay));
+    struct df_str relay = df_field_text(&a, df_str_c(opt->relay));
     s->key_prefix = df_strdup(df_arena_printf(&a, DF_STR_FMT ":", DF_STR_ARG(relay)));
     df_arena_release(&a);
     df_random(opt->clock, s->fresh, sizeof(s->fresh));

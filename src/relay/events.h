@@ -8,7 +8,7 @@
 #include "delivery/channel.h"
 #include "net/http.h"
 
-extern const struct df_route df_event_routes[];
+extern const struct df_route df_event_routes[]; /* of a struct df_delivery */
 
 /* "events" for people: /admin/outbox/events, `dataflow outbox`. The delivery engine shows it and
  * leaves it alone. wake may be NULL. */

@@ -11,17 +11,15 @@
  * given ids stand in the body, so the answer can be given again from that row alone. Without a key,
  * a given eventId is one: the same event again is answered as before, another event is 409.
  */
-#include "access/services.h"
+#include "access/handler.h"
 #include "base/checksum.h"
 #include "base/metrics.h"
 #include "base/uuid.h"
 #include "delivery/delivery.h"
 #include "net/field.h"
-#include "net/input.h"
 #include "relay/events.h"
 #include "relay/events.sql.h"
 #include "store/rows.h"
-#include "json/write.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -50,10 +48,8 @@ struct event {
     bool has_id;
 };
 
-/* One call on its way. Lives in the request's arena, as does all it points to. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w; /* its arg is the delivery engine */
     struct event *events;
     size_t count;
     bool is_array;
@@ -99,7 +95,7 @@ static void read_event(struct df_input *in, struct call *c, struct event *e)
     if (id.ptr && !df_uuid_parse(id, &e->id))
         df_input_error(in, "eventId", "must be a UUID");
     if (!e->correlation_id.ptr)
-        e->correlation_id = df_req_correlation_id(c->req);
+        e->correlation_id = df_req_correlation_id(c->w.req);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -159,42 +155,40 @@ static void check_all_or_none(struct df_input *in, struct call *c)
 }
 
 /* False: the answer is set. */
-static bool read_call(struct call *c)
+static bool read_events(struct call *c, struct df_input *in)
 {
-    struct df_input in;
     struct df_err err = DF_ERR_INIT;
     const struct df_json *doc;
 
-    df_input_init(&in, df_req_arena(c->req), NULL);
-    c->key = df_req_header(c->req, "Idempotency-Key");
-    if (!df_input_charge(c->req))
+    c->key = df_req_header(c->w.req, "Idempotency-Key");
+    if (!df_input_charge(c->w.req))
         return false;
     if (df_field_check_key(c->key, &err) != DF_OK ||
-        df_json_parse(in.arena, df_req_body(c->req), &doc, &err) != DF_OK) {
-        df_req_problem(c->req, &err);
+        df_json_parse(in->arena, df_req_body(c->w.req), &doc, &err) != DF_OK) {
+        df_req_problem(c->w.req, &err);
         return false;
     }
     c->is_array = doc->type == DF_JSON_ARRAY;
     c->count = c->is_array ? df_json_count(doc) : 1;
     if (!c->is_array && doc->type != DF_JSON_OBJECT) {
-        df_req_fail(c->req, DF_E_BAD_REQUEST, "The body must be an event or an array of events.");
+        df_req_fail(c->w.req, DF_E_BAD_REQUEST, "The body must be an event or an array of events.");
         return false;
     }
     if (c->count < 1 || c->count > EVENTS_MAX) {
-        df_req_fail(c->req, DF_E_BAD_REQUEST, "The array must hold 1 to %d events, not %zu.",
+        df_req_fail(c->w.req, DF_E_BAD_REQUEST, "The array must hold 1 to %d events, not %zu.",
                     EVENTS_MAX, c->count);
         return false;
     }
-    c->events = df_arena_zalloc(in.arena, c->count * sizeof(*c->events));
+    c->events = df_arena_zalloc(in->arena, c->count * sizeof(*c->events));
     size_t i = 0;
-    in.object = doc;
+    in->object = doc;
     if (!c->is_array)
-        read_event(&in, c, &c->events[0]);
+        read_event(in, c, &c->events[0]);
     struct df_json_each each = df_json_each(c->is_array ? doc : NULL);
     for (const struct df_json *v; (v = df_json_next(&each));)
-        read_item(&in, c, v, i++);
-    check_all_or_none(&in, c);
-    return df_input_ok(&in, c->req);
+        read_item(in, c, v, i++);
+    check_all_or_none(in, c);
+    return true;
 }
 
 /* --- time --- */
@@ -226,13 +220,13 @@ static int64_t take_moment(const struct df_clock *clock, size_t n, bool alone)
 /* The rows, with ids for those that have none. */
 static void make_rows(struct call *c)
 {
-    const struct df_clock *clock = df_services_of(c->req)->clock;
-    const struct df_client *client = df_auth_client(c->req);
-    const struct df_trace *trace = df_req_trace(c->req);
+    const struct df_clock *clock = c->w.access->clock;
+    const struct df_client *client = df_auth_client(c->w.req);
+    const struct df_trace *trace = df_req_trace(c->w.req);
     struct df_uuid first = df_uuid_v7(clock);
     int64_t at_ms = take_moment(clock, c->count, c->has_ids);
 
-    c->rows = df_rows_for(df_req_arena(c->req), &df_q_event_insert, c->count);
+    c->rows = df_rows_for(df_req_arena(c->w.req), &df_q_event_insert, c->count);
     for (size_t i = 0; i < c->count; i++) {
         struct event *e = &c->events[i];
         if (!c->has_ids)
@@ -260,52 +254,49 @@ static void write_event(const struct call *c, const struct event *e, struct df_j
     df_json_close(out, '}');
 }
 
-static void answer(const struct call *c)
+static void write_answer(struct df_work *w)
 {
-    struct df_buf buf;
-    struct df_json_out out;
+    const struct call *c = (const struct call *)w;
+    struct df_json_out *out = &w->json;
 
-    df_buf_init(&buf, ANSWER_MAX);
-    df_json_out_init(&out, &buf);
     if (c->is_array) {
-        df_json_open(&out, '{');
-        df_json_key(&out, "items");
-        df_json_open(&out, '[');
+        df_json_open(out, '{');
+        df_json_key(out, "items");
+        df_json_open(out, '[');
     }
     for (size_t i = 0; i < c->count; i++)
-        write_event(c, &c->events[i], &out);
+        write_event(c, &c->events[i], out);
     if (c->is_array) {
-        df_json_close(&out, ']');
-        df_json_kv_int(&out, "accepted", (int64_t)c->count);
-        df_json_close(&out, '}');
+        df_json_close(out, ']');
+        df_json_kv_int(out, "accepted", (int64_t)c->count);
+        df_json_close(out, '}');
     }
-    df_req_answer(c->req, 202, "application/json", &buf);
 }
 
-static void answer_accepted(const struct call *c)
+static void accepted(struct df_work *w)
 {
+    const struct call *c = (const struct call *)w;
     const struct event *e = &c->events[0];
-    const struct df_services *sv = df_services_of(c->req);
-    const struct df_channel *channel = df_delivery_find(sv->delivery, DF_STR("events"));
+    const struct df_channel *channel = df_delivery_find(w->arg, DF_STR("events"));
     const struct df_log_field fields[] = {
         DF_F("eventId", df_uuid_str(&e->id)),
         DF_F("eventType", e->type),
-        DF_F("correlationId", c->is_array ? df_req_correlation_id(c->req) : e->correlation_id),
+        DF_F("correlationId", c->is_array ? df_req_correlation_id(w->req) : e->correlation_id),
         DF_FI("events", c->count),
     };
 
     if (channel)
-        df_delivery_wake(sv->delivery, channel);
+        df_delivery_wake(w->arg, channel);
     df_metric_add(df_metric_get(&accepted_total, NULL), (double)c->count);
     df_log_write(DF_LOG_INFO, "EventsAccepted", fields, sizeof fields / sizeof fields[0], "%s", "");
-    answer(c);
+    write_answer(w);
 }
 
 /* --- what was there before --- */
 
 static enum df_code find_key(struct df_db *db, struct call *c, struct df_err *err)
 {
-    const struct df_client *client = df_auth_client(c->req);
+    const struct df_client *client = df_auth_client(c->w.req);
     struct df_result *r = NULL;
     struct df_uuid first;
 
@@ -319,7 +310,7 @@ static enum df_code find_key(struct df_db *db, struct call *c, struct df_err *er
         c->same = df_str_eq(df_col_text(r, 1), df_str_c(c->checksum));
         for (size_t i = 0; !c->has_ids && i < c->count; i++)
             c->events[i].id = df_uuid_after(&first, i);
-        c->events[0].correlation_id = df_arena_str(df_req_arena(c->req), df_col_text(r, 2));
+        c->events[0].correlation_id = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 2));
     }
     df_result_free(r);
     return code == DF_ROW || code == DF_DONE ? DF_OK : code;
@@ -328,7 +319,7 @@ static enum df_code find_key(struct df_db *db, struct call *c, struct df_err *er
 /* Which correlation an event came with does not make it another. */
 static bool is_same(const struct call *c, const struct event *e, const struct df_result *r)
 {
-    return df_str_eq(df_col_text(r, 0), df_uuid_str(&df_auth_client(c->req)->id)) &&
+    return df_str_eq(df_col_text(r, 0), df_uuid_str(&df_auth_client(c->w.req)->id)) &&
            df_str_eq(df_col_text(r, 1), e->type) && df_str_eq(df_col_text(r, 2), e->payload) &&
            df_str_eq(df_col_text(r, 3), e->aggregate_type) &&
            df_str_eq(df_col_text(r, 4), e->aggregate_id);
@@ -351,7 +342,7 @@ static enum df_code find_ids(struct df_db *db, struct call *c, struct df_err *er
             c->same = is_same(c, e, r);
             c->other = there == 0 || !c->same ? i : c->other;
             there++;
-            e->correlation_id = df_arena_str(df_req_arena(c->req), df_col_text(r, 5));
+            e->correlation_id = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 5));
         }
         df_result_free(r);
         if (code != DF_ROW && code != DF_DONE)
@@ -362,9 +353,9 @@ static enum df_code find_ids(struct df_db *db, struct call *c, struct df_err *er
     return DF_OK;
 }
 
-static enum df_code run_look_up(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_look_up(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     enum df_code code = DF_OK;
 
     c->found = c->same = false;
@@ -377,80 +368,79 @@ static enum df_code run_look_up(struct df_db *db, struct df_job *job, struct df_
     return code;
 }
 
-static void looked_up(struct df_job *job, enum df_code code, const struct df_err *err)
+static void looked_up(struct df_work *w)
 {
-    const struct call *c = (const struct call *)job;
+    const struct call *c = (const struct call *)w;
 
-    if (code != DF_OK) {
-        df_req_problem(c->req, err);
-    } else if (!c->found) {
+    if (!c->found) {
         /* It was there, in a transaction that came to nothing. */
-        df_req_fail(c->req, DF_E_DB_CONFLICT, "another call wrote the same and failed");
+        df_req_fail(w->req, DF_E_DB_CONFLICT, "another call wrote the same and failed");
     } else if (c->same) {
-        (void)df_req_add_header(c->req, "Idempotent-Replayed", DF_STR("true"));
-        answer(c);
+        (void)df_req_add_header(w->req, "Idempotent-Replayed", DF_STR("true"));
+        write_answer(w);
     } else if (c->by_id) {
-        df_req_fail(c->req, DF_E_EXISTS,
+        df_req_fail(w->req, DF_E_EXISTS,
                     "There is an event %s already; this call is not the one that wrote it.",
                     c->events[c->other].id.text);
     } else {
-        df_req_fail(c->req, DF_E_IDEMPOTENCY,
+        df_req_fail(w->req, DF_E_IDEMPOTENCY,
                     "Idempotency-Key was used for another body. Send a new key.");
     }
-    df_req_resume(c->req);
 }
+
+static const struct df_handler look_up = {
+    .size = sizeof(struct call),
+    .status = 202,
+    .run = run_look_up,
+    .done = looked_up,
+};
 
 /* --- the call --- */
 
-static enum df_code run_insert(struct df_db *db, struct df_job *job, struct df_err *err)
+static bool read_call(struct df_work *w, struct df_input *in)
 {
-    return df_rows_run(db, &((struct call *)job)->rows, NULL, err);
-}
+    struct call *c = (struct call *)w;
 
-static void inserted(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct call *c = (struct call *)job;
-
-    if (code == DF_E_DB_UNIQUE) {
-        c->job = (struct df_job){.run = run_look_up, .done = looked_up, .log = df_req_log(c->req)};
-        if (df_store_read(df_services_of(c->req)->store, &c->job))
-            return;
-        df_req_fail(c->req, DF_E_BUSY, "Too many requests are waiting for the database.");
-    } else if (code != DF_OK) {
-        df_req_problem(c->req, err);
-    } else {
-        answer_accepted(c);
-    }
-    df_req_resume(c->req);
-}
-
-static void handle_events(struct df_req *req)
-{
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-
-    c->req = req;
-    if (!read_call(c))
-        return;
+    if (!read_events(c, in))
+        return false;
+    if (in->error_count > 0)
+        return true;
     if (c->key.ptr)
-        df_checksum_of(df_req_body(req), c->checksum);
+        df_checksum_of(df_req_body(w->req), c->checksum);
     make_rows(c);
-    c->job.done = inserted;
-    if (c->count > 1) {
-        c->job.run = run_insert;
-    } else { /* is written together with those of other calls */
-        c->job.query = c->rows.query;
-        c->job.params = c->rows.params;
+    if (c->count == 1) { /* is written together with those of other calls */
+        w->job.query = c->rows.query;
+        w->job.params = c->rows.params;
     }
-    df_req_write(req, &c->job);
+    return true;
 }
+
+static enum df_code run_insert(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    return df_rows_run(db, &((struct call *)w)->rows, NULL, err);
+}
+
+static bool look_up_if_there(struct df_work *w, enum df_code code, const struct df_err *err)
+{
+    (void)err;
+    if (code == DF_E_DB_UNIQUE)
+        df_work_continue(w, &look_up);
+    return code == DF_E_DB_UNIQUE;
+}
+
+static const struct df_handler insert = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 202,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_call,
+    .run = run_insert,
+    .pass_on = look_up_if_there,
+    .done = accepted,
+};
 
 const struct df_route df_event_routes[] = {
-    {.method = "POST",
-     .pattern = "/events",
-     .body = DF_BODY_JSON,
-     .access = DF_ACCESS_CLIENT,
-     .scope = "events",
-     .handle = handle_events},
+    DF_ROUTE("POST", "/events", DF_BODY_JSON, DF_ACCESS_CLIENT, "events", insert),
     {.method = NULL},
 };
 

@@ -1,9 +1,8 @@
 #include "relay/relays.h"
 
-#include "access/services.h"
+#include "access/handler.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "json/write.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -157,32 +156,25 @@ static void write_relay(struct df_json_out *out, const struct df_relay_status *s
     df_json_close(out, '}');
 }
 
-static void handle_relays(struct df_req *req)
+static void write_relays(struct df_work *w)
 {
-    struct df_relays *rs = df_services_of(req)->relays;
-    struct df_buf buf;
-    struct df_json_out out;
+    const struct df_relays *rs = w->arg;
 
-    df_buf_init(&buf, ANSWER_MAX);
-    df_json_out_init(&out, &buf);
-    df_json_open(&out, '{');
-    df_json_key(&out, "items");
-    df_json_open(&out, '[');
+    df_json_open(&w->json, '{');
+    df_json_key(&w->json, "items");
+    df_json_open(&w->json, '[');
     for (size_t i = 0; rs && i < rs->count; i++) {
         struct df_relay_status status;
         df_relay_status(rs->entries[i].relay, &status);
-        write_relay(&out, &status);
+        write_relay(&w->json, &status);
     }
-    df_json_close(&out, ']');
-    df_json_close(&out, '}');
-    df_req_answer(req, 200, "application/json", &buf);
+    df_json_close(&w->json, ']');
+    df_json_close(&w->json, '}');
 }
 
+static const struct df_handler list = {.max_answer = ANSWER_MAX, .done = write_relays};
+
 const struct df_route df_relay_routes[] = {
-    {.method = "GET",
-     .pattern = "/admin/relays",
-     .body = DF_BODY_NONE,
-     .access = DF_ACCESS_ADMIN,
-     .handle = handle_relays},
+    DF_ROUTE("GET", "/admin/relays", DF_BODY_NONE, DF_ACCESS_ADMIN, NULL, list),
     {.method = NULL},
 };

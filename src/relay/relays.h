@@ -31,7 +31,7 @@ void df_relays_free(struct df_relays *rs);
 /* Whether these settings are for outbox_events of the database that the server works with. */
 bool df_relays_is_own(const struct df_relay_settings *s, const char *own_url);
 
-/* /admin/relays */
+/* /admin/relays; of a struct df_relays, or NULL without any */
 extern const struct df_route df_relay_routes[];
 
 #endif

@@ -2,7 +2,7 @@
  * /admin/webhook-failures: deliveries that were given up, and their replay. A replay is a delivery
  * of its own, of the same event, to the URL and with the secret that the subscription has now.
  */
-#include "access/services.h"
+#include "access/handler.h"
 #include "webhooks/failures.sql.h"
 #include "webhooks/subscriptions_private.h"
 #include "webhooks/webhooks.h"
@@ -11,49 +11,21 @@
 #define REPLAY_MAX 10000 /* in one call */
 #define IDS_MAX    (REPLAY_MAX * 21 + 2)
 
-/* One call on its way. Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
-    const struct df_services *services;
+    struct df_work w; /* its arg is the subscriptions */
     int64_t id;
     struct df_uuid subscription;
     bool of_subscription;
     struct df_str client; /* filter: the public identifier; absent: any */
     int replayed;         /* filter: 0, 1; -1: any */
     int64_t since_ms;
-    int64_t now_ms;
-    int64_t count; /* of those replayed */
-    struct df_page page;
+    int64_t count;     /* of those replayed */
     struct df_buf ids; /* of failures, as a JSON array */
-    struct df_buf out;
-    struct df_json_out json;
 };
 
-static struct call *call_new(struct df_req *req)
+static void release_ids(struct df_work *w)
 {
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    c->req = req;
-    c->services = df_services_of(req);
-    c->replayed = -1;
-    c->now_ms = df_wall_ms(c->services->clock);
-    df_buf_init(&c->ids, IDS_MAX);
-    df_req_buf(req, &c->out, ANSWER_MAX);
-    return c;
-}
-
-/* A job may run again: its answer is begun afresh. */
-static void begin(struct call *c)
-{
-    df_buf_reset(&c->out);
-    df_json_out_init(&c->json, &c->out);
-    df_json_open(&c->json, '{');
-}
-
-static void finish(struct call *c, unsigned status, enum df_code code, const struct df_err *err)
-{
-    df_buf_release(&c->ids);
-    df_req_finish(c->req, status, &c->out, code, err);
+    df_buf_release(&((struct call *)w)->ids);
 }
 
 static struct df_value subscription_of(const struct call *c)
@@ -63,7 +35,7 @@ static struct df_value subscription_of(const struct call *c)
 
 static void read_subscription(struct call *c, struct df_input *in)
 {
-    struct df_str given = df_input_filter(c->req, "subscriptionId");
+    struct df_str given = df_input_filter(c->w.req, "subscriptionId");
 
     c->of_subscription = given.ptr;
     if (c->of_subscription && !df_uuid_parse(given, &c->subscription))
@@ -97,61 +69,54 @@ static void write_failure(struct df_result *r, struct df_json_out *out)
     df_json_close(out, '}');
 }
 
-static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    const struct call *c = (const struct call *)w;
     struct df_value replayed = c->replayed < 0 ? df_null(DF_INT) : df_int(c->replayed);
     struct df_result *r = NULL;
     enum df_code code = df_db_query_int(db, &df_q_webhook_failure_total,
                                         DF_PARAMS(subscription_of(c), df_text(c->client), replayed),
-                                        &c->page.total, err);
+                                        &w->page.total, err);
 
     if (code == DF_OK)
         code = df_db_query(db, &df_q_webhook_failure_list,
                            DF_PARAMS(subscription_of(c), df_text(c->client), replayed,
-                                     df_int(c->page.size), df_int(c->page.offset)),
+                                     df_int(w->page.size), df_int(w->page.offset)),
                            &r, err);
     if (code != DF_OK)
         return code;
-    begin(c);
-    df_json_key(&c->json, "items");
-    df_json_open(&c->json, '[');
+    df_page_open(&w->json);
     while ((code = df_result_step(r, err)) == DF_ROW)
-        write_failure(r, &c->json);
+        write_failure(r, &w->json);
     df_result_free(r);
-    df_page_close(&c->page, &c->json);
+    df_page_close(&w->page, &w->json);
     return code == DF_DONE ? DF_OK : code;
 }
 
-static void list_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static bool read_filters(struct df_work *w, struct df_input *in)
 {
-    finish((struct call *)job, 200, code, err);
-}
-
-static void handle_list(struct df_req *req)
-{
-    struct call *c = call_new(req);
-    struct df_str client = df_input_filter(req, "clientId");
-    struct df_str replayed = df_input_filter(req, "replayed");
-    struct df_input in;
+    struct call *c = (struct call *)w;
+    struct df_str client = df_input_filter(w->req, "clientId");
+    struct df_str replayed = df_input_filter(w->req, "replayed");
     bool yes = false;
 
-    if (!df_input_page(req, &c->page))
-        return;
-    df_input_init(&in, df_req_arena(req), NULL);
-    read_subscription(c, &in);
+    read_subscription(c, in);
     if (client.ptr && !df_client_identifier_valid(client))
-        df_input_error(&in, "clientId", "must be 1 to 64 letters, digits, '.', '_' or '-'");
+        df_input_error(in, "clientId", "must be 1 to 64 letters, digits, '.', '_' or '-'");
     if (replayed.ptr && !df_str_to_bool(replayed, &yes))
-        df_input_error(&in, "replayed", "must be true or false");
-    if (!df_input_ok(&in, req))
-        return;
+        df_input_error(in, "replayed", "must be true or false");
     c->client = client;
     c->replayed = replayed.ptr ? yes : -1;
-    c->job.run = run_list;
-    c->job.done = list_done;
-    df_req_read(req, &c->job);
+    return true;
 }
+
+static const struct df_handler list = {
+    .size = sizeof(struct call),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_filters,
+    .run = run_list,
+};
 
 /* --- replay --- */
 
@@ -187,14 +152,14 @@ static enum df_code replay(struct df_db *db, struct call *c, struct df_uuid *ret
     struct df_result *r = NULL;
     enum df_code code =
         df_db_query(db, &df_q_webhook_failure_take,
-                    DF_PARAMS(df_time(c->now_ms), df_text(df_buf_str(&c->ids))), &r, err);
+                    DF_PARAMS(df_time(c->w.now_ms), df_text(df_buf_str(&c->ids))), &r, err);
 
     if (code == DF_OK)
         code = gather(r, &c->ids, &c->count, err);
     if (code != DF_OK || c->count == 0)
         return code;
     code = df_db_query(db, &df_q_webhook_failure_replay,
-                       DF_PARAMS(df_time(c->now_ms), df_text(df_buf_str(&c->ids))), &r, err);
+                       DF_PARAMS(df_time(c->w.now_ms), df_text(df_buf_str(&c->ids))), &r, err);
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW)
@@ -203,16 +168,16 @@ static enum df_code replay(struct df_db *db, struct call *c, struct df_uuid *ret
     return code == DF_DONE ? DF_OK : code;
 }
 
-static void replay_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void replayed(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
+    const struct call *c = (const struct call *)w;
+    const struct df_subscriptions *subscriptions = w->arg;
 
-    if (code == DF_OK && c->count > 0) {
-        df_webhooks_wake(c->services->subscriptions->opt.webhooks);
-        df_log_info("WebhookReplayed", "%lld webhooks that had been given up are sent again",
-                    (long long)c->count);
-    }
-    finish(c, 202, code, err);
+    if (c->count == 0)
+        return;
+    df_webhooks_wake(subscriptions->opt.webhooks);
+    df_log_info("WebhookReplayed", "%lld webhooks that had been given up are sent again",
+                (long long)c->count);
 }
 
 /* --- POST /admin/webhook-failures/{id}/replay --- */
@@ -242,10 +207,10 @@ static enum df_code check_one(struct df_db *db, struct call *c, struct df_uuid *
     return code;
 }
 
-static enum df_code run_replay(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_replay(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    struct df_actor by = df_actor_of(c->req);
+    struct call *c = (struct call *)w;
+    struct df_actor by = df_actor_of(w->req);
     struct df_uuid delivery, client;
     enum df_code code = check_one(db, c, &client, err);
 
@@ -258,30 +223,39 @@ static enum df_code run_replay(struct df_db *db, struct df_job *job, struct df_e
         return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
     if (code == DF_OK)
         code = df_audit_write(db, &by, "WebhookReplayed", df_uuid_str(&c->subscription),
-                              df_uuid_str(&client), DF_STR_NULL, c->now_ms, err);
+                              df_uuid_str(&client), DF_STR_NULL, w->now_ms, err);
     if (code != DF_OK)
         return code;
-    begin(c);
-    df_json_kv_int(&c->json, "id", c->id);
-    df_json_kv_text(&c->json, "subscriptionId", df_uuid_str(&c->subscription));
-    df_json_kv_text(&c->json, "deliveryId", df_uuid_str(&delivery));
-    df_json_kv_text(&c->json, "status", DF_STR("Pending"));
-    df_json_close(&c->json, '}');
+    df_json_open(&w->json, '{');
+    df_json_kv_int(&w->json, "id", c->id);
+    df_json_kv_text(&w->json, "subscriptionId", df_uuid_str(&c->subscription));
+    df_json_kv_text(&w->json, "deliveryId", df_uuid_str(&delivery));
+    df_json_kv_text(&w->json, "status", DF_STR("Pending"));
+    df_json_close(&w->json, '}');
     return DF_OK;
 }
 
-static void handle_replay(struct df_req *req)
+static bool read_id(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
+    struct call *c = (struct call *)w;
 
-    if (!df_str_to_i64(df_req_param(req, "id"), &c->id)) {
-        df_req_fail(req, DF_E_NOT_FOUND, "There is no such failure.");
-        return;
-    }
-    c->job.run = run_replay;
-    c->job.done = replay_done;
-    df_req_write(req, &c->job);
+    (void)in;
+    df_buf_init(&c->ids, IDS_MAX);
+    if (df_str_to_i64(df_req_param(w->req, "id"), &c->id))
+        return true;
+    df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such failure.");
+    return false;
 }
+
+static const struct df_handler replay_one = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 202,
+    .prepare = read_id,
+    .run = run_replay,
+    .done = replayed,
+    .cleanup = release_ids,
+};
 
 /* --- POST /admin/webhook-failures/replay --- */
 
@@ -313,10 +287,10 @@ static enum df_code count_since(struct df_db *db, const struct call *c, bool act
                            ret, err);
 }
 
-static enum df_code run_replay_since(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_replay_since(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    struct df_actor by = df_actor_of(c->req);
+    struct call *c = (struct call *)w;
+    struct df_actor by = df_actor_of(w->req);
     struct df_str target = c->of_subscription ? df_uuid_str(&c->subscription) : DF_STR_NULL;
     struct df_uuid last;
     struct df_result *r = NULL;
@@ -336,42 +310,44 @@ static enum df_code run_replay_since(struct df_db *db, struct df_job *job, struc
         code = count_since(db, c, true, &remaining, err);
     if (code == DF_OK)
         code = count_since(db, c, false, &skipped, err);
-    begin(c);
-    df_json_kv_int(&c->json, "replayed", c->count);
-    df_json_kv_int(&c->json, "remaining", remaining);
-    df_json_kv_int(&c->json, "skipped", skipped);
-    df_json_close(&c->json, '}');
+    df_json_open(&w->json, '{');
+    df_json_kv_int(&w->json, "replayed", c->count);
+    df_json_kv_int(&w->json, "remaining", remaining);
+    df_json_kv_int(&w->json, "skipped", skipped);
+    df_json_close(&w->json, '}');
     if (code == DF_OK && c->count > 0)
-        code = df_audit_write(db, &by, "WebhookReplayed", target, DF_STR_NULL, df_buf_str(&c->out),
-                              c->now_ms, err);
+        code = df_audit_write(db, &by, "WebhookReplayed", target, DF_STR_NULL, df_buf_str(&w->out),
+                              w->now_ms, err);
     return code;
 }
 
-static void handle_replay_since(struct df_req *req)
+static bool read_since(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
-    struct df_input in;
+    struct call *c = (struct call *)w;
 
-    df_input_init(&in, df_req_arena(req), NULL);
-    if (!df_time_parse(df_req_query(req, "since"), &c->since_ms))
-        df_input_error(&in, "since", "is required: a time like 2026-11-15T00:00:00Z");
-    read_subscription(c, &in);
-    if (!df_input_ok(&in, req))
-        return;
-    c->job.run = run_replay_since;
-    c->job.done = replay_done;
-    df_req_write(req, &c->job);
+    df_buf_init(&c->ids, IDS_MAX);
+    if (!df_time_parse(df_req_query(w->req, "since"), &c->since_ms))
+        df_input_error(in, "since", "is required: a time like 2026-11-15T00:00:00Z");
+    read_subscription(c, in);
+    return true;
 }
 
-#define ADMIN(m, path, kind, fn)                                                                   \
-    {                                                                                              \
-        .method = m, .pattern = "/admin/webhook-failures" path, .body = kind,                      \
-        .access = DF_ACCESS_ADMIN, .handle = fn                                                    \
-    }
+static const struct df_handler replay_since = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 202,
+    .prepare = read_since,
+    .run = run_replay_since,
+    .done = replayed,
+    .cleanup = release_ids,
+};
+
+#define ADMIN(m, path, kind, h)                                                                    \
+    DF_ROUTE(m, "/admin/webhook-failures" path, kind, DF_ACCESS_ADMIN, NULL, h)
 
 const struct df_route df_webhook_failure_routes[] = {
-    ADMIN("GET", "", DF_BODY_NONE, handle_list),
-    ADMIN("POST", "/replay", DF_BODY_ANY, handle_replay_since),
-    ADMIN("POST", "/{id}/replay", DF_BODY_ANY, handle_replay),
+    ADMIN("GET", "", DF_BODY_NONE, list),
+    ADMIN("POST", "/replay", DF_BODY_ANY, replay_since),
+    ADMIN("POST", "/{id}/replay", DF_BODY_ANY, replay_one),
     {.method = NULL},
 };

@@ -5,7 +5,7 @@
  * Where a URL is given, the request goes through three hands: the HTTP thread reads the input, a
  * thread of the look-ups asks for the host's addresses, the store writes.
  */
-#include "access/services.h"
+#include "access/handler.h"
 #include "delivery/attempts.sql.h"
 #include "webhooks/secret.h"
 #include "webhooks/subscriptions.sql.h"
@@ -20,53 +20,50 @@
 #define UNCHANGED    (-1)
 #define CHANNEL_NAME DF_STR("webhooks")
 
-/* One call on its way. Lives in the request's arena, as does all it points to. */
 struct call {
-    struct df_job job;
+    struct df_work w; /* its arg is the subscriptions */
     struct df_lookup lookup;
-    struct df_req *req;
-    const struct df_services *services;
     const struct df_subscriptions_options *opt;
     struct df_str identifier; /* the client's */
     struct df_uuid client;
     struct df_uuid id;
     struct df_str url;    /* absent: unchanged */
-    struct df_str events; /* likewise */
+    const char *host;     /* of the URL */
+    struct df_str events; /* absent: unchanged */
     int active;           /* 0, 1, or UNCHANGED */
     struct df_webhook_secret secret;
-    int64_t until_ms; /* the previous secret's */
-    int64_t now_ms;
+    int64_t until_ms;     /* the previous secret's */
     struct df_str status; /* of deliveries; absent: any */
-    struct df_page page;
-    unsigned answer; /* HTTP status */
-    const char *event;
-    bool wakes;
-    struct df_buf out;
-    struct df_json_out json;
 };
 
-static struct call *call_new(struct df_req *req)
+static bool read_client(struct df_work *w, struct df_input *in)
 {
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    c->req = req;
-    c->services = df_services_of(req);
-    c->opt = &c->services->subscriptions->opt;
-    c->identifier = df_req_param(req, "clientId");
+    struct call *c = (struct call *)w;
+    const struct df_subscriptions *subscriptions = w->arg;
+
+    (void)in;
+    c->opt = &subscriptions->opt;
+    c->identifier = df_req_param(w->req, "clientId");
     c->active = UNCHANGED;
-    c->now_ms = df_wall_ms(c->opt->clock);
-    c->answer = 200;
-    df_req_buf(req, &c->out, ANSWER_MAX);
-    return c;
+    return true;
 }
 
-/* Of a path with {id}. NULL: the answer is set. */
-static struct call *call_of_id(struct df_req *req)
+/* Of a path with {id}. */
+static bool read_id(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
-    if (df_uuid_parse(df_req_param(req, "id"), &c->id))
-        return c;
-    df_req_fail(req, DF_E_NOT_FOUND, "There is no such webhook.");
-    return NULL;
+    struct call *c = (struct call *)w;
+
+    (void)read_client(w, in);
+    if (df_uuid_parse(df_req_param(w->req, "id"), &c->id))
+        return true;
+    df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such webhook.");
+    return false;
+}
+
+static void wipe_secret(struct df_work *w)
+{
+    struct call *c = (struct call *)w;
+    df_wipe(&c->secret, sizeof(c->secret));
 }
 
 static struct df_value id_of(const struct call *c)
@@ -81,36 +78,16 @@ static struct df_value client_of(const struct call *c)
 
 static struct df_actor actor_of(const struct call *c)
 {
-    struct df_actor by = df_actor_of(c->req);
-    if (df_auth_client(c->req))
-        by.name =
-            df_arena_printf(df_req_arena(c->req), "client:" DF_STR_FMT, DF_STR_ARG(c->identifier));
+    struct df_actor by = df_actor_of(c->w.req);
+    if (df_auth_client(c->w.req))
+        by.name = df_arena_printf(df_req_arena(c->w.req), "client:" DF_STR_FMT,
+                                  DF_STR_ARG(c->identifier));
     return by;
 }
 
-/* A job may run again: its answer is begun afresh. */
-static void begin(struct call *c)
+static void tell(const struct call *c, const char *event)
 {
-    df_buf_reset(&c->out);
-    df_json_out_init(&c->json, &c->out);
-}
-
-static void done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct call *c = (struct call *)job;
-
-    if (code == DF_OK && c->event)
-        df_log_info(c->event, "webhook %s of client " DF_STR_FMT, c->id.text,
-                    DF_STR_ARG(c->identifier));
-    if (code == DF_OK && c->wakes)
-        df_webhooks_wake(c->opt->webhooks);
-    if (code == DF_OK && c->answer == 201)
-        df_req_add_header(c->req, "Location",
-                          df_arena_printf(df_req_arena(c->req),
-                                          "/clients/" DF_STR_FMT "/webhooks/%s",
-                                          DF_STR_ARG(c->identifier), c->id.text));
-    df_wipe(&c->secret, sizeof(c->secret));
-    df_req_finish(c->req, c->answer, &c->out, code, err);
+    df_log_info(event, "webhook %s of client " DF_STR_FMT, c->id.text, DF_STR_ARG(c->identifier));
 }
 
 static enum df_code no_such(struct df_err *err)
@@ -120,7 +97,7 @@ static enum df_code no_such(struct df_err *err)
 
 static enum df_code find_client(struct df_db *db, struct call *c, struct df_err *err)
 {
-    const struct df_client *caller = df_auth_client(c->req);
+    const struct df_client *caller = df_auth_client(c->w.req);
     struct df_client_record rec;
 
     if (caller) {
@@ -138,7 +115,7 @@ static enum df_code audit(struct df_db *db, const struct call *c, const char *ac
 {
     struct df_actor by = actor_of(c);
     return df_audit_write(db, &by, action, df_uuid_str(&c->id), df_uuid_str(&c->client), details,
-                          c->now_ms, err);
+                          c->w.now_ms, err);
 }
 
 /* --- what is shown of a subscription: never its secret --- */
@@ -172,31 +149,49 @@ static void open_row(const struct call *c, struct df_result *r, struct df_json_o
     df_json_kv_text(out, "disabledReason", df_col_text(r, 7));
     df_json_kv_time(out, "failureSince", df_col_time(r, 8));
     int64_t until = df_col_time(r, 9);
-    df_json_kv_time(out, "previousSecretValidUntil", until > c->now_ms ? until : -1);
+    df_json_kv_time(out, "previousSecretValidUntil", until > c->w.now_ms ? until : -1);
+}
+
+/* *ret stands at the subscription's row. */
+static enum df_code ask_one(struct df_db *db, const struct call *c, struct df_result **ret,
+                            struct df_err *err)
+{
+    enum df_code code =
+        df_db_query(db, &df_q_subscription_get, DF_PARAMS(id_of(c), client_of(c)), ret, err);
+
+    if (code == DF_OK)
+        code = df_result_step(*ret, err);
+    if (code == DF_ROW)
+        return DF_OK;
+    df_result_free(*ret);
+    *ret = NULL;
+    return code == DF_DONE ? no_such(err) : code;
+}
+
+static enum df_code find_one(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    enum df_code code = ask_one(db, c, &r, err);
+
+    df_result_free(r);
+    return code;
 }
 
 /* The subscription; with the secret right after it was made, and never again. */
 static enum df_code write_one(struct df_db *db, struct call *c, struct df_err *err)
 {
+    struct df_json_out *json = &c->w.json;
     struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_subscription_get, DF_PARAMS(id_of(c), client_of(c)), &r, err);
+    enum df_code code = ask_one(db, c, &r, err);
 
     if (code != DF_OK)
         return code;
-    begin(c);
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        open_row(c, r, &c->json);
-        if (c->secret.text[0])
-            df_json_kv_text(&c->json, "secret", df_str_c(c->secret.text));
-        df_json_close(&c->json, '}');
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = no_such(err);
-    }
+    open_row(c, r, json);
+    if (c->secret.text[0])
+        df_json_kv_text(json, "secret", df_str_c(c->secret.text));
+    df_json_close(json, '}');
     df_result_free(r);
-    return code;
+    return DF_OK;
 }
 
 /* --- input --- */
@@ -225,38 +220,30 @@ static void read_active(struct call *c, struct df_input *in)
 static void looked_up(struct df_lookup *l, const char *problem)
 {
     struct call *c = (struct call *)((char *)l - offsetof(struct call, lookup));
-    struct df_err err = DF_ERR_INIT;
     struct df_input in;
 
-    if (!problem && df_store_write(c->services->store, &c->job))
-        return;
     if (!problem) {
-        (void)df_err_set(&err, DF_E_BUSY, "Too many requests are waiting for the database.");
-        df_req_problem(c->req, &err);
-    } else {
-        df_input_init(&in, df_req_arena(c->req), NULL);
-        df_input_error(&in, "url", "%s", problem);
-        (void)df_input_ok(&in, c->req);
+        df_work_submit(&c->w);
+        return;
     }
-    df_wipe(&c->secret, sizeof(c->secret));
-    df_req_resume(c->req);
+    df_input_init(&in, df_req_arena(c->w.req), NULL);
+    df_input_error(&in, "url", "%s", problem);
+    (void)df_input_ok(&in, c->w.req);
+    df_work_end(&c->w);
 }
 
 /* Through the look-up, if there is a host. */
-static void submit(struct call *c, const char *host)
+static void look_up_host(struct df_work *w)
 {
-    c->job.done = done;
-    if (!host) {
-        df_req_write(c->req, &c->job);
+    struct call *c = (struct call *)w;
+
+    if (!c->host) {
+        df_work_submit(w);
         return;
     }
-    c->job.log = df_req_log(c->req);
-    c->lookup = (struct df_lookup){.host = host, .log = c->job.log, .done = looked_up};
-    df_req_suspend(c->req);
-    if (df_subscriptions_lookup(c->services->subscriptions, &c->lookup))
-        return;
-    df_req_fail(c->req, DF_E_BUSY, "Too many names are being looked up.");
-    df_req_resume(c->req);
+    c->lookup = (struct df_lookup){.host = c->host, .log = df_req_log(w->req), .done = looked_up};
+    if (!df_subscriptions_lookup(w->arg, &c->lookup))
+        df_work_fail(w, DF_E_BUSY, "Too many names are being looked up.");
 }
 
 /* --- POST /clients/{clientId}/webhooks --- */
@@ -264,8 +251,8 @@ static void submit(struct call *c, const char *host)
 /* alert_webhooks_failing knows by these words that nobody need be told. */
 static struct df_str switched_off_by(const struct call *c)
 {
-    return df_auth_client(c->req) ? DF_STR("Switched off by the client.")
-                                  : DF_STR("Switched off by the administrator.");
+    return df_auth_client(c->w.req) ? DF_STR("Switched off by the client.")
+                                    : DF_STR("Switched off by the administrator.");
 }
 
 static enum df_code insert(struct df_db *db, struct call *c, struct df_err *err)
@@ -278,14 +265,15 @@ static enum df_code insert(struct df_db *db, struct call *c, struct df_err *err)
     return df_db_exec(db, &df_q_subscription_insert,
                       DF_PARAMS(id_of(c), client_of(c), df_text(c->url), df_text(c->events),
                                 df_text(sealed.plain), df_blob(sealed.sealed), df_bool(active),
-                                df_time(c->now_ms), active ? df_null(DF_TIME) : df_time(c->now_ms),
+                                df_time(c->w.now_ms),
+                                active ? df_null(DF_TIME) : df_time(c->w.now_ms),
                                 df_text(active ? DF_STR_NULL : switched_off_by(c))),
                       NULL, err);
 }
 
-static enum df_code run_create(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_create(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     int64_t count = 0;
     enum df_code code = find_client(db, c, err);
 
@@ -305,89 +293,91 @@ static enum df_code run_create(struct df_db *db, struct df_job *job, struct df_e
     return code == DF_OK ? write_one(db, c, err) : code;
 }
 
-static void handle_create(struct df_req *req)
+static bool read_new(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
-    struct df_input in;
+    struct call *c = (struct call *)w;
 
-    if (!df_input_json(&in, req))
-        return;
-    c->url = df_input_text(&in, "url", SIZE_MAX, DF_REQUIRED);
-    const char *host = df_subscriptions_check_url(&in, c->url);
-    c->events = df_subscriptions_read_events(&in);
-    read_active(c, &in);
-    read_secret(c, &in);
-    if (!df_input_ok(&in, req))
-        return;
+    (void)read_client(w, in);
+    if (!df_input_json(in, w->req))
+        return false;
+    c->url = df_input_text(in, "url", SIZE_MAX, DF_REQUIRED);
+    c->host = df_subscriptions_check_url(in, c->url);
+    c->events = df_subscriptions_read_events(in);
+    read_active(c, in);
+    read_secret(c, in);
     c->id = df_uuid_v7(c->opt->clock);
-    c->answer = 201;
-    c->event = "WebhookCreated";
-    c->job.run = run_create;
-    submit(c, host);
+    return true;
 }
+
+static void created(struct df_work *w)
+{
+    const struct call *c = (const struct call *)w;
+
+    tell(c, "WebhookCreated");
+    df_req_add_header(w->req, "Location",
+                      df_arena_printf(df_req_arena(w->req), "/clients/" DF_STR_FMT "/webhooks/%s",
+                                      DF_STR_ARG(c->identifier), c->id.text));
+}
+
+static const struct df_handler create = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 201,
+    .prepare = read_new,
+    .first = look_up_host,
+    .run = run_create,
+    .done = created,
+    .cleanup = wipe_secret,
+};
 
 /* --- GET /clients/{clientId}/webhooks, GET, PATCH and DELETE …/{id} --- */
 
-static void open_page(struct call *c)
+static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    begin(c);
-    df_page_open(&c->json);
-}
-
-static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
-{
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     struct df_result *r = NULL;
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
         code = df_db_query_int(db, &df_q_subscription_count, DF_PARAMS(client_of(c)),
-                               &c->page.total, err);
+                               &w->page.total, err);
     if (code == DF_OK)
         code = df_db_query(db, &df_q_subscription_list,
-                           DF_PARAMS(client_of(c), df_int(c->page.size), df_int(c->page.offset)),
+                           DF_PARAMS(client_of(c), df_int(w->page.size), df_int(w->page.offset)),
                            &r, err);
     if (code != DF_OK)
         return code;
-    open_page(c);
+    df_page_open(&w->json);
     while ((code = df_result_step(r, err)) == DF_ROW) {
-        open_row(c, r, &c->json);
-        df_json_close(&c->json, '}');
+        open_row(c, r, &w->json);
+        df_json_close(&w->json, '}');
     }
-    df_page_close(&c->page, &c->json);
+    df_page_close(&w->page, &w->json);
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }
 
-static void handle_list(struct df_req *req)
-{
-    struct call *c = call_new(req);
+static const struct df_handler list = {
+    .size = sizeof(struct call),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_client,
+    .run = run_list,
+};
 
-    if (!df_input_page(req, &c->page))
-        return;
-    c->job.run = run_list;
-    c->job.done = done;
-    df_req_read(req, &c->job);
-}
-
-static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     enum df_code code = find_client(db, c, err);
 
     return code == DF_OK ? write_one(db, c, err) : code;
 }
 
-static void handle_get(struct df_req *req)
-{
-    struct call *c = call_of_id(req);
-
-    if (!c)
-        return;
-    c->job.run = run_get;
-    c->job.done = done;
-    df_req_read(req, &c->job);
-}
+static const struct df_handler get = {
+    .size = sizeof(struct call),
+    .prepare = read_id,
+    .run = run_get,
+};
 
 static enum df_code switch_it(struct df_db *db, struct call *c, struct df_err *err)
 {
@@ -398,29 +388,29 @@ static enum df_code switch_it(struct df_db *db, struct call *c, struct df_err *e
                           err);
     return df_db_exec(
         db, &df_q_subscription_deactivate,
-        DF_PARAMS(df_bool(false), df_time(c->now_ms), df_text(switched_off_by(c)), id_of(c)), NULL,
-        err);
+        DF_PARAMS(df_bool(false), df_time(c->w.now_ms), df_text(switched_off_by(c)), id_of(c)),
+        NULL, err);
 }
 
 /* Which members were given, for the audit log. */
 static struct df_str changes(const struct call *c)
 {
-    return df_arena_printf(df_req_arena(c->req), "{\"changed\":[%s%s%s%s%s]}",
+    return df_arena_printf(df_req_arena(c->w.req), "{\"changed\":[%s%s%s%s%s]}",
                            c->url.ptr ? "\"url\"" : "", c->url.ptr && c->events.ptr ? "," : "",
                            c->events.ptr ? "\"events\"" : "",
                            (c->url.ptr || c->events.ptr) && c->active != UNCHANGED ? "," : "",
                            c->active != UNCHANGED ? "\"isActive\"" : "");
 }
 
-static enum df_code run_patch(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_patch(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     int64_t affected = 0;
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
         code = df_db_exec(db, &df_q_subscription_change,
-                          DF_PARAMS(df_text(c->url), df_text(c->events), df_time(c->now_ms),
+                          DF_PARAMS(df_text(c->url), df_text(c->events), df_time(w->now_ms),
                                     id_of(c), client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
@@ -432,29 +422,38 @@ static enum df_code run_patch(struct df_db *db, struct df_job *job, struct df_er
     return code == DF_OK ? write_one(db, c, err) : code;
 }
 
-static void handle_patch(struct df_req *req)
+static bool read_patch(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_of_id(req);
-    struct df_input in;
+    struct call *c = (struct call *)w;
 
-    if (!c || !df_input_json(&in, req))
-        return;
-    c->url = df_input_text(&in, "url", SIZE_MAX, DF_OPTIONAL);
-    const char *host = df_subscriptions_check_url(&in, c->url);
-    c->events = df_subscriptions_read_events(&in);
-    read_active(c, &in);
-    if (df_json_get(in.object, "secret"))
-        df_input_error(&in, "secret", "is replaced by POST …/rotate-secret");
-    if (!df_input_ok(&in, req))
-        return;
-    c->event = "WebhookChanged";
-    c->job.run = run_patch;
-    submit(c, host);
+    if (!read_id(w, in) || !df_input_json(in, w->req))
+        return false;
+    c->url = df_input_text(in, "url", SIZE_MAX, DF_OPTIONAL);
+    c->host = df_subscriptions_check_url(in, c->url);
+    c->events = df_subscriptions_read_events(in);
+    read_active(c, in);
+    if (df_json_get(in->object, "secret"))
+        df_input_error(in, "secret", "is replaced by POST …/rotate-secret");
+    return true;
 }
 
-static enum df_code run_delete(struct df_db *db, struct df_job *job, struct df_err *err)
+static void patched(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
+    tell((const struct call *)w, "WebhookChanged");
+}
+
+static const struct df_handler patch = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_patch,
+    .first = look_up_host,
+    .run = run_patch,
+    .done = patched,
+};
+
+static enum df_code run_delete(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct call *c = (struct call *)w;
     int64_t affected = 0;
     enum df_code code = find_client(db, c, err);
 
@@ -469,23 +468,25 @@ static enum df_code run_delete(struct df_db *db, struct df_job *job, struct df_e
     return code == DF_OK ? audit(db, c, "WebhookDeleted", DF_STR_NULL, err) : code;
 }
 
-static void handle_delete(struct df_req *req)
+static void deleted(struct df_work *w)
 {
-    struct call *c = call_of_id(req);
-
-    if (!c)
-        return;
-    c->answer = 204;
-    c->event = "WebhookDeleted";
-    c->job.run = run_delete;
-    submit(c, NULL);
+    tell((const struct call *)w, "WebhookDeleted");
 }
+
+static const struct df_handler delete_one = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 204,
+    .prepare = read_id,
+    .run = run_delete,
+    .done = deleted,
+};
 
 /* --- POST …/{id}/rotate-secret --- */
 
-static enum df_code run_rotate(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_rotate(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     struct df_webhook_sealed sealed;
     int64_t affected = 0;
     enum df_code code = find_client(db, c, err);
@@ -494,7 +495,7 @@ static enum df_code run_rotate(struct df_db *db, struct df_job *job, struct df_e
                            df_str_c(c->secret.text), &sealed);
     if (code == DF_OK)
         code = df_db_exec(db, &df_q_subscription_rotate,
-                          DF_PARAMS(df_time(c->until_ms), df_time(c->now_ms), df_text(sealed.plain),
+                          DF_PARAMS(df_time(c->until_ms), df_time(w->now_ms), df_text(sealed.plain),
                                     df_blob(sealed.sealed), id_of(c), client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
@@ -504,26 +505,32 @@ static enum df_code run_rotate(struct df_db *db, struct df_job *job, struct df_e
     return code == DF_OK ? write_one(db, c, err) : code;
 }
 
-static void handle_rotate(struct df_req *req)
+static bool read_rotation(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_of_id(req);
-    struct df_input in;
+    struct call *c = (struct call *)w;
 
-    if (!c)
-        return;
-    df_input_init(&in, df_req_arena(req), NULL);
-    if (df_req_body(req).len > 0 && !df_input_json(&in, req))
-        return;
-    int64_t hours = df_input_query_int(&in, req, "overlapHours", 0, OVERLAP_MAX,
+    if (!read_id(w, in) || (df_req_body(w->req).len > 0 && !df_input_json(in, w->req)))
+        return false;
+    int64_t hours = df_input_query_int(in, w->req, "overlapHours", 0, OVERLAP_MAX,
                                        c->opt->settings.rotation_overlap_ms / HOUR_MS);
-    read_secret(c, &in);
-    if (!df_input_ok(&in, req))
-        return;
-    c->until_ms = c->now_ms + hours * HOUR_MS;
-    c->event = "WebhookSecretRotated";
-    c->job.run = run_rotate;
-    submit(c, NULL);
+    read_secret(c, in);
+    c->until_ms = w->now_ms + hours * HOUR_MS;
+    return true;
 }
+
+static void rotated(struct df_work *w)
+{
+    tell((const struct call *)w, "WebhookSecretRotated");
+}
+
+static const struct df_handler rotate = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_rotation,
+    .run = run_rotate,
+    .done = rotated,
+    .cleanup = wipe_secret,
+};
 
 /* --- POST …/{id}/test --- */
 
@@ -531,22 +538,22 @@ static struct df_str test_body(const struct call *c)
 {
     char now[DF_TIME_LEN + 1];
 
-    df_time_format(c->now_ms, now);
+    df_time_format(c->w.now_ms, now);
     /* Neither identifiers nor times have anything to escape. */
-    return df_arena_printf(df_req_arena(c->req),
+    return df_arena_printf(df_req_arena(c->w.req),
                            "{\"event\":\"Test\",\"clientId\":\"" DF_STR_FMT
                            "\",\"webhookId\":\"%s\",\"status\":\"Test\",\"createdAt\":\"%s\"}",
                            DF_STR_ARG(c->identifier), c->id.text, now);
 }
 
-static enum df_code run_test(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_test(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     int64_t count = 0;
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = write_one(db, c, err); /* is there one? */
+        code = find_one(db, c, err);
     if (code != DF_OK)
         return code;
     const struct df_webhook_event e = {
@@ -555,34 +562,35 @@ static enum df_code run_test(struct df_db *db, struct df_job *job, struct df_err
         .event = "Test",
         .reference = df_uuid_str(&c->id),
         .body = test_body(c),
-        .correlation_id = df_req_correlation_id(c->req),
-        .now_ms = c->now_ms,
+        .correlation_id = df_req_correlation_id(w->req),
+        .now_ms = w->now_ms,
     };
     code = df_webhooks_emit(db, c->opt->clock, &e, &count, err);
     if (code == DF_OK && count == 0)
         return df_err_set(err, DF_E_CONFLICT,
                           "The webhook is switched off: nothing is sent to it before isActive is "
                           "true again.");
-    begin(c);
-    df_json_open(&c->json, '{');
-    df_json_kv_text(&c->json, "id", df_uuid_str(&c->id));
-    df_json_kv_text(&c->json, "event", DF_STR("Test"));
-    df_json_kv_text(&c->json, "status", DF_STR("Pending"));
-    df_json_close(&c->json, '}');
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "id", df_uuid_str(&c->id));
+    df_json_kv_text(&w->json, "event", DF_STR("Test"));
+    df_json_kv_text(&w->json, "status", DF_STR("Pending"));
+    df_json_close(&w->json, '}');
     return code;
 }
 
-static void handle_test(struct df_req *req)
+static void test_is_due(struct df_work *w)
 {
-    struct call *c = call_of_id(req);
-
-    if (!c)
-        return;
-    c->answer = 202;
-    c->wakes = true;
-    c->job.run = run_test;
-    submit(c, NULL);
+    df_webhooks_wake(((const struct call *)w)->opt->webhooks);
 }
+
+static const struct df_handler test = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 202,
+    .prepare = read_id,
+    .run = run_test,
+    .done = test_is_due,
+};
 
 /* --- GET …/{id}/deliveries --- */
 
@@ -608,9 +616,9 @@ static struct df_str error_of(const struct call *c, const struct df_result *r, s
     struct df_str error = df_col_text(r, error_col);
     int64_t status = df_col_null(r, status_col) ? 0 : df_col_int(r, status_col);
 
-    if (!df_auth_client(c->req))
+    if (!df_auth_client(c->w.req))
         return error;
-    return df_webhook_error_shown(df_req_arena(c->req), status, error);
+    return df_webhook_error_shown(df_req_arena(c->w.req), status, error);
 }
 
 static void write_delivery(const struct call *c, struct df_result *r, struct df_json_out *out)
@@ -633,19 +641,19 @@ static void write_delivery(const struct call *c, struct df_result *r, struct df_
 static enum df_code read_deliveries(struct df_db *db, struct call *c, struct delivery *rows,
                                     size_t *ret_count, struct df_err *err)
 {
-    struct df_arena *a = df_req_arena(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
     struct df_result *r = NULL;
     struct df_buf text;
     enum df_code code = df_db_query(
         db, &df_q_subscription_deliveries,
-        DF_PARAMS(id_of(c), df_text(c->status), df_int(c->page.size), df_int(c->page.offset)), &r,
-        err);
+        DF_PARAMS(id_of(c), df_text(c->status), df_int(c->w.page.size), df_int(c->w.page.offset)),
+        &r, err);
 
     if (code != DF_OK)
         return code;
     df_buf_init(&text, ANSWER_MAX);
     *ret_count = 0;
-    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < (size_t)c->page.size) {
+    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < (size_t)c->w.page.size) {
         struct df_json_out out;
         df_buf_reset(&text);
         df_json_out_init(&out, &text);
@@ -661,7 +669,7 @@ static enum df_code read_deliveries(struct df_db *db, struct call *c, struct del
 /* How long it took to find nothing tells a name from none, too. */
 static int64_t duration_of(const struct call *c, const struct df_result *r)
 {
-    bool hidden = df_auth_client(c->req) && df_webhook_is_unreachable(df_col_text(r, 6));
+    bool hidden = df_auth_client(c->w.req) && df_webhook_is_unreachable(df_col_text(r, 6));
     return hidden ? 0 : df_col_int(r, 4);
 }
 
@@ -676,7 +684,7 @@ static void write_attempt(const struct call *c, struct df_result *r, struct df_j
     kv_int_or_null(out, "httpStatus", r, 3);
     df_json_kv_int(out, "durationMs", duration_of(c, r));
     df_json_kv_int(out, "answerLength", (int64_t)df_utf8_count(answer));
-    if (!df_auth_client(c->req))
+    if (!df_auth_client(c->w.req))
         df_json_kv_text(out, "answer", answer);
     df_json_kv_text(out, "error", error_of(c, r, 3, 6));
     df_json_close(out, '}');
@@ -692,76 +700,68 @@ static enum df_code write_whole(struct df_db *db, struct call *c, const struct d
 
     if (code != DF_OK)
         return code;
-    df_json_open(&c->json, '{');
-    df_json_raw(&c->json, d->json);
-    df_json_key(&c->json, "attemptsHistory");
-    df_json_open(&c->json, '[');
+    df_json_open(&c->w.json, '{');
+    df_json_raw(&c->w.json, d->json);
+    df_json_key(&c->w.json, "attemptsHistory");
+    df_json_open(&c->w.json, '[');
     while ((code = df_result_step(r, err)) == DF_ROW)
-        write_attempt(c, r, &c->json);
-    df_json_close(&c->json, ']');
-    df_json_close(&c->json, '}');
+        write_attempt(c, r, &c->w.json);
+    df_json_close(&c->w.json, ']');
+    df_json_close(&c->w.json, '}');
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }
 
-static enum df_code run_deliveries(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     struct delivery *rows =
-        DF_ARENA_ARRAY(df_req_arena(c->req), struct delivery, (size_t)c->page.size);
+        DF_ARENA_ARRAY(df_req_arena(w->req), struct delivery, (size_t)w->page.size);
     size_t count = 0;
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = write_one(db, c, err); /* is there one? */
+        code = find_one(db, c, err);
     if (code == DF_OK)
         code = df_db_query_int(db, &df_q_subscription_deliveries_total,
-                               DF_PARAMS(id_of(c), df_text(c->status)), &c->page.total, err);
+                               DF_PARAMS(id_of(c), df_text(c->status)), &w->page.total, err);
     if (code == DF_OK)
         code = read_deliveries(db, c, rows, &count, err);
-    open_page(c);
+    df_page_open(&w->json);
     for (size_t i = 0; code == DF_OK && i < count; i++)
         code = write_whole(db, c, &rows[i], err);
-    df_page_close(&c->page, &c->json);
+    df_page_close(&w->page, &w->json);
     return code;
 }
 
-/* False: the answer is set. */
-static bool read_status(struct call *c)
+static bool read_status(struct df_work *w, struct df_input *in)
 {
     static const char *const states[] = {"Pending", "Sending", "Sent", "Error", NULL};
-    struct df_input in;
+    struct call *c = (struct call *)w;
 
-    df_input_init(&in, df_req_arena(c->req), NULL);
-    c->status = df_input_choice(&in, c->req, "status", states);
-    return df_input_ok(&in, c->req);
+    c->status = df_input_choice(in, w->req, "status", states);
+    return read_id(w, in);
 }
 
-static void handle_deliveries(struct df_req *req)
-{
-    struct call *c = call_of_id(req);
+static const struct df_handler deliveries = {
+    .size = sizeof(struct call),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_status,
+    .run = run_deliveries,
+};
 
-    if (!c || !df_input_page(req, &c->page) || !read_status(c))
-        return;
-    c->job.run = run_deliveries;
-    c->job.done = done;
-    df_req_read(req, &c->job);
-}
-
-#define OWNER(m, path, kind, fn)                                                                   \
-    {                                                                                              \
-        .method = m, .pattern = "/clients/{clientId}/webhooks" path, .body = kind,                 \
-        .access = DF_ACCESS_OWNER, .handle = fn                                                    \
-    }
+#define OWNER(m, path, kind, h)                                                                    \
+    DF_ROUTE(m, "/clients/{clientId}/webhooks" path, kind, DF_ACCESS_OWNER, NULL, h)
 
 const struct df_route df_subscription_routes[] = {
-    OWNER("POST", "", DF_BODY_JSON, handle_create),
-    OWNER("GET", "", DF_BODY_NONE, handle_list),
-    OWNER("GET", "/{id}", DF_BODY_NONE, handle_get),
-    OWNER("PATCH", "/{id}", DF_BODY_JSON, handle_patch),
-    OWNER("DELETE", "/{id}", DF_BODY_NONE, handle_delete),
-    OWNER("POST", "/{id}/rotate-secret", DF_BODY_ANY, handle_rotate),
-    OWNER("POST", "/{id}/test", DF_BODY_ANY, handle_test),
-    OWNER("GET", "/{id}/deliveries", DF_BODY_NONE, handle_deliveries),
+    OWNER("POST", "", DF_BODY_JSON, create),
+    OWNER("GET", "", DF_BODY_NONE, list),
+    OWNER("GET", "/{id}", DF_BODY_NONE, get),
+    OWNER("PATCH", "/{id}", DF_BODY_JSON, patch),
+    OWNER("DELETE", "/{id}", DF_BODY_NONE, delete_one),
+    OWNER("POST", "/{id}/rotate-secret", DF_BODY_ANY, rotate),
+    OWNER("POST", "/{id}/test", DF_BODY_ANY, test),
+    OWNER("GET", "/{id}/deliveries", DF_BODY_NONE, deliveries),
     {.method = NULL},
 };

@@ -3,8 +3,8 @@
  * kernel lets go of it whatever way the process ends. So those that share the directory know at
  * once that one is gone, and take up its batches.
  */
-#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
+#include "imports/process/process_private.h"
 
 #include <dirent.h>
 #include <fcntl.h>

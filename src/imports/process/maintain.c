@@ -2,8 +2,8 @@
  * What is done now and then, by the role `maintain`: locks that nobody renews are freed, files that
  * nobody needs any more and marks of processes that are gone are removed.
  */
-#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
+#include "imports/process/process_private.h"
 
 #include <stdio.h>
 

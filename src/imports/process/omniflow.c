@@ -45,14 +45,14 @@ void import_request(struct import_chunk *c, void (*done)(struct df_call *call))
     add_header(c, "Content-Type", DF_STR("application/json"));
     if (o->settings.api_key)
         add_header(c, o->settings.api_key_header, df_secret_str(o->settings.api_key));
-    if (b->correlation_id.ptr)
-        add_header(c, "X-Correlation-Id", b->correlation_id);
+    if (b->row.correlation_id.ptr)
+        add_header(c, "X-Correlation-Id", b->row.correlation_id);
     add_header(c, "Idempotency-Key",
                df_arena_printf(&c->arena, "%s:%lld:%s", b->id.text, (long long)c->id, c->hash));
-    add_header(c, "x-trace-id", b->trace_id);
+    add_header(c, "x-trace-id", b->row.trace_id);
     add_header(c, "traceparent",
-               df_arena_printf(&c->arena, "00-" DF_STR_FMT "-%016llx-01", DF_STR_ARG(b->trace_id),
-                               (unsigned long long)span | 1));
+               df_arena_printf(&c->arena, "00-" DF_STR_FMT "-%016llx-01",
+                               DF_STR_ARG(b->row.trace_id), (unsigned long long)span | 1));
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
@@ -174,7 +174,6 @@ void import_apply_ack(struct import_chunk *c, struct df_str ack)
     struct df_arena tree; /* it is many times as large as what is kept of it */
 
     df_arena_init(&tree);
-    c->by_ack = true;
     if (df_json_parse(&tree, ack, &root, &err) != DF_OK)
         import_fail_items(c, DF_STR("the stored ack cannot be read"));
     else

@@ -7,8 +7,9 @@
  * them.
  */
 #include "base/mem.h"
-#include "imports/process/process_private.h"
+#include "imports/batch_event.h"
 #include "imports/process/process.sql.h"
+#include "imports/process/process_private.h"
 #include "store/rows.h"
 #include "webhooks/webhooks.h"
 #include "json/write.h"
@@ -22,7 +23,6 @@ struct owner_job {
     struct df_job job;
     struct import_batch *b;
     struct import_chunks *chunks;
-    const char *text;
     int64_t number;
     struct df_arena arena;
     enum df_batch_status status;
@@ -36,7 +36,7 @@ static struct df_value batch_id(const struct import_batch *b)
     return df_uuid(df_uuid_str(&b->id));
 }
 
-static enum df_code lost(struct df_err *err)
+static enum df_code lost_batch(struct df_err *err)
 {
     return df_err_set(err, DF_E_NOT_FOUND, "the batch has another owner");
 }
@@ -47,10 +47,10 @@ static enum df_code exec_owned(struct df_db *db, const struct df_query *q,
 {
     int64_t affected = 0;
     enum df_code code = df_db_exec(db, q, params, count, &affected, err);
-    return code != DF_OK ? code : affected == 1 ? DF_OK : lost(err);
+    return code != DF_OK ? code : affected == 1 ? DF_OK : lost_batch(err);
 }
 
-static enum df_code renew(struct df_db *db, const struct import_batch *b, struct df_err *err)
+static enum df_code renew_lease(struct df_db *db, const struct import_batch *b, struct df_err *err)
 {
     struct df_value now = import_now(b);
     enum df_code code =
@@ -60,7 +60,7 @@ static enum df_code renew(struct df_db *db, const struct import_batch *b, struct
     return code;
 }
 
-static enum df_code run(struct owner_job *o, struct df_err *err)
+static enum df_code run_as_owner(struct owner_job *o, struct df_err *err)
 {
     struct import_batch *b = o->b;
 
@@ -88,23 +88,23 @@ static enum df_code load_row(struct df_db *db, struct import_batch *b, struct df
         return code;
     code = df_result_step(r, err);
     if (code == DF_ROW) {
-        b->file_name = kept(b, r, 0);
-        b->file_type = (enum df_file_type)df_col_int(r, 1);
-        b->upload_path = kept(b, r, 2);
-        b->checksum = kept(b, r, 3);
-        b->origin = kept(b, r, 4);
-        b->sheet = kept(b, r, 5);
-        b->total = df_col_null(r, 6) ? -1 : df_col_int(r, 6);
-        b->batch_size = df_col_int(r, 7);
-        b->attempt = df_col_int(r, 8);
-        b->again_from = df_col_int(r, 9);
-        b->correlation_id = kept(b, r, 10);
-        b->trace_id = kept(b, r, 11);
-        b->client = kept(b, r, 12);
-        b->rules = df_col_null(r, 13) ? 0 : df_col_int(r, 13);
+        b->row.file_name = kept(b, r, 0);
+        b->row.file_type = (enum df_file_type)df_col_int(r, 1);
+        b->row.upload_path = kept(b, r, 2);
+        b->row.checksum = kept(b, r, 3);
+        b->row.origin = kept(b, r, 4);
+        b->row.sheet = kept(b, r, 5);
+        b->row.total = df_col_null(r, 6) ? -1 : df_col_int(r, 6);
+        b->row.batch_size = df_col_int(r, 7);
+        b->row.attempt = df_col_int(r, 8);
+        b->row.again_from = df_col_int(r, 9);
+        b->row.correlation_id = kept(b, r, 10);
+        b->row.trace_id = kept(b, r, 11);
+        b->row.client = kept(b, r, 12);
+        b->row.rules = df_col_null(r, 13) ? 0 : df_col_int(r, 13);
     }
     df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? lost(err) : code;
+    return code == DF_ROW ? DF_OK : code == DF_DONE ? lost_batch(err) : code;
 }
 
 static enum df_code load_open(struct df_db *db, struct import_batch *b, struct df_err *err)
@@ -114,9 +114,9 @@ static enum df_code load_open(struct df_db *db, struct import_batch *b, struct d
     enum df_code code = df_db_query(db, &df_q_chunk_open, DF_PARAMS(batch_id(b)), &r, err);
     if (code != DF_OK)
         return code;
-    b->open = DF_ARENA_ARRAY(&b->arena, struct import_open, MOST);
-    while ((code = df_result_step(r, err)) == DF_ROW && b->open_count < MOST)
-        b->open[b->open_count++] = (struct import_open){
+    b->earlier.open = DF_ARENA_ARRAY(&b->arena, struct import_open, MOST);
+    while ((code = df_result_step(r, err)) == DF_ROW && b->earlier.open_count < MOST)
+        b->earlier.open[b->earlier.open_count++] = (struct import_open){
             .id = df_col_int(r, 0),
             .offset = df_col_int(r, 1),
             .count = df_col_int(r, 2),
@@ -138,32 +138,33 @@ static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err
     struct import_batch *b = ((struct owner_job *)job)->b;
 
     df_arena_reset(&b->arena);
-    b->open_count = 0;
-    enum df_code code = renew(db, b, err);
+    b->earlier.open_count = 0;
+    enum df_code code = renew_lease(db, b, err);
     if (code == DF_OK)
         code = load_row(db, b, err);
     if (code == DF_OK)
         code = load_open(db, b, err);
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_chunk_last, DF_PARAMS(batch_id(b)), &b->last_chunk, err);
+        code = df_db_query_int(db, &df_q_chunk_last, DF_PARAMS(batch_id(b)), &b->earlier.last_chunk,
+                               err);
     return code;
 }
 
 enum df_code import_load(struct import_batch *b, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_load}, .b = b};
-    return run(&o, err);
+    return run_as_owner(&o, err);
 }
 
 static enum df_code run_renew(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    return renew(db, ((struct owner_job *)job)->b, err);
+    return renew_lease(db, ((struct owner_job *)job)->b, err);
 }
 
 enum df_code import_renew(struct import_batch *b, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_renew}, .b = b};
-    return run(&o, err);
+    return run_as_owner(&o, err);
 }
 
 static enum df_code run_total(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -171,9 +172,9 @@ static enum df_code run_total(struct df_db *db, struct df_job *job, struct df_er
     const struct import_batch *b = ((struct owner_job *)job)->b;
     char host[IMPORT_HOST_MAX + 1];
 
-    import_host_name(b->imports, b->rules, host);
+    import_host_name(b->imports, b->row.rules, host);
     return exec_owned(db, &df_q_owner_total,
-                      DF_PARAMS(df_int(b->total), df_int(b->rules), df_text(df_str_c(host)),
+                      DF_PARAMS(df_int(b->row.total), df_int(b->row.rules), df_text(df_str_c(host)),
                                 import_now(b), batch_id(b), df_int(b->token)),
                       err);
 }
@@ -181,7 +182,7 @@ static enum df_code run_total(struct df_db *db, struct df_job *job, struct df_er
 enum df_code import_set_total(struct import_batch *b, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_total}, .b = b};
-    return run(&o, err);
+    return run_as_owner(&o, err);
 }
 
 /* --- chunks on their way ---------------------------------------------------------------------- */
@@ -220,20 +221,20 @@ static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_er
     struct df_rows insert = df_rows_for(&o->arena, &df_q_chunk_insert, o->chunks->count);
     struct df_rows attempt = df_rows_for(&o->arena, &df_q_chunk_attempt, o->chunks->count);
     struct df_rows assign =
-        df_rows_for(&o->arena, &df_q_again_assign, b->attempt > 1 ? items_in(o->chunks) : 1);
+        df_rows_for(&o->arena, &df_q_again_assign, b->row.attempt > 1 ? items_in(o->chunks) : 1);
 
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
-        if (c->stored) {
+        if (c->has_row) {
             df_rows_add(&attempt, DF_PARAMS(df_int(c->attempts + 1), import_now(b), batch_id(b),
                                             df_int(c->id)));
             continue;
         }
         struct df_value *row = add_chunk(&insert, c, DF_CHUNK_SENDING);
         row[6] = df_int(c->attempts + 1);
-        if (b->attempt > 1)
+        if (b->row.attempt > 1)
             assign_items(&assign, c);
     }
-    enum df_code code = renew(db, b, err);
+    enum df_code code = renew_lease(db, b, err);
     if (code == DF_OK)
         code = df_rows_run(db, &insert, NULL, err);
     if (code == DF_OK)
@@ -245,11 +246,11 @@ enum df_code import_begin_sends(struct import_batch *b, struct import_chunks *ch
                                 struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_sends}, .b = b, .chunks = chunks};
-    enum df_code code = run(&o, err);
+    enum df_code code = run_as_owner(&o, err);
     for (struct import_chunk *c = chunks->head; c && code == DF_OK; c = c->next) {
         c->attempts++;
         c->tries++;
-        c->stored = true;
+        c->has_row = true;
     }
     return code;
 }
@@ -270,7 +271,7 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
         df_rows_add(&early,
                     DF_PARAMS(batch_id(b), df_int(c->id), df_text(df_str_c(hash)), import_now(b)));
     }
-    enum df_code code = renew(db, b, err);
+    enum df_code code = renew_lease(db, b, err);
     if (code == DF_OK)
         code = df_rows_run(db, &await, NULL, err);
     return code == DF_OK ? df_rows_run(db, &early, NULL, err) : code;
@@ -280,7 +281,7 @@ enum df_code import_begin_wait(struct import_batch *b, struct import_chunks *chu
                                struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_wait}, .b = b, .chunks = chunks};
-    return run(&o, err);
+    return run_as_owner(&o, err);
 }
 
 static enum df_code run_acks(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -303,11 +304,11 @@ enum df_code import_read_acks(struct import_batch *b,
                               struct df_err *err)
 {
     /* After a takeover the ack may be quicker than the file is read: it is found with its chunk. */
-    if (!b->chunks.head)
+    if (!b->hand.chunks.head)
         return DF_OK;
     struct owner_job o = {
-        .job = {.run = run_acks}, .b = b, .number = b->chunks.head->id, .each = each};
-    for (const struct import_chunk *c = b->chunks.head->next; c; c = c->next)
+        .job = {.run = run_acks}, .b = b, .number = b->hand.chunks.head->id, .each = each};
+    for (const struct import_chunk *c = b->hand.chunks.head->next; c; c = c->next)
         o.number = c->id < o.number ? c->id : o.number;
     return df_store_read_wait(b->imports->opt.store, &o.job, err);
 }
@@ -324,7 +325,7 @@ struct counts {
 /* Of a chunk that is settled now and was not before. */
 static void count_chunk(struct counts *n, const struct import_chunk *c)
 {
-    bool again = c->batch->attempt > 1;
+    bool again = c->batch->row.attempt > 1;
 
     for (size_t i = 0; i < c->count; i++) {
         const struct import_item *item = &c->items[i];
@@ -345,7 +346,7 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
 
     for (size_t i = 0; i < c->count; i++) {
         const struct import_item *item = &c->items[i];
-        if (c->batch->attempt > 1) {
+        if (c->batch->row.attempt > 1) {
             df_rows_add(settle, DF_PARAMS(df_int(item->status), df_text(item->error), df_int(c->id),
                                           id, df_int(item->sequence)));
             continue;
@@ -369,11 +370,11 @@ static enum df_code settle_chunks(struct df_db *db, struct owner_job *o, struct 
     const struct import_batch *b = o->b;
 
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
-        if (!c->stored)
+        if (!c->has_row)
             add_chunk(&insert, c, DF_CHUNK_SENDING);
-        df_rows_add(&settle,
-                    DF_PARAMS(df_int(c->outcome), df_int(c->attempts), df_text(c->error),
-                              import_now(b), batch_id(b), df_int(c->id), df_int(c->by_ack)));
+        df_rows_add(&settle, DF_PARAMS(df_int(c->outcome), df_int(c->attempts), df_text(c->error),
+                                       import_now(b), batch_id(b), df_int(c->id),
+                                       df_int(c->state == CHUNK_ACKED)));
     }
     enum df_code code = df_rows_run(db, &insert, NULL, err);
     return code == DF_OK ? df_rows_run(db, &settle, o->changed, err) : code;
@@ -388,8 +389,10 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
 
     df_arena_reset(&o->arena);
     size_t items = items_in(o->chunks);
-    struct df_rows insert = df_rows_for(&o->arena, &df_q_item_insert, b->attempt > 1 ? 1 : items);
-    struct df_rows settle = df_rows_for(&o->arena, &df_q_again_settle, b->attempt > 1 ? items : 1);
+    struct df_rows insert =
+        df_rows_for(&o->arena, &df_q_item_insert, b->row.attempt > 1 ? 1 : items);
+    struct df_rows settle =
+        df_rows_for(&o->arena, &df_q_again_settle, b->row.attempt > 1 ? items : 1);
     enum df_code code = settle_chunks(db, o, err);
     if (code != DF_OK)
         return code;
@@ -412,22 +415,26 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
     return code == DF_OK ? df_rows_run(db, &settle, NULL, err) : code;
 }
 
-enum df_code import_settle(struct import_batch *b, struct import_chunks *chunks, struct df_err *err)
+enum df_code import_settle(struct import_batch *b, struct import_chunks *chunks,
+                           struct import_chunks *ret_passed_over, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_settle}, .b = b, .chunks = chunks};
-    size_t i = 0;
+    struct import_chunks all = *chunks;
+    struct import_chunk *c;
 
+    import_chunks_init(ret_passed_over);
     o.changed = df_calloc(chunks->count, sizeof(*o.changed));
-    enum df_code code = run(&o, err);
-    for (struct import_chunk *c = chunks->head; c; c = c->next)
-        c->settled = o.changed[i++] > 0;
+    enum df_code code = run_as_owner(&o, err);
+    import_chunks_init(chunks);
+    for (size_t i = 0; (c = import_chunks_take(&all)); i++)
+        import_chunks_add(code == DF_OK && o.changed[i] == 0 ? ret_passed_over : chunks, c);
     free(o.changed);
     return code;
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static enum df_code release(struct df_db *db, const struct import_batch *b, struct df_err *err)
+static enum df_code release_lock(struct df_db *db, const struct import_batch *b, struct df_err *err)
 {
     if (import_is_concurrent(b->imports))
         return DF_OK;
@@ -463,15 +470,15 @@ static enum df_code read_counts(struct df_db *db, const struct import_batch *b, 
         *ret_missing = df_col_int(r, 2) - df_col_int(r, 1);
     }
     df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? lost(err) : code;
+    return code == DF_ROW ? DF_OK : code == DF_DONE ? lost_batch(err) : code;
 }
 
 /* Why it ends as Failed; absent: it does not. One that failed half-way does not become whole by a
  * later attempt at what had been sent. */
-static struct df_str failure(struct owner_job *o, int64_t missing)
+static struct df_str failure_of(struct owner_job *o, int64_t missing)
 {
-    if (o->b->fatal.ptr || missing <= 0)
-        return o->b->fatal;
+    if (o->b->why.ptr || missing <= 0)
+        return o->b->why;
     return df_arena_printf(&o->arena, "%lld records of the file were never processed",
                            (long long)missing);
 }
@@ -489,7 +496,7 @@ static enum df_code run_finish(struct df_db *db, struct df_job *job, struct df_e
     enum df_code code = read_counts(db, b, &errors, &missing, err);
     if (code != DF_OK)
         return code;
-    struct df_str why = failure(o, missing);
+    struct df_str why = failure_of(o, missing);
     df_buf_init(&summary, SUMMARY_MAX);
     df_json_out_init(&out, &summary);
     df_json_open(&out, '{');
@@ -518,14 +525,14 @@ static enum df_code run_finish(struct df_db *db, struct df_job *job, struct df_e
         code = import_emit(db, b->imports->opt.clock, &b->id,
                            o->status == DF_BATCH_FAILED ? "BatchFailed" : "BatchCompleted",
                            &o->told, err);
-    return code == DF_OK ? release(db, b, err) : code;
+    return code == DF_OK ? release_lock(db, b, err) : code;
 }
 
 enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_status,
                            struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_finish}, .b = b};
-    enum df_code code = run(&o, err);
+    enum df_code code = run_as_owner(&o, err);
     *ret_status = o.status;
     if (code == DF_OK && o.told)
         df_webhooks_wake(b->imports->opt.webhooks);
@@ -534,40 +541,40 @@ enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_sta
 
 /* To a process of the release before a batch that it must not cut looks taken for as long as a lock
  * may be; one that it may cut is free. */
-static enum df_code give_back(struct df_db *db, const struct import_batch *b, bool gives_way,
-                              struct df_err *err)
+static enum df_code give_batch_back(struct df_db *db, const struct import_batch *b, bool gives_way,
+                                    struct df_err *err)
 {
     struct df_value now = import_now(b);
-    bool any = b->rules <= IMPORT_RULES_EACH;
+    bool any = b->row.rules <= IMPORT_RULES_EACH;
     enum df_code code = exec_owned(
         db, &df_q_owner_give_back,
         DF_PARAMS(any ? df_null(DF_TIME) : now,
                   any ? df_text(df_str_c(b->imports->host)) : df_null(DF_TEXT),
                   gives_way ? now : df_null(DF_TIME), now, batch_id(b), df_int(b->token)),
         err);
-    return code == DF_OK ? release(db, b, err) : code;
+    return code == DF_OK ? release_lock(db, b, err) : code;
 }
 
 static enum df_code run_give_back(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    return give_back(db, ((struct owner_job *)job)->b, false, err);
+    return give_batch_back(db, ((struct owner_job *)job)->b, false, err);
 }
 
 enum df_code import_give_back(struct import_batch *b, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_give_back}, .b = b};
-    return run(&o, err);
+    return run_as_owner(&o, err);
 }
 
 static enum df_code run_give_way(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    return give_back(db, ((struct owner_job *)job)->b, true, err);
+    return give_batch_back(db, ((struct owner_job *)job)->b, true, err);
 }
 
 enum df_code import_give_way(struct import_batch *b, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_give_way}, .b = b};
-    return run(&o, err);
+    return run_as_owner(&o, err);
 }
 
 static enum df_code run_others(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -590,15 +597,14 @@ static enum df_code run_postpone(struct df_db *db, struct df_job *job, struct df
     const struct owner_job *o = (struct owner_job *)job;
     const struct import_batch *b = o->b;
     enum df_code code = exec_owned(db, &df_q_owner_postpone,
-                                   DF_PARAMS(df_time(o->number), df_text(df_str_c(o->text)),
-                                             import_now(b), batch_id(b), df_int(b->token)),
+                                   DF_PARAMS(df_time(o->number), df_text(b->why), import_now(b),
+                                             batch_id(b), df_int(b->token)),
                                    err);
-    return code == DF_OK ? release(db, b, err) : code;
+    return code == DF_OK ? release_lock(db, b, err) : code;
 }
 
-enum df_code import_postpone(struct import_batch *b, int64_t due_ms, const char *why,
-                             struct df_err *err)
+enum df_code import_postpone(struct import_batch *b, int64_t due_ms, struct df_err *err)
 {
-    struct owner_job o = {.job = {.run = run_postpone}, .b = b, .text = why, .number = due_ms};
-    return run(&o, err);
+    struct owner_job o = {.job = {.run = run_postpone}, .b = b, .number = due_ms};
+    return run_as_owner(&o, err);
 }

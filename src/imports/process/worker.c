@@ -19,8 +19,9 @@
  */
 #include "access/policies.h"
 #include "base/mem.h"
-#include "imports/process/process_private.h"
+#include "imports/batch_event.h"
 #include "imports/process/process.sql.h"
+#include "imports/process/process_private.h"
 #include "webhooks/webhooks.h"
 
 #include <stdio.h>
@@ -226,11 +227,11 @@ static void set_limits(struct import_batch *b, const struct df_policy *policy)
 {
     int64_t most = b->imports->opt.settings.max_records;
 
-    b->max_records = most > 0 ? most : INT32_MAX;
-    b->max_by_policy =
-        policy->max_records != DF_POLICY_NONE && policy->max_records < b->max_records;
-    if (b->max_by_policy)
-        b->max_records = policy->max_records;
+    b->reading.max_records = most > 0 ? most : INT32_MAX;
+    b->reading.max_by_policy =
+        policy->max_records != DF_POLICY_NONE && policy->max_records < b->reading.max_records;
+    if (b->reading.max_by_policy)
+        b->reading.max_records = policy->max_records;
 }
 
 /* Claims pass one after the other: nobody else adds the row. */
@@ -416,21 +417,20 @@ static void leave(struct df_imports *i, struct import_batch *b)
 /* How long there is nothing to do; 0: look again at once. */
 static int64_t work_once(struct df_imports *i, int64_t *backoff_ms)
 {
-    struct import_batch b = {.imports = i, .total = -1};
+    struct import_batch b = {.imports = i, .row = {.total = -1}};
     struct df_err err = DF_ERR_INIT;
-    enum import_end end = IMPORT_FINISHED;
     bool took = false;
 
     df_arena_init(&b.arena);
     enter(i, &b);
     enum df_code code = claim_batch(i, &b, &took, &err);
     if (took)
-        end = import_process(&b);
+        import_process(&b);
     leave(i, &b);
     df_arena_release(&b.arena);
     if (code != DF_OK)
         df_log_error("BatchClaimFailed", "%s", err.detail);
-    if (code != DF_OK || end == IMPORT_BROKEN) {
+    if (code != DF_OK || b.state == BATCH_BROKEN) {
         *backoff_ms = *backoff_ms ? *backoff_ms * 2 : BACKOFF_MIN_MS;
         *backoff_ms = *backoff_ms < BACKOFF_MAX_MS ? *backoff_ms : BACKOFF_MAX_MS;
         return *backoff_ms;
@@ -567,7 +567,7 @@ void df_imports_acked(struct df_imports *i, const struct df_uuid *batch)
     df_lock(&i->lock);
     for (struct import_batch *b = i->working; b; b = b->next) {
         if (strcmp(b->id.text, batch->text) == 0)
-            b->acked = true;
+            b->mail.acked = true;
     }
     pthread_cond_broadcast(&i->changed);
     df_unlock(&i->lock);

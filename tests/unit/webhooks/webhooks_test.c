@@ -42,8 +42,7 @@ static struct testdb t;
 static struct df_db *db;
 static struct df_err err;
 static struct df_store *store;
-static struct df_http_client *client;
-static struct df_breakers *breakers;
+static struct df_outbound outbound;
 static struct df_delivery *engine;
 static struct df_webhooks *webhooks;
 static struct df_http_server *http;
@@ -117,16 +116,16 @@ static void make_engine(void)
     struct df_store_options so = {.settings.url = t.url};
 
     assert_ok(df_store_open(&so, &store, &err), &err);
-    assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &client, &err), &err);
-    breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+    assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
+                               &(struct df_breaker_settings){.window = 10,
                                                              .min_calls = 5,
                                                              .failure_rate = 50,
                                                              .open_ms = 10000,
                                                              .half_open_calls = 3},
-                               &now.base);
+                               &now.base, &err),
+              &err);
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
-                                                           .client = client,
-                                                           .breakers = breakers,
+                                                           .outbound = &outbound,
                                                            .clock = &now.base,
                                                            .settings.lease_ms = 60000,
                                                            .settings.timeout_ms = 5000,
@@ -151,12 +150,12 @@ static void stop_engine(void)
 {
     df_webhooks_stop(webhooks);
     df_delivery_stop(engine, 5000);
-    df_http_client_free(client);
+    df_outbound_stop(&outbound);
     df_delivery_end(engine);
     df_store_close(store);
     df_delivery_free(engine);
     df_webhooks_free(webhooks);
-    df_breakers_free(breakers);
+    df_outbound_close(&outbound);
     engine = NULL;
 }
 
