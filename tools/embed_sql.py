@@ -29,6 +29,9 @@ the constants (client_Name):
     -- name: client_get
     -- row: client
 
+`-- row: client, …` is for a query that has more columns behind those of a client: what they share is client_Name, and all
+of them have the query's own constants too.
+
 A template may name rows for queries of any file, which are held to it. `…` stands for what they have behind:
 
     -- shape: channel_load = Id, Attempt, Fence, …
@@ -77,6 +80,7 @@ PARAM_MAX = 255  # df_query.markers are bytes
 NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 DIRECTIVE = re.compile(r"--\s*(name|dialect|row|shape|template|with)\s*:", re.IGNORECASE)
 STRICT_DIRECTIVE = re.compile(r"-- (name|dialect|row|shape|template|with): (\S.*?)\s*\Z")
+ROW = re.compile(r"([a-z][a-z0-9_]*)(, …)?\Z")
 SHAPE = re.compile(r"-- shape: ([a-z][a-z0-9_]*) = (\S.*?)\s*\Z")
 TEMPLATE = re.compile(r"-- template: (\S+)\s*\Z")
 WITH = re.compile(r"-- with: ([a-z_]+)(?:/(sqlite|postgres|sqlserver))?(?: =(?: (.*?))?(?P<given>))?\s*\Z")
@@ -127,6 +131,7 @@ class Block:
         self.name = name
         self.line = line
         self.row = None  # what its rows are called; None: as the query
+        self.more = False  # it has more columns than such a row
         self.texts = []
 
     def by_dialect(self):
@@ -431,9 +436,10 @@ class Parser:
         self.blocks.append(Block(name, self.line()))
 
     def set_row(self, name):
-        if not self.blocks or self.blocks[-1].texts or not NAME.match(name):
+        m = ROW.match(name)
+        if not self.blocks or self.blocks[-1].texts or not m:
             self.fail("'-- row: name' stands behind a '-- name:' and before its text")
-        self.blocks[-1].row = name
+        self.blocks[-1].row, self.blocks[-1].more = m[1], bool(m[2])
 
     def open_text(self, value):
         if not self.blocks:
@@ -639,17 +645,21 @@ def c_columns(path, blocks):
     shapes, rows, out = all_shapes(path), {}, []
     for b in blocks:
         columns = columns_of(b.texts[0])
-        shape = shapes.get(b.row)
+        shape = None if b.more else shapes.get(b.row)
         if shape and not fits(columns, shape):
             raise Mistake(path, b.line, f"'{b.name}': a row {b.row} has {shown(shape)}; this has {shown(columns)}")
         if shape and shape[-1] != "…":
             continue
-        name = b.row if b.row and not shape else b.name
+        name = b.row if b.row and not shape and not b.more else b.name
         if name not in rows:
             rows[name] = columns
             out.append(c_enum(name, columns))
         elif rows[name] != columns:
             raise Mistake(path, b.line, f"'{b.name}': a row {name} has {shown(rows[name])}; this has {shown(columns)}")
+    for b in (b for b in blocks if b.more):
+        shared = rows.get(b.row, [])
+        if not shared or rows[b.name][:len(shared)] != shared:
+            raise Mistake(path, b.line, f"'{b.name}': a row {b.row} has {shown(shared)}; this begins with {shown(rows[b.name])}")
     return "".join(out)
 
 

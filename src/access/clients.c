@@ -152,12 +152,13 @@ enum df_code df_client_insert(struct df_db *db, struct df_client *c, const struc
     c->created_at = now_ms;
     c->last_seen_at = -1;
     enum df_code code = df_db_exec(
-        db, &df_q_client_insert,
-        DF_PARAMS(df_uuid(df_uuid_str(&c->id)), df_text(df_str_c(c->name)), df_text(identifier),
-                  df_blob(df_str_n((const char *)h->hash, sizeof h->hash)),
-                  df_blob(df_str_n((const char *)h->salt, sizeof h->salt)),
-                  df_text(DF_STR(ARGON2_NAME)), df_int(c->status),
-                  df_text(scopes_to_column(c->scopes, scopes)), df_time(now_ms)),
+        db,
+        DF_Q(client_insert, .id = df_uuid(df_uuid_str(&c->id)), .name = df_text(df_str_c(c->name)),
+             .identifier = df_text(identifier),
+             .hash = df_blob(df_str_n((const char *)h->hash, sizeof h->hash)),
+             .salt = df_blob(df_str_n((const char *)h->salt, sizeof h->salt)),
+             .algorithm = df_text(DF_STR(ARGON2_NAME)), .status = df_int(c->status),
+             .scopes = df_text(scopes_to_column(c->scopes, scopes)), .now = df_time(now_ms)),
         NULL, err);
     if (code == DF_E_DB_UNIQUE)
         return df_err_set(err, DF_E_EXISTS, "A client with the id \"%s\" exists already.",
@@ -176,64 +177,87 @@ static void copy_text(char *out, size_t size, struct df_str s)
     out[len] = '\0';
 }
 
-/* The columns that client_get and client_list share, in their order. */
+/* What client_get and client_list have in common. */
 static void read_client(const struct df_result *r, struct df_client *c)
 {
-    copy_text(c->id.text, sizeof c->id.text, df_col_text(r, 0));
-    copy_text(c->name, sizeof c->name, df_col_text(r, 1));
-    copy_text(c->identifier, sizeof c->identifier, df_col_text(r, 2));
-    c->status = df_col_int(r, 3) == DF_CLIENT_ACTIVE ? DF_CLIENT_ACTIVE : DF_CLIENT_SUSPENDED;
-    c->scopes = scopes_from_column(df_col_text(r, 4));
-    c->created_at = df_col_time(r, 5);
-    c->last_seen_at = df_col_time(r, 6);
+    copy_text(c->id.text, sizeof c->id.text, df_col_text(r, client_Id));
+    copy_text(c->name, sizeof c->name, df_col_text(r, client_Name));
+    copy_text(c->identifier, sizeof c->identifier, df_col_text(r, client_ClientIdentifier));
+    c->status =
+        df_col_int(r, client_Status) == DF_CLIENT_ACTIVE ? DF_CLIENT_ACTIVE : DF_CLIENT_SUSPENDED;
+    c->scopes = scopes_from_column(df_col_text(r, client_Scopes));
+    c->created_at = df_col_time(r, client_CreatedAt);
+    c->last_seen_at = df_col_time(r, client_LastSeenAt);
 }
 
-static bool read_hash(struct df_result *r, size_t col, struct df_secret_hash *ret)
+static bool copy_bytes(unsigned char *out, size_t size, struct df_str bytes)
 {
-    struct df_str hash = df_col_blob(r, col);
-    if (hash.len != DF_HASH_BYTES)
+    if (bytes.len != size)
         return false;
-    memcpy(ret->hash, hash.ptr, DF_HASH_BYTES);
-    struct df_str salt = df_col_blob(r, col + 1);
-    if (salt.len != DF_SALT_BYTES)
-        return false;
-    memcpy(ret->salt, salt.ptr, DF_SALT_BYTES);
+    memcpy(out, bytes.ptr, size);
     return true;
 }
 
 /* As in df_policy_load: out of range is none, or the most. */
-static int64_t read_limit(const struct df_result *r, size_t col)
+static int64_t limit_of(int64_t n)
 {
-    int64_t n = df_col_null(r, col) ? 0 : df_col_int(r, col);
     return n < 1 ? 0 : n < LIMIT_MAX ? n : LIMIT_MAX;
+}
+
+struct client_search {
+    struct df_str identifier;
+    struct df_client_record *ret;
+    bool found;
+};
+
+static void read_record(void *arg, struct df_result *r)
+{
+    struct client_search *s = arg;
+    struct df_client_record rec = {0};
+    struct df_secret_hash *old = &rec.previous;
+
+    /* The database's collation may ignore case, or blanks at the end; we do not. */
+    s->found = df_str_eq(df_col_text(r, client_ClientIdentifier), s->identifier);
+    if (!s->found)
+        return;
+    read_client(r, &rec.client);
+    /* One blob at a time: it is borrowed until the next is asked for. */
+    rec.has_current =
+        copy_bytes(rec.current.hash, DF_HASH_BYTES, df_col_blob(r, client_get_SecretHash)) &&
+        copy_bytes(rec.current.salt, DF_SALT_BYTES, df_col_blob(r, client_get_SecretSalt));
+    rec.has_previous =
+        copy_bytes(old->hash, DF_HASH_BYTES, df_col_blob(r, client_get_PreviousSecretHash)) &&
+        copy_bytes(old->salt, DF_SALT_BYTES, df_col_blob(r, client_get_PreviousSecretSalt)) &&
+        !df_col_null(r, client_get_PreviousSecretExpiresAt);
+    rec.previous_expires_at = df_col_time(r, client_get_PreviousSecretExpiresAt);
+    rec.client.requests_per_minute = limit_of(df_col_int(r, client_get_RequestsPerMinute));
+    *s->ret = rec;
 }
 
 enum df_code df_client_load(struct df_db *db, struct df_str identifier,
                             struct df_client_record *ret, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_client_get, DF_PARAMS(df_text(identifier)), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    /* The database's collation may ignore case, or blanks at the end; we do not. */
-    if (code == DF_ROW && !df_str_eq(df_col_text(r, 2), identifier))
-        code = DF_DONE;
-    if (code == DF_ROW) {
-        struct df_client_record rec = {0};
-        read_client(r, &rec.client);
-        rec.has_current = read_hash(r, 7, &rec.current);
-        rec.has_previous = read_hash(r, 9, &rec.previous) && !df_col_null(r, 11);
-        rec.previous_expires_at = df_col_time(r, 11);
-        rec.client.requests_per_minute = read_limit(r, 12);
-        *ret = rec;
-        code = DF_OK;
-    } else if (code == DF_DONE) {
+    struct client_search s = {.identifier = identifier, .ret = ret};
+    enum df_code code =
+        df_db_each(db, DF_Q(client_get, .identifier = df_text(identifier)), read_record, &s, err);
+    if (code == DF_OK && !s.found)
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no client \"" DF_STR_FMT "\".",
                           DF_STR_ARG(identifier));
-    }
-    df_result_free(r);
     return code;
+}
+
+struct client_listing {
+    void (*each)(void *arg, const struct df_client *c);
+    void *arg;
+};
+
+static void list_client(void *arg, struct df_result *r)
+{
+    const struct client_listing *l = arg;
+    struct df_client c;
+
+    read_client(r, &c);
+    l->each(l->arg, &c);
 }
 
 enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
@@ -241,20 +265,11 @@ enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
                             int64_t *ret_total, struct df_err *err)
 {
     enum df_code code =
-        ret_total ? df_db_query_int(db, &df_q_client_count, DF_NO_PARAMS, ret_total, err) : DF_OK;
+        ret_total ? df_db_query_int(db, DF_Q0(client_count), ret_total, err) : DF_OK;
     if (code != DF_OK)
         return code;
-    struct df_result *r = NULL;
-    code = df_db_query(db, &df_q_client_list, DF_PARAMS(df_int(limit), df_int(offset)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct df_client c;
-        read_client(r, &c);
-        each(arg, &c);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(db, DF_Q(client_list, .limit = df_int(limit), .offset = df_int(offset)),
+                      list_client, &(struct client_listing){each, arg}, err);
 }
 
 /* After an UPDATE by identifier: nothing hit means there is no such client. */
@@ -278,9 +293,10 @@ enum df_code df_client_set_status(struct df_db *db, struct df_str identifier,
                                   int64_t now_ms, struct df_err *err)
 {
     int64_t affected = 0;
-    enum df_code code =
-        df_db_exec(db, &df_q_client_set_status,
-                   DF_PARAMS(df_int(status), df_time(now_ms), df_text(identifier)), &affected, err);
+    enum df_code code = df_db_exec(db,
+                                   DF_Q(client_set_status, .status = df_int(status),
+                                        .now = df_time(now_ms), .identifier = df_text(identifier)),
+                                   &affected, err);
     if (code != DF_OK)
         return code;
     const char *action = status == DF_CLIENT_ACTIVE ? "ClientActivated" : "ClientSuspended";
@@ -313,10 +329,10 @@ enum df_code df_client_set_scopes(struct df_db *db, struct df_str identifier, ui
 
     if (code != DF_OK)
         return code;
-    code = df_db_exec(
-        db, &df_q_client_set_scopes,
-        DF_PARAMS(df_text(scopes_to_column(scopes, column)), df_time(now_ms), df_text(identifier)),
-        NULL, err);
+    code = df_db_exec(db,
+                      DF_Q(client_set_scopes, .scopes = df_text(scopes_to_column(scopes, column)),
+                           .now = df_time(now_ms), .identifier = df_text(identifier)),
+                      NULL, err);
     if (code != DF_OK)
         return code;
     df_buf_init(&details, 1024);
@@ -334,32 +350,33 @@ enum df_code df_client_rotate(struct df_db *db, struct df_str identifier,
     int64_t affected = 0;
     struct df_value until = previous_until_ms ? df_time(previous_until_ms) : df_null(DF_TIME);
     enum df_code code =
-        df_db_exec(db, &df_q_client_rotate,
-                   DF_PARAMS(until, df_blob(df_str_n((const char *)h->hash, sizeof h->hash)),
-                             df_blob(df_str_n((const char *)h->salt, sizeof h->salt)),
-                             df_text(DF_STR(ARGON2_NAME)), df_time(now_ms), df_text(identifier)),
+        df_db_exec(db,
+                   DF_Q(client_rotate, .previous_until = until,
+                        .hash = df_blob(df_str_n((const char *)h->hash, sizeof h->hash)),
+                        .salt = df_blob(df_str_n((const char *)h->salt, sizeof h->salt)),
+                        .algorithm = df_text(DF_STR(ARGON2_NAME)), .now = df_time(now_ms),
+                        .identifier = df_text(identifier)),
                    &affected, err);
     if (code != DF_OK)
         return code;
     return finish_update(db, identifier, affected, by, "ClientSecretRotated", now_ms, err);
 }
 
+static void tell_widened(void *arg, struct df_result *r)
+{
+    (void)arg;
+    struct df_log_field fields[] = {
+        DF_F("clientId", df_col_text(r, client_widened_ClientIdentifier)),
+        DF_F("scopes", df_col_text(r, client_widened_Scopes))};
+    df_log_write(DF_LOG_WARN, "ClientScopesWidened", fields, 2,
+                 "the client keeps seeing the documents of all clients: take \"interface-all\" "
+                 "from it if it should see its own only");
+}
+
 enum df_code df_client_tell_widened(struct df_db *db, int64_t since_ms, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_client_widened, DF_PARAMS(df_time(since_ms)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct df_log_field fields[] = {DF_F("clientId", df_col_text(r, 0)),
-                                        DF_F("scopes", df_col_text(r, 1))};
-        df_log_write(DF_LOG_WARN, "ClientScopesWidened", fields, 2,
-                     "the client keeps seeing the documents of all clients: take \"interface-all\" "
-                     "from it if it should see its own only");
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(db, DF_Q(client_widened, .since = df_time(since_ms)), tell_widened, NULL,
+                      err);
 }
 
 /* --- JSON --- */

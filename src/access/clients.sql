@@ -10,6 +10,7 @@ VALUES (:id, :name, :identifier, :hash, :salt, :algorithm, :status, :scopes, :no
 
 -- With the limit that every request is held against.
 -- name: client_get
+-- row: client, …
 SELECT c.Id, c.Name, c.ClientIdentifier, c.Status, c.Scopes, c.CreatedAt, c.LastSeenAt,
        c.SecretHash, c.SecretSalt, c.PreviousSecretHash, c.PreviousSecretSalt, c.PreviousSecretExpiresAt,
        p.RequestsPerMinute
@@ -18,6 +19,7 @@ LEFT JOIN ClientPolicies p ON p.ClientId = c.Id
 WHERE c.ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
 -- name: client_list
+-- row: client
 SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt
 FROM Clients
 ORDER BY CreatedAt DESC, Id DESC

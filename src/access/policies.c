@@ -201,48 +201,44 @@ enum df_code df_policy_patch_set(struct df_policy_patch *patch, enum df_policy_f
 
 /* --- rows --- */
 
-static void read_field(const struct df_result *r, enum df_policy_field f, struct df_policy *p)
+static int64_t within(int64_t n, int64_t least, int64_t most)
 {
-    const struct field *d = &fields[f];
-    size_t col = (size_t)f;
-    if (df_col_null(r, col))
-        return;
-    switch (d->kind) {
-    case DF_POLICY_NUMBER: {
-        int64_t n = df_col_int(r, col);
-        *number_of(p, f) = n < d->min ? DF_POLICY_NONE : n > d->max ? d->max : n;
-        break;
-    }
-    case DF_POLICY_SWITCH:
-    case DF_POLICY_NEVER_NULL:
-        *number_of(p, f) = df_col_bool(r, col);
-        break;
-    case DF_POLICY_WINDOW: {
-        struct df_str s = df_utf8_cut(df_col_text(r, col), DF_POLICY_WINDOW_MAX);
-        snprintf(p->maintenance_window, sizeof p->maintenance_window, DF_STR_FMT, DF_STR_ARG(s));
-        break;
-    }
-    }
+    return n < least ? DF_POLICY_NONE : n > most ? most : n;
+}
+
+static void copy_window(char out[DF_POLICY_WINDOW_MAX + 1], struct df_str s)
+{
+    s = df_utf8_cut(s, DF_POLICY_WINDOW_MAX);
+    snprintf(out, DF_POLICY_WINDOW_MAX + 1, DF_STR_FMT, DF_STR_ARG(s));
+}
+
+#define READ_NUMBER(member, column, least, most)                                                   \
+    if (!df_col_null(r, policy_get_##column))                                                      \
+        p->member = within(df_col_int(r, policy_get_##column), least, most);
+#define READ_SWITCH(member, column, least, most)                                                   \
+    if (!df_col_null(r, policy_get_##column))                                                      \
+        p->member = df_col_bool(r, policy_get_##column);
+#define READ_NEVER_NULL READ_SWITCH
+#define READ_WINDOW(member, column, least, most)                                                   \
+    copy_window(p->member, df_col_text(r, policy_get_##column));
+
+/* Over the defaults. */
+static void read_policy(void *arg, struct df_result *r)
+{
+    struct df_policy *p = arg;
+
+#define X(member, column, name, kind, min, max, help) READ_##kind(member, column, min, max)
+    DF_POLICY_FIELDS(X)
+#undef X
+    p->created_at = df_col_time(r, policy_get_CreatedAt);
+    p->updated_at = df_col_time(r, policy_get_UpdatedAt);
 }
 
 enum df_code df_policy_load(struct df_db *db, struct df_str client_id, struct df_policy *ret,
                             struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_policy_get, DF_PARAMS(df_uuid(client_id)), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW || code == DF_DONE)
-        df_policy_init(ret);
-    if (code == DF_ROW) {
-        for (int f = 0; f < DF_POLICY_FIELD_COUNT; f++)
-            read_field(r, (enum df_policy_field)f, ret);
-        ret->created_at = df_col_time(r, DF_POLICY_FIELD_COUNT);
-        ret->updated_at = df_col_time(r, DF_POLICY_FIELD_COUNT + 1);
-    }
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+    df_policy_init(ret);
+    return df_db_each(db, DF_Q(policy_get, .client_id = df_uuid(client_id)), read_policy, ret, err);
 }
 
 enum df_code df_policy_get(struct df_db *db, struct df_str identifier,
@@ -268,7 +264,7 @@ static enum df_code get_locked(struct df_db *db, struct df_str identifier,
     if (code != DF_OK)
         return code;
     struct df_str id = df_uuid_str(&rec.client.id);
-    code = df_db_exec(db, &df_q_policy_lock, DF_PARAMS(df_uuid(id)), NULL, err);
+    code = df_db_exec(db, DF_Q(policy_lock, .client_id = df_uuid(id)), NULL, err);
     if (code == DF_OK)
         code = df_policy_load(db, id, ret, err);
     if (code == DF_OK)
@@ -295,17 +291,20 @@ static enum df_code write_row(struct df_db *db, const struct df_uuid *client_id,
                               const struct df_policy *p, bool is_new, const struct df_clock *clock,
                               struct df_err *err)
 {
-    struct df_value params[DF_POLICY_FIELD_COUNT + 3];
-    size_t n = 0;
-    for (; n < DF_POLICY_FIELD_COUNT; n++)
-        params[n] = param_of(p, (enum df_policy_field)n);
-    params[n++] = df_time(p->updated_at);
-    params[n++] = df_uuid(df_uuid_str(client_id));
-    if (!is_new)
-        return df_db_exec(db, &df_q_policy_update, params, n, NULL, err);
     struct df_uuid id = df_uuid_v7(clock);
-    params[n++] = df_uuid(df_uuid_str(&id));
-    return df_db_exec(db, &df_q_policy_insert, params, n, NULL, err);
+
+#define X(member, column, name, kind, min, max, help) .member = param_of(p, DF_POLICY_##column),
+    if (is_new)
+        return df_db_exec(db,
+                          DF_Q(policy_insert, DF_POLICY_FIELDS(X).now = df_time(p->updated_at),
+                               .client_id = df_uuid(df_uuid_str(client_id)),
+                               .id = df_uuid(df_uuid_str(&id))),
+                          NULL, err);
+    return df_db_exec(db,
+                      DF_Q(policy_update, DF_POLICY_FIELDS(X).now = df_time(p->updated_at),
+                           .client_id = df_uuid(df_uuid_str(client_id))),
+                      NULL, err);
+#undef X
 }
 
 /* --- JSON --- */
@@ -414,7 +413,8 @@ enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const s
         return code;
     if (old.created_at >= 0) {
         df_policy_init(&none);
-        code = df_db_exec(db, &df_q_policy_delete, DF_PARAMS(df_uuid(df_uuid_str(&id))), NULL, err);
+        code =
+            df_db_exec(db, DF_Q(policy_delete, .client_id = df_uuid(df_uuid_str(&id))), NULL, err);
         if (code == DF_OK)
             code =
                 audit(db, identifier, &id, &old, &none, "PolicyReset", by, df_wall_ms(clock), err);

@@ -8,7 +8,6 @@ SELECT Id FROM Clients WHERE Id = :client_id FOR UPDATE;
 -- dialect: sqlserver
 SELECT Id FROM Clients WITH (UPDLOCK, ROWLOCK) WHERE Id = :client_id;
 
--- The columns in the order of DF_POLICY_FIELDS.
 -- name: policy_get
 SELECT MaxFileSizeMb, MaxBatchPerDay, AllowedStartHour, AllowedEndHour, RequireSchedulingForLarge, LargeThresholdMb,
        BatchSize, RequestsPerMinute, ConcurrentUploads, BusinessHoursOnly, BusinessStartHour, BusinessEndHour,

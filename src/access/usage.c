@@ -116,48 +116,53 @@ static enum df_code run_write(struct df_db *db, struct df_job *job, struct df_er
     struct exchange *x = (struct exchange *)job;
     struct df_value replica = df_uuid(df_uuid_str(&x->usage->replica));
     int64_t now = df_wall_ms(x->usage->clock);
-    enum df_code code =
-        df_db_exec(db, &df_q_usage_clear, DF_PARAMS(replica, df_time(now - REMOVE_MS)), NULL, err);
+    enum df_code code = df_db_exec(
+        db, DF_Q(usage_clear, .replica = replica, .expired = df_time(now - REMOVE_MS)), NULL, err);
     if (code != DF_OK || x->count == 0)
         return code;
-    struct df_value *params = df_calloc(6 * x->count, sizeof *params);
+    struct df_p_usage_insert *rows = df_calloc(x->count, sizeof *rows);
     for (size_t i = 0; i < x->count; i++) {
         const struct df_limiter_use *use = &x->uses[i];
-        const struct df_value row[] = {
-            df_uuid(df_str_c(use->key)),     replica,
-            df_int(int32_of(use->requests)), df_int(int32_of(use->demand)),
-            df_int(int32_of(use->held)),     df_time(now)};
-        memcpy(&params[6 * i], row, sizeof row);
+        rows[i] = (struct df_p_usage_insert){
+            .client_id = df_uuid(df_str_c(use->key)),
+            .replica = replica,
+            .requests = df_int(int32_of(use->requests)),
+            .demand = df_int(int32_of(use->demand)),
+            .uploads = df_int(int32_of(use->held)),
+            .now = df_time(now),
+        };
     }
-    code =
-        df_db_exec_many(db, &df_q_usage_insert, params, 6, x->count, NULL, NULL, NULL, NULL, err);
-    free(params);
+    code = df_db_exec_many(db, DF_MANY(usage_insert, rows), x->count, NULL, NULL, NULL, NULL, err);
+    free(rows);
     return code;
+}
+
+static void read_use(void *arg, struct df_result *r)
+{
+    struct exchange *x = arg;
+
+    if (x->count == x->room) {
+        x->room = x->room ? 2 * x->room : 64;
+        x->uses = df_realloc(x->uses, x->room * sizeof *x->uses);
+    }
+    struct df_limiter_use *use = &x->uses[x->count++];
+    *use = (struct df_limiter_use){.requests = df_col_int(r, usage_elsewhere_Requests),
+                                   .demand = df_col_int(r, usage_elsewhere_Demand),
+                                   .held = df_col_int(r, usage_elsewhere_Uploads)};
+    (void)snprintf(use->key, sizeof use->key, DF_STR_FMT,
+                   DF_STR_ARG(df_col_text(r, usage_elsewhere_ClientId)));
 }
 
 static enum df_code run_read(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct exchange *x = (struct exchange *)job;
-    struct df_result *r = NULL;
     int64_t since = df_wall_ms(x->usage->clock) - EXPIRE_MS;
+
     x->count = 0;
-    enum df_code code =
-        df_db_query(db, &df_q_usage_elsewhere,
-                    DF_PARAMS(df_uuid(df_uuid_str(&x->usage->replica)), df_time(since)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        if (x->count == x->room) {
-            x->room = x->room ? 2 * x->room : 64;
-            x->uses = df_realloc(x->uses, x->room * sizeof *x->uses);
-        }
-        struct df_limiter_use *use = &x->uses[x->count++];
-        *use = (struct df_limiter_use){
-            .requests = df_col_int(r, 1), .demand = df_col_int(r, 2), .held = df_col_int(r, 3)};
-        (void)snprintf(use->key, sizeof use->key, DF_STR_FMT, DF_STR_ARG(df_col_text(r, 0)));
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(db,
+                      DF_Q(usage_elsewhere, .replica = df_uuid(df_uuid_str(&x->usage->replica)),
+                           .since = df_time(since)),
+                      read_use, x, err);
 }
 
 /* Without rows, now and the last time, there is nothing to write. */

@@ -9,7 +9,8 @@ INSERT INTO ClientUsage (ClientId, Replica, Requests, Demand, Uploads, UpdatedAt
 VALUES (:client_id, :replica, :requests, :demand, :uploads, :now);
 
 -- name: usage_elsewhere
-SELECT ClientId, CAST(SUM(Requests) AS BIGINT), CAST(SUM(Demand) AS BIGINT), CAST(SUM(Uploads) AS BIGINT)
+SELECT ClientId, CAST(SUM(Requests) AS BIGINT) AS Requests, CAST(SUM(Demand) AS BIGINT) AS Demand,
+       CAST(SUM(Uploads) AS BIGINT) AS Uploads
 FROM ClientUsage
 WHERE Replica <> :replica AND UpdatedAt >= :since
 GROUP BY ClientId;

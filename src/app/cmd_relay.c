@@ -5,7 +5,6 @@
 #include "app/server.h"
 #include "app/system_routes.h"
 #include "base/metrics.h"
-#include "net/client.h"
 #include "relay/relay.h"
 #include "json/write.h"
 
@@ -55,7 +54,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     const struct df_clock *clock = df_clock_real();
     struct df_services services = {.clock = clock};
     struct df_http_server *http = NULL;
-    struct df_http_client *client = NULL;
+    struct df_outbound outbound = {0};
     struct df_http_client_options co = {.max_in_flight = s->delivery.concurrency * 4,
                                         .max_per_destination = s->delivery.concurrency,
                                         .user_agent = "DataFlow/" DF_VERSION,
@@ -66,21 +65,20 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     df_log_adopt_stderr();
     enum df_code code = listen_http(listen, &services, &http, err);
     if (code == DF_OK)
-        code = df_http_client_new(&co, &client, err);
+        code = df_outbound_open(&outbound, &co, &s->breaker, clock, err);
     if (code != DF_OK) {
         df_http_stop(http);
         df_log_return_stderr();
         return code;
     }
-    struct df_breakers *breakers = df_breakers_new(&s->breaker, clock);
-    struct df_relay *r = df_relay_start(&(struct df_relay_options){
-        .settings = relay, .client = client, .breakers = breakers, .clock = clock});
+    struct df_relay *r = df_relay_start(
+        &(struct df_relay_options){.settings = relay, .outbound = &outbound, .clock = clock});
     df_server_wait();
     df_relay_stop(r, s->drain_ms);
-    df_http_client_free(client); /* what is still on its way is cut off, and so comes back */
+    df_outbound_stop(&outbound); /* what is still on its way is cut off, and so comes back */
     df_http_stop(http);          /* before what it tells about is freed */
     df_relay_free(r);
-    df_breakers_free(breakers);
+    df_outbound_close(&outbound);
     df_log_return_stderr();
     return DF_OK;
 }

@@ -37,7 +37,7 @@ static enum df_code load_own(const struct df_settings *set, struct df_settings *
 }
 
 enum df_code df_app_relays_start(const struct df_settings *set, const struct df_services *sv,
-                                 struct df_http_client *client, struct df_settings *own,
+                                 struct df_outbound *outbound, struct df_settings *own,
                                  struct df_relays **ret, struct df_err *err)
 {
     enum df_code code = load_own(set, own, err);
@@ -47,8 +47,7 @@ enum df_code df_app_relays_start(const struct df_settings *set, const struct df_
             .count = set->relay_count,
             .own_url = set->store.url,
             .own = &own->relays[0],
-            .client = client,
-            .breakers = sv->breakers,
+            .outbound = outbound,
             .clock = sv->clock,
         });
     return code;

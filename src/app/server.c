@@ -258,8 +258,7 @@ static void make_integrations(struct df_server *s, const struct df_settings *set
         .settings = set->integrations,
         .count = set->integration_count,
         .store = sv->store,
-        .client = s->outbound.client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .max_per_client = CALLS_FOR(set->delivery.concurrency) / 4,
     });
@@ -347,7 +346,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     });
     if (set->roles & DF_ROLE_API) {
         sv->receiver = df_receiver_new(sv->imports);
-        sv->import_views = df_import_views_new(sv->store, set->data_dir);
+        sv->import_views = df_import_views_new(sv->imports, sv->receiver, set->data_dir);
     }
     if (set->roles & DF_ROLE_IMPORT)
         df_imports_start(sv->imports);
@@ -387,11 +386,11 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_event_routes, sv->delivery},
         {df_integration_routes, sv},
         {df_relay_routes, sv->relays},
-        {s->receive_routes, sv},
-        {df_imports_action_routes, sv},
-        {df_imports_ack_routes, sv},
-        {df_imports_read_routes, sv},
-        {df_imports_usage_routes, sv},
+        {s->receive_routes, sv->receiver},
+        {df_imports_action_routes, sv->import_views},
+        {df_imports_ack_routes, sv->import_views},
+        {df_imports_read_routes, sv->import_views},
+        {df_imports_usage_routes, sv->import_views},
         {df_alert_routes, sv->alerts},
         {df_subscription_routes, sv->subscriptions},
         {df_webhook_failure_routes, sv->subscriptions},
@@ -463,7 +462,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     if (set->roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     if (set->roles & DF_ROLE_RELAY &&
-        (code = df_app_relays_start(set, &s->services, s->outbound.client, &s->own_relay,
+        (code = df_app_relays_start(set, &s->services, &s->outbound, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
     bind_routes(s, set, opt->extra_routes);

@@ -1,6 +1,6 @@
 /*
- * The server put together: store, authentication, routes, HTTP, housekeeping. `serve` and `bench
- * serve` start it; they differ in the routes they add.
+ * The server put together: store, authentication, routes, HTTP, housekeeping. `serve` starts it,
+ * and so does dataflow-bench, which adds routes of its own.
  */
 #ifndef DF_APP_SERVER_H
 #define DF_APP_SERVER_H

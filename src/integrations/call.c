@@ -39,8 +39,8 @@ static void log_call(const struct integration_call *c, enum df_log_level level, 
         DF_F("integration", c->to->name),
         DF_F("method", df_str_c(c->method)),
         DF_FI("attempt", c->attempt),
-        DF_FI("status", c->call.status),
-        DF_FI("durationMs", c->call.duration_ms),
+        DF_FI("status", c->out.call.status),
+        DF_FI("durationMs", c->out.call.duration_ms),
     };
     const struct df_log_ctx *before = df_log_ctx_use(df_req_log(c->req));
     df_log_write(level, event, fields, sizeof(fields) / sizeof(fields[0]), DF_STR_FMT,
@@ -105,8 +105,8 @@ static const char *return_headers(struct integration_call *c)
     struct df_arena *a = df_req_arena(c->req);
     const char *type = NULL;
 
-    for (size_t i = 0; i < c->call.answer_header_count; i++) {
-        const struct df_call_header *h = &c->call.answer_headers[i];
+    for (size_t i = 0; i < c->out.call.answer_header_count; i++) {
+        const struct df_call_header *h = &c->out.call.answer_headers[i];
         if (!integration_rules_return(&c->to->rules, h->name) || !df_field_value_ok(h->value))
             continue;
         struct df_str value = plain_value(a, h->value);
@@ -120,7 +120,7 @@ static const char *return_headers(struct integration_call *c)
 
 static void pass_back(struct integration_call *c)
 {
-    const struct df_call *call = &c->call;
+    const struct df_call *call = &c->out.call;
     struct df_buf body;
 
     enum df_refusal refusal = df_req_account(c->req)->reason;
@@ -150,7 +150,7 @@ static void pass_back(struct integration_call *c)
 
 static struct df_str why(const struct integration_call *c)
 {
-    const struct df_call *call = &c->call;
+    const struct df_call *call = &c->out.call;
     struct df_arena *a = df_req_arena(c->req);
     const char *s = c->attempt == 1 ? "" : "s";
 
@@ -162,62 +162,34 @@ static struct df_str why(const struct integration_call *c)
                            (long long)c->attempt, s);
 }
 
-/* When it may be worth asking again: the peer's word, else the breaker's. */
-static int64_t retry_hint(const struct integration_call *c)
-{
-    struct df_breaker_snapshot s;
-
-    if (c->call.retry_after_ms >= 0)
-        return c->call.retry_after_ms;
-    df_breaker_snapshot(c->breaker, &s);
-    return s.retry_ms;
-}
-
-static void put_breaker(struct integration_call *c)
-{
-    df_breakers_put(c->all->opt.breakers, c->breaker);
-    c->breaker = NULL;
-}
-
 /* A call that cannot be sent as it is. */
 static void answer_fault(struct integration_call *c)
 {
-    log_call(c, DF_LOG_ERROR, "IntegrationCallFailed", df_str_c(c->call.err.detail));
-    df_req_problem(c->req, &c->call.err);
+    log_call(c, DF_LOG_ERROR, "IntegrationCallFailed", df_str_c(c->out.call.err.detail));
+    df_req_problem(c->req, &c->out.call.err);
     integration_call_end(c, INTEGRATION_ERROR);
 }
 
 /* On the client's thread. */
-static void answered(struct df_call *call)
+static void answered(struct df_out *out)
 {
-    struct integration_call *c = call->arg;
-    const struct integration_try t = {
-        .code = call->code,
-        .status = call->status,
-        .maybe_sent = call->maybe_sent,
-        .retry_after_ms = call->retry_after_ms,
-        .attempt = c->attempt,
-        .safe = c->safe,
-    };
-    struct integration_verdict v = integration_judge(c->to->set, &t);
+    struct integration_call *c = out->arg;
+    struct integration_verdict v = integration_judge(c->to->set, out, c->attempt, c->safe);
 
-    df_breaker_done(c->breaker, c->permit, v.breaker, call->duration_ms);
-    int64_t hint_ms = retry_hint(c);
-    put_breaker(c);
     c->maybe_done = v.maybe_done;
     if (v.next == INTEGRATION_PASS_BACK) {
         pass_back(c);
         return;
     }
-    if (call->code == DF_E_BAD_REQUEST) {
+    if (out->verdict == DF_OUT_REFUSED) {
         answer_fault(c);
         return;
     }
     log_call(c, DF_LOG_WARN, "IntegrationAttemptFailed",
-             df_str_c(call->code == DF_OK ? "" : call->err.detail));
+             df_str_c(out->call.code == DF_OK ? "" : out->call.err.detail));
     c->outcome = INTEGRATION_UNAVAILABLE;
-    c->reason = call->code == DF_E_CANCELLED ? DF_STR("the server is shutting down") : why(c);
-    c->retry_ms = hint_ms;
+    c->reason = out->verdict == DF_OUT_STOPPED ? DF_STR("the server is shutting down") : why(c);
+    c->retry_ms = out->retry_ms;
     if (v.next == INTEGRATION_RETRY && integration_wait(c, v.wait_ms))
         return;
     give_up(c);
@@ -225,44 +197,37 @@ static void answered(struct df_call *call)
 
 static void attempt(struct integration_call *c)
 {
-    const struct df_integrations_options *opt = &c->all->opt;
-    struct df_integrations *all = c->all;
-    int64_t wait_ms = 0;
-
-    c->breaker = df_breakers_get(opt->breakers, c->to->breaker_key);
-    if (!df_breaker_allow(c->breaker, &c->permit, &wait_ms)) {
-        put_breaker(c);
-        give_up_for(c, INTEGRATION_NOT_PERMITTED, DF_STR("its circuit breaker is open"), wait_ms);
-        return;
-    }
-    if (!integrations_enter(all)) {
-        df_breaker_done(c->breaker, c->permit, DF_BREAKER_IGNORED, 0);
-        put_breaker(c);
-        integration_call_stopped(c);
-        return;
-    }
+    struct df_outbound *outbound = c->all->opt.outbound;
     struct df_account *account = df_req_account(c->req);
-    if (c->attempt++ == 0)
-        c->taken_before = account->taken;
-    df_account_give(account, account->taken - c->taken_before); /* the attempt before */
-    c->call = (struct df_call){
-        .method = c->method,
-        .url = c->url,
+
+    struct df_out out = {
+        .call = {.method = c->method,
+                 .url = c->url,
+                 .body = df_req_body(c->req),
+                 .timeout_ms = c->to->set->timeout_ms,
+                 .max_answer_bytes = ANSWER_MAX,
+                 .owner = df_uuid_str(&c->client),
+                 .of_tenant = true,
+                 .account = account,
+                 .allow_private = true, /* the operator's own choice of an address */
+                 .keep_headers = true},
         .headers = c->headers,
-        .header_count = c->header_count,
-        .body = df_req_body(c->req),
-        .timeout_ms = c->to->set->timeout_ms,
-        .max_answer_bytes = ANSWER_MAX,
-        .owner = df_uuid_str(&c->client),
-        .of_tenant = true,
-        .account = account,
-        .allow_private = true, /* the operator's own choice of an address */
-        .keep_headers = true,
+        .correlation_id = df_req_correlation_id(c->req),
+        .trace = *df_req_trace(c->req),
+        .breaker = c->to->breaker_key,
         .done = answered,
         .arg = c,
     };
-    df_http_client_send(opt->client, &c->call);
-    integrations_leave(all); /* the call may be over and gone */
+    if (!df_outbound_ask(outbound, &out)) {
+        give_up_for(c, INTEGRATION_NOT_PERMITTED, DF_STR("its circuit breaker is open"),
+                    out.retry_ms);
+        return;
+    }
+    c->out = out; /* now that nothing more is told of the attempt before */
+    if (c->attempt++ == 0)
+        c->taken_before = account->taken;
+    df_account_give(account, account->taken - c->taken_before); /* the attempt before */
+    df_outbound_send(outbound, &c->out);
 }
 
 void integration_call_again(struct integration_call *c)
@@ -308,13 +273,6 @@ static bool is_for_us_alone(const struct df_req *req, struct df_str name)
     return o.listed;
 }
 
-static void count_header(void *arg, struct df_str name, struct df_str value)
-{
-    (void)name;
-    (void)value;
-    ++*(size_t *)arg;
-}
-
 static void take_header(void *arg, struct df_str name, struct df_str value)
 {
     struct integration_call *c = arg;
@@ -323,7 +281,7 @@ static void take_header(void *arg, struct df_str name, struct df_str value)
     if (!integration_rules_forward(&c->to->rules, name) || is_for_us_alone(c->req, name) ||
         (key && value.len == 0))
         return;
-    c->headers[c->header_count++] = (struct df_call_header){.name = name, .value = value};
+    df_headers_add(&c->headers, name, value);
     if (!key)
         return;
     /* Two different ones: which would the peer go by? */
@@ -332,26 +290,15 @@ static void take_header(void *arg, struct df_str name, struct df_str value)
     c->key = value;
 }
 
-static void set_header(struct integration_call *c, const char *name, struct df_str value)
-{
-    c->headers[c->header_count++] = (struct df_call_header){.name = df_str_c(name), .value = value};
-}
-
 static void build_headers(struct integration_call *c)
 {
     const struct integration_rules *rules = &c->to->rules;
-    size_t lines = 0;
 
-    df_req_each_header(c->req, count_header, &lines);
-    c->headers =
-        DF_ARENA_ARRAY(df_req_arena(c->req), struct df_call_header, lines + rules->fixed_count + 3);
+    c->headers.arena = df_req_arena(c->req);
     df_req_each_header(c->req, take_header, c);
-    c->forwarded_count = c->header_count;
+    c->forwarded_count = c->headers.count;
     for (size_t i = 0; i < rules->fixed_count; i++)
-        c->headers[c->header_count++] = rules->fixed[i];
-    set_header(c, "X-Correlation-Id", df_req_correlation_id(c->req));
-    set_header(c, "traceparent", df_req_traceparent(c->req));
-    set_header(c, "x-trace-id", df_req_trace_id(c->req));
+        df_headers_add(&c->headers, rules->fixed[i].name, rules->fixed[i].value);
 }
 
 static enum df_code build_url(struct integration_call *c, struct df_err *err)

@@ -21,12 +21,12 @@
 enum df_code integration_keep_check(const struct integration_call *c, struct df_err *err)
 {
     for (size_t i = 0; i < c->forwarded_count; i++) {
-        struct df_str value = c->headers[i].value;
+        struct df_str value = c->headers.at[i].value;
         if (df_utf8_valid_prefix(value) != value.len)
             return df_err_set(err, DF_E_INVALID_TEXT,
                               "the header " DF_STR_FMT " is not valid UTF-8: the call could not be "
                               "kept for later",
-                              DF_STR_ARG(c->headers[i].name));
+                              DF_STR_ARG(c->headers.at[i].name));
     }
     if (c->key.len > INTEGRATION_KEY_MAX)
         return df_err_set(err, DF_E_BAD_REQUEST, "the Idempotency-Key is longer than %d bytes",
@@ -44,11 +44,11 @@ static struct df_str headers_json(const struct integration_call *c)
     df_json_out_init(&j, &b);
     df_json_open(&j, '[');
     for (size_t i = 0; i < c->forwarded_count; i++) {
-        if (df_str_ieq(c->headers[i].name, DF_STR("Idempotency-Key")))
+        if (df_str_ieq(c->headers.at[i].name, DF_STR("Idempotency-Key")))
             continue;
         df_json_open(&j, '[');
-        df_json_text(&j, c->headers[i].name);
-        df_json_text(&j, c->headers[i].value);
+        df_json_text(&j, c->headers.at[i].name);
+        df_json_text(&j, c->headers.at[i].value);
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');

@@ -171,9 +171,8 @@ enum df_code df_db_exec(struct df_db *db, const struct df_query *q, const struct
                         struct df_err *err) DF_MUST_CHECK;
 
 /*
- * Runs the query and calls `row` for each of its rows, which r stands on; what it is
- * given is borrowed until it returns. An error of `row` ends it and is passed on; DF_DONE ends it
- * well.
+ * Runs the query and calls `row` for each of its rows, which r stands on; text is borrowed until it
+ * returns. A row that cannot be used is noted in arg. `row` runs no query on this connection.
  */
 enum df_code df_db_each(struct df_db *db, const struct df_query *q, const struct df_value *params,
                         size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
@@ -252,6 +251,9 @@ void df_db_schema_unlock(struct df_db *db);
 /* The parameters alone, of one row. */
 #define DF_ROW(query, ...) ((const struct df_value *)&(const struct df_p_##query){__VA_ARGS__})
 #define DF_WIDTH(query)    (sizeof(struct df_p_##query) / sizeof(struct df_value))
+/* Many rows: q, params and param_count of df_db_exec_many, from an array of struct df_p_query. */
+#define DF_MANY(query, rows)                                                                       \
+    &df_q_##query, (const struct df_value *)(const struct df_p_##query *){(rows)}, DF_WIDTH(query)
 
 /*
  * The same for a query that is chosen when the program runs: values with the names of their

@@ -305,6 +305,17 @@ def test_a_row_that_is_named_has_its_constants_once(tmp_path):
     assert re.findall(r"^    (\w+) = \d+,$", header, re.M) == ["r_Id", "r_Name"]
 
 
+def test_a_row_may_begin_like_another(tmp_path):
+    item = "-- name: a\n-- row: item\nSELECT Id, Name FROM x;\n"
+    assert embed_sql(tmp_path, "-- name: b\n-- row: item, …\nSELECT Id, Name, Body FROM x;\n" + item).returncode == 0
+    header = (tmp_path / "gen/room/x.sql.h").read_text()
+    assert "item_Name = 1," in header and "b_Name = 1," in header and "b_Body = 2," in header
+    done = embed_sql(tmp_path, item + "-- name: b\n-- row: item, …\nSELECT Name, Id, Body FROM x;\n")
+    assert done.returncode == 1 and "src/room/x.sql:4: 'b': a row item has Id, Name; this begins with Name, Id, Body" in done.stderr
+    done = embed_sql(tmp_path, "-- name: b\n-- row: item, …\nSELECT Id FROM x;\n")
+    assert done.returncode == 1 and "a row item has none" in done.stderr
+
+
 def test_queries_are_held_to_the_rows_that_templates_name(tmp_path):
     shapes = tmp_path / "src/other/rows.sqlt"
     shapes.parent.mkdir(parents=True)
@@ -400,6 +411,12 @@ def test_files_are_embedded_byte_for_byte_in_the_order_of_their_names(tmp_path):
     (base / "empty").write_bytes(b"")
     assert embed_files(tmp_path, base / "z.bin", base / "sub/a.txt", base / "empty") == \
         b"empty 0 0\nsub/a.txt 4 0\ntext" + b"z.bin 770 0\n" + every
+
+
+def test_json_is_embedded_without_its_indentation(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base/a.json").write_text('{\n  "é": [1, 2.50, "a  b"],\n  "n": {}\n}\n', encoding="utf-8")
+    assert embed_files(tmp_path, tmp_path / "base/a.json") == 'a.json 28 0\n{"é":[1,2.5,"a  b"],"n":{}}'.encode()
 
 
 def test_no_files_make_an_empty_array(tmp_path):

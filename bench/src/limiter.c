@@ -1,8 +1,8 @@
 /* What the rate limiter costs a request: calls in a loop, from several threads at once. */
-#include "app/bench.h"
+#include "resilience/limiter.h"
 #include "base/mem.h"
 #include "base/uuid.h"
-#include "resilience/limiter.h"
+#include "bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>

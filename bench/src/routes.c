@@ -1,6 +1,6 @@
 #include "access/services.h"
-#include "app/bench.h"
-#include "app/bench.sql.h"
+#include "bench.h"
+#include "bench/bench.sql.h"
 #include "net/input.h"
 #include "json/write.h"
 
@@ -73,7 +73,7 @@ static void handle_echo(struct df_req *req)
 #define BENCH(path, fn)                                                                            \
     {                                                                                              \
         .method = "POST", .pattern = path, .body = DF_BODY_JSON, .access = DF_ACCESS_CLIENT,       \
-        .scope = "events", .handle = fn                                                            \
+        .scope = "interface", .handle = fn                                                         \
     }
 
 const struct df_route df_bench_routes[] = {
