@@ -110,11 +110,10 @@ void df_work_submit(struct df_work *w)
                 &err);
 }
 
-void df_work_continue(struct df_work *w, const struct df_handler *next)
+void df_work_become(struct df_work *w, const struct df_handler *next)
 {
     w->job = (struct df_job){0};
     adopt_handler(w, next);
-    df_work_submit(w);
 }
 
 /* --- the request --- */

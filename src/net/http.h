@@ -217,9 +217,6 @@ void df_req_drop(struct df_req *req);
 
 void df_req_suspend(struct df_req *req); /* on its HTTP thread, from authorize, on_data or handle */
 void df_req_resume(struct df_req *req);  /* from any thread, once for each suspend */
-/* The end of most jobs: the JSON in take_out, or the problem that err tells, and resume. */
-void df_req_finish(struct df_req *req, unsigned status, struct df_buf *take_out, enum df_code code,
-                   const struct df_err *err);
 /* Whether the peer has left, or says that it sends no more: by whoever has a suspended request and
  * wonders whether it is worth going on. */
 bool df_req_peer_gone(const struct df_req *req);

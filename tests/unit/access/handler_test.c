@@ -172,9 +172,11 @@ static const struct df_handler after_conflict;
 static bool try_otherwise(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     (void)err;
-    if (code == DF_E_CONFLICT)
-        df_work_continue(w, &after_conflict);
-    return code == DF_E_CONFLICT;
+    if (code != DF_E_CONFLICT)
+        return false;
+    df_work_become(w, &after_conflict);
+    df_work_submit(w);
+    return true;
 }
 
 /* --- handlers --- */
