@@ -2,9 +2,9 @@
  * The parts of a process, and the one order in which they come to life and end.
  *
  * A table lists them: each may use those before it. They start in the table's order, and what ends
- * them goes from the last to the first, in three steps. Parts are used by the HTTP server's threads,
- * by the store's and by one another's; each step takes one kind of user away, and only the last
- * frees. A server ends like this:
+ * them goes from the last to the first, in three steps. Parts are used by the HTTP server's
+ * threads, by the store's and by one another's; each step takes one kind of user away, and only the
+ * last frees. A server ends like this:
  *
  *   1. drain   HTTP: nobody new; requests in hand have drain_seconds.
  *   2. shut    HTTP: no handler runs any more and none will be called, however much of a body is
