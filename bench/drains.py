@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 from pg import Postgres  # noqa: E402,F401
 
 BIN = os.environ.get("DATAFLOW_BIN", os.path.join(ROOT, "build", "release", "dataflow"))
+BENCH = f"{BIN}-bench"
 # The script under bench/peers, and how many jobs it has left.
 PEERS = {"pg-boss": ("pgboss.js", "SELECT count(*) FROM pgboss.job WHERE state < 'completed'"),
          "Graphile Worker": ("graphile.js", "SELECT count(*) FROM graphile_worker._private_jobs")}

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Checks every text that is meant for SQL Server, where none can run: scripts/sqlserver/*.sql and the queries of
-src/**/*.sql.
+src/**/*.sql and bench/src/*.sql.
 
     check_tsql.py [ROOT]            prints FILE:LINE: MESSAGE for each problem, and exits 1 if there is one
     check_tsql.py --list [ROOT]     each query with its tables, what it does to them, and its parameters
@@ -1204,7 +1204,8 @@ class Project:
             self.reporter("scripts/sqlserver")(1, "no scripts")
         for path in self.scripts:
             check_script(path.read_text(encoding="utf-8"), self.catalogue, self.reporter(self.name(path)))
-        for path in sorted((self.root / "src").rglob("*.sql")):
+        sources = [path for folder in ("src", "bench/src") for path in (self.root / folder).rglob("*.sql")]
+        for path in sorted(sources):
             self.check_file(path, self.reporter(self.name(path)))
         check_asked(self.catalogue)
         check_cascades(self.catalogue)

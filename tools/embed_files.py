@@ -4,9 +4,11 @@
     embed_files.py SYMBOL BASEDIR OUT.c FILES...
 
 Writes OUT.c and, beside it, OUT.h, which declares SYMBOL[] and SYMBOL_count. A file's name is its path
-relative to BASEDIR; the array is in the order of the names. A NUL follows each file's data.
+relative to BASEDIR; the array is in the order of the names. A NUL follows each file's data. JSON loses its indentation,
+which is for readers of the source.
 """
 
+import json
 import os
 import re
 import sys
@@ -33,6 +35,14 @@ def relative(path, base):
     return name
 
 
+def content(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    if path.endswith(".json"):
+        data = json.dumps(json.loads(data), separators=(",", ":"), ensure_ascii=False).encode()
+    return data
+
+
 def embed(symbol, base, out_c, paths):
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", symbol):
         raise ValueError(f"'{symbol}' is no C identifier")
@@ -49,8 +59,7 @@ def embed(symbol, base, out_c, paths):
     with open(out_c, "w", encoding="utf-8") as f:
         f.write(f'{head}#include "{os.path.basename(out_h)}"\n\n')
         for i, (_, path) in enumerate(names):
-            with open(path, "rb") as data:
-                f.write(f"static const unsigned char file_{i}[] = {{\n{c_bytes(data.read())}\n0}};\n")
+            f.write(f"static const unsigned char file_{i}[] = {{\n{c_bytes(content(path))}\n0}};\n")
         f.write(f"\nconst struct df_file {symbol}[] = {{\n")
         for i, (name, _) in enumerate(names):
             f.write(f"    {{{c_string(name)}, file_{i}, sizeof(file_{i}) - 1}},\n")

@@ -1,4 +1,4 @@
-// The work of `dataflow bench records FILE --normalise --count`, as one would write it for Node:
+// The work of `dataflow-bench records FILE --normalise --count`, as one would write it for Node:
 //   node peer.mjs parse|stream|csv FILE
 // The rules are those that the file needs: names, Brazilian phones, origin, property, lead context, repeats.
 import fs from "node:fs";

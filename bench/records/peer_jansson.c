@@ -1,4 +1,4 @@
-/* The work of `dataflow bench records FILE --normalise --count` with jansson: the whole file as a
+/* The work of `dataflow-bench records FILE --normalise --count` with jansson: the whole file as a
  * tree, an item built of its values, dumped, and remembered by its text. */
 #include <jansson.h>
 #include <stdbool.h>

@@ -3,8 +3,10 @@
 #include "access/clients.sql.h"
 #include "access/gate.h"
 #include "access/usage.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/pool.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -12,8 +14,7 @@
 #define VERIFIED_MS     INT64_C(300000) /* how long a verified secret is remembered */
 #define ROW_FRESH_MS    3000            /* how long a row is believed without looking */
 #define SEEN_EVERY_MS   60000
-#define HASH_STACK      ((size_t)128 * 1024)
-#define CACHE_BUCKETS   1024 /* power of two */
+#define HASH_THREADS    16 /* at most */
 #define CACHE_MAX       65536
 #define FINGERPRINT_LEN 32
 #define SEEN_BATCH      256
@@ -28,7 +29,6 @@ struct fingerprint {
 };
 
 struct entry {
-    struct entry *next;
     struct df_client_record record;
     struct fingerprint current;
     struct fingerprint previous;
@@ -46,14 +46,13 @@ struct df_auth {
     struct df_gate *gate;
     unsigned char key[crypto_generichash_KEYBYTES];
 
-    struct df_mutex lock; /* guards the cache: held for look-ups and copies only */
-    struct entry *buckets[CACHE_BUCKETS];
-    size_t entries;
-    uint64_t generation; /* grows with each forget: a row read before it is not believed */
+    struct df_mutex lock; /* held for look-ups and copies only */
+    struct df_map cache DF_GUARDED_BY(lock);
+    /* Grows with each forget: a row read before it is not believed. */
+    uint64_t generation DF_GUARDED_BY(lock);
 
     struct df_hash_line line;
-    pthread_t threads[16];
-    size_t thread_count;
+    struct df_thread threads[HASH_THREADS];
 };
 
 static struct df_metric_family requests_total = {
@@ -77,13 +76,12 @@ static void count_outcome(const char *outcome)
 
 /* --- hash threads --- */
 
-static void *hash_thread(void *arg)
+static void hash_secrets(void *arg)
 {
     struct df_auth *a = arg;
     struct df_hash_task *t;
     while ((t = df_hash_line_pop(&a->line)))
         t->run(t);
-    return NULL;
 }
 
 bool df_auth_hash(struct df_auth *a, struct df_hash_task *t)
@@ -93,15 +91,8 @@ bool df_auth_hash(struct df_auth *a, struct df_hash_task *t)
 
 static void start_threads(struct df_auth *a, size_t count)
 {
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, HASH_STACK);
-    for (size_t i = 0; i < count && i < sizeof a->threads / sizeof a->threads[0]; i++) {
-        if (pthread_create(&a->threads[i], &attr, hash_thread, a) != 0)
-            abort();
-        a->thread_count++;
-    }
-    pthread_attr_destroy(&attr);
+    for (size_t i = 0; i < count && i < HASH_THREADS; i++)
+        df_thread_start(&a->threads[i], "hash", hash_secrets, a);
 }
 
 struct df_auth *df_auth_new(const struct df_auth_options *opt)
@@ -126,9 +117,8 @@ struct df_auth *df_auth_new(const struct df_auth_options *opt)
 void df_auth_stop(struct df_auth *a)
 {
     df_hash_line_close(&a->line);
-    for (size_t i = 0; i < a->thread_count; i++)
-        pthread_join(a->threads[i], NULL);
-    a->thread_count = 0;
+    for (size_t i = 0; i < HASH_THREADS; i++)
+        df_thread_join(&a->threads[i]);
 }
 
 void df_auth_free(struct df_auth *a)
@@ -137,13 +127,10 @@ void df_auth_free(struct df_auth *a)
         return;
     df_auth_stop(a);
     df_hash_line_release(&a->line);
-    for (size_t i = 0; i < CACHE_BUCKETS; i++) {
-        while (a->buckets[i]) {
-            struct entry *e = a->buckets[i];
-            a->buckets[i] = e->next;
-            free(e);
-        }
-    }
+    struct entry *e;
+    for (size_t at = 0; (e = df_map_next(&a->cache, &at));)
+        free(e);
+    df_map_release(&a->cache);
     df_gate_free(a->gate);
     df_mutex_destroy(&a->lock);
     df_wipe(a->key, sizeof a->key);
@@ -151,15 +138,6 @@ void df_auth_free(struct df_auth *a)
 }
 
 /* --- the cache; functions ending in _locked need a->lock --- */
-
-static struct entry **slot_locked(struct df_auth *a, struct df_str identifier)
-{
-    struct entry **at = &a->buckets[df_str_hash(identifier) & (CACHE_BUCKETS - 1)];
-
-    while (*at && !df_str_eq(df_str_c((*at)->record.client.identifier), identifier))
-        at = &(*at)->next;
-    return at;
-}
 
 static void make_fingerprint(const struct df_auth *a, struct df_str secret,
                              unsigned char out[FINGERPRINT_LEN])
@@ -211,15 +189,13 @@ static void refresh_locked(struct entry *e, const struct df_client_record *r, in
 
 static struct entry *insert_locked(struct df_auth *a, const struct df_client_record *r)
 {
-    if (a->entries >= CACHE_MAX)
+    if (a->cache.count >= CACHE_MAX)
         return NULL; /* more live clients than this: the rest are verified each time */
-    struct entry **at = slot_locked(a, df_str_c(r->client.identifier));
     struct entry *e = df_calloc(1, sizeof *e);
     struct df_str label = df_str_c(r->client.identifier);
     e->requests = df_metric_get(&requests_total, &label);
     e->record = *r;
-    *at = e;
-    a->entries++;
+    df_map_add(&a->cache, df_str_c(e->record.client.identifier), e);
     return e;
 }
 
@@ -227,9 +203,9 @@ void df_auth_refresh(struct df_auth *a, struct df_str identifier)
 {
     df_lock(&a->lock);
     a->generation++;
-    struct entry **at = slot_locked(a, identifier);
-    if (*at)
-        (*at)->row_read_ms = 0;
+    struct entry *e = df_map_get(&a->cache, identifier);
+    if (e)
+        e->row_read_ms = 0;
     df_unlock(&a->lock);
 }
 
@@ -237,12 +213,12 @@ void df_auth_forget(struct df_auth *a, struct df_str identifier)
 {
     df_lock(&a->lock);
     a->generation++;
-    struct entry **at = slot_locked(a, identifier);
-    if (*at) {
+    struct entry *e = df_map_get(&a->cache, identifier);
+    if (e) {
         /* Kept for its LastSeenAt; nothing else of it is believed any more. */
-        (*at)->row_read_ms = 0;
-        (*at)->current.until_ms = 0;
-        (*at)->previous.until_ms = 0;
+        e->row_read_ms = 0;
+        e->current.until_ms = 0;
+        e->previous.until_ms = 0;
     }
     df_unlock(&a->lock);
 }
@@ -310,7 +286,7 @@ static enum lookup look_up(struct df_auth *a, struct df_str identifier,
     int64_t now = df_mono_ms(a->clock);
     enum lookup found = MISS;
     df_lock(&a->lock);
-    struct entry *e = *slot_locked(a, identifier);
+    struct entry *e = df_map_get(&a->cache, identifier);
     if (e && verified_locked(a, e, fp, now)) {
         found = now - e->row_read_ms <= ROW_FRESH_MS && e->row_read_ms ? HIT : STALE;
         if (found == HIT) {
@@ -330,7 +306,7 @@ static void remember(struct check *c, bool is_previous)
     struct df_auth *a = c->auth;
     int64_t now = df_mono_ms(a->clock);
     df_lock(&a->lock);
-    struct entry *e = *slot_locked(a, c->identifier);
+    struct entry *e = df_map_get(&a->cache, c->identifier);
     if (!e)
         e = insert_locked(a, &c->record);
     if (e && a->generation == c->generation) {
@@ -422,7 +398,7 @@ static void run_check_of(struct check *c, const struct check *refused)
  * come first. `refused`: one with the same id and secret that was; or NULL. */
 static void run_check(struct check *c, const struct check *refused)
 {
-    struct df_hash_task *beside = c->task.beside;
+    struct df_hash_task *beside;
     bool previous = false;
     bool verified = is_verified_meanwhile(c);
 
@@ -433,11 +409,8 @@ static void run_check(struct check *c, const struct check *refused)
         remember(c, previous);
         verified = true;
     }
-    while (beside) {
-        struct df_hash_task *next = beside->next;
+    while ((beside = DF_LIST_TAKE(&c->task.beside, struct df_hash_task, link)))
         run_check_of(check_of(beside), verified ? NULL : c);
-        beside = next;
-    }
     if (verified)
         finish_verified(c);
     else
@@ -466,7 +439,7 @@ static bool confirmed_by_row(struct check *c)
     int64_t now = df_mono_ms(a->clock);
     bool ok = false;
     df_lock(&a->lock);
-    struct entry *e = *slot_locked(a, c->identifier);
+    struct entry *e = df_map_get(&a->cache, c->identifier);
     if (e && a->generation == c->generation) {
         refresh_locked(e, &c->record, c->row_read_ms);
         ok = verified_locked(a, e, c->fp, now);
@@ -676,16 +649,15 @@ static size_t collect_seen(struct df_auth *a, struct seen *out, size_t max)
 {
     int64_t now = df_mono_ms(a->clock);
     size_t count = 0;
+    struct entry *e;
     df_lock(&a->lock);
-    for (size_t i = 0; i < CACHE_BUCKETS && count < max; i++) {
-        for (struct entry *e = a->buckets[i]; e && count < max; e = e->next) {
-            if (!e->seen_at || (e->seen_written_ms && now - e->seen_written_ms < SEEN_EVERY_MS))
-                continue;
-            memcpy(out[count].id, e->record.client.id.text, sizeof out[count].id);
-            out[count++].at = e->seen_at;
-            e->seen_at = 0;
-            e->seen_written_ms = now;
-        }
+    for (size_t at = 0; count < max && (e = df_map_next(&a->cache, &at));) {
+        if (!e->seen_at || (e->seen_written_ms && now - e->seen_written_ms < SEEN_EVERY_MS))
+            continue;
+        memcpy(out[count].id, e->record.client.id.text, sizeof out[count].id);
+        out[count++].at = e->seen_at;
+        e->seen_at = 0;
+        e->seen_written_ms = now;
     }
     df_unlock(&a->lock);
     return count;

@@ -42,7 +42,7 @@ void df_work_end(struct df_work *w)
     struct df_req *req = w->req;
     bool aside = w->aside;
 
-    assert(!w->ended && df_req_answered(req));
+    assert(!w->ended);
     w->ended = true;
     if (w->handler->cleanup)
         w->handler->cleanup(w);
@@ -81,7 +81,7 @@ static void settle_work(struct df_work *w, enum df_code code, const struct df_er
     assert(!w->ended);
     if (h->pass_on && h->pass_on(w, code, err))
         return;
-    if (code == DF_OK && h->done)
+    if (code == DF_OK && h->done && !df_req_answered(w->req))
         h->done(w);
     if (code != DF_OK)
         df_req_problem(w->req, err);
@@ -120,11 +120,10 @@ void df_work_submit(struct df_work *w)
                 &err);
 }
 
-void df_work_continue(struct df_work *w, const struct df_handler *next)
+void df_work_become(struct df_work *w, const struct df_handler *next)
 {
     w->job = (struct df_job){0};
     adopt_handler(w, next);
-    df_work_submit(w);
 }
 
 /* --- the request --- */
@@ -143,7 +142,11 @@ static bool prepare_work(struct df_work *w)
 
 void df_handle(struct df_req *req)
 {
-    const struct df_handler *h = df_req_route(req)->handler;
+    df_handle_by(req, df_req_route(req)->handler);
+}
+
+void df_handle_by(struct df_req *req, const struct df_handler *h)
+{
     struct df_work *w = new_work(req, h);
 
     if (!prepare_work(w)) {

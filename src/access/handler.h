@@ -55,7 +55,7 @@ struct df_handler {
     /* May be called again, as df_job.run. */
     enum df_code (*run)(struct df_db *db, struct df_work *w, struct df_err *err);
     /* How the job ended, DF_E_BUSY when it never began. True: the work was handed on, and whoever
-       has it submits or ends it. False: it ends now, with another answer if one was set. */
+       has it submits or ends it. False: it ends now, without `done` if an answer was set. */
     bool (*pass_on)(struct df_work *w, enum df_code code, const struct df_err *err);
     /* It went well, and is committed. May write the answer, or set another. */
     void (*done)(struct df_work *w);
@@ -64,6 +64,9 @@ struct df_handler {
 
 /* struct df_route.handle of every route whose `handler` is a struct df_handler. */
 void df_handle(struct df_req *req);
+/* Likewise from on_data; the route has one for `handle`. Who ends the work without an answer has
+ * the rest of the body read. */
+void df_handle_by(struct df_req *req, const struct df_handler *h);
 
 /* A row of a table of routes. scope_: NULL: none is asked for. */
 #define DF_ROUTE(method_, path_, body_, access_, scope_, handler_)                                 \
@@ -84,8 +87,8 @@ enum df_code df_work_page(struct df_work *w, struct df_db *db, const struct df_q
 /* Hands the work, whose request is set aside, to the store. From any thread; it may be over, and
  * gone, when this returns. */
 void df_work_submit(struct df_work *w);
-/* Likewise with another handler's hooks; its struct is the same. */
-void df_work_continue(struct df_work *w, const struct df_handler *next);
+/* Before it is submitted: from now on the hooks are another handler's, whose struct is the same. */
+void df_work_become(struct df_work *w, const struct df_handler *next);
 
 /* The ends, for who has the work from `first` or `pass_on`. The answer was set; or it is this. */
 void df_work_end(struct df_work *w);

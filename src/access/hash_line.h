@@ -14,6 +14,7 @@
 #ifndef DF_ACCESS_HASH_LINE_H
 #define DF_ACCESS_HASH_LINE_H
 
+#include "base/list.h"
 #include "base/lock.h"
 
 #include <stdbool.h>
@@ -26,31 +27,24 @@
 #define DF_HASH_LINE_TURNS     4
 #define DF_HASH_TASK_KEY       16
 
-/* Work for a hash thread. */
+/* Work for a hash thread. Zeroed at first. */
 struct df_hash_task {
     void (*run)(struct df_hash_task *t);
     const unsigned char *key; /* of DF_HASH_TASK_KEY bytes: the same question; NULL: its own */
-    /* When it runs: others of the same key, by `next`. They are its to answer. */
-    struct df_hash_task *beside;
+    struct df_list beside;    /* when it runs: others of the same key. They are its to answer */
+    struct df_link link;
 
-    struct df_hash_task *next;
     /* Private to the line. */
     uint64_t sender;
-};
-
-struct df_hash_queue {
-    struct df_hash_task *first;
-    struct df_hash_task **end;
-    size_t count;
 };
 
 struct df_hash_line {
     struct df_mutex lock;
     pthread_cond_t ready;
-    struct df_hash_queue known;
-    struct df_hash_queue strangers;
-    unsigned turn; /* of the known, since a stranger's */
-    bool closed;
+    struct df_list known DF_GUARDED_BY(lock);
+    struct df_list strangers DF_GUARDED_BY(lock);
+    unsigned turn DF_GUARDED_BY(lock); /* of the known, since a stranger's */
+    bool closed DF_GUARDED_BY(lock);
 };
 
 void df_hash_line_init(struct df_hash_line *l);

@@ -90,11 +90,8 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->body = pagerduty ? with_routing_key(a, payload, arena) : payload;
     ret->correlation_id = df_arena_str(arena, df_col_text(r, alert_delivery_load_AlertId));
     ret->private_too = true;
-    ret->headers[ret->header_count++] = (struct df_call_header){
-        .name = DF_STR("Content-Type"), .value = DF_STR("application/json")};
-    ret->headers[ret->header_count++] = (struct df_call_header){
-        .name = DF_STR("Idempotency-Key"),
-        .value = df_arena_printf(arena, "alerts:" DF_STR_FMT, DF_STR_ARG(id))};
+    ret->idempotency_key = df_arena_printf(arena, "alerts:" DF_STR_FMT, DF_STR_ARG(id));
+    df_headers_add(&ret->headers, DF_STR("Content-Type"), DF_STR("application/json"));
     return DF_OK;
 }
 

@@ -20,7 +20,7 @@ static const struct df_command cmd_help = {.name = "help",
 static const struct df_command *const commands[] = {
     &df_cmd_serve,   &df_cmd_migrate, &df_cmd_check_config, &df_cmd_client,  &df_cmd_policy,
     &df_cmd_import,  &df_cmd_outbox,  &df_cmd_relay,        &df_cmd_webhook, &df_cmd_backup,
-    &df_cmd_restore, &df_cmd_sandbox, &df_cmd_bench,        &cmd_version,    &cmd_help,
+    &df_cmd_restore, &df_cmd_sandbox, &cmd_version,         &cmd_help,
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 

@@ -36,8 +36,8 @@ static enum df_code load_own(const struct df_settings *set, struct df_settings *
     return code;
 }
 
-enum df_code df_app_relays_start(const struct df_settings *set, const struct df_services *sv,
-                                 struct df_http_client *client, struct df_settings *own,
+enum df_code df_app_relays_start(const struct df_settings *set, const struct df_clock *clock,
+                                 struct df_outbound *outbound, struct df_settings *own,
                                  struct df_relays **ret, struct df_err *err)
 {
     enum df_code code = load_own(set, own, err);
@@ -47,9 +47,8 @@ enum df_code df_app_relays_start(const struct df_settings *set, const struct df_
             .count = set->relay_count,
             .own_url = set->database.url,
             .own = &own->relays[0],
-            .client = client,
-            .breakers = sv->breakers,
-            .clock = sv->clock,
+            .outbound = outbound,
+            .clock = clock,
         });
     return code;
 }

@@ -38,11 +38,32 @@
 
 #define TABLES_MAX     24
 
+/* The parts. */
+struct df_services {
+    struct df_store *store;
+    struct df_auth *auth;
+    struct df_usage *usage;
+    struct df_policies *policies;
+    const struct df_clock *clock;
+    struct df_breakers *breakers;
+    struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
+    struct df_webhooks *webhooks;
+    struct df_alerts *alerts;
+    struct df_interface *interface;
+    struct df_integrations *integrations;
+    struct df_relays *relays;               /* NULL without the role */
+    struct df_subscriptions *subscriptions; /* NULL without the role `api` */
+    struct df_imports *imports;             /* NULL where the roles have nothing to do with them */
+    struct df_receiver *receiver;           /* likewise */
+    struct df_import_views *import_views;   /* likewise */
+};
+
 struct df_server {
     struct df_access access; /* the HTTP server's argument: its address must not change */
+    struct df_system system;
     struct df_services services;
     struct df_http_server *http;
-    struct df_http_client *client;
+    struct df_outbound outbound;
     int64_t drain_ms;
     struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
@@ -297,8 +318,7 @@ static void make_integrations(struct df_server *s, const struct df_settings *set
         .settings = set->integrations,
         .count = set->integration_count,
         .store = sv->store,
-        .client = s->client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .max_per_client = CALLS_FOR(set->delivery.concurrency) / 4,
     });
@@ -317,14 +337,13 @@ static enum df_code start_delivery(struct df_server *s, const struct df_settings
                                         .max_per_destination = set->delivery.concurrency,
                                         .user_agent = "DataFlow/" DF_VERSION,
                                         .clock = sv->clock};
-    enum df_code code = df_http_client_new(&co, &s->client, err);
+    enum df_code code = df_outbound_open(&s->outbound, &co, &set->breaker, sv->clock, err);
     if (code != DF_OK)
         return code;
-    sv->breakers = df_breakers_new(&set->breaker, sv->clock);
+    sv->breakers = s->outbound.breakers;
     sv->delivery = df_delivery_new(&(struct df_delivery_options){
         .store = sv->store,
-        .client = s->client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .retry = retry,
         .lease_ms = set->delivery.lease_ms,
@@ -358,7 +377,7 @@ static void stop_delivery(struct df_server *s, int64_t deadline_ms)
     df_relays_stop(sv->relays, relays_ms > 0 ? relays_ms : 0);
     int64_t left_ms = deadline_ms - df_mono_ms(df_clock_real());
     df_delivery_stop(sv->delivery, left_ms > 0 ? left_ms : 0);
-    df_http_client_free(s->client);
+    df_outbound_stop(&s->outbound);
     df_relays_end(sv->relays);
     df_delivery_end(sv->delivery);
 }
@@ -381,8 +400,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     sv->imports = df_imports_new(&(struct df_imports_options){
         .store = sv->store,
         .storage = s->storage,
-        .client = s->client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .data_dir = set->server.data_dir,
         .settings = set->imports,
@@ -392,7 +410,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     });
     if (set->server.roles & DF_ROLE_API) {
         sv->receiver = df_receiver_new(sv->imports);
-        sv->import_views = df_import_views_new(sv->store, set->server.data_dir);
+        sv->import_views = df_import_views_new(sv->imports, sv->receiver, set->server.data_dir);
     }
     if (set->server.roles & DF_ROLE_IMPORT)
         df_imports_start(sv->imports);
@@ -424,19 +442,19 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_policy_routes, NULL},
         {df_outbox_routes, sv->delivery},
         {df_breaker_routes, sv->breakers},
-        {df_counterparty_routes, sv},
-        {df_ticket_routes, sv},
-        {df_callback_routes, sv},
-        {df_owner_routes, sv},
-        {df_ack_routes, sv},
+        {df_counterparty_routes, sv->interface},
+        {df_ticket_routes, sv->interface},
+        {df_callback_routes, sv->interface},
+        {df_owner_routes, sv->interface},
+        {df_ack_routes, sv->interface},
         {df_event_routes, sv->delivery},
-        {df_integration_routes, sv},
+        {df_integration_routes, sv->integrations},
         {df_relay_routes, sv->relays},
-        {s->receive_routes, sv},
-        {df_imports_action_routes, sv},
-        {df_imports_ack_routes, sv},
-        {df_imports_read_routes, sv},
-        {df_imports_usage_routes, sv},
+        {s->receive_routes, sv->receiver},
+        {df_imports_action_routes, sv->import_views},
+        {df_imports_ack_routes, sv->import_views},
+        {df_imports_read_routes, sv->import_views},
+        {df_imports_usage_routes, sv->import_views},
         {df_alert_routes, sv->alerts},
         {df_subscription_routes, sv->subscriptions},
         {df_webhook_failure_routes, sv->subscriptions},
@@ -455,8 +473,10 @@ static void bind_routes(struct df_server *s, const struct df_settings *set,
 {
     size_t n = 0;
 
-    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
-    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
+    s->system =
+        (struct df_system){.delivery = s->services.delivery, .imports = s->services.imports};
+    s->tables[n++] = (struct df_route_table){df_probe_routes, NULL};
+    s->tables[n++] = (struct df_route_table){df_system_routes, &s->system};
     if (set->server.roles & DF_ROLE_API)
         n += list_api(s, s->tables + n);
     s->receive_routes[0].max_body_bytes =
@@ -517,7 +537,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     if (set->server.roles & DF_ROLE_RELAY &&
-        (code = df_app_relays_start(set, &s->services, s->client, &s->own_relay,
+        (code = df_app_relays_start(set, s->services.clock, &s->outbound, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
     bind_routes(s, set, opt->extra_routes);
@@ -540,9 +560,9 @@ const char *df_server_address(const struct df_server *s)
     return df_http_address(s->http);
 }
 
-const struct df_services *df_server_services(const struct df_server *s)
+const struct df_access *df_server_access(const struct df_server *s)
 {
-    return &s->services;
+    return &s->access;
 }
 
 /* Whoever does work in threads of its own, each kind before the ones it hands work to. */
@@ -584,11 +604,11 @@ static void free_services(struct df_server *s)
     df_secret_free(s->old_master);
     df_relays_free(sv->relays);
     df_settings_release(&s->own_relay);
-    df_breakers_free(sv->breakers);
     df_auth_free(sv->auth);
     df_usage_free(sv->usage);
     df_policies_free(sv->policies);
     df_store_close(sv->store);
+    df_outbound_close(&s->outbound);
 }
 
 static void drain_requests(struct df_server *s)
@@ -615,8 +635,8 @@ static void drain_requests(struct df_server *s)
  *   4. HTTP    its threads end, after on_end of every request.
  *   5. free    one thread is left, this one.
  *
- * The client of outgoing calls is the exception, freed within step 3, which is how calls on their
- * way come back. Its users have been stopped by then, and handlers do not run.
+ * The client of outgoing calls is stopped within step 3, which is how calls on their way come back.
+ * Whoever calls after that is cancelled at once; it is freed last.
  */
 void df_server_stop(struct df_server *s)
 {

@@ -1,6 +1,7 @@
 #include "base/budget.h"
 
 #include "base/lock.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -8,20 +9,18 @@
 
 #define SHARES  4
 #define RESERVE 8 /* one in so many bytes is for small accounts */
-#define BUCKETS 256
 
 /* There while it has something. */
 struct owner {
-    struct owner *next;
     char name[DF_ACCOUNT_OWNER];
     size_t bytes;
 };
 
 struct df_budget {
     size_t total;
-    struct df_mutex lock; /* guards what follows */
-    size_t used;
-    struct owner *owners[BUCKETS];
+    struct df_mutex lock;
+    size_t used DF_GUARDED_BY(lock);
+    struct df_map owners DF_GUARDED_BY(lock);
 };
 
 struct df_budget *df_budget_new(size_t total_bytes)
@@ -36,7 +35,8 @@ void df_budget_free(struct df_budget *b)
 {
     if (!b)
         return;
-    assert(b->used == 0);
+    assert(b->used == 0 && b->owners.count == 0);
+    df_map_release(&b->owners);
     df_mutex_destroy(&b->lock);
     free(b);
 }
@@ -54,52 +54,47 @@ size_t df_budget_share(const struct df_budget *b)
     return b->total / SHARES;
 }
 
-/* With the lock held. */
-static struct owner **find_owner(struct df_budget *b, const char name[DF_ACCOUNT_OWNER])
+static struct owner *add_owner(struct df_budget *b, struct df_str name) DF_REQUIRES(b->lock)
 {
-    struct owner **at = &b->owners[df_str_hash(df_str_n(name, DF_ACCOUNT_OWNER)) % BUCKETS];
+    struct owner *o = df_calloc(1, sizeof(*o));
 
-    while (*at && memcmp((*at)->name, name, DF_ACCOUNT_OWNER) != 0)
-        at = &(*at)->next;
-    return at;
+    memcpy(o->name, name.ptr, sizeof(o->name));
+    df_map_add(&b->owners, df_str_n(o->name, sizeof(o->name)), o);
+    return o;
 }
 
 /* bytes: how many more; bill: of the account, with them. */
-static enum df_refusal raise_bill(struct df_budget *b, const char name[DF_ACCOUNT_OWNER],
-                                  size_t bytes, size_t bill)
+static enum df_refusal raise_bill(struct df_budget *b, struct df_str name, size_t bytes,
+                                  size_t bill)
 {
     enum df_refusal reason = DF_REFUSED_NOT;
     size_t limit = bill <= DF_ACCOUNT_SMALL ? b->total : b->total - b->total / RESERVE;
 
     df_lock(&b->lock);
-    struct owner **at = find_owner(b, name);
-    size_t has = *at ? (*at)->bytes : 0;
+    struct owner *o = df_map_get(&b->owners, name);
+    size_t has = o ? o->bytes : 0;
     if (bytes > df_budget_share(b) - has)
         reason = DF_REFUSED_SHARE;
     else if (b->used + bytes > limit)
         reason = DF_REFUSED_TOTAL;
     if (reason == DF_REFUSED_NOT) {
-        if (!*at) {
-            *at = df_calloc(1, sizeof(**at));
-            memcpy((*at)->name, name, DF_ACCOUNT_OWNER);
-        }
-        (*at)->bytes += bytes;
+        o = o ? o : add_owner(b, name);
+        o->bytes += bytes;
         b->used += bytes;
     }
     df_unlock(&b->lock);
     return reason;
 }
 
-static void give_back(struct df_budget *b, const char name[DF_ACCOUNT_OWNER], size_t bytes)
+static void give_back(struct df_budget *b, struct df_str name, size_t bytes)
 {
     df_lock(&b->lock);
-    struct owner **at = find_owner(b, name);
-    struct owner *o = *at;
+    struct owner *o = df_map_get(&b->owners, name);
     assert(o && o->bytes >= bytes && b->used >= bytes);
     o->bytes -= bytes;
     b->used -= bytes;
     if (o->bytes == 0) {
-        *at = o->next;
+        (void)df_map_remove(&b->owners, name);
         free(o);
     }
     df_unlock(&b->lock);
@@ -110,6 +105,11 @@ void df_account_open(struct df_account *a, struct df_budget *b, struct df_str ow
     assert(a->taken == 0);
     *a = (struct df_account){.budget = b};
     memcpy(a->owner, owner.ptr, owner.len < DF_ACCOUNT_OWNER ? owner.len : DF_ACCOUNT_OWNER);
+}
+
+static struct df_str owner_of(const struct df_account *a)
+{
+    return df_str_n(a->owner, sizeof(a->owner));
 }
 
 static size_t bill_for(size_t taken)
@@ -131,7 +131,7 @@ bool df_account_take(struct df_account *a, size_t bytes)
     size_t more = bill_for(taken) - a->billed;
     enum df_refusal reason = DF_REFUSED_NOT;
     if (more > 0)
-        reason = raise_bill(a->budget, a->owner, more, bill_for(taken));
+        reason = raise_bill(a->budget, owner_of(a), more, bill_for(taken));
     if (reason != DF_REFUSED_NOT) {
         a->reason = reason;
         return false;
@@ -149,7 +149,7 @@ void df_account_give(struct df_account *a, size_t bytes)
     a->taken -= bytes;
     size_t less = a->billed - bill_for(a->taken);
     if (less > 0)
-        give_back(a->budget, a->owner, less);
+        give_back(a->budget, owner_of(a), less);
     a->billed -= less;
 }
 

@@ -117,15 +117,24 @@ static void build_anew(struct df_map *m)
     assert(m->used == m->count);
 }
 
-void df_map_add(struct df_map *m, struct df_str key, void *value)
+void *df_map_try_add(struct df_map *m, struct df_str key, void *value)
 {
-    assert(value);
+    assert(value && key.len <= UINT32_MAX);
     if (m->used == room_of(m))
         build_anew(m);
-    struct df_map_entry e = {hash_of(key), (uint32_t)key.len, key.ptr, value};
-    assert(e.key_len == key.len && !find_entry(m, e.hash, key));
-    put_entry(m, e);
+    uint32_t hash = hash_of(key);
+    const struct df_map_entry *there = find_entry(m, hash, key);
+    if (there)
+        return there->value;
+    put_entry(m, (struct df_map_entry){hash, (uint32_t)key.len, key.ptr, value});
     m->count++;
+    return NULL;
+}
+
+void df_map_add(struct df_map *m, struct df_str key, void *value)
+{
+    if (df_map_try_add(m, key, value))
+        abort(); /* two of one name */
 }
 
 void *df_map_remove(struct df_map *m, struct df_str key)

@@ -36,6 +36,9 @@ void *df_map_get(const struct df_map *m, struct df_str key);
 /* The key is not there yet (aborts if it is), and the value is not NULL. At most 2^30 keys. */
 void df_map_add(struct df_map *m, struct df_str key, void *value);
 
+/* Adds the key and returns NULL; or returns the value that the key has already. */
+void *df_map_try_add(struct df_map *m, struct df_str key, void *value);
+
 /* Returns the value that was there, or NULL. */
 void *df_map_remove(struct df_map *m, struct df_str key);
 

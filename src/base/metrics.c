@@ -2,13 +2,15 @@
  * Written by hand because the text format is small and Debian has no C library for it; the tests
  * hand the output to promtool.
  *
- * Families hang in a list sorted by name under one lock, series in a list of their family under the
- * family's. Both only grow and their nodes never change their place, so a reader takes the list's
- * head under the lock and walks without it.
+ * Families hang in a list sorted by name under one lock. It only grows and they never change their
+ * place, so a reader takes its head under the lock and walks without it: that is why it is not
+ * base/list.h's. Series stand in a table of their family under the family's lock, and live for
+ * ever.
  */
 #include "base/metrics.h"
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -27,10 +29,8 @@ const double df_metric_seconds[DF_METRIC_SECONDS_COUNT] = {
     0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
 struct df_metric {
-    struct df_metric *next;
     const struct df_metric_family *family;
     _Atomic uint64_t bits; /* the value, or the histogram's sum, as a double's bits */
-    uint64_t key_hash;
     size_t key_len;
     char *key;
     _Atomic uint64_t hits[]; /* HISTOGRAM: bucket_count and one for +Inf, not cumulated */
@@ -136,27 +136,16 @@ static char *add_label(char *to, struct df_str v)
     return to;
 }
 
-static struct df_metric *find(const struct df_metric_family *f, struct df_str key, uint64_t hash)
-{
-    for (struct df_metric *m = f->series; m; m = m->next) {
-        if (m->key_hash == hash && df_str_eq(df_str_n(m->key, m->key_len), key))
-            return m;
-    }
-    return NULL;
-}
-
-static struct df_metric *add_series(struct df_metric_family *f, struct df_str key, uint64_t hash)
+static struct df_metric *add_series(struct df_metric_family *f, struct df_str key)
+    DF_REQUIRES(f->lock)
 {
     struct df_metric *m;
     size_t hits = f->type == DF_HISTOGRAM ? f->bucket_count + 1 : 0;
     m = df_calloc(1, sizeof(*m) + hits * sizeof(m->hits[0]));
     m->family = f;
-    m->key_hash = hash;
     m->key_len = key.len;
     m->key = df_strdup(key);
-    m->next = f->series;
-    f->series = m;
-    f->series_count++;
+    df_map_add(&f->series, df_str_n(m->key, m->key_len), m);
     return m;
 }
 
@@ -170,20 +159,18 @@ struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str 
     for (size_t i = 0; i < labels; i++)
         end = add_label(end, label_values[i]);
     struct df_str key = df_str_n(text, (size_t)(end - text));
-    uint64_t hash = df_str_hash(key);
 
     df_lock(&f->lock);
-    struct df_metric *m = find(f, key, hash);
-    if (!m && labels > 0 && f->series_count >= f->max_series) {
+    struct df_metric *m = df_map_get(&f->series, key);
+    if (!m && labels > 0 && f->series.count >= f->max_series) {
         end = text;
         for (size_t i = 0; i < labels; i++)
             end = add_label(end, DF_STR("other"));
         key.len = (size_t)(end - text);
-        hash = df_str_hash(key);
-        m = find(f, key, hash);
+        m = df_map_get(&f->series, key);
     }
     if (!m)
-        m = add_series(f, key, hash);
+        m = add_series(f, key);
     df_unlock(&f->lock);
     return m;
 }
@@ -350,27 +337,28 @@ static const char *type_name(enum df_metric_type type)
 
 static void write_family(struct df_buf *out, struct df_metric_family *f)
 {
+    const struct df_metric **all, *m;
+    size_t count = 0;
+
     df_lock(&f->lock);
-    const struct df_metric *m = f->series;
-    size_t count = f->series_count;
+    all = df_calloc(f->series.count, sizeof(void *));
+    for (size_t at = 0; (m = df_map_next(&f->series, &at));)
+        all[count++] = m;
     df_unlock(&f->lock);
     if (count == 0)
-        return;
+        goto out;
 
     df_buf_addf(out, "# HELP %s ", f->name);
     write_escaped(out, df_str_c(f->help), false);
     df_buf_addf(out, "\n# TYPE %s %s\n", f->name, type_name(f->type));
 
-    /* The list has the newest first; people read the oldest first. */
-    const struct df_metric **all = df_calloc(count, sizeof(void *));
-    for (size_t i = count; i > 0; i--, m = m->next)
-        all[i - 1] = m;
     for (size_t i = 0; i < count; i++) {
         if (f->type == DF_HISTOGRAM)
             write_histogram(out, all[i]);
         else
             write_sample(out, all[i], "", NULL, df_metric_value(all[i]));
     }
+out:
     free(all);
 }
 
@@ -378,7 +366,7 @@ static void write_family(struct df_buf *out, struct df_metric_family *f)
 
 /* A collector stays in the list while it runs; whoever takes it off waits for that. */
 struct collector {
-    struct collector *next;
+    struct df_link link;
     void (*collect)(void *arg);
     void *arg;
     size_t running;
@@ -387,7 +375,7 @@ struct collector {
 
 static struct df_mutex collect_lock = DF_MUTEX_INIT;
 static pthread_cond_t collect_done = PTHREAD_COND_INITIALIZER;
-static struct collector *collectors;
+static struct df_list collectors;
 
 void df_metric_on_collect(void (*collect)(void *arg), void *arg)
 {
@@ -395,27 +383,23 @@ void df_metric_on_collect(void (*collect)(void *arg), void *arg)
     c->collect = collect;
     c->arg = arg;
     df_lock(&collect_lock);
-    struct collector **at = &collectors;
-    while (*at)
-        at = &(*at)->next;
-    *at = c;
+    df_list_add(&collectors, &c->link);
     df_unlock(&collect_lock);
 }
 
 void df_metric_off_collect(void (*collect)(void *arg), void *arg)
 {
+    struct collector *c;
+
     df_lock(&collect_lock);
-    struct collector *c = collectors;
-    while (c && (c->off || c->collect != collect || c->arg != arg))
-        c = c->next;
+    DF_LIST_EACH (c, &collectors, link)
+        if (!c->off && c->collect == collect && c->arg == arg)
+            break;
     if (c) {
         c->off = true;
         while (c->running > 0)
             df_cond_wait(&collect_done, &collect_lock);
-        struct collector **at = &collectors;
-        while (*at != c)
-            at = &(*at)->next;
-        *at = c->next;
+        df_list_remove(&collectors, &c->link);
     }
     df_unlock(&collect_lock);
     free(c);
@@ -423,15 +407,19 @@ void df_metric_off_collect(void (*collect)(void *arg), void *arg)
 
 static void collect_all(void)
 {
+    struct collector *c, *next;
+
     df_lock(&collect_lock);
-    for (struct collector *c = collectors; c; c = c->next) {
-        if (c->off)
-            continue;
-        c->running++;
-        df_unlock(&collect_lock);
-        c->collect(c->arg);
-        df_lock(&collect_lock);
-        if (--c->running == 0 && c->off)
+    for (c = DF_LIST_FIRST(&collectors, struct collector, link); c; c = next) {
+        bool on = !c->off;
+        if (on) {
+            c->running++;
+            df_unlock(&collect_lock);
+            c->collect(c->arg);
+            df_lock(&collect_lock);
+        }
+        next = DF_LIST_NEXT(c, &collectors, link); /* before it may be taken off */
+        if (on && --c->running == 0 && c->off)
             pthread_cond_broadcast(&collect_done);
     }
     df_unlock(&collect_lock);

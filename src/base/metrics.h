@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/lock.h"
+#include "base/map.h"
 
 enum df_metric_type { DF_COUNTER, DF_GAUGE, DF_HISTOGRAM };
 
@@ -29,8 +30,7 @@ struct df_metric_family {
     size_t max_series; /* 0: 200 */
 
     /* Private to metrics.c. */
-    struct df_metric *series;
-    size_t series_count;
+    struct df_map series;
     struct df_metric_family *next;
     struct df_mutex lock;
 };

@@ -13,28 +13,25 @@
  *        |                v                                          |
  *        '----------- claimed again <--------------------------------'   retry by a person: Pending
  *
- * A claim counts the attempt up; a settle names the attempt it belongs to and changes nothing when
- * the row has moved on. So whoever lost its lease can settle nothing.
+ * Whoever lost its lease can settle nothing: README.md, lease and fence.
  */
 #ifndef DF_DELIVERY_CHANNEL_H
 #define DF_DELIVERY_CHANNEL_H
 
-#include "base/arena.h"
 #include "delivery/outbox.sqlt.h"
-#include "net/client.h"
+#include "outbound/outbound.h"
 #include "resilience/retry.h"
 #include "store/db.h"
-
-#define DF_DELIVERY_HEADERS 16
 
 /* What is sent. Memory: the arena, which lives until the row is settled. */
 struct df_delivery_request {
     const char *method; /* NULL: POST */
     const char *url;
     struct df_str body;
-    struct df_call_header headers[DF_DELIVERY_HEADERS];
-    const struct df_call_header *header_list; /* in their place, where there may be more; or NULL */
-    size_t header_count;
+    struct df_headers headers; /* but for those that follow; its arena is set */
+    struct df_str idempotency_key;
+    struct df_str correlation_header; /* X-Correlation-Id; absent: none */
+    struct df_str trace_id;           /* the trace that it belongs to; absent: a new one */
     /* Whose breaker and share of the slots it is; absent: the destination's (scheme, host, port).
      */
     struct df_str breaker;
@@ -46,14 +43,6 @@ struct df_delivery_request {
     bool private_too;   /* the operator chose the address, or lets tenants choose any */
     int64_t timeout_ms; /* of the attempt; 0: the engine's */
 };
-
-/* One more of `headers`; name and value are not copied. */
-void df_delivery_header(struct df_delivery_request *req, const char *name, struct df_str value);
-/* Text of any kind as visible ASCII, which is what a header's value is: the rest as %XX. */
-struct df_str df_delivery_header_text(struct df_arena *a, struct df_str s);
-/* traceparent and x-trace-id of a new trace. */
-void df_delivery_trace(struct df_delivery_request *req, const struct df_clock *clock,
-                       struct df_arena *a);
 
 struct df_channel_values;
 struct df_metric;
@@ -162,7 +151,7 @@ struct df_channel {
     const struct df_retry_policy *schedule; /* its own schedule; NULL: the engine's */
     /* What an answer of the peer means where it is not what the engine takes it for; NULL: it is.
      */
-    enum df_retry_class (*classify)(unsigned http_status);
+    struct df_out_judgement (*classify)(unsigned http_status);
     /* The log events of a failure that is tried again, and of one that is not; NULL: DeliveryRetry,
      * DeliveryFailed. */
     const char *retry_event;

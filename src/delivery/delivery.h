@@ -16,16 +16,13 @@
 #define DF_DELIVERY_DELIVERY_H
 
 #include "delivery/channel.h"
-#include "resilience/breaker.h"
-#include "resilience/retry.h"
 #include "store/store.h"
 
 struct df_delivery;
 
 struct df_delivery_options {
     struct df_store *store;
-    struct df_http_client *client;
-    struct df_breakers *breakers;
+    struct df_outbound *outbound;
     const struct df_clock *clock;
     struct df_retry_policy retry;
     int64_t lease_ms;
@@ -45,7 +42,7 @@ void df_delivery_wake(struct df_delivery *d, const struct df_channel *c);
 /*
  * The end, in four steps; NULL is fine in each.
  * stop: claims nothing more and waits up to drain_ms for what is on its way. Then the client is
- * freed, which brings the rest back, cut off. end: settles what came back; the engine's thread is
+ * stopped, which brings the rest back, cut off. end: settles what came back; the engine's thread is
  * gone. What could not be settled is claimed again when its lease is over, here or elsewhere. Then
  * the store is closed, whose last jobs may still wake the engine. free.
  */

@@ -21,7 +21,7 @@ static void note_outcome(const struct delivery_row *row)
 
     df_metric_add(ch->attempts[row->outcome], 1);
     if (row->tried)
-        df_metric_observe(ch->duration, (double)row->call.duration_ms / 1e3);
+        df_metric_observe(ch->duration, (double)row->out.call.duration_ms / 1e3);
     if (ch->c->failures && (row->outcome == DELIVERY_RETRY || row->outcome == DELIVERY_DEAD))
         df_metric_add(ch->c->failures, 1);
     if (!df_log_enabled(levels[row->outcome]))
@@ -32,8 +32,8 @@ static void note_outcome(const struct delivery_row *row)
         DF_FI("attempt", row->attempt),
         DF_F("destination",
              row->request.url ? df_destination_of(row->request.url, destination) : DF_STR_NULL),
-        DF_FI("status", row->call.status),
-        DF_FI("durationMs", row->call.duration_ms),
+        DF_FI("status", row->out.call.status),
+        DF_FI("durationMs", row->out.call.duration_ms),
         DF_F("correlationId", row->request.correlation_id),
         DF_F("clientId", row->request.client_id),
         DF_F("batchId", row->request.batch_id),
@@ -45,7 +45,7 @@ static void note_outcome(const struct delivery_row *row)
                                                       : NULL;
     const char *event = own ? own : events[row->outcome];
     df_log_write(levels[row->outcome], event, fields, sizeof(fields) / sizeof(fields[0]), "%s",
-                 row->tried && row->call.code != DF_OK ? row->call.err.detail : "");
+                 row->tried && row->out.call.code != DF_OK ? row->out.call.err.detail : "");
 }
 
 /* The row waits for the next cycle. Any thread, without the lock. */
@@ -58,7 +58,7 @@ static void finish(struct delivery_row *row)
     df_lock(&d->lock);
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
-    delivery_list_add(&ch->settled, row);
+    df_list_add(&ch->settled, &row->link);
     if (!ch->running) /* else the cycle's end wakes the engine */
         pthread_cond_broadcast(&d->changed);
     df_unlock(&d->lock);
@@ -86,7 +86,7 @@ static void fail(struct delivery_row *row, bool again, int64_t retry_after_ms)
 
 static void describe_failure(struct delivery_row *row)
 {
-    const struct df_call *call = &row->call;
+    const struct df_call *call = &row->out.call;
     struct df_arena *a = &row->arena;
 
     if (call->code != DF_OK)
@@ -99,53 +99,33 @@ static void describe_failure(struct delivery_row *row)
                            DELIVERY_ERROR_UNITS);
 }
 
-static void put_breaker(struct df_delivery *d, struct delivery_row *row)
-{
-    df_breakers_put(d->opt.breakers, row->breaker);
-    row->breaker = NULL;
-}
-
 /* On the client's thread. */
-static void answered(struct df_call *call)
+static void answered(struct df_out *out)
 {
-    struct delivery_row *row = call->arg;
-    struct df_delivery *d = row->channel->d;
-    enum df_breaker_outcome verdict = DF_BREAKER_FAILURE;
+    struct delivery_row *row = out->arg;
+    const struct df_call *call = &out->call;
 
     row->tried = true;
     row->answer = DF_STR_NULL;
     if (call->code == DF_OK && call->answer.len > 0)
         row->answer = delivery_clean(&row->arena, df_buf_str(&call->answer), DELIVERY_ANSWER_UNITS);
-    if (call->code == DF_E_CANCELLED) {
-        /* The server stops. Whether the peer has seen it is not known: it is sent again at once. */
-        verdict = DF_BREAKER_IGNORED;
+    switch (out->verdict) {
+    case DF_OUT_OK:
+        row->outcome = DELIVERY_SENT;
+        break;
+    case DF_OUT_AGAIN:
+    case DF_OUT_REFUSED:
+        describe_failure(row);
+        fail(row, out->verdict == DF_OUT_AGAIN, call->retry_after_ms);
+        break;
+    case DF_OUT_STOPPED:
+        /* Whether the peer has seen it is not known: it is sent again at once. */
         row->tried = call->maybe_sent;
         row->outcome = row->tried ? DELIVERY_RETRY : DELIVERY_DEFERRED;
         row->due_ms = delivery_now(row->channel);
         row->error = DF_STR("the server stopped");
-    } else if (call->code != DF_OK) {
-        /* To a tenant an address that it may not reach is one that does not exist: it is tried as
-         * often. */
-        bool hidden = call->code == DF_E_TARGET_REFUSED && row->request.tenant.len > 0;
-        bool again = hidden || df_code_retry(call->code) != DF_RETRY_NEVER;
-        verdict = again ? DF_BREAKER_FAILURE : DF_BREAKER_IGNORED;
-        describe_failure(row);
-        fail(row, again, -1);
-    } else {
-        const struct df_channel *c = row->channel->c;
-        enum df_retry_class class = df_retry_class_of(call->status);
-        verdict = class == DF_CLASS_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
-        if (c->classify)
-            class = c->classify(call->status);
-        if (class == DF_CLASS_SUCCESS) {
-            row->outcome = DELIVERY_SENT;
-        } else {
-            describe_failure(row);
-            fail(row, class == DF_CLASS_RETRY, call->retry_after_ms);
-        }
+        break;
     }
-    df_breaker_done(row->breaker, row->permit, verdict, call->duration_ms);
-    put_breaker(d, row);
     finish(row);
 }
 
@@ -166,12 +146,8 @@ static int64_t timeout_ms(const struct df_delivery *d, const struct delivery_row
 /* False: it goes back. */
 static bool may_go(struct df_delivery *d, struct delivery_row *row)
 {
-    int64_t wait_ms = 0;
-
-    row->breaker = df_breakers_get(d->opt.breakers, row->key);
-    if (!df_breaker_allow(row->breaker, &row->permit, &wait_ms)) {
-        put_breaker(d, row);
-        delivery_defer(row, delivery_park_ms(d, row, wait_ms),
+    if (!df_outbound_ask(d->opt.outbound, &row->out)) {
+        delivery_defer(row, delivery_park_ms(d, row, row->out.retry_ms),
                        "the circuit breaker of the destination is open");
         return false;
     }
@@ -180,42 +156,47 @@ static bool may_go(struct df_delivery *d, struct delivery_row *row)
     df_unlock(&d->lock);
     if (!full)
         return true;
-    df_breaker_done(row->breaker, row->permit, DF_BREAKER_IGNORED, 0);
-    put_breaker(d, row);
+    df_outbound_forgo(&row->out);
     delivery_defer(row, delivery_park_ms(d, row, DELIVERY_PARK_MS), full);
     return false;
 }
 
 static void send_row(struct df_delivery *d, struct delivery_row *row)
 {
+    const struct df_delivery_request *req = &row->request;
     int64_t limit_ms = timeout_ms(d, row);
-    bool of_tenant = row->request.tenant.len > 0;
+    bool of_tenant = req->tenant.len > 0;
 
     if (limit_ms <= 0) {
         delivery_defer(row, 0, "its lease is nearly over");
         return;
     }
-    if (!may_go(d, row))
-        return;
     row->started_ms = delivery_now(row->channel);
-    row->call = (struct df_call){
-        .method = row->request.method ? row->request.method : "POST",
-        .url = row->request.url,
-        .headers = row->request.header_list ? row->request.header_list : row->request.headers,
-        .header_count = row->request.header_count,
-        .body = row->request.body,
-        .timeout_ms = limit_ms,
-        .max_answer_bytes = ANSWER_MAX,
-        .owner = of_tenant ? row->request.tenant : df_str_c(row->channel->c->name),
-        .of_tenant = of_tenant,
-        .allow_private = row->request.private_too,
+    row->out = (struct df_out){
+        .call = {.method = req->method ? req->method : "POST",
+                 .url = req->url,
+                 .body = req->body,
+                 .timeout_ms = limit_ms,
+                 .max_answer_bytes = ANSWER_MAX,
+                 .owner = of_tenant ? req->tenant : df_str_c(row->channel->c->name),
+                 .of_tenant = of_tenant,
+                 .allow_private = req->private_too},
+        .headers = req->headers,
+        .correlation_id = req->correlation_header,
+        .idempotency_key = req->idempotency_key,
+        .trace = row->out.trace,
+        .trace_id = req->trace_id,
+        .breaker = row->key,
+        .hides_targets = of_tenant, /* it would learn what is there */
+        .classify = row->channel->c->classify,
         .done = answered,
         .arg = row,
     };
-    df_http_client_send(d->opt.client, &row->call);
+    if (may_go(d, row))
+        df_outbound_send(d->opt.outbound, &row->out);
 }
 
-void delivery_send(struct df_delivery *d, struct delivery_list *rows)
+void delivery_send(struct df_delivery *d, struct df_list *rows)
 {
     struct delivery_row *row;
 

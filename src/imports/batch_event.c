@@ -36,22 +36,22 @@ static void write_body(struct df_buf *out, struct df_result *r, struct df_str ba
     df_json_close(&j, '}');
 }
 
-struct event_reading {
-    struct df_webhook_event *event;
-    struct df_arena *arena;
+struct event_row {
+    struct df_arena arena;
+    struct df_webhook_event event;
 };
 
 static void read_event(void *arg, struct df_result *r)
 {
-    const struct event_reading *reading = arg;
-    struct df_webhook_event *e = reading->event;
+    struct event_row *row = arg;
+    struct df_webhook_event *e = &row->event;
     struct df_buf body;
 
     df_buf_init(&body, BODY_MAX);
     write_body(&body, r, e->batch_id, e->event);
-    e->client_id = df_arena_str(reading->arena, df_col_text(r, batch_event_ClientId));
-    e->correlation_id = df_arena_str(reading->arena, df_col_text(r, batch_event_CorrelationId));
-    e->body = df_arena_str(reading->arena, df_buf_str(&body));
+    e->client_id = df_arena_str(&row->arena, df_col_text(r, batch_event_ClientId));
+    e->correlation_id = df_arena_str(&row->arena, df_col_text(r, batch_event_CorrelationId));
+    e->body = df_arena_str(&row->arena, df_buf_str(&body));
     df_buf_release(&body);
 }
 
@@ -60,21 +60,20 @@ enum df_code import_emit(struct df_db *db, const struct df_clock *clock,
                          struct df_err *err)
 {
     struct df_str id = df_uuid_str(batch);
-    struct df_webhook_event e = {
-        .event = event, .reference = id, .batch_id = id, .now_ms = df_wall_ms(clock)};
-    struct df_arena arena;
-    bool wanted = false; /* the client has a subscription */
+    struct event_row row = {
+        .event = {.event = event, .reference = id, .batch_id = id, .now_ms = df_wall_ms(clock)}};
+    bool wanted = false;
     int64_t made = 0;
 
-    df_arena_init(&arena);
-    enum df_code code = df_db_one(db, DF_Q(batch_event, .id = df_uuid(id)), read_event,
-                                  &(struct event_reading){&e, &arena}, &wanted, err);
+    df_arena_init(&row.arena);
+    enum df_code code =
+        df_db_one(db, DF_Q(batch_event, .id = df_uuid(id)), read_event, &row, &wanted, err);
     if (code == DF_OK && wanted)
-        code = df_webhooks_emit(db, clock, &e, &made, err);
+        code = df_webhooks_emit(db, clock, &row.event, &made, err);
     if (code == DF_OK && made > 0)
         code = df_db_exec(db, DF_Q(batch_not_told, .told = df_bool(false), .id = df_uuid(id)), NULL,
                           err);
-    df_arena_release(&arena);
+    df_arena_release(&row.arena);
     if (code == DF_OK && made > 0)
         *ret = true;
     return code;

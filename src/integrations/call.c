@@ -1,15 +1,13 @@
 /*
  * A call from the request to the answer:
  *
- *   handle ──► attempt ──► client ──► answered ─┬─► passed back
+ *   begin ───► attempt ──► client ──► answered ─┬─► passed back
  *                 ▲  │                          ├─► waits, then attempt again
  *                 │  └ breaker open ─► give up ◄┘
  *                 └─── waits ◄──────            └─► 503, or kept: 202
  *
- * Every attempt asks the breaker. Whoever sets the answer counts the call and resumes the request,
- * whose arena the call lives in: it is gone then.
+ * Every attempt asks the breaker. Whoever sets the answer ends the work, and the call is gone then.
  */
-#include "access/services.h"
 #include "integrations/integrations_private.h"
 
 #include "net/field.h"
@@ -20,16 +18,24 @@
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-void integration_call_end(struct integration_call *c, enum integration_outcome outcome)
+void integration_call_count(struct df_work *w)
 {
-    struct df_req *req = c->req;
-    int64_t ns = df_mono_ns(c->all->opt.clock) - c->started_ns;
+    struct integration_call *c = (struct integration_call *)w;
 
-    df_metric_add(c->to->calls[outcome], 1);
-    df_metric_observe(c->to->duration, (double)ns / 1e9);
+    if (c->started_ns == 0)
+        return;
+    df_metric_add(c->to->calls[c->outcome], 1);
+    df_metric_observe(c->to->duration,
+                      (double)(df_mono_ns(c->all->opt.clock) - c->started_ns) / 1e9);
     if (c->counted)
         integrations_end(c->all, &c->client);
-    df_req_resume(req);
+}
+
+/* The answer was set. */
+static void end_call(struct integration_call *c, enum integration_outcome outcome)
+{
+    c->outcome = outcome;
+    df_work_end(&c->w);
 }
 
 static void log_call(const struct integration_call *c, enum df_log_level level, const char *event,
@@ -39,10 +45,10 @@ static void log_call(const struct integration_call *c, enum df_log_level level, 
         DF_F("integration", c->to->name),
         DF_F("method", df_str_c(c->method)),
         DF_FI("attempt", c->attempt),
-        DF_FI("status", c->call.status),
-        DF_FI("durationMs", c->call.duration_ms),
+        DF_FI("status", c->out.call.status),
+        DF_FI("durationMs", c->out.call.duration_ms),
     };
-    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(c->req));
+    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(c->w.req));
     df_log_write(level, event, fields, sizeof(fields) / sizeof(fields[0]), DF_STR_FMT,
                  DF_STR_ARG(words));
     df_log_ctx_use(before);
@@ -58,24 +64,27 @@ void integration_call_refuse(struct integration_call *c, const char *because)
     log_call(c, DF_LOG_WARN, "IntegrationCallUnavailable", df_str_c(err.detail));
     int64_t after = c->retry_ms > 0 ? (c->retry_ms + 999) / 1000 : 1;
     (void)snprintf(seconds, sizeof(seconds), "%lld", (long long)after);
-    (void)df_req_add_header(c->req, "Retry-After", df_str_c(seconds));
-    df_req_problem_as(c->req, &err, c->to->set->unavailable_code);
-    integration_call_end(c, c->outcome);
+    (void)df_req_add_header(c->w.req, "Retry-After", df_str_c(seconds));
+    df_req_problem_as(c->w.req, &err, c->to->set->unavailable_code);
 }
 
-/* The reason is set. */
+/* Outcome and reason are set. */
 static void give_up(struct integration_call *c)
 {
-    if (c->keep && !c->maybe_done && c->outcome != INTEGRATION_ABANDONED)
+    const char *because = "";
+
+    if (c->keep && !c->maybe_done && c->outcome != INTEGRATION_ABANDONED) {
         integration_keep(c);
-    else if (!c->maybe_done)
-        integration_call_refuse(c, "");
-    else if (c->keep)
-        integration_call_refuse(c, "; the call may have been done. It was not kept for later: "
-                                   "without an Idempotency-Key it is not safe to repeat");
-    else
-        integration_call_refuse(c, "; the call may have been done, and without an "
-                                   "Idempotency-Key it is not safe to repeat");
+        return;
+    }
+    if (c->maybe_done && c->keep)
+        because = "; the call may have been done. It was not kept for later: without an "
+                  "Idempotency-Key it is not safe to repeat";
+    else if (c->maybe_done)
+        because = "; the call may have been done, and without an Idempotency-Key it is not safe to "
+                  "repeat";
+    integration_call_refuse(c, because);
+    df_work_end(&c->w);
 }
 
 static void give_up_for(struct integration_call *c, enum integration_outcome outcome,
@@ -102,16 +111,16 @@ static struct df_str plain_value(struct df_arena *a, struct df_str value)
 /* The content type, which has a place of its own; NULL: none, or it is not passed back. */
 static const char *return_headers(struct integration_call *c)
 {
-    struct df_arena *a = df_req_arena(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
     const char *type = NULL;
 
-    for (size_t i = 0; i < c->call.answer_header_count; i++) {
-        const struct df_call_header *h = &c->call.answer_headers[i];
+    for (size_t i = 0; i < c->out.call.answer_header_count; i++) {
+        const struct df_call_header *h = &c->out.call.answer_headers[i];
         if (!integration_rules_return(&c->to->rules, h->name) || !df_field_value_ok(h->value))
             continue;
         struct df_str value = plain_value(a, h->value);
         if (!df_str_ieq(h->name, DF_STR("Content-Type")))
-            (void)df_req_add_header(c->req, df_arena_cstr(a, h->name), value);
+            (void)df_req_add_header(c->w.req, df_arena_cstr(a, h->name), value);
         else if (value.len > 0)
             type = value.ptr;
     }
@@ -120,38 +129,38 @@ static const char *return_headers(struct integration_call *c)
 
 static void pass_back(struct integration_call *c)
 {
-    const struct df_call *call = &c->call;
+    const struct df_call *call = &c->out.call;
     struct df_buf body;
 
-    enum df_refusal refusal = df_req_account(c->req)->reason;
+    enum df_refusal refusal = df_req_account(c->w.req)->reason;
     if (call->answer_cut && (refusal == DF_REFUSED_SHARE || refusal == DF_REFUSED_TOTAL)) {
-        df_req_fail(c->req, DF_E_BUSY, "there is no memory for the answer: try again soon");
-        integration_call_end(c, INTEGRATION_ERROR);
+        df_req_fail(c->w.req, DF_E_BUSY, "there is no memory for the answer: try again soon");
+        end_call(c, INTEGRATION_ERROR);
         return;
     }
     if (call->answer_cut) {
         log_call(c, DF_LOG_ERROR, "IntegrationAnswerTooLarge", DF_STR(""));
-        df_req_fail(c->req, DF_E_ANSWER_TOO_LARGE,
+        df_req_fail(c->w.req, DF_E_ANSWER_TOO_LARGE,
                     "the answer of " DF_STR_FMT " is larger than %zu bytes",
                     DF_STR_ARG(c->to->name), ANSWER_MAX);
-        integration_call_end(c, INTEGRATION_ERROR);
+        end_call(c, INTEGRATION_ERROR);
         return;
     }
     log_call(c, DF_LOG_INFO, "IntegrationCall", DF_STR(""));
     const char *type = return_headers(c);
     df_buf_init(&body, ANSWER_MAX);
     df_buf_adds(&body, df_buf_str(&call->answer));
-    body.account = df_req_account(c->req); /* paid for as it came */
-    df_req_answer(c->req, call->status, type, &body);
-    integration_call_end(c, call->status < 400 ? INTEGRATION_SUCCESS : INTEGRATION_CLIENT_ERROR);
+    body.account = df_req_account(c->w.req); /* paid for as it came */
+    df_req_answer(c->w.req, call->status, type, &body);
+    end_call(c, call->status < 400 ? INTEGRATION_SUCCESS : INTEGRATION_CLIENT_ERROR);
 }
 
 /* --- attempts --------------------------------------------------------------------------------- */
 
 static struct df_str why(const struct integration_call *c)
 {
-    const struct df_call *call = &c->call;
-    struct df_arena *a = df_req_arena(c->req);
+    const struct df_call *call = &c->out.call;
+    struct df_arena *a = df_req_arena(c->w.req);
     const char *s = c->attempt == 1 ? "" : "s";
 
     /* The words of a network error name the peer's address, which is not the caller's business. */
@@ -162,62 +171,34 @@ static struct df_str why(const struct integration_call *c)
                            (long long)c->attempt, s);
 }
 
-/* When it may be worth asking again: the peer's word, else the breaker's. */
-static int64_t retry_hint(const struct integration_call *c)
-{
-    struct df_breaker_snapshot s;
-
-    if (c->call.retry_after_ms >= 0)
-        return c->call.retry_after_ms;
-    df_breaker_snapshot(c->breaker, &s);
-    return s.retry_ms;
-}
-
-static void put_breaker(struct integration_call *c)
-{
-    df_breakers_put(c->all->opt.breakers, c->breaker);
-    c->breaker = NULL;
-}
-
 /* A call that cannot be sent as it is. */
 static void answer_fault(struct integration_call *c)
 {
-    log_call(c, DF_LOG_ERROR, "IntegrationCallFailed", df_str_c(c->call.err.detail));
-    df_req_problem(c->req, &c->call.err);
-    integration_call_end(c, INTEGRATION_ERROR);
+    log_call(c, DF_LOG_ERROR, "IntegrationCallFailed", df_str_c(c->out.call.err.detail));
+    df_req_problem(c->w.req, &c->out.call.err);
+    end_call(c, INTEGRATION_ERROR);
 }
 
 /* On the client's thread. */
-static void answered(struct df_call *call)
+static void answered(struct df_out *out)
 {
-    struct integration_call *c = call->arg;
-    const struct integration_try t = {
-        .code = call->code,
-        .status = call->status,
-        .maybe_sent = call->maybe_sent,
-        .retry_after_ms = call->retry_after_ms,
-        .attempt = c->attempt,
-        .safe = c->safe,
-    };
-    struct integration_verdict v = integration_judge(c->to->set, &t);
+    struct integration_call *c = out->arg;
+    struct integration_verdict v = integration_judge(c->to->set, out, c->attempt, c->safe);
 
-    df_breaker_done(c->breaker, c->permit, v.breaker, call->duration_ms);
-    int64_t hint_ms = retry_hint(c);
-    put_breaker(c);
     c->maybe_done = v.maybe_done;
     if (v.next == INTEGRATION_PASS_BACK) {
         pass_back(c);
         return;
     }
-    if (call->code == DF_E_BAD_REQUEST) {
+    if (out->verdict == DF_OUT_REFUSED) {
         answer_fault(c);
         return;
     }
     log_call(c, DF_LOG_WARN, "IntegrationAttemptFailed",
-             df_str_c(call->code == DF_OK ? "" : call->err.detail));
+             df_str_c(out->call.code == DF_OK ? "" : out->call.err.detail));
     c->outcome = INTEGRATION_UNAVAILABLE;
-    c->reason = call->code == DF_E_CANCELLED ? DF_STR("the server is shutting down") : why(c);
-    c->retry_ms = hint_ms;
+    c->reason = out->verdict == DF_OUT_STOPPED ? DF_STR("the server is shutting down") : why(c);
+    c->retry_ms = out->retry_ms;
     if (v.next == INTEGRATION_RETRY && integration_wait(c, v.wait_ms))
         return;
     give_up(c);
@@ -225,49 +206,42 @@ static void answered(struct df_call *call)
 
 static void attempt(struct integration_call *c)
 {
-    const struct df_integrations_options *opt = &c->all->opt;
-    struct df_integrations *all = c->all;
-    int64_t wait_ms = 0;
+    struct df_outbound *outbound = c->all->opt.outbound;
+    struct df_account *account = df_req_account(c->w.req);
 
-    c->breaker = df_breakers_get(opt->breakers, c->to->breaker_key);
-    if (!df_breaker_allow(c->breaker, &c->permit, &wait_ms)) {
-        put_breaker(c);
-        give_up_for(c, INTEGRATION_NOT_PERMITTED, DF_STR("its circuit breaker is open"), wait_ms);
-        return;
-    }
-    if (!integrations_enter(all)) {
-        df_breaker_done(c->breaker, c->permit, DF_BREAKER_IGNORED, 0);
-        put_breaker(c);
-        integration_call_stopped(c);
-        return;
-    }
-    struct df_account *account = df_req_account(c->req);
-    if (c->attempt++ == 0)
-        c->taken_before = account->taken;
-    df_account_give(account, account->taken - c->taken_before); /* the attempt before */
-    c->call = (struct df_call){
-        .method = c->method,
-        .url = c->url,
+    struct df_out out = {
+        .call = {.method = c->method,
+                 .url = c->url,
+                 .body = df_req_body(c->w.req),
+                 .timeout_ms = c->to->set->timeout_ms,
+                 .max_answer_bytes = ANSWER_MAX,
+                 .owner = df_uuid_str(&c->client),
+                 .of_tenant = true,
+                 .account = account,
+                 .allow_private = true, /* the operator's own choice of an address */
+                 .keep_headers = true},
         .headers = c->headers,
-        .header_count = c->header_count,
-        .body = df_req_body(c->req),
-        .timeout_ms = c->to->set->timeout_ms,
-        .max_answer_bytes = ANSWER_MAX,
-        .owner = df_uuid_str(&c->client),
-        .of_tenant = true,
-        .account = account,
-        .allow_private = true, /* the operator's own choice of an address */
-        .keep_headers = true,
+        .correlation_id = df_req_correlation_id(c->w.req),
+        .trace = *df_req_trace(c->w.req),
+        .breaker = c->to->breaker_key,
         .done = answered,
         .arg = c,
     };
-    df_http_client_send(opt->client, &c->call);
-    integrations_leave(all); /* the call may be over and gone */
+    if (!df_outbound_ask(outbound, &out)) {
+        give_up_for(c, INTEGRATION_NOT_PERMITTED, DF_STR("its circuit breaker is open"),
+                    out.retry_ms);
+        return;
+    }
+    c->out = out; /* now that nothing more is told of the attempt before */
+    if (c->attempt++ == 0)
+        c->taken_before = account->taken;
+    df_account_give(account, account->taken - c->taken_before); /* the attempt before */
+    df_outbound_send(outbound, &c->out);
 }
 
 void integration_call_again(struct integration_call *c)
 {
-    if (df_req_peer_gone(c->req)) {
+    if (df_req_peer_gone(c->w.req)) {
         give_up_for(c, INTEGRATION_ABANDONED, DF_STR("the caller left"), 0);
         return;
     }
@@ -308,61 +282,43 @@ static bool is_for_us_alone(const struct df_req *req, struct df_str name)
     return o.listed;
 }
 
-static void count_header(void *arg, struct df_str name, struct df_str value)
-{
-    (void)name;
-    (void)value;
-    ++*(size_t *)arg;
-}
-
 static void take_header(void *arg, struct df_str name, struct df_str value)
 {
     struct integration_call *c = arg;
     bool key = df_str_ieq(name, DF_STR("Idempotency-Key"));
 
-    if (!integration_rules_forward(&c->to->rules, name) || is_for_us_alone(c->req, name) ||
+    if (!integration_rules_forward(&c->to->rules, name) || is_for_us_alone(c->w.req, name) ||
         (key && value.len == 0))
         return;
-    c->headers[c->header_count++] = (struct df_call_header){.name = name, .value = value};
+    df_headers_add(&c->headers, name, value);
     if (!key)
         return;
     /* Two different ones: which would the peer go by? */
     if (c->key.ptr && !df_str_eq(c->key, value))
-        df_req_fail(c->req, DF_E_BAD_REQUEST, "there are two different Idempotency-Keys");
+        df_req_fail(c->w.req, DF_E_BAD_REQUEST, "there are two different Idempotency-Keys");
     c->key = value;
-}
-
-static void set_header(struct integration_call *c, const char *name, struct df_str value)
-{
-    c->headers[c->header_count++] = (struct df_call_header){.name = df_str_c(name), .value = value};
 }
 
 static void build_headers(struct integration_call *c)
 {
     const struct integration_rules *rules = &c->to->rules;
-    size_t lines = 0;
 
-    df_req_each_header(c->req, count_header, &lines);
-    c->headers =
-        DF_ARENA_ARRAY(df_req_arena(c->req), struct df_call_header, lines + rules->fixed_count + 3);
-    df_req_each_header(c->req, take_header, c);
-    c->forwarded_count = c->header_count;
+    c->headers.arena = df_req_arena(c->w.req);
+    df_req_each_header(c->w.req, take_header, c);
+    c->forwarded_count = c->headers.count;
     for (size_t i = 0; i < rules->fixed_count; i++)
-        c->headers[c->header_count++] = rules->fixed[i];
-    set_header(c, "X-Correlation-Id", df_req_correlation_id(c->req));
-    set_header(c, "traceparent", df_req_traceparent(c->req));
-    set_header(c, "x-trace-id", df_req_trace_id(c->req));
+        df_headers_add(&c->headers, rules->fixed[i].name, rules->fixed[i].value);
 }
 
 static enum df_code build_url(struct integration_call *c, struct df_err *err)
 {
-    struct df_arena *a = df_req_arena(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
     struct df_str path;
     struct df_str query;
 
-    enum df_code code = integration_path(df_req_path_raw(c->req), &path, err);
+    enum df_code code = integration_path(df_req_path_raw(c->w.req), &path, err);
     if (code == DF_OK)
-        code = integration_query(a, df_req_query_raw(c->req), &query, &c->keep, err);
+        code = integration_query(a, df_req_query_raw(c->w.req), &query, &c->keep, err);
     if (code != DF_OK)
         return code;
     c->suffix = integration_suffix(a, path, query);
@@ -385,38 +341,37 @@ static bool check_method(struct df_req *req, const struct integration *to, enum 
     return false;
 }
 
-static void handle(struct df_req *req)
+static bool read_call(struct df_work *w, struct df_input *in)
 {
-    struct df_integrations *all = df_services_of(req)->integrations;
-    struct df_str name = df_req_param(req, "name");
-    struct integration *to = integration_find(all, name);
-    enum df_method method = df_method_of(df_req_method(req));
+    struct integration_call *c = (struct integration_call *)w;
+    enum df_method method = df_method_of(df_req_method(w->req));
     struct df_err err = DF_ERR_INIT;
 
-    if (!to) {
-        df_req_fail(req, DF_E_NOT_FOUND, "there is no integration of this name");
-        return;
-    }
-    if (!check_method(req, to, method))
-        return;
-    struct integration_call *c = DF_ARENA_NEW(df_req_arena(req), struct integration_call);
-    c->req = req;
-    c->all = all;
-    c->to = to;
-    c->client = df_auth_client(req)->id;
+    (void)in;
+    c->all = w->arg;
+    c->to = integration_find(c->all, df_req_param(w->req, "name"));
+    if (!c->to)
+        df_req_fail(w->req, DF_E_NOT_FOUND, "there is no integration of this name");
+    if (!c->to || !check_method(w->req, c->to, method))
+        return false;
+    c->client = df_auth_client(w->req)->id;
     c->method = df_method_name(method);
-    c->started_ns = df_mono_ns(all->opt.clock);
     enum df_code code = build_url(c, &err);
     build_headers(c);
     c->safe = integration_is_safe(method, c->key);
     if (code == DF_OK && c->keep)
         code = integration_keep_check(c, &err);
     if (code != DF_OK)
-        df_req_problem(req, &err);
-    if (df_req_answered(req))
-        return;
-    df_req_suspend(req);
-    c->counted = integrations_begin(all, &c->client);
+        df_req_problem(w->req, &err);
+    return !df_req_answered(w->req);
+}
+
+static void begin_call(struct df_work *w)
+{
+    struct integration_call *c = (struct integration_call *)w;
+
+    c->started_ns = df_mono_ns(c->all->opt.clock);
+    c->counted = integrations_begin(c->all, &c->client);
     if (c->counted)
         attempt(c);
     else
@@ -424,13 +379,16 @@ static void handle(struct df_req *req)
                     DF_STR("the client has as many calls under way as it may"), 1000);
 }
 
+static const struct df_handler pass_on = {
+    .size = sizeof(struct integration_call),
+    .prepare = read_call,
+    .first = begin_call,
+    .cleanup = integration_call_count,
+};
+
 #define ROUTE(m, kind, path)                                                                       \
-    {                                                                                              \
-        .method = m, .pattern = path, .body = kind, .access = DF_ACCESS_CLIENT,                    \
-        .scope = "integrations", .handle = handle                                                  \
-    }
-#define BOTH(m, kind)                                                                              \
-    ROUTE(m, kind, "/integrations/{name}"), ROUTE(m, kind, "/integrations/{name}/{path...}")
+    DF_ROUTE(m, "/integrations/{name}" path, kind, DF_ACCESS_CLIENT, "integrations", pass_on)
+#define BOTH(m, kind) ROUTE(m, kind, ""), ROUTE(m, kind, "/{path...}")
 
 const struct df_route df_integration_routes[] = {
     BOTH("GET", DF_BODY_ANY),      BOTH("HEAD", DF_BODY_NONE), BOTH("POST", DF_BODY_ANY),

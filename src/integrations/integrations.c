@@ -2,8 +2,7 @@
  * The integrations as a whole, and the one thread that sends again what waits for its next attempt.
  *
  * A call that waits belongs to the list; the thread takes it out when it is due, or, when the
- * server stops, at once. Whoever hands a call to the client does so between enter and leave, so
- * that the client can be freed once stop has returned: what it cuts off then is not sent again.
+ * server stops, at once. What the client cuts off then is not sent again.
  */
 #include "base/mem.h"
 #include "integrations/integrations_private.h"
@@ -65,9 +64,8 @@ bool integration_wait(struct integration_call *c, int64_t wait_ms)
     return !stopping;
 }
 
-/* The next one to go on with, waiting for it; NULL: the server stops and none is left. Under the
- * lock. */
-static struct integration_call *next_due(struct df_integrations *all)
+/* The next one to go on with, waiting for it; NULL: the server stops and none is left. */
+static struct integration_call *next_due(struct df_integrations *all) DF_REQUIRES(all->lock)
 {
     for (;;) {
         struct integration_call *c = all->waiting;
@@ -102,23 +100,6 @@ static void *send_again(void *arg)
     }
     df_unlock(&all->lock);
     return NULL;
-}
-
-bool integrations_enter(struct df_integrations *all)
-{
-    df_lock(&all->lock);
-    bool may = !all->stopping;
-    all->sending += may;
-    df_unlock(&all->lock);
-    return may;
-}
-
-void integrations_leave(struct df_integrations *all)
-{
-    df_lock(&all->lock);
-    if (--all->sending == 0 && all->stopping)
-        pthread_cond_broadcast(&all->changed);
-    df_unlock(&all->lock);
 }
 
 /* --- shares ----------------------------------------------------------------------------------- */
@@ -170,7 +151,7 @@ static void init_one(struct df_integrations *all, struct integration *in,
     if (asprintf(&in->breaker_key_text, "integration:%s", s->name) < 0)
         df_oom();
     in->breaker_key = df_str_c(in->breaker_key_text);
-    df_breakers_configure(all->opt.breakers, in->breaker_key, &s->breaker);
+    df_breakers_configure(all->opt.outbound->breakers, in->breaker_key, &s->breaker);
     for (size_t i = 0; i < INTEGRATION_OUTCOMES; i++)
         in->calls[i] = df_metric_get(
             &calls_total, (const struct df_str[]){in->name, df_str_c(outcome_labels[i])});
@@ -226,8 +207,6 @@ void df_integrations_stop(struct df_integrations *all)
     df_lock(&all->lock);
     all->stopping = true;
     pthread_cond_broadcast(&all->changed);
-    while (all->sending > 0)
-        df_cond_wait(&all->changed, &all->lock);
     df_unlock(&all->lock);
     if (all->started)
         pthread_join(all->thread, NULL);

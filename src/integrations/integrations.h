@@ -14,7 +14,6 @@
 #include "delivery/delivery.h"
 #include "integrations/settings.h"
 #include "net/http.h"
-#include "resilience/breaker.h"
 
 struct df_integrations;
 
@@ -22,8 +21,7 @@ struct df_integrations_options {
     const struct df_integration_settings *settings;
     size_t count;
     struct df_store *store;
-    struct df_http_client *client;
-    struct df_breakers *breakers;
+    struct df_outbound *outbound;
     struct df_delivery *delivery; /* for wake-ups of what was kept */
     const struct df_clock *clock;
     int64_t max_per_client; /* calls of one client in hand at the same time; 0: 64 */
@@ -32,8 +30,7 @@ struct df_integrations_options {
 struct df_integrations *df_integrations_new(const struct df_integrations_options *opt);
 /* Its channel, "integrations", for kept calls. */
 void df_integrations_add_channels(struct df_integrations *i, struct df_delivery *d);
-/* Calls that wait for their next attempt end now, with 503; nothing is waited for. Before the
- * client is freed. */
+/* Calls that wait for their next attempt end now, with 503; nothing is waited for. */
 void df_integrations_stop(struct df_integrations *i);
 void df_integrations_free(struct df_integrations *i);
 

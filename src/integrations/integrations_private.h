@@ -11,6 +11,7 @@
 #ifndef DF_INTEGRATIONS_PRIVATE_H
 #define DF_INTEGRATIONS_PRIVATE_H
 
+#include "access/handler.h"
 #include "base/lock.h"
 #include "base/metrics.h"
 #include "base/uuid.h"
@@ -64,15 +65,6 @@ enum df_code integration_url(struct df_arena *a, const char *base_url, struct df
 /* A longer Retry-After is not waited for: nobody holds a connection open for that. */
 #define INTEGRATION_WAIT_MAX_MS 10000
 
-struct integration_try {
-    enum df_code code;
-    unsigned status; /* with DF_OK */
-    bool maybe_sent;
-    int64_t retry_after_ms; /* -1: none */
-    int64_t attempt;        /* from 1 */
-    bool safe;              /* to repeat */
-};
-
 enum integration_next {
     INTEGRATION_PASS_BACK,
     INTEGRATION_RETRY,
@@ -81,7 +73,6 @@ enum integration_next {
 
 struct integration_verdict {
     enum integration_next next;
-    enum df_breaker_outcome breaker;
     int64_t wait_ms; /* RETRY */
     bool maybe_done; /* nobody knows whether it was done, and it must not be done twice */
 };
@@ -89,8 +80,9 @@ struct integration_verdict {
 /* GET, HEAD, PUT, DELETE, OPTIONS, and whatever has a key. */
 bool integration_is_safe(enum df_method method, struct df_str idempotency_key);
 
+/* attempt: from 1; safe: to repeat. */
 struct integration_verdict integration_judge(const struct df_integration_settings *s,
-                                             const struct integration_try *t);
+                                             const struct df_out *out, int64_t attempt, bool safe);
 
 /* --- the room --------------------------------------------------------------------------------- */
 
@@ -137,7 +129,6 @@ struct df_integrations {
     struct df_mutex lock; /* guards the rest */
     pthread_cond_t changed;
     bool stopping;
-    size_t sending;                   /* threads that are about to hand a call to the client */
     struct integration_call *waiting; /* by due time */
     struct integration_caller *callers[INTEGRATION_CALLERS];
 };
@@ -149,10 +140,6 @@ struct integration *integration_find(const struct df_integrations *all, struct d
 bool integrations_begin(struct df_integrations *all, const struct df_uuid *client);
 void integrations_end(struct df_integrations *all, const struct df_uuid *client);
 
-/* Between enter and leave calls may be handed to the client. False: not any more. */
-bool integrations_enter(struct df_integrations *all);
-void integrations_leave(struct df_integrations *all);
-
 /* --- call.c ----------------------------------------------------------------------------------- */
 
 /*
@@ -160,16 +147,14 @@ void integrations_leave(struct df_integrations *all);
  * HTTP thread, then the client or the list of those that wait, at last perhaps the store.
  */
 struct integration_call {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w;
     struct df_integrations *all;
     struct integration *to;
 
     const char *method;
     const char *url;
     struct df_str suffix; /* of the URL, behind base_url */
-    struct df_call_header *headers;
-    size_t header_count;
+    struct df_headers headers;
     size_t forwarded_count; /* the first of them: the request's own */
     struct df_str key;      /* Idempotency-Key as it is passed on; absent: none */
     bool safe;
@@ -177,17 +162,15 @@ struct integration_call {
     struct df_uuid client;
     bool counted; /* among the client's calls in hand */
 
-    int64_t started_ns;
+    int64_t started_ns; /* 0: it was refused before it began */
     int64_t attempt;
     size_t taken_before; /* of the request's account, by all but the answer */
-    struct df_call call;
-    struct df_breaker *breaker; /* held with the permit while the call is under way */
-    struct df_breaker_permit permit;
+    struct df_out out;
 
     struct integration_call *next; /* in the list */
     int64_t due_ms;                /* monotonic */
 
-    /* Why it was given up. */
+    /* How it ended; why it was given up. */
     enum integration_outcome outcome;
     struct df_str reason;
     int64_t retry_ms;
@@ -205,9 +188,9 @@ void integration_call_stopped(struct integration_call *c);
 /* Waits for wait_ms, then integration_call_again; false: the server stops. */
 bool integration_wait(struct integration_call *c, int64_t wait_ms);
 
-/* Counts it and lets the request go on with the answer that was set. The call is gone then. */
-void integration_call_end(struct integration_call *c, enum integration_outcome outcome);
-/* Answers 503 with the integration's code. */
+/* The handler's cleanup: counts the call. */
+void integration_call_count(struct df_work *w);
+/* Sets the answer: 503 with the integration's code. */
 void integration_call_refuse(struct integration_call *c, const char *because);
 
 /* --- keep.c ----------------------------------------------------------------------------------- */

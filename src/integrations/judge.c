@@ -8,11 +8,9 @@
  *   our own fault (address refused, …)    given up                       -
  *   the server stops                      given up                       given up: may be done
  *
- * The breaker counts the second row as failures, the first as successes, the rest not at all.
+ * What counts as which, for the breaker too: outbound/outbound.h.
  */
 #include "integrations/integrations_private.h"
-
-#include "resilience/retry.h"
 
 bool integration_is_safe(enum df_method method, struct df_str idempotency_key)
 {
@@ -32,24 +30,20 @@ bool integration_is_safe(enum df_method method, struct df_str idempotency_key)
 }
 
 struct integration_verdict integration_judge(const struct df_integration_settings *s,
-                                             const struct integration_try *t)
+                                             const struct df_out *out, int64_t attempt, bool safe)
 {
-    bool answered = t->code == DF_OK;
-    bool cancelled = t->code == DF_E_CANCELLED;
-    bool theirs = answered ? df_retry_class_of(t->status) == DF_CLASS_RETRY
-                           : df_code_retry(t->code) != DF_RETRY_NEVER && !cancelled;
+    const struct df_call *call = &out->call;
 
-    if (answered && !theirs)
-        return (struct integration_verdict){.next = INTEGRATION_PASS_BACK,
-                                            .breaker = DF_BREAKER_SUCCESS};
+    if (call->code == DF_OK && out->verdict != DF_OUT_AGAIN)
+        return (struct integration_verdict){.next = INTEGRATION_PASS_BACK};
     struct integration_verdict v = {
         .next = INTEGRATION_GIVE_UP,
-        .breaker = theirs ? DF_BREAKER_FAILURE : DF_BREAKER_IGNORED,
-        .wait_ms = t->retry_after_ms > s->retry_wait_ms ? t->retry_after_ms : s->retry_wait_ms,
-        .maybe_done = t->maybe_sent && !t->safe,
+        .wait_ms =
+            call->retry_after_ms > s->retry_wait_ms ? call->retry_after_ms : s->retry_wait_ms,
+        .maybe_done = call->maybe_sent && !safe,
     };
-    if (theirs && !v.maybe_done && t->attempt < s->retry_max_attempts &&
-        t->retry_after_ms <= INTEGRATION_WAIT_MAX_MS)
+    if (out->verdict == DF_OUT_AGAIN && !v.maybe_done && attempt < s->retry_max_attempts &&
+        call->retry_after_ms <= INTEGRATION_WAIT_MAX_MS)
         v.next = INTEGRATION_RETRY;
     return v;
 }

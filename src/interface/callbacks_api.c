@@ -3,20 +3,14 @@
  *
  * The last callback counts. The same bytes again change nothing, not even the time of receipt.
  */
+#include "access/handler.h"
 #include "interface/interface.h"
 #include "interface/payload.h"
 #include "interface/tickets.sql.h"
-#include "net/input.h"
-#include "json/write.h"
 
-#define ANSWER_MAX 4096
-
-/* Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w;
     struct df_callback callback;
-    int64_t now_ms;
     struct df_str status; /* CallbackStatus, as it is now */
 };
 
@@ -34,8 +28,8 @@ static enum df_code find(struct df_db *db, struct call *c, int64_t *ret_id, bool
         code = df_result_step(r, err);
     if (code == DF_ROW) {
         *ret_id = df_col_int(r, 0);
-        *ret_same = !df_col_null(r, 2) && df_str_eq(df_col_text(r, 2), df_req_body(c->req));
-        c->status = *ret_same ? df_arena_str(df_req_arena(c->req), df_col_text(r, 1)) : b->state;
+        *ret_same = !df_col_null(r, 2) && df_str_eq(df_col_text(r, 2), df_req_body(c->w.req));
+        c->status = *ret_same ? df_arena_str(df_req_arena(c->w.req), df_col_text(r, 1)) : b->state;
         code = DF_OK;
     } else if (code == DF_DONE) {
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no such ticket.");
@@ -44,9 +38,9 @@ static enum df_code find(struct df_db *db, struct call *c, int64_t *ret_id, bool
     return code;
 }
 
-static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_callback(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     const struct df_callback *b = &c->callback;
     int64_t id = 0;
     bool same = false;
@@ -55,58 +49,41 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
     if (code != DF_OK || same)
         return code;
     return df_db_exec(db, &df_q_callback_set,
-                      DF_PARAMS(df_text(c->status), df_time(c->now_ms),
-                                df_text(df_req_body(c->req)), df_text(b->message), df_text(b->code),
+                      DF_PARAMS(df_text(c->status), df_time(w->now_ms),
+                                df_text(df_req_body(w->req)), df_text(b->message), df_text(b->code),
                                 df_int(id)),
                       NULL, err);
 }
 
-static void done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void write_status(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
-    struct df_buf out;
-    struct df_json_out json;
+    const struct call *c = (const struct call *)w;
 
-    if (code != DF_OK) {
-        df_req_problem(c->req, err);
-        df_req_resume(c->req);
-        return;
-    }
-    df_buf_init(&out, ANSWER_MAX);
-    df_json_out_init(&json, &out);
-    df_json_open(&json, '{');
-    df_json_kv_text(&json, "businessEntity", c->callback.business_entity);
-    df_json_kv_text(&json, "businessDocId", c->callback.business_doc_id);
-    df_json_kv_int(&json, "phaseCode", c->callback.phase_code);
-    df_json_kv_text(&json, "callbackStatus", c->status);
-    df_json_close(&json, '}');
-    df_req_answer(c->req, 200, "application/json", &out);
-    df_req_resume(c->req);
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "businessEntity", c->callback.business_entity);
+    df_json_kv_text(&w->json, "businessDocId", c->callback.business_doc_id);
+    df_json_kv_int(&w->json, "phaseCode", c->callback.phase_code);
+    df_json_kv_text(&w->json, "callbackStatus", c->status);
+    df_json_close(&w->json, '}');
 }
 
-static void handle(struct df_req *req)
+static bool read_callback(struct df_work *w, struct df_input *in)
 {
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    struct df_input in;
-
-    if (!df_input_json(&in, req))
-        return;
-    df_callback_read(&in, &c->callback);
-    if (!df_input_ok(&in, req))
-        return;
-    c->req = req;
-    c->now_ms = df_wall_ms(df_services_of(req)->clock);
-    c->job.run = run;
-    c->job.done = done;
-    df_req_write(req, &c->job);
+    if (!df_input_json(in, w->req))
+        return false;
+    df_callback_read(in, &((struct call *)w)->callback);
+    return true;
 }
+
+static const struct df_handler callback = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_callback,
+    .run = run_callback,
+    .done = write_status,
+};
 
 const struct df_route df_callback_routes[] = {
-    {.method = "POST",
-     .pattern = "/api/tickets/callback",
-     .body = DF_BODY_JSON,
-     .access = DF_ACCESS_CLIENT,
-     .scope = "callback",
-     .handle = handle},
+    DF_ROUTE("POST", "/api/tickets/callback", DF_BODY_JSON, DF_ACCESS_CLIENT, "callback", callback),
     {.method = NULL},
 };

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "interface/channels.sql.h"
 #include "interface/interface_private.h"
+#include "net/field.h"
 
 #include <stdlib.h>
 
@@ -48,12 +49,12 @@ static enum df_code build(const struct df_channel *c, const struct parcel *p, st
     ret->body = df_arena_str(a, p->body);
     ret->private_too = true;
     ret->correlation_id = df_arena_str(a, p->reference);
-    df_delivery_header(ret, "Content-Type", DF_STR("application/json"));
+    ret->correlation_header = df_field_text(a, ret->correlation_id);
+    ret->idempotency_key = idempotency_key(c, p, a);
+    df_headers_add(&ret->headers, DF_STR("Content-Type"), DF_STR("application/json"));
     if (i->opt.api_key)
-        df_delivery_header(ret, i->opt.api_key_header, df_secret_str(i->opt.api_key));
-    df_delivery_header(ret, "X-Correlation-Id", df_delivery_header_text(a, p->reference));
-    df_delivery_header(ret, "Idempotency-Key", idempotency_key(c, p, a));
-    df_delivery_trace(ret, i->opt.clock, a);
+        df_headers_add(&ret->headers, df_str_c(i->opt.api_key_header),
+                       df_secret_str(i->opt.api_key));
     return DF_OK;
 }
 
@@ -112,7 +113,7 @@ static enum df_code build_gateway(const struct df_channel *c, struct df_str id, 
     return build(c, &p, a, ret, err);
 }
 
-void df_interface_set_channels(struct df_interface *i)
+static void set_channels(struct df_interface *i)
 {
     const struct df_interface_options *o = &i->opt;
 
@@ -168,7 +169,7 @@ struct df_interface *df_interface_new(const struct df_interface_options *opt)
     i->opt = *opt;
     df_mutex_init(&i->lock);
     df_cond_init(&i->changed);
-    df_interface_set_channels(i);
+    set_channels(i);
     return i;
 }
 
@@ -232,7 +233,7 @@ void df_interface_free(struct df_interface *i)
     free(i);
 }
 
-void df_interface_heard(struct df_interface *i, enum df_interface_work w)
+static void wake_own_workers(struct df_interface *i, enum df_interface_work w)
 {
     switch (w) {
     case DF_WORK_TICKETS:
@@ -257,11 +258,11 @@ void df_interface_heard(struct df_interface *i, enum df_interface_work w)
 
 void df_interface_wake(struct df_interface *i, enum df_interface_work w)
 {
-    df_interface_heard(i, w);
+    wake_own_workers(i, w);
     df_notifier_tell(i->notifier, w);
 }
 
 static void heard(void *arg, size_t topic)
 {
-    df_interface_heard(arg, (enum df_interface_work)topic);
+    wake_own_workers(arg, (enum df_interface_work)topic);
 }

@@ -6,14 +6,13 @@
  * upsert comes first and holds the row until the commit, so that two documents at once never mix
  * their children. Whose it is never changes by that (owners.h).
  */
+#include "access/handler.h"
 #include "interface/acks.h"
 #include "interface/counterparties.sql.h"
 #include "interface/interface.h"
 #include "interface/owners.h"
 #include "interface/payload.h"
 #include "interface/shown.h"
-#include "net/input.h"
-#include "json/write.h"
 
 /* Its fields are a few hundred characters. */
 #define ACK_MAX (64 << 10)
@@ -22,13 +21,9 @@
 #define CHUNK            64
 #define CHILD_PARAMS_MAX 14
 
-/* One call on its way. Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
-    const struct df_services *services;
+    struct df_work w; /* its arg is the interface */
     struct df_reach reach;
-    int64_t now_ms;
 
     /* POST */
     struct df_counterparty party;
@@ -42,28 +37,7 @@ struct call {
     struct df_str entity_type;
     struct df_str counterparty_id;
     struct df_str fiscal_number;
-    struct df_page page;
-
-    struct df_buf out;
-    struct df_json_out json;
 };
-
-static struct call *call_new(struct df_req *req)
-{
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    c->req = req;
-    c->services = df_services_of(req);
-    c->reach = df_reach_of(req);
-    c->now_ms = df_wall_ms(c->services->clock);
-    df_req_buf(req, &c->out, df_shown_answer_max(df_interface_options_of(c->services->interface)));
-    df_json_out_init(&c->json, &c->out);
-    return c;
-}
-
-static void finish(struct call *c, enum df_code code, const struct df_err *err)
-{
-    df_req_finish(c->req, 200, &c->out, code, err);
-}
 
 /* --- POST /api/counterparties --- */
 
@@ -72,16 +46,16 @@ static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
     const struct df_counterparty *d = &c->party;
     const struct df_doc_id *id = &d->doc;
     struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_counterparty_upsert,
-                    DF_PARAMS(df_text(id->business_doc_id), df_text(id->business_app_id),
-                              df_text(id->business_entity), df_text(id->original_business_doc_id),
-                              df_text(d->counterparty_id), df_text(d->entity_type),
-                              df_text(d->name), df_text(d->local_name), df_text(d->search_name),
-                              df_text(d->reference_code), df_bool(d->is_deleted),
-                              df_text(d->source), df_time(c->now_ms), df_text(df_req_body(c->req)),
-                              df_reach_client(&c->reach), df_reach_all(&c->reach)),
-                    &r, err);
+    enum df_code code = df_db_query(
+        db, &df_q_counterparty_upsert,
+        DF_PARAMS(df_text(id->business_doc_id), df_text(id->business_app_id),
+                  df_text(id->business_entity), df_text(id->original_business_doc_id),
+                  df_text(d->counterparty_id), df_text(d->entity_type), df_text(d->name),
+                  df_text(d->local_name), df_text(d->search_name), df_text(d->reference_code),
+                  df_bool(d->is_deleted), df_text(d->source), df_time(c->w.now_ms),
+                  df_text(df_req_body(c->w.req)), df_reach_client(&c->reach),
+                  df_reach_all(&c->reach)),
+        &r, err);
     /* Where lock hints are not heeded, another wrote it between our UPDATE and our INSERT. */
     if (code == DF_E_DB_UNIQUE)
         return df_err_set(err, DF_E_DB_CONFLICT, "the counterparty is being written by another");
@@ -91,7 +65,7 @@ static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
     if (code == DF_ROW) {
         c->id = df_col_int(r, 0);
         c->created = df_col_null(r, 1);
-        c->owner = df_arena_str(df_req_arena(c->req), df_col_text(r, 2));
+        c->owner = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 2));
         code = DF_OK;
     } else if (code == DF_DONE) {
         code = df_reach_refuse(err, "counterparty");
@@ -116,7 +90,7 @@ static void address_values(const struct call *c, size_t i, struct df_value *v)
                                       df_text(a->district),
                                       df_bool(a->is_main_address),
                                       df_bool(a->is_deleted),
-                                      df_time(c->now_ms)};
+                                      df_time(c->w.now_ms)};
     memcpy(v, values, sizeof values);
 }
 
@@ -125,7 +99,7 @@ static void fiscal_values(const struct call *c, size_t i, struct df_value *v)
     const struct df_fiscal_reference *f = &c->party.fiscal_references[i];
     const struct df_value values[] = {df_int(c->id), df_text(f->fiscal_reference_type_code),
                                       df_text(f->fiscal_reference_type_name),
-                                      df_text(f->fiscal_number), df_time(c->now_ms)};
+                                      df_text(f->fiscal_number), df_time(c->w.now_ms)};
     memcpy(v, values, sizeof values);
 }
 
@@ -159,7 +133,7 @@ static enum df_code delete_children(struct df_db *db, const struct call *c, stru
 
 static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct df_err *err)
 {
-    const struct df_interface_options *opt = df_interface_options_of(c->services->interface);
+    const struct df_interface_options *opt = df_interface_options_of(c->w.arg);
     struct df_ack ack = {.doc = c->party.doc,
                          .object = DF_ACK_COUNTERPARTY,
                          .operation = c->created ? DF_ACK_CREATE : DF_ACK_UPDATE,
@@ -173,14 +147,14 @@ static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct d
     df_ack_build(&ack, df_str_c(opt->ack_business_application), &payload);
     enum df_code code =
         df_ack_enqueue(db, ack.doc.business_doc_id, df_buf_str(&payload),
-                       df_str_c(opt->functional_ack_url), c->owner, c->now_ms, &id, err);
+                       df_str_c(opt->functional_ack_url), c->owner, c->w.now_ms, &id, err);
     df_buf_release(&payload);
     return code;
 }
 
-static enum df_code run_post(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     enum df_code code = upsert(db, c, err);
     if (code == DF_OK && !c->created)
         code = delete_children(db, c, err);
@@ -195,36 +169,41 @@ static enum df_code run_post(struct df_db *db, struct df_job *job, struct df_err
     return code;
 }
 
-static void post_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void posted(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
-    if (code == DF_OK) {
-        if (c->party.ack_required)
-            df_interface_wake(c->services->interface, DF_WORK_ACKS);
-        df_json_open(&c->json, '{');
-        df_json_kv_int(&c->json, "id", c->id);
-        df_json_kv_text(&c->json, "businessDocId", c->party.doc.business_doc_id);
-        df_json_kv_text(&c->json, "status", DF_STR("Received"));
-        df_json_kv_bool(&c->json, "created", c->created);
-        df_json_close(&c->json, '}');
-    }
-    finish(c, code, err);
+    const struct call *c = (const struct call *)w;
+
+    if (c->party.ack_required)
+        df_interface_wake(w->arg, DF_WORK_ACKS);
+    df_json_open(&w->json, '{');
+    df_json_kv_int(&w->json, "id", c->id);
+    df_json_kv_text(&w->json, "businessDocId", c->party.doc.business_doc_id);
+    df_json_kv_text(&w->json, "status", DF_STR("Received"));
+    df_json_kv_bool(&w->json, "created", c->created);
+    df_json_close(&w->json, '}');
 }
 
-static void handle_post(struct df_req *req)
+static bool read_document(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
-    struct df_input in;
-    if (!df_input_json(&in, req))
-        return;
-    df_counterparty_read(&in, &c->party);
-    if (!df_input_ok(&in, req))
-        return;
-    df_log_ctx_set(df_req_log(req), "businessDocId", c->party.doc.business_doc_id);
-    c->job.run = run_post;
-    c->job.done = post_done;
-    df_req_write(req, &c->job);
+    struct call *c = (struct call *)w;
+
+    if (!df_input_json(in, w->req))
+        return false;
+    df_counterparty_read(in, &c->party);
+    if (in->error_count > 0)
+        return true;
+    c->reach = df_reach_of(w->req);
+    df_log_ctx_set(df_req_log(w->req), "businessDocId", c->party.doc.business_doc_id);
+    return true;
 }
+
+static const struct df_handler post = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_document,
+    .run = run_post,
+    .done = posted,
+};
 
 /* --- GET /api/counterparties --- */
 
@@ -300,29 +279,21 @@ static enum df_code write_rows(struct df_db *db, struct call *c, const char *key
     enum df_code code = df_db_query(db, q, params, param_count, &r, err);
     if (code != DF_OK)
         return code;
-    df_json_key(&c->json, key);
-    df_json_open(&c->json, '[');
+    df_json_key(&c->w.json, key);
+    df_json_open(&c->w.json, '[');
     while ((code = df_result_step(r, err)) == DF_ROW)
-        write(&c->json, r);
-    df_json_close(&c->json, ']');
+        write(&c->w.json, r);
+    df_json_close(&c->w.json, ']');
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }
 
-/* A job may run again: its answer is begun afresh. */
-static void begin_answer(struct call *c)
-{
-    df_buf_reset(&c->out);
-    df_json_out_init(&c->json, &c->out);
-    df_json_open(&c->json, '{');
-}
-
 static enum df_code write_payload(struct df_db *db, struct call *c, struct df_err *err)
 {
-    int64_t room = df_shown_room(df_interface_options_of(c->services->interface));
+    int64_t room = df_shown_room(df_interface_options_of(c->w.arg));
     struct df_shown shown;
-    enum df_code code = df_shown_counterparty(db, c->id, &room, c->req, &shown, err);
-    df_json_kv_text(&c->json, "rawPayload", shown.raw);
+    enum df_code code = df_shown_counterparty(db, c->id, &room, c->w.req, &shown, err);
+    df_json_kv_text(&c->w.json, "rawPayload", shown.raw);
     return code;
 }
 
@@ -338,7 +309,7 @@ static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err
     code = df_result_step(r, err);
     if (code == DF_ROW) {
         c->id = df_col_int(r, 0);
-        write_columns(&c->json, r);
+        write_columns(&c->w.json, r);
         code = DF_OK;
     } else if (code == DF_DONE) {
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no such counterparty.");
@@ -348,13 +319,13 @@ static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err
 }
 
 /* In a transaction, so that the children are those of the row. */
-static enum df_code run_one(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_one(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     enum df_code code = df_db_begin(db, false, err);
     if (code != DF_OK)
         return code;
-    begin_answer(c);
+    df_json_open(&w->json, '{');
     code = write_parent(db, c, err);
     if (code == DF_OK)
         code = write_rows(db, c, "addresses", &df_q_counterparty_addresses,
@@ -362,12 +333,12 @@ static enum df_code run_one(struct df_db *db, struct df_job *job, struct df_err 
     if (code == DF_OK)
         code = write_rows(db, c, "fiscalReferences", &df_q_counterparty_fiscal,
                           DF_PARAMS(df_int(c->id)), write_fiscal, err);
-    df_json_close(&c->json, '}');
+    df_json_close(&w->json, '}');
     df_db_rollback(db); /* nothing was written */
     return code;
 }
 
-static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     /* By what is asked for, and whose: of all, or the caller's. */
     static const struct df_query *const pages[2][2] = {
@@ -376,7 +347,7 @@ static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err
     static const struct df_query *const totals[2][2] = {
         {&df_q_counterparty_count, &df_q_own_counterparty_count},
         {&df_q_counterparty_find_count, &df_q_own_counterparty_find_count}};
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     bool find = c->counterparty_id.ptr || c->fiscal_number.ptr;
     bool own = !c->reach.all;
     struct df_value params[7] = {df_text(c->business_entity), df_text(c->entity_type),
@@ -385,50 +356,51 @@ static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err
 
     if (own)
         params[n++] = df_reach_client(&c->reach);
-    enum df_code code = df_db_query_int(db, totals[find][own], params, n, &c->page.total, err);
+    enum df_code code = df_db_query_int(db, totals[find][own], params, n, &w->page.total, err);
     if (code != DF_OK)
         return code;
-    params[n++] = df_int(c->page.size);
-    params[n++] = df_int(c->page.offset);
-    begin_answer(c);
+    params[n++] = df_int(w->page.size);
+    params[n++] = df_int(w->page.offset);
+    df_json_open(&w->json, '{');
     code = write_rows(db, c, "items", pages[find][own], params, n, write_item, err);
-    df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+    df_page_write(&w->page, &w->json);
+    df_json_close(&w->json, '}');
     return code;
 }
 
-static void get_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    finish((struct call *)job, code, err);
+    const struct call *c = (const struct call *)w;
+    return c->business_doc_id.ptr ? run_one(db, w, err) : run_list(db, w, err);
 }
 
-static void handle_get(struct df_req *req)
+static bool read_question(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
+    struct call *c = (struct call *)w;
+    struct df_req *req = w->req;
+
+    df_req_buf(req, &w->out, df_shown_answer_max(df_interface_options_of(w->arg)));
+    c->reach = df_reach_of(req);
     c->business_doc_id = df_input_filter(req, "businessDocId");
     c->business_entity = df_input_filter(req, "businessEntity");
     c->entity_type = df_input_filter(req, "entityType");
     c->counterparty_id = df_input_filter(req, "counterpartyId");
     c->fiscal_number = df_input_filter(req, "fiscalNumber");
-    if (!c->business_doc_id.ptr && !df_input_page(req, &c->page))
-        return;
-    c->job.run = c->business_doc_id.ptr ? run_one : run_list;
-    c->job.done = get_done;
-    df_req_read(req, &c->job);
+    if (!c->business_doc_id.ptr)
+        df_page_read(in, req, &w->page);
+    return true;
 }
 
+static const struct df_handler get = {
+    .size = sizeof(struct call),
+    .prepare = read_question,
+    .run = run_get,
+};
+
+#define ROUTE(m, kind, h) DF_ROUTE(m, "/api/counterparties", kind, DF_ACCESS_CLIENT, "interface", h)
+
 const struct df_route df_counterparty_routes[] = {
-    {.method = "POST",
-     .pattern = "/api/counterparties",
-     .access = DF_ACCESS_CLIENT,
-     .scope = "interface",
-     .body = DF_BODY_JSON,
-     .handle = handle_post},
-    {.method = "GET",
-     .pattern = "/api/counterparties",
-     .access = DF_ACCESS_CLIENT,
-     .scope = "interface",
-     .body = DF_BODY_NONE,
-     .handle = handle_get},
+    ROUTE("POST", DF_BODY_JSON, post),
+    ROUTE("GET", DF_BODY_NONE, get),
     {.method = NULL},
 };

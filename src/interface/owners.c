@@ -1,5 +1,7 @@
 #include "interface/owners.h"
 
+#include "access/auth.h"
+
 struct df_reach df_reach_of(const struct df_req *req)
 {
     const struct df_client *c = df_auth_client(req);

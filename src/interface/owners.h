@@ -9,7 +9,7 @@
 #ifndef DF_INTERFACE_OWNERS_H
 #define DF_INTERFACE_OWNERS_H
 
-#include "access/services.h"
+#include "net/http.h"
 #include "store/db.h"
 
 struct df_reach {

@@ -1,10 +1,8 @@
 /* PATCH /admin/tickets/{id} and /admin/counterparties/{id}: giving a document to another client. */
+#include "access/handler.h"
 #include "interface/interface.h"
 #include "interface/owners.sql.h"
-#include "net/input.h"
-#include "json/write.h"
 
-#define ANSWER_MAX  4096
 #define DETAILS_MAX 2048
 
 /* What kind of document it is. */
@@ -20,14 +18,11 @@ static const struct kind tickets = {"tickets", "TicketReassigned", &df_q_ticket_
 static const struct kind counterparties = {"counterparties", "CounterpartyReassigned",
                                            &df_q_counterparty_owner, &df_q_counterparty_give};
 
-/* One call on its way. Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w;
     const struct kind *kind;
     int64_t id;
     struct df_str to; /* the client's identifier; absent: nobody */
-    int64_t now_ms;
     /* What was found. */
     struct df_str entity;
     struct df_str doc;
@@ -35,12 +30,11 @@ struct call {
     struct df_str from;
     struct df_str to_id;
     bool changed;
-    struct df_buf out;
 };
 
 static enum df_code find_document(struct df_db *db, struct call *c, struct df_err *err)
 {
-    struct df_arena *a = df_req_arena(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
     struct df_result *r = NULL;
     enum df_code code = df_db_query(db, c->kind->owner, DF_PARAMS(df_int(c->id)), &r, err);
     if (code != DF_OK)
@@ -68,7 +62,7 @@ static enum df_code find_client(struct df_db *db, struct call *c, struct df_err 
         return DF_OK;
     enum df_code code = df_client_load(db, c->to, &record, err);
     if (code == DF_OK)
-        c->to_id = df_arena_str(df_req_arena(c->req), df_uuid_str(&record.client.id));
+        c->to_id = df_arena_str(df_req_arena(c->w.req), df_uuid_str(&record.client.id));
     return code == DF_E_NOT_FOUND
                ? df_err_set(err, DF_E_BAD_REQUEST, "There is no client \"" DF_STR_FMT "\".",
                             DF_STR_ARG(c->to))
@@ -77,8 +71,8 @@ static enum df_code find_client(struct df_db *db, struct call *c, struct df_err 
 
 static enum df_code write_audit(struct df_db *db, const struct call *c, struct df_err *err)
 {
-    struct df_arena *a = df_req_arena(c->req);
-    struct df_actor by = df_actor_of(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
+    struct df_actor by = df_actor_of(c->w.req);
     struct df_buf details;
     struct df_json_out j;
 
@@ -93,7 +87,7 @@ static enum df_code write_audit(struct df_db *db, const struct call *c, struct d
     df_buf_release(&details);
     return df_audit_write(db, &by, c->kind->action,
                           df_arena_printf(a, "%s/%lld", c->kind->name, (long long)c->id),
-                          c->to_id.ptr ? c->to_id : c->from_id, text, c->now_ms, err);
+                          c->to_id.ptr ? c->to_id : c->from_id, text, c->w.now_ms, err);
 }
 
 static enum df_code give(struct df_db *db, const struct call *c, struct df_err *err)
@@ -115,21 +109,19 @@ static bool is_same(struct df_str a, struct df_str b)
 
 static void write_answer(struct call *c)
 {
-    struct df_json_out j;
+    struct df_json_out *j = &c->w.json;
 
-    df_buf_reset(&c->out);
-    df_json_out_init(&j, &c->out);
-    df_json_open(&j, '{');
-    df_json_kv_int(&j, "id", c->id);
-    df_json_kv_text(&j, "businessEntity", c->entity);
-    df_json_kv_text(&j, "businessDocId", c->doc);
-    df_json_kv_text(&j, "clientId", c->to);
-    df_json_close(&j, '}');
+    df_json_open(j, '{');
+    df_json_kv_int(j, "id", c->id);
+    df_json_kv_text(j, "businessEntity", c->entity);
+    df_json_kv_text(j, "businessDocId", c->doc);
+    df_json_kv_text(j, "clientId", c->to);
+    df_json_close(j, '}');
 }
 
-static enum df_code run_give(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_give(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     enum df_code code = find_document(db, c, err);
     if (code == DF_OK)
         code = find_client(db, c, err);
@@ -142,69 +134,54 @@ static enum df_code run_give(struct df_db *db, struct df_job *job, struct df_err
     return code;
 }
 
-static void give_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void given(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
-    if (code == DF_OK && c->changed) {
-        struct df_log_field fields[] = {DF_F("businessDocId", c->doc), DF_F("from", c->from),
-                                        DF_F("to", c->to)};
+    const struct call *c = (const struct call *)w;
+    struct df_log_field fields[] = {DF_F("businessDocId", c->doc), DF_F("from", c->from),
+                                    DF_F("to", c->to)};
+
+    if (c->changed)
         df_log_write(DF_LOG_INFO, c->kind->action, fields, 3, "%s/%lld is another client's now",
                      c->kind->name, (long long)c->id);
-    }
-    df_req_finish(c->req, 200, &c->out, code, err);
 }
 
 /* "clientId" must be there; null says that it is to be nobody's. */
-static bool read_client_id(struct call *c)
+static bool read_gift(struct df_work *w, struct df_input *in, const struct kind *kind)
 {
-    struct df_input in;
-    if (!df_input_json(&in, c->req))
-        return false;
-    const struct df_json *v = df_json_get(in.object, "clientId");
-    if (!v || v->type != DF_JSON_NULL)
-        c->to = df_input_text(&in, "clientId", DF_CLIENT_ID_MAX, DF_REQUIRED);
-    return df_input_ok(&in, c->req);
-}
+    struct call *c = (struct call *)w;
 
-static void handle_give(struct df_req *req, const struct kind *kind)
-{
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-
-    c->req = req;
     c->kind = kind;
-    if (!df_str_to_i64(df_req_param(req, "id"), &c->id)) {
-        df_req_fail(req, DF_E_NOT_FOUND, "There is no such document.");
-        return;
+    if (!df_str_to_i64(df_req_param(w->req, "id"), &c->id)) {
+        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such document.");
+        return false;
     }
-    if (!read_client_id(c))
-        return;
-    c->now_ms = df_wall_ms(df_services_of(req)->clock);
-    df_buf_init(&c->out, ANSWER_MAX);
-    c->job.run = run_give;
-    c->job.done = give_done;
-    df_req_write(req, &c->job);
+    if (!df_input_json(in, w->req))
+        return false;
+    const struct df_json *v = df_json_get(in->object, "clientId");
+    if (!v || v->type != DF_JSON_NULL)
+        c->to = df_input_text(in, "clientId", DF_CLIENT_ID_MAX, DF_REQUIRED);
+    return true;
 }
 
-static void handle_ticket(struct df_req *req)
+static bool read_ticket(struct df_work *w, struct df_input *in)
 {
-    handle_give(req, &tickets);
+    return read_gift(w, in, &tickets);
 }
 
-static void handle_counterparty(struct df_req *req)
+static bool read_counterparty(struct df_work *w, struct df_input *in)
 {
-    handle_give(req, &counterparties);
+    return read_gift(w, in, &counterparties);
 }
+
+#define GIVE .size = sizeof(struct call), .writes = true, .run = run_give, .done = given
+
+static const struct df_handler ticket = {GIVE, .prepare = read_ticket};
+static const struct df_handler counterparty = {GIVE, .prepare = read_counterparty};
+
+#define ADMIN(path, h) DF_ROUTE("PATCH", "/admin" path, DF_BODY_JSON, DF_ACCESS_ADMIN, NULL, h)
 
 const struct df_route df_owner_routes[] = {
-    {.method = "PATCH",
-     .pattern = "/admin/tickets/{id}",
-     .body = DF_BODY_JSON,
-     .access = DF_ACCESS_ADMIN,
-     .handle = handle_ticket},
-    {.method = "PATCH",
-     .pattern = "/admin/counterparties/{id}",
-     .body = DF_BODY_JSON,
-     .access = DF_ACCESS_ADMIN,
-     .handle = handle_counterparty},
+    ADMIN("/tickets/{id}", ticket),
+    ADMIN("/counterparties/{id}", counterparty),
     {.method = NULL},
 };

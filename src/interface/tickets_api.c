@@ -6,28 +6,23 @@
  * may repeat a call whose answer they lost; another one replaces it and starts over. Whose it is
  * never changes by that (owners.h).
  */
+#include "access/handler.h"
 #include "base/checksum.h"
 #include "interface/interface.h"
 #include "interface/owners.h"
 #include "interface/payload.h"
 #include "interface/shown.h"
 #include "interface/tickets.sql.h"
-#include "net/input.h"
-#include "json/write.h"
 
-#define ANSWER_MAX   4096 /* to a ticket that comes in */
-#define PHASES_SHOWN 64   /* with their payloads */
+#define PHASES_SHOWN 64 /* with their payloads */
 
 /* --- POST /api/tickets --- */
 
-/* One ticket on its way. Lives in the request's arena, as does all it points to. */
 struct receipt {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w; /* its arg is the interface */
     struct df_reach reach;
     struct df_ticket ticket;
     char hash[DF_CHECKSUM_LEN + 1];
-    int64_t now_ms;
     /* What became of it. */
     int64_t id;
     struct df_str status;
@@ -42,7 +37,7 @@ static enum df_code take_row(struct receipt *c, struct df_result *r, bool change
     if (!changed && !df_reach_has(&c->reach, df_col_text(r, 2)))
         return df_reach_refuse(err, "ticket");
     c->id = df_col_int(r, 0);
-    c->status = df_arena_str(df_req_arena(c->req), df_col_text(r, 1));
+    c->status = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 1));
     c->changed = changed;
     c->created = changed && df_col_int(r, 2) == 1;
     return DF_OK;
@@ -62,9 +57,9 @@ static enum df_code ask(struct df_db *db, struct receipt *c, const struct df_que
     return code;
 }
 
-static enum df_code run_receive(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_receive(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct receipt *c = (struct receipt *)job;
+    struct receipt *c = (struct receipt *)w;
     const struct df_ticket *t = &c->ticket;
     struct df_value entity = df_text(t->doc.business_entity);
     struct df_value doc = df_text(t->doc.business_doc_id);
@@ -75,7 +70,7 @@ static enum df_code run_receive(struct df_db *db, struct df_job *job, struct df_
             DF_PARAMS(entity, doc, phase, df_text(t->company_code), df_text(t->branch_code),
                       df_text(t->destination_code), df_text(t->shipment_event),
                       df_bool(t->ack_required), df_text(t->targets[0]),
-                      df_text(df_req_body(c->req)), df_text(df_str_c(c->hash)), df_time(c->now_ms),
+                      df_text(df_req_body(w->req)), df_text(df_str_c(c->hash)), df_time(w->now_ms),
                       df_reach_client(&c->reach), df_reach_all(&c->reach)),
             err);
     if (code == DF_DONE)
@@ -86,51 +81,44 @@ static enum df_code run_receive(struct df_db *db, struct df_job *job, struct df_
     return code;
 }
 
-static void receive_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void received(struct df_work *w)
 {
-    struct receipt *c = (struct receipt *)job;
-    struct df_buf out;
-    struct df_json_out json;
+    const struct receipt *c = (const struct receipt *)w;
+    struct df_json_out *json = &w->json;
 
-    if (code != DF_OK) {
-        df_req_problem(c->req, err);
-        df_req_resume(c->req);
-        return;
-    }
     if (c->changed)
-        df_interface_wake(df_services_of(c->req)->interface, DF_WORK_TICKETS);
-    df_buf_init(&out, ANSWER_MAX);
-    df_json_out_init(&json, &out);
-    df_json_open(&json, '{');
-    df_json_kv_int(&json, "id", c->id);
-    df_json_kv_text(&json, "businessEntity", c->ticket.doc.business_entity);
-    df_json_kv_text(&json, "businessDocId", c->ticket.doc.business_doc_id);
-    df_json_kv_int(&json, "phaseCode", c->ticket.phase_code);
-    df_json_kv_text(&json, "status", c->status);
-    df_json_kv_bool(&json, "created", c->created);
-    df_json_close(&json, '}');
-    df_req_answer(c->req, 200, "application/json", &out);
-    df_req_resume(c->req);
+        df_interface_wake(w->arg, DF_WORK_TICKETS);
+    df_json_open(json, '{');
+    df_json_kv_int(json, "id", c->id);
+    df_json_kv_text(json, "businessEntity", c->ticket.doc.business_entity);
+    df_json_kv_text(json, "businessDocId", c->ticket.doc.business_doc_id);
+    df_json_kv_int(json, "phaseCode", c->ticket.phase_code);
+    df_json_kv_text(json, "status", c->status);
+    df_json_kv_bool(json, "created", c->created);
+    df_json_close(json, '}');
 }
 
-static void handle_receive(struct df_req *req)
+static bool read_ticket(struct df_work *w, struct df_input *in)
 {
-    struct receipt *c = DF_ARENA_NEW(df_req_arena(req), struct receipt);
-    struct df_input in;
+    struct receipt *c = (struct receipt *)w;
 
-    if (!df_input_json(&in, req))
-        return;
-    df_ticket_read(&in, &c->ticket);
-    if (!df_input_ok(&in, req))
-        return;
-    df_checksum_of(df_req_body(req), c->hash);
-    c->req = req;
-    c->reach = df_reach_of(req);
-    c->now_ms = df_wall_ms(df_services_of(req)->clock);
-    c->job.run = run_receive;
-    c->job.done = receive_done;
-    df_req_write(req, &c->job);
+    if (!df_input_json(in, w->req))
+        return false;
+    df_ticket_read(in, &c->ticket);
+    if (in->error_count > 0)
+        return true;
+    df_checksum_of(df_req_body(w->req), c->hash);
+    c->reach = df_reach_of(w->req);
+    return true;
 }
+
+static const struct df_handler receive = {
+    .size = sizeof(struct receipt),
+    .writes = true,
+    .prepare = read_ticket,
+    .run = run_receive,
+    .done = received,
+};
 
 /* --- GET /api/tickets --- */
 
@@ -141,19 +129,15 @@ struct phase_shown {
 };
 
 struct question {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w; /* its arg is the interface */
     struct df_reach reach;
     struct df_str entity;
     struct df_str doc;
     struct df_str status;
     int64_t phase; /* -1: any */
     bool paged;
-    struct df_page page;
     struct phase_shown *shown; /* not paged */
     size_t shown_count;
-    struct df_buf out;
-    struct df_json_out json;
 };
 
 /* In the order of the queries' columns. */
@@ -239,11 +223,11 @@ static enum df_code ask_page(struct df_db *db, struct question *c, struct df_res
         params[n++] = df_reach_client(&c->reach);
     enum df_code code =
         df_db_query_int(db, c->reach.all ? &df_q_ticket_page_total : &df_q_own_ticket_page_total,
-                        params, n, &c->page.total, err);
+                        params, n, &c->w.page.total, err);
     if (code != DF_OK)
         return code;
-    params[n++] = df_int(c->page.size);
-    params[n++] = df_int(c->page.offset);
+    params[n++] = df_int(c->w.page.size);
+    params[n++] = df_int(c->w.page.offset);
     return df_db_query(db, c->reach.all ? &df_q_ticket_page : &df_q_own_ticket_page, params, n, ret,
                        err);
 }
@@ -251,12 +235,12 @@ static enum df_code ask_page(struct df_db *db, struct question *c, struct df_res
 /* The payloads of the first phases, oldest first, as far as there is room. */
 static enum df_code find_shown(struct df_db *db, struct question *c, struct df_err *err)
 {
-    int64_t room = df_shown_room(df_interface_options_of(df_services_of(c->req)->interface));
+    int64_t room = df_shown_room(df_interface_options_of(c->w.arg));
     struct df_result *r = NULL;
     enum df_code code = ask_phases(db, c, &r, err);
 
     c->shown_count = 0;
-    c->shown = DF_ARENA_ARRAY(df_req_arena(c->req), struct phase_shown, PHASES_SHOWN);
+    c->shown = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct phase_shown, PHASES_SHOWN);
     if (code != DF_OK)
         return code;
     while (c->shown_count < PHASES_SHOWN && (code = df_result_step(r, err)) == DF_ROW)
@@ -264,7 +248,7 @@ static enum df_code find_shown(struct df_db *db, struct question *c, struct df_e
     df_result_free(r);
     code = code == DF_DONE || code == DF_ROW ? DF_OK : code;
     for (size_t i = 0; i < c->shown_count && code == DF_OK; i++)
-        code = df_shown_ticket(db, c->shown[i].id, &room, c->req, &c->shown[i].payloads, err);
+        code = df_shown_ticket(db, c->shown[i].id, &room, c->w.req, &c->shown[i].payloads, err);
     return code;
 }
 
@@ -288,82 +272,64 @@ static enum df_code write_rows(struct df_db *db, struct question *c, struct df_e
     if (code != DF_OK)
         return code;
     while ((code = df_result_step(r, err)) == DF_ROW)
-        write_ticket(r, shown_of(c, df_col_int(r, 0)), &c->json);
+        write_ticket(r, shown_of(c, df_col_int(r, 0)), &c->w.json);
     df_result_free(r);
     return code == DF_DONE ? DF_OK : code;
 }
 
 /* In a transaction, so that the payloads are those of the rows. */
-static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_look(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct question *c = (struct question *)job;
+    struct question *c = (struct question *)w;
     enum df_code code = df_db_begin(db, false, err);
 
     if (code != DF_OK)
         return code;
-    df_buf_reset(&c->out);
-    df_json_out_init(&c->json, &c->out);
-    df_json_open(&c->json, '{');
-    df_json_key(&c->json, "items");
-    df_json_open(&c->json, '[');
+    df_page_open(&w->json);
     code = write_rows(db, c, err);
-    df_json_close(&c->json, ']');
+    df_json_close(&w->json, ']');
     if (c->paged)
-        df_page_write(&c->page, &c->json);
-    df_json_close(&c->json, '}');
+        df_page_write(&w->page, &w->json);
+    df_json_close(&w->json, '}');
     df_db_rollback(db); /* nothing was written */
     return code;
 }
 
-static void look_done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct question *c = (struct question *)job;
-
-    df_req_finish(c->req, 200, &c->out, code, err);
-}
-
-static void handle_look(struct df_req *req)
+static bool read_question(struct df_work *w, struct df_input *in)
 {
     static const char *const states[] = {"Awaiting", "Processing", "Processed", "Error", NULL};
-    struct question *c = DF_ARENA_NEW(df_req_arena(req), struct question);
-    struct df_input in;
+    static const char hint[] = "is required, unless status is given";
+    struct question *c = (struct question *)w;
+    struct df_req *req = w->req;
 
-    c->req = req;
+    df_req_buf(req, &w->out, df_shown_answer_max(df_interface_options_of(w->arg)));
     c->reach = df_reach_of(req);
-    df_input_init(&in, df_req_arena(req), NULL);
     c->entity = df_input_filter(req, "businessEntity");
     c->doc = df_input_filter(req, "businessDocId");
-    c->phase = df_input_query_int(&in, req, "phaseCode", 0, INT32_MAX, -1);
-    c->status = df_input_choice(&in, req, "status", states);
+    c->phase = df_input_query_int(in, req, "phaseCode", 0, INT32_MAX, -1);
+    c->status = df_input_choice(in, req, "status", states);
     c->paged = !c->entity.ptr || !c->doc.ptr;
     if (c->paged && !df_input_filter(req, "status").ptr) {
-        static const char hint[] = "is required, unless status is given";
         if (!c->entity.ptr)
-            df_input_error(&in, "businessEntity", hint);
+            df_input_error(in, "businessEntity", hint);
         if (!c->doc.ptr)
-            df_input_error(&in, "businessDocId", hint);
+            df_input_error(in, "businessDocId", hint);
     }
-    if (!df_input_ok(&in, req) || (c->paged && !df_input_page(req, &c->page)))
-        return;
-    df_req_buf(req, &c->out,
-               df_shown_answer_max(df_interface_options_of(df_services_of(req)->interface)));
-    c->job.run = run_look;
-    c->job.done = look_done;
-    df_req_read(req, &c->job);
+    if (c->paged)
+        df_page_read(in, req, &w->page);
+    return true;
 }
 
+static const struct df_handler look = {
+    .size = sizeof(struct question),
+    .prepare = read_question,
+    .run = run_look,
+};
+
+#define ROUTE(m, kind, h) DF_ROUTE(m, "/api/tickets", kind, DF_ACCESS_CLIENT, "interface", h)
+
 const struct df_route df_ticket_routes[] = {
-    {.method = "POST",
-     .pattern = "/api/tickets",
-     .body = DF_BODY_JSON,
-     .access = DF_ACCESS_CLIENT,
-     .scope = "interface",
-     .handle = handle_receive},
-    {.method = "GET",
-     .pattern = "/api/tickets",
-     .body = DF_BODY_NONE,
-     .access = DF_ACCESS_CLIENT,
-     .scope = "interface",
-     .handle = handle_look},
+    ROUTE("POST", DF_BODY_JSON, receive),
+    ROUTE("GET", DF_BODY_NONE, look),
     {.method = NULL},
 };

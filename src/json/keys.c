@@ -3,9 +3,7 @@
 #include "base/mem.h"
 #include "json/scan.h"
 
-#include <sodium.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define FEW 16 /* names that are compared one by one */
 
@@ -28,8 +26,7 @@ void df_json_keys_cut(struct df_json_keys *k, unsigned depth)
                 free(n->owned);
             }
         }
-        free(scope->slots);
-        scope->slots = NULL;
+        df_map_release(&scope->table);
     }
 }
 
@@ -43,47 +40,6 @@ void df_json_keys_open(struct df_json_keys *k, unsigned depth)
     k->scopes[k->depth++] = (struct df_json_names_scope){.first = k->count};
 }
 
-static size_t hash(struct df_json_keys *k, struct df_str s)
-{
-    uint64_t h;
-
-    _Static_assert(crypto_shorthash_BYTES == sizeof(h), "a hash is one word");
-    _Static_assert(crypto_shorthash_KEYBYTES == sizeof(k->seed), "the seed is the key");
-    if (!k->seeded) {
-        if (getrandom(k->seed, sizeof(k->seed), 0) != sizeof(k->seed))
-            abort();
-        k->seeded = true;
-    }
-    crypto_shorthash((unsigned char *)&h, (const unsigned char *)s.ptr, s.len, k->seed);
-    return (size_t)h;
-}
-
-/* Puts name `index` of the scope into its table; false: an equal one is there already. */
-static bool insert(struct df_json_keys *k, struct df_json_names_scope *scope, size_t index)
-{
-    const struct df_json_name *names = k->names + scope->first;
-    size_t mask = scope->slot_count - 1;
-    size_t i = hash(k, names[index].text) & mask;
-
-    while (scope->slots[i] != 0) {
-        if (df_str_eq(names[scope->slots[i] - 1].text, names[index].text))
-            return false;
-        i = (i + 1) & mask;
-    }
-    scope->slots[i] = (uint32_t)index + 1;
-    return true;
-}
-
-/* A table at least twice as large as what is in it. */
-static void rehash(struct df_json_keys *k, struct df_json_names_scope *scope, size_t count)
-{
-    free(scope->slots);
-    scope->slot_count = scope->slot_count ? scope->slot_count * 2 : (size_t)FEW * 4;
-    scope->slots = df_calloc(scope->slot_count, sizeof(*scope->slots));
-    for (size_t i = 0; i < count; i++)
-        insert(k, scope, i);
-}
-
 static bool is_new(struct df_json_keys *k, struct df_json_names_scope *scope)
 {
     size_t count = k->count - scope->first;
@@ -95,9 +51,9 @@ static bool is_new(struct df_json_keys *k, struct df_json_names_scope *scope)
                 return false;
         return true;
     }
-    if (!scope->slots || count * 2 >= scope->slot_count)
-        rehash(k, scope, count);
-    return insert(k, scope, count);
+    for (size_t i = scope->table.count; i < count; i++)
+        df_map_add(&scope->table, names[i].text, k);
+    return !df_map_try_add(&scope->table, names[count].text, k);
 }
 
 enum df_json_keys_result df_json_keys_add(struct df_json_keys *k, struct df_str text, bool escaped)

@@ -1,7 +1,7 @@
 /*
  * The names of the members of all objects that are open at a time, to find one given twice. A few
- * names are compared one by one; from the seventeenth on an object gets a hash table, under a
- * random key so that nobody can choose names that collide. Private to json/.
+ * names are compared one by one; from the seventeenth on an object gets a hash table. Private to
+ * json/.
  *
  * Names are borrowed from the window; those of the outermost `copy_depth` levels, and those with
  * escapes, are copied, because they must outlive it.
@@ -9,11 +9,11 @@
 #ifndef DF_JSON_KEYS_H
 #define DF_JSON_KEYS_H
 
-#include "base/str.h"
+#include "base/map.h"
 
 /*
  * Of all objects open at once: refused beyond, so that memory is bounded for any document. A name
- * takes 24 bytes, 8 in a table, and a copy its text and 32: at most 5 MiB while a document is
+ * takes 24 bytes, 64 in a table, and a copy its text and 32: at most 9 MiB while a document is
  * scanned, and nothing afterwards.
  */
 #define DF_JSON_NAMES_MAX      65536
@@ -25,9 +25,8 @@ struct df_json_name {
 };
 
 struct df_json_names_scope {
-    size_t first;    /* of names[] */
-    uint32_t *slots; /* 1 + index relative to first; 0: free. NULL while there are few names */
-    size_t slot_count;
+    size_t first;        /* of names[] */
+    struct df_map table; /* of them all, once they are many; the values mean nothing */
 };
 
 struct df_json_keys {
@@ -39,8 +38,6 @@ struct df_json_keys {
     unsigned scope_cap;
     unsigned depth;
     unsigned copy_depth;
-    bool seeded;
-    unsigned char seed[16];
 };
 
 enum df_json_keys_result { DF_JSON_KEYS_NEW, DF_JSON_KEYS_TWICE, DF_JSON_KEYS_TOO_MANY };

@@ -37,8 +37,7 @@ bool df_req_add_header(struct df_req *req, const char *name, struct df_str value
     struct df_extra_header *h = DF_ARENA_NEW(&req->arena, struct df_extra_header);
     h->name = df_arena_cstr(&req->arena, n);
     h->value = df_arena_cstr(&req->arena, value);
-    *req->headers_end = h;
-    req->headers_end = &h->next;
+    df_list_add(&req->headers, &h->link);
     req->answer.retry_after = req->answer.retry_after || df_str_ieq(n, DF_STR("Retry-After"));
     req->answer.cache_header = req->answer.cache_header || df_str_ieq(n, DF_STR("Cache-Control"));
     return true;
@@ -299,17 +298,6 @@ void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
     df_req_problem(req, &err);
 }
 
-void df_req_finish(struct df_req *req, unsigned status, struct df_buf *take_out, enum df_code code,
-                   const struct df_err *err)
-{
-    if (code == DF_OK)
-        df_req_answer(req, status, "application/json", take_out);
-    else
-        df_req_problem(req, err);
-    df_buf_release(take_out);
-    df_req_resume(req);
-}
-
 /* --- sending ---------------------------------------------------------------------------------- */
 
 typedef void (*emit_fn)(void *to, const char *name, const char *value);
@@ -325,7 +313,8 @@ static void each_header(struct df_req *req, emit_fn emit, void *to)
         emit(to, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     emit(to, "X-Correlation-Id", req->correlation);
     emit(to, "traceparent", req->trace.text);
-    for (const struct df_extra_header *h = req->headers; h; h = h->next)
+    const struct df_extra_header *h;
+    DF_LIST_EACH (h, &req->headers, link)
         emit(to, h->name, h->value);
     if (a->close || atomic_load_explicit(&req->conn->server->draining, memory_order_relaxed))
         emit(to, MHD_HTTP_HEADER_CONNECTION, "close");

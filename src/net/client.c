@@ -16,12 +16,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/pool.h"
 #include "net/lines.h"
 #include "net/transfer.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -58,17 +58,14 @@ struct df_http_client {
     char *ca_file;
     char *user_agent;
     CURLM *multi;
-    pthread_t thread;
+    struct df_thread thread;
 
-    struct df_mutex lock;     /* guards what follows, up to the condition */
-    struct df_call *incoming; /* FIFO by `next` */
-    struct df_call **incoming_end;
-    bool stopping; /* calls are cancelled */
-    bool ending;   /* the thread is to end */
-    bool is_empty; /* stopping, and no call is in hand */
+    struct df_mutex lock;
+    struct df_list incoming DF_GUARDED_BY(lock);
+    bool stopping DF_GUARDED_BY(lock); /* calls are cancelled */
+    bool ending DF_GUARDED_BY(lock);   /* the thread is to end */
+    bool is_empty DF_GUARDED_BY(lock); /* stopping, and no call is in hand */
     pthread_cond_t became_empty;
-
-    _Atomic size_t in_flight;
 
     /* The thread's own. */
     struct df_lines lines;
@@ -151,7 +148,6 @@ static void hand_back(struct df_http_client *c, struct df_call *call)
     call->internal = NULL;
     df_metric_add(c->requests[outcome_of(call)], 1);
     df_metric_observe(c->seconds, (double)ns / 1e9);
-    atomic_fetch_sub(&c->in_flight, 1);
     call->done(call);
 }
 
@@ -188,27 +184,24 @@ static void finish(struct df_http_client *c, struct df_transfer *t, CURLcode res
 
 /* --- the beginning of a call --- */
 
-static struct df_call *take_incoming(struct df_http_client *c, bool *ret_stopping)
+static bool take_incoming(struct df_http_client *c, struct df_list *to)
 {
     df_lock(&c->lock);
-    struct df_call *list = c->incoming;
+    df_list_move(to, &c->incoming);
     c->sent_here = false;
-    c->incoming = NULL;
-    c->incoming_end = &c->incoming;
-    *ret_stopping = c->stopping;
+    bool stopping = c->stopping;
     df_unlock(&c->lock);
-    return list;
+    return stopping;
 }
 
-static void admit(struct df_http_client *c, struct df_call *list)
+static void admit(struct df_http_client *c, struct df_list *calls)
 {
-    while (list) {
-        struct df_call *call = list;
+    struct df_call *call;
+
+    while ((call = DF_LIST_TAKE(calls, struct df_call, link))) {
         struct df_err err = DF_ERR_INIT;
         struct df_url url;
 
-        list = call->next;
-        call->next = NULL;
         if (df_transfer_check(call, &url, &err) == DF_OK)
             df_lines_add(&c->lines, call, &url);
         else
@@ -310,10 +303,9 @@ static void wait_for_work(struct df_http_client *c)
 }
 
 /* `done` may send again meanwhile: until nothing comes in any more. */
-static void cancel_all(struct df_http_client *c, struct df_call *incoming)
+static void cancel_all(struct df_http_client *c, struct df_list *incoming)
 {
     struct df_err err = DF_ERR_INIT;
-    bool stopping;
 
     (void)df_err_set(&err, DF_E_CANCELLED, STOPPED);
     for (size_t i = 0; i < c->transfer_count; i++)
@@ -323,20 +315,17 @@ static void cancel_all(struct df_http_client *c, struct df_call *incoming)
     while ((call = df_lines_expired(&c->lines, INT64_MAX)))
         fail(c, call, &err);
     do {
-        while (incoming) {
-            call = incoming;
-            incoming = call->next;
+        while ((call = DF_LIST_TAKE(incoming, struct df_call, link)))
             fail(c, call, &err);
-        }
-        incoming = take_incoming(c, &stopping);
-    } while (incoming);
+        (void)take_incoming(c, incoming);
+    } while (incoming->count > 0);
 }
 
 /* Everything was cancelled. Tells whoever waits for that, unless more has come; true: the end. */
 static bool tell_empty(struct df_http_client *c)
 {
     df_lock(&c->lock);
-    if (!c->incoming) {
+    if (c->incoming.count == 0) {
         c->is_empty = true;
         (void)pthread_cond_broadcast(&c->became_empty);
     }
@@ -345,24 +334,22 @@ static bool tell_empty(struct df_http_client *c)
     return end;
 }
 
-static void *run_client(void *arg)
+static void run_client(void *arg)
 {
     struct df_http_client *c = arg;
+    struct df_list came = {.count = 0};
 
     on_thread_of = c;
-    (void)pthread_setname_np(pthread_self(), "df-http-client");
     for (;;) {
-        bool stopping;
         int running;
-        struct df_call *list = take_incoming(c, &stopping);
-        if (stopping) {
-            cancel_all(c, list);
+        if (take_incoming(c, &came)) {
+            cancel_all(c, &came);
             if (tell_empty(c))
-                return NULL;
+                return;
             wait_for_work(c);
             continue;
         }
-        admit(c, list);
+        admit(c, &came);
         int64_t now_ns = df_mono_ns(df_clock_real());
         expire(c, now_ns);
         while (start_one(c, now_ns))
@@ -386,39 +373,16 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
         timeout_ms = TIMEOUT_MAX_MS;
     call->sent_ns = df_mono_ns(df_clock_real());
     call->deadline_ns = call->sent_ns + timeout_ms * 1000000;
-    call->next = NULL;
-    atomic_fetch_add(&c->in_flight, 1);
 
     df_lock(&c->lock);
-    bool was_empty = c->incoming == NULL;
-    *c->incoming_end = call;
-    c->incoming_end = &call->next;
+    bool was_empty = c->incoming.count == 0;
+    df_list_add(&c->incoming, &call->link);
     c->is_empty = false;
     if (on_thread_of == c)
         c->sent_here = true;
     else if (was_empty)
         (void)curl_multi_wakeup(c->multi);
     df_unlock(&c->lock);
-}
-
-size_t df_http_client_in_flight(struct df_http_client *c)
-{
-    return atomic_load(&c->in_flight);
-}
-
-static enum df_code start_thread(struct df_http_client *c, struct df_err *err)
-{
-    sigset_t all;
-    sigset_t before;
-
-    /* Signals are the main thread's; libcurl's resolver threads inherit this mask. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&c->thread, NULL, run_client, c);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc == 0)
-        return DF_OK;
-    return df_err_set(err, DF_E_INTERNAL, "the HTTP client's thread could not be started");
 }
 
 static void release(struct df_http_client *c)
@@ -453,7 +417,6 @@ static struct df_http_client *make(const struct df_http_client_options *opt)
     df_lines_init(&c->lines, c->transfer_max, (size_t)or_default(opt->max_per_destination, 64));
     df_mutex_init(&c->lock);
     df_cond_init(&c->became_empty);
-    c->incoming_end = &c->incoming;
     c->ca_file = df_strdup(df_str_c(opt->ca_file));
     c->user_agent = df_strdup(df_str_c(opt->user_agent ? opt->user_agent : "DataFlow"));
     c->transfer_options = (struct df_transfer_options){
@@ -493,15 +456,11 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
     }
 
     struct df_http_client *c = make(opt);
-    enum df_code code = DF_OK;
-    if (!make_multi(c))
-        code = df_err_set(err, DF_E_INTERNAL, "libcurl gave no multi handle");
-    if (code == DF_OK)
-        code = start_thread(c, err);
-    if (code != DF_OK) {
+    if (!make_multi(c)) {
         release(c);
-        return code;
+        return df_err_set(err, DF_E_INTERNAL, "libcurl gave no multi handle");
     }
+    df_thread_start(&c->thread, "df-http-client", run_client, c); /* and libcurl's, from it */
     *ret = c;
     return DF_OK;
 }
@@ -528,6 +487,6 @@ void df_http_client_free(struct df_http_client *c)
     c->stopping = c->ending = true;
     (void)curl_multi_wakeup(c->multi);
     df_unlock(&c->lock);
-    (void)pthread_join(c->thread, NULL);
+    df_thread_join(&c->thread);
     release(c);
 }

@@ -30,6 +30,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/str.h"
 
 struct df_http_client;
@@ -94,8 +95,7 @@ struct df_call {
     bool maybe_sent;        /* false: the peer has certainly not seen the request */
 
     /* Private to the client. */
-    struct df_call *next;
-    struct df_call *prev;
+    struct df_link link;
     int64_t sent_ns;
     int64_t deadline_ns;
     size_t heap_index;
@@ -119,8 +119,6 @@ void df_http_client_free(struct df_http_client *c);
 
 /* Never fails: refusals arrive through `done`, on the client's thread. */
 void df_http_client_send(struct df_http_client *c, struct df_call *call);
-/* Calls handed over and not done: on the wire or waiting. */
-size_t df_http_client_in_flight(struct df_http_client *c);
 
 /* Whether an address may be dialled without allow_private. Also for checks at registration. */
 struct sockaddr;

@@ -14,45 +14,39 @@
 /* --- connections by address ------------------------------------------------------------------- */
 
 struct df_peer_count {
-    struct df_peer_count *next;
     struct df_ip network;
     int64_t count;
 };
 
-static struct df_peer_count **find_peer(struct df_http_server *s, const struct df_ip *network)
+static struct df_str peer_key(const struct df_ip *network)
 {
-    uint64_t hash = df_str_hash(df_str_n((const char *)network->bytes, sizeof(network->bytes)));
-    struct df_peer_count **at = &s->peers[hash % DF_PEER_BUCKETS];
-
-    while (*at && memcmp(&(*at)->network, network, sizeof(*network)) != 0)
-        at = &(*at)->next;
-    return at;
+    return df_str_n((const char *)network, sizeof(*network));
 }
 
 /* False: there are too many. One peer owns all of an IPv6 network's second half. */
-static bool count_peer(struct df_http_server *s, const struct df_ip *ip)
+static bool count_peer(struct df_http_server *s, const struct df_ip *ip) DF_REQUIRES(s->lock)
 {
     struct df_ip network = df_ip_network(ip);
-    struct df_peer_count **at = find_peer(s, &network);
+    struct df_peer_count *p = df_map_get(&s->peers, peer_key(&network));
 
-    if (!*at) {
-        *at = df_calloc(1, sizeof(**at));
-        (*at)->network = network;
+    if (!p) {
+        p = df_calloc(1, sizeof(*p));
+        p->network = network;
+        df_map_add(&s->peers, peer_key(&p->network), p);
     }
-    if ((*at)->count >= s->opt.max_connections_per_address)
+    if (p->count >= s->opt.max_connections_per_address)
         return false;
-    (*at)->count++;
+    p->count++;
     return true;
 }
 
-static void uncount_peer(struct df_http_server *s, const struct df_ip *ip)
+static void uncount_peer(struct df_http_server *s, const struct df_ip *ip) DF_REQUIRES(s->lock)
 {
     struct df_ip network = df_ip_network(ip);
-    struct df_peer_count **at = find_peer(s, &network);
-    struct df_peer_count *p = *at;
+    struct df_peer_count *p = df_map_get(&s->peers, peer_key(&network));
 
     if (p && --p->count == 0) {
-        *at = p->next;
+        (void)df_map_remove(&s->peers, peer_key(&network));
         free(p);
     }
 }
@@ -85,10 +79,7 @@ static void *conn_new(struct df_http_server *s, struct MHD_Connection *mhd)
     name_peer(c, info ? info->client_addr : NULL);
 
     df_lock(&s->lock);
-    c->next = s->conns;
-    if (c->next)
-        c->next->prev = c;
-    s->conns = c;
+    df_list_add_first(&s->conns, &c->link);
     c->counted = !c->trusted && count_peer(s, &c->ip);
     df_unlock(&s->lock);
     if (!c->counted && !c->trusted) {
@@ -126,12 +117,7 @@ static void conn_free(struct df_conn *c)
     struct df_http_server *s = c->server;
 
     df_lock(&s->lock);
-    if (c->next)
-        c->next->prev = c->prev;
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        s->conns = c->next;
+    df_list_remove(&s->conns, &c->link);
     if (c->counted)
         uncount_peer(s, &c->ip);
     linger(c);
@@ -163,10 +149,11 @@ void df_conn_notify(void *server, struct MHD_Connection *mhd, void **socket_cont
 
 size_t df_conn_active(struct df_http_server *s)
 {
+    const struct df_conn *c;
     size_t n = 0;
 
     df_lock(&s->lock);
-    for (struct df_conn *c = s->conns; c; c = c->next)
+    DF_LIST_EACH (c, &s->conns, link)
         n += df_conn_phase(c) >= DF_PHASE_HEAD;
     df_unlock(&s->lock);
     return n;
@@ -174,21 +161,23 @@ size_t df_conn_active(struct df_http_server *s)
 
 bool df_conn_any_inside(struct df_http_server *s)
 {
-    bool inside = false;
+    const struct df_conn *c;
 
     df_lock(&s->lock);
-    for (struct df_conn *c = s->conns; c && !inside; c = c->next)
-        inside = atomic_load(&c->inside);
+    DF_LIST_EACH (c, &s->conns, link)
+        if (atomic_load(&c->inside))
+            break;
     df_unlock(&s->lock);
-    return inside;
+    return c != NULL;
 }
 
 size_t df_conn_give_up_parked(struct df_http_server *s)
 {
+    struct df_conn *c;
     size_t n = 0;
 
     df_lock(&s->lock);
-    for (struct df_conn *c = s->conns; c; c = c->next) {
+    DF_LIST_EACH (c, &s->conns, link) {
         int park = atomic_load(&c->req.park);
         if (park == DF_PARK_ASKED)
             n++;
@@ -204,13 +193,11 @@ size_t df_conn_give_up_parked(struct df_http_server *s)
 
 void df_conn_release_table(struct df_http_server *s)
 {
+    struct df_peer_count *p;
+
     for (size_t i = 0; i < s->linger_count; i++)
         close(s->lingering[i].fd);
-    for (size_t i = 0; i < DF_PEER_BUCKETS; i++) {
-        while (s->peers[i]) {
-            struct df_peer_count *p = s->peers[i];
-            s->peers[i] = p->next;
-            free(p);
-        }
-    }
+    for (size_t at = 0; (p = df_map_next(&s->peers, &at));)
+        free(p);
+    df_map_release(&s->peers);
 }

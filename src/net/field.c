@@ -119,3 +119,38 @@ enum df_code df_field_check_key(struct df_str key, struct df_err *err)
                       "Idempotency-Key consists of 1 to %d visible ASCII characters.",
                       DF_FIELD_KEY_MAX);
 }
+
+struct df_str df_percent_encode(struct df_arena *a, struct df_str s, bool (*keeps)(unsigned char c))
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t same = 0;
+
+    while (same < s.len && keeps((unsigned char)s.ptr[same]))
+        same++;
+    if (same == s.len)
+        return s;
+    char *out = df_arena_alloc(a, same + 3 * (s.len - same));
+    memcpy(out, s.ptr, same);
+    size_t len = same;
+    for (size_t i = same; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        if (keeps(c)) {
+            out[len++] = (char)c;
+            continue;
+        }
+        out[len++] = '%';
+        out[len++] = hex[c >> 4];
+        out[len++] = hex[c & 15];
+    }
+    return df_str_n(out, len);
+}
+
+static bool is_plain(unsigned char c)
+{
+    return c > ' ' && c < 0x7F && c != '"' && c != '%';
+}
+
+struct df_str df_field_text(struct df_arena *a, struct df_str s)
+{
+    return df_percent_encode(a, s, is_plain);
+}

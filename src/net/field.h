@@ -2,8 +2,8 @@
 #ifndef DF_NET_FIELD_H
 #define DF_NET_FIELD_H
 
+#include "base/arena.h"
 #include "base/err.h"
-#include "base/str.h"
 
 /* A token of RFC 9110: letters, digits and !#$%&'*+-.^_`|~ */
 bool df_field_is_token(struct df_str s);
@@ -31,5 +31,12 @@ bool df_field_correlation_ok(struct df_str s);
  * DF_E_BAD_REQUEST. */
 #define DF_FIELD_KEY_MAX 200
 enum df_code df_field_check_key(struct df_str key, struct df_err *err) DF_MUST_CHECK;
+
+/* Bytes that `keeps` does not want as %XX; the slice itself where there are none. */
+struct df_str df_percent_encode(struct df_arena *a, struct df_str s,
+                                bool (*keeps)(unsigned char c));
+/* Text of any kind as a header's value: visible ASCII but for % and the quote stays, as in
+ * CloudEvents' HTTP binding (3.1.3.2). */
+struct df_str df_field_text(struct df_arena *a, struct df_str s);
 
 #endif

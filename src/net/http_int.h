@@ -18,7 +18,10 @@
 #ifndef DF_NET_HTTP_INT_H
 #define DF_NET_HTTP_INT_H
 
+#include "base/list.h"
 #include "base/lock.h"
+#include "base/map.h"
+#include "base/pool.h"
 #include "net/caller.h"
 #include "net/http.h"
 #include "net/router.h"
@@ -58,7 +61,7 @@ enum df_park { DF_PARK_NONE, DF_PARK_ASKED, DF_PARK_PARKED, DF_PARK_RESUMED };
 struct df_extra_header {
     const char *name;
     const char *value;
-    struct df_extra_header *next;
+    struct df_link link;
 };
 
 struct df_answer {
@@ -116,14 +119,12 @@ struct df_req {
     void *state;
     int64_t started_ns;
 
-    struct df_extra_header *headers;
-    struct df_extra_header **headers_end;
+    struct df_list headers; /* of struct df_extra_header */
     struct df_answer answer;
 };
 
 struct df_conn {
-    struct df_conn *next; /* the table; under the server's lock */
-    struct df_conn *prev;
+    struct df_link link; /* in the table; under the server's lock */
     struct df_http_server *server;
     struct MHD_Connection *mhd;
     int fd;
@@ -172,7 +173,6 @@ static inline void df_conn_set_phase(struct df_conn *c, enum df_phase phase)
 /* --- the server ------------------------------------------------------------------------------- */
 
 #define DF_LINGER_MAX     64
-#define DF_PEER_BUCKETS   256
 #define DF_SSE_MAX_BYTES  ((size_t)256 * 1024)
 #define DF_DISCARD_MAX    65536 /* of a refused body, read for the connection's sake */
 #define DF_HEADER_RESERVE 8192  /* of a connection's memory: header records, our own header */
@@ -182,7 +182,6 @@ struct df_linger {
     int64_t until_ms;
 };
 
-struct df_peer_count; /* conn.c */
 struct df_http_metrics;
 struct df_route_series;
 
@@ -196,10 +195,8 @@ struct df_http_server {
     struct MHD_Daemon **daemons;
     size_t daemon_count;
     char address[80];
-    unsigned port;
 
-    pthread_t keeper;
-    bool keeper_runs;
+    struct df_thread keeper;
     int wake_fd;
     int listen_fd;      /* the keeper's once it runs */
     size_t next_daemon; /* likewise */
@@ -215,18 +212,18 @@ struct df_http_server {
     struct df_mutex lock; /* guards all that follows */
     pthread_cond_t changed;
     bool listening;
-    struct df_conn *conns;
-    struct df_peer_count *peers[DF_PEER_BUCKETS];
-    struct df_sse *streams;
+    struct df_list conns;
+    struct df_map peers; /* struct df_peer_count of conn.c */
+    struct df_list streams;
     struct df_linger lingering[DF_LINGER_MAX];
     size_t linger_count;
 };
 
 /* --- between the files ------------------------------------------------------------------------ */
 
-/* listen.c: "host:port" → a listening, non-blocking socket, its address as text and its port. */
+/* listen.c: "host:port" → a listening, non-blocking socket, and its address as text. */
 enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, size_t text_size,
-                            unsigned *ret_port, struct df_err *err) DF_MUST_CHECK;
+                            struct df_err *err) DF_MUST_CHECK;
 
 /* tls.c: both files, checked to belong together, as NUL-terminated PEM. The key is wiped when
  * freed. */

@@ -10,7 +10,6 @@
 /* Families are registered for good, so one set is kept for each prefix and shared by its servers.
  */
 struct df_http_metrics {
-    struct df_http_metrics *next;
     char prefix[32];
     char names[6][64];
     struct df_metric_family requests;
@@ -34,7 +33,7 @@ struct df_route_series {
 };
 
 static struct df_mutex all_lock = DF_MUTEX_INIT;
-static struct df_http_metrics *all;
+static struct df_map all; /* by prefix; they live for ever */
 
 static void define(struct df_http_metrics *m, int i, const char *suffix, struct df_metric_family *f)
 {
@@ -77,13 +76,10 @@ static struct df_http_metrics *new_set(const char *prefix)
 struct df_http_metrics *df_http_metrics_for(const char *prefix)
 {
     df_lock(&all_lock);
-    struct df_http_metrics *m = all;
-    while (m && strcmp(m->prefix, prefix) != 0)
-        m = m->next;
+    struct df_http_metrics *m = df_map_get(&all, df_str_c(prefix));
     if (!m) {
         m = new_set(prefix);
-        m->next = all;
-        all = m;
+        df_map_add(&all, df_str_c(m->prefix), m);
     }
     df_unlock(&all_lock);
     return m;

@@ -30,7 +30,6 @@
 #define DRAIN_NEW_MS      200  /* for the first request of a connection */
 #define CROWDED_IDLE_MS   1000 /* instead of the idle timeout while the server is full */
 #define ACCEPT_BACKOFF_MS 100
-#define STACK_BYTES       ((size_t)256 * 1024)
 
 /* --- accepting -------------------------------------------------------------------------------- */
 
@@ -267,9 +266,10 @@ static void look_at(struct df_conn *c, int64_t now_ms, int64_t since_ms, bool cr
 static void scan(struct df_http_server *s, int64_t now_ms, int64_t since_ms)
 {
     bool crowded = is_full(s);
+    struct df_conn *c;
 
     df_lock(&s->lock);
-    for (struct df_conn *c = s->conns; c; c = c->next) {
+    DF_LIST_EACH (c, &s->conns, link) {
         if (!c->killed)
             look_at(c, now_ms, since_ms, crowded);
     }
@@ -349,7 +349,7 @@ static void wait_for_events(struct df_http_server *s, int64_t now_ms, int64_t ne
         (void)!read(s->wake_fd, &drop, sizeof(drop));
 }
 
-static void *run(void *arg)
+static void keep_connections(void *arg)
 {
     struct df_http_server *s = arg;
     const struct df_clock *clock = df_clock_real();
@@ -377,7 +377,6 @@ static void *run(void *arg)
         }
         wait_for_events(s, now_ms, next_scan_ms);
     }
-    return NULL;
 }
 
 static int64_t min_i64(int64_t a, int64_t b)
@@ -388,9 +387,6 @@ static int64_t min_i64(int64_t a, int64_t b)
 enum df_code df_keeper_start(struct df_http_server *s, struct df_err *err)
 {
     const struct df_http_options *o = &s->opt;
-    pthread_attr_t attr;
-    sigset_t all;
-    sigset_t before;
 
     int64_t shortest = min_i64(min_i64(o->header_timeout_ms, o->idle_timeout_ms),
                                min_i64(o->grace_ms, o->heartbeat_ms));
@@ -398,32 +394,17 @@ enum df_code df_keeper_start(struct df_http_server *s, struct df_err *err)
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0)
         return df_err_errno(err, "eventfd");
-
-    /* Signals are the main thread's. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    int rc = pthread_create(&s->keeper, &attr, run, s);
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0) {
-        errno = rc;
-        return df_err_errno(err, "pthread_create");
-    }
-    (void)pthread_setname_np(s->keeper, "http-keeper");
-    s->keeper_runs = true;
+    df_thread_start(&s->keeper, "http-keeper", keep_connections, s);
     return DF_OK;
 }
 
 void df_keeper_stop(struct df_http_server *s)
 {
-    if (!s->keeper_runs)
+    if (!s->keeper.running)
         return;
     atomic_store(&s->stopping, true);
     df_keeper_wake(s);
-    pthread_join(s->keeper, NULL);
-    s->keeper_runs = false;
+    df_thread_join(&s->keeper);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
     s->listen_fd = -1;

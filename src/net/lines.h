@@ -15,6 +15,7 @@
 #ifndef DF_NET_LINES_H
 #define DF_NET_LINES_H
 
+#include "base/map.h"
 #include "net/client.h"
 #include "net/url.h"
 
@@ -25,17 +26,14 @@ struct df_lane;
 enum df_owner_kind { DF_OPERATORS, DF_TENANTS, DF_OWNER_KINDS };
 
 struct df_lines {
-    struct df_destination **destinations; /* hash tables */
-    struct df_owner **owners;
-    struct df_lane **lanes;
-    size_t lane_count;
+    struct df_map destinations;
+    struct df_map owners[DF_OWNER_KINDS];
+    struct df_map lanes;
     size_t sweep_at;
     size_t max_active;             /* of a destination */
     size_t half;                   /* of all places: what operators have, or tenants */
     size_t active[DF_OWNER_KINDS]; /* of calls with an owner */
-    struct df_owner *first_owner;  /* those with somebody waiting, in turn */
-    struct df_owner *last_owner;
-    size_t waiting_owners;
+    struct df_list waiting;        /* owners with somebody waiting, in turn */
 
     struct df_call **heap;
     size_t heap_count;

@@ -56,8 +56,7 @@ static void begin(struct df_req *req, struct df_str path, struct df_str query)
     req->log.count = 0;
     req->user = req->state = NULL;
     req->started_ns = 0;
-    req->headers = NULL;
-    req->headers_end = &req->headers;
+    req->headers = (struct df_list){.count = 0};
     req->answer = (struct df_answer){0};
 }
 

@@ -18,9 +18,7 @@
 struct df_sse {
     struct df_http_server *server;
     struct df_conn *conn;
-    struct df_sse *next; /* the server's list, under the server's lock */
-    struct df_sse *prev;
-    bool listed;
+    struct df_link link; /* in the server's list, under the server's lock */
 
     struct df_mutex lock; /* guards all that follows */
     unsigned holders;
@@ -61,11 +59,7 @@ struct df_sse *df_req_sse(struct df_req *req)
     (void)df_req_add_header(req, "X-Accel-Buffering", DF_STR("no"));
 
     df_lock(&s->lock);
-    sse->listed = true;
-    sse->next = s->streams;
-    if (sse->next)
-        sse->next->prev = sse;
-    s->streams = sse;
+    df_list_add_first(&s->streams, &sse->link);
     df_unlock(&s->lock);
     return sse;
 }
@@ -87,13 +81,7 @@ uint64_t df_sse_detach(struct df_sse *sse)
     struct df_http_server *s = sse->server;
 
     df_lock(&s->lock);
-    if (sse->next)
-        sse->next->prev = sse->prev;
-    if (sse->prev)
-        sse->prev->next = sse->next;
-    else
-        s->streams = sse->next;
-    sse->listed = false;
+    df_list_remove(&s->streams, &sse->link);
     df_unlock(&s->lock);
 
     df_lock(&sse->lock);
@@ -229,8 +217,10 @@ void df_sse_close(struct df_sse *sse)
 
 void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms)
 {
+    struct df_sse *sse;
+
     df_lock(&s->lock);
-    for (struct df_sse *sse = s->streams; sse; sse = sse->next) {
+    DF_LIST_EACH (sse, &s->streams, link) {
         df_lock(&sse->lock);
         if (!sse->ended && now_ms - sse->last_ms >= s->opt.heartbeat_ms && sse->pending.len == 0) {
             df_buf_addz(&sse->pending, ":\n\n");
@@ -244,8 +234,10 @@ void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms)
 
 void df_sse_end_all(struct df_http_server *s)
 {
+    struct df_sse *sse;
+
     df_lock(&s->lock);
-    for (struct df_sse *sse = s->streams; sse; sse = sse->next)
+    DF_LIST_EACH (sse, &s->streams, link)
         end(sse);
     df_unlock(&s->lock);
 }

@@ -459,7 +459,7 @@ static void learn_room(struct df_relay *r, const struct relay_batch *b, bool bla
 static void judge(struct df_relay *r, struct relay_claimed *c)
 {
     struct df_event *e = &c->e;
-    enum df_breaker_outcome verdict = DF_BREAKER_SUCCESS;
+    enum df_breaker_outcome verdict = e->breaker;
 
     switch (e->outcome) {
     case DF_DISPATCHED:
@@ -468,9 +468,10 @@ static void judge(struct df_relay *r, struct relay_claimed *c)
     case DF_DISPATCH_PERMANENT:
         c->outcome = RELAY_FAILED;
         break;
-    case DF_DISPATCH_RETRY:
     case DF_DISPATCH_NONE:
-        verdict = e->blames_sink ? DF_BREAKER_FAILURE : DF_BREAKER_IGNORED;
+        verdict = DF_BREAKER_IGNORED;
+        /* fall through */
+    case DF_DISPATCH_RETRY:
         c->outcome = e->attempt > r->s->max_retries ? RELAY_FAILED : RELAY_RETRY;
         c->delay_ms = df_retry_delay_ms(&r->retry, e->attempt, e->retry_after_ms, r->opt.clock);
         break;
@@ -524,8 +525,7 @@ static void dispatch(struct relay_worker *w, struct relay_batch *b)
         for (size_t i = 0; i < n; i++) {
             struct relay_claimed *next = round[i]->next;
             judge(r, round[i]);
-            blamed =
-                blamed || (round[i]->e.outcome == DF_DISPATCH_RETRY && round[i]->e.blames_sink);
+            blamed = blamed || round[i]->e.breaker == DF_BREAKER_FAILURE;
             if (round[i]->outcome == RELAY_PROCESSED && next && may_go(next))
                 round[left++] = next;
         }

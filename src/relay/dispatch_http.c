@@ -12,7 +12,7 @@
  * A batch that was refused for its content is sent again, one event a call, in a second round
  * within the same time: only so the event that is refused is found.
  *
- * What an answer means for the event is in outcome_of(). Everything an event says is
+ * What an answer means for the event is in classify(). Everything an event says is
  * percent-encoded before it becomes part of a header or the URL, so that it can be neither more
  * than a value.
  */
@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "delivery/sign.h"
-#include "net/client.h"
+#include "net/field.h"
 #include "relay/dispatcher.h"
 #include "relay/http_target.h"
 #include "json/write.h"
@@ -33,13 +33,11 @@
 #define BATCH_BYTES  ((size_t)1000000)
 #define ANSWER_BYTES ((size_t)1024) /* looked at; of them so many characters are shown: */
 #define ANSWER_UNITS ((size_t)200)
-#define HEADERS_MAX  (DF_EVENT_ATTRIBUTES + 5 + DF_SIGN_HEADERS)
 
 struct df_sink {
     const struct df_sink_options *opt;
     bool expands;          /* the target has names in it */
     char *key_prefix;      /* of Idempotency-Key: "NAME:" */
-    uint64_t fresh[3];     /* of traces that begin here */
     struct df_buf scratch; /* one document of a batch */
 
     struct df_mutex lock;
@@ -50,8 +48,7 @@ struct df_sink {
 /* A call and the events that it carries. */
 struct send {
     struct send *next;
-    struct df_call call;
-    struct df_call_header headers[HEADERS_MAX];
+    struct df_out out;
     struct df_sink *sink;
     struct df_event *const *events;
     size_t count;
@@ -141,11 +138,6 @@ static size_t write_batch(struct df_sink *s, struct df_event *const *events, siz
 
 /* --- headers --- */
 
-static void add_header(struct send *c, struct df_str name, struct df_str value)
-{
-    c->headers[c->call.header_count++] = (struct df_call_header){.name = name, .value = value};
-}
-
 static struct df_str ce_name(struct df_arena *a, const char *name)
 {
     size_t len = strlen(name);
@@ -163,10 +155,10 @@ static void add_attributes(struct send *c, const struct df_event *e, struct df_a
 
     for (size_t i = 0; i < n; i++) {
         if (strcmp(attributes[i].name, "datacontenttype") == 0)
-            add_header(c, DF_STR("Content-Type"), attributes[i].value);
+            df_headers_add(&c->out.headers, DF_STR("Content-Type"), attributes[i].value);
         else
-            add_header(c, ce_name(a, attributes[i].name),
-                       df_http_header_text(a, attributes[i].value));
+            df_headers_add(&c->out.headers, ce_name(a, attributes[i].name),
+                           df_field_text(a, attributes[i].value));
     }
 }
 
@@ -174,27 +166,15 @@ static void add_attributes(struct send *c, const struct df_event *e, struct df_a
  * The event's trace goes on, with its own span as the parent if it has one. Without a trace that
  * W3C's form can carry a new one begins.
  */
-static void add_trace(struct send *c, const struct df_event *e, struct df_arena *a)
+static void set_trace(struct df_out *out, const struct df_clock *clock, const struct df_event *e,
+                      struct df_arena *a)
 {
-    struct df_sink *s = c->sink;
-    struct df_str text = e ? df_event_traceparent(e, a) : DF_STR_NULL;
-    struct df_str id = e && e->trace_id.len > 0 ? df_http_header_text(a, e->trace_id) : DF_STR_NULL;
+    struct df_str id = e ? e->trace_id : DF_STR_NULL;
 
-    if (!text.ptr) {
-        char fresh[DF_TRACE_ID_LEN + DF_SPAN_ID_LEN + 1];
-        (void)snprintf(fresh, sizeof(fresh), "%016llx%016llx%016llx",
-                       (unsigned long long)s->fresh[0], (unsigned long long)s->fresh[1]++,
-                       (unsigned long long)s->fresh[2]++);
-        struct df_event made = {.trace_id = id,
-                                .span_id = df_str_n(fresh + DF_TRACE_ID_LEN, DF_SPAN_ID_LEN)};
-        text = df_event_traceparent(&made, a);
-        if (!text.ptr) {
-            made.trace_id = df_str_n(fresh, DF_TRACE_ID_LEN);
-            text = df_event_traceparent(&made, a);
-        }
-    }
-    add_header(c, DF_STR("traceparent"), text);
-    add_header(c, DF_STR("x-trace-id"), id.ptr ? id : df_str_n(text.ptr + 3, DF_TRACE_ID_LEN));
+    if (!e || !df_trace_join(id, e->span_id, &out->trace))
+        out->trace = df_outbound_trace(id, clock);
+    if (id.len > 0)
+        out->trace_id = df_field_text(a, id);
 }
 
 /* The same events in the same order have the same one, and no others. */
@@ -219,30 +199,52 @@ static void add_common(struct send *c, struct df_arena *a)
     const struct df_sink_options *opt = c->sink->opt;
     const struct df_event *e = c->events[0];
     bool alone = c->count == 1;
-    struct df_str id = alone ? df_http_header_text(a, e->id) : batch_id(c, a);
+    struct df_str id = alone ? df_field_text(a, e->id) : batch_id(c, a);
     struct df_str correlation =
-        alone && e->correlation_id.len > 0 ? df_http_header_text(a, e->correlation_id) : id;
+        alone && e->correlation_id.len > 0 ? df_field_text(a, e->correlation_id) : id;
 
-    add_header(c, DF_STR("Idempotency-Key"),
-               df_arena_printf(a, "%s" DF_STR_FMT, c->sink->key_prefix, DF_STR_ARG(id)));
-    add_header(c, DF_STR("X-Correlation-Id"), correlation);
-    add_trace(c, alone ? e : NULL, a);
+    c->out.idempotency_key =
+        df_arena_printf(a, "%s" DF_STR_FMT, c->sink->key_prefix, DF_STR_ARG(id));
+    c->out.correlation_id = correlation;
+    set_trace(&c->out, opt->clock, alone ? e : NULL, a);
     if (!opt->secret)
         return;
     df_sign(df_secret_str(opt->secret), DF_STR_NULL, id, df_wall_ms(opt->clock) / 1000,
-            c->call.body, a, c->headers + c->call.header_count);
-    c->call.header_count += DF_SIGN_HEADERS;
+            c->out.call.body, a, df_headers_more(&c->out.headers, DF_SIGN_HEADERS));
 }
 
 /* --- calls --- */
 
-/* On the client's thread. */
-static void done(struct df_call *call)
+/*
+ * What speaks of the target or of who is calling, not of the event: a redirect, a wrong key or a
+ * wrong path must not turn a whole backlog FAILED.
+ */
+static bool is_about_target(unsigned status)
 {
-    struct send *c = call->arg;
+    static const unsigned rows[] = {401, 403, 404, 405, 407, 410, 421};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i] == status)
+            return true;
+    return status < 400;
+}
+
+static struct df_out_judgement classify(unsigned status)
+{
+    struct df_out_judgement j = df_outbound_judge_status(status);
+
+    if (j.verdict == DF_OUT_REFUSED && is_about_target(status))
+        return (struct df_out_judgement){DF_OUT_AGAIN, DF_BREAKER_FAILURE};
+    return j;
+}
+
+/* On the client's thread. */
+static void send_done(struct df_out *out)
+{
+    struct send *c = out->arg;
+    const struct df_call *call = &out->call;
     struct df_sink *s = c->sink;
 
-    if (call->code == DF_OK && (call->status < 200 || call->status > 299)) {
+    if (call->code == DF_OK && out->verdict != DF_OUT_OK) {
         c->answer = df_strdup(df_buf_str(&call->answer));
         c->answer_len = call->answer.len;
     }
@@ -256,7 +258,7 @@ static void done(struct df_call *call)
 static void refuse(struct df_event *e, const char *why, struct df_arena *a)
 {
     e->outcome = DF_DISPATCH_PERMANENT;
-    e->blames_sink = false;
+    e->breaker = DF_BREAKER_IGNORED;
     e->error = df_arena_printf(a, "the event cannot be sent: %s", why);
 }
 
@@ -268,20 +270,22 @@ static size_t fill(struct send *c, struct df_event *const *events, size_t n, str
     switch ((enum df_http_mode)s->opt->mode) {
     case DF_HTTP_BINARY:
         add_attributes(c, events[0], a);
-        c->call.body = events[0]->payload;
+        c->out.call.body = events[0]->payload;
         return 1;
     case DF_HTTP_STRUCTURED:
         df_buf_init(&c->body, document_max(s, events[0]));
         write_document(s, events[0], a, &c->body);
-        add_header(c, DF_STR("Content-Type"), DF_STR("application/cloudevents+json"));
+        df_headers_add(&c->out.headers, DF_STR("Content-Type"),
+                       DF_STR("application/cloudevents+json"));
         n = 1;
         break;
     case DF_HTTP_BATCH:
         n = write_batch(s, events, n, a, &c->body);
-        add_header(c, DF_STR("Content-Type"), DF_STR("application/cloudevents-batch+json"));
+        df_headers_add(&c->out.headers, DF_STR("Content-Type"),
+                       DF_STR("application/cloudevents-batch+json"));
         break;
     }
-    c->call.body = df_buf_str(&c->body);
+    c->out.call.body = df_buf_str(&c->body);
     return n;
 }
 
@@ -301,14 +305,16 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
     struct send *c = DF_ARENA_NEW(a, struct send);
     c->sink = s;
     c->events = events;
-    c->call = (struct df_call){
-        .method = "POST",
-        .url = url,
-        .headers = c->headers,
-        .max_answer_bytes = ANSWER_BYTES,
-        .owner = df_str_c(s->key_prefix), /* the relay's name */
-        .allow_private = true,            /* the operator's own choice of an address */
-        .done = done,
+    c->out = (struct df_out){
+        .call = {.method = "POST",
+                 .url = url,
+                 .max_answer_bytes = ANSWER_BYTES,
+                 .owner = df_str_c(s->key_prefix), /* the relay's name */
+                 .allow_private = true},           /* the operator's own choice of an address */
+        .headers = {.arena = a},
+        .unguarded = true, /* each event has a permit: relay/batch.c */
+        .classify = classify,
+        .done = send_done,
         .arg = c,
     };
     c->count = fill(c, events, n, a);
@@ -318,21 +324,11 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
 
 static void hand_over(struct df_sink *s, struct send *c, int64_t timeout_ms)
 {
-    c->call.timeout_ms = timeout_ms > 0 ? timeout_ms : 1;
+    c->out.call.timeout_ms = timeout_ms > 0 ? timeout_ms : 1;
     df_lock(&s->lock);
     s->pending++;
     df_unlock(&s->lock);
-    if (s->opt->gate)
-        df_lock(&s->opt->gate->lock);
-    bool open = !df_sink_given_up(s->opt);
-    if (open)
-        df_http_client_send(s->opt->client, &c->call);
-    if (s->opt->gate)
-        df_unlock(&s->opt->gate->lock);
-    if (!open) {
-        c->call.code = df_err_set(&c->call.err, DF_E_CANCELLED, "the relay is stopping");
-        done(&c->call);
-    }
+    df_outbound_send(s->opt->outbound, &c->out);
 }
 
 static void wait_for_all(struct df_sink *s)
@@ -345,33 +341,18 @@ static void wait_for_all(struct df_sink *s)
 
 /* --- answers --- */
 
-/*
- * 4xx that speak of the target or of who is calling, not of the event: a wrong key or a wrong path
- * must not turn a whole backlog FAILED.
- */
-static bool is_about_target(unsigned status)
+static enum df_dispatch_outcome outcome_of(enum df_out_verdict verdict)
 {
-    static const unsigned rows[] = {401, 403, 404, 405, 407, 408, 410, 421, 425, 429};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (rows[i] == status)
-            return true;
-    return false;
-}
-
-static enum df_dispatch_outcome outcome_of(const struct df_call *call, bool *ret_blames_sink)
-{
-    bool refused = call->code == DF_E_BAD_REQUEST; /* by our client, who sends it never */
-
-    if (call->code == DF_OK) {
-        if (call->status >= 200 && call->status <= 299) {
-            *ret_blames_sink = false;
-            return DF_DISPATCHED;
-        }
-        refused = call->status >= 400 && call->status <= 499 && !is_about_target(call->status);
+    switch (verdict) {
+    case DF_OUT_OK:
+        return DF_DISPATCHED;
+    case DF_OUT_REFUSED:
+        return DF_DISPATCH_PERMANENT;
+    case DF_OUT_AGAIN:
+    case DF_OUT_STOPPED:
+        break;
     }
-    /* Cancelled: the server is stopping. */
-    *ret_blames_sink = !refused && call->code != DF_E_CANCELLED;
-    return refused ? DF_DISPATCH_PERMANENT : DF_DISPATCH_RETRY;
+    return DF_DISPATCH_RETRY;
 }
 
 /* Valid UTF-8 on one line: what a peer answers is shown to people and stored. */
@@ -388,9 +369,9 @@ static void add_clean(struct df_buf *b, struct df_str s)
 
 static struct df_str error_of(const struct send *c, struct df_arena *a)
 {
-    const struct df_call *call = &c->call;
+    const struct df_call *call = &c->out.call;
 
-    if (call->code == DF_E_BAD_REQUEST)
+    if (call->code != DF_OK && c->out.verdict == DF_OUT_REFUSED)
         return df_arena_printf(a, "the event cannot be sent: %s", call->err.detail);
     if (call->code != DF_OK)
         return df_arena_str(a, df_str_c(call->err.detail));
@@ -411,17 +392,16 @@ static struct df_str error_of(const struct send *c, struct df_arena *a)
  */
 static bool settle(struct send *c, struct df_arena *a)
 {
-    bool blames_sink;
-    enum df_dispatch_outcome outcome = outcome_of(&c->call, &blames_sink);
+    enum df_dispatch_outcome outcome = outcome_of(c->out.verdict);
     struct df_str error = outcome == DF_DISPATCHED ? DF_STR_NULL : error_of(c, a);
     bool settled = c->count == 1 || outcome != DF_DISPATCH_PERMANENT;
 
     for (size_t i = 0; i < c->count; i++) {
         struct df_event *e = c->events[i];
         e->outcome = settled ? outcome : DF_DISPATCH_RETRY;
-        e->blames_sink = blames_sink;
-        e->retry_after_ms = c->call.retry_after_ms;
-        e->duration_ms = c->call.duration_ms;
+        e->breaker = c->out.outcome;
+        e->retry_after_ms = c->out.call.retry_after_ms;
+        e->duration_ms = c->out.call.duration_ms;
         e->error = error;
     }
     df_buf_release(&c->body);
@@ -488,11 +468,9 @@ static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink 
     struct df_sink *s = df_calloc(1, sizeof(*s));
     s->opt = opt;
     s->expands = strchr(opt->target, '{') != NULL;
-    struct df_str relay = df_http_header_text(&a, df_str_c(opt->relay));
+    struct df_str relay = df_field_text(&a, df_str_c(opt->relay));
     s->key_prefix = df_strdup(df_arena_printf(&a, DF_STR_FMT ":", DF_STR_ARG(relay)));
     df_arena_release(&a);
-    df_random(opt->clock, s->fresh, sizeof(s->fresh));
-    s->fresh[0] |= 1; /* an identifier of zeros is none */
     df_mutex_init(&s->lock);
     df_cond_init(&s->all_done);
     *ret = s;

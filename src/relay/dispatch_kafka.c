@@ -52,13 +52,7 @@ struct message {
 
 static void settle(struct message *m, enum df_dispatch_outcome outcome, struct df_str error)
 {
-    struct df_event *e = m->event;
-
-    e->outcome = outcome;
-    e->blames_sink = outcome == DF_DISPATCH_RETRY;
-    e->retry_after_ms = -1;
-    e->duration_ms = df_mono_ms(m->sink->opt->clock) - m->begun_ms;
-    e->error = error;
+    df_event_settle(m->event, outcome, df_mono_ms(m->sink->opt->clock) - m->begun_ms, error);
 }
 
 static bool over_a_message(rd_kafka_resp_err_t err)

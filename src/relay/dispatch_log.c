@@ -55,11 +55,7 @@ static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n
     (void)a;
     for (size_t i = 0; i < n; i++) {
         struct df_event *e = events[i];
-        e->retry_after_ms = -1;
-        e->duration_ms = 0;
-        e->blames_sink = false;
-        e->outcome = DF_DISPATCHED;
-        e->error = DF_STR_NULL;
+        df_event_settle(e, DF_DISPATCHED, 0, DF_STR_NULL);
         write_line(s, e, level);
     }
 }

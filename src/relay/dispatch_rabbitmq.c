@@ -65,11 +65,7 @@ struct batch {
 static void settle(struct batch *b, struct df_event *e, enum df_dispatch_outcome outcome,
                    struct df_str error)
 {
-    e->outcome = outcome;
-    e->blames_sink = outcome == DF_DISPATCH_RETRY;
-    e->retry_after_ms = -1;
-    e->duration_ms = df_mono_ms(b->sink->opt->clock) - b->begun_ms;
-    e->error = error;
+    df_event_settle(e, outcome, df_mono_ms(b->sink->opt->clock) - b->begun_ms, error);
 }
 
 static void settle_rest(struct batch *b, const char *words)

@@ -12,6 +12,16 @@ const struct df_dispatcher *const df_dispatchers[] = {
 
 const char *const df_dispatcher_names[] = {"log", "http", "rabbitmq", "kafka", NULL};
 
+void df_event_settle(struct df_event *e, enum df_dispatch_outcome outcome, int64_t duration_ms,
+                     struct df_str error)
+{
+    e->outcome = outcome;
+    e->breaker = outcome == DF_DISPATCH_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
+    e->retry_after_ms = -1;
+    e->duration_ms = duration_ms;
+    e->error = error;
+}
+
 /* --- patterns --- */
 
 enum part { PART_EVENT_TYPE, PART_AGGREGATE_TYPE, PART_AGGREGATE_ID, PART_COUNT };

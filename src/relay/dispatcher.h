@@ -13,14 +13,10 @@
 #ifndef DF_RELAY_DISPATCHER_H
 #define DF_RELAY_DISPATCHER_H
 
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/err.h"
-#include "base/lock.h"
 #include "base/secret.h"
+#include "outbound/outbound.h"
 
-struct df_http_client;
-struct df_sink_gate;
+#include <stdatomic.h>
 
 enum df_dispatch_outcome {
     DF_DISPATCH_NONE,      /* not handed to the sink yet, or not any more */
@@ -44,8 +40,8 @@ struct df_event {
 
     /* The sink's answer. */
     enum df_dispatch_outcome outcome;
-    bool blames_sink;       /* RETRY: it counts against the destination (breaker), not the event */
-    int64_t retry_after_ms; /* what the destination asked for; -1: nothing */
+    enum df_breaker_outcome breaker; /* what it says of the destination */
+    int64_t retry_after_ms;          /* what the destination asked for; -1: nothing */
     int64_t duration_ms;
     struct df_str error; /* why not, for a person; in the arena; absent when it went well */
 };
@@ -60,28 +56,19 @@ struct df_sink_options {
     int mode;                       /* http: enum df_http_mode */
     int64_t timeout_ms;             /* for one event, from hand-over to confirmation */
     const char *exchange;           /* rabbitmq; "": the default exchange */
-    const char *routing_key; /* rabbitmq; {eventType}, {aggregateType}, {aggregateId} inside */
-    const char *topic;       /* kafka; the same inside */
-    const char *properties;  /* kafka: "name=value;name=value" of librdkafka */
-    struct df_http_client *client; /* http; shared, outlives the sinks */
+    const char *routing_key;      /* rabbitmq; {eventType}, {aggregateType}, {aggregateId} inside */
+    const char *topic;            /* kafka; the same inside */
+    const char *properties;       /* kafka: "name=value;name=value" of librdkafka */
+    struct df_outbound *outbound; /* http; shared, outlives the sinks */
     const struct df_clock *clock;
-    struct df_sink_gate *gate; /* NULL: always open */
-};
-
-/*
- * Closed when the program ends and waits no longer: from then on a dispatch hands nothing over any
- * more and returns within a second, or as soon as the HTTP client that it has calls with is freed.
- * What is shared with others, as that client, is used only by who holds the lock and has found the
- * gate open.
- */
-struct df_sink_gate {
-    struct df_mutex lock;
-    _Atomic bool closed;
+    /* Set when the program ends and waits no longer: a dispatch to a broker returns within a second
+     * then; one over HTTP, when the client is stopped. NULL: never. */
+    const _Atomic bool *given_up;
 };
 
 static inline bool df_sink_given_up(const struct df_sink_options *opt)
 {
-    return opt->gate && opt->gate->closed;
+    return opt->given_up && atomic_load(opt->given_up);
 }
 
 enum df_http_mode { DF_HTTP_BINARY, DF_HTTP_STRUCTURED, DF_HTTP_BATCH };
@@ -120,6 +107,10 @@ extern const struct df_dispatcher *const df_dispatchers[];
 extern const char *const df_dispatcher_names[]; /* NULL after the last */
 
 /* --- helpers that several of them use (dispatcher.c) --- */
+
+/* The answer of a destination that asks for no pause; a RETRY is held against it. */
+void df_event_settle(struct df_event *e, enum df_dispatch_outcome outcome, int64_t duration_ms,
+                     struct df_str error);
 
 /* Replaces {eventType}, {aggregateType}, {aggregateId} by the event's; absent ones by nothing. */
 struct df_str df_event_expand(struct df_arena *a, const char *pattern, const struct df_event *e);

@@ -284,7 +284,7 @@ static void accepted(struct df_work *w)
     const struct df_log_field fields[] = {
         DF_F("eventId", df_uuid_str(&e->id)),
         DF_F("eventType", e->type),
-        DF_F("correlationId", c->is_array ? df_req_correlation_id(c->w.req) : e->correlation_id),
+        DF_F("correlationId", c->is_array ? df_req_correlation_id(w->req) : e->correlation_id),
         DF_FI("events", c->count),
     };
 
@@ -438,9 +438,11 @@ static enum df_code run_insert(struct df_db *db, struct df_work *w, struct df_er
 static bool look_up_if_there(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     (void)err;
-    if (code == DF_E_DB_UNIQUE)
-        df_work_continue(w, &look_up);
-    return code == DF_E_DB_UNIQUE;
+    if (code != DF_E_DB_UNIQUE)
+        return false;
+    df_work_become(w, &look_up);
+    df_work_submit(w);
+    return true;
 }
 
 static const struct df_handler insert = {

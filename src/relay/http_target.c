@@ -1,47 +1,12 @@
 #include "relay/http_target.h"
 
+#include "net/field.h"
 #include "net/url.h"
 
 static bool is_unreserved(unsigned char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '.' || c == '_' || c == '~';
-}
-
-static bool is_plain(unsigned char c)
-{
-    return c > ' ' && c < 0x7f && c != '"' && c != '%';
-}
-
-/* The slice itself if nothing in it needs to be encoded. */
-static struct df_str encode(struct df_arena *a, struct df_str s, bool (*keeps)(unsigned char c))
-{
-    static const char hex[] = "0123456789ABCDEF";
-    size_t same = 0;
-
-    while (same < s.len && keeps((unsigned char)s.ptr[same]))
-        same++;
-    if (same == s.len)
-        return s;
-    char *out = df_arena_alloc(a, same + 3 * (s.len - same));
-    memcpy(out, s.ptr, same);
-    size_t len = same;
-    for (size_t i = same; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        if (keeps(c)) {
-            out[len++] = (char)c;
-            continue;
-        }
-        out[len++] = '%';
-        out[len++] = hex[c >> 4];
-        out[len++] = hex[c & 15];
-    }
-    return df_str_n(out, len);
-}
-
-struct df_str df_http_header_text(struct df_arena *a, struct df_str s)
-{
-    return encode(a, s, is_plain);
 }
 
 /* "." or "..", however written. */
@@ -80,9 +45,9 @@ const char *df_http_target_expand(struct df_arena *a, const char *target, const 
 {
     struct df_url parts;
     const struct df_event encoded = {
-        .type = encode(a, e->type, is_unreserved),
-        .aggregate_type = encode(a, e->aggregate_type, is_unreserved),
-        .aggregate_id = encode(a, e->aggregate_id, is_unreserved),
+        .type = df_percent_encode(a, e->type, is_unreserved),
+        .aggregate_type = df_percent_encode(a, e->aggregate_type, is_unreserved),
+        .aggregate_id = df_percent_encode(a, e->aggregate_id, is_unreserved),
     };
     struct df_str url = df_event_expand(a, target, &encoded);
     if (df_url_parse(url, &parts, err) != DF_OK)

@@ -1,7 +1,6 @@
 /*
- * Where an event's own texts become part of an HTTP request: the URL and the values of headers.
- * They are percent-encoded, so that an event can neither choose another host or leave the path that
- * was configured, nor end a header.
+ * Where an event's own texts become part of a URL. They are percent-encoded, so that an event can
+ * neither choose another host nor leave the path that was configured.
  */
 #ifndef DF_RELAY_HTTP_TARGET_H
 #define DF_RELAY_HTTP_TARGET_H
@@ -17,8 +16,5 @@ enum df_code df_http_target_check(const char *target, struct df_err *err) DF_MUS
  */
 const char *df_http_target_expand(struct df_arena *a, const char *target, const struct df_event *e,
                                   struct df_err *err);
-
-/* As CloudEvents' HTTP binding (3.1.3.2) has it; the slice itself where nothing needs it. */
-struct df_str df_http_header_text(struct df_arena *a, struct df_str s);
 
 #endif

@@ -145,17 +145,16 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     if (df_db_dialect_of(s->url, &r->dialect, &err) != DF_OK)
         abort(); /* the settings were checked */
     df_relay_sink_options(s, &r->sink_options);
-    r->sink_options.client = opt->client;
+    r->sink_options.outbound = opt->outbound;
     r->sink_options.clock = opt->clock;
-    r->sink_options.gate = &r->gate;
+    r->sink_options.given_up = &r->given_up;
     describe(s, &r->status);
     make_metrics(r);
     df_mutex_init(&r->lock);
-    df_mutex_init(&r->gate.lock);
     df_cond_init(&r->changed);
     df_buf_init(&key, 256);
     df_buf_addf(&key, "relay:%s", s->name);
-    r->breaker = df_breakers_get(opt->breakers, df_buf_str(&key));
+    r->breaker = df_breakers_get(opt->outbound->breakers, df_buf_str(&key));
     df_buf_release(&key);
     r->worker_count = workers_of(r);
     r->workers = df_calloc(r->worker_count, sizeof *r->workers);
@@ -201,9 +200,7 @@ void df_relay_stop(struct df_relay *r, int64_t drain_ms)
     while (r->in_hand > 0 && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
         (void)df_cond_wait_ms(&r->changed, &r->lock, left_ms);
     df_unlock(&r->lock);
-    df_lock(&r->gate.lock);
-    r->gate.closed = true;
-    df_unlock(&r->gate.lock);
+    atomic_store(&r->given_up, true);
 }
 
 void df_relay_end(struct df_relay *r)
@@ -231,7 +228,7 @@ void df_relay_free(struct df_relay *r)
     df_relay_stop(r, 0);
     df_relay_end(r);
     df_metric_set(r->up, 0);
-    df_breakers_put(r->opt.breakers, r->breaker);
+    df_breakers_put(r->opt.outbound->breakers, r->breaker);
     relay_shape_drop(r->shape);
     for (size_t i = 0; i < r->resting_count; i++)
         free(r->resting[i].id);
@@ -242,7 +239,6 @@ void df_relay_free(struct df_relay *r)
         close(r->lock_fd);
     pthread_cond_destroy(&r->changed);
     df_mutex_destroy(&r->lock);
-    df_mutex_destroy(&r->gate.lock);
     free(r);
 }
 

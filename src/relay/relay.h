@@ -24,8 +24,7 @@ struct df_relay;
 
 struct df_relay_options {
     const struct df_relay_settings *settings; /* lives as long as the relay */
-    struct df_http_client *client;            /* for dispatcher http; outlives the relay */
-    struct df_breakers *breakers;             /* the relay's own is "relay:NAME" there */
+    struct df_outbound *outbound; /* its own breaker is "relay:NAME"; outlives the relay */
     const struct df_clock *clock;
     const struct df_dispatcher *dispatcher; /* NULL: the one that is configured */
 };
@@ -41,8 +40,9 @@ void df_relay_wake(struct df_relay *r);
 /*
  * The end, in four steps; NULL is fine in each. drain: claims nothing more, and waits for nobody,
  * so that several relays drain side by side. stop: batches in hand have until drain_ms to be
- * settled; then nothing is handed over any more, and the HTTP client may be freed. end: waits for
- * the workers, who settle and log what came back; what is not settled stays as it was. free.
+ * settled; then calls are cut off, to brokers by the workers, over HTTP when the client is stopped.
+ * end: waits for the workers, who settle and log what came back; what is not settled stays as it
+ * was. free.
  */
 void df_relay_drain(struct df_relay *r);
 void df_relay_stop(struct df_relay *r, int64_t drain_ms);

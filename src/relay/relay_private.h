@@ -62,7 +62,7 @@ struct df_relay {
     size_t worker_count;
     int lock_fd; /* SQLite: the lock that makes it the one relay; -1 */
 
-    struct df_sink_gate gate; /* closed when the drain is over */
+    _Atomic bool given_up; /* the drain is over */
 
     struct df_mutex lock; /* guards all that follows */
     pthread_cond_t changed;

@@ -61,7 +61,7 @@ static void add(struct df_relays *rs, const struct df_relays_options *opt,
 {
     rs->entries[rs->count++] = (struct entry){
         .relay = df_relay_start(&(struct df_relay_options){
-            .settings = s, .client = opt->client, .breakers = opt->breakers, .clock = opt->clock}),
+            .settings = s, .outbound = opt->outbound, .clock = opt->clock}),
         .own = own,
     };
 }

@@ -15,15 +15,14 @@ struct df_relays_options {
     size_t count;
     const char *own_url;                 /* the server's database */
     const struct df_relay_settings *own; /* for its events, unless one of the others reads them */
-    struct df_http_client *client;       /* as in struct df_relay_options */
-    struct df_breakers *breakers;
+    struct df_outbound *outbound;
     const struct df_clock *clock;
 };
 
 struct df_relays *df_relays_start(const struct df_relays_options *opt);
 /* There are new events of the server's own. Cheap; any thread; NULL is fine, as in what follows. */
 void df_relays_wake_own(struct df_relays *rs);
-/* As df_relay_stop for each: then the HTTP client may be freed. As df_relay_end: no worker is left. */
+/* As df_relay_stop for each. As df_relay_end: no worker is left. */
 void df_relays_stop(struct df_relays *rs, int64_t drain_ms);
 void df_relays_end(struct df_relays *rs);
 void df_relays_free(struct df_relays *rs);

@@ -28,15 +28,15 @@
 #include "resilience/breaker.h"
 
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 
 #include <stdlib.h>
 
 #define NS_PER_MS     INT64_C(1000000)
-#define PROBE_WAIT_MS 100  /* while probes are under way: soon, but not in a tight loop */
-#define NAMES_MAX     200  /* shown by name in metrics; the rest together as "other" */
-#define BUCKETS       1024 /* power of two */
+#define PROBE_WAIT_MS 100 /* while probes are under way: soon, but not in a tight loop */
+#define NAMES_MAX     200 /* shown by name in metrics; the rest together as "other" */
 
 enum { FAILED = 1, SLOW = 2 }; /* bits of a call in the ring */
 
@@ -46,8 +46,7 @@ static const char *const outcome_names[OUTCOMES] = {"success", "failure", "ignor
                                                     "not_permitted"};
 
 struct df_breaker {
-    struct df_breaker *next; /* this and the next two: the registry's, under its lock */
-    size_t holders;
+    size_t holders; /* this and the next: the registry's, under its lock */
     uint64_t used;
 
     char *name;
@@ -78,9 +77,8 @@ struct df_breakers {
     struct df_breaker_settings set;
     const struct df_clock *clock;
     struct df_mutex lock;
-    struct df_breaker *buckets[BUCKETS];
-    size_t count;
-    uint64_t ticks;
+    struct df_map by_key DF_GUARDED_BY(lock);
+    uint64_t ticks DF_GUARDED_BY(lock);
 };
 
 static struct df_metric_family states = {
@@ -379,24 +377,17 @@ void df_breakers_free(struct df_breakers *r)
 {
     if (!r)
         return;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (r->buckets[i]) {
-            struct df_breaker *b = r->buckets[i];
-            r->buckets[i] = b->next;
-            df_breaker_free(b);
-        }
-    }
+    struct df_breaker *b;
+    for (size_t at = 0; (b = df_map_next(&r->by_key, &at));)
+        df_breaker_free(b);
+    df_map_release(&r->by_key);
     df_mutex_destroy(&r->lock);
     free(r);
 }
 
-static struct df_breaker **slot_locked(struct df_breakers *r, struct df_str key)
+static struct df_str key_of(const struct df_breaker *b)
 {
-    struct df_breaker **at = &r->buckets[df_str_hash(key) & (BUCKETS - 1)];
-
-    while (*at && !df_str_eq(df_str_n((*at)->name, (*at)->name_len), key))
-        at = &(*at)->next;
-    return at;
+    return df_str_n(b->name, b->name_len);
 }
 
 /* Whether x is the better one to forget: closed rather than not, then the longest unused. */
@@ -411,21 +402,16 @@ static bool goes_before(const struct df_breaker *x, const struct df_breaker *y)
  * What nobody holds does not change, so that its state is read here without its lock. Looking at
  * all of them is only for the destination that is one too many.
  */
-static bool evict_locked(struct df_breakers *r)
+static bool evict_locked(struct df_breakers *r) DF_REQUIRES(r->lock)
 {
-    struct df_breaker **victim = NULL;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        for (struct df_breaker **at = &r->buckets[i]; *at; at = &(*at)->next) {
-            if ((*at)->holders == 0 && (!victim || goes_before(*at, *victim)))
-                victim = at;
-        }
-    }
+    struct df_breaker *b, *victim = NULL;
+    for (size_t at = 0; (b = df_map_next(&r->by_key, &at));)
+        if (b->holders == 0 && (!victim || goes_before(b, victim)))
+            victim = b;
     if (!victim)
         return false;
-    struct df_breaker *b = *victim;
-    *victim = b->next;
-    df_breaker_free(b);
-    r->count--;
+    (void)df_map_remove(&r->by_key, key_of(victim));
+    df_breaker_free(victim);
     return true;
 }
 
@@ -434,13 +420,12 @@ static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
                                const struct df_breaker_settings *set)
 {
     df_lock(&r->lock);
-    struct df_breaker *b = *slot_locked(r, key);
+    struct df_breaker *b = df_map_get(&r->by_key, key);
     if (!b) {
-        while (r->count >= DF_BREAKERS_MAX && evict_locked(r)) {
+        while (r->by_key.count >= DF_BREAKERS_MAX && evict_locked(r)) {
         }
-        struct df_breaker **at = slot_locked(r, key);
-        b = *at = df_breaker_new(key, set, r->clock);
-        r->count++;
+        b = df_breaker_new(key, set, r->clock);
+        df_map_add(&r->by_key, key_of(b), b);
     }
     b->holders++;
     df_unlock(&r->lock);
@@ -478,13 +463,12 @@ void df_breakers_each(struct df_breakers *r,
                       void (*each)(void *arg, const struct df_breaker_snapshot *s), void *arg)
 {
     size_t count = 0;
+    struct df_breaker *b;
     df_lock(&r->lock);
-    struct df_breaker **all = df_calloc(r->count, sizeof(struct df_breaker *));
-    for (size_t i = 0; i < BUCKETS; i++) {
-        for (struct df_breaker *b = r->buckets[i]; b; b = b->next) {
-            b->holders++;
-            all[count++] = b;
-        }
+    struct df_breaker **all = df_calloc(r->by_key.count, sizeof(struct df_breaker *));
+    for (size_t at = 0; (b = df_map_next(&r->by_key, &at));) {
+        b->holders++;
+        all[count++] = b;
     }
     df_unlock(&r->lock);
 

@@ -1,11 +1,12 @@
 #include "resilience/limiter.h"
 
+#include "base/list.h"
 #include "base/lock.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 
-#define BUCKETS     4096 /* power of two */
 #define SECOND_NS   INT64_C(1000000000)
 #define MINUTE_NS   (60 * SECOND_NS)
 #define TICK_NS     (SECOND_NS / 2)
@@ -13,10 +14,10 @@
 #define BURST_SHARE 20
 #define BURST_LEAST 5
 #define SHARE_LEAST 0.01 /* of the limit: who was not heard of yet gets at least that */
-#define SWEEP       64   /* entries looked at when there is no room */
+#define SWEEP       256  /* entries looked at when there is no room */
 
 struct entry {
-    struct entry *next;
+    struct df_link link;
     char key[DF_LIMITER_KEY_MAX + 1];
     int64_t limit; /* a minute, as it was last given; 0: none */
 
@@ -39,12 +40,11 @@ struct entry {
 };
 
 struct df_limiter {
-    struct df_mutex lock;
     const struct df_clock *clock;
-    struct entry *buckets[BUCKETS];
-    size_t count;
-    size_t hand; /* the bucket where the search for room goes on */
-    int64_t reported_ns;
+    struct df_mutex lock;
+    struct df_map entries DF_GUARDED_BY(lock);
+    struct df_list looked_at DF_GUARDED_BY(lock); /* all of them; for room, the longest ago first */
+    int64_t reported_ns DF_GUARDED_BY(lock);
 };
 
 struct df_limiter *df_limiter_new(const struct df_clock *clock)
@@ -60,28 +60,15 @@ void df_limiter_free(struct df_limiter *l)
 {
     if (!l)
         return;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (l->buckets[i]) {
-            struct entry *e = l->buckets[i];
-            l->buckets[i] = e->next;
-            free(e);
-        }
-    }
+    struct entry *e;
+    for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
+        free(e);
+    df_map_release(&l->entries);
     df_mutex_destroy(&l->lock);
     free(l);
 }
 
 /* --- entries; all of this under the lock --- */
-
-/* Keys are names that we gave, not a peer's choice: no keyed hash. */
-static struct entry **place_of(struct df_limiter *l, struct df_str key)
-{
-    struct entry **at = &l->buckets[df_str_hash(key) & (BUCKETS - 1)];
-
-    while (*at && !df_str_eq(df_str_c((*at)->key), key))
-        at = &(*at)->next;
-    return at;
-}
 
 /* Ticks that have left the minute are taken off. */
 static void advance(struct entry *e, int64_t now)
@@ -109,43 +96,37 @@ static bool at_rest(const struct entry *e)
 }
 
 /* Room for one more: whoever has nothing here or elsewhere goes. A few are looked at each time. */
-static void make_room(struct df_limiter *l, int64_t now)
+static void make_room(struct df_limiter *l, int64_t now) DF_REQUIRES(l->lock)
 {
-    for (size_t i = 0; i < SWEEP && l->count >= DF_LIMITER_MAX; i++) {
-        struct entry **at = &l->buckets[l->hand++ & (BUCKETS - 1)];
-        while (*at) {
-            struct entry *e = *at;
-            advance(e, now);
-            if (!at_rest(e) || e->elsewhere.requests || e->elsewhere.held) {
-                at = &e->next;
-                continue;
-            }
-            *at = e->next;
-            free(e);
-            l->count--;
+    for (size_t i = 0; i < SWEEP; i++) {
+        struct entry *e = DF_LIST_TAKE(&l->looked_at, struct entry, link);
+        advance(e, now);
+        if (!at_rest(e) || e->elsewhere.requests || e->elsewhere.held) {
+            df_list_add(&l->looked_at, &e->link);
+            continue;
         }
+        (void)df_map_remove(&l->entries, df_str_c(e->key));
+        free(e);
     }
 }
 
 /* NULL: too many are active. */
-static struct entry *get(struct df_limiter *l, struct df_str key, int64_t now)
+static struct entry *get(struct df_limiter *l, struct df_str key, int64_t now) DF_REQUIRES(l->lock)
 {
-    struct entry **at = place_of(l, key);
-    if (*at || key.len > DF_LIMITER_KEY_MAX)
-        return *at;
-    if (l->count >= DF_LIMITER_MAX) {
+    struct entry *e = df_map_get(&l->entries, key);
+    if (e || key.len > DF_LIMITER_KEY_MAX)
+        return e;
+    if (l->entries.count >= DF_LIMITER_MAX)
         make_room(l, now);
-        if (l->count >= DF_LIMITER_MAX)
-            return NULL;
-        at = place_of(l, key);
-    }
-    struct entry *e = df_calloc(1, sizeof *e);
+    if (l->entries.count >= DF_LIMITER_MAX)
+        return NULL;
+    e = df_calloc(1, sizeof *e);
     memcpy(e->key, key.ptr, key.len);
     e->at_ns = now;
     e->tick = e->oldest = now / TICK_NS;
     e->told_ns = -1;
-    *at = e;
-    l->count++;
+    df_map_add(&l->entries, df_str_n(e->key, key.len), e);
+    df_list_add(&l->looked_at, &e->link);
     return e;
 }
 
@@ -308,7 +289,7 @@ bool df_limiter_hold(struct df_limiter *l, struct df_str key, int64_t most)
 void df_limiter_drop(struct df_limiter *l, struct df_str key)
 {
     df_lock(&l->lock);
-    struct entry *e = *place_of(l, key);
+    struct entry *e = df_map_get(&l->entries, key);
     if (e && e->held > 0)
         e->held--;
     df_unlock(&l->lock);
@@ -319,7 +300,7 @@ void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_
     int64_t now = df_mono_ns(l->clock);
     *ret = (struct df_limiter_use){0};
     df_lock(&l->lock);
-    struct entry *e = *place_of(l, key);
+    struct entry *e = df_map_get(&l->entries, key);
     if (e) {
         advance(e, now);
         *ret = e->elsewhere;
@@ -354,11 +335,11 @@ size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
     int64_t now = df_mono_ns(l->clock);
     df_lock(&l->lock);
     double minutes = (double)(now - l->reported_ns) / (double)MINUTE_NS;
-    struct df_limiter_use *out = df_calloc(l->count + 1, sizeof *out);
-    for (size_t i = 0; i < BUCKETS && minutes > 0; i++)
-        for (struct entry *e = l->buckets[i]; e; e = e->next)
-            if (e->limit > 0 || e->held > 0)
-                n += report_entry(e, now, minutes, &out[n]);
+    struct df_limiter_use *out = df_calloc(l->entries.count + (size_t)1, sizeof *out);
+    struct entry *e;
+    for (size_t at = 0; minutes > 0 && (e = df_map_next(&l->entries, &at));)
+        if (e->limit > 0 || e->held > 0)
+            n += report_entry(e, now, minutes, &out[n]);
     l->reported_ns = now;
     df_unlock(&l->lock);
     *ret = out;
@@ -368,12 +349,12 @@ size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
 void df_limiter_set_elsewhere(struct df_limiter *l, const struct df_limiter_use *uses, size_t count)
 {
     int64_t now = df_mono_ns(l->clock);
+    struct entry *e;
     df_lock(&l->lock);
-    for (size_t i = 0; i < BUCKETS; i++)
-        for (struct entry *e = l->buckets[i]; e; e = e->next)
-            e->elsewhere = (struct df_limiter_use){0};
+    for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
+        e->elsewhere = (struct df_limiter_use){0};
     for (size_t i = 0; i < count; i++) {
-        struct entry *e = get(l, df_str_c(uses[i].key), now);
+        e = get(l, df_str_c(uses[i].key), now);
         if (e)
             e->elsewhere = uses[i];
     }

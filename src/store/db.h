@@ -201,11 +201,6 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              int64_t *ret_affected, int64_t *ret_failed_row,
                              struct df_err *err) DF_MUST_CHECK;
 
-/* Has the database parse the query and look up what it names, without running it;
- * DF_E_NOT_IMPLEMENTED where that cannot be had (SQL Server). */
-enum df_code df_db_prepare(struct df_db *db, const struct df_query *q,
-                           struct df_err *err) DF_MUST_CHECK;
-
 /*
  * Transactions. `write` takes SQLite's write lock at once (BEGIN IMMEDIATE). After commit the
  * transaction is over, also when it failed. BEGIN may be held back like SAVEPOINT below.

@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "base/uuid.h"
 #include "delivery/sign.h"
+#include "net/field.h"
 #include "store/notify.h"
 #include "webhooks/channel.sql.h"
 
@@ -115,24 +116,23 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->url = df_arena_cstr(a, df_col_text(r, webhook_load_Url));
     ret->timeout_ms = w->opt.timeout_ms;
     ret->body = with_signature(a, body, secret);
-    df_sign(secret, previous, id, now_ms / 1000, ret->body, a, ret->headers);
-    ret->header_count = DF_SIGN_HEADERS;
-    df_delivery_header(ret, "Content-Type", DF_STR("application/json"));
-    df_delivery_header(ret, "Idempotency-Key",
-                       df_arena_printf(a, CHANNEL ":" DF_STR_FMT, DF_STR_ARG(id)));
+    df_sign(secret, previous, id, now_ms / 1000, ret->body, a,
+            df_headers_more(&ret->headers, DF_SIGN_HEADERS));
+    df_headers_add(&ret->headers, DF_STR("Content-Type"), DF_STR("application/json"));
+    ret->idempotency_key = df_arena_printf(a, CHANNEL ":" DF_STR_FMT, DF_STR_ARG(id));
     if (ret->correlation_id.len > 0)
-        df_delivery_header(ret, "X-Correlation-Id",
-                           df_delivery_header_text(a, ret->correlation_id));
-    df_delivery_trace(ret, w->opt.clock, a);
+        ret->correlation_header = df_field_text(a, ret->correlation_id);
     return DF_OK;
 }
 
 /* Whatever is not a yes may become one; but for 410, which says that it will not. */
-static enum df_retry_class classify(unsigned http_status)
+static struct df_out_judgement classify(unsigned http_status)
 {
-    if (http_status >= 200 && http_status <= 299)
-        return DF_CLASS_SUCCESS;
-    return http_status == 410 ? DF_CLASS_PERMANENT : DF_CLASS_RETRY;
+    struct df_out_judgement j = df_outbound_judge_status(http_status);
+
+    if (j.verdict == DF_OUT_REFUSED && http_status != 410)
+        j.verdict = DF_OUT_AGAIN;
+    return j;
 }
 
 /* --- what the outcome means for others -------------------------------------------------------- */

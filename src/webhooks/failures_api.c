@@ -316,7 +316,7 @@ static enum df_code run_replay_since(struct df_db *db, struct df_work *w, struct
     df_json_close(&w->json, '}');
     if (code == DF_OK && c->count > 0)
         code = df_audit_write(db, &by, "WebhookReplayed", target, DF_STR_NULL, df_buf_str(&w->out),
-                              c->w.now_ms, err);
+                              w->now_ms, err);
     return code;
 }
 

@@ -534,19 +534,19 @@ static enum df_code run_test(struct df_db *db, struct df_work *w, struct df_err 
         .event = "Test",
         .reference = df_uuid_str(&c->id),
         .body = test_body(c),
-        .correlation_id = df_req_correlation_id(c->w.req),
-        .now_ms = c->w.now_ms,
+        .correlation_id = df_req_correlation_id(w->req),
+        .now_ms = w->now_ms,
     };
     code = df_webhooks_emit(db, c->opt->clock, &e, &count, err);
     if (code == DF_OK && count == 0)
         return df_err_set(err, DF_E_CONFLICT,
                           "The webhook is switched off: nothing is sent to it before isActive is "
                           "true again.");
-    df_json_open(&c->w.json, '{');
-    df_json_kv_text(&c->w.json, "id", df_uuid_str(&c->id));
-    df_json_kv_text(&c->w.json, "event", DF_STR("Test"));
-    df_json_kv_text(&c->w.json, "status", DF_STR("Pending"));
-    df_json_close(&c->w.json, '}');
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "id", df_uuid_str(&c->id));
+    df_json_kv_text(&w->json, "event", DF_STR("Test"));
+    df_json_kv_text(&w->json, "status", DF_STR("Pending"));
+    df_json_close(&w->json, '}');
     return code;
 }
 

@@ -11,7 +11,7 @@ import time
 import uuid
 
 import pytest
-from harness import BACKENDS, SANITIZER, Backend, Relay, Server, skip_if_missing, wait_for
+from harness import BACKENDS, BIN, SANITIZER, Backend, Relay, Server, skip_if_missing, wait_for
 
 import pg
 
@@ -67,7 +67,7 @@ class Writers:
 def server(request, tmp_path):
     skip_if_missing(request.param)
     backend = Backend(request.param, tmp_path / "database")
-    server = Server(backend, tmp_path / "server", command=("bench", "serve"))
+    server = Server(backend, tmp_path / "server", binary=f"{BIN}-bench")
     yield server
     if server.process:
         server.kill()
@@ -93,7 +93,7 @@ def test_what_was_answered_survives_kill_9(server):
     longest = 1.5 if server.backend.name == "sqlserver" else 0.35  # its first statements may take a second
     acknowledged, sent = set(), 0
     server.start()
-    client = server.new_client("Writer", scopes=["events"])
+    client = server.new_client("Writer", scopes=["interface"])
     for round_ in range(ROUNDS):
         writers = Writers(client)
         time.sleep(chance.uniform(0.02, longest))
@@ -135,9 +135,9 @@ def fragile(request, tmp_path):
 def test_what_was_answered_survives_the_database_lost_under_a_running_server(fragile, tmp_path):
     chance = random.Random(20240301)
     backend, url, take_away, bring_back = fragile
-    server = Server(backend, tmp_path, command=("bench", "serve"), config={"database": {"url": url}}).start()
+    server = Server(backend, tmp_path, binary=f"{BIN}-bench", config={"database": {"url": url}}).start()
     try:
-        client = server.new_client("Writer", scopes=["events"])
+        client = server.new_client("Writer", scopes=["interface"])
         acknowledged = set()
         for round_ in range(max(2, ROUNDS // 10)):
             writers = Writers(client)

@@ -106,7 +106,7 @@ static void check_event(struct df_arena *a, struct df_str text)
     struct df_str rest = df_str_cut(text, '\n', &e.type);
     e.aggregate_id = rest.ptr ? rest : DF_STR_NULL;
     e.aggregate_type = text;
-    CHECK(df_field_value_ok(df_http_header_text(a, text)));
+    CHECK(df_field_value_ok(df_field_text(a, text)));
     const char *made = df_http_target_expand(a, TARGET, &e, &err);
     if (!made)
         return;

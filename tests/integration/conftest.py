@@ -17,7 +17,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "tools: of the project's tools and pages; the program has no part in it")
+    config.addinivalue_line("markers", "tools: of the project's tools and pages, or of the release build alone")
 
 
 def _backend_of(item):

@@ -11,14 +11,11 @@
  * moment: if the 202 names its id it is answered 200; if not, or not soon enough, 404. What is kept
  * counts as soon as the 202 names it, whatever was answered; what no 202 names never counts.
  */
-#include "access/services.h"
 #include "imports/api/import_acks.sql.h"
 #include "imports/api/views.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
 #include "imports/routes.h"
-#include "net/input.h"
-#include "json/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,14 +25,10 @@
 #define ACK_ID_MAX    200
 #define MESSAGE_UNITS 2000
 #define ITEM_UNITS    1000 /* ImportItem.ErrorMessage */
-#define ANSWER_MAX    4096
-#define EARLY_MAX     4 /* kept of a chunk: a true one and a few that are not */
+#define EARLY_MAX     4    /* kept of a chunk: a true one and a few that are not */
 
-/* Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
-    const struct df_services *services;
+    struct df_work w;
     struct df_uuid batch;
     struct df_str ack_id;
     int64_t chunk_id;
@@ -245,7 +238,7 @@ static enum df_code keep_early(struct df_db *db, struct call *c, struct df_err *
         return DF_OK;
     return df_db_exec(db, &df_q_import_early_keep,
                       DF_PARAMS(batch, chunk, df_text(df_str_c(hash)), df_text(c->canonical),
-                                df_time(df_wall_ms(c->services->clock))),
+                                df_time(df_wall_ms(c->w.access->clock))),
                       NULL, err);
 }
 
@@ -276,9 +269,9 @@ static enum df_code check_range(const struct call *c, const struct chunk *k, str
                       (long long)k->offset, (long long)(k->offset + k->count - 1));
 }
 
-static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_ack(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     struct chunk k = {0};
     int64_t changed = 0;
 
@@ -296,7 +289,7 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
         return keep_early(db, c, err);
     code = df_db_exec(db, &df_q_import_ack_store,
                       DF_PARAMS(df_text(c->canonical), df_text(c->ack_id),
-                                df_time(df_wall_ms(c->services->clock)), df_int(k.id)),
+                                df_time(df_wall_ms(w->access->clock)), df_int(k.id)),
                       &changed, err);
     if (code == DF_OK && changed == 0) /* it is looked at again */
         return df_err_set(err, DF_E_DB_CONFLICT, "The chunk has just changed.");
@@ -304,92 +297,94 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
     return code;
 }
 
-static void answer(struct call *c)
+static void give_up(struct df_ack_wait *wait)
 {
-    struct df_buf out;
-    struct df_json_out json;
-
-    df_buf_init(&out, ANSWER_MAX);
-    df_json_out_init(&json, &out);
-    df_json_open(&json, '{');
-    df_json_kv_text(&json, "batchId", df_uuid_str(&c->batch));
-    df_json_kv_int(&json, "chunkId", c->chunk_id);
-    df_json_kv_text(&json, "status", df_str_c(df_chunk_status_name(c->status)));
-    df_json_close(&json, '}');
-    df_req_answer(c->req, 200, "application/json", &out);
+    struct call *c = (struct call *)((char *)wait - offsetof(struct call, wait));
+    df_work_fail(&c->w, DF_E_BUSY, "The ack cannot be looked at now.");
 }
 
-static void give_up(struct df_ack_wait *w)
+/* An early one waits, as long as there is time. */
+static bool wait_if_early(struct df_work *w, enum df_code code, const struct df_err *err)
 {
-    struct call *c = (struct call *)((char *)w - offsetof(struct call, wait));
-
-    df_req_fail(c->req, DF_E_BUSY, "The ack cannot be looked at now.");
-    df_req_resume(c->req);
-}
-
-static void done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
+    const struct df_import_views *views = w->arg;
 
     if (code == DF_OK && c->early) {
-        if (df_ack_waits_add(df_ack_waits_of(c->req), &c->wait))
-            return;
-        df_req_fail(c->req, DF_E_NOT_FOUND, "No answer has named this ackId yet.");
-        df_req_resume(c->req);
-        return;
-    }
-    bool waited = c->wait.since_ms > 0; /* then the batch's owner has stored it, or this job */
-    if (code == DF_OK && (c->stored || waited)) {
-        struct df_log_field said[] = {DF_FI("chunkId", c->chunk_id), DF_F("ackId", c->ack_id)};
-        df_log_write(DF_LOG_INFO, "AckReceived", said, 2, "%s", "");
-        df_imports_acked(c->services->imports, &c->batch);
-    }
-    if (code == DF_OK) {
-        answer(c);
+        if (df_ack_waits_add(views->acks, &c->wait))
+            return true;
+        df_req_fail(w->req, DF_E_NOT_FOUND, "No answer has named this ackId yet.");
     } else if (code == DF_E_VALIDATION) {
         const struct df_field_error bad = {DF_STR("items"), df_str_c(err->detail)};
-        df_req_problem_fields(c->req, err, &bad, 1);
-    } else {
-        df_req_problem(c->req, err);
+        df_req_problem_fields(w->req, err, &bad, 1);
     }
-    df_req_resume(c->req);
+    return false;
 }
 
-static void handle(struct df_req *req)
+static void stored(struct df_work *w)
 {
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    struct df_input in;
+    const struct call *c = (const struct call *)w;
+    const struct df_import_views *views = w->arg;
+    struct df_log_field said[] = {DF_FI("chunkId", c->chunk_id), DF_F("ackId", c->ack_id)};
+    bool waited = c->wait.since_ms > 0; /* then the batch's owner has stored it, or this job */
+
+    if (c->stored || waited) {
+        df_log_write(DF_LOG_INFO, "AckReceived", said, 2, "%s", "");
+        df_imports_acked(views->imports, &c->batch);
+    }
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "batchId", df_uuid_str(&c->batch));
+    df_json_kv_int(&w->json, "chunkId", c->chunk_id);
+    df_json_kv_text(&w->json, "status", df_str_c(df_chunk_status_name(c->status)));
+    df_json_close(&w->json, '}');
+}
+
+/* The ack as it came, and in c->canonical as it is stored. False: the answer is set. */
+static bool read_body(struct call *c, struct df_input *in)
+{
+    struct df_req *req = c->w.req;
     struct df_buf text;
     struct df_json_out out;
 
-    if (!df_input_json(&in, req))
-        return;
+    if (!df_input_json(in, req))
+        return false;
     df_req_buf(req, &text, 2 * BODY_MAX);
     df_json_out_init(&out, &text);
-    read_ack(&in, c, &out);
+    read_ack(in, c, &out);
     c->canonical = df_arena_str(df_req_arena(req), df_buf_str(&text));
     bool whole = !df_buf_failed(&text);
     size_t len = text.len;
     df_buf_release(&text);
-    if (!df_input_ok(&in, req) || !df_req_charge(req, len))
-        return;
-    if (!whole) {
+    if (!df_input_ok(in, req) || !df_req_charge(req, len))
+        return false;
+    if (!whole)
         df_req_fail(req, DF_E_TOO_LARGE, "The ack is too large.");
-        return;
-    }
-    if (!df_uuid_parse(df_req_param(req, "batchId"), &c->batch)) {
-        df_req_fail(req, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
-        return;
-    }
-    c->req = req;
-    c->services = df_services_of(req);
-    c->job.run = run;
-    c->job.done = done;
-    c->wait =
-        (struct df_ack_wait){.job = &c->job, .give_up = give_up, .bytes = df_req_body(req).len};
-    df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&c->batch));
-    df_req_write(req, &c->job);
+    return whole;
 }
+
+static bool read_call(struct df_work *w, struct df_input *in)
+{
+    struct call *c = (struct call *)w;
+
+    if (!read_body(c, in))
+        return false;
+    if (!df_uuid_parse(df_req_param(w->req, "batchId"), &c->batch)) {
+        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
+        return false;
+    }
+    c->wait =
+        (struct df_ack_wait){.job = &w->job, .give_up = give_up, .bytes = df_req_body(w->req).len};
+    df_log_ctx_set(df_req_log(w->req), "batchId", df_uuid_str(&c->batch));
+    return true;
+}
+
+static const struct df_handler receive_ack = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_call,
+    .run = run_ack,
+    .pass_on = wait_if_early,
+    .done = stored,
+};
 
 const struct df_route df_imports_ack_routes[] = {
     {.method = "POST",
@@ -398,6 +393,7 @@ const struct df_route df_imports_ack_routes[] = {
      .scope = "acks",
      .body = DF_BODY_JSON,
      .max_body_bytes = BODY_MAX,
-     .handle = handle},
+     .handle = df_handle,
+     .handler = &receive_ack},
     {.method = NULL},
 };

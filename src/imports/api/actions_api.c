@@ -3,22 +3,16 @@
  * items tried again. Both look at the row and change it in one transaction, with the row held, so
  * that a worker either claims the batch before or finds it changed.
  */
-#include "access/services.h"
 #include "imports/api/actions.sql.h"
+#include "imports/api/views.h"
 #include "imports/batch.h"
 #include "imports/receive/receive.h"
 #include "imports/routes.h"
-#include "json/write.h"
 
 #include <stdio.h>
 
-#define ANSWER_MAX 4096
-
-/* Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
-    const struct df_services *services;
+    struct df_work w;
     struct df_uuid batch;
     struct df_uuid client_id;
 
@@ -64,30 +58,25 @@ static enum df_code change(struct df_db *db, const struct df_query *q,
     return code;
 }
 
-static void submit(struct df_req *req,
-                   enum df_code (*run)(struct df_db *, struct df_job *, struct df_err *),
-                   void (*done)(struct df_job *, enum df_code, const struct df_err *))
+static bool read_batch(struct df_work *w, struct df_input *in)
 {
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
+    struct call *c = (struct call *)w;
 
-    if (!df_uuid_parse(df_req_param(req, "batchId"), &c->batch)) {
-        df_req_fail(req, DF_E_NOT_FOUND, "There is no such batch.");
-        return;
+    (void)in;
+    if (!df_uuid_parse(df_req_param(w->req, "batchId"), &c->batch)) {
+        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such batch.");
+        return false;
     }
-    c->req = req;
-    c->services = df_services_of(req);
-    c->client_id = df_auth_client(req)->id;
-    c->job.run = run;
-    c->job.done = done;
-    df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&c->batch));
-    df_req_write(req, &c->job);
+    c->client_id = df_auth_client(w->req)->id;
+    df_log_ctx_set(df_req_log(w->req), "batchId", df_uuid_str(&c->batch));
+    return true;
 }
 
 /* --- DELETE /imports/{batchId} --- */
 
-static enum df_code run_cancel(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     enum df_code code = find(db, c, err);
 
     if (code != DF_OK)
@@ -101,29 +90,28 @@ static enum df_code run_cancel(struct df_db *db, struct df_job *job, struct df_e
         return df_err_set(err, DF_E_CONFLICT,
                           "The batch has been processed, and its failed items wait to be tried "
                           "again. Only one that has not been started can be cancelled.");
-    return change(
-        db, &df_q_import_cancel,
-        DF_PARAMS(df_time(df_wall_ms(c->services->clock)), df_uuid(df_uuid_str(&c->batch))), err);
+    return change(db, &df_q_import_cancel,
+                  DF_PARAMS(df_time(df_wall_ms(w->access->clock)), df_uuid(df_uuid_str(&c->batch))),
+                  err);
 }
 
-static void cancel_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void cancelled(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
+    const struct call *c = (const struct call *)w;
+    const struct df_import_views *views = w->arg;
 
-    if (code == DF_OK) {
-        df_log_info("BatchCancelled", "it was %s", df_batch_status_name(c->status));
-        df_receiver_remove(c->services->receiver, &c->batch, c->location);
-        df_req_answer_empty(c->req, 204);
-    } else {
-        df_req_problem(c->req, err);
-    }
-    df_req_resume(c->req);
+    df_log_info("BatchCancelled", "it was %s", df_batch_status_name(c->status));
+    df_receiver_remove(views->receiver, &c->batch, c->location);
 }
 
-static void handle_cancel(struct df_req *req)
-{
-    submit(req, run_cancel, cancel_done);
-}
+static const struct df_handler cancel = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 204,
+    .prepare = read_batch,
+    .run = run_cancel,
+    .done = cancelled,
+};
 
 /* --- POST /imports/{batchId}/retry --- */
 
@@ -150,9 +138,9 @@ static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err 
         "change that. Correct them and send them as a new batch.");
 }
 
-static enum df_code run_retry(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     const struct df_value id = df_uuid(df_uuid_str(&c->batch));
     int64_t from_chunk = 0;
 
@@ -164,60 +152,42 @@ static enum df_code run_retry(struct df_db *db, struct df_job *job, struct df_er
     if (code != DF_OK)
         return code;
     return change(db, &df_q_import_retry,
-                  DF_PARAMS(df_int(from_chunk), df_time(df_wall_ms(c->services->clock)), id,
+                  DF_PARAMS(df_int(from_chunk), df_time(df_wall_ms(w->access->clock)), id,
                             df_int(c->attempt)),
                   err);
 }
 
-static void answer_retry(struct call *c)
+static void retried(struct df_work *w)
 {
-    struct df_buf out;
-    struct df_json_out json;
+    const struct call *c = (const struct call *)w;
+    const struct df_import_views *views = w->arg;
+    struct df_log_field said[] = {DF_FI("attempt", c->attempt + 1), DF_FI("items", c->items)};
 
-    df_buf_init(&out, ANSWER_MAX);
-    df_json_out_init(&json, &out);
-    df_json_open(&json, '{');
-    df_json_kv_text(&json, "batchId", df_uuid_str(&c->batch));
-    df_json_kv_text(&json, "status", DF_STR("Pending"));
-    df_json_kv_int(&json, "attempt", c->attempt + 1);
-    df_json_kv_int(&json, "items", c->items);
-    df_json_kv_text(&json, "message", DF_STR("Nova tentativa enfileirada"));
-    df_json_close(&json, '}');
-    df_req_answer(c->req, 202, "application/json", &out);
+    df_log_write(DF_LOG_INFO, "BatchRetryRequested", said, 2, "%s", "");
+    df_imports_wake(views->imports);
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "batchId", df_uuid_str(&c->batch));
+    df_json_kv_text(&w->json, "status", DF_STR("Pending"));
+    df_json_kv_int(&w->json, "attempt", c->attempt + 1);
+    df_json_kv_int(&w->json, "items", c->items);
+    df_json_kv_text(&w->json, "message", DF_STR("Nova tentativa enfileirada"));
+    df_json_close(&w->json, '}');
 }
 
-static void retry_done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct call *c = (struct call *)job;
+static const struct df_handler retry = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 202,
+    .prepare = read_batch,
+    .run = run_retry,
+    .done = retried,
+};
 
-    if (code == DF_OK) {
-        struct df_log_field said[] = {DF_FI("attempt", c->attempt + 1), DF_FI("items", c->items)};
-        df_log_write(DF_LOG_INFO, "BatchRetryRequested", said, 2, "%s", "");
-        answer_retry(c);
-        df_imports_wake(c->services->imports);
-    } else {
-        df_req_problem(c->req, err);
-    }
-    df_req_resume(c->req);
-}
-
-static void handle_retry(struct df_req *req)
-{
-    submit(req, run_retry, retry_done);
-}
+#define ROUTE(m, path, kind, h)                                                                    \
+    DF_ROUTE(m, "/imports/{batchId}" path, kind, DF_ACCESS_CLIENT, "imports", h)
 
 const struct df_route df_imports_action_routes[] = {
-    {.method = "DELETE",
-     .pattern = "/imports/{batchId}",
-     .access = DF_ACCESS_CLIENT,
-     .scope = "imports",
-     .body = DF_BODY_NONE,
-     .handle = handle_cancel},
-    {.method = "POST",
-     .pattern = "/imports/{batchId}/retry",
-     .access = DF_ACCESS_CLIENT,
-     .scope = "imports",
-     .body = DF_BODY_ANY,
-     .handle = handle_retry},
+    ROUTE("DELETE", "", DF_BODY_NONE, cancel),
+    ROUTE("POST", "/retry", DF_BODY_ANY, retry),
     {.method = NULL},
 };

@@ -2,7 +2,8 @@
 #ifndef DF_IMPORTS_BATCH_VIEW_H
 #define DF_IMPORTS_BATCH_VIEW_H
 
-#include "access/services.h"
+#include "base/uuid.h"
+#include "net/http.h"
 #include "store/db.h"
 #include "json/write.h"
 

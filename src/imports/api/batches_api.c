@@ -1,66 +1,22 @@
 /* GET /imports, /imports/{batchId} and /imports/{batchId}/items: a client's own batches. */
+#include "access/policies.h"
 #include "imports/api/batch_view.h"
 #include "imports/api/batches.sql.h"
 #include "imports/api/items.sql.h"
 #include "imports/api/views.h"
 #include "imports/batch.h"
-#include "imports/imports.h"
 #include "imports/policy.h"
 #include "imports/routes.h"
-#include "net/input.h"
 
 #define ANSWER_MAX      ((size_t)128 << 20)
 #define PAYLOAD_LONGEST 32768 /* characters of a payload in a page of items */
 
-/* One call on its way. Lives in the request's arena. */
 struct call {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w;
     struct df_uuid client;
     struct df_uuid id;
     int64_t status; /* -1: any */
-    struct df_page page;
-    struct df_buf out;
-    struct df_json_out json;
 };
-
-static struct call *call_new(struct df_req *req)
-{
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    c->req = req;
-    c->client = df_auth_client(req)->id;
-    c->status = -1;
-    df_req_buf(req, &c->out, ANSWER_MAX);
-    return c;
-}
-
-static void done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct call *c = (struct call *)job;
-    df_req_finish(c->req, 200, &c->out, code, err);
-}
-
-static void read_with(struct call *c,
-                      enum df_code (*run)(struct df_db *db, struct df_job *job, struct df_err *err))
-{
-    c->job.run = run;
-    c->job.done = done;
-    df_req_read(c->req, &c->job);
-}
-
-/* A job may run again: its answer is begun afresh. */
-static struct df_json_out *begin(struct call *c)
-{
-    df_buf_reset(&c->out);
-    df_json_out_init(&c->json, &c->out);
-    return &c->json;
-}
-
-static void begin_page(struct call *c)
-{
-    struct df_json_out *out = begin(c);
-    df_page_open(out);
-}
 
 /* Every row of a result, which is freed. */
 static enum df_code write_rows(struct df_result *take_r, struct df_json_out *out,
@@ -74,19 +30,16 @@ static enum df_code write_rows(struct df_result *take_r, struct df_json_out *out
     return code == DF_DONE ? DF_OK : code;
 }
 
-/* False: the answer is set. known: the number of a name, -1 when there is no such name. */
-static bool read_status(struct call *c, int (*known)(struct df_str name), const char *names)
+/* known: the number of a name, -1 when there is no such name. */
+static void read_status(struct call *c, struct df_input *in, int (*known)(struct df_str name),
+                        const char *names)
 {
-    struct df_input in;
-    struct df_str given = df_input_filter(c->req, "status");
+    struct df_str given = df_input_filter(c->w.req, "status");
 
-    if (!given.ptr)
-        return true;
-    c->status = known(given);
-    df_input_init(&in, df_req_arena(c->req), NULL);
-    if (c->status < 0)
-        df_input_error(&in, "status", "must be %s", names);
-    return df_input_ok(&in, c->req);
+    c->client = df_auth_client(c->w.req)->id;
+    c->status = given.ptr ? known(given) : -1;
+    if (given.ptr && c->status < 0)
+        df_input_error(in, "status", "must be %s", names);
 }
 
 static struct df_value status_value(const struct call *c)
@@ -97,41 +50,41 @@ static struct df_value status_value(const struct call *c)
 /* --- GET /imports --- */
 
 /* Maintenance is told of beforehand. */
-static void end_list(struct call *c, const struct df_services *sv, const struct df_policy *policy)
+static void end_list(struct df_work *w, const struct df_policy *policy)
 {
+    const struct df_import_views *views = w->arg;
     const struct df_policy_facts facts = {
         .policy = policy,
-        .maintenance = df_imports_options_of(sv->imports)->maintenance,
-        .now_ms = df_wall_ms(sv->clock),
+        .maintenance = df_imports_options_of(views->imports)->maintenance,
+        .now_ms = w->now_ms,
     };
-    df_json_close(&c->json, ']');
-    df_page_write(&c->page, &c->json);
-    df_policy_write_maintenance(&facts, &c->json);
-    df_json_close(&c->json, '}');
+    df_json_close(&w->json, ']');
+    df_page_write(&w->page, &w->json);
+    df_policy_write_maintenance(&facts, &w->json);
+    df_json_close(&w->json, '}');
 }
 
-static enum df_code run_list(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    const struct df_services *sv = df_services_of(c->req);
+    struct call *c = (struct call *)w;
     struct df_value client = df_uuid(df_uuid_str(&c->client));
     struct df_policy policy;
     struct df_result *r = NULL;
 
-    begin_page(c);
-    enum df_code code = df_policies_get(sv->policies, db, &c->client, &policy, err);
+    df_page_open(&w->json);
+    enum df_code code = df_policies_get(w->access->policies, db, &c->client, &policy, err);
     if (code == DF_OK)
         code = df_db_query_int(db, &df_q_batch_page_total, DF_PARAMS(client, status_value(c)),
-                               &c->page.total, err);
+                               &w->page.total, err);
     if (code == DF_OK)
         code = df_db_query(
             db, &df_q_batch_page,
-            DF_PARAMS(client, status_value(c), df_int(c->page.size), df_int(c->page.offset)), &r,
+            DF_PARAMS(client, status_value(c), df_int(w->page.size), df_int(w->page.offset)), &r,
             err);
     if (code == DF_OK)
-        code = write_rows(r, &c->json, df_batch_write, err);
+        code = write_rows(r, &w->json, df_batch_write, err);
     if (code == DF_OK)
-        end_list(c, sv, &policy);
+        end_list(w, &policy);
     return code;
 }
 
@@ -141,31 +94,46 @@ static int batch_status(struct df_str name)
     return df_batch_status_parse(name, &s) ? (int)s : -1;
 }
 
-static void handle_list(struct df_req *req)
+static bool read_list(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
-    if (read_status(c, batch_status,
-                    "Pending, Processing, Scheduled, Completed, CompletedWithErrors, Failed or "
-                    "Cancelled") &&
-        df_input_page(req, &c->page))
-        read_with(c, run_list);
+    read_status((struct call *)w, in, batch_status,
+                "Pending, Processing, Scheduled, Completed, CompletedWithErrors, Failed or "
+                "Cancelled");
+    return true;
 }
+
+static const struct df_handler list = {
+    .size = sizeof(struct call),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_list,
+    .run = run_list,
+};
 
 /* --- GET /imports/{batchId} --- */
 
-static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     int64_t status;
-    return df_batch_read(db, &c->id, &c->client, begin(c), &status, err);
+    return df_batch_read(db, &c->id, &c->client, &w->json, &status, err);
 }
 
-static void handle_get(struct df_req *req)
+static bool read_id(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
-    if (df_batch_param(req, &c->id))
-        read_with(c, run_get);
+    struct call *c = (struct call *)w;
+
+    (void)in;
+    c->client = df_auth_client(w->req)->id;
+    return df_batch_param(w->req, &c->id);
 }
+
+static const struct df_handler get = {
+    .size = sizeof(struct call),
+    .max_answer = ANSWER_MAX,
+    .prepare = read_id,
+    .run = run_get,
+};
 
 /* --- GET /imports/{batchId}/items --- */
 
@@ -220,12 +188,13 @@ static void write_item(struct df_result *r, struct df_json_out *out)
 static enum df_code ask_range(struct df_db *db, struct call *c, int64_t total,
                               struct df_result **ret, struct df_err *err)
 {
-    c->page.total = total;
-    if (c->page.offset >= total)
+    c->w.page.total = total;
+    if (c->w.page.offset >= total)
         return DF_OK;
     return df_db_query(db, &df_q_item_range,
                        DF_PARAMS(df_int(PAYLOAD_LONGEST), df_uuid(df_uuid_str(&c->id)),
-                                 df_int(c->page.offset), df_int(c->page.offset + c->page.size)),
+                                 df_int(c->w.page.offset),
+                                 df_int(c->w.page.offset + c->w.page.size)),
                        ret, err);
 }
 
@@ -237,19 +206,20 @@ static enum df_code ask_errors(struct df_db *db, struct call *c, const struct co
     int64_t first = 0;
 
     if (n->dense)
-        c->page.total = n->errors;
+        c->w.page.total = n->errors;
     else
-        code = df_db_query_int(db, &df_q_item_error_total, DF_PARAMS(id), &c->page.total, err);
-    if (code != DF_OK || c->page.offset >= c->page.total)
+        code = df_db_query_int(db, &df_q_item_error_total, DF_PARAMS(id), &c->w.page.total, err);
+    if (code != DF_OK || c->w.page.offset >= c->w.page.total)
         return code;
-    code = df_db_query_int(db, &df_q_item_error_first, DF_PARAMS(id, df_int(c->page.offset)),
+    code = df_db_query_int(db, &df_q_item_error_first, DF_PARAMS(id, df_int(c->w.page.offset)),
                            &first, err);
     if (code == DF_E_NOT_FOUND) /* they became fewer */
         return DF_OK;
     if (code == DF_OK)
         code = df_db_query(
             db, &df_q_item_error_page,
-            DF_PARAMS(df_int(PAYLOAD_LONGEST), id, df_int(first), df_int(c->page.size)), ret, err);
+            DF_PARAMS(df_int(PAYLOAD_LONGEST), id, df_int(first), df_int(c->w.page.size)), ret,
+            err);
     return code;
 }
 
@@ -260,27 +230,27 @@ static enum df_code ask_any(struct df_db *db, struct call *c, const struct count
     enum df_code code = DF_OK;
 
     if (n->dense && c->status == DF_ITEM_STATUS_SKIPPED)
-        c->page.total = n->skipped;
+        c->w.page.total = n->skipped;
     else if (n->dense && c->status == DF_ITEM_STATUS_IMPORTED)
-        c->page.total = n->processed - n->errors - n->skipped;
+        c->w.page.total = n->processed - n->errors - n->skipped;
     else
         code = df_db_query_int(db, &df_q_item_page_total, DF_PARAMS(id, status_value(c)),
-                               &c->page.total, err);
-    if (code != DF_OK || c->page.offset >= c->page.total)
+                               &c->w.page.total, err);
+    if (code != DF_OK || c->w.page.offset >= c->w.page.total)
         return code;
     return df_db_query(db, &df_q_item_page,
-                       DF_PARAMS(df_int(PAYLOAD_LONGEST), id, status_value(c), df_int(c->page.size),
-                                 df_int(c->page.offset)),
+                       DF_PARAMS(df_int(PAYLOAD_LONGEST), id, status_value(c),
+                                 df_int(c->w.page.size), df_int(c->w.page.offset)),
                        ret, err);
 }
 
-static enum df_code run_items(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_items(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
+    struct call *c = (struct call *)w;
     struct counts n = {0};
     struct df_result *r = NULL;
 
-    begin_page(c);
+    df_page_open(&w->json);
     enum df_code code = read_counts(db, c, &n, err);
     bool all =
         c->status < 0 || (c->status == DF_ITEM_STATUS_IMPORTED && n.errors == 0 && n.skipped == 0);
@@ -291,8 +261,8 @@ static enum df_code run_items(struct df_db *db, struct df_job *job, struct df_er
     else if (code == DF_OK)
         code = ask_any(db, c, &n, &r, err);
     if (code == DF_OK && r)
-        code = write_rows(r, &c->json, write_item, err);
-    df_page_close(&c->page, &c->json);
+        code = write_rows(r, &w->json, write_item, err);
+    df_page_close(&w->page, &w->json);
     return code;
 }
 
@@ -302,27 +272,31 @@ static int item_status(struct df_str name)
     return df_item_status_parse(name, &s) ? (int)s : -1;
 }
 
-static void handle_items(struct df_req *req)
+static bool read_items(struct df_work *w, struct df_input *in)
 {
-    struct call *c = call_new(req);
-    if (df_batch_param(req, &c->id) && read_status(c, item_status, "Imported, Error or Skipped") &&
-        df_input_page(req, &c->page))
-        read_with(c, run_items);
+    struct call *c = (struct call *)w;
+
+    read_status(c, in, item_status, "Imported, Error or Skipped");
+    return df_batch_param(w->req, &c->id);
 }
 
-#define READ(path, fn)                                                                             \
-    {                                                                                              \
-        .method = "GET", .pattern = path, .body = DF_BODY_NONE, .access = DF_ACCESS_CLIENT,        \
-        .scope = "imports", .handle = fn                                                           \
-    }
+static const struct df_handler items = {
+    .size = sizeof(struct call),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_items,
+    .run = run_items,
+};
+
+#define READ(path, h) DF_ROUTE("GET", "/imports" path, DF_BODY_NONE, DF_ACCESS_CLIENT, "imports", h)
 
 const struct df_route df_imports_read_routes[] = {
-    READ("/imports", handle_list),
-    READ("/imports/{batchId}", handle_get),
-    READ("/imports/{batchId}/items", handle_items),
-    READ("/imports/{batchId}/errors.xlsx", df_import_handle_xlsx),
-    READ("/imports/{batchId}/errors.csv", df_import_handle_csv),
-    READ("/imports/{batchId}/errors.json", df_import_handle_json),
-    READ("/imports/{batchId}/events", df_import_handle_events),
+    READ("", list),
+    READ("/{batchId}", get),
+    READ("/{batchId}/items", items),
+    READ("/{batchId}/errors.xlsx", df_import_xlsx_handler),
+    READ("/{batchId}/errors.csv", df_import_csv_handler),
+    READ("/{batchId}/errors.json", df_import_json_handler),
+    READ("/{batchId}/events", df_import_events_handler),
     {.method = NULL},
 };

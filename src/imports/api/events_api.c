@@ -244,17 +244,16 @@ void df_import_events_free(struct df_import_events *e)
 
 /* --- the request --- */
 
-/* Lives in the request's arena. */
 struct call {
-    struct df_job job;
+    struct df_work w;
     struct call *next; /* of those that were promised a place */
-    struct df_req *req;
     struct df_import_events *events;
     struct df_uuid id;
     struct df_uuid client;
     int64_t client_changed_ms;
     bool over;
-    struct df_buf out;
+    bool promised;
+    struct df_sse *sse; /* a stream that goes on */
 };
 
 static enum df_code read_client(struct df_db *db, struct call *c, struct df_err *err)
@@ -272,36 +271,38 @@ static enum df_code read_client(struct df_db *db, struct call *c, struct df_err 
     return code == DF_ROW ? DF_OK : code;
 }
 
-static enum df_code run_get(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)job;
-    struct df_json_out out;
+    struct call *c = (struct call *)w;
     int64_t status = 0;
 
-    df_buf_reset(&c->out);
-    df_json_out_init(&out, &c->out);
-    enum df_code code = df_batch_read(db, &c->id, &c->client, &out, &status, err);
+    enum df_code code = df_batch_read(db, &c->id, &c->client, &w->json, &status, err);
     c->over = df_batch_is_over(status);
     return code == DF_OK ? read_client(db, c, err) : code;
 }
 
 /* Gives the place back, or fills it. */
-static void settle(struct call *c, struct df_sse *sse)
+static void settle_place(struct df_work *w)
 {
+    struct call *c = (struct call *)w;
     struct df_import_events *e = c->events;
-    struct stream s = {
-        .sse = sse, .batch = c->id, .client = c->client, .client_changed_ms = c->client_changed_ms};
+    struct stream s = {.sse = c->sse,
+                       .batch = c->id,
+                       .client = c->client,
+                       .client_changed_ms = c->client_changed_ms};
     bool listed = false;
 
-    if (sse)
-        hash_text(e, df_buf_str(&c->out), s.said);
+    if (!c->promised)
+        return;
+    if (c->sse)
+        hash_text(e, df_buf_str(&w->out), s.said);
     df_lock(&e->lock);
     struct call **at = &e->promised;
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
     e->promised_count--;
-    if (sse && !e->stopping) {
+    if (c->sse && !e->stopping) {
         e->streams[e->count++] = s;
         listed = true;
         if (e->count == 1)
@@ -309,29 +310,21 @@ static void settle(struct call *c, struct df_sse *sse)
     }
     df_unlock(&e->lock);
     if (!listed)
-        df_sse_close(sse);
+        df_sse_close(c->sse);
 }
 
-static void get_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void begin_stream(struct df_work *w)
 {
-    struct call *c = (struct call *)job;
-    struct df_req *req = c->req;
-    struct df_sse *sse = NULL;
+    struct call *c = (struct call *)w;
+    struct df_sse *sse = df_req_sse(w->req);
 
-    if (code == DF_OK) {
-        sse = df_req_sse(req);
-        (void)df_sse_send(sse, "progress", df_buf_str(&c->out));
-        if (c->over) {
-            (void)df_sse_send(sse, "completed", df_buf_str(&c->out));
-            df_sse_close(sse);
-            sse = NULL;
-        }
+    (void)df_sse_send(sse, "progress", df_buf_str(&w->out));
+    if (c->over) {
+        (void)df_sse_send(sse, "completed", df_buf_str(&w->out));
+        df_sse_close(sse);
     } else {
-        df_req_problem(req, err);
+        c->sse = sse;
     }
-    settle(c, sse);
-    df_buf_release(&c->out);
-    df_req_resume(req);
 }
 
 /* Takes a place. False: the answer is set. */
@@ -351,34 +344,35 @@ static bool enter(struct call *c)
         c->next = e->promised;
         e->promised = c;
         e->promised_count++;
+        c->promised = true;
     }
     df_unlock(&e->lock);
     if (stopping)
-        df_req_fail(c->req, DF_E_DRAINING, "The server is shutting down.");
+        df_req_fail(c->w.req, DF_E_DRAINING, "The server is shutting down.");
     else if (full)
-        df_req_fail(c->req, DF_E_BUSY, "Too many event streams are open.");
+        df_req_fail(c->w.req, DF_E_BUSY, "Too many event streams are open.");
     else if (own >= DF_STREAMS_PER_CLIENT)
-        df_req_fail(c->req, DF_E_TOO_MANY, "%d event streams of this client are open.",
+        df_req_fail(c->w.req, DF_E_TOO_MANY, "%d event streams of this client are open.",
                     DF_STREAMS_PER_CLIENT);
-    return !df_req_answered(c->req);
+    return !df_req_answered(c->w.req);
 }
 
-void df_import_handle_events(struct df_req *req)
+static bool read_call(struct df_work *w, struct df_input *in)
 {
-    struct call *c = DF_ARENA_NEW(df_req_arena(req), struct call);
-    c->req = req;
-    c->events = df_import_events_of(req);
-    c->client = df_auth_client(req)->id;
-    if (!df_batch_param(req, &c->id) || !enter(c))
-        return;
-    df_req_buf(req, &c->out, BATCH_MAX);
-    c->job.run = run_get;
-    c->job.done = get_done;
-    df_req_suspend(req);
-    c->job.log = df_req_log(req);
-    if (df_store_read(df_services_of(req)->store, &c->job))
-        return;
-    settle(c, NULL);
-    df_req_fail(req, DF_E_BUSY, "Too many requests are waiting for the database.");
-    df_req_resume(req);
+    struct call *c = (struct call *)w;
+    const struct df_import_views *views = w->arg;
+
+    (void)in;
+    c->events = views->events;
+    c->client = df_auth_client(w->req)->id;
+    return df_batch_param(w->req, &c->id) && enter(c);
 }
+
+const struct df_handler df_import_events_handler = {
+    .size = sizeof(struct call),
+    .max_answer = BATCH_MAX,
+    .prepare = read_call,
+    .run = run_get,
+    .done = begin_stream,
+    .cleanup = settle_place,
+};

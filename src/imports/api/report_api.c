@@ -33,10 +33,8 @@ struct df_import_reports {
     struct ask *asked;    /* the calls in hand */
 };
 
-/* One call on its way. Lives in the request's arena. */
 struct ask {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w;
     struct df_import_reports *reports;
     struct df_uuid id;
     struct df_uuid client;
@@ -156,13 +154,14 @@ static void add_disposition(const struct ask *a)
         name[len++] = plain ? (char)c : '_';
     }
     struct df_str value =
-        df_arena_printf(df_req_arena(a->req), "attachment; filename=\"%.*s-errors.%s\"", (int)len,
+        df_arena_printf(df_req_arena(a->w.req), "attachment; filename=\"%.*s-errors.%s\"", (int)len,
                         name, df_report_extension(a->format));
-    (void)df_req_add_header(a->req, "Content-Disposition", value);
+    (void)df_req_add_header(a->w.req, "Content-Disposition", value);
 }
 
-static void leave(struct ask *a)
+static void leave(struct df_work *w)
 {
+    const struct ask *a = (const struct ask *)w;
     struct df_import_reports *r = a->reports;
     df_lock(&r->lock);
     for (struct ask **at = &r->asked; *at; at = &(*at)->next) {
@@ -179,19 +178,18 @@ static void answer(struct ask *a, enum df_code code, int fd, uint64_t size,
 {
     if (code == DF_OK) {
         add_disposition(a);
-        df_req_answer_file(a->req, 200, df_report_content_type(a->format), fd, size);
+        df_req_answer_file(a->w.req, 200, df_report_content_type(a->format), fd, size);
     } else {
-        df_req_problem(a->req, err);
+        df_req_problem(a->w.req, err);
     }
-    leave(a);
-    df_req_resume(a->req);
+    df_work_end(&a->w);
 }
 
 static void make(struct ask *a)
 {
     struct pages *p = df_calloc(1, sizeof *p);
     struct df_report_source source = {.next = next_row, .arg = p};
-    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(a->req));
+    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(a->w.req));
     struct df_err err = DF_ERR_INIT;
     uint64_t size = 0;
     int fd = -1;
@@ -251,9 +249,9 @@ void df_import_reports_free(struct df_import_reports *r)
 
 /* --- the request --- */
 
-static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_find(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct ask *a = (struct ask *)job;
+    struct ask *a = (struct ask *)w;
     struct df_result *r = NULL;
     enum df_code code = df_db_query(
         db, &df_q_batch_name,
@@ -261,7 +259,7 @@ static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err
     if (code == DF_OK)
         code = df_result_step(r, err);
     if (code == DF_ROW) {
-        a->file_name = df_arena_str(df_req_arena(a->req), df_col_text(r, 0));
+        a->file_name = df_arena_str(df_req_arena(a->w.req), df_col_text(r, 0));
         code = DF_OK;
     } else if (code == DF_DONE) {
         code = df_batch_not_found(&a->id, err);
@@ -270,18 +268,17 @@ static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err
     return code;
 }
 
-static void found(struct df_job *job, enum df_code code, const struct df_err *err)
+static bool queue_report(struct df_work *w, enum df_code code, const struct df_err *err)
 {
-    struct ask *a = (struct ask *)job;
-    struct df_err busy = DF_ERR_INIT;
+    struct ask *a = (struct ask *)w;
 
-    if (code == DF_OK && df_queue_push(&a->reports->queue, a))
-        return;
-    if (code == DF_OK) {
-        code = df_err_set(&busy, DF_E_BUSY, "Too many error reports are being made.");
-        err = &busy;
-    }
-    answer(a, code, -1, 0, err);
+    (void)err;
+    if (code != DF_OK)
+        return false;
+    if (df_queue_push(&a->reports->queue, a))
+        return true;
+    df_req_fail(w->req, DF_E_BUSY, "Too many error reports are being made.");
+    return false;
 }
 
 /* False: the answer is set. */
@@ -300,42 +297,42 @@ static bool enter(struct ask *a)
     df_unlock(&r->lock);
     if (own < DF_REPORTS_PER_CLIENT)
         return true;
-    df_req_fail(a->req, DF_E_TOO_MANY, "%zu error reports of this client are being made.", own);
+    df_req_fail(a->w.req, DF_E_TOO_MANY, "%zu error reports of this client are being made.", own);
     return false;
 }
 
-static void ask(struct df_req *req, enum df_report_format format)
+static bool read_ask(struct df_work *w, enum df_report_format format)
 {
-    struct ask *a = DF_ARENA_NEW(df_req_arena(req), struct ask);
-    a->req = req;
-    a->reports = df_import_reports_of(req);
-    a->client = df_auth_client(req)->id;
+    struct ask *a = (struct ask *)w;
+    const struct df_import_views *views = w->arg;
+
+    a->reports = views->reports;
+    a->client = df_auth_client(w->req)->id;
     a->format = format;
-    if (!df_batch_param(req, &a->id) || !enter(a))
-        return;
-    a->job.run = run_find;
-    a->job.done = found;
-    a->job.log = df_req_log(req);
-    df_req_suspend(req);
-    if (df_store_read(df_services_of(req)->store, &a->job))
-        return;
-    struct df_err err = DF_ERR_INIT;
-    enum df_code code =
-        df_err_set(&err, DF_E_BUSY, "Too many requests are waiting for the database.");
-    answer(a, code, -1, 0, &err);
+    return df_batch_param(w->req, &a->id) && enter(a);
 }
 
-void df_import_handle_xlsx(struct df_req *req)
+static bool read_xlsx(struct df_work *w, struct df_input *in)
 {
-    ask(req, DF_REPORT_XLSX);
+    (void)in;
+    return read_ask(w, DF_REPORT_XLSX);
 }
 
-void df_import_handle_csv(struct df_req *req)
+static bool read_csv(struct df_work *w, struct df_input *in)
 {
-    ask(req, DF_REPORT_CSV);
+    (void)in;
+    return read_ask(w, DF_REPORT_CSV);
 }
 
-void df_import_handle_json(struct df_req *req)
+static bool read_json(struct df_work *w, struct df_input *in)
 {
-    ask(req, DF_REPORT_JSON);
+    (void)in;
+    return read_ask(w, DF_REPORT_JSON);
 }
+
+#define REPORT                                                                                     \
+    .size = sizeof(struct ask), .run = run_find, .pass_on = queue_report, .cleanup = leave
+
+const struct df_handler df_import_xlsx_handler = {REPORT, .prepare = read_xlsx};
+const struct df_handler df_import_csv_handler = {REPORT, .prepare = read_csv};
+const struct df_handler df_import_json_handler = {REPORT, .prepare = read_json};

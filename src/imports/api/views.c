@@ -1,19 +1,17 @@
 #include "imports/api/views.h"
 
-#include "access/services.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 
-struct df_import_views {
-    struct df_import_events *events;
-    struct df_import_reports *reports;
-    struct df_ack_waits *acks;
-};
-
-struct df_import_views *df_import_views_new(struct df_store *store, const char *temp_dir)
+struct df_import_views *df_import_views_new(struct df_imports *imports,
+                                            struct df_receiver *receiver, const char *temp_dir)
 {
     struct df_import_views *v = df_calloc(1, sizeof *v);
+    struct df_store *store = df_imports_options_of(imports)->store;
+
+    v->imports = imports;
+    v->receiver = receiver;
     v->events = df_import_events_new(store);
     v->reports = df_import_reports_new(store, temp_dir);
     v->acks = df_ack_waits_new(store);
@@ -37,19 +35,4 @@ void df_import_views_free(struct df_import_views *v)
     df_import_reports_free(v->reports);
     df_ack_waits_free(v->acks);
     free(v);
-}
-
-struct df_import_events *df_import_events_of(const struct df_req *req)
-{
-    return df_services_of(req)->import_views->events;
-}
-
-struct df_import_reports *df_import_reports_of(const struct df_req *req)
-{
-    return df_services_of(req)->import_views->reports;
-}
-
-struct df_ack_waits *df_ack_waits_of(const struct df_req *req)
-{
-    return df_services_of(req)->import_views->acks;
 }

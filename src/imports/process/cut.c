@@ -1,67 +1,19 @@
 /*
  * Records to chunks. A file is cut the same way every time: so many items to a chunk, or as many
- * as fit into CHUNK_BYTES, whichever comes first. What is not fit to be sent counts too; it stands
- * in `rest` and not in the body. A run of empty records is one item by the rules of today, and each
- * of them one by those of before (IMPORT_RULES_); a sequence is a record's place in the file by
- * both, so that after a run the next one is so much higher.
+ * as fit into IMPORT_CHUNK_BYTES, whichever comes first. What is not fit to be sent counts too; it
+ * stands in `unsent` and not in the body. A run of empty records is one item by the rules of today,
+ * and each of them one by those of before (IMPORT_RULES_); a sequence is a record's place in the
+ * file by both, so that after a run the next one is so much higher.
  */
 #include "base/mem.h"
-#include "imports/process/process_private.h"
 #include "imports/process/process.sql.h"
+#include "imports/process/process_private.h"
 
 #include <stdlib.h>
 
-#define CHUNK_BYTES ((size_t)2 << 20)
-#define BODY_MAX    (CHUNK_BYTES + ((size_t)2 << 20)) /* an item has at most one MiB */
-#define SPARE_BYTES ((size_t)512 << 10)               /* that a chunk keeps for its next use */
-#define LOOK_EVERY  65536 /* empty records of a run between looks at the clock */
+#define LOOK_EVERY 65536 /* empty records of a run between looks at the clock */
 
 /* --- chunks ----------------------------------------------------------------------------------- */
-
-struct import_chunk *import_chunk_new(struct import_batch *b)
-{
-    struct import_chunk *c = df_calloc(1, sizeof(*c));
-
-    c->batch = b;
-    df_buf_init(&c->body, BODY_MAX);
-    df_buf_init(&c->rest, BODY_MAX);
-    df_arena_init(&c->arena);
-    return c;
-}
-
-void import_chunk_free(struct import_chunk *c)
-{
-    if (!c)
-        return;
-    df_buf_release(&c->body);
-    df_buf_release(&c->rest);
-    df_arena_release(&c->arena);
-    free(c->items);
-    free(c);
-}
-
-/* One large record would stay in memory, and in time in every chunk's. */
-static void reuse(struct df_buf *b)
-{
-    df_buf_reset(b);
-    if (b->cap > SPARE_BYTES)
-        df_buf_release(b);
-}
-
-void import_chunk_reset(struct import_chunk *c)
-{
-    struct import_chunk old = *c;
-
-    reuse(&old.body);
-    reuse(&old.rest);
-    df_arena_reset(&old.arena);
-    *c = (struct import_chunk){.batch = old.batch,
-                               .items = old.items,
-                               .cap = old.cap,
-                               .body = old.body,
-                               .rest = old.rest,
-                               .arena = old.arena};
-}
 
 static struct import_item *add_item(struct import_chunk *c)
 {
@@ -75,7 +27,7 @@ static struct import_item *add_item(struct import_chunk *c)
 
 struct df_str import_item_json(const struct import_chunk *c, const struct import_item *item)
 {
-    const struct df_buf *buf = item->sent ? &c->body : &c->rest;
+    const struct df_buf *buf = item->sent ? &c->body : &c->unsent;
     return df_str_n(buf->ptr + item->at, item->len);
 }
 
@@ -122,8 +74,8 @@ static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_it
         item->error = df_arena_printf(&c->arena, "%lld empty rows", (long long)records);
     else
         item->error = df_arena_str(&c->arena, df_utf8_cut(reason, IMPORT_ERROR_UNITS));
-    item->at = c->rest.len;
-    df_buf_add(&c->rest, c->body.ptr + at, item->len);
+    item->at = c->unsent.len;
+    df_buf_add(&c->unsent, c->body.ptr + at, item->len);
     cut_back(&c->body, mark);
 }
 
@@ -137,12 +89,12 @@ static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
     if (c->sent_count > 0)
         df_buf_addc(&c->body, ',');
     size_t at = c->body.len;
-    enum df_code code =
-        df_normalise(b->normaliser, record, b->next_sequence, &c->body, &verdict, &reason, err);
+    enum df_code code = df_normalise(b->reading.normaliser, record, b->reading.next_sequence,
+                                     &c->body, &verdict, &reason, err);
     if (code != DF_OK)
         return code;
-    keep_item(c, mark, at, verdict, reason, b->next_sequence, records);
-    b->next_sequence += records;
+    keep_item(c, mark, at, verdict, reason, b->reading.next_sequence, records);
+    b->reading.next_sequence += records;
     return DF_OK;
 }
 
@@ -150,12 +102,12 @@ static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
 static enum df_code read_run(struct import_batch *b, int64_t *ret_count, struct df_err *err)
 {
     for (*ret_count = 1;; ++*ret_count) {
-        enum df_code code = df_records_next(b->records, &b->after_run, err);
-        if (code == DF_ROW && !df_record_is_empty(&b->after_run))
-            b->has_after_run = true;
-        if (code != DF_ROW || b->has_after_run)
+        enum df_code code = df_records_next(b->reading.records, &b->reading.after_run, err);
+        if (code == DF_ROW && !df_record_is_empty(&b->reading.after_run))
+            b->reading.has_after_run = true;
+        if (code != DF_ROW || b->reading.has_after_run)
             return code == DF_DONE ? DF_ROW : code; /* the end is told again */
-        if (*ret_count % LOOK_EVERY == 0 && !import_keep_lease(b, &b->interrupted))
+        if (*ret_count % LOOK_EVERY == 0 && !import_keep_lease(b))
             return df_err_set(err, DF_E_CANCELLED, "reading was given up");
     }
 }
@@ -164,13 +116,13 @@ enum df_code import_next_record(struct import_batch *b, struct df_record *ret, i
                                 struct df_err *err)
 {
     *ret_count = 1;
-    if (b->has_after_run) {
-        b->has_after_run = false;
-        *ret = b->after_run;
+    if (b->reading.has_after_run) {
+        b->reading.has_after_run = false;
+        *ret = b->reading.after_run;
         return DF_ROW;
     }
-    enum df_code code = df_records_next(b->records, ret, err);
-    if (code != DF_ROW || b->rules < IMPORT_RULES_RUNS || !df_record_is_empty(ret))
+    enum df_code code = df_records_next(b->reading.records, ret, err);
+    if (code != DF_ROW || b->row.rules < IMPORT_RULES_RUNS || !df_record_is_empty(ret))
         return code;
     *ret = (struct df_record){.count = 0};
     return read_run(b, ret_count, err);
@@ -180,10 +132,11 @@ enum df_code import_cut(struct import_batch *b, struct import_chunk *c, struct d
 {
     enum df_code code = DF_ROW;
 
-    c->id = b->next_chunk;
-    c->offset = b->next_sequence;
+    c->id = b->reading.next_chunk;
+    c->offset = b->reading.next_sequence;
     begin_body(c);
-    while ((int64_t)c->count < b->batch_size && c->body.len + c->rest.len < CHUNK_BYTES) {
+    while ((int64_t)c->count < b->row.batch_size &&
+           c->body.len + c->unsent.len < IMPORT_CHUNK_BYTES) {
         struct df_record record;
         int64_t records = 1;
         code = import_next_record(b, &record, &records, err);
@@ -198,10 +151,10 @@ enum df_code import_cut(struct import_batch *b, struct import_chunk *c, struct d
     if (c->count == 0)
         return DF_DONE;
     end_body(c);
-    if (df_buf_failed(&c->body) || df_buf_failed(&c->rest))
+    if (df_buf_failed(&c->body) || df_buf_failed(&c->unsent))
         return df_err_set(err, DF_E_TOO_LARGE, "records %lld to %lld do not fit into a chunk",
-                          (long long)c->offset, (long long)(b->next_sequence - 1));
-    b->next_chunk++;
+                          (long long)c->offset, (long long)(b->reading.next_sequence - 1));
+    b->reading.next_chunk++;
     return DF_ROW;
 }
 
@@ -216,12 +169,12 @@ struct again {
 
 static void take_item(struct import_chunk *c, struct df_result *r)
 {
-    struct df_str json = df_col_text(r, 1);
+    struct df_str json = df_col_text(r, again_PayloadJson);
 
     if (c->count > 0)
         df_buf_addc(&c->body, ',');
     struct import_item *item = add_item(c);
-    item->sequence = df_col_int(r, 0);
+    item->sequence = df_col_int(r, again_Sequence);
     item->records = 1;
     c->records++;
     item->sent = true;
@@ -241,20 +194,21 @@ static enum df_code run_again(struct df_db *db, struct df_job *job, struct df_er
 
     a->c->count = a->c->sent_count = 0;
     a->c->records = 0;
-    df_buf_reset(&a->c->rest);
+    df_buf_reset(&a->c->unsent);
     df_buf_reset(&a->c->body);
     if (a->open)
-        code =
-            df_db_query(db, &df_q_again_chunk_items, DF_PARAMS(id, df_int(a->open->id)), &r, err);
+        code = df_db_query(db, DF_Q(again_chunk_items, .id = id, .chunk = df_int(a->open->id)), &r,
+                           err);
     else
-        code = df_db_query(db, &df_q_again_items,
-                           DF_PARAMS(id, df_int(b->again_from), df_int(b->next_sequence),
-                                     df_bool(false), df_int(b->batch_size)),
+        code = df_db_query(db,
+                           DF_Q(again_items, .id = id, .from_chunk = df_int(b->row.again_from),
+                                .after = df_int(b->reading.next_sequence), .masked = df_bool(false),
+                                .limit = df_int(b->row.batch_size)),
                            &r, err);
     if (code != DF_OK)
         return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        if (!a->open && a->c->body.len >= CHUNK_BYTES)
+    while ((code = df_result_step(r, err)) == DF_ROW) { /* by hand: it may end early */
+        if (!a->open && a->c->body.len >= IMPORT_CHUNK_BYTES)
             break;
         take_item(a->c, r);
     }
@@ -267,7 +221,7 @@ static void frame(struct import_chunk *c)
 {
     struct df_buf items = c->body;
 
-    df_buf_init(&c->body, BODY_MAX);
+    df_buf_init(&c->body, IMPORT_BODY_MAX);
     begin_body(c);
     size_t by = c->body.len;
     df_buf_adds(&c->body, df_buf_str(&items));
@@ -279,7 +233,8 @@ static void frame(struct import_chunk *c)
 
 enum df_code import_cut_again(struct import_batch *b, struct import_chunk *c, struct df_err *err)
 {
-    const struct import_open *open = b->open_at < b->open_count ? &b->open[b->open_at] : NULL;
+    const struct import_open *open =
+        b->earlier.open_at < b->earlier.open_count ? &b->earlier.open[b->earlier.open_at] : NULL;
     struct again again = {.job = {.run = run_again}, .b = b, .c = c, .open = open};
 
     enum df_code code = df_store_read_wait(b->imports->opt.store, &again.job, err);
@@ -287,12 +242,12 @@ enum df_code import_cut_again(struct import_batch *b, struct import_chunk *c, st
         return code;
     if (c->count == 0 && !open)
         return DF_DONE;
-    c->id = open ? open->id : b->next_chunk++;
+    c->id = open ? open->id : b->reading.next_chunk++;
     c->offset = c->count > 0 ? c->items[0].sequence : 0;
     if (open)
-        b->open_at++;
+        b->earlier.open_at++;
     else
-        b->next_sequence = c->items[c->count - 1].sequence;
+        b->reading.next_sequence = c->items[c->count - 1].sequence;
     frame(c);
     if (df_buf_failed(&c->body))
         return df_err_set(err, DF_E_TOO_LARGE, "the items of chunk %lld do not fit into it",
@@ -302,9 +257,9 @@ enum df_code import_cut_again(struct import_batch *b, struct import_chunk *c, st
 
 const struct import_open *import_open_find(const struct import_batch *b, int64_t id)
 {
-    for (size_t i = 0; i < b->open_count; i++) {
-        if (b->open[i].id == id)
-            return &b->open[i];
+    for (size_t i = 0; i < b->earlier.open_count; i++) {
+        if (b->earlier.open[i].id == id)
+            return &b->earlier.open[i];
     }
     return NULL;
 }

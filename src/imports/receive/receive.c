@@ -30,7 +30,7 @@ static void settle(struct df_receive *up, enum df_code code, struct df_err *err)
     else
         df_receive_reject(up, err);
     df_log_ctx_use(NULL);
-    df_req_resume(up->req);
+    df_work_end(up->work);
 }
 
 static void log_decision(const struct df_receive *up)

@@ -64,10 +64,10 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
     return DF_OK;
 }
 
-/* On a store's thread. */
-static void looked_up(struct df_job *job, enum df_code code, const struct df_err *job_err)
+/* On a store's thread. The body is read on, unless it is refused. */
+static bool looked_up(struct df_work *w, enum df_code code, const struct df_err *job_err)
 {
-    struct df_receive *up = (struct df_receive *)job;
+    struct df_receive *up = df_req_state(w->req);
     struct df_err err = *job_err;
 
     if (code == DF_OK && !up->earlier.found)
@@ -76,12 +76,15 @@ static void looked_up(struct df_job *job, enum df_code code, const struct df_err
         up->size_limit = df_policy_size_limit(&up->facts);
     else
         df_receive_reject(up, &err);
-    df_req_resume(up->req);
+    df_work_end(w);
+    return true;
 }
+
+static const struct df_handler look_up = {.run = df_receive_look_up, .pass_on = looked_up};
 
 static struct df_receive *receive_new(struct df_req *req, struct df_upload *take_upload)
 {
-    struct df_receiver *r = df_services_of(req)->receiver;
+    struct df_receiver *r = df_req_route_arg(req);
     struct df_receive *up = df_calloc(1, sizeof(*up));
 
     *up = (struct df_receive){
@@ -131,12 +134,7 @@ static enum df_code begin(struct df_req *req, struct df_str piece, struct df_err
     up->first = df_malloc(piece.len);
     memcpy(up->first, piece.ptr, piece.len);
     up->first_len = piece.len;
-    df_req_suspend(req);
-    if (!df_receive_look_up(up, looked_up)) {
-        (void)df_err_set(err, DF_E_BUSY, "Too many requests are waiting for the database.");
-        df_receive_reject(up, err);
-        df_req_resume(req);
-    }
+    df_handle_by(req, &look_up);
     return DF_OK;
 }
 
@@ -195,36 +193,47 @@ static bool check_sheet(struct df_receive *up)
     return false;
 }
 
-static void handle(struct df_req *req)
+static bool end_body(struct df_work *w, struct df_input *in)
 {
-    struct df_receive *up = df_req_state(req);
+    struct df_receive *up = df_req_state(w->req);
     struct df_err err = DF_ERR_INIT;
 
+    (void)in;
     if (!up) {
-        refuse_empty(req);
-        return;
+        refuse_empty(w->req);
+        return false;
     }
     enum df_code code = feed(up, DF_STR_NULL, &err);
     if (code == DF_OK)
         code = df_upload_finish(up->upload, &err);
     if (code != DF_OK) {
         df_receive_reject(up, &err);
-        return;
+        return false;
     }
     if (!check_sheet(up))
-        return;
+        return false;
     if (up->earlier.found) {
         df_receive_sum_up(up);
         df_receive_answer_again(up);
-        return;
+        return false;
     }
-    df_req_suspend(req);
-    if (!df_receive_hand_over(up)) {
-        (void)df_err_set(&err, DF_E_BUSY, "Too many uploads are waiting for the disk.");
-        df_receive_reject(up, &err);
-        df_req_resume(req);
-    }
+    return true;
 }
+
+static void wait_for_disk(struct df_work *w)
+{
+    struct df_receive *up = df_req_state(w->req);
+    struct df_err err = DF_ERR_INIT;
+
+    up->work = w;
+    if (df_receive_hand_over(up))
+        return;
+    (void)df_err_set(&err, DF_E_BUSY, "Too many uploads are waiting for the disk.");
+    df_receive_reject(up, &err);
+    df_work_end(w);
+}
+
+static const struct df_handler receive = {.prepare = end_body, .first = wait_for_disk};
 
 /* --- the end of the request --- */
 
@@ -253,7 +262,8 @@ const struct df_route df_imports_receive_routes[] = {
      .scope = "imports",
      .body = DF_BODY_STREAM,
      .on_data = on_data,
-     .handle = handle,
+     .handle = df_handle,
+     .handler = &receive,
      .on_end = on_end},
     {.method = NULL},
 };

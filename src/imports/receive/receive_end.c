@@ -38,7 +38,7 @@ void df_receive_register_metrics(void)
 /* Asks the policy, then takes the place: of two that ask at a time one is the second. */
 enum df_code df_receive_admit(struct df_receive *up, struct df_err *err)
 {
-    struct df_usage *usage = df_services_of(up->req)->usage;
+    struct df_usage *usage = df_access_of(up->req)->usage;
     int64_t most = up->policy.concurrent_uploads;
     struct df_limiter_use use;
 
@@ -57,7 +57,7 @@ enum df_code df_receive_admit(struct df_receive *up, struct df_err *err)
 static void count_down(struct df_receive *up)
 {
     if (up->counted)
-        df_usage_upload_end(df_services_of(up->req)->usage, &up->client_id);
+        df_usage_upload_end(df_access_of(up->req)->usage, &up->client_id);
     up->counted = false;
 }
 

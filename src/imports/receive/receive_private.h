@@ -5,7 +5,7 @@
 #ifndef DF_IMPORTS_RECEIVE_PRIVATE_H
 #define DF_IMPORTS_RECEIVE_PRIVATE_H
 
-#include "access/services.h"
+#include "access/handler.h"
 #include "base/queue.h"
 #include "imports/batch.h"
 #include "imports/policy.h"
@@ -54,7 +54,8 @@ struct df_receive_earlier {
 /* One upload. On the heap, from the first piece of the body to on_end; whoever has the request has
  * it. */
 struct df_receive {
-    struct df_job job;
+    struct df_job job;    /* of the row */
+    struct df_work *work; /* from the body's end on */
     struct df_receive_task task;
     struct df_receiver *receiver;
     struct df_req *req;
@@ -123,10 +124,10 @@ void df_receive_sum_up(struct df_receive *up);
 
 /* --- receive_store.c --- */
 
-/* Begins the lookup of the policy and an earlier call; done gets DF_OK when up->policy, facts and
- * earlier are filled. False: the store is busy. */
-bool df_receive_look_up(struct df_receive *up, void (*done)(struct df_job *job, enum df_code code,
-                                                            const struct df_err *err));
+/* Of the handler that looks up the policy and an earlier call: fills policy, facts and earlier of
+ * the request's state. */
+enum df_code df_receive_look_up(struct df_db *db, struct df_work *w,
+                                struct df_err *err) DF_MUST_CHECK;
 /* Writes the row and waits for the commit. DF_E_DB_UNIQUE: another call with the same key came
  * first, then up->earlier is it. */
 enum df_code df_receive_commit(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;

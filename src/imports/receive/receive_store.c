@@ -55,9 +55,9 @@ static enum df_code count_usage(struct df_db *db, struct df_receive *up, int64_t
     return code;
 }
 
-static enum df_code run_look_up(struct df_db *db, struct df_job *job, struct df_err *err)
+enum df_code df_receive_look_up(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct df_receive *up = (struct df_receive *)job;
+    struct df_receive *up = df_req_state(w->req);
     enum df_code code = find_earlier(db, up, err);
 
     if (code == DF_OK && !up->earlier.found)
@@ -65,13 +65,6 @@ static enum df_code run_look_up(struct df_db *db, struct df_job *job, struct df_
     if (code == DF_OK && !up->earlier.found)
         code = count_usage(db, up, df_wall_ms(up->receiver->opt->clock), err);
     return code;
-}
-
-bool df_receive_look_up(struct df_receive *up, void (*done)(struct df_job *job, enum df_code code,
-                                                            const struct df_err *err))
-{
-    up->job = (struct df_job){.run = run_look_up, .done = done, .log = df_req_log(up->req)};
-    return df_store_read(up->receiver->opt->store, &up->job);
 }
 
 /* --- the row --- */

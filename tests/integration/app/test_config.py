@@ -378,7 +378,7 @@ def test_help_is_found_behind_other_words():
 def test_help_and_version():
     overview = run("help")
     assert overview.returncode == 0
-    for command in ("serve", "migrate", "check-config", "client", "backup", "restore", "sandbox", "bench", "version", "help"):
+    for command in ("serve", "migrate", "check-config", "client", "backup", "restore", "sandbox", "version", "help"):
         assert command in overview.stdout
         told = run("help", command)
         assert run(command, "--help").stdout == told.stdout

@@ -40,7 +40,7 @@ FORMATS = {2: "dd/mm/yyyy", 3: "dd/mm/yyyy hh:mm:ss", 4: "hh:mm:ss", 7: "00000-0
 
 
 def run(path, *options):
-    done = subprocess.run([BIN, "bench", "records", str(path), *options], capture_output=True, check=False, timeout=120)
+    done = subprocess.run([f"{BIN}-bench", "records", str(path), *options], capture_output=True, check=False, timeout=120)
     assert not SANITIZER.search(done.stderr.decode(errors="replace")), done.stderr.decode(errors="replace")
     return done
 

@@ -67,6 +67,9 @@ static void keys_are_bytes(void **state)
     assert_ptr_equal(df_map_get(&m, df_str_n("x\0z", 3)), &c);
     assert_ptr_equal(df_map_get(&m, DF_STR("x")), &d);
     assert_null(df_map_get(&m, df_str_n("x\0", 2)));
+    assert_ptr_equal(df_map_try_add(&m, DF_STR("x"), &a), &d);
+    assert_ptr_equal(df_map_get(&m, DF_STR("x")), &d);
+    assert_null(df_map_try_add(&m, DF_STR("y"), &a));
     df_map_release(&m);
     assert_null(df_map_get(&m, DF_STR("x")));
 }

@@ -27,8 +27,7 @@ static struct testdb t;
 static struct df_db *db;
 static struct df_err err;
 static struct df_store *store;
-static struct df_http_client *client;
-static struct df_breakers *breakers;
+static struct df_outbound outbound;
 static struct df_delivery *engine;
 static struct df_interface *interface;
 static struct df_http_server *http;
@@ -157,16 +156,16 @@ static void start_engine(const struct setting *s)
         .base_ms = s->base_ms, .cap_ms = s->base_ms * 4, .max_attempts = s->max_attempts};
 
     assert_ok(df_store_open(&so, &store, &err), &err);
-    assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &client, &err), &err);
-    breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+    assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
+                               &(struct df_breaker_settings){.window = 10,
                                                              .min_calls = 5,
                                                              .failure_rate = 50,
                                                              .open_ms = s->open_ms,
                                                              .half_open_calls = 1},
-                               df_clock_real());
+                               df_clock_real(), &err),
+              &err);
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
-                                                           .client = client,
-                                                           .breakers = breakers,
+                                                           .outbound = &outbound,
                                                            .clock = &ahead,
                                                            .retry = retry,
                                                            .lease_ms = s->lease_ms,
@@ -193,12 +192,12 @@ static void stop_engine(int64_t drain_ms)
 {
     df_delivery_stop(engine, drain_ms);
     df_interface_stop(interface);
-    df_http_client_free(client);
+    df_outbound_stop(&outbound);
     df_delivery_end(engine);
     df_store_close(store);
     df_delivery_free(engine);
     df_interface_free(interface);
-    df_breakers_free(breakers);
+    df_outbound_close(&outbound);
     engine = NULL;
 }
 
@@ -850,7 +849,7 @@ static void one_destination_has_one_breaker_however_it_is_written(void **state)
     }
     start_engine(&quick);
     await(&count_sent, 3);
-    df_breakers_each(breakers, note_name, &names);
+    df_breakers_each(outbound.breakers, note_name, &names);
     (void)snprintf(name, sizeof(name), "http://%s", df_http_address(http));
     assert_int_equal(names.count, 1);
     assert_int_equal(names.calls, 3);

@@ -248,18 +248,18 @@ static void what_is_repeated_when(void **state)
         {DF_E_CANCELLED, 0, false, true, -1, 1, UP, NOT, 0, true},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct integration_try t = {.code = rows[i].code,
-                                    .status = rows[i].status,
-                                    .maybe_sent = rows[i].sent,
-                                    .retry_after_ms = rows[i].after_ms,
-                                    .attempt = rows[i].attempt,
-                                    .safe = rows[i].safe};
-        struct integration_verdict v = integration_judge(&set, &t);
-        if ((int)v.next != rows[i].next || (int)v.breaker != rows[i].breaker ||
+        struct df_out_judgement j = df_outbound_judge(rows[i].code, rows[i].status, NULL, false);
+        struct df_out out = {.call = {.code = rows[i].code,
+                                      .status = rows[i].status,
+                                      .maybe_sent = rows[i].sent,
+                                      .retry_after_ms = rows[i].after_ms},
+                             .verdict = j.verdict};
+        struct integration_verdict v = integration_judge(&set, &out, rows[i].attempt, rows[i].safe);
+        if ((int)v.next != rows[i].next || (int)j.breaker != rows[i].breaker ||
             v.maybe_done != rows[i].maybe_done ||
             (v.next == INTEGRATION_RETRY && v.wait_ms != rows[i].wait_ms))
             fail_msg("row %zu: next %d, breaker %d, wait %lld, maybe done %d", i, (int)v.next,
-                     (int)v.breaker, (long long)v.wait_ms, v.maybe_done);
+                     (int)j.breaker, (long long)v.wait_ms, v.maybe_done);
     }
 }
 
@@ -267,12 +267,12 @@ static void one_attempt_means_no_retry(void **state)
 {
     (void)state;
     struct df_integration_settings set = {.retry_max_attempts = 1};
-    struct integration_try t = {
-        .code = DF_E_NET_CONNECT, .retry_after_ms = -1, .attempt = 1, .safe = true};
-    assert_int_equal(integration_judge(&set, &t).next, INTEGRATION_GIVE_UP);
+    const struct df_out out = {.call = {.code = DF_E_NET_CONNECT, .retry_after_ms = -1},
+                               .verdict = DF_OUT_AGAIN};
+    assert_int_equal(integration_judge(&set, &out, 1, true).next, INTEGRATION_GIVE_UP);
     set.retry_max_attempts = 2;
-    assert_int_equal(integration_judge(&set, &t).next, INTEGRATION_RETRY);
-    assert_int_equal(integration_judge(&set, &t).wait_ms, 0);
+    assert_int_equal(integration_judge(&set, &out, 1, true).next, INTEGRATION_RETRY);
+    assert_int_equal(integration_judge(&set, &out, 1, true).wait_ms, 0);
 }
 
 /* --- settings --------------------------------------------------------------------------------- */

@@ -208,10 +208,10 @@ static void who_left_the_line_is_forgotten(void **state)
         end_one("hog");
     start_all();
     assert_int_equal(started_count, 0);
-    assert_int_equal(lines.waiting_owners, 0);
+    assert_int_equal(lines.waiting.count, 0);
     /* The sweep frees lanes, owners and destinations that nobody uses any more. */
     add_many("next", true, 3000, 3000);
-    assert_in_range(lines.lane_count, 3000, 3000 + 2048);
+    assert_in_range(lines.lanes.count, 3000, 3000 + 2048);
 }
 
 int main(void)

@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "base/trace.h"
-#include "net/client.h"
 #include "relay/dispatcher.h"
 #include "sandbox/internal.h"
 #include "json/doc.h"
@@ -235,7 +234,7 @@ static size_t header_count(const struct request *r)
 
 struct bench {
     struct peer *peer;
-    struct df_http_client *client;
+    struct df_outbound outbound;
     struct df_sink_options opt;
     struct df_sink *sink;
     char target[512];
@@ -248,15 +247,15 @@ static void bench_open(struct bench *b, enum df_http_mode mode, const char *path
 
     *b = (struct bench){.peer = peer_start()};
     (void)snprintf(b->target, sizeof(b->target), "http://127.0.0.1:%u%s", b->peer->port, path);
-    assert_int_equal(df_http_client_new(&(struct df_http_client_options){0}, &b->client, &err),
-                     DF_OK);
+    assert_int_equal(
+        df_http_client_new(&(struct df_http_client_options){0}, &b->outbound.client, &err), DF_OK);
     b->opt = (struct df_sink_options){
         .relay = "orders",
         .source = "/dataflow/relay/orders",
         .target = b->target,
         .mode = mode,
         .timeout_ms = TIMEOUT_MS,
-        .client = b->client,
+        .outbound = &b->outbound,
         .clock = df_clock_real(),
     };
     if (df_dispatch_http.open(&b->opt, &b->sink, &err) != DF_OK)
@@ -266,7 +265,7 @@ static void bench_open(struct bench *b, enum df_http_mode mode, const char *path
 static void bench_close(struct bench *b)
 {
     df_dispatch_http.close(b->sink);
-    df_http_client_free(b->client);
+    df_outbound_close(&b->outbound);
     peer_stop(b->peer);
     df_arena_release(&b->arena);
 }
@@ -323,7 +322,7 @@ static void assert_arrived(const struct df_event *e)
     if (e->outcome != DF_DISPATCHED)
         fail_msg("outcome %d: " DF_STR_FMT, e->outcome, DF_STR_ARG(e->error));
     assert_null(e->error.ptr);
-    assert_false(e->blames_sink);
+    assert_int_equal(e->breaker, DF_BREAKER_SUCCESS);
     assert_int_equal(e->retry_after_ms, -1);
 }
 
@@ -635,7 +634,7 @@ static void batch_without_an_answer_is_not_taken_apart(void **state)
     df_dispatch_http.dispatch(b.sink, pointers(&b, events, N), N, &b.arena);
     for (size_t i = 0; i < N; i++) {
         assert_int_equal(events[i].outcome, DF_DISPATCH_RETRY);
-        assert_true(events[i].blames_sink);
+        assert_int_equal(events[i].breaker, DF_BREAKER_FAILURE);
     }
     assert_int_equal(b.peer->count, 1);
     bench_close(&b);
@@ -668,8 +667,10 @@ static void outcome_follows_the_status(void **state)
         struct df_event e = some_event();
         e.type = df_arena_printf(&b.arena, "%u", rows[i].status);
         dispatch_one(&b, &e);
-        if (e.outcome != rows[i].outcome || e.blames_sink != (e.outcome == DF_DISPATCH_RETRY))
-            fail_msg("%u: outcome %d, blames %d", rows[i].status, e.outcome, e.blames_sink);
+        enum df_breaker_outcome breaker =
+            e.outcome == DF_DISPATCH_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
+        if (e.outcome != rows[i].outcome || e.breaker != breaker)
+            fail_msg("%u: outcome %d, breaker %d", rows[i].status, e.outcome, e.breaker);
         if (e.outcome == DF_DISPATCHED)
             assert_arrived(&e);
         else
@@ -744,7 +745,7 @@ static void no_answer_is_worth_another_try(void **state)
         b.opt.timeout_ms = i == 1 ? 50 : TIMEOUT_MS;
         dispatch_one(&b, &e);
         assert_int_equal(e.outcome, DF_DISPATCH_RETRY);
-        assert_true(e.blames_sink);
+        assert_int_equal(e.breaker, DF_BREAKER_FAILURE);
         assert_true(e.error.len > 0);
         bench_close(&b);
     }
@@ -760,7 +761,7 @@ static void nobody_there_is_worth_another_try(void **state)
     b.opt.target = "http://127.0.0.1:1/in";
     dispatch_one(&b, &e);
     assert_int_equal(e.outcome, DF_DISPATCH_RETRY);
-    assert_true(e.blames_sink);
+    assert_int_equal(e.breaker, DF_BREAKER_FAILURE);
     assert_non_null(strstr(e.error.ptr, "127.0.0.1:1"));
     bench_close(&b);
 }
@@ -778,7 +779,7 @@ static void event_too_long_for_headers_is_refused(void **state)
     e.aggregate_id = df_str_n(large, len);
     dispatch_one(&b, &e);
     assert_int_equal(e.outcome, DF_DISPATCH_PERMANENT);
-    assert_false(e.blames_sink);
+    assert_int_equal(e.breaker, DF_BREAKER_IGNORED); /* it says nothing of the target */
     assert_non_null(strstr(e.error.ptr, "headers are longer"));
     assert_int_equal(b.peer->count, 0);
     bench_close(&b);
@@ -814,11 +815,10 @@ static void stopping_blames_nobody(void **state)
     bench_open(&b, DF_HTTP_BINARY, "/hang");
     assert_int_equal(pthread_create(&thread, NULL, dispatch_main, &d), 0);
     wait_for_requests(b.peer, 1);
-    df_http_client_free(b.client);
-    b.client = NULL;
+    df_outbound_stop(&b.outbound);
     (void)pthread_join(thread, NULL);
     assert_int_equal(d.event.outcome, DF_DISPATCH_RETRY);
-    assert_false(d.event.blames_sink);
+    assert_int_equal(d.event.breaker, DF_BREAKER_IGNORED);
     bench_close(&b);
 }
 

@@ -369,7 +369,7 @@ static void an_unknown_topic_is_named_and_tried_again(void **state)
     struct df_event **events = make_events(&arena, "e", 2);
     send_events(events, 2);
     assert_outcomes(events, 2, DF_DISPATCH_RETRY);
-    assert_true(events[0]->blames_sink);
+    assert_int_equal(events[0]->breaker, DF_BREAKER_FAILURE);
     assert_error_has(events[0], "topic 'later': ");
     rd_kafka_mock_topic_set_error(cluster, "later", RD_KAFKA_RESP_ERR_NO_ERROR);
     for (int i = 0; count_outcomes(events, 2, DF_DISPATCHED) < 2; i++) {
@@ -411,7 +411,7 @@ static void a_fatal_error_costs_the_producer_and_no_event(void **state)
                                       RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
     send_events(events + 5, N - 5);
     assert_outcomes(events + 5, N - 5, DF_DISPATCH_RETRY);
-    assert_true(events[5]->blames_sink);
+    assert_int_equal(events[5]->breaker, DF_BREAKER_FAILURE);
     send_events(events + 5, N - 5);
     assert_outcomes(events + 5, N - 5, DF_DISPATCHED);
     df_dispatch_kafka.idle(sink);
@@ -427,7 +427,7 @@ static void a_broker_that_is_down_is_named_and_its_return_noticed(void **state)
     struct df_event **events = make_events(&arena, "e", 3);
     send_events(events, 3);
     assert_outcomes(events, 3, DF_DISPATCH_RETRY);
-    assert_true(events[0]->blames_sink);
+    assert_int_equal(events[0]->breaker, DF_BREAKER_FAILURE);
     assert_error_has(events[0], "not confirmed within 300 ms: ");
     assert_error_has(events[0], "127.0.0.1:");
     (void)rd_kafka_mock_broker_set_up(cluster, 1);

@@ -357,7 +357,7 @@ static void what_no_queue_is_bound_for_is_tried_again_and_the_rest_arrives(void 
     send_events(events, 3);
     assert_int_equal(events[0]->outcome, DF_DISPATCHED);
     assert_int_equal(events[1]->outcome, DF_DISPATCH_RETRY);
-    assert_true(events[1]->blames_sink);
+    assert_int_equal(events[1]->breaker, DF_BREAKER_FAILURE);
     assert_error_has(events[1], "there is no queue 'nowhere'");
     assert_int_equal(events[2]->outcome, DF_DISPATCHED);
     assert_int_equal(read_all("here", seen, 3), 2);
@@ -391,7 +391,7 @@ static void an_unknown_exchange_is_told_in_the_brokers_words_until_it_is_there(v
     for (int round = 0; round < 2; round++) {
         send_events(events, 20);
         assert_outcomes(events, 20, DF_DISPATCH_RETRY);
-        assert_true(events[0]->blames_sink);
+        assert_int_equal(events[0]->breaker, DF_BREAKER_FAILURE);
         assert_error_has(events[0], "NOT_FOUND - no exchange 'later'");
     }
     declare_exchange("later");
@@ -498,7 +498,7 @@ static void whoever_cannot_connect_is_told_why_without_the_password(void **state
         struct df_event **events = make_events(&arena, "e", 2);
         send_events(events, 2);
         assert_outcomes(events, 2, DF_DISPATCH_RETRY);
-        assert_true(events[0]->blames_sink);
+        assert_int_equal(events[0]->breaker, DF_BREAKER_FAILURE);
         assert_error_has(events[0], bad[i].words);
         assert_null(memmem(events[0]->error.ptr, events[0]->error.len, "hunter2", 7));
         df_dispatch_rabbitmq.close(sink);

@@ -207,7 +207,7 @@ static void wait_for(struct df_db *db, const struct df_query *q, int64_t want)
 struct fixture {
     struct testdb t;
     struct df_db *db;
-    struct df_breakers *breakers;
+    struct df_outbound outbound; /* its breakers alone */
     struct df_relay_settings s;
 };
 
@@ -228,7 +228,7 @@ static void fixture_init(struct fixture *f, enum df_dialect d, const char *table
     f->db = testdb_open(&f->t);
     if (table_sql)
         testdb_script(f->db, table_sql);
-    f->breakers = df_breakers_new(
+    f->outbound.breakers = df_breakers_new(
         &(struct df_breaker_settings){
             .window = 10, .min_calls = 5, .failure_rate = 50, .open_ms = 50, .half_open_calls = 3},
         df_clock_real());
@@ -251,15 +251,17 @@ static void fixture_init(struct fixture *f, enum df_dialect d, const char *table
 
 static void fixture_release(struct fixture *f)
 {
-    df_breakers_free(f->breakers);
+    df_breakers_free(f->outbound.breakers);
     df_db_close(f->db);
     testdb_release(&f->t);
 }
 
 static struct df_relay *start(struct fixture *f)
 {
-    return df_relay_start(&(struct df_relay_options){
-        .settings = &f->s, .breakers = f->breakers, .clock = df_clock_real(), .dispatcher = &fake});
+    return df_relay_start(&(struct df_relay_options){.settings = &f->s,
+                                                     .outbound = &f->outbound,
+                                                     .clock = df_clock_real(),
+                                                     .dispatcher = &fake});
 }
 
 static void end(struct df_relay *r)
@@ -683,7 +685,8 @@ static void blaming_dispatch(struct df_sink *s, struct df_event *const *events, 
 {
     fake_dispatch(s, events, n, a);
     for (size_t i = 0; i < n; i++)
-        events[i]->blames_sink = events[i]->outcome == DF_DISPATCH_RETRY;
+        events[i]->breaker =
+            events[i]->outcome == DF_DISPATCH_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
 }
 
 static const struct df_dispatcher blaming = {
@@ -709,9 +712,9 @@ static void check_the_breaker_saves_attempts(enum df_dialect d)
     fixture_init(&f, d, full_table(d));
     f.s.max_retries = 1000;
     f.s.batch = 8;
-    df_breakers_free(f.breakers);
+    df_breakers_free(f.outbound.breakers);
     df_fake_clock_init(&clock, 1700000000000, 1);
-    f.breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+    f.outbound.breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
                                                                .min_calls = 5,
                                                                .failure_rate = 50,
                                                                .open_ms = 10000,
@@ -721,10 +724,10 @@ static void check_the_breaker_saves_attempts(enum df_dialect d)
     broken = 1;
     add_events(&f, 100, 8);
     struct df_relay *r = df_relay_start(&(struct df_relay_options){.settings = &f.s,
-                                                                   .breakers = f.breakers,
+                                                                   .outbound = &f.outbound,
                                                                    .clock = df_clock_real(),
                                                                    .dispatcher = &blaming});
-    struct df_breaker *b = df_breakers_get(f.breakers, DF_STR("relay:test"));
+    struct df_breaker *b = df_breakers_get(f.outbound.breakers, DF_STR("relay:test"));
     wait_for_state(b, DF_BREAKER_OPEN);
     assert_int_equal(sent_count(), 8);
     wait_for(f.db, &sum_attempts, 8);
@@ -739,7 +742,7 @@ static void check_the_breaker_saves_attempts(enum df_dialect d)
     wait_for(f.db, &count_processed, 100);
     wait_for_state(b, DF_BREAKER_CLOSED);
     assert_int_equal(count(f.db, &sum_attempts), 11);
-    df_breakers_put(f.breakers, b);
+    df_breakers_put(f.outbound.breakers, b);
     end(r);
     fixture_release(&f);
 }

@@ -1,7 +1,7 @@
 /* What the rate limiter costs a request: calls in a loop, from several threads at once. */
-#include "app/bench.h"
-#include "base/mem.h"
 #include "resilience/limiter.h"
+#include "base/mem.h"
+#include "bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* The limit that ingestion is measured against: the same rows through the store, without HTTP. */
-#include "app/bench.h"
-#include "app/bench.sql.h"
+#include "store/store.h"
 #include "app/database.h"
 #include "base/uuid.h"
-#include "store/store.h"
+#include "bench.h"
+#include "bench/bench.sql.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * generator must cost little beside the server it shares two processors with: two system calls a
  * request.
  */
-#include "app/bench.h"
 #include "base/uuid.h"
+#include "bench.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -1,6 +1,6 @@
-/* Pieces of `dataflow bench`. */
-#ifndef DF_APP_BENCH_H
-#define DF_APP_BENCH_H
+/* Parts of dataflow-bench, each a command of it; main.c tells their options. */
+#ifndef DF_BENCH_H
+#define DF_BENCH_H
 
 #include "app/cli.h"
 
@@ -13,18 +13,21 @@
  */
 extern const struct df_route df_bench_routes[];
 
-/* bench load: a closed loop of keep-alive connections, each sending its next request on the answer.
+/* load: a closed loop of keep-alive connections, each sending its next request on the answer.
  */
 int df_bench_load(int argc, char **argv);
 
-/* bench store: the same rows by a bare loop through the store, without HTTP. */
+/* store: the same rows by a bare loop through the store, without HTTP. */
 int df_bench_store(int argc, char **argv);
 
-/* bench records: what the parsers make of a file, printed or counted. */
+/* records: what the parsers make of a file, printed or counted. */
 int df_bench_records(int argc, char **argv);
 
-/* bench limiter: calls of the rate limiter, and what each costs. */
+/* limiter: calls of the rate limiter, and what each costs. */
 int df_bench_limiter(int argc, char **argv);
+
+/* seen: the set of what was seen beside SQLite. */
+int df_bench_seen(int argc, char **argv);
 
 #define DF_BENCH_PAYLOAD 520 /* with keys and codes, 600 bytes a row */
 #define DF_BENCH_COLUMNS 11  /* parameters of the insert */

@@ -1,5 +1,5 @@
-/* bench records: a file's records as the imports see them, or how many of them in a second. */
-#include "app/bench.h"
+/* A file's records as the imports see them, or how many of them in a second. */
+#include "bench.h"
 #include "tabular/normalise.h"
 #include "json/write.h"
 

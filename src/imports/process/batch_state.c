@@ -1,0 +1,103 @@
+/* What an event makes of a batch. The drawing and the reasons: batch_state.h. */
+#include "imports/process/batch_state.h"
+
+static struct import_batch_step to(enum import_batch_state state, enum import_batch_action action)
+{
+    return (struct import_batch_step){.state = state, .action = action};
+}
+
+static struct import_batch_step impossible(enum import_batch_state state)
+{
+    return to(state, BATCH_IMPOSSIBLE);
+}
+
+static struct import_batch_step only_cutting(enum import_batch_state state,
+                                             enum import_batch_state next)
+{
+    return state == BATCH_CUTTING ? to(next, BATCH_NOTHING) : impossible(state);
+}
+
+/* Before the first chunk there is nothing in hand to be brought to its end. */
+static struct import_batch_step step_bad(enum import_batch_state state)
+{
+    return state == BATCH_PREPARING ? to(BATCH_FINISHED, BATCH_FINISH)
+                                    : only_cutting(state, BATCH_FAILING);
+}
+
+static struct import_batch_step step_stop(enum import_batch_state state)
+{
+    if (import_batch_has_ended(state))
+        return impossible(state);
+    return state == BATCH_PREPARING ? to(BATCH_STOPPED, BATCH_GIVE_BACK)
+                                    : to(BATCH_STOPPING, BATCH_NOTHING);
+}
+
+static struct import_batch_step step_empty(enum import_batch_state state)
+{
+    switch (state) {
+    case BATCH_READ:
+    case BATCH_FAILING:
+        return to(BATCH_FINISHED, BATCH_FINISH);
+    case BATCH_YIELDING:
+        return to(BATCH_GAVE_WAY, BATCH_GIVE_WAY);
+    case BATCH_CUTTING:
+    case BATCH_STOPPING:
+        return to(state, BATCH_NOTHING);
+    case BATCH_PREPARING:
+    case BATCH_FINISHED:
+    case BATCH_GAVE_WAY:
+    case BATCH_STOPPED:
+    case BATCH_POSTPONED:
+    case BATCH_LOST:
+    case BATCH_BROKEN:
+    case BATCH_STATES:
+        break;
+    }
+    return impossible(state);
+}
+
+static struct import_batch_step step_no_calls(enum import_batch_state state)
+{
+    if (state == BATCH_PREPARING || import_batch_has_ended(state))
+        return impossible(state);
+    return state == BATCH_STOPPING ? to(BATCH_STOPPED, BATCH_GIVE_BACK) : to(state, BATCH_NOTHING);
+}
+
+/* A process that ends leaves the batch to others either way. */
+static struct import_batch_step step_failed(enum import_batch_state state,
+                                            enum import_batch_state end)
+{
+    if (state >= BATCH_LOST)
+        return impossible(state);
+    return to(state == BATCH_STOPPED ? BATCH_LOST : end, BATCH_NOTHING);
+}
+
+struct import_batch_step import_batch_step(enum import_batch_state state,
+                                           enum import_batch_event event)
+{
+    switch (event) {
+    case BATCH_EV_PREPARED:
+        return state == BATCH_PREPARING ? to(BATCH_CUTTING, BATCH_NOTHING) : impossible(state);
+    case BATCH_EV_FILE_BAD:
+        return step_bad(state);
+    case BATCH_EV_FILE_AWAY:
+        return state == BATCH_PREPARING ? to(BATCH_POSTPONED, BATCH_POSTPONE) : impossible(state);
+    case BATCH_EV_FILE_READ:
+        return only_cutting(state, BATCH_READ);
+    case BATCH_EV_TURN_OVER:
+        return only_cutting(state, BATCH_YIELDING);
+    case BATCH_EV_STOP:
+        return step_stop(state);
+    case BATCH_EV_EMPTY_HAND:
+        return step_empty(state);
+    case BATCH_EV_NO_CALLS:
+        return step_no_calls(state);
+    case BATCH_EV_LOST:
+        return step_failed(state, BATCH_LOST);
+    case BATCH_EV_BROKEN:
+        return step_failed(state, BATCH_BROKEN);
+    case BATCH_EVENTS:
+        break;
+    }
+    return impossible(state);
+}

@@ -1,0 +1,248 @@
+/*
+ * Chunks, lists of them, and what happens to one: the state machine (chunk_state.h) says what, and
+ * here it is done.
+ */
+#include "imports/process/chunk.h"
+#include "base/mem.h"
+#include "imports/process/process_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define SPARE_BYTES ((size_t)512 << 10) /* that a chunk keeps for its next use */
+
+static struct import_chunk *chunk_new(struct import_batch *b)
+{
+    struct import_chunk *c = df_calloc(1, sizeof(*c));
+
+    c->batch = b;
+    df_buf_init(&c->body, IMPORT_BODY_MAX);
+    df_buf_init(&c->unsent, IMPORT_BODY_MAX);
+    df_arena_init(&c->arena);
+    return c;
+}
+
+void import_chunk_free(struct import_chunk *c)
+{
+    if (!c)
+        return;
+    df_buf_release(&c->body);
+    df_buf_release(&c->unsent);
+    df_arena_release(&c->arena);
+    free(c->items);
+    free(c);
+}
+
+/* One large record would stay in memory, and in time in every chunk's. */
+static void reuse_buf(struct df_buf *b)
+{
+    df_buf_reset(b);
+    if (b->cap > SPARE_BYTES)
+        df_buf_release(b);
+}
+
+static void chunk_reset(struct import_chunk *c)
+{
+    struct import_chunk old = *c;
+
+    reuse_buf(&old.body);
+    reuse_buf(&old.unsent);
+    df_arena_reset(&old.arena);
+    *c = (struct import_chunk){.batch = old.batch,
+                               .items = old.items,
+                               .cap = old.cap,
+                               .body = old.body,
+                               .unsent = old.unsent,
+                               .arena = old.arena};
+}
+
+struct import_chunk *import_chunk_get(struct import_batch *b)
+{
+    struct import_chunk *c = b->hand.spare;
+    if (!c)
+        return chunk_new(b);
+    b->hand.spare = c->next;
+    chunk_reset(c);
+    return c;
+}
+
+void import_chunk_put(struct import_chunk *c)
+{
+    assert(c->state == CHUNK_GONE && !c->out.held);
+    c->next = c->batch->hand.spare;
+    c->batch->hand.spare = c;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+void import_chunks_init(struct import_chunks *l)
+{
+    *l = (struct import_chunks){.tail = &l->head};
+}
+
+void import_chunks_add(struct import_chunks *l, struct import_chunk *c)
+{
+    c->next = NULL;
+    *l->tail = c;
+    l->tail = &c->next;
+    l->count++;
+}
+
+struct import_chunk *import_chunks_take(struct import_chunks *l)
+{
+    struct import_chunk *c = l->head;
+    if (!c)
+        return NULL;
+    assert(l->count > 0);
+    l->head = c->next;
+    l->count--;
+    if (!l->head)
+        l->tail = &l->head;
+    c->next = NULL;
+    return c;
+}
+
+void import_chunks_move(struct import_chunks *from, unsigned states, struct import_chunks *ret)
+{
+    struct import_chunk *c = from->head;
+
+    import_chunks_init(from);
+    import_chunks_init(ret);
+    for (struct import_chunk *next; c; c = next) {
+        next = c->next;
+        import_chunks_add(states & IMPORT_IN(c->state) ? ret : from, c);
+    }
+}
+
+/* --- what happens ----------------------------------------------------------------------------- */
+
+static struct import_chunk_facts facts_of(const struct import_chunk *c)
+{
+    const struct df_imports_options *o = &c->batch->imports->opt;
+
+    return (struct import_chunk_facts){
+        .now_ms = import_mono_ms(c->batch),
+        .due_ms = c->due_ms,
+        .outage_since_ms = c->batch->hand.outage_ms,
+        .max_outage_ms = o->settings.max_outage_ms,
+        .was_last_try = df_retry_exhausted(&c->batch->imports->retry, c->tries),
+    };
+}
+
+/* Until the breaker may permit it, or the outage is too long. */
+static void wait_for_breaker(struct import_chunk *c, const struct import_chunk_facts *f,
+                             int64_t wait_ms)
+{
+    int64_t left_ms = f->max_outage_ms - (f->now_ms - f->outage_since_ms);
+
+    assert(f->outage_since_ms >= 0 && left_ms > 0);
+    c->due_ms = f->now_ms + (wait_ms < left_ms ? wait_ms : left_ms);
+}
+
+/* A call by which the breaker tried whether the outage is over is nobody's attempt. */
+static void wait_to_retry(struct import_chunk *c, const struct import_chunk_facts *f)
+{
+    const struct df_imports_options *o = &c->batch->imports->opt;
+    int64_t retry_after_ms = c->out.call.code == DF_OK ? c->out.call.retry_after_ms : -1;
+
+    c->due_ms = f->now_ms +
+                df_retry_delay_ms(&c->batch->imports->retry, c->tries, retry_after_ms, o->clock);
+    c->tries -= f->outage_since_ms >= 0;
+    assert(c->tries >= 0);
+}
+
+static void apply_ack(struct import_chunk *c, struct df_str ack)
+{
+    import_apply_ack(c, ack);
+    if (c->outcome == DF_CHUNK_ERROR)
+        import_note_chunk_error(c, "ack_error");
+}
+
+static void miss_ack(struct import_chunk *c)
+{
+    struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_FI("attempt", c->attempts)};
+
+    df_log_write(DF_LOG_WARN, "ChunkAckTimeout", fields, 2, "no ack came: sent again");
+    import_note_chunk_error(c, "ack_timeout");
+    c->error = DF_STR("no ack came in time");
+}
+
+static void fail_by_outage(struct import_chunk *c)
+{
+    import_fail_items(
+        c, df_arena_printf(&c->arena, "OmniFlow could not be reached for %lld seconds",
+                           (long long)(c->batch->imports->opt.settings.max_outage_ms / 1000)));
+    import_note_chunk_error(c, "outage");
+}
+
+static void perform(struct import_chunk *c, enum import_chunk_action action,
+                    const struct import_chunk_facts *f, struct import_news news)
+{
+    switch (action) {
+    case CHUNK_NOTHING:
+        return;
+    case CHUNK_SEND:
+        import_send(c);
+        return;
+    case CHUNK_RETURN_PERMIT:
+        df_outbound_forgo(&c->out);
+        return;
+    case CHUNK_WAIT_FOR_BREAKER:
+        wait_for_breaker(c, f, news.wait_ms);
+        return;
+    case CHUNK_WAIT_TO_RETRY:
+        wait_to_retry(c, f);
+        return;
+    case CHUNK_WAIT_FOR_EVER:
+        c->due_ms = INT64_MAX;
+        return;
+    case CHUNK_WAIT_FOR_ACK:
+        c->due_ms = f->now_ms + news.wait_ms;
+        return;
+    case CHUNK_APPLY_ACK:
+        apply_ack(c, news.ack);
+        return;
+    case CHUNK_RESEND:
+        miss_ack(c);
+        return;
+    case CHUNK_FAIL_NO_ACK:
+        miss_ack(c);
+        import_fail_items(c, c->error);
+        return;
+    case CHUNK_FAIL:
+        import_fail_items(c, c->error);
+        return;
+    case CHUNK_FAIL_BY_OUTAGE:
+        fail_by_outage(c);
+        return;
+    case CHUNK_COUNT_SETTLED:
+        import_note_settled(c, f->now_ms);
+        return;
+    case CHUNK_IMPOSSIBLE:
+    case CHUNK_ACTIONS:
+        break;
+    }
+    abort();
+}
+
+void import_chunk_happens_with(struct import_chunk *c, enum import_chunk_event event,
+                               struct import_news news)
+{
+    struct import_chunk_facts facts = facts_of(c);
+    struct import_chunk_step step = import_chunk_step(c->state, event, &facts);
+
+    assert(step.action != CHUNK_IMPOSSIBLE);
+    c->state = step.state;
+    perform(c, step.action, &facts, news);
+}
+
+void import_chunk_happens(struct import_chunk *c, enum import_chunk_event event)
+{
+    import_chunk_happens_with(c, event, (struct import_news){0});
+}
+
+void import_chunk_drop(struct import_chunk *c)
+{
+    import_chunk_happens(c, CHUNK_EV_DROPPED);
+    import_chunk_put(c);
+}

@@ -1,0 +1,103 @@
+/* What the processing counts and tells of its chunks and batches. */
+#include "base/metrics.h"
+#include "imports/process/process_private.h"
+
+/* A chunk may wait for its ack, and a batch has as many as it has. */
+static const double long_seconds[] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,    2.5,  5,
+                                      10,   30,    60,   150, 300,  600, 1800, 3600, 14400};
+#define LONG_SECONDS                                                                               \
+    .buckets = long_seconds, .bucket_count = sizeof(long_seconds) / sizeof(long_seconds[0])
+
+static struct df_metric_family batches_processing = {
+    .name = "dataflow_batches_processing",
+    .help = "Batches that this process works on.",
+    .type = DF_GAUGE,
+};
+static struct df_metric_family chunk_inflight = {
+    .name = "dataflow_chunk_inflight",
+    .help = "Chunks in hand: cut, and not settled.",
+    .type = DF_GAUGE,
+};
+static struct df_metric_family chunk_duration = {
+    .name = "dataflow_chunk_duration_seconds",
+    .help = "From the cutting of a chunk that is sent to its settlement.",
+    .type = DF_HISTOGRAM,
+    LONG_SECONDS,
+};
+static struct df_metric_family chunk_errors = {
+    .name = "dataflow_chunk_errors_total",
+    .help = "Failed attempts at chunks, by client and reason.",
+    .type = DF_COUNTER,
+    .labels = {"clientId", "reason"},
+};
+static struct df_metric_family batch_duration = {
+    .name = "dataflow_batch_duration_seconds",
+    .help = "From the claim of a batch to its end, by client and final state.",
+    .type = DF_HISTOGRAM,
+    LONG_SECONDS,
+    .labels = {"clientId", "status"},
+};
+static struct df_metric_family records_total = {
+    .name = "dataflow_import_records_total",
+    .help = "Records settled, by outcome (imported, error, skipped).",
+    .type = DF_COUNTER,
+    .labels = {"outcome"},
+};
+
+void import_metrics_register(void)
+{
+    struct df_metric_family *all[] = {&batches_processing, &chunk_inflight, &chunk_duration,
+                                      &chunk_errors,       &batch_duration, &records_total};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        df_metric_register(all[i]);
+}
+
+void import_note_chunk_error(const struct import_chunk *c, const char *reason)
+{
+    struct df_str labels[] = {c->batch->row.client, df_str_c(reason)};
+    df_metric_add(df_metric_get(&chunk_errors, labels), 1);
+    struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_F("reason", df_str_c(reason)),
+                                    DF_FI("attempt", c->attempts)};
+    /* What the peer answered may hold anybody's data: it stays in the database. */
+    df_log_write(DF_LOG_WARN, "ChunkError", fields, 3, "the chunk was not taken");
+}
+
+void import_note_settled(const struct import_chunk *c, int64_t now_ms)
+{
+    static const char *const outcomes[DF_ITEM_STATUSES] = {"imported", "error", "skipped"};
+    int64_t counts[DF_ITEM_STATUSES] = {0};
+
+    if (c->sent_count > 0)
+        df_metric_observe(df_metric_get(&chunk_duration, NULL),
+                          (double)(now_ms - c->first_ms) / 1e3);
+    for (size_t i = 0; i < c->count; i++)
+        counts[c->items[i].status] += c->items[i].records;
+    for (size_t i = 0; i < DF_ITEM_STATUSES; i++) {
+        struct df_str label = df_str_c(outcomes[i]);
+        if (counts[i] > 0)
+            df_metric_add(df_metric_get(&records_total, &label), (double)counts[i]);
+    }
+}
+
+void import_note_working(int more)
+{
+    df_metric_add(df_metric_get(&batches_processing, NULL), more);
+}
+
+void import_show_in_hand(struct import_batch *b, size_t count)
+{
+    if (count != b->hand.shown)
+        df_metric_add(df_metric_get(&chunk_inflight, NULL), (double)count - (double)b->hand.shown);
+    b->hand.shown = count;
+}
+
+void import_note_finished(const struct import_batch *b, enum df_batch_status status)
+{
+    struct df_str labels[] = {b->row.client, df_str_c(df_batch_status_name(status))};
+    struct df_log_field fields[] = {DF_F("status", labels[1]), DF_FI("totalRecords", b->row.total)};
+
+    df_metric_observe(df_metric_get(&batch_duration, labels),
+                      (double)(import_mono_ms(b) - b->started_ms) / 1e3);
+    df_log_write(status == DF_BATCH_FAILED ? DF_LOG_WARN : DF_LOG_INFO, "BatchFinalized", fields, 2,
+                 DF_STR_FMT, DF_STR_ARG(b->why));
+}

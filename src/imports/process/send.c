@@ -1,0 +1,83 @@
+/*
+ * A batch's calls: the breaker is asked, the rows are committed as Sending, and the chunks handed
+ * to the HTTP client, whose thread judges the answers and leaves the chunks in the batch's mail.
+ */
+#include "imports/process/process_private.h"
+
+#include <assert.h>
+
+/* On the client's thread. */
+static void chunk_answered(struct df_out *out)
+{
+    struct import_chunk *c = out->arg;
+    struct import_batch *b = c->batch;
+    struct df_imports *i = b->imports;
+
+    /* Here, since the answer is borrowed. */
+    c->verdict = import_judge(c, &c->reason);
+    df_lock(&i->lock);
+    c->next_answered = NULL;
+    *b->mail.answered_tail = c;
+    b->mail.answered_tail = &c->next_answered;
+    b->mail.answered_count++;
+    pthread_cond_broadcast(&i->changed);
+    df_unlock(&i->lock);
+}
+
+static void ask_breaker(struct import_batch *b, struct import_chunk *c)
+{
+    c->out = (struct df_out){.breaker = DF_STR(IMPORT_OMNIFLOW)};
+    if (df_outbound_ask(b->imports->opt.outbound, &c->out)) {
+        import_chunk_happens(c, CHUNK_EV_PERMIT);
+        return;
+    }
+    if (b->hand.outage_ms < 0)
+        b->hand.outage_ms = import_mono_ms(b);
+    import_chunk_happens_with(c, CHUNK_EV_NO_PERMIT,
+                              (struct import_news){.wait_ms = c->out.retry_ms});
+}
+
+void import_send(struct import_chunk *c)
+{
+    struct import_batch *b = c->batch;
+    struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_FI("items", c->sent_count),
+                                    DF_FI("attempt", c->attempts)};
+
+    assert(c->state == CHUNK_SENDING && c->has_row && c->attempts > 0);
+    b->hand.in_flight++;
+    df_log_write(DF_LOG_INFO, "ChunkSent", fields, 3, "to OmniFlow");
+    import_request(c);
+    c->out.done = chunk_answered;
+    c->out.arg = c;
+    df_outbound_send(b->imports->opt.outbound, &c->out);
+}
+
+static bool send_permitted(struct import_batch *b)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct import_chunks permitted;
+    struct import_chunk *c;
+
+    for (c = b->hand.chunks.head; c; c = c->next) {
+        if (c->state == CHUNK_READY)
+            ask_breaker(b, c);
+    }
+    import_chunks_move(&b->hand.chunks, IMPORT_IN(CHUNK_PERMITTED), &permitted);
+    if (permitted.count == 0)
+        return true;
+    enum df_code code = import_begin_sends(b, &permitted, &err);
+    while ((c = import_chunks_take(&permitted))) {
+        if (code != DF_OK) {
+            import_chunk_drop(c);
+            continue;
+        }
+        import_chunks_add(&b->hand.chunks, c);
+        import_chunk_happens(c, CHUNK_EV_SEND_STORED);
+    }
+    return code == DF_OK || import_batch_fails(b, code, &err);
+}
+
+bool import_send_ready(struct import_batch *b)
+{
+    return import_is_stopping(b->imports) || send_permitted(b);
+}

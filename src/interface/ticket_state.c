@@ -1,0 +1,72 @@
+/* What an event makes of a ticket. The drawing and the reasons: ticket_state.h. */
+#include "interface/ticket_state.h"
+
+static struct ticket_step to(enum ticket_state state, enum ticket_action action)
+{
+    return (struct ticket_step){.state = state, .action = action};
+}
+
+static struct ticket_step impossible(enum ticket_state state)
+{
+    return to(state, TICKET_IMPOSSIBLE);
+}
+
+static struct ticket_step step_checked(enum ticket_state state, enum ticket_state found)
+{
+    return state == TICKET_CLAIMED ? to(found, TICKET_NOTHING) : impossible(state);
+}
+
+static bool is_to_be_written(enum ticket_state state)
+{
+    return state == TICKET_FIT || state == TICKET_UNFIT || state == TICKET_REFUSED;
+}
+
+static struct ticket_step step_written(enum ticket_state state)
+{
+    switch (state) {
+    case TICKET_FIT:
+        return to(TICKET_PROCESSED, TICKET_TELL_PROCESSED);
+    case TICKET_UNFIT:
+        return to(TICKET_REJECTED, TICKET_TELL_REJECTED);
+    case TICKET_REFUSED:
+        return to(TICKET_PUT_OFF, TICKET_NOTHING); /* it was told when it was refused */
+    case TICKET_CLAIMED:
+    case TICKET_PROCESSED:
+    case TICKET_REJECTED:
+    case TICKET_PUT_OFF:
+    case TICKET_OVERTAKEN:
+    case TICKET_LEFT:
+    case TICKET_STATES:
+        break;
+    }
+    return impossible(state);
+}
+
+static struct ticket_step step_refused(enum ticket_state state)
+{
+    if (!is_to_be_written(state))
+        return impossible(state);
+    return state == TICKET_REFUSED ? to(TICKET_LEFT, TICKET_NOTHING)
+                                   : to(TICKET_REFUSED, TICKET_WRITE_REFUSAL);
+}
+
+struct ticket_step df_ticket_step(enum ticket_state state, enum ticket_event event)
+{
+    switch (event) {
+    case TICKET_EV_FIT:
+        return step_checked(state, TICKET_FIT);
+    case TICKET_EV_UNFIT:
+        return step_checked(state, TICKET_UNFIT);
+    case TICKET_EV_WRITTEN:
+        return step_written(state);
+    case TICKET_EV_FENCED:
+        return is_to_be_written(state) ? to(TICKET_OVERTAKEN, TICKET_NOTHING) : impossible(state);
+    case TICKET_EV_REFUSED:
+        return step_refused(state);
+    case TICKET_EV_FAILED:
+        return ticket_has_ended(state) ? impossible(state) : to(TICKET_LEFT, TICKET_NOTHING);
+    case TICKET_EVENTS:
+        break;
+    }
+    return impossible(state);
+}

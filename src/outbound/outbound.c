@@ -1,0 +1,179 @@
+/*
+ * A call's permit goes one way, and every step asserts the one before:
+ *
+ *     nothing ──ask──► held ──send──► held, with the client ──done──► nothing
+ *        ▲              └──forgo──► nothing
+ *        └ not permitted
+ *
+ * An unguarded call holds nothing all the way.
+ */
+#include "outbound/outbound.h"
+
+#include "net/url.h"
+#include "resilience/retry.h"
+
+#include <assert.h>
+
+#define HEADERS_FIRST 16
+
+/* --- what calls are made with ----------------------------------------------------------------- */
+
+enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client_options *client,
+                              const struct df_breaker_settings *breaker,
+                              const struct df_clock *clock, struct df_err *err)
+{
+    *o = (struct df_outbound){0};
+    enum df_code code = df_http_client_new(client, &o->client, err);
+    if (code == DF_OK)
+        o->breakers = df_breakers_new(breaker, clock);
+    return code;
+}
+
+void df_outbound_stop(struct df_outbound *o)
+{
+    df_http_client_stop(o->client);
+}
+
+void df_outbound_close(struct df_outbound *o)
+{
+    df_http_client_free(o->client);
+    df_breakers_free(o->breakers);
+    *o = (struct df_outbound){0};
+}
+
+/* --- headers ---------------------------------------------------------------------------------- */
+
+struct df_call_header *df_headers_more(struct df_headers *h, size_t n)
+{
+    if (h->count + n > h->cap) {
+        h->cap = 2 * (h->count + n) > HEADERS_FIRST ? 2 * (h->count + n) : HEADERS_FIRST;
+        struct df_call_header *at = DF_ARENA_ARRAY(h->arena, struct df_call_header, h->cap);
+        if (h->count > 0)
+            memcpy(at, h->at, h->count * sizeof(*at));
+        h->at = at;
+    }
+    h->count += n;
+    return h->at + h->count - n;
+}
+
+void df_headers_add(struct df_headers *h, struct df_str name, struct df_str value)
+{
+    *df_headers_more(h, 1) = (struct df_call_header){.name = name, .value = value};
+}
+
+struct df_trace df_outbound_trace(struct df_str trace_id, const struct df_clock *clock)
+{
+    struct df_trace t;
+
+    return df_trace_resume(trace_id, clock, &t) ? t : df_trace_new(clock);
+}
+
+/* Into the places behind the caller's own, which the next attempt may use again. */
+static void put_headers(struct df_out *out)
+{
+    struct df_headers all = out->headers;
+
+    assert(out->trace.text[0]);
+    if (out->correlation_id.ptr)
+        df_headers_add(&all, DF_STR("X-Correlation-Id"), out->correlation_id);
+    if (out->idempotency_key.ptr)
+        df_headers_add(&all, DF_STR("Idempotency-Key"), out->idempotency_key);
+    df_headers_add(&all, DF_STR("traceparent"), df_trace_parent(&out->trace));
+    df_headers_add(&all, DF_STR("x-trace-id"),
+                   out->trace_id.ptr ? out->trace_id : df_trace_id(&out->trace));
+    out->call.headers = all.at;
+    out->call.header_count = all.count;
+}
+
+/* --- judging ---------------------------------------------------------------------------------- */
+
+struct df_out_judgement df_outbound_judge_status(unsigned status)
+{
+    switch (df_retry_class_of(status)) {
+    case DF_CLASS_SUCCESS:
+        return (struct df_out_judgement){DF_OUT_OK, DF_BREAKER_SUCCESS};
+    case DF_CLASS_RETRY:
+        return (struct df_out_judgement){DF_OUT_AGAIN, DF_BREAKER_FAILURE};
+    case DF_CLASS_PERMANENT:
+        break;
+    }
+    return (struct df_out_judgement){DF_OUT_REFUSED, DF_BREAKER_SUCCESS};
+}
+
+struct df_out_judgement df_outbound_judge(enum df_code code, unsigned status,
+                                          struct df_out_judgement (*classify)(unsigned status),
+                                          bool hides_targets)
+{
+    if (code == DF_OK)
+        return classify ? classify(status) : df_outbound_judge_status(status);
+    if (code == DF_E_CANCELLED)
+        return (struct df_out_judgement){DF_OUT_STOPPED, DF_BREAKER_IGNORED};
+    if (df_code_retry(code) == DF_RETRY_NEVER && !(hides_targets && code == DF_E_TARGET_REFUSED))
+        return (struct df_out_judgement){DF_OUT_REFUSED, DF_BREAKER_IGNORED};
+    return (struct df_out_judgement){DF_OUT_AGAIN, DF_BREAKER_FAILURE};
+}
+
+/* --- the call --------------------------------------------------------------------------------- */
+
+/* The permit is given back. */
+static void tell_breaker(struct df_out *out, enum df_breaker_outcome outcome, int64_t duration_ms)
+{
+    struct df_breaker_snapshot now;
+
+    assert(out->held);
+    df_breaker_done(out->held, out->permit, outcome, duration_ms);
+    if (outcome == DF_BREAKER_FAILURE) {
+        df_breaker_snapshot(out->held, &now);
+        out->retry_ms = now.retry_ms;
+    }
+    df_breakers_put(out->outbound->breakers, out->held);
+    out->held = NULL;
+}
+
+bool df_outbound_ask(struct df_outbound *o, struct df_out *out)
+{
+    char destination[DF_DESTINATION_SIZE];
+
+    assert(!out->held && !out->unguarded);
+    struct df_breaker *b = df_breakers_get(
+        o->breakers,
+        out->breaker.ptr ? out->breaker : df_destination_of(out->call.url, destination));
+    out->outbound = o;
+    if (df_breaker_allow(b, &out->permit, &out->retry_ms)) {
+        out->held = b;
+        return true;
+    }
+    df_breakers_put(o->breakers, b);
+    return false;
+}
+
+void df_outbound_forgo(struct df_out *out)
+{
+    tell_breaker(out, DF_BREAKER_IGNORED, 0);
+}
+
+/* On the client's thread. */
+static void call_done(struct df_call *call)
+{
+    struct df_out *out = call->arg;
+    struct df_out_judgement j =
+        df_outbound_judge(call->code, call->status, out->classify, out->hides_targets);
+
+    out->verdict = j.verdict;
+    out->outcome = j.breaker;
+    out->retry_ms = 0;
+    if (!out->unguarded)
+        tell_breaker(out, j.breaker, call->duration_ms);
+    if (j.verdict == DF_OUT_AGAIN && call->retry_after_ms >= 0)
+        out->retry_ms = call->retry_after_ms;
+    out->done(out);
+}
+
+void df_outbound_send(struct df_outbound *o, struct df_out *out)
+{
+    assert(out->unguarded == !out->held);
+    put_headers(out);
+    out->call.done = call_done;
+    out->call.arg = out;
+    df_http_client_send(o->client, &out->call);
+}

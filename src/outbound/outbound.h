@@ -1,0 +1,131 @@
+/*
+ * One guarded call to a peer, for everybody who makes one: the circuit breaker is asked, the
+ * headers that every call carries are written, the client sends, one function judges what came
+ * back, the breaker is told.
+ *
+ *     if (!df_outbound_ask(o, &out))
+ *         ... not now: worth asking again in out.retry_ms
+ *     df_outbound_send(o, &out);
+ *     ... out.done(&out), on the client's thread: out.verdict says what it came to
+ *
+ * What was asked for is sent or forgone, exactly once.
+ *
+ * Nobody needs to know whether the server is stopping: a client that was stopped still takes calls
+ * and cancels them (DF_OUT_STOPPED).
+ */
+#ifndef DF_OUTBOUND_OUTBOUND_H
+#define DF_OUTBOUND_OUTBOUND_H
+
+#include "base/arena.h"
+#include "base/trace.h"
+#include "net/client.h"
+#include "resilience/breaker.h"
+
+/* What calls are made with: one for the process, shared by all of its callers. */
+struct df_outbound {
+    struct df_http_client *client;
+    struct df_breakers *breakers;
+};
+
+enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client_options *client,
+                              const struct df_breaker_settings *breaker,
+                              const struct df_clock *clock, struct df_err *err) DF_MUST_CHECK;
+/* The end, in two steps: as the client's. stop cuts off what is on its way; close is for when
+ * nobody is left who could call. One that was never opened is fine in both. */
+void df_outbound_stop(struct df_outbound *o);
+void df_outbound_close(struct df_outbound *o);
+
+/* --- headers ---------------------------------------------------------------------------------- */
+
+/* A list that grows in an arena. Names and values are not copied. */
+struct df_headers {
+    struct df_arena *arena;
+    struct df_call_header *at;
+    size_t count;
+    size_t cap;
+};
+
+void df_headers_add(struct df_headers *h, struct df_str name, struct df_str value);
+/* The next n, for the caller to fill. */
+struct df_call_header *df_headers_more(struct df_headers *h, size_t n);
+
+/* A span of its own in a trace whose identifier was stored; in a new one if that is absent or not
+ * what W3C says. */
+struct df_trace df_outbound_trace(struct df_str trace_id, const struct df_clock *clock);
+
+/* --- what it came to -------------------------------------------------------------------------- */
+
+enum df_out_verdict {
+    DF_OUT_OK,      /* the peer took it */
+    DF_OUT_AGAIN,   /* the same call may go well later */
+    DF_OUT_REFUSED, /* it will not: the peer's answer, or it cannot be sent as it is */
+    DF_OUT_STOPPED, /* cut off, since the server stops: nothing is known */
+};
+
+struct df_out_judgement {
+    enum df_out_verdict verdict;
+    enum df_breaker_outcome breaker;
+};
+
+/*
+ * What an answer means:
+ *
+ *   2xx                       OK       success
+ *   408, 425, 429, 5xx        AGAIN    failure
+ *   any other                 REFUSED  success: the peer is well
+ */
+struct df_out_judgement df_outbound_judge_status(unsigned status);
+
+/*
+ * What a call came to. An answer is judged by `classify`, or as above (NULL). Without one:
+ *
+ *   cancelled                      STOPPED  ignored
+ *   no answer: name, connection,
+ *   TLS, time                      AGAIN    failure
+ *   our own fault: what cannot be
+ *   sent, an address not allowed   REFUSED  ignored
+ *
+ * hides_targets: to whoever chose the address, one that is not allowed is one that nobody answers
+ * at.
+ */
+struct df_out_judgement df_outbound_judge(enum df_code code, unsigned status,
+                                          struct df_out_judgement (*classify)(unsigned status),
+                                          bool hides_targets);
+
+/* --- the call --------------------------------------------------------------------------------- */
+
+/* The caller fills the first part and zeroes the rest; what it points to stays valid until `done`,
+ * which may free the call or make it again. */
+struct df_out {
+    struct df_call call;       /* its first part, as client.h says, but for headers, done and arg */
+    struct df_headers headers; /* those of the caller's own */
+    struct df_str correlation_id;  /* X-Correlation-Id: a header's value; absent: none */
+    struct df_str idempotency_key; /* absent: none, or it is among `headers` */
+    struct df_trace trace;         /* traceparent */
+    struct df_str trace_id;        /* x-trace-id; absent: that of `trace` */
+    struct df_str breaker;         /* its key; absent: the URL's destination */
+    bool unguarded; /* the caller has permits of its own and tells its breaker itself */
+    bool hides_targets;
+    struct df_out_judgement (*classify)(unsigned status); /* NULL: df_outbound_judge_status */
+    void (*done)(struct df_out *out);
+    void *arg;
+
+    /* What came of it; the answer itself stands in `call`. */
+    enum df_out_verdict verdict;
+    enum df_breaker_outcome outcome; /* what the breaker is told */
+    int64_t retry_ms; /* AGAIN, or not permitted: the peer's word, else the breaker's; 0: none */
+
+    /* Private. */
+    struct df_outbound *outbound;
+    struct df_breaker *held; /* with the permit, from ask until it is given back */
+    struct df_breaker_permit permit;
+};
+
+/* Asks the breaker. False: not now; nothing is to be given back. */
+bool df_outbound_ask(struct df_outbound *o, struct df_out *out);
+/* It is not sent after all. */
+void df_outbound_forgo(struct df_out *out);
+/* Of one that was asked for, or is unguarded. Never fails: whatever happens, `done` tells. */
+void df_outbound_send(struct df_outbound *o, struct df_out *out);
+
+#endif
