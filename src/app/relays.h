@@ -9,6 +9,7 @@ struct df_clock;
 struct df_outbound;
 struct df_relays;
 #include "net/client.h"
+#include "outbound/outbound.h"
 
 /*
  * own: filled with the settings of the relay for own events, which live as long as the relays;

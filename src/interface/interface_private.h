@@ -18,8 +18,8 @@ struct df_interface {
     bool started;
     struct df_mutex lock;
     pthread_cond_t changed;
-    bool woken;
-    bool stopping;
+    bool woken DF_GUARDED_BY(lock);
+    bool stopping DF_GUARDED_BY(lock);
 };
 
 /* --- channels.c --- */
