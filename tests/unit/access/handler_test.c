@@ -9,6 +9,7 @@
 #include "base/secret.h"
 
 #include "peer.h"
+#include "port.h"
 #include "testdb.h"
 
 #include <pthread.h>
@@ -224,7 +225,7 @@ static const struct df_route routes[] = {
 
 static const char *ask(const char *path)
 {
-    return peer_ask(df_http_port(server), "GET", path, "", NULL);
+    return peer_ask(port_of(server), "GET", path, "", NULL);
 }
 
 /* cleanup comes before the answer goes out. */
@@ -410,7 +411,7 @@ static void a_peer_that_leaves_changes_nothing(void **state)
 {
     (void)state;
     gate = false;
-    int fd = peer_dial(df_http_port(server));
+    int fd = peer_dial(port_of(server));
     peer_send(fd, "GET", "/through-thread", "", NULL);
     while (df_http_active(server) == 0)
         usleep(1000);
