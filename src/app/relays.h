@@ -4,12 +4,7 @@
 #define DF_APP_RELAYS_H
 
 #include "app/settings.h"
-
-struct df_clock;
-struct df_outbound;
-struct df_relays;
-#include "net/client.h"
-#include "outbound/outbound.h"
+#include "relay/relays.h"
 
 /*
  * own: filled with the settings of the relay for own events, which live as long as the relays;

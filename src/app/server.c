@@ -400,8 +400,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     sv->imports = df_imports_new(&(struct df_imports_options){
         .store = sv->store,
         .storage = s->storage,
-        .client = s->outbound.client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .data_dir = set->server.data_dir,
         .settings = set->imports,

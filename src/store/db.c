@@ -552,7 +552,7 @@ enum df_code df_db_one(struct df_db *db, const struct df_query *q, const struct 
         return code;
     code = df_result_step(r, err);
     bool found = code == DF_ROW;
-    if (found)
+    if (found && row)
         row(arg, r);
     df_result_free(r);
     if (ret_found)

@@ -1093,18 +1093,18 @@ static void keys_are_told_apart_and_bounded(void **state)
     size_t dropped = 0;
 
     for (uint64_t i = 0; i < 120000; i++) {
-        enum df_sb_key r = df_sb_keyset_add(k, (struct df_sb_hash){i * 0x9e3779b97f4a7c15U, i});
+        enum df_sb_key r = df_sb_keyset_add(k, (struct df_hash128){i * 0x9e3779b97f4a7c15U, i});
         fresh += r == DF_SB_KEY_NEW;
         dropped += r == DF_SB_KEY_DROPPED;
     }
     assert_int_equal(fresh + dropped, 120000);
     assert_in_range(fresh, MAX, MAX + 64);
     for (uint64_t i = 0; i < 50000; i++)
-        assert_int_equal(df_sb_keyset_add(k, (struct df_sb_hash){i * 0x9e3779b97f4a7c15U, i}),
+        assert_int_equal(df_sb_keyset_add(k, (struct df_hash128){i * 0x9e3779b97f4a7c15U, i}),
                          DF_SB_KEY_SEEN);
     df_sb_keyset_clear(k);
-    assert_int_equal(df_sb_keyset_add(k, (struct df_sb_hash){0, 0}), DF_SB_KEY_NEW);
-    assert_int_equal(df_sb_keyset_add(k, (struct df_sb_hash){0, 0}), DF_SB_KEY_SEEN);
+    assert_int_equal(df_sb_keyset_add(k, (struct df_hash128){0, 0}), DF_SB_KEY_NEW);
+    assert_int_equal(df_sb_keyset_add(k, (struct df_hash128){0, 0}), DF_SB_KEY_SEEN);
     df_sb_keyset_free(k);
 }
 
