@@ -121,12 +121,12 @@ static void describe_error_rate(struct finding *f, const struct df_result *r, st
     ret->summary = df_arena_printf(
         f->arena, "%lld of %lld records of " DF_STR_FMT " failed within %lld minutes (%lld %%)",
         (long long)failed, (long long)processed, DF_STR_ARG(client),
-        (long long)minutes(f->a->opt.error_rate_ms), (long long)percent);
+        (long long)minutes(f->a->opt.settings.error_rate_ms), (long long)percent);
     df_json_kv_text(&f->details, "clientId", client);
     df_json_kv_int(&f->details, "failedRecords", failed);
     df_json_kv_int(&f->details, "processedRecords", processed);
     df_json_kv_int(&f->details, "percent", percent);
-    df_json_kv_int(&f->details, "thresholdPercent", f->a->opt.error_rate_percent);
+    df_json_kv_int(&f->details, "thresholdPercent", f->a->opt.settings.error_rate_percent);
 }
 
 static void describe_channel(struct finding *f, int64_t rows, int64_t oldest_ms, struct alert *ret)
@@ -200,7 +200,7 @@ static enum df_code find_channel(struct finding *f, struct df_db *db, const stru
         return code;
     code = df_result_step(r, err);
     if (code == DF_ROW && df_col_int(r, 0) > 0 &&
-        df_col_time(r, 1) <= f->now_ms - f->a->opt.delivery_stuck_ms) {
+        df_col_time(r, 1) <= f->now_ms - f->a->opt.settings.delivery_stuck_ms) {
         struct alert *alert = begin(f, ALERT_DELIVERY_STUCK, df_str_c(c->name));
         describe_channel(f, df_col_int(r, 0), df_col_time(r, 1), alert);
         end(f, alert, list);
@@ -229,22 +229,23 @@ static enum df_code find(struct finding *f, enum alert_rule r, struct df_db *db,
     switch (r) {
     case ALERT_BATCH_STUCK: {
         /* SQL Server's text has the limit first; the order is that of the first text. */
-        struct df_value before = df_time(f->now_ms - o->batch_stuck_ms);
+        struct df_value before = df_time(f->now_ms - o->settings.batch_stuck_ms);
         return find_by_query(f, r, db, &df_q_alert_batches_stuck, DF_PARAMS(before, limit),
                              describe_batch, list, err);
     }
     case ALERT_WEBHOOK_FAILING: {
         struct df_value since = df_time(f->now_ms - WEBHOOK_WINDOW_MS);
-        return find_by_query(f, r, db, &df_q_alert_webhooks_failing,
-                             DF_PARAMS(df_bool(false), since, df_int(o->webhook_failures), limit),
-                             describe_webhook, list, err);
+        return find_by_query(
+            f, r, db, &df_q_alert_webhooks_failing,
+            DF_PARAMS(df_bool(false), since, df_int(o->settings.webhook_failures), limit),
+            describe_webhook, list, err);
     }
     case ALERT_ERROR_RATE: {
-        struct df_value since = df_time(f->now_ms - o->error_rate_ms);
-        return find_by_query(
-            f, r, db, &df_q_alert_error_rates,
-            DF_PARAMS(since, df_int(o->error_rate_min), df_int(o->error_rate_percent), limit),
-            describe_error_rate, list, err);
+        struct df_value since = df_time(f->now_ms - o->settings.error_rate_ms);
+        return find_by_query(f, r, db, &df_q_alert_error_rates,
+                             DF_PARAMS(since, df_int(o->settings.error_rate_min),
+                                       df_int(o->settings.error_rate_percent), limit),
+                             describe_error_rate, list, err);
     }
     case ALERT_DELIVERY_STUCK:
         return find_channels(f, db, list, err);

@@ -298,13 +298,15 @@ static int start(void **state)
     testdb_init(&test, DF_SQLITE);
     df_fake_clock_init(&clock_, 1700000000000, 42);
     access_ = (struct df_access){.clock = &clock_.base};
-    assert_ok(df_store_open(&(struct df_store_options){.url = test.url, .clock = df_clock_real()},
-                            &access_.store, &err),
+    assert_ok(df_store_open(
+                  &(struct df_store_options){.settings.url = test.url, .clock = df_clock_real()},
+                  &access_.store, &err),
               &err);
-    assert_ok(df_http_start(
-                  &(struct df_http_options){
-                      .listen = "127.0.0.1:0", .threads = 1, .tables = tables, .arg = &access_},
-                  &server, &err),
+    assert_ok(df_http_start(&(struct df_http_options){.settings.listen = "127.0.0.1:0",
+                                                      .settings.threads = 1,
+                                                      .tables = tables,
+                                                      .arg = &access_},
+                            &server, &err),
               &err);
     return 0;
 }

@@ -66,7 +66,7 @@ static int free_keys(void **state)
 
 static struct df_storage *storage(const struct df_secret *with)
 {
-    struct df_storage_options opt = {.data_dir = dir, .key = with};
+    struct df_storage_options opt = {.data_dir = dir, .settings.key = with};
     struct df_err err = DF_ERR_INIT;
     struct df_storage *st;
 
@@ -239,7 +239,8 @@ static void test_keys_change_while_files_wait(void **state)
     expect_content(st, &plain, "a", DF_STR("before there was a key"));
     df_storage_free(st);
 
-    struct df_storage_options opt = {.data_dir = dir, .key = new_key, .old_key = key};
+    struct df_storage_options opt = {
+        .data_dir = dir, .settings.key = new_key, .settings.old_key = key};
     assert_int_equal(df_storage_new(&opt, &st, &err), DF_OK);
     expect_content(st, &old, "a", DF_STR("with the first key"));
     df_storage_free(st);
@@ -614,12 +615,12 @@ static void test_wrong_settings_are_named(void **state)
         struct df_secret *access = df_secret_new(df_str_c(cases[i].access));
         struct df_storage_options opt = {
             .data_dir = dir,
-            .key = k,
-            .scheduled = cases[i].scheduled,
-            .s3 = {.endpoint = cases[i].endpoint,
-                   .region = cases[i].region,
-                   .access_key = access,
-                   .secret_key = access},
+            .settings.key = k,
+            .settings.scheduled = cases[i].scheduled,
+            .settings.s3 = {.endpoint = cases[i].endpoint,
+                            .region = cases[i].region,
+                            .access_key = access,
+                            .secret_key = access},
         };
         struct df_err err = DF_ERR_INIT;
         struct df_storage *st = NULL;
