@@ -75,11 +75,20 @@ void df_handle_by(struct df_req *req, const struct df_handler *h);
         .scope = (scope_), .handle = df_handle, .handler = &(handler_)                             \
     }
 
+/*
+ * The page w->page of what a query answers with as the answer, {"items": [ … ], "page": …}. `row`
+ * gets w and writes an item to w->json. w->page.total is set.
+ */
+enum df_code df_work_page(struct df_work *w, struct df_db *db, const struct df_query *q,
+                          const struct df_value *params, size_t param_count,
+                          void (*row)(void *arg, struct df_result *r),
+                          struct df_err *err) DF_MUST_CHECK;
+
 /* Hands the work, whose request is set aside, to the store. From any thread; it may be over, and
  * gone, when this returns. */
 void df_work_submit(struct df_work *w);
-/* Likewise with another handler's hooks; its struct is the same. */
-void df_work_continue(struct df_work *w, const struct df_handler *next);
+/* Before it is submitted: from now on the hooks are another handler's, whose struct is the same. */
+void df_work_become(struct df_work *w, const struct df_handler *next);
 
 /* The ends, for who has the work from `first` or `pass_on`. The answer was set; or it is this. */
 void df_work_end(struct df_work *w);

@@ -1,6 +1,6 @@
 /* dataflow relay: runs a relay alone, tells how relays are doing, makes the trigger that wakes one.
  */
-#include "access/services.h"
+#include "access/access.h"
 #include "app/cli.h"
 #include "app/server.h"
 #include "app/system_routes.h"
@@ -25,20 +25,21 @@ static const struct df_relay_settings *find(const struct df_settings *s, const c
 /* --- run --- */
 
 /* Whoever may reach the address may read: there is no key, and nothing but figures. */
-static enum df_code listen_http(const char *address, struct df_services *services,
+static enum df_code listen_http(const char *address, struct df_access *access,
                                 struct df_http_server **ret, struct df_err *err)
 {
-    const struct df_route_table tables[] = {{df_probe_routes, services}, {NULL, NULL}};
+    const struct df_route_table tables[] = {{df_probe_routes, NULL}, {NULL, NULL}};
     const struct df_http_options opt = {.listen = address,
                                         .threads = 1,
                                         .max_connections = 64,
-                                        .clock = services->clock,
-                                        .tables = tables};
+                                        .clock = access->clock,
+                                        .tables = tables,
+                                        .arg = access};
 
     if (!address)
         return DF_OK;
     df_metric_register_process(DF_VERSION);
-    df_system_started(df_mono_ms(services->clock));
+    df_system_started(df_mono_ms(access->clock));
     enum df_code code = df_http_start(&opt, ret, err);
     if (code == DF_OK) {
         struct df_log_field fields[] = {DF_F("address", df_str_c(df_http_address(*ret)))};
@@ -52,7 +53,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
                               const char *listen, struct df_err *err)
 {
     const struct df_clock *clock = df_clock_real();
-    struct df_services services = {.clock = clock};
+    struct df_access access = {.clock = clock};
     struct df_http_server *http = NULL;
     struct df_outbound outbound = {0};
     struct df_http_client_options co = {.max_in_flight = s->delivery.concurrency * 4,
@@ -63,7 +64,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     df_server_block_signals();
     df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format, clock);
     df_log_adopt_stderr();
-    enum df_code code = listen_http(listen, &services, &http, err);
+    enum df_code code = listen_http(listen, &access, &http, err);
     if (code == DF_OK)
         code = df_outbound_open(&outbound, &co, &s->breaker, clock, err);
     if (code != DF_OK) {

@@ -172,19 +172,19 @@ static enum df_code run_save(struct df_db *db, struct df_job *job, struct df_err
     return df_client_insert(db, &e->client, &e->hash, &by, now, err);
 }
 
-static enum df_code renew_secret(struct df_demo *d, const struct df_services *services,
+static enum df_code renew_secret(struct df_demo *d, const struct df_access *access,
                                  struct ensure *e, const char *path, struct df_err *err)
 {
     struct df_client_secret fresh;
-    e->client.id = df_uuid_v7(services->clock);
+    e->client.id = df_uuid_v7(access->clock);
     e->client.scopes = DF_SCOPES_ALL;
     memcpy(e->client.identifier, DEMO_CLIENT, sizeof DEMO_CLIENT);
     memcpy(e->client.name, "Demo", sizeof "Demo");
-    df_client_secret_make(services->clock, &fresh);
-    enum df_code code = df_secret_hash_make(df_str_c(fresh.text), services->clock, &e->hash, err);
+    df_client_secret_make(access->clock, &fresh);
+    enum df_code code = df_secret_hash_make(df_str_c(fresh.text), access->clock, &e->hash, err);
     e->job = (struct df_job){.run = run_save};
     if (code == DF_OK)
-        code = df_store_write_wait(services->store, &e->job, err);
+        code = df_store_write_wait(access->store, &e->job, err);
     if (code == DF_OK)
         code = write_small(path, fresh.text, err);
     free(d->client_secret);
@@ -194,17 +194,17 @@ static enum df_code renew_secret(struct df_demo *d, const struct df_services *se
 }
 
 /* Keeps the client if its secret is the one in the file, else gives it a new one. */
-static enum df_code ensure_client(struct df_demo *d, const struct df_services *services,
+static enum df_code ensure_client(struct df_demo *d, const struct df_access *access,
                                   struct df_err *err)
 {
     char *path = path_in(d->settings, "demo-client-secret");
     d->client_secret = read_small(path);
     struct ensure e = {.job.run = run_find};
-    enum df_code code = df_store_read_wait(services->store, &e.job, err);
+    enum df_code code = df_store_read_wait(access->store, &e.job, err);
     bool known = code == DF_OK && e.exists && d->client_secret &&
                  df_secret_hash_matches(&e.record.current, df_str_c(d->client_secret));
     if (code == DF_OK && !known)
-        code = renew_secret(d, services, &e, path, err);
+        code = renew_secret(d, access, &e, path, err);
     free(path);
     return code;
 }
@@ -260,7 +260,7 @@ static void print_welcome(const struct df_demo *d, const struct df_server *serve
 enum df_code df_demo_start(struct df_demo *d, struct df_server *server, const char *sandbox_listen,
                            struct df_err *err)
 {
-    enum df_code code = ensure_client(d, df_server_services(server), err);
+    enum df_code code = ensure_client(d, df_server_access(server), err);
     if (code != DF_OK)
         return code;
     char *url;

@@ -36,7 +36,7 @@ static enum df_code load_own(const struct df_settings *set, struct df_settings *
     return code;
 }
 
-enum df_code df_app_relays_start(const struct df_settings *set, const struct df_services *sv,
+enum df_code df_app_relays_start(const struct df_settings *set, const struct df_clock *clock,
                                  struct df_outbound *outbound, struct df_settings *own,
                                  struct df_relays **ret, struct df_err *err)
 {
@@ -48,7 +48,7 @@ enum df_code df_app_relays_start(const struct df_settings *set, const struct df_
             .own_url = set->database.url,
             .own = &own->relays[0],
             .outbound = outbound,
-            .clock = sv->clock,
+            .clock = clock,
         });
     return code;
 }

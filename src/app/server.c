@@ -38,8 +38,29 @@
 
 #define TABLES_MAX     24
 
+/* The parts. */
+struct df_services {
+    struct df_store *store;
+    struct df_auth *auth;
+    struct df_usage *usage;
+    struct df_policies *policies;
+    const struct df_clock *clock;
+    struct df_breakers *breakers;
+    struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
+    struct df_webhooks *webhooks;
+    struct df_alerts *alerts;
+    struct df_interface *interface;
+    struct df_integrations *integrations;
+    struct df_relays *relays;               /* NULL without the role */
+    struct df_subscriptions *subscriptions; /* NULL without the role `api` */
+    struct df_imports *imports;             /* NULL where the roles have nothing to do with them */
+    struct df_receiver *receiver;           /* likewise */
+    struct df_import_views *import_views;   /* likewise */
+};
+
 struct df_server {
     struct df_access access; /* the HTTP server's argument: its address must not change */
+    struct df_system system;
     struct df_services services;
     struct df_http_server *http;
     struct df_outbound outbound;
@@ -379,8 +400,7 @@ static enum df_code start_imports(struct df_server *s, const struct df_settings 
     sv->imports = df_imports_new(&(struct df_imports_options){
         .store = sv->store,
         .storage = s->storage,
-        .client = s->outbound.client,
-        .breakers = sv->breakers,
+        .outbound = &s->outbound,
         .clock = sv->clock,
         .data_dir = set->server.data_dir,
         .settings = set->imports,
@@ -428,7 +448,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_owner_routes, sv->interface},
         {df_ack_routes, sv->interface},
         {df_event_routes, sv->delivery},
-        {df_integration_routes, sv},
+        {df_integration_routes, sv->integrations},
         {df_relay_routes, sv->relays},
         {s->receive_routes, sv->receiver},
         {df_imports_action_routes, sv->import_views},
@@ -453,8 +473,10 @@ static void bind_routes(struct df_server *s, const struct df_settings *set,
 {
     size_t n = 0;
 
-    s->tables[n++] = (struct df_route_table){df_probe_routes, &s->services};
-    s->tables[n++] = (struct df_route_table){df_system_routes, &s->services};
+    s->system =
+        (struct df_system){.delivery = s->services.delivery, .imports = s->services.imports};
+    s->tables[n++] = (struct df_route_table){df_probe_routes, NULL};
+    s->tables[n++] = (struct df_route_table){df_system_routes, &s->system};
     if (set->server.roles & DF_ROLE_API)
         n += list_api(s, s->tables + n);
     s->receive_routes[0].max_body_bytes =
@@ -515,7 +537,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     if (set->server.roles & IMPORT_ROLES && (code = start_imports(s, set, err)) != DF_OK)
         goto out;
     if (set->server.roles & DF_ROLE_RELAY &&
-        (code = df_app_relays_start(set, &s->services, &s->outbound, &s->own_relay,
+        (code = df_app_relays_start(set, s->services.clock, &s->outbound, &s->own_relay,
                                     &s->services.relays, err)) != DF_OK)
         goto out;
     bind_routes(s, set, opt->extra_routes);
@@ -538,9 +560,9 @@ const char *df_server_address(const struct df_server *s)
     return df_http_address(s->http);
 }
 
-const struct df_services *df_server_services(const struct df_server *s)
+const struct df_access *df_server_access(const struct df_server *s)
 {
-    return &s->services;
+    return &s->access;
 }
 
 /* Whoever does work in threads of its own, each kind before the ones it hands work to. */

@@ -5,7 +5,7 @@
 #ifndef DF_APP_SERVER_H
 #define DF_APP_SERVER_H
 
-#include "access/services.h"
+#include "access/access.h"
 #include "app/settings.h"
 
 struct df_server;
@@ -22,7 +22,7 @@ struct df_server_options {
 enum df_code df_server_start(const struct df_server_options *opt, struct df_server **ret,
                              struct df_err *err) DF_MUST_CHECK;
 const char *df_server_address(const struct df_server *s);
-const struct df_services *df_server_services(const struct df_server *s);
+const struct df_access *df_server_access(const struct df_server *s);
 
 /* SIGTERM, SIGINT and SIGHUP are taken by df_server_wait alone. */
 void df_server_block_signals(void);

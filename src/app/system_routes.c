@@ -1,6 +1,6 @@
 #include "app/system_routes.h"
 
-#include "access/services.h"
+#include "access/handler.h"
 #include "base/file.h"
 #include "base/metrics.h"
 #include "console_files.h"
@@ -8,12 +8,10 @@
 #include "imports/imports.h"
 #include "imports/policy.h"
 #include "store/schema.h"
-#include "json/write.h"
 
 #include <stdatomic.h>
 
 #define METRICS_MAX      (16 << 20)
-#define ANSWER_MAX       (64 << 10)
 #define DISK_LEAST_BYTES (UINT64_C(1) << 20)
 
 static _Atomic int64_t started_ms;
@@ -32,36 +30,33 @@ void df_system_draining(void)
 
 /* --- GET /healthz: the process lives --- */
 
-static void handle_healthz(struct df_req *req)
+static void write_health(struct df_work *w)
 {
-    int64_t now = df_mono_ms(df_services_of(req)->clock);
-    struct df_buf out;
-    struct df_json_out json;
-    df_buf_init(&out, ANSWER_MAX);
-    df_json_out_init(&json, &out);
-    df_json_open(&json, '{');
-    df_json_kv_text(&json, "status", DF_STR("ok"));
-    df_json_kv_text(&json, "version", DF_STR(DF_VERSION));
-    df_json_kv_int(&json, "uptimeSeconds", (now - atomic_load(&started_ms)) / 1000);
-    df_json_close(&json, '}');
-    df_req_answer(req, 200, "application/json", &out);
+    int64_t now = df_mono_ms(w->access->clock);
+
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "status", DF_STR("ok"));
+    df_json_kv_text(&w->json, "version", DF_STR(DF_VERSION));
+    df_json_kv_int(&w->json, "uptimeSeconds", (now - atomic_load(&started_ms)) / 1000);
+    df_json_close(&w->json, '}');
 }
+
+static const struct df_handler health = {.done = write_health};
 
 /* --- GET /readyz: it can work --- */
 
 struct ready {
-    struct df_job job;
-    struct df_req *req;
-    bool admin; /* is told the details; others get the words of the error table */
-    bool asked; /* the database was reached */
+    struct df_work w; /* its arg is a struct df_system */
+    bool admin;       /* is told the details; others get the words of the error table */
+    bool asked;       /* the database was reached */
     struct df_err database;
     struct df_err schema;
     struct df_err disk;
 };
 
-static enum df_code run_ready(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_ready(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct ready *r = (struct ready *)job;
+    struct ready *r = (struct ready *)w;
     r->database = r->schema = DF_ERR_INIT;
     r->asked = false;
     enum df_code code = df_db_ping(db, &r->database);
@@ -111,15 +106,15 @@ static void write_channels(struct df_json_out *json, const struct df_delivery *d
 }
 
 /* The server's own windows; each client's may be others. */
-static void write_maintenance(struct df_json_out *json, const struct df_services *sv)
+static void write_maintenance(struct df_work *w, const struct df_system *system)
 {
     const struct df_policy none = {0};
     const struct df_policy_facts facts = {
         .policy = &none,
-        .maintenance = sv->imports ? df_imports_options_of(sv->imports)->maintenance : NULL,
-        .now_ms = df_wall_ms(sv->clock),
+        .maintenance = system->imports ? df_imports_options_of(system->imports)->maintenance : NULL,
+        .now_ms = w->now_ms,
     };
-    df_policy_write_maintenance(&facts, json);
+    df_policy_write_maintenance(&facts, &w->json);
 }
 
 static const char *not_ready_because(const struct ready *r)
@@ -130,14 +125,14 @@ static const char *not_ready_because(const struct ready *r)
 }
 
 /* Without room writes are refused and reads go on: that is said, and no reason to be not ready. */
-static void look_at_disk(struct ready *r, const struct df_services *sv)
+static void look_at_disk(struct ready *r, const struct df_system *system)
 {
-    uint64_t free_bytes = sv->imports
-                              ? df_storage_free_bytes(df_imports_options_of(sv->imports)->storage)
-                              : UINT64_MAX;
+    uint64_t free_bytes =
+        system->imports ? df_storage_free_bytes(df_imports_options_of(system->imports)->storage)
+                        : UINT64_MAX;
 
     r->disk = DF_ERR_INIT;
-    if (df_store_disk_full(sv->store))
+    if (df_store_disk_full(r->w.access->store))
         (void)df_err_set(&r->disk, DF_E_DISK_FULL, "the database has no room on its disk");
     else if (free_bytes < DISK_LEAST_BYTES)
         (void)df_err_set(&r->disk, DF_E_DISK_FULL,
@@ -158,68 +153,82 @@ static void log_not_ready(const struct ready *r)
         df_log_warn("NotReady", "%s", worst->detail);
 }
 
-static void ready_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void write_problem(const struct ready *r, struct df_json_out *json)
 {
-    struct ready *r = (struct ready *)job;
-    if (code != DF_OK && !r->asked)
-        r->database = *err;
-    bool schema_known = r->asked;
-    const struct df_services *services = df_services_of(r->req);
-    look_at_disk(r, services);
-    log_not_ready(r);
-    bool ready = r->database.code == DF_OK && r->schema.code == DF_OK && !atomic_load(&draining);
-    struct df_buf out;
-    struct df_json_out json;
-    df_buf_init(&out, ANSWER_MAX);
-    df_json_out_init(&json, &out);
-    df_json_open(&json, '{');
-    if (ready) {
-        df_json_kv_text(&json, "status", DF_STR("ready"));
-    } else {
-        df_json_kv_text(&json, "type", DF_STR("about:blank"));
-        df_json_kv_text(&json, "title", DF_STR("Not ready"));
-        df_json_kv_int(&json, "status", 503);
-        df_json_kv_text(&json, "code", DF_STR("NotReady"));
-        df_json_kv_text(&json, "detail", df_str_c(not_ready_because(r)));
-        df_json_kv_text(&json, "correlationId", df_req_correlation_id(r->req));
-    }
-    df_json_key(&json, "checks");
-    df_json_open(&json, '[');
-    write_check(r, &json, "database", &r->database,
-                df_dialect_name(df_store_dialect(services->store)));
-    if (schema_known)
-        write_check(r, &json, "schema", &r->schema, NULL);
-    write_check(r, &json, "disk", &r->disk, NULL);
-    df_json_close(&json, ']');
-    write_channels(&json, services->delivery);
-    write_maintenance(&json, services);
-    df_json_close(&json, '}');
-    if (!ready)
-        df_req_add_header(r->req, "Retry-After", DF_STR("1"));
-    df_req_answer(r->req, ready ? 200 : 503,
-                  ready ? "application/json" : "application/problem+json", &out);
-    df_req_resume(r->req);
+    df_json_kv_text(json, "type", DF_STR("about:blank"));
+    df_json_kv_text(json, "title", DF_STR("Not ready"));
+    df_json_kv_int(json, "status", 503);
+    df_json_kv_text(json, "code", DF_STR("NotReady"));
+    df_json_kv_text(json, "detail", df_str_c(not_ready_because(r)));
+    df_json_kv_text(json, "correlationId", df_req_correlation_id(r->w.req));
 }
 
-static void handle_readyz(struct df_req *req)
+static void write_ready(struct ready *r, bool ready)
 {
-    struct ready *r = DF_ARENA_NEW(df_req_arena(req), struct ready);
-    r->req = req;
-    r->admin = df_auth_is_admin(df_services_of(req)->auth, req);
-    r->job.run = run_ready;
-    r->job.done = ready_done;
-    df_req_read(req, &r->job);
+    const struct df_system *system = r->w.arg;
+    struct df_json_out *json = &r->w.json;
+
+    df_json_open(json, '{');
+    if (ready)
+        df_json_kv_text(json, "status", DF_STR("ready"));
+    else
+        write_problem(r, json);
+    df_json_key(json, "checks");
+    df_json_open(json, '[');
+    write_check(r, json, "database", &r->database,
+                df_dialect_name(df_store_dialect(r->w.access->store)));
+    if (r->asked)
+        write_check(r, json, "schema", &r->schema, NULL);
+    write_check(r, json, "disk", &r->disk, NULL);
+    df_json_close(json, ']');
+    write_channels(json, system->delivery);
+    write_maintenance(&r->w, system);
+    df_json_close(json, '}');
 }
+
+/* A database that cannot be reached is an answer like another. A full queue says nothing of it. */
+static bool answer_ready(struct df_work *w, enum df_code code, const struct df_err *err)
+{
+    struct ready *r = (struct ready *)w;
+
+    if (code == DF_E_BUSY)
+        return false;
+    if (code != DF_OK && !r->asked)
+        r->database = *err;
+    look_at_disk(r, w->arg);
+    log_not_ready(r);
+    bool ready = r->database.code == DF_OK && r->schema.code == DF_OK && !atomic_load(&draining);
+    write_ready(r, ready);
+    if (!ready)
+        df_req_add_header(w->req, "Retry-After", DF_STR("1"));
+    df_req_answer(w->req, ready ? 200 : 503,
+                  ready ? "application/json" : "application/problem+json", &w->out);
+    return false;
+}
+
+static bool look_at_key(struct df_work *w, struct df_input *in)
+{
+    (void)in;
+    ((struct ready *)w)->admin = df_auth_is_admin(w->access->auth, w->req);
+    return true;
+}
+
+static const struct df_handler readiness = {
+    .size = sizeof(struct ready),
+    .prepare = look_at_key,
+    .run = run_ready,
+    .pass_on = answer_ready,
+};
 
 /* --- GET /metrics --- */
 
-static void handle_metrics(struct df_req *req)
+static void write_metrics(struct df_work *w)
 {
-    struct df_buf out;
-    df_buf_init(&out, METRICS_MAX);
-    df_metrics_write(&out);
-    df_req_answer(req, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
+    df_metrics_write(&w->out);
+    df_req_answer(w->req, 200, "text/plain; version=0.0.4; charset=utf-8", &w->out);
 }
+
+static const struct df_handler metrics = {.max_answer = METRICS_MAX, .done = write_metrics};
 
 /* --- files: the console and the OpenAPI document --- */
 
@@ -260,41 +269,37 @@ static void answer_file(struct df_req *req, struct df_str name)
     df_req_fail(req, DF_E_NOT_FOUND, "There is no such file.");
 }
 
-static void handle_index(struct df_req *req)
+static void answer_index(struct df_work *w)
 {
-    answer_file(req, DF_STR("index.html"));
+    answer_file(w->req, DF_STR("index.html"));
 }
 
-static void handle_console(struct df_req *req)
+static void answer_console(struct df_work *w)
 {
-    answer_file(req, df_req_param(req, "file"));
+    answer_file(w->req, df_req_param(w->req, "file"));
 }
 
-static void handle_openapi(struct df_req *req)
+static void answer_openapi(struct df_work *w)
 {
-    answer_file(req, DF_STR("openapi.json"));
+    answer_file(w->req, DF_STR("openapi.json"));
 }
 
-#define OPEN(path, fn)                                                                             \
-    {                                                                                              \
-        .method = "GET", .pattern = path, .body = DF_BODY_NONE, .access = DF_ACCESS_OPEN,          \
-        .handle = fn                                                                               \
-    }
+static const struct df_handler index_page = {.done = answer_index};
+static const struct df_handler console = {.done = answer_console};
+static const struct df_handler openapi = {.done = answer_openapi};
+
+#define ROUTE(path, who, h) DF_ROUTE("GET", path, DF_BODY_NONE, who, NULL, h)
 
 const struct df_route df_probe_routes[] = {
-    OPEN("/healthz", handle_healthz),
-    {.method = "GET",
-     .pattern = "/metrics",
-     .body = DF_BODY_NONE,
-     .access = DF_ACCESS_METRICS,
-     .handle = handle_metrics},
+    ROUTE("/healthz", DF_ACCESS_OPEN, health),
+    ROUTE("/metrics", DF_ACCESS_METRICS, metrics),
     {.method = NULL},
 };
 
 const struct df_route df_system_routes[] = {
-    OPEN("/readyz", handle_readyz),
-    OPEN("/openapi.json", handle_openapi),
-    OPEN("/", handle_index),
-    OPEN("/console/{file}", handle_console),
+    ROUTE("/readyz", DF_ACCESS_OPEN, readiness),
+    ROUTE("/openapi.json", DF_ACCESS_OPEN, openapi),
+    ROUTE("/", DF_ACCESS_OPEN, index_page),
+    ROUTE("/console/{file}", DF_ACCESS_OPEN, console),
     {.method = NULL},
 };

@@ -4,10 +4,17 @@
 
 #include "net/http.h"
 
-/* /healthz and /metrics: of the services they need the clock alone. */
-extern const struct df_route df_probe_routes[];
-/* The others. */
-extern const struct df_route df_system_routes[];
+struct df_delivery;
+struct df_imports;
+
+/* What /readyz looks at. Both may be NULL. */
+struct df_system {
+    struct df_delivery *delivery;
+    struct df_imports *imports;
+};
+
+extern const struct df_route df_probe_routes[];  /* /healthz and /metrics: need the clock alone */
+extern const struct df_route df_system_routes[]; /* the others; of a struct df_system */
 
 /* For /healthz and /readyz. */
 void df_system_started(int64_t mono_ms);

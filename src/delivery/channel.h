@@ -13,8 +13,7 @@
  *        |                v                                          |
  *        '----------- claimed again <--------------------------------'   retry by a person: Pending
  *
- * A claim counts the attempt up; a settle names the attempt it belongs to and changes nothing when
- * the row has moved on. So whoever lost its lease can settle nothing.
+ * Whoever lost its lease can settle nothing: README.md, lease and fence.
  */
 #ifndef DF_DELIVERY_CHANNEL_H
 #define DF_DELIVERY_CHANNEL_H

@@ -1,15 +1,13 @@
 /*
  * A call from the request to the answer:
  *
- *   handle ──► attempt ──► client ──► answered ─┬─► passed back
+ *   begin ───► attempt ──► client ──► answered ─┬─► passed back
  *                 ▲  │                          ├─► waits, then attempt again
  *                 │  └ breaker open ─► give up ◄┘
  *                 └─── waits ◄──────            └─► 503, or kept: 202
  *
- * Every attempt asks the breaker. Whoever sets the answer counts the call and resumes the request,
- * whose arena the call lives in: it is gone then.
+ * Every attempt asks the breaker. Whoever sets the answer ends the work, and the call is gone then.
  */
-#include "access/services.h"
 #include "integrations/integrations_private.h"
 
 #include "net/field.h"
@@ -20,16 +18,24 @@
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-void integration_call_end(struct integration_call *c, enum integration_outcome outcome)
+void integration_call_count(struct df_work *w)
 {
-    struct df_req *req = c->req;
-    int64_t ns = df_mono_ns(c->all->opt.clock) - c->started_ns;
+    struct integration_call *c = (struct integration_call *)w;
 
-    df_metric_add(c->to->calls[outcome], 1);
-    df_metric_observe(c->to->duration, (double)ns / 1e9);
+    if (c->started_ns == 0)
+        return;
+    df_metric_add(c->to->calls[c->outcome], 1);
+    df_metric_observe(c->to->duration,
+                      (double)(df_mono_ns(c->all->opt.clock) - c->started_ns) / 1e9);
     if (c->counted)
         integrations_end(c->all, &c->client);
-    df_req_resume(req);
+}
+
+/* The answer was set. */
+static void end_call(struct integration_call *c, enum integration_outcome outcome)
+{
+    c->outcome = outcome;
+    df_work_end(&c->w);
 }
 
 static void log_call(const struct integration_call *c, enum df_log_level level, const char *event,
@@ -42,7 +48,7 @@ static void log_call(const struct integration_call *c, enum df_log_level level, 
         DF_FI("status", c->out.call.status),
         DF_FI("durationMs", c->out.call.duration_ms),
     };
-    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(c->req));
+    const struct df_log_ctx *before = df_log_ctx_use(df_req_log(c->w.req));
     df_log_write(level, event, fields, sizeof(fields) / sizeof(fields[0]), DF_STR_FMT,
                  DF_STR_ARG(words));
     df_log_ctx_use(before);
@@ -58,24 +64,27 @@ void integration_call_refuse(struct integration_call *c, const char *because)
     log_call(c, DF_LOG_WARN, "IntegrationCallUnavailable", df_str_c(err.detail));
     int64_t after = c->retry_ms > 0 ? (c->retry_ms + 999) / 1000 : 1;
     (void)snprintf(seconds, sizeof(seconds), "%lld", (long long)after);
-    (void)df_req_add_header(c->req, "Retry-After", df_str_c(seconds));
-    df_req_problem_as(c->req, &err, c->to->set->unavailable_code);
-    integration_call_end(c, c->outcome);
+    (void)df_req_add_header(c->w.req, "Retry-After", df_str_c(seconds));
+    df_req_problem_as(c->w.req, &err, c->to->set->unavailable_code);
 }
 
-/* The reason is set. */
+/* Outcome and reason are set. */
 static void give_up(struct integration_call *c)
 {
-    if (c->keep && !c->maybe_done && c->outcome != INTEGRATION_ABANDONED)
+    const char *because = "";
+
+    if (c->keep && !c->maybe_done && c->outcome != INTEGRATION_ABANDONED) {
         integration_keep(c);
-    else if (!c->maybe_done)
-        integration_call_refuse(c, "");
-    else if (c->keep)
-        integration_call_refuse(c, "; the call may have been done. It was not kept for later: "
-                                   "without an Idempotency-Key it is not safe to repeat");
-    else
-        integration_call_refuse(c, "; the call may have been done, and without an "
-                                   "Idempotency-Key it is not safe to repeat");
+        return;
+    }
+    if (c->maybe_done && c->keep)
+        because = "; the call may have been done. It was not kept for later: without an "
+                  "Idempotency-Key it is not safe to repeat";
+    else if (c->maybe_done)
+        because = "; the call may have been done, and without an Idempotency-Key it is not safe to "
+                  "repeat";
+    integration_call_refuse(c, because);
+    df_work_end(&c->w);
 }
 
 static void give_up_for(struct integration_call *c, enum integration_outcome outcome,
@@ -102,7 +111,7 @@ static struct df_str plain_value(struct df_arena *a, struct df_str value)
 /* The content type, which has a place of its own; NULL: none, or it is not passed back. */
 static const char *return_headers(struct integration_call *c)
 {
-    struct df_arena *a = df_req_arena(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
     const char *type = NULL;
 
     for (size_t i = 0; i < c->out.call.answer_header_count; i++) {
@@ -111,7 +120,7 @@ static const char *return_headers(struct integration_call *c)
             continue;
         struct df_str value = plain_value(a, h->value);
         if (!df_str_ieq(h->name, DF_STR("Content-Type")))
-            (void)df_req_add_header(c->req, df_arena_cstr(a, h->name), value);
+            (void)df_req_add_header(c->w.req, df_arena_cstr(a, h->name), value);
         else if (value.len > 0)
             type = value.ptr;
     }
@@ -123,27 +132,27 @@ static void pass_back(struct integration_call *c)
     const struct df_call *call = &c->out.call;
     struct df_buf body;
 
-    enum df_refusal refusal = df_req_account(c->req)->reason;
+    enum df_refusal refusal = df_req_account(c->w.req)->reason;
     if (call->answer_cut && (refusal == DF_REFUSED_SHARE || refusal == DF_REFUSED_TOTAL)) {
-        df_req_fail(c->req, DF_E_BUSY, "there is no memory for the answer: try again soon");
-        integration_call_end(c, INTEGRATION_ERROR);
+        df_req_fail(c->w.req, DF_E_BUSY, "there is no memory for the answer: try again soon");
+        end_call(c, INTEGRATION_ERROR);
         return;
     }
     if (call->answer_cut) {
         log_call(c, DF_LOG_ERROR, "IntegrationAnswerTooLarge", DF_STR(""));
-        df_req_fail(c->req, DF_E_ANSWER_TOO_LARGE,
+        df_req_fail(c->w.req, DF_E_ANSWER_TOO_LARGE,
                     "the answer of " DF_STR_FMT " is larger than %zu bytes",
                     DF_STR_ARG(c->to->name), ANSWER_MAX);
-        integration_call_end(c, INTEGRATION_ERROR);
+        end_call(c, INTEGRATION_ERROR);
         return;
     }
     log_call(c, DF_LOG_INFO, "IntegrationCall", DF_STR(""));
     const char *type = return_headers(c);
     df_buf_init(&body, ANSWER_MAX);
     df_buf_adds(&body, df_buf_str(&call->answer));
-    body.account = df_req_account(c->req); /* paid for as it came */
-    df_req_answer(c->req, call->status, type, &body);
-    integration_call_end(c, call->status < 400 ? INTEGRATION_SUCCESS : INTEGRATION_CLIENT_ERROR);
+    body.account = df_req_account(c->w.req); /* paid for as it came */
+    df_req_answer(c->w.req, call->status, type, &body);
+    end_call(c, call->status < 400 ? INTEGRATION_SUCCESS : INTEGRATION_CLIENT_ERROR);
 }
 
 /* --- attempts --------------------------------------------------------------------------------- */
@@ -151,7 +160,7 @@ static void pass_back(struct integration_call *c)
 static struct df_str why(const struct integration_call *c)
 {
     const struct df_call *call = &c->out.call;
-    struct df_arena *a = df_req_arena(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
     const char *s = c->attempt == 1 ? "" : "s";
 
     /* The words of a network error name the peer's address, which is not the caller's business. */
@@ -166,8 +175,8 @@ static struct df_str why(const struct integration_call *c)
 static void answer_fault(struct integration_call *c)
 {
     log_call(c, DF_LOG_ERROR, "IntegrationCallFailed", df_str_c(c->out.call.err.detail));
-    df_req_problem(c->req, &c->out.call.err);
-    integration_call_end(c, INTEGRATION_ERROR);
+    df_req_problem(c->w.req, &c->out.call.err);
+    end_call(c, INTEGRATION_ERROR);
 }
 
 /* On the client's thread. */
@@ -198,12 +207,12 @@ static void answered(struct df_out *out)
 static void attempt(struct integration_call *c)
 {
     struct df_outbound *outbound = c->all->opt.outbound;
-    struct df_account *account = df_req_account(c->req);
+    struct df_account *account = df_req_account(c->w.req);
 
     struct df_out out = {
         .call = {.method = c->method,
                  .url = c->url,
-                 .body = df_req_body(c->req),
+                 .body = df_req_body(c->w.req),
                  .timeout_ms = c->to->set->timeout_ms,
                  .max_answer_bytes = ANSWER_MAX,
                  .owner = df_uuid_str(&c->client),
@@ -212,8 +221,8 @@ static void attempt(struct integration_call *c)
                  .allow_private = true, /* the operator's own choice of an address */
                  .keep_headers = true},
         .headers = c->headers,
-        .correlation_id = df_req_correlation_id(c->req),
-        .trace = *df_req_trace(c->req),
+        .correlation_id = df_req_correlation_id(c->w.req),
+        .trace = *df_req_trace(c->w.req),
         .breaker = c->to->breaker_key,
         .done = answered,
         .arg = c,
@@ -232,7 +241,7 @@ static void attempt(struct integration_call *c)
 
 void integration_call_again(struct integration_call *c)
 {
-    if (df_req_peer_gone(c->req)) {
+    if (df_req_peer_gone(c->w.req)) {
         give_up_for(c, INTEGRATION_ABANDONED, DF_STR("the caller left"), 0);
         return;
     }
@@ -278,7 +287,7 @@ static void take_header(void *arg, struct df_str name, struct df_str value)
     struct integration_call *c = arg;
     bool key = df_str_ieq(name, DF_STR("Idempotency-Key"));
 
-    if (!integration_rules_forward(&c->to->rules, name) || is_for_us_alone(c->req, name) ||
+    if (!integration_rules_forward(&c->to->rules, name) || is_for_us_alone(c->w.req, name) ||
         (key && value.len == 0))
         return;
     df_headers_add(&c->headers, name, value);
@@ -286,7 +295,7 @@ static void take_header(void *arg, struct df_str name, struct df_str value)
         return;
     /* Two different ones: which would the peer go by? */
     if (c->key.ptr && !df_str_eq(c->key, value))
-        df_req_fail(c->req, DF_E_BAD_REQUEST, "there are two different Idempotency-Keys");
+        df_req_fail(c->w.req, DF_E_BAD_REQUEST, "there are two different Idempotency-Keys");
     c->key = value;
 }
 
@@ -294,8 +303,8 @@ static void build_headers(struct integration_call *c)
 {
     const struct integration_rules *rules = &c->to->rules;
 
-    c->headers.arena = df_req_arena(c->req);
-    df_req_each_header(c->req, take_header, c);
+    c->headers.arena = df_req_arena(c->w.req);
+    df_req_each_header(c->w.req, take_header, c);
     c->forwarded_count = c->headers.count;
     for (size_t i = 0; i < rules->fixed_count; i++)
         df_headers_add(&c->headers, rules->fixed[i].name, rules->fixed[i].value);
@@ -303,13 +312,13 @@ static void build_headers(struct integration_call *c)
 
 static enum df_code build_url(struct integration_call *c, struct df_err *err)
 {
-    struct df_arena *a = df_req_arena(c->req);
+    struct df_arena *a = df_req_arena(c->w.req);
     struct df_str path;
     struct df_str query;
 
-    enum df_code code = integration_path(df_req_path_raw(c->req), &path, err);
+    enum df_code code = integration_path(df_req_path_raw(c->w.req), &path, err);
     if (code == DF_OK)
-        code = integration_query(a, df_req_query_raw(c->req), &query, &c->keep, err);
+        code = integration_query(a, df_req_query_raw(c->w.req), &query, &c->keep, err);
     if (code != DF_OK)
         return code;
     c->suffix = integration_suffix(a, path, query);
@@ -332,38 +341,37 @@ static bool check_method(struct df_req *req, const struct integration *to, enum 
     return false;
 }
 
-static void handle(struct df_req *req)
+static bool read_call(struct df_work *w, struct df_input *in)
 {
-    struct df_integrations *all = df_services_of(req)->integrations;
-    struct df_str name = df_req_param(req, "name");
-    struct integration *to = integration_find(all, name);
-    enum df_method method = df_method_of(df_req_method(req));
+    struct integration_call *c = (struct integration_call *)w;
+    enum df_method method = df_method_of(df_req_method(w->req));
     struct df_err err = DF_ERR_INIT;
 
-    if (!to) {
-        df_req_fail(req, DF_E_NOT_FOUND, "there is no integration of this name");
-        return;
-    }
-    if (!check_method(req, to, method))
-        return;
-    struct integration_call *c = DF_ARENA_NEW(df_req_arena(req), struct integration_call);
-    c->req = req;
-    c->all = all;
-    c->to = to;
-    c->client = df_auth_client(req)->id;
+    (void)in;
+    c->all = w->arg;
+    c->to = integration_find(c->all, df_req_param(w->req, "name"));
+    if (!c->to)
+        df_req_fail(w->req, DF_E_NOT_FOUND, "there is no integration of this name");
+    if (!c->to || !check_method(w->req, c->to, method))
+        return false;
+    c->client = df_auth_client(w->req)->id;
     c->method = df_method_name(method);
-    c->started_ns = df_mono_ns(all->opt.clock);
     enum df_code code = build_url(c, &err);
     build_headers(c);
     c->safe = integration_is_safe(method, c->key);
     if (code == DF_OK && c->keep)
         code = integration_keep_check(c, &err);
     if (code != DF_OK)
-        df_req_problem(req, &err);
-    if (df_req_answered(req))
-        return;
-    df_req_suspend(req);
-    c->counted = integrations_begin(all, &c->client);
+        df_req_problem(w->req, &err);
+    return !df_req_answered(w->req);
+}
+
+static void begin_call(struct df_work *w)
+{
+    struct integration_call *c = (struct integration_call *)w;
+
+    c->started_ns = df_mono_ns(c->all->opt.clock);
+    c->counted = integrations_begin(c->all, &c->client);
     if (c->counted)
         attempt(c);
     else
@@ -371,13 +379,16 @@ static void handle(struct df_req *req)
                     DF_STR("the client has as many calls under way as it may"), 1000);
 }
 
+static const struct df_handler pass_on = {
+    .size = sizeof(struct integration_call),
+    .prepare = read_call,
+    .first = begin_call,
+    .cleanup = integration_call_count,
+};
+
 #define ROUTE(m, kind, path)                                                                       \
-    {                                                                                              \
-        .method = m, .pattern = path, .body = kind, .access = DF_ACCESS_CLIENT,                    \
-        .scope = "integrations", .handle = handle                                                  \
-    }
-#define BOTH(m, kind)                                                                              \
-    ROUTE(m, kind, "/integrations/{name}"), ROUTE(m, kind, "/integrations/{name}/{path...}")
+    DF_ROUTE(m, "/integrations/{name}" path, kind, DF_ACCESS_CLIENT, "integrations", pass_on)
+#define BOTH(m, kind) ROUTE(m, kind, ""), ROUTE(m, kind, "/{path...}")
 
 const struct df_route df_integration_routes[] = {
     BOTH("GET", DF_BODY_ANY),      BOTH("HEAD", DF_BODY_NONE), BOTH("POST", DF_BODY_ANY),

@@ -11,6 +11,7 @@
 #ifndef DF_INTEGRATIONS_PRIVATE_H
 #define DF_INTEGRATIONS_PRIVATE_H
 
+#include "access/handler.h"
 #include "base/lock.h"
 #include "base/metrics.h"
 #include "base/uuid.h"
@@ -145,8 +146,7 @@ void integrations_end(struct df_integrations *all, const struct df_uuid *client)
  * HTTP thread, then the client or the list of those that wait, at last perhaps the store.
  */
 struct integration_call {
-    struct df_job job;
-    struct df_req *req;
+    struct df_work w;
     struct df_integrations *all;
     struct integration *to;
 
@@ -161,7 +161,7 @@ struct integration_call {
     struct df_uuid client;
     bool counted; /* among the client's calls in hand */
 
-    int64_t started_ns;
+    int64_t started_ns; /* 0: it was refused before it began */
     int64_t attempt;
     size_t taken_before; /* of the request's account, by all but the answer */
     struct df_out out;
@@ -169,7 +169,7 @@ struct integration_call {
     struct integration_call *next; /* in the list */
     int64_t due_ms;                /* monotonic */
 
-    /* Why it was given up. */
+    /* How it ended; why it was given up. */
     enum integration_outcome outcome;
     struct df_str reason;
     int64_t retry_ms;
@@ -187,9 +187,9 @@ void integration_call_stopped(struct integration_call *c);
 /* Waits for wait_ms, then integration_call_again; false: the server stops. */
 bool integration_wait(struct integration_call *c, int64_t wait_ms);
 
-/* Counts it and lets the request go on with the answer that was set. The call is gone then. */
-void integration_call_end(struct integration_call *c, enum integration_outcome outcome);
-/* Answers 503 with the integration's code. */
+/* The handler's cleanup: counts the call. */
+void integration_call_count(struct df_work *w);
+/* Sets the answer: 503 with the integration's code. */
 void integration_call_refuse(struct integration_call *c, const char *because);
 
 /* --- keep.c ----------------------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
  * the configuration adds (base_url, set_headers, the API key) is added when it is sent: a secret
  * does not get into the database, and a corrected setting serves the rows that wait.
  */
-#include "access/services.h"
 #include "base/uuid.h"
 #include "integrations/calls.sql.h"
 #include "integrations/integrations_private.h"
@@ -52,49 +51,54 @@ static struct df_str headers_json(const struct integration_call *c)
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');
-    struct df_str text = df_arena_str(df_req_arena(c->req), df_buf_str(&b));
+    struct df_str text = df_arena_str(df_req_arena(c->w.req), df_buf_str(&b));
     df_buf_release(&b);
     return text;
 }
 
-static void answer_kept(struct integration_call *c)
-{
-    struct df_buf b;
-    struct df_json_out j;
-
-    df_buf_init(&b, 4096);
-    df_json_out_init(&j, &b);
-    df_json_open(&j, '{');
-    df_json_kv_text(&j, "id", df_uuid_str(&c->id));
-    df_json_kv_text(&j, "status", DF_STR("Pending"));
-    df_json_kv_text(&j, "integration", c->to->name);
-    df_json_kv_text(&j, "correlationId", df_req_correlation_id(c->req));
-    df_json_close(&j, '}');
-    df_req_answer(c->req, 202, "application/json", &b);
-}
-
 /* On the store's thread, in the request's log context. */
-static void stored(struct df_job *job, enum df_code code, const struct df_err *err)
+static void kept(struct df_work *w)
 {
-    struct integration_call *c = (struct integration_call *)job;
-
-    if (code != DF_OK) {
-        df_req_problem(c->req, err);
-        integration_call_end(c, INTEGRATION_ERROR);
-        return;
-    }
+    struct integration_call *c = (struct integration_call *)w;
     struct df_log_field fields[] = {DF_F("integration", c->to->name),
                                     DF_F("id", df_uuid_str(&c->id)), DF_FI("attempt", c->attempt)};
+
+    c->outcome = INTEGRATION_ENQUEUED;
     df_log_write(DF_LOG_INFO, "IntegrationCallEnqueued", fields, 3,
                  "not available (" DF_STR_FMT "): kept for later", DF_STR_ARG(c->reason));
     df_delivery_wake(c->all->opt.delivery, &c->all->channel);
-    answer_kept(c);
-    integration_call_end(c, INTEGRATION_ENQUEUED);
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "id", df_uuid_str(&c->id));
+    df_json_kv_text(&w->json, "status", DF_STR("Pending"));
+    df_json_kv_text(&w->json, "integration", c->to->name);
+    df_json_kv_text(&w->json, "correlationId", df_req_correlation_id(w->req));
+    df_json_close(&w->json, '}');
 }
+
+static bool note_failure(struct df_work *w, enum df_code code, const struct df_err *err)
+{
+    struct integration_call *c = (struct integration_call *)w;
+
+    (void)err;
+    if (code == DF_E_BUSY)
+        integration_call_refuse(c, "; it could not be kept for later either, the database is busy");
+    else if (code != DF_OK)
+        c->outcome = INTEGRATION_ERROR;
+    return false;
+}
+
+static const struct df_handler keep = {
+    .size = sizeof(struct integration_call),
+    .writes = true,
+    .status = 202,
+    .pass_on = note_failure,
+    .done = kept,
+    .cleanup = integration_call_count,
+};
 
 void integration_keep(struct integration_call *c)
 {
-    const struct df_client *client = df_auth_client(c->req);
+    const struct df_client *client = df_auth_client(c->w.req);
     size_t n = 0;
 
     c->id = df_uuid_v7(c->all->opt.clock);
@@ -104,17 +108,15 @@ void integration_keep(struct integration_call *c)
     c->params[n++] = df_text(df_str_c(c->method));
     c->params[n++] = df_text(c->suffix);
     c->params[n++] = df_text(headers_json(c));
-    c->params[n++] = df_blob(df_req_body(c->req));
-    c->params[n++] = df_text(df_req_correlation_id(c->req));
-    c->params[n++] = df_text(df_req_trace_id(c->req));
+    c->params[n++] = df_blob(df_req_body(c->w.req));
+    c->params[n++] = df_text(df_req_correlation_id(c->w.req));
+    c->params[n++] = df_text(df_req_trace_id(c->w.req));
     c->params[n++] = df_text(c->key);
     c->params[n++] = df_time(df_wall_ms(c->all->opt.clock));
-    c->job = (struct df_job){.query = &df_q_integration_call_insert,
-                             .params = c->params,
-                             .done = stored,
-                             .log = df_req_log(c->req)};
-    if (!df_store_write(c->all->opt.store, &c->job))
-        integration_call_refuse(c, "; it could not be kept for later either, the database is busy");
+    df_work_become(&c->w, &keep);
+    c->w.job.query = &df_q_integration_call_insert;
+    c->w.job.params = c->params;
+    df_work_submit(&c->w);
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */

@@ -18,12 +18,9 @@ struct df_interface {
     bool started;
     struct df_mutex lock;
     pthread_cond_t changed;
-    bool woken;
-    bool stopping;
+    bool woken DF_GUARDED_BY(lock);
+    bool stopping DF_GUARDED_BY(lock);
 };
-
-/* --- channels.c --- */
-void df_interface_set_channels(struct df_interface *i);
 
 /* --- processing.c --- */
 void *df_ticket_processing(void *arg);

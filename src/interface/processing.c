@@ -47,101 +47,94 @@ static int64_t max_payload(const struct ticket_batch *b)
     return body > DF_TICKET_PAYLOAD_MAX ? body : DF_TICKET_PAYLOAD_MAX;
 }
 
-/* The ids of what is due, as many as fit; or one in b->oversized. */
-static enum df_code find_due(struct df_db *db, struct ticket_batch *b, int64_t now_ms,
-                             struct df_ids *ids, size_t *ret_count, struct df_err *err)
-{
-    int64_t bytes = 0;
-    struct df_result *r = NULL;
+/* What is due, as many as fit together. */
+struct due {
+    struct ticket_batch *b;
+    struct df_ids ids;
+    size_t count;
+    int64_t bytes;
+    bool full;
+};
 
-    *ret_count = 0;
-    enum df_code code =
-        df_db_query(db, &df_q_process_due, DF_PARAMS(df_time(now_ms), df_int(CLAIM_MAX)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < CLAIM_MAX) {
-        int64_t size = df_col_int(r, 1);
-        bool fits = size <= max_payload(b);
-        if (*ret_count > 0 && (!fits || bytes + size > CLAIM_BYTES))
-            break;
-        if (!fits) {
-            b->oversized = df_col_int(r, 0);
-            break;
-        }
-        df_ids_add_int(ids, df_col_int(r, 0));
-        bytes += size;
-        ++*ret_count;
+static void read_due(void *arg, struct df_result *r)
+{
+    struct due *d = arg;
+    int64_t id = df_col_int(r, process_due_Id);
+    int64_t size = df_col_int(r, process_due_PayloadBytes);
+    bool fits = size <= max_payload(d->b);
+
+    d->full = d->full || d->count == CLAIM_MAX ||
+              (d->count > 0 && (!fits || d->bytes + size > CLAIM_BYTES));
+    if (d->full)
+        return;
+    if (!fits) { /* it is alone */
+        d->b->oversized = id;
+        d->full = true;
+        return;
     }
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    df_ids_add_int(&d->ids, id);
+    d->bytes += size;
+    d->count++;
 }
 
 /* Without a claim, and without looking at it: it would take its size several times over. */
-static enum df_code refuse_oversized(struct df_db *db, struct ticket_batch *b, int64_t now_ms,
+static enum df_code refuse_oversized(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                      struct df_err *err)
 {
     struct df_str why =
         df_arena_printf(&b->claimed, "the payload is larger than %lld bytes: it is not processed",
                         (long long)max_payload(b));
-    return df_db_exec(db, &df_q_process_oversized,
-                      DF_PARAMS(df_text(why), df_time(now_ms), df_int(b->oversized)), NULL, err);
+    return df_db_exec(
+        db, DF_Q(process_oversized, .error = df_text(why), .now = now, .id = df_int(b->oversized)),
+        NULL, err);
 }
 
-static enum df_code claim_due(struct df_db *db, struct ticket_batch *b, int64_t now_ms,
-                              struct df_ids *ids, struct df_err *err)
+static void read_claimed(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_process_claim,
-        DF_PARAMS(df_time(now_ms), df_time(now_ms + b->i->opt.lease_ms), df_ids_value(ids)), &r,
-        err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW && b->all_count < CLAIM_MAX) {
-        struct ticket *t = &b->all[b->all_count++];
-        t->id = df_col_int(r, 0);
-        t->fence = df_col_int(r, 1);
-        t->raw = df_arena_str(&b->claimed, df_col_text(r, 2));
-        t->entity = df_arena_str(&b->claimed, df_col_text(r, 3));
-        t->row_doc_id = df_arena_str(&b->claimed, df_col_text(r, 4));
-        t->phase = df_col_int(r, 5);
-        t->client_id = df_arena_str(&b->claimed, df_col_text(r, 6));
-    }
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    struct ticket_batch *b = arg;
+    struct df_arena *a = &b->claimed;
+
+    assert(b->all_count < CLAIM_MAX);
+    b->all[b->all_count++] = (struct ticket){
+        .id = df_col_int(r, process_claim_Id),
+        .fence = df_col_int(r, process_claim_Fence),
+        .raw = df_arena_str(a, df_col_text(r, process_claim_RawPayloadJson)),
+        .entity = df_arena_str(a, df_col_text(r, process_claim_BusinessEntity)),
+        .row_doc_id = df_arena_str(a, df_col_text(r, process_claim_BusinessDocId)),
+        .phase = df_col_int(r, process_claim_PhaseCode),
+        .client_id = df_arena_str(a, df_col_text(r, process_claim_ClientId)),
+    };
 }
 
-static enum df_code find_next_due(struct df_db *db, struct ticket_batch *b, struct df_err *err)
+static void read_next_due(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_process_next_due, DF_NO_PARAMS, &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW && !df_col_null(r, 0))
-        b->next_due_ms = df_col_time(r, 0);
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+    ((struct ticket_batch *)arg)->next_due_ms = df_col_time(r, process_next_due_NextDue);
 }
 
 static enum df_code run_ticket_claim(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct ticket_batch *b = (struct ticket_batch *)job;
-    int64_t now_ms = df_wall_ms(b->i->opt.clock);
-    size_t count;
+    struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
 
     b->all_count = 0;
     b->oversized = 0;
     b->next_due_ms = -1;
     df_arena_reset(&b->claimed);
     b->all = DF_ARENA_ARRAY(&b->claimed, struct ticket, CLAIM_MAX);
-    struct df_ids ids = df_ids_for(&b->claimed, CLAIM_MAX, false);
-    enum df_code code = find_due(db, b, now_ms, &ids, &count, err);
+    struct due due = {.b = b, .ids = df_ids_for(&b->claimed, CLAIM_MAX, false)};
+    enum df_code code = df_db_each(db, DF_Q(process_due, .now = now, .limit = df_int(CLAIM_MAX)),
+                                   read_due, &due, err);
     if (code != DF_OK)
         return code;
     if (b->oversized)
-        return refuse_oversized(db, b, now_ms, err);
-    return count > 0 ? claim_due(db, b, now_ms, &ids, err) : find_next_due(db, b, err);
+        return refuse_oversized(db, b, now, err);
+    if (due.count == 0)
+        return df_db_one(db, DF_Q0(process_next_due), read_next_due, b, NULL, err);
+    return df_db_each(db,
+                      DF_Q(process_claim, .now = now,
+                           .lease_until = df_time(now.i + b->i->opt.lease_ms),
+                           .ids = df_ids_value(&due.ids)),
+                      read_claimed, b, err);
 }
 
 /* --- the work --------------------------------------------------------------------------------- */

@@ -1,19 +1,18 @@
--- The work on tickets. A row is due when NextAttemptAt is; the fence knows attempt and version, so that the result of work on
--- a payload that was replaced meanwhile, or by a worker that lost its lease, changes nothing. The CASE is explained in
--- channels.sql.
+-- The work on tickets (ticket_state.h). A row is due when NextAttemptAt is; the fence has attempt and version. The CASE is
+-- explained in channels.sql.
 
 -- What is due, with the bytes of its payload, so that no more is claimed than fits. The rows are locked until the claim
 -- of some of them commits. SQLite reads no further than it is asked; PostgreSQL knows the length of a payload that lies
 -- elsewhere without fetching it.
 -- name: process_due
 -- dialect: sqlite
-SELECT Id, LENGTH(CAST(RawPayloadJson AS BLOB))
+SELECT Id, LENGTH(CAST(RawPayloadJson AS BLOB)) AS PayloadBytes
 FROM TB_TICKET_INTERFACE
 WHERE NextAttemptAt <= :now
 ORDER BY NextAttemptAt
 LIMIT :limit;
 -- dialect: postgres
-SELECT Id, OCTET_LENGTH(RawPayloadJson)
+SELECT Id, OCTET_LENGTH(RawPayloadJson) AS PayloadBytes
 FROM TB_TICKET_INTERFACE
 WHERE NextAttemptAt <= :now
 ORDER BY NextAttemptAt
@@ -30,7 +29,7 @@ ORDER BY NextAttemptAt;
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1
-RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount, RawPayloadJson, BusinessEntity, BusinessDocId,
+RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount AS Fence, RawPayloadJson, BusinessEntity, BusinessDocId,
           PhaseCode, ClientId;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
@@ -46,7 +45,7 @@ SET Status = 'Error', AttemptCount = AttemptCount + 1, LastError = :error, Updat
 WHERE Id = :id;
 
 -- name: process_next_due
-SELECT MIN(NextAttemptAt) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
+SELECT MIN(NextAttemptAt) AS NextDue FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
 
 -- Many of one fence; answers with those that were still so. An older payload may still be on its way to the gateway: see
 -- channels.sql.

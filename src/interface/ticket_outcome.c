@@ -15,6 +15,7 @@
 #include "webhooks/webhooks.h"
 #include "json/write.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define EVENT_MAX (64 << 10)
@@ -56,11 +57,17 @@ static struct ticket *find_ticket(struct group g, int64_t id)
     return bsearch(&like, g.at, g.count, sizeof(struct ticket), ticket_order);
 }
 
+static void read_done(void *arg, struct df_result *r)
+{
+    struct ticket *t = find_ticket(*(struct group *)arg, df_col_int(r, process_done_Id));
+    if (t)
+        t->found = true;
+}
+
 static enum df_code settle_done(struct df_db *db, struct ticket_batch *b, struct group g,
                                 struct df_value now, struct df_err *err)
 {
     struct df_ids ids = df_ids_for(&b->params, g.count, false);
-    struct df_result *r = NULL;
     size_t fit = 0;
 
     for (size_t i = 0; i < g.count; i++) {
@@ -71,17 +78,10 @@ static enum df_code settle_done(struct df_db *db, struct ticket_batch *b, struct
     }
     if (fit == 0)
         return DF_OK;
-    enum df_code code = df_db_query(
-        db, &df_q_process_done, DF_PARAMS(now, df_ids_value(&ids), df_int(g.at[0].fence)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct ticket *t = find_ticket(g, df_col_int(r, 0));
-        if (t)
-            t->found = true;
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(
+        db,
+        DF_Q(process_done, .now = now, .ids = df_ids_value(&ids), .fence = df_int(g.at[0].fence)),
+        read_done, &g, err);
 }
 
 static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, struct df_value now,
@@ -95,8 +95,8 @@ static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, stru
         bool again = t->state == TICKET_REFUSED;
         struct df_value due = again ? df_time(now.i + b->i->opt.lease_ms) : df_null(DF_TIME);
         if (!is_fit(t))
-            df_rows_add(&failed,
-                        DF_PARAMS(df_text(t->problems), now, due, df_int(t->id), df_int(t->fence)));
+            DF_ROWS_ADD(&failed, process_failed, .error = df_text(t->problems), .now = now,
+                        .due = due, .id = df_int(t->id), .fence = df_int(t->fence));
     }
     enum df_code code = df_rows_run(db, &failed, affected, err);
     for (size_t i = 0, f = 0; i < b->count && code == DF_OK; i++) {
@@ -122,11 +122,19 @@ static enum df_code settle_tickets(struct df_db *db, struct ticket_batch *b, str
     return code == DF_OK ? settle_failed(db, b, now, err) : code;
 }
 
+static void read_returned(void *arg, struct df_result *r)
+{
+    struct ticket_batch *b = arg;
+    int64_t id = df_col_int(r, return_known_Id);
+
+    for (size_t i = 0; i < b->count; i++)
+        b->tickets[i].returned = b->tickets[i].returned || b->tickets[i].id == id;
+}
+
 /* Which of them have a return. */
 static enum df_code find_returned(struct df_db *db, struct ticket_batch *b, struct df_err *err)
 {
     struct df_ids ids = df_ids_for(&b->params, b->count, false);
-    struct df_result *r = NULL;
     bool any = false;
 
     for (size_t i = 0; i < b->count; i++) {
@@ -135,16 +143,7 @@ static enum df_code find_returned(struct df_db *db, struct ticket_batch *b, stru
     }
     if (!any)
         return DF_OK;
-    enum df_code code = df_db_query(db, &df_q_return_known, DF_PARAMS(df_ids_value(&ids)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        int64_t id = df_col_int(r, 0);
-        for (size_t i = 0; i < b->count; i++)
-            b->tickets[i].returned = b->tickets[i].returned || b->tickets[i].id == id;
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(db, DF_Q(return_known, .ids = df_ids_value(&ids)), read_returned, b, err);
 }
 
 static enum df_code enqueue_returns(struct df_db *db, struct ticket_batch *b, struct df_value now,
@@ -162,12 +161,14 @@ static enum df_code enqueue_returns(struct df_db *db, struct ticket_batch *b, st
         if (!t->found || !is_fit(t))
             continue;
         if (!t->returned) {
-            df_rows_add(&insert, DF_PARAMS(df_text(t->entity), df_text(t->row_doc_id),
-                                           df_int(t->phase), df_text(t->answer), target, now));
+            DF_ROWS_ADD(&insert, return_insert, .entity = df_text(t->entity),
+                        .doc_id = df_text(t->row_doc_id), .phase = df_int(t->phase),
+                        .payload = df_text(t->answer), .target_url = target, .now = now);
             continue;
         }
-        df_rows_add(&replace, DF_PARAMS(df_text(t->answer), now, df_int(t->id)));
-        df_rows_add(&pending, DF_PARAMS(df_int(t->id)));
+        DF_ROWS_ADD(&replace, return_replace, .payload = df_text(t->answer), .now = now,
+                    .ticket = df_int(t->id));
+        DF_ROWS_ADD(&pending, return_pending_ticket, .ticket = df_int(t->id));
     }
     if (code == DF_OK)
         code = df_rows_run(db, &replace, NULL, err);
@@ -185,9 +186,9 @@ static enum df_code enqueue_acks(struct df_db *db, struct ticket_batch *b, struc
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         if (t->found && t->ack.ptr)
-            df_rows_add(&acks,
-                        DF_PARAMS(df_text(t->doc_id), df_text(t->ack),
-                                  df_text(df_str_c(url ? url : "")), now, df_uuid(t->client_id)));
+            DF_ROWS_ADD(&acks, functional_ack_insert, .business_doc_id = df_text(t->doc_id),
+                        .payload = df_text(t->ack), .target_url = df_text(df_str_c(url ? url : "")),
+                        .now = now, .client = df_uuid(t->client_id));
     }
     b->acks = acks.count > 0;
     return df_rows_run(db, &acks, NULL, err);
@@ -199,15 +200,32 @@ struct listener {
     struct df_str identifier;
 };
 
-/* DF_ARENA memory: b->params. At most as many as there are tickets. */
-static enum df_code find_listeners(struct df_db *db, struct ticket_batch *b, struct listener *ret,
-                                   size_t *ret_count, struct df_err *err)
+/* At most as many as there are tickets. Memory: b->params. */
+struct listeners {
+    struct ticket_batch *b;
+    struct listener *all;
+    size_t count;
+};
+
+static void read_listener(void *arg, struct df_result *r)
+{
+    struct listeners *l = arg;
+    struct df_arena *a = &l->b->params;
+
+    assert(l->count < l->b->count);
+    l->all[l->count++] = (struct listener){
+        .id = df_arena_str(a, df_col_text(r, process_listeners_Id)),
+        .identifier = df_arena_str(a, df_col_text(r, process_listeners_ClientIdentifier)),
+    };
+}
+
+static enum df_code find_listeners(struct df_db *db, struct ticket_batch *b, struct listeners *ret,
+                                   struct df_err *err)
 {
     struct df_ids ids = df_ids_for(&b->params, b->count, true);
     struct df_str last = DF_STR_NULL;
-    struct df_result *r = NULL;
 
-    *ret_count = 0;
+    *ret = (struct listeners){.b = b};
     for (size_t i = 0; i < b->count; i++) {
         struct df_str id = b->tickets[i].client_id;
         if (b->tickets[i].found && id.ptr && !(last.ptr && df_str_eq(last, id))) {
@@ -217,16 +235,19 @@ static enum df_code find_listeners(struct df_db *db, struct ticket_batch *b, str
     }
     if (!last.ptr)
         return DF_OK;
-    enum df_code code =
-        df_db_query(db, &df_q_process_listeners, DF_PARAMS(df_ids_value(&ids)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < b->count)
-        ret[(*ret_count)++] =
-            (struct listener){.id = df_arena_str(&b->params, df_col_text(r, 0)),
-                              .identifier = df_arena_str(&b->params, df_col_text(r, 1))};
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    ret->all = DF_ARENA_ARRAY(&b->params, struct listener, b->count);
+    return df_db_each(db, DF_Q(process_listeners, .ids = df_ids_value(&ids)), read_listener, ret,
+                      err);
+}
+
+/* NULL: its client does not listen, or it has none. */
+static const struct listener *listener_of(const struct listeners *l, const struct ticket *t)
+{
+    for (size_t i = 0; i < l->count && t->client_id.ptr; i++) {
+        if (df_str_eq(l->all[i].id, t->client_id))
+            return &l->all[i];
+    }
+    return NULL;
 }
 
 static struct df_str event_body(struct ticket_batch *b, const struct ticket *t,
@@ -254,29 +275,25 @@ static struct df_str event_body(struct ticket_batch *b, const struct ticket *t,
 static enum df_code tell_listeners(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                    struct df_err *err)
 {
-    struct listener *listeners = DF_ARENA_ARRAY(&b->params, struct listener, b->count);
     struct df_webhook_event *events = DF_ARENA_ARRAY(&b->params, struct df_webhook_event, b->count);
-    size_t listener_count = 0;
+    struct listeners listeners;
     size_t count = 0;
 
     b->webhooks = 0;
-    enum df_code code = find_listeners(db, b, listeners, &listener_count, err);
-    if (code != DF_OK || listener_count == 0)
+    enum df_code code = find_listeners(db, b, &listeners, err);
+    if (code != DF_OK || listeners.count == 0)
         return code;
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
-        size_t k = 0;
-        while (k < listener_count &&
-               !(t->client_id.ptr && df_str_eq(listeners[k].id, t->client_id)))
-            k++;
-        if (!t->found || t->state == TICKET_REFUSED || k == listener_count)
+        const struct listener *l = listener_of(&listeners, t);
+        if (!t->found || t->state == TICKET_REFUSED || !l)
             continue;
         const char *event = is_fit(t) ? "TicketProcessed" : "TicketFailed";
         events[count++] = (struct df_webhook_event){
             .client_id = t->client_id,
             .event = event,
             .reference = t->row_doc_id,
-            .body = event_body(b, t, listeners[k].identifier, event, now.i),
+            .body = event_body(b, t, l->identifier, event, now.i),
             .correlation_id = t->row_doc_id,
             .now_ms = now.i,
         };

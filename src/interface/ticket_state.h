@@ -19,7 +19,7 @@
  *
  * In brackets is what the row then says. Claim and outcome are two commits; between them the row is
  * Processing, under a lease, and a LEFT one is claimed again when that is over. Lease and fence are
- * those of all outboxes (delivery/channel.h); the fence has the payload's version too, so that a
+ * those of all outboxes (src/delivery/README.md); the fence has the payload's version too, so that a
  * newer payload that comes in between wins: the outcome finds another fence, changes nothing, and
  * nothing is told of it.
  *

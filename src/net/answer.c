@@ -298,17 +298,6 @@ void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
     df_req_problem(req, &err);
 }
 
-void df_req_finish(struct df_req *req, unsigned status, struct df_buf *take_out, enum df_code code,
-                   const struct df_err *err)
-{
-    if (code == DF_OK)
-        df_req_answer(req, status, "application/json", take_out);
-    else
-        df_req_problem(req, err);
-    df_buf_release(take_out);
-    df_req_resume(req);
-}
-
 /* --- sending ---------------------------------------------------------------------------------- */
 
 typedef void (*emit_fn)(void *to, const char *name, const char *value);

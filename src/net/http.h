@@ -103,9 +103,7 @@ enum df_code df_http_start(const struct df_http_options *opt, struct df_http_ser
                            struct df_err *err) DF_MUST_CHECK;
 /* "127.0.0.1:8080" as bound, for messages; borrowed. */
 const char *df_http_address(const struct df_http_server *s);
-unsigned df_http_port(const struct df_http_server *s);
 size_t df_http_active(const struct df_http_server *s); /* requests in hand */
-size_t df_http_bytes_in_flight(const struct df_http_server *s);
 
 /* Stops accepting and tells keep-alive peers to close; requests in hand go on. */
 void df_http_drain(struct df_http_server *s);
@@ -227,9 +225,6 @@ void df_req_drop(struct df_req *req);
 
 void df_req_suspend(struct df_req *req); /* on its HTTP thread, from authorize, on_data or handle */
 void df_req_resume(struct df_req *req);  /* from any thread, once for each suspend */
-/* The end of most jobs: the JSON in take_out, or the problem that err tells, and resume. */
-void df_req_finish(struct df_req *req, unsigned status, struct df_buf *take_out, enum df_code code,
-                   const struct df_err *err);
 /* Whether the peer has left, or says that it sends no more: by whoever has a suspended request and
  * wonders whether it is worth going on. */
 bool df_req_peer_gone(const struct df_req *req);

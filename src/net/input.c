@@ -171,15 +171,6 @@ void df_page_read(struct df_input *in, const struct df_req *req, struct df_page 
     *ret = (struct df_page){.page = page, .size = size, .offset = (page - 1) * size};
 }
 
-bool df_input_page(struct df_req *req, struct df_page *ret)
-{
-    struct df_input in;
-
-    df_input_init(&in, df_req_arena(req), NULL);
-    df_page_read(&in, req, ret);
-    return df_input_ok(&in, req);
-}
-
 void df_page_write(const struct df_page *p, struct df_json_out *out)
 {
     df_json_kv_int(out, "page", p->page);

@@ -76,8 +76,6 @@ struct df_page {
 
 /* ?page= and ?pageSize=. */
 void df_page_read(struct df_input *in, const struct df_req *req, struct df_page *ret);
-/* Likewise, alone. False: the answer is set. */
-bool df_input_page(struct df_req *req, struct df_page *ret);
 
 struct df_json_out;
 /* After the items array: "page", "pageSize", "total". */

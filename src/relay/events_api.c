@@ -423,9 +423,11 @@ static enum df_code run_insert(struct df_db *db, struct df_work *w, struct df_er
 static bool look_up_if_there(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     (void)err;
-    if (code == DF_E_DB_UNIQUE)
-        df_work_continue(w, &look_up);
-    return code == DF_E_DB_UNIQUE;
+    if (code != DF_E_DB_UNIQUE)
+        return false;
+    df_work_become(w, &look_up);
+    df_work_submit(w);
+    return true;
 }
 
 static const struct df_handler insert = {

@@ -169,12 +169,12 @@ struct again {
 
 static void take_item(struct import_chunk *c, struct df_result *r)
 {
-    struct df_str json = df_col_text(r, 1);
+    struct df_str json = df_col_text(r, again_PayloadJson);
 
     if (c->count > 0)
         df_buf_addc(&c->body, ',');
     struct import_item *item = add_item(c);
-    item->sequence = df_col_int(r, 0);
+    item->sequence = df_col_int(r, again_Sequence);
     item->records = 1;
     c->records++;
     item->sent = true;
@@ -197,17 +197,17 @@ static enum df_code run_again(struct df_db *db, struct df_job *job, struct df_er
     df_buf_reset(&a->c->unsent);
     df_buf_reset(&a->c->body);
     if (a->open)
-        code =
-            df_db_query(db, &df_q_again_chunk_items, DF_PARAMS(id, df_int(a->open->id)), &r, err);
+        code = df_db_query(db, DF_Q(again_chunk_items, .id = id, .chunk = df_int(a->open->id)), &r,
+                           err);
     else
-        code =
-            df_db_query(db, &df_q_again_items,
-                        DF_PARAMS(id, df_int(b->row.again_from), df_int(b->reading.next_sequence),
-                                  df_bool(false), df_int(b->row.batch_size)),
-                        &r, err);
+        code = df_db_query(db,
+                           DF_Q(again_items, .id = id, .from_chunk = df_int(b->row.again_from),
+                                .after = df_int(b->reading.next_sequence), .masked = df_bool(false),
+                                .limit = df_int(b->row.batch_size)),
+                           &r, err);
     if (code != DF_OK)
         return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
+    while ((code = df_result_step(r, err)) == DF_ROW) { /* by hand: it may end early */
         if (!a->open && a->c->body.len >= IMPORT_CHUNK_BYTES)
             break;
         take_item(a->c, r);

@@ -109,8 +109,9 @@ struct instance {
 static enum df_code run_instance(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct instance *in = (struct instance *)job;
-    return df_db_query_int(db, &df_q_housekeeping_instance,
-                           DF_PARAMS(df_text(df_str_c(in->pattern))), &in->batches, err);
+    return df_db_query_int(db,
+                           DF_Q(housekeeping_instance, .pattern = df_text(df_str_c(in->pattern))),
+                           &in->batches, err);
 }
 
 /* The mark of a process that was killed goes when nothing is left of it that others could take up.

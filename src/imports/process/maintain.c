@@ -23,10 +23,11 @@ static enum df_code run_watchdog(struct df_db *db, struct df_job *job, struct df
     struct df_value before = df_time(now_ms - w->i->opt.settings.lock_timeout_ms);
     int64_t lock = 0;
 
-    enum df_code code =
-        df_db_exec(db, &df_q_watchdog_batches, DF_PARAMS(df_time(now_ms), before), &w->freed, err);
+    enum df_code code = df_db_exec(
+        db, DF_Q(watchdog_batches, .now = df_time(now_ms), .before = before), &w->freed, err);
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_watchdog_lock, DF_PARAMS(df_bool(false), before), &lock, err);
+        code = df_db_exec(db, DF_Q(watchdog_lock, .locked = df_bool(false), .before = before),
+                          &lock, err);
     w->freed += code == DF_OK && w->freed == 0 ? lock : 0;
     return code;
 }
@@ -40,21 +41,21 @@ struct keeper {
     char location[DF_STORAGE_LOCATION_MAX + 1];
 };
 
+static void read_kept_batch(void *arg, struct df_result *r)
+{
+    struct keeper *k = arg;
+
+    k->status = df_col_int(r, housekeeping_batch_Status);
+    (void)snprintf(k->location, sizeof(k->location), DF_STR_FMT,
+                   DF_STR_ARG(df_col_text(r, housekeeping_batch_UploadPath)));
+}
+
 static enum df_code run_keeper(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct keeper *k = (struct keeper *)job;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_housekeeping_batch,
-                                    DF_PARAMS(df_uuid(df_uuid_str(&k->batch))), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    k->known = code == DF_ROW;
-    k->status = k->known ? df_col_int(r, 0) : 0;
-    if (k->known)
-        (void)snprintf(k->location, sizeof(k->location), DF_STR_FMT, DF_STR_ARG(df_col_text(r, 1)));
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+
+    return df_db_one(db, DF_Q(housekeeping_batch, .id = df_uuid(df_uuid_str(&k->batch))),
+                     read_kept_batch, k, &k->known, err);
 }
 
 /* A directory goes when its batch is over, or there is none and nobody has written to it for long.

@@ -1,6 +1,5 @@
--- Batches in work. Whoever works on one holds its lease (LockedAt, renewed) under a token that only grows; every write of
--- the owner begins with owner_renew or owner_progress, which find no row when the token is another's, and then nothing of it
--- happens. States are numbers: docs/schema.md.
+-- Batches in work. Every write of an owner has a statement that finds the batch by the owner's token, or else nothing of it
+-- happens (src/delivery/README.md, lease and fence). States are numbers: docs/schema.md.
 
 -- Takes the one row that all claims pass through, and a new token. Held until the transaction ends.
 -- name: claim_begin
@@ -40,9 +39,9 @@ ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 EL
 
 -- Whether a claim is worth its while, and when something is due by itself.
 -- name: claim_look
-SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0),
-       (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1),
-       (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2);
+SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0) AS Pending,
+       (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1) AS Processing,
+       (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2) AS NextScheduled;
 
 -- A turn begins, unless it goes on after an owner that died.
 -- name: claim_take
@@ -115,7 +114,7 @@ SET Status = 2, ScheduledFor = :due, LastError = :error, LockedAt = NULL, Update
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_counts
-SELECT ErrorCount, ProcessedRecords, COALESCE(TotalRecords, 0) FROM ImportBatch WHERE Id = :id;
+SELECT ErrorCount, ProcessedRecords, COALESCE(TotalRecords, 0) AS TotalRecords FROM ImportBatch WHERE Id = :id;
 
 -- name: chunk_last
 SELECT COALESCE(MAX(ChunkId), 0) FROM ImportChunk WHERE BatchId = :id;
@@ -169,7 +168,7 @@ INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, Ch
 VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :records);
 
 -- name: item_reasons
-SELECT ErrorMessage, COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1
+SELECT ErrorMessage, COUNT(*) AS Items FROM ImportItem WHERE BatchId = :id AND Status = 1
 GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage LIMIT 10;
 -- dialect: sqlserver
 SELECT TOP (10) ErrorMessage, COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1
@@ -179,6 +178,7 @@ GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage;
 
 -- Those that no chunk of this attempt has yet.
 -- name: again_items
+-- row: again
 SELECT Sequence, PayloadJson FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND ChunkId < :from_chunk AND Sequence > :after AND PayloadJson IS NOT NULL
       AND IsMasked = :masked
@@ -190,6 +190,7 @@ WHERE BatchId = :id AND Status = 1 AND ChunkId < :from_chunk AND Sequence > :aft
 ORDER BY Sequence;
 
 -- name: again_chunk_items
+-- row: again
 SELECT Sequence, PayloadJson FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND ChunkId = :chunk
 ORDER BY Sequence;

@@ -142,16 +142,17 @@ struct df_imports {
     pthread_t *threads;
     size_t thread_count;
 
-    struct df_mutex lock; /* of what follows, and of the mail of all batches */
+    struct df_mutex lock; /* and of the mail of all batches */
     pthread_cond_t changed;
-    uint64_t wakes;
-    bool stopping;
-    size_t senders; /* workers that are about to send */
-    size_t threads_running;
-    struct import_batch *working;        /* an id is empty while its claim is under way */
-    const struct import_batch *yielding; /* one of them at a time: each would to the same client */
+    uint64_t wakes DF_GUARDED_BY(lock);
+    bool stopping DF_GUARDED_BY(lock);
+    size_t threads_running DF_GUARDED_BY(lock);
+    /* An id is empty while its claim is under way. */
+    struct import_batch *working DF_GUARDED_BY(lock);
+    /* One of them at a time: each would to the same client. */
+    const struct import_batch *yielding DF_GUARDED_BY(lock);
+    bool claiming DF_GUARDED_BY(lock); /* one worker at a time: what follows is its own meanwhile */
 
-    bool claiming;                /* one worker at a time; what follows is its own meanwhile */
     struct import_unread *unread; /* of the last claim */
     size_t unread_count;
     struct df_uuid newer; /* the last batch that was told of as being of unknown rules */

@@ -1,7 +1,6 @@
 /*
- * What the owner of a batch commits. Every transaction that writes has a statement on the batch's
- * row that names the owner's token; where it finds no row the batch is somebody else's
- * (DF_E_NOT_FOUND), and nothing of the transaction happens.
+ * What the owner of a batch commits, each time under its token (src/delivery/README.md, lease and
+ * fence). DF_E_NOT_FOUND: the batch is somebody else's, and nothing of the transaction has happened.
  *
  * A job may run more than once: it computes everything afresh from the chunks, and changes none of
  * them.
@@ -18,6 +17,7 @@
 #include <stdlib.h>
 
 #define SUMMARY_MAX ((size_t)256 << 10)
+#define MAX_OPEN    4096 /* chunks that earlier owners left */
 
 struct owner_job {
     struct df_job job;
@@ -53,10 +53,10 @@ static enum df_code exec_owned(struct df_db *db, const struct df_query *q,
 static enum df_code renew_lease(struct df_db *db, const struct import_batch *b, struct df_err *err)
 {
     struct df_value now = import_now(b);
-    enum df_code code =
-        exec_owned(db, &df_q_owner_renew, DF_PARAMS(now, batch_id(b), df_int(b->token)), err);
+    enum df_code code = exec_owned(
+        db, DF_Q(owner_renew, .now = now, .id = batch_id(b), .token = df_int(b->token)), err);
     if (code == DF_OK && !import_is_concurrent(b->imports))
-        code = df_db_exec(db, &df_q_owner_renew_lock, DF_PARAMS(now, batch_id(b)), NULL, err);
+        code = df_db_exec(db, DF_Q(owner_renew_lock, .now = now, .id = batch_id(b)), NULL, err);
     return code;
 }
 
@@ -75,62 +75,58 @@ static enum df_code run_as_owner(struct owner_job *o, struct df_err *err)
 
 /* --- the batch -------------------------------------------------------------------------------- */
 
-static struct df_str kept(struct import_batch *b, struct df_result *r, size_t col)
+static void read_row(void *arg, struct df_result *r)
 {
-    return df_arena_str(&b->arena, df_col_text(r, col));
+    struct import_batch *b = arg;
+    struct df_arena *a = &b->arena;
+
+    b->row = (struct import_row){
+        .client = df_arena_str(a, df_col_text(r, owner_load_ClientIdentifier)),
+        .file_name = df_arena_str(a, df_col_text(r, owner_load_FileName)),
+        .file_type = (enum df_file_type)df_col_int(r, owner_load_FileType),
+        .upload_path = df_arena_str(a, df_col_text(r, owner_load_UploadPath)),
+        .checksum = df_arena_str(a, df_col_text(r, owner_load_Checksum)),
+        .origin = df_arena_str(a, df_col_text(r, owner_load_OriginDefault)),
+        .sheet = df_arena_str(a, df_col_text(r, owner_load_Sheet)),
+        .total =
+            df_col_null(r, owner_load_TotalRecords) ? -1 : df_col_int(r, owner_load_TotalRecords),
+        .batch_size = df_col_int(r, owner_load_BatchSize),
+        .rules = df_col_int(r, owner_load_CutRules),
+        .attempt = df_col_int(r, owner_load_Attempt),
+        .again_from = df_col_int(r, owner_load_RetryFromChunk),
+        .correlation_id = df_arena_str(a, df_col_text(r, owner_load_CorrelationId)),
+        .trace_id = df_arena_str(a, df_col_text(r, owner_load_TraceId)),
+    };
 }
 
-static enum df_code load_row(struct df_db *db, struct import_batch *b, struct df_err *err)
+static void read_open(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_owner_load, DF_PARAMS(batch_id(b)), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        b->row.file_name = kept(b, r, 0);
-        b->row.file_type = (enum df_file_type)df_col_int(r, 1);
-        b->row.upload_path = kept(b, r, 2);
-        b->row.checksum = kept(b, r, 3);
-        b->row.origin = kept(b, r, 4);
-        b->row.sheet = kept(b, r, 5);
-        b->row.total = df_col_null(r, 6) ? -1 : df_col_int(r, 6);
-        b->row.batch_size = df_col_int(r, 7);
-        b->row.attempt = df_col_int(r, 8);
-        b->row.again_from = df_col_int(r, 9);
-        b->row.correlation_id = kept(b, r, 10);
-        b->row.trace_id = kept(b, r, 11);
-        b->row.client = kept(b, r, 12);
-        b->row.rules = df_col_null(r, 13) ? 0 : df_col_int(r, 13);
-    }
-    df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? lost_batch(err) : code;
+    struct import_batch *b = arg;
+    struct import_earlier *e = &b->earlier;
+
+    if (e->open_count++ >= MAX_OPEN)
+        return;
+    e->open[e->open_count - 1] = (struct import_open){
+        .id = df_col_int(r, chunk_open_ChunkId),
+        .offset = df_col_int(r, chunk_open_RecordOffset),
+        .count = df_col_int(r, chunk_open_RecordCount),
+        .hash = df_arena_str(&b->arena, df_col_text(r, chunk_open_ContentHash)),
+        .status = df_col_int(r, chunk_open_Status),
+        .attempts = df_col_int(r, chunk_open_Attempts),
+        .ack_id = df_arena_str(&b->arena, df_col_text(r, chunk_open_AckId)),
+        .sent_ms = df_col_time(r, chunk_open_SentAt),
+        .ack = df_arena_str(&b->arena, df_col_text(r, chunk_open_AckJson)),
+    };
 }
 
 static enum df_code load_open(struct df_db *db, struct import_batch *b, struct df_err *err)
 {
-    enum { MOST = 4096 };
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_chunk_open, DF_PARAMS(batch_id(b)), &r, err);
-    if (code != DF_OK)
-        return code;
-    b->earlier.open = DF_ARENA_ARRAY(&b->arena, struct import_open, MOST);
-    while ((code = df_result_step(r, err)) == DF_ROW && b->earlier.open_count < MOST)
-        b->earlier.open[b->earlier.open_count++] = (struct import_open){
-            .id = df_col_int(r, 0),
-            .offset = df_col_int(r, 1),
-            .count = df_col_int(r, 2),
-            .hash = kept(b, r, 3),
-            .status = df_col_int(r, 4),
-            .attempts = df_col_int(r, 5),
-            .ack_id = kept(b, r, 6),
-            .sent_ms = df_col_time(r, 7),
-            .ack = kept(b, r, 8),
-        };
-    df_result_free(r);
-    return code == DF_DONE  ? DF_OK
-           : code == DF_ROW ? df_err_set(err, DF_E_INTERNAL, "more than %d chunks are open", MOST)
-                            : code;
+    b->earlier.open = DF_ARENA_ARRAY(&b->arena, struct import_open, MAX_OPEN);
+    b->earlier.open_count = 0;
+    enum df_code code = df_db_each(db, DF_Q(chunk_open, .id = batch_id(b)), read_open, b, err);
+    if (code == DF_OK && b->earlier.open_count > MAX_OPEN)
+        return df_err_set(err, DF_E_INTERNAL, "more than %d chunks are open", MAX_OPEN);
+    return code;
 }
 
 static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -138,15 +134,14 @@ static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err
     struct import_batch *b = ((struct owner_job *)job)->b;
 
     df_arena_reset(&b->arena);
-    b->earlier.open_count = 0;
     enum df_code code = renew_lease(db, b, err);
     if (code == DF_OK)
-        code = load_row(db, b, err);
+        code = df_db_one(db, DF_Q(owner_load, .id = batch_id(b)), read_row, b, NULL, err);
     if (code == DF_OK)
         code = load_open(db, b, err);
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_chunk_last, DF_PARAMS(batch_id(b)), &b->earlier.last_chunk,
-                               err);
+        code =
+            df_db_query_int(db, DF_Q(chunk_last, .id = batch_id(b)), &b->earlier.last_chunk, err);
     return code;
 }
 
@@ -173,9 +168,10 @@ static enum df_code run_total(struct df_db *db, struct df_job *job, struct df_er
     char host[IMPORT_HOST_MAX + 1];
 
     import_host_name(b->imports, b->row.rules, host);
-    return exec_owned(db, &df_q_owner_total,
-                      DF_PARAMS(df_int(b->row.total), df_int(b->row.rules), df_text(df_str_c(host)),
-                                import_now(b), batch_id(b), df_int(b->token)),
+    return exec_owned(db,
+                      DF_Q(owner_total, .total = df_int(b->row.total),
+                           .rules = df_int(b->row.rules), .host = df_text(df_str_c(host)),
+                           .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
                       err);
 }
 
@@ -191,18 +187,16 @@ enum df_code import_set_total(struct import_batch *b, struct df_err *err)
 static void assign_items(struct df_rows *assign, const struct import_chunk *c)
 {
     for (size_t i = 0; i < c->count; i++)
-        df_rows_add(assign,
-                    DF_PARAMS(df_int(c->id), batch_id(c->batch), df_int(c->items[i].sequence)));
+        DF_ROWS_ADD(assign, again_assign, .chunk = df_int(c->id), .id = batch_id(c->batch),
+                    .sequence = df_int(c->items[i].sequence));
 }
 
-static struct df_value *add_chunk(struct df_rows *insert, const struct import_chunk *c,
-                                  enum df_chunk_status status)
+static void add_chunk(struct df_rows *insert, const struct import_chunk *c, int64_t attempts)
 {
-    struct df_value *at = insert->params + insert->count * insert->query->param_count;
-    df_rows_add(insert, DF_PARAMS(batch_id(c->batch), df_int(c->id), df_int(c->offset),
-                                  df_int(c->records), df_text(df_str_c(c->hash)), df_int(status),
-                                  df_int(c->attempts), import_now(c->batch)));
-    return at;
+    DF_ROWS_ADD(insert, chunk_insert, .id = batch_id(c->batch), .chunk = df_int(c->id),
+                .offset = df_int(c->offset), .count = df_int(c->records),
+                .hash = df_text(df_str_c(c->hash)), .status = df_int(DF_CHUNK_SENDING),
+                .attempts = df_int(attempts), .sent_at = import_now(c->batch));
 }
 
 static size_t items_in(const struct import_chunks *chunks)
@@ -225,12 +219,11 @@ static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_er
 
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
         if (c->has_row) {
-            df_rows_add(&attempt, DF_PARAMS(df_int(c->attempts + 1), import_now(b), batch_id(b),
-                                            df_int(c->id)));
+            DF_ROWS_ADD(&attempt, chunk_attempt, .attempts = df_int(c->attempts + 1),
+                        .now = import_now(b), .id = batch_id(b), .chunk = df_int(c->id));
             continue;
         }
-        struct df_value *row = add_chunk(&insert, c, DF_CHUNK_SENDING);
-        row[6] = df_int(c->attempts + 1);
+        add_chunk(&insert, c, c->attempts + 1);
         if (b->row.attempt > 1)
             assign_items(&assign, c);
     }
@@ -266,10 +259,10 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
         char *hash = df_arena_alloc(&o->arena, DF_CHECKSUM_LEN + 1);
         df_checksum_of(c->ack_id, hash);
-        df_rows_add(&await,
-                    DF_PARAMS(df_text(c->ack_id), import_now(b), batch_id(b), df_int(c->id)));
-        df_rows_add(&early,
-                    DF_PARAMS(batch_id(b), df_int(c->id), df_text(df_str_c(hash)), import_now(b)));
+        DF_ROWS_ADD(&await, chunk_await, .ack_id = df_text(c->ack_id), .now = import_now(b),
+                    .id = batch_id(b), .chunk = df_int(c->id));
+        DF_ROWS_ADD(&early, chunk_early, .id = batch_id(b), .chunk = df_int(c->id),
+                    .hash = df_text(df_str_c(hash)), .now = import_now(b));
     }
     enum df_code code = renew_lease(db, b, err);
     if (code == DF_OK)
@@ -284,18 +277,17 @@ enum df_code import_begin_wait(struct import_batch *b, struct import_chunks *chu
     return run_as_owner(&o, err);
 }
 
+static void read_ack(void *arg, struct df_result *r)
+{
+    struct owner_job *o = arg;
+    o->each(o->b, df_col_int(r, chunk_acked_ChunkId), df_col_text(r, chunk_acked_AckJson));
+}
+
 static enum df_code run_acks(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct owner_job *o = (struct owner_job *)job;
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_chunk_acked, DF_PARAMS(batch_id(o->b), df_int(o->number)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        o->each(o->b, df_col_int(r, 0), df_col_text(r, 1));
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(db, DF_Q(chunk_acked, .id = batch_id(o->b), .from_chunk = df_int(o->number)),
+                      read_ack, o, err);
 }
 
 enum df_code import_read_acks(struct import_batch *b,
@@ -347,18 +339,19 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
     for (size_t i = 0; i < c->count; i++) {
         const struct import_item *item = &c->items[i];
         if (c->batch->row.attempt > 1) {
-            df_rows_add(settle, DF_PARAMS(df_int(item->status), df_text(item->error), df_int(c->id),
-                                          id, df_int(item->sequence)));
+            DF_ROWS_ADD(settle, again_settle, .status = df_int(item->status),
+                        .error = df_text(item->error), .chunk = df_int(c->id), .id = id,
+                        .sequence = df_int(item->sequence));
             continue;
         }
         struct df_str json = import_item_json(c, item);
         char *hash = df_arena_alloc(a, DF_CHECKSUM_LEN + 1);
         df_checksum_of(json, hash);
-        df_rows_add(insert,
-                    DF_PARAMS(id, df_int(item->sequence), df_text(json), df_int(item->status),
-                              df_text(item->error), item->sent ? df_int(c->id) : df_null(DF_INT),
-                              df_text(df_str_c(hash)),
-                              item->records > 1 ? df_int(item->records) : df_null(DF_INT)));
+        DF_ROWS_ADD(
+            insert, item_insert, .id = id, .sequence = df_int(item->sequence),
+            .payload = df_text(json), .status = df_int(item->status), .error = df_text(item->error),
+            .chunk = item->sent ? df_int(c->id) : df_null(DF_INT), .hash = df_text(df_str_c(hash)),
+            .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT));
     }
 }
 
@@ -371,10 +364,11 @@ static enum df_code settle_chunks(struct df_db *db, struct owner_job *o, struct 
 
     for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
         if (!c->has_row)
-            add_chunk(&insert, c, DF_CHUNK_SENDING);
-        df_rows_add(&settle, DF_PARAMS(df_int(c->outcome), df_int(c->attempts), df_text(c->error),
-                                       import_now(b), batch_id(b), df_int(c->id),
-                                       df_int(c->state == CHUNK_ACKED)));
+            add_chunk(&insert, c, c->attempts);
+        DF_ROWS_ADD(&settle, chunk_settle, .status = df_int(c->outcome),
+                    .attempts = df_int(c->attempts), .error = df_text(c->error),
+                    .now = import_now(b), .id = batch_id(b), .chunk = df_int(c->id),
+                    .by_ack = df_int(c->state == CHUNK_ACKED));
     }
     enum df_code code = df_rows_run(db, &insert, NULL, err);
     return code == DF_OK ? df_rows_run(db, &settle, o->changed, err) : code;
@@ -402,13 +396,14 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
         count_chunk(&n, c);
         add_items(&insert, &settle, c, &o->arena);
     }
-    code = exec_owned(db, &df_q_owner_progress,
-                      DF_PARAMS(df_int(n.processed), df_int(n.errors), df_int(n.skipped),
-                                df_text(df_utf8_cut(n.last_error, IMPORT_SUMMARY_UNITS)),
-                                import_now(b), batch_id(b), df_int(b->token)),
+    code = exec_owned(db,
+                      DF_Q(owner_progress, .processed = df_int(n.processed),
+                           .errors = df_int(n.errors), .skipped = df_int(n.skipped),
+                           .error = df_text(df_utf8_cut(n.last_error, IMPORT_SUMMARY_UNITS)),
+                           .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
                       err);
     if (code == DF_OK && !import_is_concurrent(b->imports))
-        code = df_db_exec(db, &df_q_owner_renew_lock, DF_PARAMS(import_now(b), batch_id(b)), NULL,
+        code = df_db_exec(db, DF_Q(owner_renew_lock, .now = import_now(b), .id = batch_id(b)), NULL,
                           err);
     if (code == DF_OK)
         code = df_rows_run(db, &insert, NULL, err);
@@ -438,39 +433,31 @@ static enum df_code release_lock(struct df_db *db, const struct import_batch *b,
 {
     if (import_is_concurrent(b->imports))
         return DF_OK;
-    return df_db_exec(db, &df_q_claim_release, DF_PARAMS(df_bool(false), batch_id(b)), NULL, err);
+    return df_db_exec(db, DF_Q(claim_release, .locked = df_bool(false), .id = batch_id(b)), NULL,
+                      err);
 }
 
 /* {"PhoneNumber: there is none": 12, …}: what failed most often first. */
-static enum df_code summarise(struct df_db *db, const struct import_batch *b,
-                              struct df_json_out *out, struct df_err *err)
+static void write_reason(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_item_reasons, DF_PARAMS(batch_id(b)), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        df_json_key_str(out, df_col_text(r, 0));
-        df_json_int(out, df_col_int(r, 1));
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    struct df_json_out *out = arg;
+
+    df_json_key_str(out, df_col_text(r, item_reasons_ErrorMessage));
+    df_json_int(out, df_col_int(r, item_reasons_Items));
 }
 
-static enum df_code read_counts(struct df_db *db, const struct import_batch *b, int64_t *ret_errors,
-                                int64_t *ret_missing, struct df_err *err)
+struct totals {
+    int64_t errors;
+    int64_t missing; /* records of the file that were never processed */
+};
+
+static void read_totals(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_owner_counts, DF_PARAMS(batch_id(b)), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        *ret_errors = df_col_int(r, 0);
-        *ret_missing = df_col_int(r, 2) - df_col_int(r, 1);
-    }
-    df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? lost_batch(err) : code;
+    struct totals *t = arg;
+
+    t->errors = df_col_int(r, owner_counts_ErrorCount);
+    t->missing =
+        df_col_int(r, owner_counts_TotalRecords) - df_col_int(r, owner_counts_ProcessedRecords);
 }
 
 /* Why it ends as Failed; absent: it does not. One that failed half-way does not become whole by a
@@ -483,44 +470,64 @@ static struct df_str failure_of(struct owner_job *o, int64_t missing)
                            (long long)missing);
 }
 
-static enum df_code run_finish(struct df_db *db, struct df_job *job, struct df_err *err)
+/* What failed, for people: why the batch did, or its items. */
+static enum df_code summarise(struct df_db *db, const struct owner_job *o, struct df_str why,
+                              struct df_buf *summary, struct df_err *err)
 {
-    struct owner_job *o = (struct owner_job *)job;
-    const struct import_batch *b = o->b;
-    struct df_buf summary;
+    enum df_code code = DF_OK;
     struct df_json_out out;
-    int64_t errors = 0;
-    int64_t missing = 0;
 
-    df_arena_reset(&o->arena);
-    enum df_code code = read_counts(db, b, &errors, &missing, err);
-    if (code != DF_OK)
-        return code;
-    struct df_str why = failure_of(o, missing);
-    df_buf_init(&summary, SUMMARY_MAX);
-    df_json_out_init(&out, &summary);
+    df_json_out_init(&out, summary);
     df_json_open(&out, '{');
     if (why.ptr) {
         df_json_key_str(&out, why);
         df_json_int(&out, 1);
-    } else if (errors > 0) {
-        code = summarise(db, b, &out, err);
+    } else {
+        code = df_db_each(db, DF_Q(item_reasons, .id = batch_id(o->b)), write_reason, &out, err);
     }
     df_json_close(&out, '}');
-    o->status = why.ptr      ? DF_BATCH_FAILED
-                : errors > 0 ? DF_BATCH_COMPLETED_WITH_ERRORS
-                             : DF_BATCH_COMPLETED;
+    return code;
+}
+
+static enum df_code write_end(struct df_db *db, struct owner_job *o, const struct totals *t,
+                              struct df_err *err)
+{
+    const struct import_batch *b = o->b;
+    struct df_str why = failure_of(o, t->missing);
+    bool failed = why.ptr || t->errors > 0;
+    struct df_buf summary;
+    enum df_code code = DF_OK;
+
+    o->status = why.ptr         ? DF_BATCH_FAILED
+                : t->errors > 0 ? DF_BATCH_COMPLETED_WITH_ERRORS
+                                : DF_BATCH_COMPLETED;
+    df_buf_init(&summary, SUMMARY_MAX);
+    if (failed)
+        code = summarise(db, o, why, &summary, err);
     if (code == DF_OK)
-        code = exec_owned(
-            db, &df_q_owner_finish,
-            DF_PARAMS(df_int(o->status), import_now(b),
-                      df_text(errors > 0 || why.ptr ? df_buf_str(&summary) : DF_STR_NULL),
-                      df_text(why), batch_id(b), df_int(b->token)),
-            err);
+        code = exec_owned(db,
+                          DF_Q(owner_finish, .status = df_int(o->status), .now = import_now(b),
+                               .summary = df_text(failed ? df_buf_str(&summary) : DF_STR_NULL),
+                               .error = df_text(why), .id = batch_id(b), .token = df_int(b->token)),
+                          err);
     df_buf_release(&summary);
-    if (code == DF_OK)
-        code = df_db_exec(db, &df_q_early_drop, DF_PARAMS(batch_id(b)), NULL, err);
+    return code;
+}
+
+static enum df_code run_finish(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct owner_job *o = (struct owner_job *)job;
+    const struct import_batch *b = o->b;
+    struct totals t = {0};
+
+    df_arena_reset(&o->arena);
     o->told = false;
+    enum df_code code =
+        df_db_one(db, DF_Q(owner_counts, .id = batch_id(b)), read_totals, &t, NULL, err);
+    if (code == DF_OK)
+        code = write_end(db, o, &t, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, DF_Q(early_drop, .id = batch_id(b)), NULL, err);
     if (code == DF_OK)
         code = import_emit(db, b->imports->opt.clock, &b->id,
                            o->status == DF_BATCH_FAILED ? "BatchFailed" : "BatchCompleted",
@@ -546,12 +553,13 @@ static enum df_code give_batch_back(struct df_db *db, const struct import_batch 
 {
     struct df_value now = import_now(b);
     bool any = b->row.rules <= IMPORT_RULES_EACH;
-    enum df_code code = exec_owned(
-        db, &df_q_owner_give_back,
-        DF_PARAMS(any ? df_null(DF_TIME) : now,
-                  any ? df_text(df_str_c(b->imports->host)) : df_null(DF_TEXT),
-                  gives_way ? now : df_null(DF_TIME), now, batch_id(b), df_int(b->token)),
-        err);
+    enum df_code code =
+        exec_owned(db,
+                   DF_Q(owner_give_back, .locked = any ? df_null(DF_TIME) : now,
+                        .host = any ? df_text(df_str_c(b->imports->host)) : df_null(DF_TEXT),
+                        .gave_way = gives_way ? now : df_null(DF_TIME), .now = now,
+                        .id = batch_id(b), .token = df_int(b->token)),
+                   err);
     return code == DF_OK ? release_lock(db, b, err) : code;
 }
 
@@ -580,7 +588,7 @@ enum df_code import_give_way(struct import_batch *b, struct df_err *err)
 static enum df_code run_others(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct owner_job *o = (struct owner_job *)job;
-    return df_db_query_int(db, &df_q_turn_wanted, DF_PARAMS(import_now(o->b), batch_id(o->b)),
+    return df_db_query_int(db, DF_Q(turn_wanted, .now = import_now(o->b), .id = batch_id(o->b)),
                            &o->number, err);
 }
 
@@ -596,10 +604,11 @@ static enum df_code run_postpone(struct df_db *db, struct df_job *job, struct df
 {
     const struct owner_job *o = (struct owner_job *)job;
     const struct import_batch *b = o->b;
-    enum df_code code = exec_owned(db, &df_q_owner_postpone,
-                                   DF_PARAMS(df_time(o->number), df_text(b->why), import_now(b),
-                                             batch_id(b), df_int(b->token)),
-                                   err);
+    enum df_code code =
+        exec_owned(db,
+                   DF_Q(owner_postpone, .due = df_time(o->number), .error = df_text(b->why),
+                        .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                   err);
     return code == DF_OK ? release_lock(db, b, err) : code;
 }
 

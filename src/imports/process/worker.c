@@ -1,10 +1,10 @@
 /*
  * Who works on which batch.
  *
- * All claims pass through one row of BatchLocks, which each takes first: so what a claim sees of
- * the others is settled, and its token is higher than any before. In exclusive mode that row also
- * says who works; in concurrent mode the batches' own rows do, and a client has as many at a time
- * as its policy allows.
+ * All claims pass through one row of BatchLocks, which each takes first, and which gives the token
+ * (src/delivery/README.md, lease and fence): so what a claim sees of the others is settled. In
+ * exclusive mode that row also says who works; in concurrent mode the batches' own rows do, and a
+ * client has as many at a time as its policy allows.
  *
  * A batch in work has LockedAt, which its owner renews. An owner that died is known by an old
  * LockedAt (lock_timeout_minutes), or at once if it was a process with the same data directory:
@@ -24,6 +24,7 @@
 #include "imports/process/process_private.h"
 #include "webhooks/webhooks.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -125,32 +126,33 @@ static bool is_forsaken(struct claim *cl, const struct candidate *c)
     return now_ms - u->since_ms >= i->opt.settings.lock_timeout_ms;
 }
 
+static void read_candidate(void *arg, struct df_result *r)
+{
+    struct claim *cl = arg;
+    struct candidate *c = &cl->found[cl->count++];
+
+    assert(cl->count <= CANDIDATES);
+    (void)df_uuid_parse(df_col_text(r, claim_candidates_Id), &c->id);
+    (void)df_uuid_parse(df_col_text(r, claim_candidates_ClientId), &c->client);
+    c->status = df_col_int(r, claim_candidates_Status);
+    c->file_name = df_arena_str(&cl->arena, df_col_text(r, claim_candidates_FileName));
+    c->path = df_arena_str(&cl->arena, df_col_text(r, claim_candidates_UploadPath));
+    c->locked_ms = df_col_time(r, claim_candidates_LockedAt);
+    c->host = df_arena_str(&cl->arena, df_col_text(r, claim_candidates_ProcessingHost));
+    c->attempt = df_col_int(r, claim_candidates_Attempt);
+    c->rules = df_col_int(r, claim_candidates_CutRules);
+    c->gave_way_ms = df_col_time(r, claim_candidates_GaveWayAt);
+}
+
 static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_claim_candidates,
-        DF_PARAMS(df_int(OF_CLIENT), df_int(cl->i->opt.settings.fair_ms > 0), df_int(CANDIDATES)),
-        &r, err);
-    if (code != DF_OK)
-        return code;
     cl->found = DF_ARENA_ARRAY(&cl->arena, struct candidate, CANDIDATES);
     cl->unread = DF_ARENA_ARRAY(&cl->arena, struct import_unread, CANDIDATES);
-    while ((code = df_result_step(r, err)) == DF_ROW && cl->count < CANDIDATES) {
-        struct candidate *c = &cl->found[cl->count++];
-        (void)df_uuid_parse(df_col_text(r, 0), &c->id);
-        (void)df_uuid_parse(df_col_text(r, 1), &c->client);
-        c->status = df_col_int(r, 2);
-        c->file_name = df_arena_str(&cl->arena, df_col_text(r, 3));
-        c->path = df_arena_str(&cl->arena, df_col_text(r, 4));
-        c->locked_ms = df_col_null(r, 5) ? -1 : df_col_time(r, 5);
-        c->host = df_arena_str(&cl->arena, df_col_text(r, 6));
-        c->attempt = df_col_int(r, 7);
-        c->rules = df_col_null(r, 8) ? 0 : df_col_int(r, 8);
-        c->gave_way_ms = df_col_null(r, 9) ? -1 : df_col_time(r, 9);
-    }
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    return df_db_each(db,
+                      DF_Q(claim_candidates, .of_client = df_int(OF_CLIENT),
+                           .fair = df_int(cl->i->opt.settings.fair_ms > 0),
+                           .limit = df_int(CANDIDATES)),
+                      read_candidate, cl, err);
 }
 
 /* Batches of this client in work, of everybody's in exclusive mode. */
@@ -243,9 +245,10 @@ static enum df_code begin_turn(struct df_db *db, const struct candidate *c, stru
 
     if (c->status == DF_BATCH_PROCESSING && c->gave_way_ms < 0)
         return DF_OK; /* its owner's has not ended */
-    enum df_code code = df_db_exec(db, &df_q_turn_set, DF_PARAMS(now, client), &affected, err);
+    enum df_code code =
+        df_db_exec(db, DF_Q(turn_set, .now = now, .client = client), &affected, err);
     if (code == DF_OK && affected == 0)
-        code = df_db_exec(db, &df_q_turn_add, DF_PARAMS(client, now), NULL, err);
+        code = df_db_exec(db, DF_Q(turn_add, .client = client, .now = now), NULL, err);
     return code;
 }
 
@@ -260,12 +263,14 @@ static enum df_code take(struct df_db *db, struct claim *cl, const struct candid
         policy->batch_size != DF_POLICY_NONE ? policy->batch_size : cl->i->opt.settings.batch_size;
 
     import_host_name(cl->i, c->rules, host);
-    enum df_code code = df_db_exec(
-        db, &df_q_claim_take,
-        DF_PARAMS(now, df_text(df_str_c(host)), df_int(cl->b->token), df_int(batch_size), id),
-        &affected, err);
+    enum df_code code =
+        df_db_exec(db,
+                   DF_Q(claim_take, .now = now, .host = df_text(df_str_c(host)),
+                        .token = df_int(cl->b->token), .batch_size = df_int(batch_size), .id = id),
+                   &affected, err);
     if (code == DF_OK && affected == 1 && !import_is_concurrent(cl->i))
-        code = df_db_exec(db, &df_q_claim_hold, DF_PARAMS(df_bool(true), id, now), NULL, err);
+        code = df_db_exec(db, DF_Q(claim_hold, .locked = df_bool(true), .id = id, .now = now), NULL,
+                          err);
     if (code == DF_OK && affected == 1)
         code = begin_turn(db, c, now, err);
     set_limits(cl->b, policy);
@@ -287,9 +292,9 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
     cl->count = cl->unread_count = 0;
     cl->told = false;
     set_taken(cl, &(struct df_uuid){0});
-    enum df_code code = df_db_query_int(db, &df_q_claim_begin, DF_NO_PARAMS, &cl->b->token, err);
+    enum df_code code = df_db_query_int(db, DF_Q0(claim_begin), &cl->b->token, err);
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_claim_due, DF_PARAMS(now), NULL, err);
+        code = df_db_exec(db, DF_Q(claim_due, .now = now), NULL, err);
     if (code == DF_OK)
         code = read_candidates(db, cl, err);
     for (size_t k = 0; k < cl->count && code == DF_OK && !cl->took; k++) {
@@ -311,21 +316,18 @@ struct look {
     int64_t due_ms; /* wall; -1: nothing is scheduled */
 };
 
+static void read_look(void *arg, struct df_result *r)
+{
+    struct look *l = arg;
+
+    l->pending = df_col_int(r, claim_look_Pending);
+    l->processing = df_col_int(r, claim_look_Processing);
+    l->due_ms = df_col_time(r, claim_look_NextScheduled);
+}
+
 static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    struct look *l = (struct look *)job;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_claim_look, DF_NO_PARAMS, &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        l->pending = df_col_int(r, 0);
-        l->processing = df_col_int(r, 1);
-        l->due_ms = df_col_null(r, 2) ? -1 : df_col_time(r, 2);
-    }
-    df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? DF_E_INTERNAL : code;
+    return df_db_one(db, DF_Q0(claim_look), read_look, job, NULL, err);
 }
 
 static size_t working_count(struct df_imports *i)
@@ -516,12 +518,9 @@ void df_imports_stop(struct df_imports *i, int64_t drain_ms)
     df_lock(&i->lock);
     i->stopping = true;
     pthread_cond_broadcast(&i->changed);
-    for (;;) {
-        int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
-        if (i->threads_running == 0 || (left_ms <= 0 && i->senders == 0))
-            break;
-        df_cond_wait_ms(&i->changed, &i->lock, left_ms > 0 ? left_ms : 1000);
-    }
+    int64_t left_ms;
+    while (i->threads_running > 0 && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
+        df_cond_wait_ms(&i->changed, &i->lock, left_ms);
     df_unlock(&i->lock);
 }
 

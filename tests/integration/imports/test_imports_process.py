@@ -641,6 +641,25 @@ def test_the_ack_of_an_attempt_before_counts(make_server, make_peer):
     assert peer.chunks(batch) == [1, 1]
 
 
+def test_an_ack_that_came_while_nobody_worked_counts_and_its_refusal_is_told(make_server, make_peer):
+    """By the owner that takes the batch up, as by one that was there when it came."""
+    peer = make_peer()
+    server = make_server(config=configuration(peer))
+    client = server.new_client()
+    peer.answer = lambda request: (202, {"ackId": ack_id(request)})
+    batch = send(client, leads(5))
+    wait_for(lambda: [c[0] for c in chunk_rows(server, batch).values()] == ["AwaitingAck"], "the chunk awaited")
+    server.kill()
+    server.backend.script("UPDATE ImportChunk SET AckJson = '{\"status\":\"Error\",\"message\":\"no\"}'"
+                          f" WHERE BatchId = '{batch}' AND ChunkId = 1;")
+    server.start()
+    found = wait_end(client, batch)
+    assert figures(found) == ("CompletedWithErrors", 5, 5, 5, 0)
+    assert found["errorSummary"] == {"no": 5}
+    assert peer.chunks(batch) == [1], "it was not sent again"
+    assert [line["reason"] for line in server.log("ChunkError") if line.get("batchId") == batch] == ["ack_error"]
+
+
 def test_without_an_ack_it_is_sent_again_and_then_an_error(make_server, make_peer):
     peer = make_peer()
     server = make_server(config=configuration(peer, {"ack_timeout_seconds": 2}))

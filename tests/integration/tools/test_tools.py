@@ -444,3 +444,53 @@ def test_files_that_cannot_be_embedded_are_refused(tmp_path, args, message):
     assert done.returncode == 1
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+# --- check_includes.py ---
+
+HOUSE = {
+    "base/str.h": "struct df_str {\n};\n",
+    "access/access.h": "struct df_access {\n};\n",
+    "relay/relays.h": "struct df_relays;\n",
+    "relay/relays.c": "struct df_relays {\n};\nstruct local {\n};\n",
+    "webhooks/webhooks.h": "struct df_webhooks;\n",
+    "webhooks/webhooks.c": "struct df_webhooks {\n};\n",
+    "imports/imports.h": "struct df_imports;\n",
+    "imports/process/process_private.h": "struct df_imports {\n};\nstruct import_batch {\n};\n",
+    "imports/receive/receive.h": "struct df_receiver {\n};\n",
+    "imports/receive/receive_private.h": "struct df_receive {\n};\n",
+}
+
+
+@pytest.mark.parametrize("path, line, reason", [
+    ("access/x.h", '#include "base/str.h"', None),
+    ("access/x.h", '#include "relay/relays.h"', "access may not know relay"),
+    ("access/x.h", "struct df_relays;", "access may not know relay"),
+    ("access/x.h", "struct x { struct df_relays *relays; };", "access may not know relay"),
+    ("access/x.h", "/* struct df_relays */", None),
+    ("access/x.h", "struct local;", None),
+    ("relay/x.c", "struct df_access *a;", None),
+    ("relay/x.c", "struct df_webhooks *w;", "relay may not know webhooks"),
+    ("imports/x.c", "struct df_webhooks *w;", None),
+    ("app/x.c", "struct df_relays *r;", None),
+    ("imports/api/x.c", "struct df_imports *i;", None),
+    ("imports/api/x.c", "struct import_batch *b;", "imports/api may not know imports/process"),
+    ("imports/api/x.c", "struct import_batch {\n};", None),
+    ("imports/api/x.c", '#include "imports/receive/receive.h"', None),
+    ("imports/api/x.c", '#include "imports/receive/receive_private.h"', "it is private to imports/receive"),
+    ("imports/receive/x.c", '#include "imports/process/process_private.h"', "imports/receive may not know imports/process"),
+    ("imports/x.c", "struct df_receiver *r;", "imports/ may not know imports/receive"),
+    ("garden/x.c", "", "the room garden has no place"),
+])
+def test_who_may_know_whom(tmp_path, path, line, reason):
+    for name, text in {**HOUSE, path: line + "\n"}.items():
+        file = tmp_path / "src" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (tmp_path / "tools").mkdir()
+    script = tmp_path / "tools" / "check_includes.py"
+    script.write_text((ROOT / "tools" / "check_includes.py").read_text())
+    done = subprocess.run([sys.executable, script], text=True, capture_output=True, check=False)
+    assert done.returncode == (1 if reason else 0), done.stdout
+    lines = done.stdout.splitlines()
+    assert [reason in found and found.startswith(f"src/{path}") for found in lines] == ([True] if reason else [])

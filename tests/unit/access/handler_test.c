@@ -8,6 +8,7 @@
 #include "access/handler.h"
 #include "base/secret.h"
 
+#include "port.h"
 #include "testdb.h"
 
 #include <arpa/inet.h>
@@ -172,9 +173,11 @@ static const struct df_handler after_conflict;
 static bool try_otherwise(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     (void)err;
-    if (code == DF_E_CONFLICT)
-        df_work_continue(w, &after_conflict);
-    return code == DF_E_CONFLICT;
+    if (code != DF_E_CONFLICT)
+        return false;
+    df_work_become(w, &after_conflict);
+    df_work_submit(w);
+    return true;
 }
 
 /* --- handlers --- */
@@ -224,7 +227,7 @@ static const struct df_route routes[] = {
 static int dial(void)
 {
     const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)df_http_port(server)),
+                                   .sin_port = htons((uint16_t)port_of(server)),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 

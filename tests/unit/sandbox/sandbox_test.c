@@ -194,7 +194,7 @@ static const struct df_route_table fake_tables[] = {{.routes = fake_routes}, {.r
 static void fake_start(unsigned refuse_first)
 {
     struct df_err err = DF_ERR_INIT;
-    char url[128];
+    char body[256];
     const struct df_http_options opt = {.listen = "127.0.0.1:0",
                                         .threads = 1,
                                         .max_body_bytes = 1 << 20,
@@ -203,8 +203,11 @@ static void fake_start(unsigned refuse_first)
     fake.count = 0;
     fake.refuse_first = refuse_first;
     assert_int_equal(df_http_start(&opt, &fake.http, &err), DF_OK);
-    (void)snprintf(url, sizeof(url), "http://%s/", df_http_address(fake.http));
-    assert_int_equal(df_sandbox_set_server(sandbox, url, "demo", "sesame", &err), DF_OK);
+    (void)snprintf(
+        body, sizeof(body),
+        "{\"serverUrl\":\"http://%s/\",\"clientId\":\"demo\",\"clientSecret\":\"sesame\"}",
+        df_http_address(fake.http));
+    assert_int_equal(call("PUT", "/_config", body), 200);
 }
 
 static const struct arrival *fake_wait(size_t count)
