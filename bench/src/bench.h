@@ -26,6 +26,9 @@ int df_bench_records(int argc, char **argv);
 /* limiter: calls of the rate limiter, and what each costs. */
 int df_bench_limiter(int argc, char **argv);
 
+/* seen: the set of what was seen beside SQLite. */
+int df_bench_seen(int argc, char **argv);
+
 #define DF_BENCH_PAYLOAD 520 /* with keys and codes, 600 bytes a row */
 #define DF_BENCH_COLUMNS 11  /* parameters of the insert */
 

@@ -38,6 +38,9 @@ static const struct {
      "          lines, or as the items that are sent; --count: only how many, how fast"},
     {"limiter", df_bench_limiter,
      "[--seconds N] [--threads N] [--clients N] [--limit N]   what the rate limiter costs"},
+    {"seen", df_bench_seen,
+     "[--keys N] [--repeats PERCENT] [--memory BYTES] [--sqlite]   the set of what was seen in a\n"
+     "          file, or a table of SQLite in its place"},
 };
 #define PART_COUNT (sizeof parts / sizeof parts[0])
 

@@ -63,6 +63,16 @@ void df_work_fail(struct df_work *w, enum df_code code, const char *fmt, ...)
     df_work_end(w);
 }
 
+enum df_code df_work_page(struct df_work *w, struct df_db *db, const struct df_query *q,
+                          const struct df_value *params, size_t param_count,
+                          void (*row)(void *arg, struct df_result *r), struct df_err *err)
+{
+    df_page_open(&w->json);
+    enum df_code code = df_db_each(db, q, params, param_count, row, w, err);
+    df_page_close(&w->page, &w->json);
+    return code;
+}
+
 /* The job is over, or never began. */
 static void settle_work(struct df_work *w, enum df_code code, const struct df_err *err)
 {

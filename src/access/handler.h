@@ -75,6 +75,15 @@ void df_handle_by(struct df_req *req, const struct df_handler *h);
         .scope = (scope_), .handle = df_handle, .handler = &(handler_)                             \
     }
 
+/*
+ * The page w->page of what a query answers with as the answer, {"items": [ … ], "page": …}. `row`
+ * gets w and writes an item to w->json. w->page.total is set.
+ */
+enum df_code df_work_page(struct df_work *w, struct df_db *db, const struct df_query *q,
+                          const struct df_value *params, size_t param_count,
+                          void (*row)(void *arg, struct df_result *r),
+                          struct df_err *err) DF_MUST_CHECK;
+
 /* Hands the work, whose request is set aside, to the store. From any thread; it may be over, and
  * gone, when this returns. */
 void df_work_submit(struct df_work *w);

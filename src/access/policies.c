@@ -481,12 +481,6 @@ static bool find(struct df_policies *p, const struct df_uuid *id, struct df_poli
     return found;
 }
 
-bool df_policies_peek(struct df_policies *p, const struct df_uuid *client_id, struct df_policy *ret)
-{
-    uint64_t generation;
-    return find(p, client_id, ret, &generation);
-}
-
 /* The decision takes it for none; a person should know. */
 static void warn_of_window(const struct df_uuid *client_id, const struct df_policy *p)
 {

@@ -126,9 +126,6 @@ struct df_policies;
 
 struct df_policies *df_policies_new(const struct df_clock *clock);
 void df_policies_free(struct df_policies *p);
-/* What is remembered; false: nothing fresh, then df_policies_get on a thread with a connection. */
-bool df_policies_peek(struct df_policies *p, const struct df_uuid *client_id,
-                      struct df_policy *ret);
 enum df_code df_policies_get(struct df_policies *p, struct df_db *db,
                              const struct df_uuid *client_id, struct df_policy *ret,
                              struct df_err *err) DF_MUST_CHECK;

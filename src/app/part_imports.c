@@ -50,8 +50,7 @@ static enum df_code start_imports(struct df_app *app, struct df_err *err)
     app->imports = df_imports_new(&(struct df_imports_options){
         .store = app->access.store,
         .storage = app->storage,
-        .client = app->outbound.client,
-        .breakers = app->outbound.breakers,
+        .outbound = &app->outbound,
         .clock = app->access.clock,
         .data_dir = set->data_dir,
         .settings = set->imports,

@@ -30,7 +30,6 @@ static _Atomic int min_level = DF_LOG_INFO;
 static _Atomic int line_format = DF_LOG_JSON;
 static _Atomic bool coloured;
 static const struct df_clock *_Atomic log_clock;
-static _Atomic uint64_t counts[DF_LOG_ERROR + 1];
 static _Thread_local const struct df_log_ctx *context;
 
 void df_log_init(enum df_log_level level, enum df_log_format format, const struct df_clock *clock)
@@ -48,11 +47,6 @@ void df_log_init(enum df_log_level level, enum df_log_format format, const struc
 bool df_log_enabled(enum df_log_level level)
 {
     return (int)level >= min_level;
-}
-
-uint64_t df_log_count(enum df_log_level level)
-{
-    return counts[level];
 }
 
 const struct df_log_ctx *df_log_ctx_use(const struct df_log_ctx *ctx)
@@ -395,7 +389,6 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
     else
         json_line(&l, time, level, event, df_str_n(message, len), own);
 
-    counts[level]++;
     put_out(&l);
     errno = saved_errno;
 }

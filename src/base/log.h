@@ -70,7 +70,4 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
 void df_log_adopt_stderr(void);
 void df_log_return_stderr(void);
 
-/* Lines written since start by level: tests and the metrics page read it. */
-uint64_t df_log_count(enum df_log_level level);
-
 #endif

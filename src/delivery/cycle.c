@@ -96,12 +96,13 @@ static bool settles_alike(enum delivery_outcome a, enum delivery_outcome b)
 }
 
 /* The rows of the list that settle like `kind`. */
-static struct rows rows_of(struct delivery_cycle *cy, const struct delivery_list *list,
+static struct rows rows_of(struct delivery_cycle *cy, const struct df_list *list,
                            enum delivery_outcome kind)
 {
     struct rows rows = {DF_ARENA_ARRAY(&cy->arena, struct delivery_row *, list->count), 0};
+    struct delivery_row *r;
 
-    for (struct delivery_row *r = list->head; r; r = r->next) {
+    DF_LIST_EACH (r, list, link) {
         if (settles_alike(r->outcome, kind))
             rows.at[rows.count++] = r;
     }
@@ -118,17 +119,17 @@ static struct df_value ids_of_rows(struct delivery_cycle *cy, struct rows rows)
 }
 
 /* Of one list, or of two. */
-static struct df_value ids_of_lists(struct delivery_cycle *cy, const struct delivery_list *one,
-                                    const struct delivery_list *two)
+static struct df_value ids_of_lists(struct delivery_cycle *cy, const struct df_list *one,
+                                    const struct df_list *two)
 {
-    const struct delivery_list *lists[] = {one, two};
+    const struct df_list *lists[] = {one, two};
+    const struct delivery_row *r;
     struct df_ids ids = df_ids_for(&cy->arena, one->count + (two ? two->count : 0),
                                    cy->channel->c->id_type == DF_UUID);
 
-    for (size_t i = 0; i < 2; i++) {
-        for (const struct delivery_row *r = lists[i] ? lists[i]->head : NULL; r; r = r->next)
+    for (size_t i = 0; i < 2 && lists[i]; i++)
+        DF_LIST_EACH (r, lists[i], link)
             df_ids_add(&ids, r->id);
-    }
     return df_ids_value(&ids);
 }
 
@@ -184,7 +185,7 @@ static enum df_code settle_sent(struct df_db *db, struct delivery_cycle *cy, str
 
 /* Each with its own reason, or time. */
 static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
-                                  const struct delivery_list *list, enum delivery_outcome kind,
+                                  const struct df_list *list, enum delivery_outcome kind,
                                   struct df_value now, struct df_err *err)
 {
     const struct df_channel *c = cy->channel->c;
@@ -244,8 +245,9 @@ static enum df_code settle(struct df_db *db, struct delivery_cycle *cy, struct d
 static enum df_code record_attempts(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     struct df_rows rows = df_rows_for(&cy->arena, &df_q_delivery_attempt_insert, cy->settle.count);
+    const struct delivery_row *r;
 
-    for (struct delivery_row *r = cy->settle.head; r; r = r->next) {
+    DF_LIST_EACH (r, &cy->settle, link) {
         if (!r->tried)
             continue;
         const struct df_call *call = &r->out.call;
@@ -263,7 +265,7 @@ static enum df_code record_attempts(struct df_db *db, struct delivery_cycle *cy,
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
-static void free_list(struct delivery_list *list)
+static void free_list(struct df_list *list)
 {
     struct delivery_row *row;
     while ((row = delivery_list_take(list)))
@@ -291,7 +293,7 @@ static void take_claimed(void *arg, struct df_result *r)
     row->lease_end_ms = c->lease_end_ms;
     c->cy->found++;
     c->cy->found_bytes += row->bytes;
-    delivery_list_add(&c->cy->claimed, row);
+    df_list_add(&c->cy->claimed, &row->link);
 }
 
 /* The rows' own; what they send is loaded afterwards. */
@@ -386,8 +388,11 @@ static enum df_code load_claimed(struct df_db *db, struct delivery_cycle *cy, st
     struct rows piece = {DF_ARENA_ARRAY(&cy->arena, struct delivery_row *, cy->claimed.count), 0};
     int64_t bytes = 0;
     enum df_code code = DF_OK;
+    struct delivery_row *row;
 
-    for (struct delivery_row *row = cy->claimed.head; code == DF_OK && row; row = row->next) {
+    DF_LIST_EACH (row, &cy->claimed, link) {
+        if (code != DF_OK)
+            break;
         if (row->outcome == DELIVERY_DEAD)
             continue; /* too large to be sent */
         if (piece.count > 0 && bytes + row->bytes > LOAD_BYTES) {
@@ -405,18 +410,16 @@ static enum df_code load_claimed(struct df_db *db, struct delivery_cycle *cy, st
 static enum df_code put_back_parked(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     struct delivery_channel *ch = cy->channel;
-    struct delivery_list claimed;
-    struct delivery_list back;
+    struct df_list claimed = {.count = 0};
+    struct df_list back = {.count = 0};
     struct delivery_row *row;
 
-    delivery_list_init(&claimed);
-    delivery_list_init(&back);
     while ((row = delivery_list_take(&cy->claimed))) {
         if (row->outcome == DELIVERY_DEFERRED)
             row->due_ms = delivery_now(ch) + delivery_park_ms(ch->d, row, DELIVERY_PARK_MS);
-        delivery_list_add(row->outcome == DELIVERY_DEFERRED ? &back : &claimed, row);
+        df_list_add(row->outcome == DELIVERY_DEFERRED ? &back : &claimed, &row->link);
     }
-    delivery_list_move(&cy->claimed, &claimed);
+    df_list_move(&cy->claimed, &claimed);
     cy->parked = back.count;
     enum df_code code =
         settle_others(db, cy, &back, DELIVERY_DEFERRED, df_time(delivery_now(ch)), err);
@@ -442,9 +445,8 @@ static enum df_code find_next_due(struct df_db *db, struct delivery_cycle *cy, s
 static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     int64_t now_ms = delivery_now(cy->channel);
-    struct delivery_list back;
+    struct df_list back = {.count = 0};
 
-    delivery_list_init(&back);
     enum df_code code = take_due(db, cy, now_ms, err);
     if (code != DF_OK)
         return code;

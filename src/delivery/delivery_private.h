@@ -6,7 +6,9 @@
 #ifndef DF_DELIVERY_PRIVATE_H
 #define DF_DELIVERY_PRIVATE_H
 
-#include "base/lock.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/map.h"
 #include "base/metrics.h"
 #include "delivery/attempts.sql.h"
 #include "delivery/delivery.h"
@@ -16,8 +18,6 @@
 #define DELIVERY_ERROR_UNITS  2000
 #define DELIVERY_HELD_MAX     1024 /* rows of a channel claimed at the same time */
 #define DELIVERY_SHARE_FIRST  16   /* of them for a destination that is not known yet */
-#define DELIVERY_BUCKETS      1024 /* of the table of shares */
-#define DELIVERY_HELD_BUCKETS 256  /* of a channel's table of rows */
 /* Bytes of what is claimed: of all channels together, and of one. A channel that holds nothing may
  * always take a row. */
 #define DELIVERY_BYTES_ALL     ((int64_t)32 << 20)
@@ -31,7 +31,7 @@ enum delivery_outcome {
     DELIVERY_OUTCOMES
 };
 
-enum delivery_share_kind { DELIVERY_DESTINATION, DELIVERY_TENANT };
+enum delivery_share_kind { DELIVERY_DESTINATION, DELIVERY_TENANT, DELIVERY_SHARE_KINDS };
 
 /*
  * What a destination, or a tenant, has on its way, of all channels together, and its share. The
@@ -41,7 +41,6 @@ enum delivery_share_kind { DELIVERY_DESTINATION, DELIVERY_TENANT };
  * good and bad, moves more slowly.
  */
 struct delivery_share {
-    struct delivery_share *next;
     enum delivery_share_kind kind;
     size_t in_flight;
     size_t promised; /* claimed, and about to be sent */
@@ -58,7 +57,7 @@ struct delivery_share {
 
 /* A claimed row, from its claim to its settlement. */
 struct delivery_row {
-    struct delivery_row *next;
+    struct df_link link; /* it is in one list at a time */
     struct delivery_channel *channel;
     struct df_arena arena;
     struct df_str id;
@@ -68,8 +67,7 @@ struct delivery_row {
     int64_t lease_end_ms;   /* monotonic: what an attempt goes by */
     int64_t bytes;          /* of its payload, as the claim says; counted while it is held */
 
-    /* Under the engine's lock: in the channel's table of what it holds. */
-    struct delivery_row *held_next;
+    /* Under the engine's lock, while it is in the channel's table of what it holds. */
     bool settling;        /* a cycle is about to let go of it */
     int64_t last_attempt; /* that a claim of it has counted */
     bool renewed; /* it was claimed again while it was on its way: this replaces what it has */
@@ -95,28 +93,22 @@ struct delivery_row {
     struct df_str answer; /* its beginning */
 };
 
-struct delivery_list {
-    struct delivery_row *head;
-    struct delivery_row **tail;
-    size_t count;
-};
-
 /* One commit: settles rows and claims others. */
 struct delivery_cycle {
     struct df_job job;
     struct delivery_channel *channel;
-    struct delivery_list settle;
+    struct df_list settle;
     size_t limit; /* rows to claim; 0: none */
     bool newest;  /* those that came last, since the oldest wait for a destination that is full */
     /* Set afresh each time the job runs. */
-    size_t found;                 /* rows that the claim took, whatever became of them then */
-    int64_t found_bytes;          /* of them */
-    size_t parked;                /* of them, put back: who they are of has its share */
-    struct delivery_list claimed; /* to be sent */
-    struct delivery_list renewed; /* on their way already: only id and fence */
-    int64_t reserved;             /* bytes of `claimed`, counted as held */
-    int64_t next_due_ms;          /* -1: nothing is due */
-    size_t stale;                 /* settled by somebody else meanwhile */
+    size_t found;           /* rows that the claim took, whatever became of them then */
+    int64_t found_bytes;    /* of them */
+    size_t parked;          /* of them, put back: who they are of has its share */
+    struct df_list claimed; /* to be sent */
+    struct df_list renewed; /* on their way already: only id and fence */
+    int64_t reserved;       /* bytes of `claimed`, counted as held */
+    int64_t next_due_ms;    /* -1: nothing is due */
+    size_t stale;           /* settled by somebody else meanwhile */
     struct df_arena arena;
 };
 
@@ -129,13 +121,13 @@ struct delivery_channel {
     bool running;     /* the cycle is with the store */
     int64_t begun_ms; /* monotonic: since then */
     bool woken;
-    int64_t look_ms;    /* monotonic: when to look for due rows again */
-    int64_t backoff_ms; /* after a failed cycle */
-    size_t held;        /* rows claimed and not settled */
-    int64_t held_bytes; /* of them, and of what a cycle is about to claim */
-    struct delivery_row *held_rows[DELIVERY_HELD_BUCKETS];
-    int64_t row_bytes; /* of a row of the last claim, about; 0: not known */
-    char *main;        /* the destination or tenant of all rows of the last claim; NULL: several */
+    int64_t look_ms;           /* monotonic: when to look for due rows again */
+    struct df_backoff backoff; /* after a failed cycle, until look_ms */
+    size_t held;               /* rows claimed and not settled */
+    int64_t held_bytes;        /* of them, and of what a cycle is about to claim */
+    struct df_map held_rows;   /* by id */
+    int64_t row_bytes;         /* of a row of the last claim, about; 0: not known */
+    char *main; /* the destination or tenant of all rows of the last claim; NULL: several */
     enum delivery_share_kind main_kind;
     bool several;     /* the last claim had rows for several */
     int64_t probe_ms; /* monotonic: when to look beside one that is full */
@@ -146,10 +138,10 @@ struct delivery_channel {
     /* The clock was set back (times.c). Under the lock. */
     bool look_ahead; /* it may have been: the rows are to be looked at */
     int64_t
-        ahead_until_ms; /* rows that were written or tried until then are from before; 0: none */
-    int64_t rebase_ms;  /* monotonic: when they are set right; 0: not to be */
-    struct delivery_list ready;   /* to be sent */
-    struct delivery_list settled; /* to be settled by the next cycle */
+        ahead_until_ms;   /* rows that were written or tried until then are from before; 0: none */
+    int64_t rebase_ms;    /* monotonic: when they are set right; 0: not to be */
+    struct df_list ready; /* to be sent */
+    struct df_list settled; /* to be settled by the next cycle */
 
     struct df_metric *attempts[DELIVERY_OUTCOMES];
     struct df_metric *duration;
@@ -173,8 +165,7 @@ struct df_delivery {
     struct delivery_channel **channels;
     size_t channel_count;
 
-    pthread_t thread;
-    bool started;
+    struct df_thread thread;
     struct df_mutex lock;
     pthread_cond_t changed;
     bool stopping;
@@ -184,14 +175,14 @@ struct df_delivery {
     int64_t held_bytes;  /* of all channels */
     int64_t clock_ms;    /* the wall clock less the monotonic one, when last looked at */
     struct delivery_pruning pruning;
-    struct delivery_share *shares[DELIVERY_BUCKETS];
+    struct df_map shares[DELIVERY_SHARE_KINDS];
 };
 
-void delivery_list_init(struct delivery_list *l);
-void delivery_list_add(struct delivery_list *l, struct delivery_row *row);
-struct delivery_row *delivery_list_take(struct delivery_list *l);
-/* Moves everything from `from` to the end of `to`. */
-void delivery_list_move(struct delivery_list *to, struct delivery_list *from);
+/* The first row of a list, taken out; NULL: there is none. */
+static inline struct delivery_row *delivery_list_take(struct df_list *l)
+{
+    return DF_LIST_TAKE(l, struct delivery_row, link);
+}
 
 /* Not under the lock. */
 void delivery_row_free(struct delivery_row *row);
@@ -212,18 +203,21 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
 /* What a cycle has claimed: rows that are on their way already become `renewed`, those that there
  * is no memory for go to `back`, the rest stays in `claimed`, and its bytes are counted. Takes the
  * lock. */
-void delivery_held_sort(struct delivery_cycle *cy, struct delivery_list *back);
+void delivery_held_sort(struct delivery_cycle *cy, struct df_list *back);
 /* Rows of `claimed` that are put back after all: their bytes are given back. Takes the lock. */
-void delivery_held_give(struct delivery_cycle *cy, const struct delivery_list *rows);
+void delivery_held_give(struct delivery_cycle *cy, const struct df_list *rows);
 /* The cycle's claim came to nothing, or is made again: its bytes are given back. Takes the lock. */
 void delivery_held_undo(struct delivery_cycle *cy);
 /* The claim was committed. */
-void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row);
-void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row *claim);
+void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row)
+    DF_REQUIRES(ch->d->lock);
+void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row *claim)
+    DF_REQUIRES(ch->d->lock);
 /* The row is settled. */
-void delivery_held_remove(struct delivery_channel *ch, const struct delivery_row *row);
+void delivery_held_remove(struct delivery_channel *ch, const struct delivery_row *row)
+    DF_REQUIRES(ch->d->lock);
 /* Its settlement is tried now: with the newest fence; `settling` false: it has failed. */
-void delivery_held_settling(struct delivery_list *rows, bool settling);
+void delivery_held_settling(struct df_list *rows, bool settling);
 /* How many rows of the usual size there is memory for, at most `most`. */
 size_t delivery_held_room(const struct delivery_channel *ch, size_t most);
 
@@ -231,15 +225,16 @@ size_t delivery_held_room(const struct delivery_channel *ch, size_t most);
 
 /* NULL: nothing was sent there for long. Under the lock, as the next two. */
 struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_share_kind kind,
-                                           struct df_str key);
+                                           struct df_str key) DF_REQUIRES(d->lock);
 /* A slot of the destination's and of the tenant's; NULL: it has one, else who is full. */
-const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row);
+const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row)
+    DF_REQUIRES(d->lock);
 /* The same for a row that is claimed and not built yet, as far as it is known whose it is. False:
  * they are full. Takes the lock. */
 bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row);
 /* It is not sent after all. Takes the lock. */
 void delivery_share_break(struct df_delivery *d, struct delivery_row *row);
-void delivery_share_leave(struct df_delivery *d, struct delivery_row *row);
+void delivery_share_leave(struct df_delivery *d, struct delivery_row *row) DF_REQUIRES(d->lock);
 /* How long a row is put off that may not go now: one after the other, so that a long backlog comes
  * back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
@@ -256,7 +251,7 @@ void delivery_watch_clock(struct df_delivery *d);
 /* --- send.c ----------------------------------------------------------------------------------- */
 
 /* Hands the rows to the client, or puts them off; leaves the list empty. Without the lock. */
-void delivery_send(struct df_delivery *d, struct delivery_list *rows);
+void delivery_send(struct df_delivery *d, struct df_list *rows);
 /* The row goes back as if it had not been claimed. Without the lock. */
 void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why);
 

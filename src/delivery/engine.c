@@ -28,42 +28,6 @@
 
 /* --- small things ----------------------------------------------------------------------------- */
 
-void delivery_list_init(struct delivery_list *l)
-{
-    *l = (struct delivery_list){.tail = &l->head};
-}
-
-void delivery_list_add(struct delivery_list *l, struct delivery_row *row)
-{
-    row->next = NULL;
-    *l->tail = row;
-    l->tail = &row->next;
-    l->count++;
-}
-
-struct delivery_row *delivery_list_take(struct delivery_list *l)
-{
-    struct delivery_row *row = l->head;
-    if (!row)
-        return NULL;
-    l->head = row->next;
-    l->count--;
-    if (!l->head)
-        l->tail = &l->head;
-    row->next = NULL;
-    return row;
-}
-
-void delivery_list_move(struct delivery_list *to, struct delivery_list *from)
-{
-    if (!from->head)
-        return;
-    *to->tail = from->head;
-    to->tail = from->tail;
-    to->count += from->count;
-    delivery_list_init(from);
-}
-
 void delivery_row_free(struct delivery_row *row)
 {
     delivery_share_break(row->channel->d, row);
@@ -98,11 +62,12 @@ int64_t delivery_mono_ms(const struct df_delivery *d)
 /* --- cycles ----------------------------------------------------------------------------------- */
 
 /* The one destination, or tenant, of all rows; NULL: they have several, or none. Allocated. */
-static char *common_key(const struct delivery_list *rows, enum delivery_share_kind kind)
+static char *common_key(const struct df_list *rows, enum delivery_share_kind kind)
 {
     struct df_str main = DF_STR_NULL;
+    const struct delivery_row *r;
 
-    for (const struct delivery_row *r = rows->head; r; r = r->next) {
+    DF_LIST_EACH (r, rows, link) {
         struct df_str key = kind == DELIVERY_TENANT ? r->request.tenant : r->key;
         if (!r->request.url || key.len == 0 || (main.ptr && !df_str_eq(main, key)))
             return NULL;
@@ -162,16 +127,18 @@ static void note_parked(struct delivery_channel *ch)
 }
 
 /* What was committed: rows to be sent, and rows on their way whose lease is a new one. */
-static void take_claimed(struct delivery_channel *ch)
+static void take_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
 {
     struct delivery_cycle *cy = &ch->cycle;
+    struct delivery_row *r;
 
-    for (struct delivery_row *r = cy->claimed.head; r; r = r->next)
-        delivery_held_add(ch, r);
-    for (const struct delivery_row *r = cy->renewed.head; r; r = r->next)
-        delivery_held_renew(ch, r);
-    for (const struct delivery_row *r = cy->settle.head; r; r = r->next)
+    /* A row that was settled may have been claimed again by the same cycle. */
+    DF_LIST_EACH (r, &cy->settle, link)
         delivery_held_remove(ch, r);
+    DF_LIST_EACH (r, &cy->claimed, link)
+        delivery_held_add(ch, r);
+    DF_LIST_EACH (r, &cy->renewed, link)
+        delivery_held_renew(ch, r);
     cy->reserved = 0; /* they are the rows' by now */
     if (cy->found > 0)
         ch->row_bytes = cy->found_bytes / (int64_t)cy->found;
@@ -184,9 +151,10 @@ static void plan_look(struct delivery_channel *ch)
     const struct delivery_cycle *cy = &ch->cycle;
     int64_t poll_ms = ch->d->opt.poll_ms;
     int64_t due_ms = cy->next_due_ms;
+    const struct delivery_row *r;
 
-    for (const struct delivery_row *r = cy->limit > 0 ? NULL : cy->settle.head; r; r = r->next)
-        if ((r->outcome == DELIVERY_RETRY || r->outcome == DELIVERY_DEFERRED) &&
+    DF_LIST_EACH (r, &cy->settle, link)
+        if (cy->limit == 0 && (r->outcome == DELIVERY_RETRY || r->outcome == DELIVERY_DEFERRED) &&
             (due_ms < 0 || r->due_ms < due_ms))
             due_ms = r->due_ms;
     int64_t wait_ms = due_ms < 0 ? poll_ms : due_ms - delivery_now(ch);
@@ -200,9 +168,8 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
 {
     struct delivery_cycle *cy = (struct delivery_cycle *)job;
     struct delivery_channel *ch = cy->channel;
-    struct df_delivery *d = ch->d;
     size_t stale = cy->stale; /* the next cycle may run as soon as the lock is free */
-    struct delivery_list over;
+    struct df_list over = {.count = 0};
     struct delivery_row *row;
 
     if (code != DF_OK) { /* first, since the error is in the job, which the next cycle uses again */
@@ -211,36 +178,32 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     } else if (ch->c->committed) {
         ch->c->committed(ch->c);
     }
-    delivery_list_init(&over);
     if (code != DF_OK)
         delivery_held_undo(cy);
-    df_lock(&d->lock);
+    df_lock(&ch->d->lock);
     if (code == DF_OK) {
         take_claimed(ch);
         ch->held += cy->claimed.count;
         ch->held -= cy->settle.count;
-        ch->backoff_ms = 0;
+        df_backoff_reset(&ch->backoff);
         note_destinations(ch);
         note_parked(ch);
         plan_look(ch);
-        delivery_list_move(&ch->ready, &cy->claimed);
-        delivery_list_move(&over, &cy->settle);
+        df_list_move(&ch->ready, &cy->claimed);
+        df_list_move(&over, &cy->settle);
     } else {
-        ch->backoff_ms = ch->backoff_ms ? ch->backoff_ms * 2 : BACKOFF_MIN_MS;
-        if (ch->backoff_ms > BACKOFF_MAX_MS)
-            ch->backoff_ms = BACKOFF_MAX_MS;
-        ch->look_ms = delivery_mono_ms(d) + ch->backoff_ms;
+        ch->look_ms = delivery_mono_ms(ch->d) + df_backoff_more(&ch->backoff);
         delivery_held_settling(&cy->settle, false);
         /* Those that wait come behind: the order does not matter. */
-        delivery_list_move(&cy->settle, &ch->settled);
-        delivery_list_move(&ch->settled, &cy->settle);
-        delivery_list_move(&over, &cy->claimed); /* what was claimed was rolled back */
+        df_list_move(&cy->settle, &ch->settled);
+        df_list_move(&ch->settled, &cy->settle);
+        df_list_move(&over, &cy->claimed); /* what was claimed was rolled back */
     }
-    delivery_list_move(&over, &cy->renewed);
+    df_list_move(&over, &cy->renewed);
     df_metric_set(ch->in_flight, (double)ch->held);
     ch->running = false;
-    pthread_cond_broadcast(&d->changed); /* the engine, and who waits for its end */
-    df_unlock(&d->lock);
+    pthread_cond_broadcast(&ch->d->changed); /* the engine, and who waits for its end */
+    df_unlock(&ch->d->lock);
 
     if (code == DF_OK && stale > 0) {
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name)),
@@ -272,7 +235,7 @@ static bool takes_newest(const struct delivery_channel *ch, int64_t now_ms)
  * through too, at once if nothing comes back, now and then if there only is much to do.
  */
 static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *ch, bool *ret_newest,
-                         int64_t *ret_at_ms)
+                         int64_t *ret_at_ms) DF_REQUIRES(d->lock)
 {
     size_t room = ch->held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - ch->held : 0;
     const struct delivery_share *to =
@@ -299,11 +262,12 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
 /* After a failed cycle. */
 static bool is_backing_off(const struct delivery_channel *ch, int64_t now_ms)
 {
-    return ch->backoff_ms > 0 && now_ms < ch->look_ms;
+    return ch->backoff.now_ms > 0 && now_ms < ch->look_ms;
 }
 
 /* Whether there is anything to do, and then what. Under the lock. */
 static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
+    DF_REQUIRES(d->lock)
 {
     size_t limit = 0;
     int64_t at_ms = 0;
@@ -317,7 +281,7 @@ static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64
     if (limit == 0 && ch->settled.count == 0)
         return false;
     ch->cycle.limit = limit;
-    delivery_list_move(&ch->cycle.settle, &ch->settled);
+    df_list_move(&ch->cycle.settle, &ch->settled);
     delivery_held_settling(&ch->cycle.settle, true);
     if (limit > 0) {
         /* New work that is looked for by a claim of the newest is not seen by one of the oldest. */
@@ -343,6 +307,7 @@ static void start_cycle(struct delivery_channel *ch)
 
 /* When this channel has something to do by itself. */
 static int64_t next_look(struct df_delivery *d, const struct delivery_channel *ch, int64_t now_ms)
+    DF_REQUIRES(d->lock)
 {
     int64_t at_ms;
     bool newest;
@@ -377,12 +342,11 @@ static bool work_once(struct df_delivery *d)
     for (size_t i = 0; i < d->channel_count; i++) {
         struct delivery_channel *ch = d->channels[i];
         struct delivery_row *row;
-        struct delivery_list ready;
+        struct df_list ready = {.count = 0};
         if (!ch->c->claim)
             continue;
-        delivery_list_init(&ready);
         df_lock(&d->lock);
-        delivery_list_move(&ready, &ch->ready);
+        df_list_move(&ready, &ch->ready);
         bool stopping = d->stopping;
         df_unlock(&d->lock);
         worked = worked || ready.count > 0;
@@ -419,10 +383,10 @@ static void wait_for_work(struct df_delivery *d, int64_t now_ms) DF_REQUIRES(d->
                 (ch->settled.count > 0 && !ch->running && !is_backing_off(ch, now_ms));
     }
     if (!ready && until_ms > now_ms)
-        df_cond_wait_ms(&d->changed, &d->lock, until_ms - now_ms);
+        (void)df_clock_wait_ms(d->opt.clock, &d->changed, &d->lock, until_ms - now_ms);
 }
 
-static void *engine(void *arg)
+static void run_engine(void *arg)
 {
     struct df_delivery *d = arg;
 
@@ -434,7 +398,7 @@ static void *engine(void *arg)
         df_lock(&d->lock);
         if (d->stopping && is_idle(d)) {
             df_unlock(&d->lock);
-            return NULL;
+            return;
         }
         wait_for_work(d, now_ms);
         bool figures = delivery_mono_ms(d) - d->figures_ms >= FIGURES_MS && !d->stopping;
@@ -477,11 +441,7 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     ch->woken = true;
     ch->most = CLAIM_MAX;
     ch->row_bytes = ROW_BYTES_FIRST;
-    delivery_list_init(&ch->ready);
-    delivery_list_init(&ch->settled);
-    delivery_list_init(&ch->cycle.settle);
-    delivery_list_init(&ch->cycle.claimed);
-    delivery_list_init(&ch->cycle.renewed);
+    ch->backoff = (struct df_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
     df_arena_init(&ch->cycle.arena);
     ch->cycle.channel = ch;
     if (c->claim)
@@ -499,10 +459,7 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
 void df_delivery_start(struct df_delivery *d)
 {
     d->figures_ms = delivery_mono_ms(d) - FIGURES_MS;
-    if (pthread_create(&d->thread, NULL, engine, d) != 0)
-        abort();
-    pthread_setname_np(d->thread, "delivery");
-    d->started = true;
+    df_thread_start(&d->thread, "delivery", run_engine, d);
 }
 
 void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
@@ -524,7 +481,7 @@ void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
 
 void df_delivery_stop(struct df_delivery *d, int64_t drain_ms)
 {
-    if (!d || !d->started)
+    if (!d || !d->thread.running)
         return;
     int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
     df_lock(&d->lock);
@@ -543,7 +500,7 @@ static void settle_rest(struct delivery_channel *ch)
     struct delivery_cycle *cy = &ch->cycle;
     struct delivery_row *row;
 
-    delivery_list_move(&cy->settle, &ch->settled);
+    df_list_move(&cy->settle, &ch->settled);
     delivery_held_settling(&cy->settle, true);
     cy->limit = 0;
     cy->job = (struct df_job){.run = delivery_cycle_run};
@@ -559,13 +516,12 @@ void df_delivery_end(struct df_delivery *d)
 {
     if (!d)
         return;
-    if (d->started) {
+    if (d->thread.running) {
         df_lock(&d->lock);
         d->stopping = d->abandon = true;
         pthread_cond_broadcast(&d->changed);
         df_unlock(&d->lock);
-        pthread_join(d->thread, NULL);
-        d->started = false;
+        df_thread_join(&d->thread);
     }
     for (size_t i = 0; i < d->channel_count; i++)
         settle_rest(d->channels[i]);
@@ -578,6 +534,7 @@ void df_delivery_free(struct df_delivery *d)
     for (size_t i = 0; i < d->channel_count; i++) {
         df_arena_release(&d->channels[i]->cycle.arena);
         free(d->channels[i]->main);
+        df_map_release(&d->channels[i]->held_rows);
         free(d->channels[i]);
     }
     free(d->channels);

@@ -8,21 +8,17 @@
  */
 #include "delivery/delivery_private.h"
 
-#define AGAIN_MS 250 /* whether the old content is back */
+#include <assert.h>
 
-static struct delivery_row **bucket_of(struct delivery_channel *ch, struct df_str id)
-{
-    return &ch->held_rows[df_str_hash(id) % DELIVERY_HELD_BUCKETS];
-}
+#define AGAIN_MS 250 /* whether the old content is back */
 
 /* One that is not about to be let go; NULL: there is none. */
 static struct delivery_row *find_held(struct delivery_channel *ch, struct df_str id)
+    DF_REQUIRES(ch->d->lock)
 {
-    for (struct delivery_row *r = *bucket_of(ch, id); r; r = r->held_next) {
-        if (!r->settling && df_str_eq(r->id, id))
-            return r;
-    }
-    return NULL;
+    struct delivery_row *row = df_map_get(&ch->held_rows, id);
+
+    return row && !row->settling ? row : NULL;
 }
 
 /* The fence without the attempt stands for the content. Where that has no version its attempts
@@ -55,15 +51,15 @@ static void refuse_large(struct delivery_row *row, int64_t most)
     row->bytes = 0;
 }
 
-static void sort_row(struct delivery_cycle *cy, struct delivery_row *row,
-                     struct delivery_list *claimed, struct delivery_list *back)
+static void sort_row(struct delivery_channel *ch, struct delivery_row *row, struct df_list *claimed,
+                     struct df_list *back) DF_REQUIRES(ch->d->lock)
 {
-    struct delivery_channel *ch = cy->channel;
+    struct delivery_cycle *cy = &ch->cycle;
     int64_t most = ch->d->opt.max_row_bytes;
     const struct delivery_row *held = find_held(ch, row->id);
 
     if (held && has_same_content(held, row)) {
-        delivery_list_add(&cy->renewed, row);
+        df_list_add(&cy->renewed, &row->link);
         return;
     }
     if (!held && row->bytes > most)
@@ -71,32 +67,33 @@ static void sort_row(struct delivery_cycle *cy, struct delivery_row *row,
     if (held || !has_memory(ch, row->bytes)) {
         row->due_ms = delivery_now(ch) + (held ? AGAIN_MS : 0);
         row->outcome = DELIVERY_DEFERRED;
-        delivery_list_add(back, row);
+        df_list_add(back, &row->link);
         return;
     }
     count_bytes(ch, row->bytes);
     cy->reserved += row->bytes;
-    delivery_list_add(claimed, row);
+    df_list_add(claimed, &row->link);
 }
 
-void delivery_held_sort(struct delivery_cycle *cy, struct delivery_list *back)
+void delivery_held_sort(struct delivery_cycle *cy, struct df_list *back)
 {
-    struct df_delivery *d = cy->channel->d;
-    struct delivery_list claimed;
+    struct delivery_channel *ch = cy->channel;
+    struct df_list claimed = {.count = 0};
     struct delivery_row *row;
 
-    delivery_list_init(&claimed);
-    df_lock(&d->lock);
+    df_lock(&ch->d->lock);
     while ((row = delivery_list_take(&cy->claimed)))
-        sort_row(cy, row, &claimed, back);
-    df_unlock(&d->lock);
-    delivery_list_move(&cy->claimed, &claimed);
+        sort_row(ch, row, &claimed, back);
+    df_unlock(&ch->d->lock);
+    df_list_move(&cy->claimed, &claimed);
 }
 
-void delivery_held_give(struct delivery_cycle *cy, const struct delivery_list *rows)
+void delivery_held_give(struct delivery_cycle *cy, const struct df_list *rows)
 {
+    const struct delivery_row *r;
+
     df_lock(&cy->channel->d->lock);
-    for (const struct delivery_row *r = rows->head; r; r = r->next) {
+    DF_LIST_EACH (r, rows, link) {
         count_bytes(cy->channel, -r->bytes);
         cy->reserved -= r->bytes;
     }
@@ -113,11 +110,8 @@ void delivery_held_undo(struct delivery_cycle *cy)
 
 void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row)
 {
-    struct delivery_row **bucket = bucket_of(ch, row->id);
-
     row->last_attempt = row->attempt;
-    row->held_next = *bucket;
-    *bucket = row;
+    df_map_add(&ch->held_rows, row->id, row);
 }
 
 void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row *claim)
@@ -134,19 +128,17 @@ void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row 
 
 void delivery_held_remove(struct delivery_channel *ch, const struct delivery_row *row)
 {
-    struct delivery_row **at = bucket_of(ch, row->id);
+    const struct delivery_row *held = df_map_remove(&ch->held_rows, row->id);
 
-    while (*at && *at != row)
-        at = &(*at)->held_next;
-    if (!*at)
-        return;
-    *at = row->held_next;
+    assert(held == row);
     count_bytes(ch, -row->bytes);
 }
 
-void delivery_held_settling(struct delivery_list *rows, bool settling)
+void delivery_held_settling(struct df_list *rows, bool settling)
 {
-    for (struct delivery_row *r = rows->head; r; r = r->next) {
+    struct delivery_row *r;
+
+    DF_LIST_EACH (r, rows, link) {
         r->settling = settling;
         if (!r->renewed)
             continue;

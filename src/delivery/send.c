@@ -58,7 +58,7 @@ static void finish(struct delivery_row *row)
     df_lock(&d->lock);
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
-    delivery_list_add(&ch->settled, row);
+    df_list_add(&ch->settled, &row->link);
     if (!ch->running) /* else the cycle's end wakes the engine */
         pthread_cond_broadcast(&d->changed);
     df_unlock(&d->lock);
@@ -197,7 +197,7 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         df_outbound_send(d->opt.outbound, &row->out);
 }
 
-void delivery_send(struct df_delivery *d, struct delivery_list *rows)
+void delivery_send(struct df_delivery *d, struct df_list *rows)
 {
     struct delivery_row *row;
 

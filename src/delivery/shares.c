@@ -29,41 +29,38 @@ static const struct {
 
 /* --- who they are ----------------------------------------------------------------------------- */
 
-static struct delivery_share **place_of(struct df_delivery *d, enum delivery_share_kind kind,
-                                        struct df_str key)
-{
-    struct delivery_share **at = &d->shares[(df_str_hash(key) + kind) % DELIVERY_BUCKETS];
-
-    while (*at && ((*at)->kind != kind || !df_str_eq(df_str_n((*at)->key, (*at)->key_len), key)))
-        at = &(*at)->next;
-    return at;
-}
-
 struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_share_kind kind,
                                            struct df_str key)
 {
-    return *place_of(d, kind, key);
+    return df_map_get(&d->shares[kind], key);
+}
+
+static struct df_str share_key(const struct delivery_share *s)
+{
+    return df_str_n(s->key, s->key_len);
 }
 
 /* Made when first asked for. Under the lock, as what follows. */
 static struct delivery_share *get_share(struct df_delivery *d, enum delivery_share_kind kind,
-                                        struct df_str key)
+                                        struct df_str key) DF_REQUIRES(d->lock)
 {
-    struct delivery_share **at = place_of(d, kind, key);
-    if (!*at) {
-        *at = df_calloc(1, sizeof(**at) + key.len);
-        (*at)->kind = kind;
-        (*at)->key_len = key.len;
-        (*at)->share = limits[kind].first;
-        (*at)->heard_ms = delivery_mono_ms(d);
+    struct delivery_share *s = df_map_get(&d->shares[kind], key);
+    if (!s) {
+        s = df_calloc(1, sizeof(*s) + key.len);
+        s->kind = kind;
+        s->key_len = key.len;
+        s->share = limits[kind].first;
+        s->heard_ms = delivery_mono_ms(d);
         if (key.len > 0)
-            memcpy((*at)->key, key.ptr, key.len);
+            memcpy(s->key, key.ptr, key.len);
+        df_map_add(&d->shares[kind], share_key(s), s);
     }
-    (*at)->used_ms = delivery_mono_ms(d);
-    return *at;
+    s->used_ms = delivery_mono_ms(d);
+    return s;
 }
 
 static struct delivery_share *tenant_of(struct df_delivery *d, const struct delivery_row *row)
+    DF_REQUIRES(d->lock)
 {
     return row->request.tenant.len > 0 ? get_share(d, DELIVERY_TENANT, row->request.tenant) : NULL;
 }
@@ -210,36 +207,34 @@ int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, 
 /* --- forgetting ------------------------------------------------------------------------------- */
 
 /* Lines that have come to their end count no more. */
-static void count_parked(struct df_delivery *d, int64_t now_ms)
+static void count_parked(struct df_delivery *d, int64_t now_ms) DF_REQUIRES(d->lock)
 {
-    for (size_t i = 0; i < DELIVERY_BUCKETS; i++)
-        for (struct delivery_share *s = d->shares[i]; s; s = s->next)
-            s->parked = 0;
-    for (size_t i = 0; i < DELIVERY_BUCKETS; i++)
-        for (struct delivery_share *s = d->shares[i]; s; s = s->next) {
-            if (s->tenant && s->parked_ms > now_ms)
-                s->tenant->parked++;
-            else
-                s->tenant = NULL;
-        }
+    struct delivery_share *s;
+
+    for (size_t at = 0; (s = df_map_next(&d->shares[DELIVERY_TENANT], &at));)
+        s->parked = 0;
+    for (size_t at = 0; (s = df_map_next(&d->shares[DELIVERY_DESTINATION], &at));) {
+        if (s->tenant && s->parked_ms > now_ms)
+            s->tenant->parked++;
+        else
+            s->tenant = NULL;
+    }
 }
 
 void delivery_shares_forget(struct df_delivery *d)
 {
+    struct delivery_share *s;
+
     df_lock(&d->lock);
     int64_t now_ms = delivery_mono_ms(d);
     count_parked(d, now_ms);
-    for (size_t i = 0; i < DELIVERY_BUCKETS; i++) {
-        struct delivery_share **at = &d->shares[i];
-        while (*at) {
-            struct delivery_share *old = *at;
-            if (old->in_flight + old->promised + old->parked > 0 || old->parked_ms > now_ms ||
-                old->used_ms > now_ms - FORGOTTEN_MS) {
-                at = &old->next;
+    for (size_t kind = 0; kind < DELIVERY_SHARE_KINDS; kind++) {
+        for (size_t at = 0; (s = df_map_next(&d->shares[kind], &at));) {
+            if (s->in_flight + s->promised + s->parked > 0 || s->parked_ms > now_ms ||
+                s->used_ms > now_ms - FORGOTTEN_MS)
                 continue;
-            }
-            *at = old->next;
-            free(old);
+            (void)df_map_remove(&d->shares[kind], share_key(s));
+            free(s);
         }
     }
     df_unlock(&d->lock);
@@ -247,11 +242,11 @@ void delivery_shares_forget(struct df_delivery *d)
 
 void delivery_shares_free(struct df_delivery *d)
 {
-    for (size_t i = 0; i < DELIVERY_BUCKETS; i++) {
-        struct delivery_share *s;
-        while ((s = d->shares[i])) {
-            d->shares[i] = s->next;
+    struct delivery_share *s;
+
+    for (size_t kind = 0; kind < DELIVERY_SHARE_KINDS; kind++) {
+        for (size_t at = 0; (s = df_map_next(&d->shares[kind], &at));)
             free(s);
-        }
+        df_map_release(&d->shares[kind]);
     }
 }

@@ -206,11 +206,6 @@ enum df_code df_storage_write(struct df_storage_writer *w, const void *ptr, size
                     : df_local_write(w->file, ptr, len, err);
 }
 
-uint64_t df_storage_written(const struct df_storage_writer *w)
-{
-    return w->size;
-}
-
 static void free_writer(struct df_storage_writer *w)
 {
     df_crypt_writer_free(w->crypt);

@@ -54,8 +54,6 @@ enum df_code df_storage_create(struct df_storage *st, const struct df_uuid *batc
 /* After an error only df_storage_abort. DF_E_BUSY: the disk is full. */
 enum df_code df_storage_write(struct df_storage_writer *w, const void *ptr, size_t len,
                               struct df_err *err) DF_MUST_CHECK;
-/* Plain bytes so far. */
-uint64_t df_storage_written(const struct df_storage_writer *w);
 /* Returns when file and directories are on the disk, with checksum and size of the plain bytes.
  * The name is given here because an upload may tell it after the file. Frees the writer, whatever
  * happens; after an error nothing of it is left. */

@@ -14,8 +14,7 @@
 #include "base/zone.h"
 #include "files/storage.h"
 #include "imports/settings.h"
-#include "net/client.h"
-#include "resilience/breaker.h"
+#include "outbound/outbound.h"
 #include "store/store.h"
 
 struct df_webhooks;
@@ -23,8 +22,7 @@ struct df_webhooks;
 struct df_imports_options {
     struct df_store *store;
     struct df_storage *storage;
-    struct df_http_client *client;
-    struct df_breakers *breakers;
+    struct df_outbound *outbound;
     const struct df_clock *clock;
     const char *data_dir;
     struct df_imports_settings settings;
@@ -41,8 +39,8 @@ void df_imports_start(struct df_imports *i);
 /* Claims nothing more, sends nothing more, waits up to drain_ms for what is on its way, then gives
  * the lock back: whoever looks next goes on. */
 void df_imports_stop(struct df_imports *i, int64_t drain_ms);
-/* Waits for the workers. After the HTTP client has cut off what was on its way, before the store is
- * closed. */
+/* Waits for the workers. After the HTTP client was stopped, which cuts off what is on its way, and
+ * before the store is closed. */
 void df_imports_end(struct df_imports *i);
 void df_imports_free(struct df_imports *i);
 const struct df_imports_options *df_imports_options_of(const struct df_imports *i);

@@ -141,12 +141,18 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-struct df_policy_maintenance df_policy_next_maintenance(const struct df_policy_facts *f)
+struct maintenance {
+    int64_t from_ms; /* -1: there is none */
+    int64_t to_ms;
+    bool active;
+};
+
+static struct maintenance next_maintenance(const struct df_policy_facts *f)
 {
     struct windows w = windows_of(f);
     struct df_maintenance_times server = df_maintenance_next(&w.server, f->now_ms);
     struct df_maintenance_times client = df_maintenance_next(&w.client, f->now_ms);
-    struct df_policy_maintenance m = {.from_ms = earlier(server.since_ms, client.since_ms)};
+    struct maintenance m = {.from_ms = earlier(server.since_ms, client.since_ms)};
     m.active = m.from_ms >= 0;
     if (!m.active)
         m.from_ms = earlier(server.next_ms, client.next_ms);
@@ -156,7 +162,7 @@ struct df_policy_maintenance df_policy_next_maintenance(const struct df_policy_f
 
 void df_policy_write_maintenance(const struct df_policy_facts *f, struct df_json_out *out)
 {
-    struct df_policy_maintenance m = df_policy_next_maintenance(f);
+    struct maintenance m = next_maintenance(f);
     df_json_key(out, "maintenance");
     if (m.from_ms < 0) {
         df_json_null(out);

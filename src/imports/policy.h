@@ -48,16 +48,8 @@ enum df_code df_policy_check_size(const struct df_policy_facts *f,
  * without asking. INT64_MAX: never. */
 int64_t df_policy_size_limit(const struct df_policy_facts *f);
 
-/* What is to be told of maintenance: the one in force or the next, the server's and the client's
- * together. */
-struct df_policy_maintenance {
-    int64_t from_ms; /* -1: there is none */
-    int64_t to_ms;
-    bool active;
-};
-
-struct df_policy_maintenance df_policy_next_maintenance(const struct df_policy_facts *f);
-/* The same as member "maintenance" of an object: {from, to, active} or null. */
+/* What is to be told of maintenance, the one in force or the next, the server's and the client's
+ * together, as member "maintenance" of an object: {from, to, active} or null. */
 void df_policy_write_maintenance(const struct df_policy_facts *f, struct df_json_out *out);
 
 struct df_policy_decision {

@@ -114,7 +114,7 @@ static enum df_code build_gateway(const struct df_channel *c, struct df_str id, 
     return build(c, &p, a, ret, err);
 }
 
-void df_interface_set_channels(struct df_interface *i)
+static void set_channels(struct df_interface *i)
 {
     const struct df_interface_options *o = &i->opt;
 
@@ -170,7 +170,7 @@ struct df_interface *df_interface_new(const struct df_interface_options *opt)
     i->opt = *opt;
     df_mutex_init(&i->lock);
     df_cond_init(&i->changed);
-    df_interface_set_channels(i);
+    set_channels(i);
     return i;
 }
 
@@ -234,7 +234,7 @@ void df_interface_free(struct df_interface *i)
     free(i);
 }
 
-void df_interface_heard(struct df_interface *i, enum df_interface_work w)
+static void wake_own_workers(struct df_interface *i, enum df_interface_work w)
 {
     switch (w) {
     case DF_WORK_TICKETS:
@@ -259,11 +259,11 @@ void df_interface_heard(struct df_interface *i, enum df_interface_work w)
 
 void df_interface_wake(struct df_interface *i, enum df_interface_work w)
 {
-    df_interface_heard(i, w);
+    wake_own_workers(i, w);
     df_notifier_tell(i->notifier, w);
 }
 
 static void heard(void *arg, size_t topic)
 {
-    df_interface_heard(arg, (enum df_interface_work)topic);
+    wake_own_workers(arg, (enum df_interface_work)topic);
 }

@@ -52,8 +52,6 @@ enum df_interface_work {
 /* There is something to do: here, and in other processes where the database can tell them. Cheap;
  * any thread; after the commit. */
 void df_interface_wake(struct df_interface *i, enum df_interface_work w);
-/* Another process said so. */
-void df_interface_heard(struct df_interface *i, enum df_interface_work w);
 
 /* Their handlers work with a struct df_interface. */
 extern const struct df_route df_counterparty_routes[];

@@ -22,9 +22,6 @@ struct df_interface {
     bool stopping DF_GUARDED_BY(lock);
 };
 
-/* --- channels.c --- */
-void df_interface_set_channels(struct df_interface *i);
-
 /* --- processing.c --- */
 void *df_ticket_processing(void *arg);
 

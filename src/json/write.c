@@ -185,6 +185,15 @@ void df_json_kv_int(struct df_json_out *j, const char *name, int64_t v)
     df_json_int(j, v);
 }
 
+void df_json_kv_int_if(struct df_json_out *j, const char *name, bool known, int64_t v)
+{
+    df_json_key(j, name);
+    if (known)
+        df_json_int(j, v);
+    else
+        df_json_null(j);
+}
+
 void df_json_kv_bool(struct df_json_out *j, const char *name, bool v)
 {
     df_json_key(j, name);

@@ -35,6 +35,8 @@ void df_json_raw(struct df_json_out *j, struct df_str json); /* already JSON */
 
 void df_json_kv_text(struct df_json_out *j, const char *name, struct df_str s);
 void df_json_kv_int(struct df_json_out *j, const char *name, int64_t v);
+void df_json_kv_int_if(struct df_json_out *j, const char *name, bool known,
+                       int64_t v); /* else null */
 void df_json_kv_bool(struct df_json_out *j, const char *name, bool v);
 void df_json_kv_time(struct df_json_out *j, const char *name, int64_t wall_ms);
 

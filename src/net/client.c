@@ -67,8 +67,6 @@ struct df_http_client {
     bool is_empty DF_GUARDED_BY(lock); /* stopping, and no call is in hand */
     pthread_cond_t became_empty;
 
-    _Atomic size_t in_flight;
-
     /* The thread's own. */
     struct df_lines lines;
     struct df_transfer **transfers; /* made as they are needed */
@@ -150,7 +148,6 @@ static void hand_back(struct df_http_client *c, struct df_call *call)
     call->internal = NULL;
     df_metric_add(c->requests[outcome_of(call)], 1);
     df_metric_observe(c->seconds, (double)ns / 1e9);
-    atomic_fetch_sub(&c->in_flight, 1);
     call->done(call);
 }
 
@@ -376,7 +373,6 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
         timeout_ms = TIMEOUT_MAX_MS;
     call->sent_ns = df_mono_ns(df_clock_real());
     call->deadline_ns = call->sent_ns + timeout_ms * 1000000;
-    atomic_fetch_add(&c->in_flight, 1);
 
     df_lock(&c->lock);
     bool was_empty = c->incoming.count == 0;
@@ -387,11 +383,6 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
     else if (was_empty)
         (void)curl_multi_wakeup(c->multi);
     df_unlock(&c->lock);
-}
-
-size_t df_http_client_in_flight(struct df_http_client *c)
-{
-    return atomic_load(&c->in_flight);
 }
 
 static void release(struct df_http_client *c)

@@ -119,8 +119,6 @@ void df_http_client_free(struct df_http_client *c);
 
 /* Never fails: refusals arrive through `done`, on the client's thread. */
 void df_http_client_send(struct df_http_client *c, struct df_call *call);
-/* Calls handed over and not done: on the wire or waiting. */
-size_t df_http_client_in_flight(struct df_http_client *c);
 
 /* Whether an address may be dialled without allow_private. Also for checks at registration. */
 struct sockaddr;

@@ -93,9 +93,7 @@ enum df_code df_http_start(const struct df_http_options *opt, struct df_http_ser
                            struct df_err *err) DF_MUST_CHECK;
 /* "127.0.0.1:8080" as bound, for messages; borrowed. */
 const char *df_http_address(const struct df_http_server *s);
-unsigned df_http_port(const struct df_http_server *s);
 size_t df_http_active(const struct df_http_server *s); /* requests in hand */
-size_t df_http_bytes_in_flight(const struct df_http_server *s);
 
 /* Stops accepting and tells keep-alive peers to close; requests in hand go on. */
 void df_http_drain(struct df_http_server *s);

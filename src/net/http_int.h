@@ -195,7 +195,6 @@ struct df_http_server {
     struct MHD_Daemon **daemons;
     size_t daemon_count;
     char address[80];
-    unsigned port;
 
     struct df_thread keeper;
     int wake_fd;
@@ -222,9 +221,9 @@ struct df_http_server {
 
 /* --- between the files ------------------------------------------------------------------------ */
 
-/* listen.c: "host:port" → a listening, non-blocking socket, its address as text and its port. */
+/* listen.c: "host:port" → a listening, non-blocking socket, and its address as text. */
 enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, size_t text_size,
-                            unsigned *ret_port, struct df_err *err) DF_MUST_CHECK;
+                            struct df_err *err) DF_MUST_CHECK;
 
 /* tls.c: both files, checked to belong together, as NUL-terminated PEM. The key is wiped when
  * freed. */

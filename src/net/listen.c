@@ -63,8 +63,7 @@ static int try_listen(const struct addrinfo *a)
     return fd;
 }
 
-static enum df_code name_bound(int fd, char *text, size_t text_size, unsigned *ret_port,
-                               struct df_err *err)
+static enum df_code name_bound(int fd, char *text, size_t text_size, struct df_err *err)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
@@ -75,15 +74,13 @@ static enum df_code name_bound(int fd, char *text, size_t text_size, unsigned *r
     if (ss.ss_family == AF_INET6) {
         struct sockaddr_in6 a;
         memcpy(&a, &ss, sizeof(a));
-        *ret_port = ntohs(a.sin6_port);
         (void)inet_ntop(AF_INET6, &a.sin6_addr, host, sizeof(host));
-        snprintf(text, text_size, "[%s]:%u", host, *ret_port);
+        snprintf(text, text_size, "[%s]:%u", host, ntohs(a.sin6_port));
     } else {
         struct sockaddr_in a;
         memcpy(&a, &ss, sizeof(a));
-        *ret_port = ntohs(a.sin_port);
         (void)inet_ntop(AF_INET, &a.sin_addr, host, sizeof(host));
-        snprintf(text, text_size, "%s:%u", host, *ret_port);
+        snprintf(text, text_size, "%s:%u", host, ntohs(a.sin_port));
     }
     return DF_OK;
 }
@@ -101,7 +98,7 @@ static enum df_code explain(struct df_err *err, const char *address, int error)
 }
 
 enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, size_t text_size,
-                            unsigned *ret_port, struct df_err *err)
+                            struct df_err *err)
 {
     char host[256] = "";
     char port[8] = "";
@@ -130,7 +127,7 @@ enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, si
     freeaddrinfo(found);
     if (fd < 0)
         return explain(err, address, error);
-    rc = name_bound(fd, ret_text, text_size, ret_port, err);
+    rc = name_bound(fd, ret_text, text_size, err);
     if (rc != DF_OK) {
         close(fd);
         return rc;

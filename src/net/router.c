@@ -187,11 +187,6 @@ size_t df_router_count(const struct df_router *r)
     return r->count;
 }
 
-const struct df_route *df_router_at(const struct df_router *r, size_t index)
-{
-    return r->entries[index].route;
-}
-
 /* --- matching --------------------------------------------------------------------------------- */
 
 struct search {

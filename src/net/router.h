@@ -46,7 +46,6 @@ enum df_code df_router_new(const struct df_route_table *tables, unsigned absent,
                            struct df_router **ret, struct df_err *err) DF_MUST_CHECK;
 void df_router_free(struct df_router *r);
 size_t df_router_count(const struct df_router *r);
-const struct df_route *df_router_at(const struct df_router *r, size_t index);
 
 void df_router_find(const struct df_router *r, enum df_method method, const struct df_target *t,
                     struct df_match *ret);

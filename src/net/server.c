@@ -148,8 +148,7 @@ static enum df_code start(struct df_http_server *s, struct df_err *err)
     s->series = df_route_series_new(df_router_count(s->router) + 1);
     if (s->opt.metrics_prefix)
         s->metrics = df_http_metrics_for(s->opt.metrics_prefix);
-    rc = df_listen_open(s->opt.settings.listen, &s->listen_fd, s->address, sizeof(s->address),
-                        &s->port, err);
+    rc = df_listen_open(s->opt.settings.listen, &s->listen_fd, s->address, sizeof(s->address), err);
     if (rc == DF_OK)
         rc = start_daemons(s, err);
     s->listening = rc == DF_OK;
@@ -188,20 +187,10 @@ const char *df_http_address(const struct df_http_server *s)
     return s->address;
 }
 
-unsigned df_http_port(const struct df_http_server *s)
-{
-    return s->port;
-}
-
 size_t df_http_active(const struct df_http_server *s)
 {
     /* Counting takes the lock and changes nothing else. */
     return df_conn_active((struct df_http_server *)(uintptr_t)s);
-}
-
-size_t df_http_bytes_in_flight(const struct df_http_server *s)
-{
-    return df_budget_used(s->budget);
 }
 
 /* --- drain and stop --------------------------------------------------------------------------- */

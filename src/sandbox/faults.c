@@ -100,7 +100,7 @@ struct df_sb_effect df_sb_faults_apply(struct df_sb_faults *f, struct df_str pat
     return e;
 }
 
-void df_sb_fault_write(const struct df_sb_fault *fault, struct df_json_out *out)
+static void write_fault(const struct df_sb_fault *fault, struct df_json_out *out)
 {
     df_json_open(out, '{');
     df_json_kv_int(out, "id", fault->id);
@@ -126,12 +126,12 @@ void df_sb_fault_write(const struct df_sb_fault *fault, struct df_json_out *out)
     df_json_close(out, '}');
 }
 
-void df_sb_faults_write(struct df_sb_faults *f, struct df_json_out *out)
+static void write_faults(struct df_sb_faults *f, struct df_json_out *out)
 {
     df_json_open(out, '[');
     df_lock(&f->lock);
     for (size_t i = 0; i < atomic_load(&f->count); i++)
-        df_sb_fault_write(&f->items[i], out);
+        write_fault(&f->items[i], out);
     df_unlock(&f->lock);
     df_json_close(out, ']');
 }
@@ -203,7 +203,7 @@ void df_sb_faults_post(struct df_req *req)
     struct df_json_out out;
     df_buf_init(&body, 64 << 10);
     df_json_out_init(&out, &body);
-    df_sb_fault_write(&fault, &out);
+    write_fault(&fault, &out);
     df_req_answer(req, 201, DF_SB_JSON, &body);
 }
 
@@ -217,7 +217,7 @@ void df_sb_faults_get(struct df_req *req)
     df_json_out_init(&out, &body);
     df_json_open(&out, '{');
     df_json_key(&out, "items");
-    df_sb_faults_write(&s->faults, &out);
+    write_faults(&s->faults, &out);
     df_json_close(&out, '}');
     df_req_answer(req, 200, DF_SB_JSON, &body);
 }

@@ -59,10 +59,6 @@ size_t df_sb_faults_remove(struct df_sb_faults *f, struct df_str path);
 
 struct df_sb_effect df_sb_faults_apply(struct df_sb_faults *f, struct df_str path);
 
-void df_sb_fault_write(const struct df_sb_fault *fault, struct df_json_out *out);
-/* An array. */
-void df_sb_faults_write(struct df_sb_faults *f, struct df_json_out *out);
-
 /* The calls of /_faults. */
 struct df_req;
 void df_sb_faults_post(struct df_req *req);

@@ -1,7 +1,9 @@
 #include "sandbox/journal.h"
 
 #include "base/arena.h"
+#include "base/list.h"
 #include "base/lock.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "sandbox/keyset.h"
 #include "json/doc.h"
@@ -10,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define SLOTS          2048 /* of the table of paths: a power of two, at least twice their number */
 #define NAME_MAX_BYTES 512
 #define RING_FIRST     64
 #define STATUSES       16 /* told apart on one path; more are counted with the last */
@@ -20,7 +21,7 @@
 /* A kept request. Immutable; readers hold a reference while they write it out. */
 struct record {
     _Atomic unsigned refs;
-    struct record *next; /* among those that gave way */
+    struct df_link link; /* among those that gave way */
     uint64_t number;
     int64_t at_ms;
     unsigned status;
@@ -38,7 +39,6 @@ struct record {
 };
 
 struct path {
-    struct df_sb_hash hash;
     char *name;
     uint64_t requests;
     uint64_t distinct;
@@ -67,18 +67,16 @@ struct df_sb_journal {
     _Atomic uint64_t keys_dropped;
 
     struct df_mutex lock;
-    struct path *slots[SLOTS]; /* by hash, open addressing */
-    struct path *paths[DF_SB_PATHS_MAX + 1];
-    size_t path_count;
-    struct path *other;
-    size_t bytes;
-    uint64_t number;
-    int64_t since_ms;
+    struct df_map paths DF_GUARDED_BY(lock);
+    struct path *other DF_GUARDED_BY(lock); /* what has no place among them; NULL: nothing yet */
+    size_t bytes DF_GUARDED_BY(lock);
+    uint64_t number DF_GUARDED_BY(lock);
+    int64_t since_ms DF_GUARDED_BY(lock);
 };
 
-static struct df_sb_hash hash_bytes(struct df_str s, const unsigned char *key)
+static struct df_hash128 hash_bytes(struct df_str s, const unsigned char *key)
 {
-    struct df_sb_hash h;
+    struct df_hash128 h;
     _Static_assert(sizeof(h) == crypto_shorthash_siphashx24_BYTES, "a hash is 128 bits");
     (void)crypto_shorthash_siphashx24((unsigned char *)&h, (const unsigned char *)s.ptr, s.len,
                                       key);
@@ -163,29 +161,38 @@ static struct record *make_record(const struct df_sb_received *r, int64_t now_ms
 
 /* --- paths; under the lock --- */
 
-static struct path *new_path(struct df_sb_journal *j, struct df_str name, struct df_sb_hash hash)
+static struct path *new_path(struct df_str name)
 {
     struct path *p = df_calloc(1, sizeof(*p));
     p->name = df_strdup(name);
-    p->hash = hash;
-    j->paths[j->path_count++] = p;
     return p;
 }
 
-static struct path *find_path(struct df_sb_journal *j, struct df_str name, struct df_sb_hash hash)
+/* One after the other, `other` last: *at is 0 first. NULL: that was all. */
+static struct path *next_path(const struct df_sb_journal *j, size_t *at) DF_REQUIRES(j->lock)
 {
-    size_t i = hash.a & (SLOTS - 1);
-    while (j->slots[i]) {
-        if (j->slots[i]->hash.a == hash.a && j->slots[i]->hash.b == hash.b)
-            return j->slots[i];
-        i = (i + 1) & (SLOTS - 1);
-    }
-    if (name.len > NAME_MAX_BYTES || j->path_count - (j->other != NULL) >= DF_SB_PATHS_MAX) {
+    struct path *p = *at == SIZE_MAX ? NULL : df_map_next(&j->paths, at);
+
+    if (p || *at == SIZE_MAX)
+        return p;
+    *at = SIZE_MAX;
+    return j->other;
+}
+
+static struct path *find_path(struct df_sb_journal *j, struct df_str name) DF_REQUIRES(j->lock)
+{
+    struct path *p = df_map_get(&j->paths, name);
+
+    if (p)
+        return p;
+    if (name.len > NAME_MAX_BYTES || j->paths.count >= DF_SB_PATHS_MAX) {
         if (!j->other)
-            j->other = new_path(j, DF_STR("other"), (struct df_sb_hash){0, 0});
+            j->other = new_path(DF_STR("other"));
         return j->other;
     }
-    return j->slots[i] = new_path(j, name, hash);
+    p = new_path(name);
+    df_map_add(&j->paths, df_str_n(p->name, name.len), p);
+    return p;
 }
 
 static void count_status(struct path *p, unsigned status)
@@ -202,7 +209,7 @@ static void count_status(struct path *p, unsigned status)
     p->statuses[i].count++;
 }
 
-static struct record *drop_oldest(struct df_sb_journal *j, struct path *p)
+static struct record *drop_oldest(struct df_sb_journal *j, struct path *p) DF_REQUIRES(j->lock)
 {
     struct record *r = p->ring[p->head];
     p->head = (p->head + 1) % p->cap;
@@ -212,19 +219,14 @@ static struct record *drop_oldest(struct df_sb_journal *j, struct path *p)
     return r;
 }
 
-static struct record *chain(struct record *list, struct record *r)
-{
-    r->next = list;
-    return r;
-}
-
-static struct path *largest_path(struct df_sb_journal *j, struct path *likely)
+static struct path *largest_path(struct df_sb_journal *j, struct path *likely) DF_REQUIRES(j->lock)
 {
     if (likely->bytes >= DF_SB_BYTES_MAX / 2)
         return likely;
-    for (size_t i = 0; i < j->path_count; i++)
-        if (j->paths[i]->bytes > likely->bytes)
-            likely = j->paths[i];
+    struct path *p;
+    for (size_t at = 0; (p = next_path(j, &at));)
+        if (p->bytes > likely->bytes)
+            likely = p;
     return likely;
 }
 
@@ -242,13 +244,12 @@ static void grow_ring(struct df_sb_journal *j, struct path *p)
     p->head = 0;
 }
 
-/* Returns the records that gave way: a list, the caller's. */
-static struct record *keep_record(struct df_sb_journal *j, struct path *p, struct record *r)
+/* The records that gave way are added to drops: they are the caller's. */
+static void keep_record(struct df_sb_journal *j, struct path *p, struct record *r,
+                        struct df_list *drops) DF_REQUIRES(j->lock)
 {
-    struct record *drops = NULL;
-
     if (p->count == j->keep)
-        drops = chain(drops, drop_oldest(j, p));
+        df_list_add(drops, &drop_oldest(j, p)->link);
     else if (p->count == p->cap)
         grow_ring(j, p);
     r->number = j->number++;
@@ -256,17 +257,16 @@ static struct record *keep_record(struct df_sb_journal *j, struct path *p, struc
     p->bytes += r->size;
     j->bytes += r->size;
     while (j->bytes > DF_SB_BYTES_MAX)
-        drops = chain(drops, drop_oldest(j, largest_path(j, p)));
-    return drops;
+        df_list_add(drops, &drop_oldest(j, largest_path(j, p))->link);
 }
 
 bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r)
 {
     int64_t now_ms = df_wall_ms(j->clock);
-    struct df_sb_hash hash = hash_bytes(r->path, j->hash_key);
+    struct df_hash128 hash = hash_bytes(r->path, j->hash_key);
     enum df_sb_key seen = DF_SB_KEY_DROPPED;
     struct record *rec = j->keep > 0 ? make_record(r, now_ms) : NULL;
-    struct record *drops = NULL;
+    struct df_list drops = {.count = 0};
 
     /* Keyed by the path's hash, the same key on another path is another key. */
     if (r->key.ptr)
@@ -275,7 +275,7 @@ bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r)
         atomic_fetch_add(&j->keys_dropped, 1);
 
     df_lock(&j->lock);
-    struct path *p = find_path(j, r->path, hash);
+    struct path *p = find_path(j, r->path);
     p->requests++;
     p->distinct += seen == DF_SB_KEY_NEW;
     p->repeats += seen == DF_SB_KEY_SEEN;
@@ -284,18 +284,15 @@ bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r)
     p->last_ms = now_ms;
     count_status(p, r->status);
     if (rec)
-        drops = keep_record(j, p, rec);
+        keep_record(j, p, rec, &drops);
     df_unlock(&j->lock);
 
-    while (drops) {
-        struct record *next = drops->next;
-        unref(drops);
-        drops = next;
-    }
+    while ((rec = DF_LIST_TAKE(&drops, struct record, link)))
+        unref(rec);
     return seen == DF_SB_KEY_SEEN;
 }
 
-static void free_path(struct df_sb_journal *j, struct path *p)
+static void free_path(struct df_sb_journal *j, struct path *p) DF_REQUIRES(j->lock)
 {
     while (p->count > 0)
         unref(drop_oldest(j, p));
@@ -307,10 +304,10 @@ static void free_path(struct df_sb_journal *j, struct path *p)
 void df_sb_journal_clear(struct df_sb_journal *j)
 {
     df_lock(&j->lock);
-    for (size_t i = 0; i < j->path_count; i++)
-        free_path(j, j->paths[i]);
-    memset(j->slots, 0, sizeof(j->slots));
-    j->path_count = 0;
+    struct path *p;
+    for (size_t at = 0; (p = next_path(j, &at));)
+        free_path(j, p);
+    df_map_release(&j->paths);
     j->other = NULL;
     j->since_ms = df_wall_ms(j->clock);
     df_unlock(&j->lock);
@@ -364,12 +361,13 @@ void df_sb_journal_write_stats(struct df_sb_journal *j, struct df_json_out *out)
     uint64_t requests = 0;
     uint64_t distinct = 0;
     uint64_t repeats = 0;
+    const struct path *p;
 
     df_lock(&j->lock);
-    for (size_t i = 0; i < j->path_count; i++) {
-        requests += j->paths[i]->requests;
-        distinct += j->paths[i]->distinct;
-        repeats += j->paths[i]->repeats;
+    for (size_t at = 0; (p = next_path(j, &at));) {
+        requests += p->requests;
+        distinct += p->distinct;
+        repeats += p->repeats;
     }
     df_json_kv_time(out, "since", j->since_ms);
     df_json_kv_int(out, "requests", (int64_t)requests);
@@ -379,8 +377,8 @@ void df_sb_journal_write_stats(struct df_sb_journal *j, struct df_json_out *out)
     df_json_kv_int(out, "keptBytes", (int64_t)j->bytes);
     df_json_key(out, "paths");
     df_json_open(out, '[');
-    for (size_t i = 0; i < j->path_count; i++)
-        write_path(j->paths[i], out);
+    for (size_t at = 0; (p = next_path(j, &at));)
+        write_path(p, out);
     df_json_close(out, ']');
     df_unlock(&j->lock);
 }
@@ -494,8 +492,8 @@ static size_t collect(struct df_sb_journal *j, struct df_str prefix, size_t limi
     size_t n = 0;
 
     df_lock(&j->lock);
-    for (size_t i = 0; i < j->path_count; i++) {
-        struct path *p = j->paths[i];
+    struct path *p;
+    for (size_t at = 0; (p = next_path(j, &at));) {
         if (p != j->other && !df_str_starts(df_str_c(p->name), prefix))
             continue;
         for (size_t k = p->count; k > 0; k--) {

@@ -356,13 +356,6 @@ const char *df_sandbox_address(const struct df_sandbox *s)
     return df_http_address(s->http);
 }
 
-enum df_code df_sandbox_set_server(struct df_sandbox *s, const char *url, const char *client_id,
-                                   const char *client_secret, struct df_err *err)
-{
-    return df_sb_config_set_server(&s->config, df_str_c(url), df_str_c(client_id),
-                                   df_str_c(client_secret), err);
-}
-
 /* What is held back must be answered before the HTTP server may stop; once the timer has stopped,
    nothing is held back any more. */
 void df_sandbox_stop(struct df_sandbox *s)

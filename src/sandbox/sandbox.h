@@ -41,10 +41,6 @@ enum df_code df_sandbox_start(const struct df_sandbox_options *opt, struct df_sa
 /* "127.0.0.1:8090" as bound; borrowed. */
 const char *df_sandbox_address(const struct df_sandbox *s);
 
-/* Where acks and callbacks go from now on; for a server that is started later. NULL url: none. */
-enum df_code df_sandbox_set_server(struct df_sandbox *s, const char *url, const char *client_id,
-                                   const char *client_secret, struct df_err *err) DF_MUST_CHECK;
-
 /* Answers what it holds back, forgets acks and callbacks that are due, stops. NULL is allowed. */
 void df_sandbox_stop(struct df_sandbox *s);
 

@@ -325,15 +325,6 @@ void df_result_free(struct df_result *r)
     r->db->ops->result_free(r);
 }
 
-enum df_code df_db_prepare(struct df_db *db, const struct df_query *q, struct df_err *err)
-{
-    enum df_code code = check_statement(db, q, q->param_count, err);
-    if (code == DF_OK && !db->ops->prepare)
-        return df_err_set(err, DF_E_NOT_IMPLEMENTED, "%s cannot be asked without running a query",
-                          df_dialect_name(db->ops->dialect));
-    return code == DF_OK ? settle(db, db->ops->prepare(db, q, err)) : code;
-}
-
 enum df_code df_db_query_int(struct df_db *db, const struct df_query *q,
                              const struct df_value *params, size_t param_count, int64_t *ret,
                              struct df_err *err)
@@ -561,7 +552,7 @@ enum df_code df_db_one(struct df_db *db, const struct df_query *q, const struct 
         return code;
     code = df_result_step(r, err);
     bool found = code == DF_ROW;
-    if (found)
+    if (found && row)
         row(arg, r);
     df_result_free(r);
     if (ret_found)

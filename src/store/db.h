@@ -178,7 +178,7 @@ enum df_code df_db_each(struct df_db *db, const struct df_query *q, const struct
                         size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
                         struct df_err *err) DF_MUST_CHECK;
 /* The same for a query of one row at most: ret_found tells whether there was one. Where ret_found
- * is NULL there must be: DF_E_NOT_FOUND. */
+ * is NULL there must be: DF_E_NOT_FOUND. row may be NULL: there need only be one. */
 enum df_code df_db_one(struct df_db *db, const struct df_query *q, const struct df_value *params,
                        size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
                        bool *ret_found, struct df_err *err) DF_MUST_CHECK;
@@ -200,11 +200,6 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
                              int64_t *ret_affected, int64_t *ret_failed_row,
                              struct df_err *err) DF_MUST_CHECK;
-
-/* Has the database parse the query and look up what it names, without running it;
- * DF_E_NOT_IMPLEMENTED where that cannot be had (SQL Server). */
-enum df_code df_db_prepare(struct df_db *db, const struct df_query *q,
-                           struct df_err *err) DF_MUST_CHECK;
 
 /*
  * Transactions. `write` takes SQLite's write lock at once (BEGIN IMMEDIATE). After commit the

@@ -52,9 +52,6 @@ struct df_db_ops {
                               void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
                               int64_t *ret_affected, int64_t *ret_failed_row, struct df_err *err);
 
-    /* NULL: the database cannot be asked. */
-    enum df_code (*prepare)(struct df_db *db, const struct df_query *q, struct df_err *err);
-
     enum df_code (*begin)(struct df_db *db, bool write, struct df_err *err);
     enum df_code (*commit)(struct df_db *db, struct df_err *err);
     void (*rollback)(struct df_db *db);

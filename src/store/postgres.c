@@ -549,21 +549,6 @@ static void enter_pipeline(struct pg_db *pg)
         pg->base.alive = false;
 }
 
-static enum df_code pg_prepare(struct df_db *db, const struct df_query *q, struct df_err *err)
-{
-    struct pg_db *pg = pg_of(db);
-    enum df_code code = leave_pipeline(pg, err);
-
-    if (code != DF_OK)
-        return code;
-    PGresult *res = PQprepare(pg->conn, "", q->text[DF_POSTGRES].sql, 0, NULL);
-    if (PQresultStatus(res) != PGRES_COMMAND_OK)
-        code = df_pg_fail(pg, res, q->name, err);
-    PQclear(res);
-    enter_pipeline(pg);
-    return code;
-}
-
 /* Several statements in one text are for the simple protocol, which a pipeline does not have. */
 static enum df_code pg_script(struct df_db *db, const char *sql, struct df_err *err)
 {
@@ -643,7 +628,6 @@ const struct df_db_ops df_postgres_ops = {
     .open = pg_open,
     .close = pg_close,
     .ping = pg_ping,
-    .prepare = pg_prepare,
     .query = pg_query,
     .step = df_pg_step,
     .result_free = df_pg_result_free,

@@ -467,7 +467,6 @@ const struct df_db_ops df_sqlite_ops = {
     .open = sqlite_open,
     .close = sqlite_close,
     .ping = sqlite_ping,
-    .prepare = df_sqlite_prepare,
     .query = df_sqlite_query,
     .step = df_sqlite_step,
     .result_free = df_sqlite_result_free,

@@ -78,7 +78,6 @@ bool df_sqlite_is_full(int rc, int os_error);
 void df_sqlite_stmts_release(struct sqlite_db *s);
 
 /* The ops of statements and columns. */
-enum df_code df_sqlite_prepare(struct df_db *db, const struct df_query *q, struct df_err *err);
 enum df_code df_sqlite_query(struct df_db *db, const struct df_query *q,
                              const struct df_value *params, struct df_result **ret,
                              struct df_err *err);

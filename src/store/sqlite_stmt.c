@@ -59,12 +59,6 @@ static enum df_code find(struct sqlite_db *s, const struct df_query *q, struct s
     return code;
 }
 
-enum df_code df_sqlite_prepare(struct df_db *db, const struct df_query *q, struct df_err *err)
-{
-    struct stmt *st;
-    return find(sqlite_of(db), q, &st, err);
-}
-
 void df_sqlite_stmts_release(struct sqlite_db *s)
 {
     for (size_t i = 0; i < STMT_SETS; i++) {

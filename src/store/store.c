@@ -524,8 +524,3 @@ bool df_store_disk_full(const struct df_store *s)
     int64_t at = atomic_load(&s->full_ns);
     return at && store_now_ns() - at < FULL_NS;
 }
-
-size_t df_store_waiting(struct df_store *s)
-{
-    return df_queue_count(&s->queues[0]) + df_queue_count(&s->queues[1]);
-}

@@ -80,7 +80,4 @@ enum df_dialect df_store_dialect(const struct df_store *s);
 /* Whether a job failed for want of room on a disk in the last ten seconds. */
 bool df_store_disk_full(const struct df_store *s);
 
-/* Jobs queued and not yet begun. */
-size_t df_store_waiting(struct df_store *s);
-
 #endif

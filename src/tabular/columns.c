@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,44 +15,18 @@ void df_columns_release(struct df_columns *c)
 {
     df_arena_release(&c->arena);
     free(c->list);
-    free(c->slots);
+    df_map_release(&c->by_name);
     *c = (struct df_columns){.count = 0};
 }
 
-static uint32_t *slot_of(const struct df_columns *c, struct df_str name)
+static void make_room(struct df_columns *c, size_t index)
 {
-    for (size_t i = df_str_hash(name) >> 20;; i++) {
-        uint32_t *slot = &c->slots[i & (c->slot_count - 1)];
-        if (*slot == 0 || df_str_eq(c->list[*slot - 1].name, name))
-            return slot;
+    if (index >= c->cap) {
+        c->cap = index < 32 ? 64 : index * 2;
+        c->list = df_realloc(c->list, c->cap * sizeof(struct df_column *));
     }
-}
-
-static void make_room(struct df_columns *c)
-{
-    if (c->count == c->cap) {
-        c->cap = c->cap ? c->cap * 2 : 64;
-        c->list = df_realloc(c->list, c->cap * sizeof(*c->list));
-    }
-    if (2 * (c->count + 1) > c->slot_count) {
-        c->slot_count = c->slot_count ? c->slot_count * 2 : 256;
-        free(c->slots);
-        c->slots = df_calloc(c->slot_count, sizeof(*c->slots));
-        for (size_t i = 0; i < c->count; i++)
-            *slot_of(c, c->list[i].name) = (uint32_t)i + 1;
-    }
-}
-
-/* "Column A" to "Column Z", "Column AA", ... */
-static struct df_str lettered(struct df_columns *c)
-{
-    char letters[16], *p = letters + sizeof(letters) - 1;
-    char *text = df_arena_alloc(&c->arena, sizeof(letters) + 8);
-
-    *p = '\0';
-    for (size_t n = c->count + 1; n > 0; n = (n - 1) / 26)
-        *--p = (char)('A' + (n - 1) % 26);
-    return df_str_n(text, (size_t)snprintf(text, sizeof(letters) + 8, "Column %s", p));
+    while (c->count <= index)
+        c->list[c->count++] = NULL;
 }
 
 /* The name with a number that nobody has. */
@@ -63,34 +38,50 @@ static struct df_str numbered(struct df_columns *c, struct df_str name, unsigned
     for (;;) {
         int len = snprintf(text + name.len, 16, " (%u)", ++*copies);
         struct df_str with = df_str_n(text, name.len + (size_t)len);
-        if (*slot_of(c, with) == 0)
+        if (!df_map_get(&c->by_name, with))
             return with;
     }
 }
 
-void df_columns_add(struct df_columns *c, struct df_str header)
+static void add_column(struct df_columns *c, size_t index, struct df_str name)
+{
+    struct df_column *same = df_map_get(&c->by_name, name);
+    struct df_column *column = DF_ARENA_NEW(&c->arena, struct df_column);
+
+    column->name = same ? numbered(c, name, &same->copies) : df_arena_str(&c->arena, name);
+    column->copies = 1;
+    df_map_add(&c->by_name, column->name, column);
+    c->list[index] = column;
+}
+
+void df_columns_set(struct df_columns *c, size_t index, struct df_str header)
 {
     struct df_str name = df_str_trim(header);
 
-    if (name.len == 0)
-        name = lettered(c);
-    make_room(c);
-    uint32_t *slot = slot_of(c, name);
-    if (*slot) {
-        name = numbered(c, name, &c->list[*slot - 1].copies);
-        slot = slot_of(c, name);
-    } else {
-        char *text = df_arena_alloc(&c->arena, name.len);
-        memcpy(text, name.ptr, name.len);
-        name.ptr = text;
-    }
-    c->list[c->count++] = (struct df_column){name, 1};
-    *slot = (uint32_t)c->count;
+    make_room(c, index);
+    assert(!c->list[index]);
+    if (name.len > 0)
+        add_column(c, index, name);
 }
 
 struct df_str df_columns_name(struct df_columns *c, size_t index)
 {
-    while (c->count <= index)
-        df_columns_add(c, DF_STR(""));
-    return c->list[index].name;
+    make_room(c, index);
+    if (!c->list[index]) {
+        char letters[DF_COLUMN_LETTERS], name[DF_COLUMN_LETTERS + 8];
+        df_column_letters(index, letters);
+        int len = snprintf(name, sizeof(name), "Column %s", letters);
+        add_column(c, index, df_str_n(name, (size_t)len));
+    }
+    return c->list[index]->name;
+}
+
+void df_column_letters(size_t index, char out[DF_COLUMN_LETTERS])
+{
+    char letters[DF_COLUMN_LETTERS], *p = letters + sizeof(letters) - 1;
+
+    *p = '\0';
+    for (size_t n = index + 1; n > 0; n = (n - 1) / 26)
+        *--p = (char)('A' + (n - 1) % 26);
+    memcpy(out, p, (size_t)(letters + sizeof(letters) - p));
 }

@@ -26,11 +26,8 @@ static const char *const names[DF_HEADER_COUNT] = {
     [DF_HEADER_BUDGET] = "Budget",
 };
 
-/* Folded, in the order of their bytes. */
-static const struct known {
-    const char *name;
-    enum df_header header;
-} known[] = {
+/* In the order of their bytes. */
+const struct df_known_header df_known_headers[] = {
     {"additionaldata", DF_HEADER_LEAD_CONTEXT},
     {"additionalinfo", DF_HEADER_LEAD_CONTEXT},
     {"address", DF_HEADER_ADDRESS},
@@ -331,6 +328,7 @@ static const struct known {
     {"zip", DF_HEADER_ZIP_CODE},
     {"zipcode", DF_HEADER_ZIP_CODE},
 };
+const size_t df_known_header_count = sizeof(df_known_headers) / sizeof(df_known_headers[0]);
 
 /* U+00C0 to U+017F without their accents, for two letters the first; ' ': not a letter. */
 static const char latin[] = "aaaaaaaceeeeiiiidnooooo ouuuuytsaaaaaaaceeeeiiiidnooooo ouuuuyty"
@@ -380,7 +378,7 @@ size_t df_header_fold(struct df_str name, char *out)
 static int compare(const void *key, const void *entry)
 {
     const struct df_str *name = key;
-    const struct known *k = entry;
+    const struct df_known_header *k = entry;
     size_t len = strlen(k->name);
     int order = memcmp(name->ptr, k->name, name->len < len ? name->len : len);
     return order ? order : (name->len > len) - (name->len < len);
@@ -395,8 +393,8 @@ enum df_header df_header_find(struct df_str name, bool *ret_exact)
     if (name.len > sizeof(folded))
         return DF_HEADER_OTHER;
     key.len = df_header_fold(name, folded);
-    const struct known *k =
-        bsearch(&key, known, sizeof(known) / sizeof(known[0]), sizeof(known[0]), compare);
+    const struct df_known_header *k = bsearch(&key, df_known_headers, df_known_header_count,
+                                              sizeof(df_known_headers[0]), compare);
     if (!k)
         return DF_HEADER_OTHER;
     *ret_exact = df_str_ieq(key, df_str_c(names[k->header]));
@@ -406,12 +404,4 @@ enum df_header df_header_find(struct df_str name, bool *ret_exact)
 const char *df_header_name(enum df_header h)
 {
     return names[h];
-}
-
-const char *df_header_known(size_t n, enum df_header *ret)
-{
-    if (n >= sizeof(known) / sizeof(known[0]))
-        return NULL;
-    *ret = known[n].header;
-    return known[n].name;
 }

@@ -40,8 +40,13 @@ enum df_header df_header_find(struct df_str name, bool *ret_exact);
 /* "PhoneNumber", ...; NULL for OTHER. */
 const char *df_header_name(enum df_header h);
 
-/* The n-th of the names known, folded, and what it means; NULL past the last. For the test. */
-const char *df_header_known(size_t n, enum df_header *ret);
+/* Names, folded, and what they mean. */
+struct df_known_header {
+    const char *name;
+    enum df_header header;
+};
+extern const struct df_known_header df_known_headers[];
+extern const size_t df_known_header_count;
 
 /* Folds name into out, which has room for name.len bytes; returns the result's length. */
 size_t df_header_fold(struct df_str name, char *out);

@@ -7,38 +7,32 @@
 #include <stdlib.h>
 
 /* Beyond that a file is not one whose names repeat. */
-#define HEADS     4096
 #define NAMES_MAX 8192
 #define BYTES_MAX ((size_t)2 << 20)
 
 static void forget(struct df_names *n)
 {
-    for (size_t i = 0; n->heads && i < HEADS; i++) {
-        for (struct df_name *name = n->heads[i], *next; name; name = next) {
-            next = name->next;
-            free(name);
-        }
-        n->heads[i] = NULL;
-    }
+    struct df_name *name;
+
+    for (size_t at = 0; (name = df_map_next(&n->by_text, &at));)
+        free(name);
+    df_map_release(&n->by_text);
     for (size_t i = 0; i < n->place_cap; i++)
         n->places[i] = NULL;
-    n->count = n->size_bytes = 0;
+    n->size_bytes = 0;
 }
 
 void df_names_release(struct df_names *n)
 {
     forget(n);
-    free(n->heads);
     free(n->places);
-    *n = (struct df_names){.count = 0};
+    *n = (struct df_names){.size_bytes = 0};
 }
 
 void df_names_begin(struct df_names *n, size_t field_count)
 {
-    if (n->count > NAMES_MAX || n->size_bytes > BYTES_MAX)
+    if (n->by_text.count > NAMES_MAX || n->size_bytes > BYTES_MAX)
         forget(n);
-    if (!n->heads)
-        n->heads = df_calloc(HEADS, sizeof(void *));
     if (field_count > n->place_cap) {
         size_t cap = field_count < 32 ? 32 : field_count * 2;
         n->places = df_realloc(n->places, cap * sizeof(void *));
@@ -97,7 +91,7 @@ static size_t add_key(struct df_buf *b, struct df_str name)
     return b->len - before;
 }
 
-static struct df_name *name_new(struct df_str text, uint64_t hash)
+static struct df_name *name_new(struct df_str text)
 {
     struct df_str own = df_names_trim(text);
     struct df_buf keys;
@@ -112,7 +106,6 @@ static struct df_name *name_new(struct df_str text, uint64_t hash)
     if (text.len > 0)
         memcpy(name->bytes, text.ptr, text.len);
     memcpy(name->bytes + text.len, keys.ptr, keys.len);
-    name->hash = hash;
     name->text = df_str_n(name->bytes, text.len);
     name->own = df_names_trim(name->text);
     name->key = df_str_n(name->bytes + text.len, key_len);
@@ -149,17 +142,14 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
     return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
 }
 
-static const struct df_name *find_by_hash(struct df_names *n, struct df_str text)
+static const struct df_name *find_name(struct df_names *n, struct df_str text)
 {
-    uint64_t hash = df_str_hash(text);
-    struct df_name **head = &n->heads[(hash >> 24) % HEADS];
-    for (struct df_name *name = *head; name; name = name->next)
-        if (name->hash == hash && df_str_eq(name->text, text))
-            return name;
-    struct df_name *name = name_new(text, hash);
-    name->next = *head;
-    *head = name;
-    n->count++;
+    struct df_name *name = df_map_get(&n->by_text, text);
+
+    if (name)
+        return name;
+    name = name_new(text);
+    df_map_add(&n->by_text, name->text, name);
     n->size_bytes += sizeof(*name) + name->text.len + name->key.len + name->canonical.len;
     return name;
 }
@@ -169,6 +159,6 @@ const struct df_name *df_names_find(struct df_names *n, size_t place, struct df_
     const struct df_name *name = n->places[place];
 
     if (!name || name->text.len != text.len || !same_bytes(name->text.ptr, text.ptr, text.len))
-        n->places[place] = name = find_by_hash(n, text);
+        n->places[place] = name = find_name(n, text);
     return name;
 }

@@ -6,11 +6,10 @@
 #ifndef DF_IMPORTS_NAMES_H
 #define DF_IMPORTS_NAMES_H
 
+#include "base/map.h"
 #include "tabular/headers_map.h"
 
 struct df_name {
-    struct df_name *next;
-    uint64_t hash;
     struct df_str text;      /* as in the file */
     struct df_str own;       /* trimmed */
     struct df_str key;       /* the latter as a JSON string with its colon */
@@ -22,8 +21,8 @@ struct df_name {
 };
 
 struct df_names {
-    struct df_name **heads; /* by hash */
-    size_t count, size_bytes;
+    struct df_map by_text;
+    size_t size_bytes;
     const struct df_name **places;
     size_t place_cap;
 };

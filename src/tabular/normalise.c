@@ -392,8 +392,10 @@ static char *put_property(struct df_normaliser *n, char *to, const struct df_rec
 /* A name that nobody has yet under LeadContextJson, with a number if need be. */
 static char *put_unique(struct df_normaliser *n, char *to, struct df_str name)
 {
-    df_columns_add(&n->used, name);
-    to = put_string(to, df_columns_name(&n->used, n->used.count - 1));
+    size_t next = n->used.count;
+
+    df_columns_set(&n->used, next, name);
+    to = put_string(to, df_columns_name(&n->used, next));
     *to++ = ':';
     return to;
 }

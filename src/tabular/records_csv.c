@@ -403,7 +403,7 @@ static enum df_code take_row(struct csv_records *r, size_t len, bool header, str
         if (rc != DF_OK)
             return rc;
         if (header)
-            df_columns_add(&r->columns, text);
+            df_columns_set(&r->columns, i, text);
         else if (text.len > 0)
             r->fields[r->field_count++] =
                 (struct df_field){df_columns_name(&r->columns, i), DF_FIELD_TEXT, text};

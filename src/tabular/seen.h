@@ -3,17 +3,14 @@
  * temporary file without a name beyond that, so that memory is bounded for any number of them. The
  * file is read and written by the page, through the system's cache. One thread at a time.
  */
-#ifndef DF_IMPORTS_SEEN_H
-#define DF_IMPORTS_SEEN_H
+#ifndef DF_TABULAR_SEEN_H
+#define DF_TABULAR_SEEN_H
 
 #include "base/err.h"
+#include "base/hash_set.h"
 #include "base/str.h"
 
 struct df_seen;
-
-struct df_hash128 {
-    uint64_t high, low;
-};
 
 /* temp_dir (NULL: the system's) is copied. max_memory_bytes 0: 24 MiB. */
 struct df_seen *df_seen_new(const char *temp_dir, size_t max_memory_bytes);

@@ -7,6 +7,7 @@
 #include "tabular/xlsx.h"
 
 #include "base/mem.h"
+#include "tabular/columns.h"
 #include "tabular/xlsx_book.h"
 #include "tabular/xlsx_sheet.h"
 #include "tabular/xlsx_strings.h"
@@ -17,16 +18,6 @@
 #define SHARED_MAX (2ULL << 30) /* of shared strings, which go to disk */
 #define GAP_MAX    1000         /* rows left out in one place that still are rows */
 
-/* The names of the columns: unique, each for one column. */
-struct header {
-    struct df_arena arena;
-    struct df_str names[DF_SHEET_COLUMNS]; /* absent: no name yet */
-    uint32_t *table;                       /* column + 1 by hash of its name; 0: free */
-    uint32_t *repeats;                     /* in the same places: how often the name came */
-    size_t mask;
-    size_t count;
-};
-
 struct xlsx {
     struct df_records base;
     struct df_bytes file;
@@ -35,7 +26,7 @@ struct xlsx {
     struct df_book book;
     struct df_strings *strings;
     struct df_sheet_rows *rows;
-    struct header header;
+    struct df_columns columns;
     bool has_header;
     enum df_code answer; /* once it is not DF_ROW: for good */
     struct df_err err;
@@ -53,73 +44,6 @@ struct xlsx {
     } * places;    /* one for each field */
 };
 
-/* --- the header ------------------------------------------------------------------------------- */
-
-static uint64_t hash(struct df_str s)
-{
-    uint64_t h = df_str_hash(s);
-    return h ^ h >> 29;
-}
-
-/* The name's place in the table, free if it is new. */
-static size_t find_name(const struct header *h, struct df_str name)
-{
-    size_t at = hash(name) & h->mask;
-    while (h->table[at] && !df_str_eq(h->names[h->table[at] - 1], name))
-        at = (at + 1) & h->mask;
-    return at;
-}
-
-static void header_grow(struct header *h)
-{
-    size_t old = h->table ? h->mask + 1 : 0, size = old ? old * 2 : 64;
-    uint32_t *table = h->table, *repeats = h->repeats;
-    h->table = df_calloc(size, sizeof *h->table);
-    h->repeats = df_calloc(size, sizeof *h->repeats);
-    h->mask = size - 1;
-    for (size_t i = 0; i < old; i++) {
-        if (!table[i])
-            continue;
-        size_t at = find_name(h, h->names[table[i] - 1]);
-        h->table[at] = table[i];
-        h->repeats[at] = repeats[i];
-    }
-    free(table);
-    free(repeats);
-}
-
-/* A name that is taken gets " (2)", " (3)" … */
-static void name_column(struct header *h, uint32_t column, struct df_str name)
-{
-    if (!h->table || h->count * 2 > h->mask)
-        header_grow(h);
-    size_t at = find_name(h, name);
-    struct df_str unique = df_arena_str(&h->arena, name);
-    if (h->table[at]) {
-        uint32_t *repeats = &h->repeats[at];
-        do {
-            unique =
-                df_arena_printf(&h->arena, DF_STR_FMT " (%u)", DF_STR_ARG(name), ++*repeats + 1);
-            at = find_name(h, unique);
-        } while (h->table[at]);
-    }
-    h->names[column] = unique;
-    h->table[at] = column + 1;
-    h->count++;
-}
-
-/* A column with values but no name has its letters for one. */
-static struct df_str column_name(struct header *h, uint32_t column)
-{
-    if (!h->names[column].ptr) {
-        char letters[4], name[16];
-        df_column_letters(column, letters);
-        int len = snprintf(name, sizeof name, "Column %s", letters);
-        name_column(h, column, df_str_n(name, (size_t)len));
-    }
-    return h->names[column];
-}
-
 /* --- cells ------------------------------------------------------------------------------------ */
 
 static enum df_code shared_text(struct xlsx *x, const struct df_row *row, const struct df_cell *c,
@@ -127,7 +51,7 @@ static enum df_code shared_text(struct xlsx *x, const struct df_row *row, const 
 {
     if (x->strings && c->index < df_strings_count(x->strings))
         return df_strings_get(x->strings, c->index, ret, ret_stays, err);
-    char letters[4];
+    char letters[DF_COLUMN_LETTERS];
     df_column_letters(c->column, letters);
     return df_err_set(err, DF_E_VALIDATION, "cell %s%llu: the workbook has no shared string %u",
                       letters, (unsigned long long)row->number, c->index);
@@ -194,7 +118,7 @@ static enum df_code add_field(struct xlsx *x, const struct df_row *row, const st
     enum df_code code = cell_text(x, row, c, &f->kind, &text, &stays, err);
     if (code != DF_OK || text.len == 0 || (c->type != DF_CELL_SHARED && df_cell_is_blank(text)))
         return code;
-    f->name = x->has_header ? column_name(&x->header, c->column) : DF_STR_NULL;
+    f->name = x->has_header ? df_columns_name(&x->columns, c->column) : DF_STR_NULL;
     x->record_bytes += f->name.len + text.len;
     if (x->record_bytes > x->opt.limits.max_record_bytes)
         return df_err_set(err, DF_E_TOO_LARGE, "row %llu has more than %zu bytes",
@@ -238,7 +162,7 @@ static enum df_code add_fields(struct xlsx *x, const struct df_row *row, struct 
 static void read_header(struct xlsx *x)
 {
     for (size_t i = 0; i < x->field_count; i++)
-        name_column(&x->header, x->places[i].column, df_str_trim(x->fields[i].text));
+        df_columns_set(&x->columns, x->places[i].column, x->fields[i].text);
     x->has_header = true;
 }
 
@@ -306,9 +230,7 @@ static void free_records(struct df_records *r)
     df_strings_free(x->strings);
     df_book_release(&x->book);
     df_zip_release(&x->zip);
-    df_arena_release(&x->header.arena);
-    free(x->header.table);
-    free(x->header.repeats);
+    df_columns_release(&x->columns);
     df_buf_release(&x->text);
     free(x->fields);
     free(x->places);

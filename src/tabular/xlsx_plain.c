@@ -61,7 +61,9 @@ void df_xml_plain_release(struct df_xml_plain *x)
     x->window = NULL;
 }
 
-enum df_xml_plain_answer df_xml_plain_more(struct df_xml_plain *x, struct df_err *err)
+/* Makes the window hold more than it does, for a token that it ends in; UNUSUAL when it is full
+ * already. */
+static enum df_xml_plain_answer read_more(struct df_xml_plain *x, struct df_err *err)
 {
     size_t kept = (size_t)(x->end - x->p), got = 0;
     if (x->final || kept == DF_XML_PLAIN_WINDOW)
@@ -74,12 +76,6 @@ enum df_xml_plain_answer df_xml_plain_more(struct df_xml_plain *x, struct df_err
     x->end += got;
     x->final = got == 0;
     return DF_PLAIN_GO;
-}
-
-/* The window ends in a token: read more and come again. */
-static enum df_xml_plain_answer cut(struct df_xml_plain *x, struct df_err *err)
-{
-    return df_xml_plain_more(x, err);
 }
 
 /* Length of the character at p, which is not ASCII; 0: wrong, cut, or not allowed in XML. */
@@ -208,7 +204,7 @@ static enum df_xml_plain_answer text(struct df_xml_plain *x, struct df_err *err)
     case '&':
         after = reference(x->p, x->end, out, &len);
         if (after == x->end && len == 0)
-            return cut(x, err);
+            return read_more(x, err);
         if (!after)
             return DF_PLAIN_UNUSUAL;
         x->p = after;
@@ -222,12 +218,13 @@ static enum df_xml_plain_answer text(struct df_xml_plain *x, struct df_err *err)
     case '\r':
         /* Alone it is a line's end, before LF it is nothing. */
         if (x->end - x->p < 2)
-            return cut(x, err);
+            return read_more(x, err);
         x->p++;
         return *x->p == '\n' ? DF_PLAIN_GO : emit(x, DF_STR("\n"), err);
     default:
         /* A wide character that the window cuts, or nothing that we take. */
-        return (unsigned char)*x->p >= 0xC2 && x->end - x->p < 4 ? cut(x, err) : DF_PLAIN_UNUSUAL;
+        return (unsigned char)*x->p >= 0xC2 && x->end - x->p < 4 ? read_more(x, err)
+                                                                 : DF_PLAIN_UNUSUAL;
     }
 }
 
@@ -354,14 +351,14 @@ static enum df_xml_plain_answer start_tag(struct df_xml_plain *x, struct df_err 
     const char *end = x->end;
     const char *p = read_name(x->p + 1, end, &tag.name, &prefixed);
     if (!p)
-        return cut(x, err);
+        return read_more(x, err);
     struct df_str full = df_str_n(x->p + 1, (size_t)(p - x->p - 1));
     tag.ns = prefixed ? DF_XML_OTHER : DF_XML_MAIN;
     p = attributes(x, p, end, &tag, &references);
     /* What is wrong may be cut only: it is looked at again as long as the window can grow. */
     bool empty = p && p < end && *p == '/';
     if (!p || p + empty >= end || p[empty] != '>')
-        return cut(x, err);
+        return read_more(x, err);
     /* Elements with attributes that matter have short names, and are written plainly. */
     if (references && tag.name.len <= 3)
         return DF_PLAIN_UNUSUAL;
@@ -378,13 +375,13 @@ static enum df_xml_plain_answer end_tag(struct df_xml_plain *x, struct df_err *e
     size_t len = x->name_lens[x->depth - 1];
     const char *p = x->p + 2;
     if ((size_t)(x->end - p) <= len)
-        return cut(x, err);
+        return read_more(x, err);
     if (memcmp(p, x->names + x->names_len - len, len) != 0)
         return DF_PLAIN_UNUSUAL;
     for (p += len; p < x->end && is(*p, SPACE);)
         p++;
     if (p == x->end)
-        return cut(x, err);
+        return read_more(x, err);
     if (*p != '>')
         return DF_PLAIN_UNUSUAL;
     x->p = p + 1;
@@ -406,7 +403,7 @@ static enum df_xml_plain_answer head(struct df_xml_plain *x, struct df_err *err)
     };
     enum df_xml_plain_answer answer = DF_PLAIN_GO;
     while (answer == DF_PLAIN_GO && !x->final && x->end - x->p < 128)
-        answer = df_xml_plain_more(x, err);
+        answer = read_more(x, err);
     if (answer != DF_PLAIN_GO)
         return answer;
     x->begun = true;
@@ -439,11 +436,11 @@ enum df_xml_plain_answer df_xml_plain_step(struct df_xml_plain *x, struct df_err
             return DF_PLAIN_UNUSUAL;
     }
     if (x->p == x->end)
-        return cut(x, err);
+        return read_more(x, err);
     if (*x->p != '<')
         return text(x, err);
     if (x->end - x->p < 2)
-        return cut(x, err);
+        return read_more(x, err);
     if (x->p[1] == '/')
         return x->depth ? end_tag(x, err) : DF_PLAIN_UNUSUAL;
     return start_tag(x, err);

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "tabular/columns.h"
 #include "tabular/xlsx_strings.h"
 #include "tabular/xlsx_xml.h"
 
@@ -68,17 +69,6 @@ struct df_sheet_rows {
     uint64_t *seen; /* for each column the serial of the last row with a cell there */
 };
 
-void df_column_letters(uint32_t column, char out[4])
-{
-    char reversed[4];
-    size_t len = 0;
-    for (uint32_t c = column + 1; c && len < 3; c = (c - 1) / 26)
-        reversed[len++] = (char)('A' + (c - 1) % 26);
-    for (size_t i = 0; i < len; i++)
-        out[i] = reversed[len - 1 - i];
-    out[len] = 0;
-}
-
 static enum df_code too_large(const struct df_sheet_rows *s, struct df_err *err, const char *what,
                               size_t max)
 {
@@ -132,7 +122,7 @@ static enum df_code add_cell(struct df_sheet_rows *s, uint32_t index, struct df_
 {
     const struct df_record_limits *limits = &s->zip->limits;
     if (s->seen[s->column] == s->serial) {
-        char letters[4];
+        char letters[DF_COLUMN_LETTERS];
         df_column_letters(s->column, letters);
         return df_err_set(err, DF_E_VALIDATION, "row %llu has two cells in column %s",
                           (unsigned long long)s->number, letters);

@@ -45,7 +45,4 @@ void df_sheet_rows_free(struct df_sheet_rows *s);
 enum df_code df_sheet_rows_next(struct df_sheet_rows *s, struct df_row *ret,
                                 struct df_err *err) DF_MUST_CHECK;
 
-/* Of a column from 0: A, B … XFD. */
-void df_column_letters(uint32_t column, char out[4]);
-
 #endif

@@ -91,8 +91,6 @@ void df_xml_plain_init(struct df_xml_plain *x, struct df_xml_sink sink, struct d
 void df_xml_plain_release(struct df_xml_plain *x);
 /* One token. */
 enum df_xml_plain_answer df_xml_plain_step(struct df_xml_plain *x, struct df_err *err);
-/* Makes the window hold more than it does; UNUSUAL when it is full already. */
-enum df_xml_plain_answer df_xml_plain_more(struct df_xml_plain *x, struct df_err *err);
 
 /* For a caller that reads a tag of the window by itself: an element begins (false: unusual), or the
  * innermost one ends. The sink is not told. */

@@ -28,6 +28,8 @@
 
 /* Subscriptions that the cycle in hand disables; memory: its arena. */
 struct disabled {
+    struct df_arena *arena;
+    const char *reason; /* of those that are being found */
     struct disabled_one {
         struct df_str id;
         const char *reason;
@@ -71,11 +73,11 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
                                  struct df_err *err)
 {
     const struct df_webhook_secret_columns columns = {
-        .secret = df_col_text(r, 8),
-        .encrypted = df_col_blob(r, 9),
-        .previous = df_col_text(r, 10),
-        .previous_encrypted = df_col_blob(r, 11),
-        .previous_expires_at = df_col_time(r, 12),
+        .secret = df_col_text(r, webhook_load_Secret),
+        .encrypted = df_col_blob(r, webhook_load_SecretEncrypted),
+        .previous = df_col_text(r, webhook_load_PreviousSecret),
+        .previous_encrypted = df_col_blob(r, webhook_load_PreviousSecretEncrypted),
+        .previous_expires_at = df_col_time(r, webhook_load_PreviousSecretExpiresAt),
     };
     const struct df_webhook_keys keys = df_webhooks_master_keys(w);
     return df_webhook_secret_open(&keys, subscription, &columns, now_ms, a, ret, ret_previous, err);
@@ -86,35 +88,34 @@ static void whose(const struct df_channel *c, struct df_result *r, struct df_are
                   struct df_delivery_request *ret)
 {
     (void)c;
-    ret->tenant = df_arena_str(a, df_col_text(r, 15));
-    ret->breaker = df_arena_printf(a, "webhook:" DF_STR_FMT, DF_STR_ARG(df_col_text(r, 3)));
+    ret->tenant = df_arena_str(a, df_col_text(r, webhook_load_ClientId));
+    ret->breaker = df_arena_printf(a, "webhook:" DF_STR_FMT,
+                                   DF_STR_ARG(df_col_text(r, webhook_load_SubscriptionId)));
 }
 
-/* Columns: SubscriptionId, PayloadJson, CorrelationId, Url, IsActive, the five of the secrets,
- * BatchId, ClientIdentifier, ClientId. */
 static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
 {
     const struct df_webhooks *w = c->arg;
-    struct df_str subscription = df_arena_str(a, df_col_text(r, 3));
-    struct df_str body = df_arena_str(a, df_col_text(r, 4));
+    struct df_str subscription = df_arena_str(a, df_col_text(r, webhook_load_SubscriptionId));
+    struct df_str body = df_arena_str(a, df_col_text(r, webhook_load_PayloadJson));
     struct df_str secret = DF_STR_NULL;
     struct df_str previous = DF_STR_NULL;
     int64_t now_ms = df_wall_ms(w->opt.clock);
 
-    ret->correlation_id = df_arena_str(a, df_col_text(r, 5));
+    ret->correlation_id = df_arena_str(a, df_col_text(r, webhook_load_CorrelationId));
     ret->subscription_id = subscription;
-    ret->batch_id = df_arena_str(a, df_col_text(r, 13));
-    ret->client_id = df_arena_str(a, df_col_text(r, 14));
+    ret->batch_id = df_arena_str(a, df_col_text(r, webhook_load_BatchId));
+    ret->client_id = df_arena_str(a, df_col_text(r, webhook_load_ClientIdentifier));
     ret->private_too = w->opt.settings.allow_private;
-    if (!df_col_bool(r, 7))
+    if (!df_col_bool(r, webhook_load_IsActive))
         return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
     if (body.len < 3 || body.ptr[body.len - 1] != '}')
         return df_err_set(err, DF_E_MALFORMED_JSON, "PayloadJson is no JSON object");
     enum df_code code = open_secrets(w, subscription, r, a, now_ms, &secret, &previous, err);
     if (code != DF_OK)
         return code;
-    ret->url = df_arena_cstr(a, df_col_text(r, 6));
+    ret->url = df_arena_cstr(a, df_col_text(r, webhook_load_Url));
     ret->timeout_ms = w->opt.settings.timeout_ms;
     ret->body = with_signature(a, body, secret);
     df_sign(secret, previous, id, now_ms / 1000, ret->body, a,
@@ -138,104 +139,90 @@ static struct df_out_judgement classify(unsigned http_status)
 
 /* --- what the outcome means for others -------------------------------------------------------- */
 
-/* How many of the rows are sent, and how many have failed. */
-static enum df_code count_outcomes(struct df_db *db, struct df_value ids, int64_t *ret_sent,
-                                   int64_t *ret_failed, struct df_err *err)
+/* How many rows of a cycle. */
+struct outcomes {
+    int64_t sent;
+    int64_t failed;
+};
+
+static void read_outcomes(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_webhook_outcomes, DF_PARAMS(ids), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        *ret_sent = df_col_int(r, 0);
-        *ret_failed = df_col_int(r, 1);
-    }
-    df_result_free(r);
-    return code == DF_ROW ? DF_OK : code == DF_DONE ? DF_E_INTERNAL : code;
+    *(struct outcomes *)arg = (struct outcomes){.sent = df_col_int(r, webhook_outcomes_Sent),
+                                                .failed = df_col_int(r, webhook_outcomes_Failed)};
 }
 
 static enum df_code settle_sent(struct df_db *db, struct df_value now, struct df_value ids,
                                 struct df_err *err)
 {
-    enum df_code code = df_db_exec(db, &df_q_webhook_well_again, DF_PARAMS(ids), NULL, err);
+    enum df_code code = df_db_exec(db, DF_Q(webhook_well_again, .ids = ids), NULL, err);
 
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_webhook_arrived_after_all, DF_PARAMS(now, ids), NULL, err);
+        code = df_db_exec(db, DF_Q(webhook_arrived_after_all, .now = now, .ids = ids), NULL, err);
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_webhook_notified, DF_PARAMS(df_bool(true), ids), NULL, err);
+        code = df_db_exec(db, DF_Q(webhook_notified, .told = df_bool(true), .ids = ids), NULL, err);
     return code;
 }
 
-static void note_disabled(struct disabled *d, struct df_str id, const char *reason,
-                          struct df_arena *a)
+static void note_disabled(void *arg, struct df_result *r)
 {
+    struct disabled *d = arg;
+
     if (d->count == d->cap) {
         size_t cap = d->cap ? d->cap * 2 : 16;
-        struct disabled_one *more = DF_ARENA_ARRAY(a, struct disabled_one, cap);
+        struct disabled_one *more = DF_ARENA_ARRAY(d->arena, struct disabled_one, cap);
         if (d->count > 0)
             memcpy(more, d->at, d->count * sizeof(*more));
         d->cap = cap;
         d->at = more;
     }
-    d->at[d->count++] = (struct disabled_one){df_arena_str(a, id), reason};
-}
-
-static enum df_code disable(struct df_db *db, const struct df_query *q,
-                            const struct df_value *params, size_t count, const char *reason,
-                            struct df_arena *a, struct disabled *d, struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, q, params, count, &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        note_disabled(d, df_col_text(r, 0), reason, a);
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    d->at[d->count++] = (struct disabled_one){
+        df_arena_str(d->arena, df_col_text(r, webhook_disabled_Id)), d->reason};
 }
 
 static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db,
-                                const struct df_channel_values *v, struct df_arena *a,
-                                struct df_err *err)
+                                const struct df_channel_values *v, struct df_err *err)
 {
     struct disabled *d = w->disabled;
-    static const char gone[] = "the receiver answered 410 Gone";
-    static const char failing[] = "every delivery failed for too long";
     struct df_value off = df_bool(false);
     int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.settings.disable_after_ms;
 
-    enum df_code code =
-        disable(db, &df_q_webhook_disable_gone,
-                DF_PARAMS(off, v->now, df_text(df_str_c(gone)), v->ids), gone, a, d, err);
-    if (code == DF_OK && w->opt.settings.disable_after_ms > 0)
-        code =
-            disable(db, &df_q_webhook_disable_failing,
-                    DF_PARAMS(off, v->now, df_text(df_str_c(failing)), df_time(before_ms), v->ids),
-                    failing, a, d, err);
-    return code;
+    d->reason = "the receiver answered 410 Gone";
+    enum df_code code = df_db_each(db,
+                                   DF_Q(webhook_disable_gone, .active = off, .now = v->now,
+                                        .reason = df_text(df_str_c(d->reason)), .ids = v->ids),
+                                   note_disabled, d, err);
+    if (code != DF_OK || w->opt.settings.disable_after_ms <= 0)
+        return code;
+    d->reason = "every delivery failed for too long";
+    return df_db_each(db,
+                      DF_Q(webhook_disable_failing, .active = off, .now = v->now,
+                           .reason = df_text(df_str_c(d->reason)), .before = df_time(before_ms),
+                           .ids = v->ids),
+                      note_disabled, d, err);
 }
 
 static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
-                                  const struct df_channel_values *v, struct df_arena *a,
-                                  struct df_err *err)
+                                  const struct df_channel_values *v, struct df_err *err)
 {
     const struct disabled *d = w->disabled;
     enum df_code code =
-        df_db_exec(db, &df_q_webhook_fails_since, DF_PARAMS(v->now, v->ids), NULL, err);
+        df_db_exec(db, DF_Q(webhook_fails_since, .now = v->now, .ids = v->ids), NULL, err);
 
     if (code == DF_OK)
-        code = disable_all(w, db, v, a, err);
+        code = disable_all(w, db, v, err);
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_webhook_bury, DF_PARAMS(v->now, v->ids), NULL, err);
+        code = df_db_exec(db, DF_Q(webhook_bury, .now = v->now, .ids = v->ids), NULL, err);
     for (size_t i = 0; i < d->count && code == DF_OK; i++) {
         struct df_value subscription = df_uuid(d->at[i].id);
-        code = df_db_exec(db, &df_q_webhook_end_waiting,
-                          DF_PARAMS(df_text(DF_STR("the subscription was disabled")), subscription),
+        code = df_db_exec(db,
+                          DF_Q(webhook_end_waiting,
+                               .error = df_text(DF_STR("the subscription was disabled")),
+                               .subscription_id = subscription),
                           NULL, err);
         if (code == DF_OK)
-            code = df_db_exec(db, &df_q_webhook_bury_waiting, DF_PARAMS(v->now, subscription), NULL,
-                              err);
+            code = df_db_exec(
+                db, DF_Q(webhook_bury_waiting, .now = v->now, .subscription_id = subscription),
+                NULL, err);
     }
     return code;
 }
@@ -245,16 +232,17 @@ static enum df_code settled(const struct df_channel *c, struct df_db *db,
                             struct df_err *err)
 {
     const struct df_webhooks *w = c->arg;
-    int64_t sent = 0;
-    int64_t failed = 0;
+    struct outcomes found = {0};
 
-    *w->disabled = (struct disabled){0}; /* what an earlier run found was rolled back */
-    enum df_code code = count_outcomes(db, v->ids, &sent, &failed, err);
+    /* What an earlier run found was rolled back. */
+    *w->disabled = (struct disabled){.arena = a};
+    enum df_code code =
+        df_db_one(db, DF_Q(webhook_outcomes, .ids = v->ids), read_outcomes, &found, NULL, err);
 
-    if (code == DF_OK && sent > 0)
+    if (code == DF_OK && found.sent > 0)
         code = settle_sent(db, v->now, v->ids, err);
-    if (code == DF_OK && failed > 0)
-        code = settle_failed(w, db, v, a, err);
+    if (code == DF_OK && found.failed > 0)
+        code = settle_failed(w, db, v, err);
     return code;
 }
 

@@ -66,7 +66,8 @@ WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
 -- --- what the outcome means for others, in the settling transaction ---
 
 -- name: webhook_outcomes
-SELECT COALESCE(SUM(CASE WHEN Status = 'Sent' THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN Status = 'Error' THEN 1 ELSE 0 END), 0)
+SELECT COALESCE(SUM(CASE WHEN Status = 'Sent' THEN 1 ELSE 0 END), 0) AS Sent,
+       COALESCE(SUM(CASE WHEN Status = 'Error' THEN 1 ELSE 0 END), 0) AS Failed
 FROM WebhookDeliveries
 WHERE Id IN EACH_UUID(:ids);
 
@@ -121,6 +122,7 @@ WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
 
 -- 410 Gone: the receiver wants nothing more.
 -- name: webhook_disable_gone
+-- row: webhook_disabled
 UPDATE WebhookSubscriptions
 SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
 WHERE IsActive <> :active
@@ -138,6 +140,7 @@ WHERE IsActive <> :active
                AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL AND d.LastStatus = 410 THEN 1 ELSE 0 END = 1);
 
 -- name: webhook_disable_failing
+-- row: webhook_disabled
 UPDATE WebhookSubscriptions
 SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason, UpdatedAt = :now
 WHERE IsActive <> :active AND FailureSince <= :before

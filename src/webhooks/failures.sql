@@ -73,6 +73,7 @@ SELECT IsActive FROM WebhookSubscriptions WHERE Id = :subscription_id;
 
 -- Of subscriptions that are active, or (for counting) that are not.
 -- name: webhook_failure_since
+-- row: webhook_failure_id
 -- dialect: sqlite
 SELECT f.Id
 FROM WebhookDeliveryFailures AS f
@@ -119,6 +120,7 @@ WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
 
 -- Of two who replay the same one, one gets it.
 -- name: webhook_failure_take
+-- row: webhook_failure_id
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now WHERE Id IN EACH_INT(:ids) AND ReplayedAt IS NULL RETURNING Id;
 -- dialect: sqlserver
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now OUTPUT inserted.Id

@@ -3,13 +3,13 @@
  * of its own, of the same event, to the URL and with the secret that the subscription has now.
  */
 #include "access/handler.h"
+#include "store/rows.h"
 #include "webhooks/failures.sql.h"
 #include "webhooks/subscriptions_private.h"
 #include "webhooks/webhooks.h"
 
 #define ANSWER_MAX (64 << 20)
 #define REPLAY_MAX 10000 /* in one call */
-#define IDS_MAX    (REPLAY_MAX * 21 + 2)
 
 struct call {
     struct df_work w; /* its arg is the subscriptions */
@@ -19,14 +19,8 @@ struct call {
     struct df_str client; /* filter: the public identifier; absent: any */
     int replayed;         /* filter: 0, 1; -1: any */
     int64_t since_ms;
-    int64_t count;     /* of those replayed */
-    struct df_buf ids; /* of failures, as a JSON array */
+    int64_t count; /* of those replayed */
 };
-
-static void release_ids(struct df_work *w)
-{
-    df_buf_release(&((struct call *)w)->ids);
-}
 
 static struct df_value subscription_of(const struct call *c)
 {
@@ -44,28 +38,27 @@ static void read_subscription(struct call *c, struct df_input *in)
 
 /* --- GET /admin/webhook-failures --- */
 
-static void write_failure(struct df_result *r, struct df_json_out *out)
+static void write_failure(void *arg, struct df_result *r)
 {
+    struct df_json_out *out = &((struct df_work *)arg)->json;
+
     df_json_open(out, '{');
-    df_json_kv_int(out, "id", df_col_int(r, 0));
-    df_json_kv_text(out, "subscriptionId", df_col_text(r, 1));
-    df_json_kv_text(out, "clientId", df_col_text(r, 2));
-    df_json_kv_text(out, "url", df_col_text(r, 3));
-    df_json_kv_text(out, "deliveryId", df_col_text(r, 4));
-    df_json_kv_text(out, "eventId", df_col_text(r, 5));
-    df_json_kv_text(out, "event", df_col_text(r, 6));
-    df_json_kv_text(out, "payload", df_col_text(r, 7));
-    df_json_kv_int(out, "attempts", df_col_int(r, 8));
-    df_json_key(out, "lastStatus");
-    if (df_col_null(r, 9))
-        df_json_null(out);
-    else
-        df_json_int(out, df_col_int(r, 9));
-    df_json_kv_text(out, "lastError", df_col_text(r, 10));
-    df_json_kv_time(out, "firstAttemptAt", df_col_time(r, 11));
-    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, 12));
-    df_json_kv_time(out, "createdAt", df_col_time(r, 13));
-    df_json_kv_time(out, "replayedAt", df_col_time(r, 14));
+    df_json_kv_int(out, "id", df_col_int(r, webhook_failure_list_Id));
+    df_json_kv_text(out, "subscriptionId", df_col_text(r, webhook_failure_list_SubscriptionId));
+    df_json_kv_text(out, "clientId", df_col_text(r, webhook_failure_list_ClientIdentifier));
+    df_json_kv_text(out, "url", df_col_text(r, webhook_failure_list_Url));
+    df_json_kv_text(out, "deliveryId", df_col_text(r, webhook_failure_list_DeliveryId));
+    df_json_kv_text(out, "eventId", df_col_text(r, webhook_failure_list_EventId));
+    df_json_kv_text(out, "event", df_col_text(r, webhook_failure_list_Event));
+    df_json_kv_text(out, "payload", df_col_text(r, webhook_failure_list_PayloadJson));
+    df_json_kv_int(out, "attempts", df_col_int(r, webhook_failure_list_Attempts));
+    df_json_kv_int_if(out, "lastStatus", !df_col_null(r, webhook_failure_list_LastStatus),
+                      df_col_int(r, webhook_failure_list_LastStatus));
+    df_json_kv_text(out, "lastError", df_col_text(r, webhook_failure_list_LastError));
+    df_json_kv_time(out, "firstAttemptAt", df_col_time(r, webhook_failure_list_FirstAttemptAt));
+    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, webhook_failure_list_LastAttemptAt));
+    df_json_kv_time(out, "createdAt", df_col_time(r, webhook_failure_list_CreatedAt));
+    df_json_kv_time(out, "replayedAt", df_col_time(r, webhook_failure_list_ReplayedAt));
     df_json_close(out, '}');
 }
 
@@ -73,24 +66,19 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
 {
     const struct call *c = (const struct call *)w;
     struct df_value replayed = c->replayed < 0 ? df_null(DF_INT) : df_int(c->replayed);
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query_int(db, &df_q_webhook_failure_total,
-                                        DF_PARAMS(subscription_of(c), df_text(c->client), replayed),
-                                        &w->page.total, err);
+    enum df_code code =
+        df_db_query_int(db,
+                        DF_Q(webhook_failure_total, .subscription_id = subscription_of(c),
+                             .client = df_text(c->client), .replayed = replayed),
+                        &w->page.total, err);
 
-    if (code == DF_OK)
-        code = df_db_query(db, &df_q_webhook_failure_list,
-                           DF_PARAMS(subscription_of(c), df_text(c->client), replayed,
-                                     df_int(w->page.size), df_int(w->page.offset)),
-                           &r, err);
     if (code != DF_OK)
         return code;
-    df_page_open(&w->json);
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        write_failure(r, &w->json);
-    df_result_free(r);
-    df_page_close(&w->page, &w->json);
-    return code == DF_DONE ? DF_OK : code;
+    return df_work_page(w, db,
+                        DF_Q(webhook_failure_list, .subscription_id = subscription_of(c),
+                             .client = df_text(c->client), .replayed = replayed,
+                             .limit = df_int(w->page.size), .offset = df_int(w->page.offset)),
+                        write_failure, err);
 }
 
 static bool read_filters(struct df_work *w, struct df_input *in)
@@ -126,46 +114,45 @@ static enum df_code disabled(struct df_err *err)
                       "The webhook is switched off: set isActive to true first, then replay.");
 }
 
-/* The first column of all rows, as a JSON array of numbers; *ret_count of them. */
-static enum df_code gather(struct df_result *take_r, struct df_buf *ids, int64_t *ret_count,
-                           struct df_err *err)
-{
-    enum df_code code;
+struct found {
+    struct df_ids ids;
+    int64_t count;
+};
 
-    df_buf_reset(ids);
-    *ret_count = 0;
-    df_buf_addc(ids, '[');
-    while ((code = df_result_step(take_r, err)) == DF_ROW) {
-        if ((*ret_count)++ > 0)
-            df_buf_addc(ids, ',');
-        df_buf_add_i64(ids, df_col_int(take_r, 0));
-    }
-    df_buf_addc(ids, ']');
-    df_result_free(take_r);
-    return code == DF_DONE ? DF_OK : code;
+static struct found room_for(const struct call *c, size_t most)
+{
+    return (struct found){.ids = df_ids_for(df_req_arena(c->w.req), most, false)};
 }
 
-/* c->ids become those that nobody else has replayed meanwhile; *ret_delivery: the last new one. */
-static enum df_code replay(struct df_db *db, struct call *c, struct df_uuid *ret_delivery,
-                           struct df_err *err)
+static void add_id(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_webhook_failure_take,
-                    DF_PARAMS(df_time(c->w.now_ms), df_text(df_buf_str(&c->ids))), &r, err);
+    struct found *f = arg;
 
-    if (code == DF_OK)
-        code = gather(r, &c->ids, &c->count, err);
-    if (code != DF_OK || c->count == 0)
+    f->count++;
+    df_ids_add_int(&f->ids, df_col_int(r, webhook_failure_id_Id));
+}
+
+static void read_delivery(void *arg, struct df_result *r)
+{
+    (void)df_uuid_parse(df_col_text(r, webhook_failure_replay_Id), arg);
+}
+
+/* Those of the failures that nobody else has replayed meanwhile: c->count. *ret_delivery: the last
+ * new one. */
+static enum df_code replay(struct df_db *db, struct call *c, struct found *failures,
+                           struct df_uuid *ret_delivery, struct df_err *err)
+{
+    struct df_value now = df_time(c->w.now_ms);
+    struct found mine = room_for(c, (size_t)failures->count);
+    enum df_code code =
+        df_db_each(db, DF_Q(webhook_failure_take, .now = now, .ids = df_ids_value(&failures->ids)),
+                   add_id, &mine, err);
+
+    c->count = mine.count;
+    if (code != DF_OK || mine.count == 0)
         return code;
-    code = df_db_query(db, &df_q_webhook_failure_replay,
-                       DF_PARAMS(df_time(c->w.now_ms), df_text(df_buf_str(&c->ids))), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        (void)df_uuid_parse(df_col_text(r, 0), ret_delivery);
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_db_each(db, DF_Q(webhook_failure_replay, .now = now, .ids = df_ids_value(&mine.ids)),
+                      read_delivery, ret_delivery, err);
 }
 
 static void replayed(struct df_work *w)
@@ -182,53 +169,64 @@ static void replayed(struct df_work *w)
 
 /* --- POST /admin/webhook-failures/{id}/replay --- */
 
-static enum df_code check_one(struct df_db *db, struct call *c, struct df_uuid *ret_client,
+struct failure {
+    struct df_uuid subscription, client;
+    bool has_ids, is_replayed, is_active;
+};
+
+static void read_failure(void *arg, struct df_result *r)
+{
+    struct failure *f = arg;
+
+    f->has_ids =
+        df_uuid_parse(df_col_text(r, webhook_failure_get_SubscriptionId), &f->subscription) &&
+        df_uuid_parse(df_col_text(r, webhook_failure_get_ClientId), &f->client);
+    f->is_replayed = !df_col_null(r, webhook_failure_get_ReplayedAt);
+    f->is_active = df_col_bool(r, webhook_failure_get_IsActive);
+}
+
+static enum df_code check_one(struct df_db *db, const struct call *c, struct failure *ret,
                               struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_webhook_failure_get, DF_PARAMS(df_int(c->id)), &r, err);
+    bool found = false;
+    enum df_code code = df_db_one(db, DF_Q(webhook_failure_get, .id = df_int(c->id)), read_failure,
+                                  ret, &found, err);
 
     if (code != DF_OK)
         return code;
-    code = df_result_step(r, err);
-    if (code == DF_DONE)
-        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such failure.");
-    else if (code == DF_ROW && !df_col_null(r, 3))
-        code = df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
-    else if (code == DF_ROW && !df_col_bool(r, 2))
-        code = disabled(err);
-    else if (code == DF_ROW)
-        code = df_uuid_parse(df_col_text(r, 0), &c->subscription) &&
-                       df_uuid_parse(df_col_text(r, 1), ret_client)
-                   ? DF_OK
-                   : df_err_set(err, DF_E_INTERNAL, "an id of the failure is no UUID");
-    df_result_free(r);
-    return code;
+    if (!found)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no such failure.");
+    if (ret->is_replayed)
+        return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
+    if (!ret->is_active)
+        return disabled(err);
+    return ret->has_ids ? DF_OK : df_err_set(err, DF_E_INTERNAL, "an id of the failure is no UUID");
 }
 
 static enum df_code run_replay(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     struct df_actor by = df_actor_of(w->req);
-    struct df_uuid delivery, client;
-    enum df_code code = check_one(db, c, &client, err);
+    struct df_uuid delivery;
+    struct failure failure;
+    struct found one = room_for(c, 1);
+    enum df_code code = check_one(db, c, &failure, err);
 
     if (code != DF_OK)
         return code;
-    df_buf_reset(&c->ids);
-    df_buf_addf(&c->ids, "[%lld]", (long long)c->id);
-    code = replay(db, c, &delivery, err);
+    one.count = 1;
+    df_ids_add_int(&one.ids, c->id);
+    code = replay(db, c, &one, &delivery, err);
     if (code == DF_OK && c->count == 0)
         return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
     if (code == DF_OK)
-        code = df_audit_write(db, &by, "WebhookReplayed", df_uuid_str(&c->subscription),
-                              df_uuid_str(&client), DF_STR_NULL, w->now_ms, err);
+        code = df_audit_write(db, &by, "WebhookReplayed", df_uuid_str(&failure.subscription),
+                              df_uuid_str(&failure.client), DF_STR_NULL, c->w.now_ms, err);
     if (code != DF_OK)
         return code;
     df_json_open(&w->json, '{');
     df_json_kv_int(&w->json, "id", c->id);
-    df_json_kv_text(&w->json, "subscriptionId", df_uuid_str(&c->subscription));
+    df_json_kv_text(&w->json, "subscriptionId", df_uuid_str(&failure.subscription));
     df_json_kv_text(&w->json, "deliveryId", df_uuid_str(&delivery));
     df_json_kv_text(&w->json, "status", DF_STR("Pending"));
     df_json_close(&w->json, '}');
@@ -240,7 +238,6 @@ static bool read_id(struct df_work *w, struct df_input *in)
     struct call *c = (struct call *)w;
 
     (void)in;
-    df_buf_init(&c->ids, IDS_MAX);
     if (df_str_to_i64(df_req_param(w->req, "id"), &c->id))
         return true;
     df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such failure.");
@@ -254,36 +251,38 @@ static const struct df_handler replay_one = {
     .prepare = read_id,
     .run = run_replay,
     .done = replayed,
-    .cleanup = release_ids,
 };
 
 /* --- POST /admin/webhook-failures/replay --- */
 
+static void read_active(void *arg, struct df_result *r)
+{
+    *(bool *)arg = df_col_bool(r, webhook_failure_subscription_IsActive);
+}
+
 /* Only where one is named: of the others, those that are switched off are left out and counted. */
 static enum df_code check_subscription(struct df_db *db, const struct call *c, struct df_err *err)
 {
-    struct df_result *r = NULL;
+    bool found = false, active = false;
 
     if (!c->of_subscription)
         return DF_OK;
     enum df_code code =
-        df_db_query(db, &df_q_webhook_failure_subscription, DF_PARAMS(subscription_of(c)), &r, err);
+        df_db_one(db, DF_Q(webhook_failure_subscription, .subscription_id = subscription_of(c)),
+                  read_active, &active, &found, err);
     if (code != DF_OK)
         return code;
-    code = df_result_step(r, err);
-    if (code == DF_DONE)
-        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such webhook.");
-    else if (code == DF_ROW)
-        code = df_col_bool(r, 0) ? DF_OK : disabled(err);
-    df_result_free(r);
-    return code;
+    if (!found)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no such webhook.");
+    return active ? DF_OK : disabled(err);
 }
 
 static enum df_code count_since(struct df_db *db, const struct call *c, bool active, int64_t *ret,
                                 struct df_err *err)
 {
-    return df_db_query_int(db, &df_q_webhook_failure_since_total,
-                           DF_PARAMS(df_time(c->since_ms), df_bool(active), subscription_of(c)),
+    return df_db_query_int(db,
+                           DF_Q(webhook_failure_since_total, .since = df_time(c->since_ms),
+                                .active = df_bool(active), .subscription_id = subscription_of(c)),
                            ret, err);
 }
 
@@ -293,19 +292,19 @@ static enum df_code run_replay_since(struct df_db *db, struct df_work *w, struct
     struct df_actor by = df_actor_of(w->req);
     struct df_str target = c->of_subscription ? df_uuid_str(&c->subscription) : DF_STR_NULL;
     struct df_uuid last;
-    struct df_result *r = NULL;
+    struct found failures = room_for(c, REPLAY_MAX);
     int64_t remaining = 0, skipped = 0;
     enum df_code code = check_subscription(db, c, err);
 
+    c->count = 0;
     if (code == DF_OK)
-        code = df_db_query(
-            db, &df_q_webhook_failure_since,
-            DF_PARAMS(df_time(c->since_ms), df_bool(true), subscription_of(c), df_int(REPLAY_MAX)),
-            &r, err);
-    if (code == DF_OK)
-        code = gather(r, &c->ids, &c->count, err);
-    if (code == DF_OK && c->count > 0)
-        code = replay(db, c, &last, err);
+        code = df_db_each(db,
+                          DF_Q(webhook_failure_since, .since = df_time(c->since_ms),
+                               .active = df_bool(true), .subscription_id = subscription_of(c),
+                               .limit = df_int(REPLAY_MAX)),
+                          add_id, &failures, err);
+    if (code == DF_OK && failures.count > 0)
+        code = replay(db, c, &failures, &last, err);
     if (code == DF_OK)
         code = count_since(db, c, true, &remaining, err);
     if (code == DF_OK)
@@ -325,7 +324,6 @@ static bool read_since(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
-    df_buf_init(&c->ids, IDS_MAX);
     if (!df_time_parse(df_req_query(w->req, "since"), &c->since_ms))
         df_input_error(in, "since", "is required: a time like 2026-11-15T00:00:00Z");
     read_subscription(c, in);
@@ -339,7 +337,6 @@ static const struct df_handler replay_since = {
     .prepare = read_since,
     .run = run_replay_since,
     .done = replayed,
-    .cleanup = release_ids,
 };
 
 #define ADMIN(m, path, kind, h)                                                                    \

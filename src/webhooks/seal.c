@@ -19,60 +19,62 @@ struct stored {
 struct page {
     struct df_job job;
     const struct df_subscriptions_options *opt;
-    const struct df_query *query; /* Id, then the columns of secrets */
+    const struct df_query *query; /* rows: subscription_secrets */
     enum df_code (*each)(struct df_db *db, struct page *p, const struct stored *row,
                          struct df_err *err);
     struct df_arena arena;
     struct df_uuid after;
     struct df_uuid last;
+    struct stored *rows; /* AT_ONCE */
     size_t found;
     size_t changed;
     size_t lost; /* cannot be opened */
 };
 
-static enum df_code read_page(struct df_db *db, struct page *p, struct stored *rows,
-                              struct df_err *err)
+static void read_stored(void *arg, struct df_result *r)
 {
+    struct page *p = arg;
     struct df_arena *a = &p->arena;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, p->query, DF_PARAMS(df_uuid(df_uuid_str(&p->after)), df_int(AT_ONCE)), &r, err);
 
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW && p->found < AT_ONCE)
-        rows[p->found++] = (struct stored){
-            .id = df_arena_str(a, df_col_text(r, 0)),
-            .columns = {.secret = df_arena_str(a, df_col_text(r, 1)),
-                        .encrypted = df_arena_str(a, df_col_blob(r, 2)),
-                        .previous = df_arena_str(a, df_col_text(r, 3)),
-                        .previous_encrypted = df_arena_str(a, df_col_blob(r, 4)),
-                        .previous_expires_at = df_col_time(r, 5)},
-        };
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    p->rows[p->found++] = (struct stored){
+        .id = df_arena_str(a, df_col_text(r, subscription_secrets_Id)),
+        .columns =
+            {.secret = df_arena_str(a, df_col_text(r, subscription_secrets_Secret)),
+             .encrypted = df_arena_str(a, df_col_blob(r, subscription_secrets_SecretEncrypted)),
+             .previous = df_arena_str(a, df_col_text(r, subscription_secrets_PreviousSecret)),
+             .previous_encrypted =
+                 df_arena_str(a, df_col_blob(r, subscription_secrets_PreviousSecretEncrypted)),
+             .previous_expires_at = df_col_time(r, subscription_secrets_PreviousSecretExpiresAt)},
+    };
+}
+
+struct master_check {
+    struct page *page;
+    enum df_code code;
+    struct df_err *err;
+};
+
+static void try_master(void *arg, struct df_result *r)
+{
+    struct master_check *m = arg;
+    const struct df_webhook_secret_columns columns = {
+        .encrypted = df_col_blob(r, subscription_sealed_SecretEncrypted),
+        .previous_expires_at = -1};
+    struct df_str secret, previous;
+
+    m->code = df_webhook_secret_open(&m->page->opt->keys, df_col_text(r, subscription_sealed_Id),
+                                     &columns, 0, &m->page->arena, &secret, &previous, m->err);
+    if (m->code == DF_OK)
+        df_wipe((void *)(uintptr_t)secret.ptr, secret.len);
 }
 
 /* With another key, or none, every delivery would be given up one after the other. */
 static enum df_code check_master(struct df_db *db, struct page *p, struct df_err *err)
 {
-    struct df_webhook_secret_columns columns = {.previous_expires_at = -1};
-    struct df_str secret, previous;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_subscription_sealed, DF_NO_PARAMS, &r, err);
+    struct master_check m = {.page = p, .code = DF_OK, .err = err};
+    enum df_code code = df_db_each(db, DF_Q0(subscription_sealed), try_master, &m, err);
 
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        columns.encrypted = df_col_blob(r, 1);
-        code = df_webhook_secret_open(&p->opt->keys, df_col_text(r, 0), &columns, 0, &p->arena,
-                                      &secret, &previous, err);
-        if (code == DF_OK)
-            df_wipe((void *)(uintptr_t)secret.ptr, secret.len);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return code == DF_OK ? m.code : code;
 }
 
 static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -81,10 +83,14 @@ static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err
     struct stored rows[AT_ONCE];
 
     df_arena_reset(&p->arena);
+    p->rows = rows;
     p->found = p->changed = p->lost = 0;
     enum df_code code = check_master(db, p, err);
     if (code == DF_OK)
-        code = read_page(db, p, rows, err);
+        code = df_db_each(db,
+                          DF_ANY(p->query, {"after", df_uuid(df_uuid_str(&p->after))},
+                                 {"limit", df_int(AT_ONCE)}),
+                          read_stored, p, err);
     for (size_t i = 0; code == DF_OK && i < p->found; i++)
         code = p->each(db, p, &rows[i], err);
     if (code == DF_OK && p->found > 0 && !df_uuid_parse(rows[p->found - 1].id, &p->last))
@@ -129,9 +135,10 @@ static enum df_code seal_one(struct df_db *db, struct page *p, const struct stor
     df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, c->secret, &now);
     if (c->previous.ptr)
         df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, c->previous, &before);
-    return df_db_exec(db, &df_q_subscription_seal,
-                      DF_PARAMS(df_blob(now.sealed), df_blob(before.sealed), df_uuid(row->id),
-                                df_text(c->secret)),
+    return df_db_exec(db,
+                      DF_Q(subscription_seal, .encrypted = df_blob(now.sealed),
+                           .previous_encrypted = df_blob(before.sealed), .id = df_uuid(row->id),
+                           .secret = df_text(c->secret)),
                       NULL, err);
 }
 
@@ -175,9 +182,10 @@ static enum df_code reseal_one(struct df_db *db, struct page *p, const struct st
     df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, secret, &now);
     if (previous.ptr)
         df_webhook_secret_seal(p->opt->keys.master, p->opt->clock, row->id, previous, &before);
-    enum df_code code = df_db_exec(db, &df_q_subscription_reseal,
-                                   DF_PARAMS(df_blob(now.sealed), df_blob(before.sealed),
-                                             df_uuid(row->id), df_blob(c->encrypted)),
+    enum df_code code = df_db_exec(db,
+                                   DF_Q(subscription_reseal, .encrypted = df_blob(now.sealed),
+                                        .previous_encrypted = df_blob(before.sealed),
+                                        .id = df_uuid(row->id), .before = df_blob(c->encrypted)),
                                    &affected, err);
     p->changed += affected > 0;
     return code;
@@ -217,8 +225,9 @@ enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *er
 
 void df_subscriptions_forget_previous(struct df_store *store, const struct df_clock *clock)
 {
-    struct df_value now = df_time(df_wall_ms(clock));
-    struct df_job job = {.query = &df_q_subscription_forget_previous, .params = &now};
+    struct df_job job = {
+        .query = &df_q_subscription_forget_previous,
+        .params = DF_ROW(subscription_forget_previous, .now = df_time(df_wall_ms(clock)))};
     struct df_err err = DF_ERR_INIT;
 
     if (df_store_write_wait(store, &job, &err) != DF_OK)

@@ -13,11 +13,13 @@ INSERT INTO WebhookSubscriptions (Id, ClientId, Url, Events, Secret, SecretEncry
 VALUES (:id, :client_id, :url, :events, :secret, :encrypted, :active, :now, :now, :disabled_at, :reason);
 
 -- name: subscription_get
+-- row: subscription
 SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
 FROM WebhookSubscriptions
 WHERE Id = :id AND ClientId = :client_id;
 
 -- name: subscription_list
+-- row: subscription
 SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
 FROM WebhookSubscriptions
 WHERE ClientId = :client_id
@@ -79,6 +81,7 @@ WHERE Id = :id AND ClientId = :client_id;
 -- --- secrets at the start: from before there was a master key, or under the old one ---
 
 -- name: subscription_plain
+-- row: subscription_secrets
 -- dialect: sqlite, postgres
 SELECT Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
 FROM WebhookSubscriptions
@@ -91,6 +94,7 @@ WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
 ORDER BY Id;
 
 -- name: subscription_encrypted
+-- row: subscription_secrets
 -- dialect: sqlite, postgres
 SELECT Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
 FROM WebhookSubscriptions

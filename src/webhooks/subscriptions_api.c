@@ -134,64 +134,38 @@ static void write_events(struct df_str events, struct df_json_out *out)
     df_json_close(out, ']');
 }
 
-/* Without the closing brace. */
-static void open_row(const struct call *c, struct df_result *r, struct df_json_out *out)
+/* With the secret right after it was made, and never again. */
+static void write_subscription(void *arg, struct df_result *r)
 {
+    struct call *c = arg;
+    struct df_json_out *out = &c->w.json;
+    int64_t until = df_col_time(r, subscription_PreviousSecretExpiresAt);
+
     df_json_open(out, '{');
-    df_json_kv_text(out, "id", df_col_text(r, 0));
+    df_json_kv_text(out, "id", df_col_text(r, subscription_Id));
     df_json_kv_text(out, "clientId", c->identifier);
-    df_json_kv_text(out, "url", df_col_text(r, 1));
-    write_events(df_col_text(r, 2), out);
-    df_json_kv_bool(out, "isActive", df_col_bool(r, 3));
-    df_json_kv_time(out, "createdAt", df_col_time(r, 4));
-    df_json_kv_time(out, "updatedAt", df_col_time(r, 5));
-    df_json_kv_time(out, "disabledAt", df_col_time(r, 6));
-    df_json_kv_text(out, "disabledReason", df_col_text(r, 7));
-    df_json_kv_time(out, "failureSince", df_col_time(r, 8));
-    int64_t until = df_col_time(r, 9);
+    df_json_kv_text(out, "url", df_col_text(r, subscription_Url));
+    write_events(df_col_text(r, subscription_Events), out);
+    df_json_kv_bool(out, "isActive", df_col_bool(r, subscription_IsActive));
+    df_json_kv_time(out, "createdAt", df_col_time(r, subscription_CreatedAt));
+    df_json_kv_time(out, "updatedAt", df_col_time(r, subscription_UpdatedAt));
+    df_json_kv_time(out, "disabledAt", df_col_time(r, subscription_DisabledAt));
+    df_json_kv_text(out, "disabledReason", df_col_text(r, subscription_DisabledReason));
+    df_json_kv_time(out, "failureSince", df_col_time(r, subscription_FailureSince));
     df_json_kv_time(out, "previousSecretValidUntil", until > c->w.now_ms ? until : -1);
-}
-
-/* *ret stands at the subscription's row. */
-static enum df_code ask_one(struct df_db *db, const struct call *c, struct df_result **ret,
-                            struct df_err *err)
-{
-    enum df_code code =
-        df_db_query(db, &df_q_subscription_get, DF_PARAMS(id_of(c), client_of(c)), ret, err);
-
-    if (code == DF_OK)
-        code = df_result_step(*ret, err);
-    if (code == DF_ROW)
-        return DF_OK;
-    df_result_free(*ret);
-    *ret = NULL;
-    return code == DF_DONE ? no_such(err) : code;
-}
-
-static enum df_code find_one(struct df_db *db, const struct call *c, struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code = ask_one(db, c, &r, err);
-
-    df_result_free(r);
-    return code;
-}
-
-/* The subscription; with the secret right after it was made, and never again. */
-static enum df_code write_one(struct df_db *db, struct call *c, struct df_err *err)
-{
-    struct df_json_out *json = &c->w.json;
-    struct df_result *r = NULL;
-    enum df_code code = ask_one(db, c, &r, err);
-
-    if (code != DF_OK)
-        return code;
-    open_row(c, r, json);
     if (c->secret.text[0])
-        df_json_kv_text(json, "secret", df_str_c(c->secret.text));
-    df_json_close(json, '}');
-    df_result_free(r);
-    return DF_OK;
+        df_json_kv_text(out, "secret", df_str_c(c->secret.text));
+    df_json_close(out, '}');
+}
+
+static enum df_code ask_one(struct df_db *db, struct call *c,
+                            void (*row)(void *arg, struct df_result *r), struct df_err *err)
+{
+    bool found = false;
+    enum df_code code = df_db_one(
+        db, DF_Q(subscription_get, .id = id_of(c), .client_id = client_of(c)), row, c, &found, err);
+
+    return code == DF_OK && !found ? no_such(err) : code;
 }
 
 /* --- input --- */
@@ -262,12 +236,13 @@ static enum df_code insert(struct df_db *db, struct call *c, struct df_err *err)
 
     df_webhook_secret_seal(c->opt->keys.master, c->opt->clock, df_uuid_str(&c->id),
                            df_str_c(c->secret.text), &sealed);
-    return df_db_exec(db, &df_q_subscription_insert,
-                      DF_PARAMS(id_of(c), client_of(c), df_text(c->url), df_text(c->events),
-                                df_text(sealed.plain), df_blob(sealed.sealed), df_bool(active),
-                                df_time(c->w.now_ms),
-                                active ? df_null(DF_TIME) : df_time(c->w.now_ms),
-                                df_text(active ? DF_STR_NULL : switched_off_by(c))),
+    return df_db_exec(db,
+                      DF_Q(subscription_insert, .id = id_of(c), .client_id = client_of(c),
+                           .url = df_text(c->url), .events = df_text(c->events),
+                           .secret = df_text(sealed.plain), .encrypted = df_blob(sealed.sealed),
+                           .active = df_bool(active), .now = df_time(c->w.now_ms),
+                           .disabled_at = active ? df_null(DF_TIME) : df_time(c->w.now_ms),
+                           .reason = df_text(active ? DF_STR_NULL : switched_off_by(c))),
                       NULL, err);
 }
 
@@ -278,9 +253,10 @@ static enum df_code run_create(struct df_db *db, struct df_work *w, struct df_er
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_subscription_lock_client, DF_PARAMS(client_of(c)), NULL, err);
+        code = df_db_exec(db, DF_Q(subscription_lock_client, .client_id = client_of(c)), NULL, err);
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_subscription_count, DF_PARAMS(client_of(c)), &count, err);
+        code =
+            df_db_query_int(db, DF_Q(subscription_count, .client_id = client_of(c)), &count, err);
     if (code == DF_OK && count >= c->opt->settings.max_per_client)
         return df_err_set(err, DF_E_CONFLICT,
                           "The client has %lld webhooks, and may have no more "
@@ -290,7 +266,7 @@ static enum df_code run_create(struct df_db *db, struct df_work *w, struct df_er
         code = insert(db, c, err);
     if (code == DF_OK)
         code = audit(db, c, "WebhookCreated", DF_STR_NULL, err);
-    return code == DF_OK ? write_one(db, c, err) : code;
+    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
 }
 
 static bool read_new(struct df_work *w, struct df_input *in)
@@ -335,26 +311,17 @@ static const struct df_handler create = {
 static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
-    struct df_result *r = NULL;
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_subscription_count, DF_PARAMS(client_of(c)),
-                               &w->page.total, err);
-    if (code == DF_OK)
-        code = df_db_query(db, &df_q_subscription_list,
-                           DF_PARAMS(client_of(c), df_int(w->page.size), df_int(w->page.offset)),
-                           &r, err);
+        code = df_db_query_int(db, DF_Q(subscription_count, .client_id = client_of(c)),
+                               &c->w.page.total, err);
     if (code != DF_OK)
         return code;
-    df_page_open(&w->json);
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        open_row(c, r, &w->json);
-        df_json_close(&w->json, '}');
-    }
-    df_page_close(&w->page, &w->json);
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_work_page(w, db,
+                        DF_Q(subscription_list, .client_id = client_of(c),
+                             .limit = df_int(w->page.size), .offset = df_int(w->page.offset)),
+                        write_subscription, err);
 }
 
 static const struct df_handler list = {
@@ -370,7 +337,7 @@ static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *
     struct call *c = (struct call *)w;
     enum df_code code = find_client(db, c, err);
 
-    return code == DF_OK ? write_one(db, c, err) : code;
+    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
 }
 
 static const struct df_handler get = {
@@ -384,12 +351,13 @@ static enum df_code switch_it(struct df_db *db, struct call *c, struct df_err *e
     if (c->active == UNCHANGED)
         return DF_OK;
     if (c->active)
-        return df_db_exec(db, &df_q_subscription_activate, DF_PARAMS(df_bool(true), id_of(c)), NULL,
-                          err);
-    return df_db_exec(
-        db, &df_q_subscription_deactivate,
-        DF_PARAMS(df_bool(false), df_time(c->w.now_ms), df_text(switched_off_by(c)), id_of(c)),
-        NULL, err);
+        return df_db_exec(db, DF_Q(subscription_activate, .active = df_bool(true), .id = id_of(c)),
+                          NULL, err);
+    return df_db_exec(db,
+                      DF_Q(subscription_deactivate, .active = df_bool(false),
+                           .now = df_time(c->w.now_ms), .reason = df_text(switched_off_by(c)),
+                           .id = id_of(c)),
+                      NULL, err);
 }
 
 /* Which members were given, for the audit log. */
@@ -409,9 +377,10 @@ static enum df_code run_patch(struct df_db *db, struct df_work *w, struct df_err
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_subscription_change,
-                          DF_PARAMS(df_text(c->url), df_text(c->events), df_time(w->now_ms),
-                                    id_of(c), client_of(c)),
+        code = df_db_exec(db,
+                          DF_Q(subscription_change, .url = df_text(c->url),
+                               .events = df_text(c->events), .now = df_time(c->w.now_ms),
+                               .id = id_of(c), .client_id = client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
         return no_such(err);
@@ -419,7 +388,7 @@ static enum df_code run_patch(struct df_db *db, struct df_work *w, struct df_err
         code = switch_it(db, c, err);
     if (code == DF_OK)
         code = audit(db, c, "WebhookChanged", changes(c), err);
-    return code == DF_OK ? write_one(db, c, err) : code;
+    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
 }
 
 static bool read_patch(struct df_work *w, struct df_input *in)
@@ -458,10 +427,11 @@ static enum df_code run_delete(struct df_db *db, struct df_work *w, struct df_er
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_subscription_delete_deliveries,
-                          DF_PARAMS(id_of(c), client_of(c)), NULL, err);
+        code = df_db_exec(
+            db, DF_Q(subscription_delete_deliveries, .id = id_of(c), .client_id = client_of(c)),
+            NULL, err);
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_subscription_delete, DF_PARAMS(id_of(c), client_of(c)),
+        code = df_db_exec(db, DF_Q(subscription_delete, .id = id_of(c), .client_id = client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
         return no_such(err);
@@ -494,15 +464,17 @@ static enum df_code run_rotate(struct df_db *db, struct df_work *w, struct df_er
     df_webhook_secret_seal(c->opt->keys.master, c->opt->clock, df_uuid_str(&c->id),
                            df_str_c(c->secret.text), &sealed);
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_subscription_rotate,
-                          DF_PARAMS(df_time(c->until_ms), df_time(w->now_ms), df_text(sealed.plain),
-                                    df_blob(sealed.sealed), id_of(c), client_of(c)),
+        code = df_db_exec(db,
+                          DF_Q(subscription_rotate, .until = df_time(c->until_ms),
+                               .now = df_time(c->w.now_ms), .secret = df_text(sealed.plain),
+                               .encrypted = df_blob(sealed.sealed), .id = id_of(c),
+                               .client_id = client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
         return no_such(err);
     if (code == DF_OK)
         code = audit(db, c, "WebhookSecretRotated", DF_STR_NULL, err);
-    return code == DF_OK ? write_one(db, c, err) : code;
+    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
 }
 
 static bool read_rotation(struct df_work *w, struct df_input *in)
@@ -553,7 +525,7 @@ static enum df_code run_test(struct df_db *db, struct df_work *w, struct df_err 
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = find_one(db, c, err);
+        code = ask_one(db, c, NULL, err);
     if (code != DF_OK)
         return code;
     const struct df_webhook_event e = {
@@ -599,138 +571,131 @@ struct delivery {
     struct df_str json; /* its members, without the braces */
 };
 
-static void kv_int_or_null(struct df_json_out *out, const char *name, const struct df_result *r,
-                           size_t col)
-{
-    df_json_key(out, name);
-    if (df_col_null(r, col))
-        df_json_null(out);
-    else
-        df_json_int(out, df_col_int(r, col));
-}
+struct reading {
+    const struct call *call;
+    struct delivery *rows; /* of a page */
+    size_t count;
+    struct df_buf text; /* of one row */
+};
 
-/* Of the columns of an HTTP status and of an error, as the caller may see it. */
-static struct df_str error_of(const struct call *c, const struct df_result *r, size_t status_col,
-                              size_t error_col)
+/* As the caller may see it. */
+static struct df_str error_shown(const struct call *c, int64_t http_status, struct df_str error)
 {
-    struct df_str error = df_col_text(r, error_col);
-    int64_t status = df_col_null(r, status_col) ? 0 : df_col_int(r, status_col);
-
     if (!df_auth_client(c->w.req))
         return error;
-    return df_webhook_error_shown(df_req_arena(c->w.req), status, error);
+    return df_webhook_error_shown(df_req_arena(c->w.req), http_status, error);
 }
 
 static void write_delivery(const struct call *c, struct df_result *r, struct df_json_out *out)
 {
-    df_json_kv_text(out, "id", df_col_text(r, 0));
-    df_json_kv_text(out, "eventId", df_col_text(r, 1));
-    df_json_kv_text(out, "event", df_col_text(r, 2));
-    df_json_kv_text(out, "reference", df_col_text(r, 3));
-    df_json_kv_text(out, "status", df_col_text(r, 4));
-    df_json_kv_int(out, "attempts", df_col_int(r, 5));
-    kv_int_or_null(out, "lastStatus", r, 6);
-    df_json_kv_text(out, "lastError", error_of(c, r, 6, 7));
-    df_json_kv_time(out, "createdAt", df_col_time(r, 8));
-    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, 9));
-    df_json_kv_time(out, "sentAt", df_col_time(r, 10));
-    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, 11));
+    int64_t status = df_col_int(r, subscription_deliveries_LastStatus);
+    struct df_str error = df_col_text(r, subscription_deliveries_LastError);
+
+    df_json_kv_text(out, "id", df_col_text(r, subscription_deliveries_Id));
+    df_json_kv_text(out, "eventId", df_col_text(r, subscription_deliveries_EventId));
+    df_json_kv_text(out, "event", df_col_text(r, subscription_deliveries_Event));
+    df_json_kv_text(out, "reference", df_col_text(r, subscription_deliveries_Reference));
+    df_json_kv_text(out, "status", df_col_text(r, subscription_deliveries_Status));
+    df_json_kv_int(out, "attempts", df_col_int(r, subscription_deliveries_AttemptCount));
+    df_json_kv_int_if(out, "lastStatus", !df_col_null(r, subscription_deliveries_LastStatus),
+                      status);
+    df_json_kv_text(out, "lastError", error_shown(c, status, error));
+    df_json_kv_time(out, "createdAt", df_col_time(r, subscription_deliveries_CreatedAt));
+    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, subscription_deliveries_LastAttemptAt));
+    df_json_kv_time(out, "sentAt", df_col_time(r, subscription_deliveries_SentAt));
+    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, subscription_deliveries_NextAttemptAt));
+}
+
+static void read_delivery(void *arg, struct df_result *r)
+{
+    struct reading *d = arg;
+    struct df_arena *a = df_req_arena(d->call->w.req);
+    struct df_json_out out;
+
+    df_buf_reset(&d->text);
+    df_json_out_init(&out, &d->text);
+    write_delivery(d->call, r, &out);
+    d->rows[d->count++] =
+        (struct delivery){df_arena_str(a, df_col_text(r, subscription_deliveries_Id)),
+                          df_arena_str(a, df_buf_str(&d->text))};
 }
 
 /* A connection has one result at a time: the rows are kept until their attempts are read. */
-static enum df_code read_deliveries(struct df_db *db, struct call *c, struct delivery *rows,
-                                    size_t *ret_count, struct df_err *err)
+static enum df_code read_deliveries(struct df_db *db, struct call *c, struct reading *d,
+                                    struct df_err *err)
 {
-    struct df_arena *a = df_req_arena(c->w.req);
-    struct df_result *r = NULL;
-    struct df_buf text;
-    enum df_code code = df_db_query(
-        db, &df_q_subscription_deliveries,
-        DF_PARAMS(id_of(c), df_text(c->status), df_int(c->w.page.size), df_int(c->w.page.offset)),
-        &r, err);
-
-    if (code != DF_OK)
-        return code;
-    df_buf_init(&text, ANSWER_MAX);
-    *ret_count = 0;
-    while ((code = df_result_step(r, err)) == DF_ROW && *ret_count < (size_t)c->w.page.size) {
-        struct df_json_out out;
-        df_buf_reset(&text);
-        df_json_out_init(&out, &text);
-        write_delivery(c, r, &out);
-        rows[(*ret_count)++] = (struct delivery){df_arena_str(a, df_col_text(r, 0)),
-                                                 df_arena_str(a, df_buf_str(&text))};
-    }
-    df_buf_release(&text);
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    *d = (struct reading){
+        .call = c,
+        .rows = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct delivery, (size_t)c->w.page.size)};
+    df_buf_init(&d->text, ANSWER_MAX);
+    enum df_code code = df_db_each(
+        db,
+        DF_Q(subscription_deliveries, .subscription_id = id_of(c), .status = df_text(c->status),
+             .limit = df_int(c->w.page.size), .offset = df_int(c->w.page.offset)),
+        read_delivery, d, err);
+    df_buf_release(&d->text);
+    return code;
 }
 
-/* How long it took to find nothing tells a name from none, too. */
-static int64_t duration_of(const struct call *c, const struct df_result *r)
+static void write_attempt(void *arg, struct df_result *r)
 {
-    bool hidden = df_auth_client(c->w.req) && df_webhook_is_unreachable(df_col_text(r, 6));
-    return hidden ? 0 : df_col_int(r, 4);
-}
-
-static void write_attempt(const struct call *c, struct df_result *r, struct df_json_out *out)
-{
-    struct df_str answer = df_col_text(r, 5);
+    struct call *c = arg;
+    struct df_json_out *out = &c->w.json;
+    bool is_client = df_auth_client(c->w.req);
+    int64_t status = df_col_int(r, delivery_attempt_list_HttpStatus);
+    struct df_str answer = df_col_text(r, delivery_attempt_list_Answer);
+    struct df_str error = df_col_text(r, delivery_attempt_list_Error);
+    /* How long it took to find nothing tells a name from none, too. */
+    bool hidden = is_client && df_webhook_is_unreachable(error);
 
     df_json_open(out, '{');
-    df_json_kv_int(out, "attempt", df_col_int(r, 0));
-    df_json_kv_time(out, "attemptedAt", df_col_time(r, 1));
-    df_json_kv_text(out, "outcome", df_col_text(r, 2));
-    kv_int_or_null(out, "httpStatus", r, 3);
-    df_json_kv_int(out, "durationMs", duration_of(c, r));
+    df_json_kv_int(out, "attempt", df_col_int(r, delivery_attempt_list_Attempt));
+    df_json_kv_time(out, "attemptedAt", df_col_time(r, delivery_attempt_list_AttemptedAt));
+    df_json_kv_text(out, "outcome", df_col_text(r, delivery_attempt_list_Outcome));
+    df_json_kv_int_if(out, "httpStatus", !df_col_null(r, delivery_attempt_list_HttpStatus), status);
+    df_json_kv_int(out, "durationMs", hidden ? 0 : df_col_int(r, delivery_attempt_list_DurationMs));
     df_json_kv_int(out, "answerLength", (int64_t)df_utf8_count(answer));
-    if (!df_auth_client(c->w.req))
+    if (!is_client)
         df_json_kv_text(out, "answer", answer);
-    df_json_kv_text(out, "error", error_of(c, r, 3, 6));
+    df_json_kv_text(out, "error", error_shown(c, status, error));
     df_json_close(out, '}');
 }
 
 static enum df_code write_whole(struct df_db *db, struct call *c, const struct delivery *d,
                                 struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_delivery_attempt_list,
-                    DF_PARAMS(df_text(CHANNEL_NAME), df_text(d->id), df_int(HISTORY_MAX)), &r, err);
-
-    if (code != DF_OK)
-        return code;
     df_json_open(&c->w.json, '{');
     df_json_raw(&c->w.json, d->json);
     df_json_key(&c->w.json, "attemptsHistory");
     df_json_open(&c->w.json, '[');
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        write_attempt(c, r, &c->w.json);
+    enum df_code code = df_db_each(db,
+                                   DF_Q(delivery_attempt_list, .channel = df_text(CHANNEL_NAME),
+                                        .row_key = df_text(d->id), .limit = df_int(HISTORY_MAX)),
+                                   write_attempt, c, err);
     df_json_close(&c->w.json, ']');
     df_json_close(&c->w.json, '}');
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return code;
 }
 
 static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
-    struct delivery *rows =
-        DF_ARENA_ARRAY(df_req_arena(w->req), struct delivery, (size_t)w->page.size);
-    size_t count = 0;
+    struct reading d = {.count = 0};
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = find_one(db, c, err);
+        code = ask_one(db, c, NULL, err);
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_subscription_deliveries_total,
-                               DF_PARAMS(id_of(c), df_text(c->status)), &w->page.total, err);
+        code = df_db_query_int(db,
+                               DF_Q(subscription_deliveries_total, .subscription_id = id_of(c),
+                                    .status = df_text(c->status)),
+                               &c->w.page.total, err);
     if (code == DF_OK)
-        code = read_deliveries(db, c, rows, &count, err);
+        code = read_deliveries(db, c, &d, err);
     df_page_open(&w->json);
-    for (size_t i = 0; code == DF_OK && i < count; i++)
-        code = write_whole(db, c, &rows[i], err);
-    df_page_close(&w->page, &w->json);
+    for (size_t i = 0; code == DF_OK && i < d.count; i++)
+        code = write_whole(db, c, &d.rows[i], err);
+    df_page_close(&c->w.page, &c->w.json);
     return code;
 }
 

@@ -48,10 +48,11 @@ static void read_answer(struct import_chunk *c, unsigned status, struct df_str b
         check_chunk(c);
         return;
     }
-    c->call.code = DF_OK;
-    c->call.status = status;
-    df_buf_init(&c->call.answer, body.len + 1);
-    df_buf_adds(&c->call.answer, body);
+    c->out.verdict = df_outbound_judge(DF_OK, status, NULL, false).verdict;
+    c->out.call.code = DF_OK;
+    c->out.call.status = status;
+    df_buf_init(&c->out.call.answer, body.len + 1);
+    df_buf_adds(&c->out.call.answer, body);
     switch (import_judge(c, &reason)) {
     case IMPORT_DONE:
         check_chunk(c);
@@ -68,7 +69,7 @@ static void read_answer(struct import_chunk *c, unsigned status, struct df_str b
     case IMPORT_CANCELLED:
         abort();
     }
-    df_buf_release(&c->call.answer);
+    df_buf_release(&c->out.call.answer);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -60,7 +60,7 @@ static void check_match(const struct df_router *r, const struct df_target *t)
         struct df_match match;
         df_router_find(r, (enum df_method)m, t, &match);
         CHECK(!match.route || (t->raw.len > 0 && t->raw.ptr[0] == '/'));
-        CHECK(!match.route || (!t->unroutable && match.route == df_router_at(r, match.index)));
+        CHECK(!match.route || (!t->unroutable && match.index < df_router_count(r)));
         for (size_t i = 0; match.route && i < sizeof(names) / sizeof(names[0]); i++) {
             struct df_str v = df_match_param(&match, df_str_c(names[i]));
             CHECK(!v.ptr || (v.len > 0 && is_within(v, t->path)));

@@ -68,7 +68,7 @@ struct import_chunk *import_chunk_get(struct import_batch *b)
 
 void import_chunk_put(struct import_chunk *c)
 {
-    assert(c->state == CHUNK_GONE && !c->breaker);
+    assert(c->state == CHUNK_GONE && !c->out.held);
     c->next = c->batch->hand.spare;
     c->batch->hand.spare = c;
 }
@@ -143,7 +143,7 @@ static void wait_for_breaker(struct import_chunk *c, const struct import_chunk_f
 static void wait_to_retry(struct import_chunk *c, const struct import_chunk_facts *f)
 {
     const struct df_imports_options *o = &c->batch->imports->opt;
-    int64_t retry_after_ms = c->call.code == DF_OK ? c->call.retry_after_ms : -1;
+    int64_t retry_after_ms = c->out.call.code == DF_OK ? c->out.call.retry_after_ms : -1;
 
     c->due_ms = f->now_ms +
                 df_retry_delay_ms(&c->batch->imports->retry, c->tries, retry_after_ms, o->clock);
@@ -185,7 +185,7 @@ static void perform(struct import_chunk *c, enum import_chunk_action action,
         import_send(c);
         return;
     case CHUNK_RETURN_PERMIT:
-        import_return_permit(c);
+        df_outbound_forgo(&c->out);
         return;
     case CHUNK_WAIT_FOR_BREAKER:
         wait_for_breaker(c, f, news.wait_ms);

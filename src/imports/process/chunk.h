@@ -11,13 +11,11 @@
 #include "files/storage.h"
 #include "imports/batch.h"
 #include "imports/process/chunk_state.h"
-#include "net/client.h"
-#include "resilience/breaker.h"
+#include "outbound/outbound.h"
 
 #define IMPORT_CHUNK_BYTES   ((size_t)2 << 20)                        /* then the chunk is full */
 #define IMPORT_BODY_MAX      (IMPORT_CHUNK_BYTES + ((size_t)2 << 20)) /* an item has at most one MiB */
-#define IMPORT_HEADERS       8
-#define IMPORT_ERROR_UNITS   1000 /* ImportItem.ErrorMessage */
+#define IMPORT_ERROR_UNITS   1000                                     /* ImportItem.ErrorMessage */
 #define IMPORT_SUMMARY_UNITS 2000
 
 struct import_batch;
@@ -68,10 +66,7 @@ struct import_chunk {
     struct df_str ack_id;
 
     /* Its call. */
-    struct df_call call;
-    struct df_call_header headers[IMPORT_HEADERS];
-    struct df_breaker *breaker;
-    struct df_breaker_permit permit;
+    struct df_out out;
     enum import_verdict verdict;
     const char *reason;                 /* for the metric, why it failed; NULL: it did not */
     struct import_chunk *next_answered; /* under the imports' lock */
@@ -128,12 +123,11 @@ enum df_code import_cut_again(struct import_batch *b, struct import_chunk *c,
 
 /* Its row says Sending: hands it to the HTTP client. */
 void import_send(struct import_chunk *c);
-void import_return_permit(struct import_chunk *c);
 
 /* --- omniflow.c --- */
 
-/* Fills the call; it is sent by df_http_client_send. */
-void import_request(struct import_chunk *c, void (*done)(struct df_call *call));
+/* Fills the call, which has its permit. */
+void import_request(struct import_chunk *c);
 /* Judges the answer; sets results or c->error. *ret_reason is for the metric. */
 enum import_verdict import_judge(struct import_chunk *c, const char **ret_reason);
 /* The results of an ack as it was stored. */

@@ -17,42 +17,30 @@
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-static void add_header(struct import_chunk *c, const char *name, struct df_str value)
-{
-    c->headers[c->call.header_count++] =
-        (struct df_call_header){.name = df_str_c(name), .value = value};
-}
-
-void import_request(struct import_chunk *c, void (*done)(struct df_call *call))
+void import_request(struct import_chunk *c)
 {
     struct import_batch *b = c->batch;
     const struct df_imports_options *o = &b->imports->opt;
-    uint64_t span = 0;
+    struct df_out *out = &c->out;
 
-    df_random(o->clock, &span, sizeof(span));
-    c->call = (struct df_call){
+    out->call = (struct df_call){
         .method = "POST",
         .url = b->imports->url,
-        .headers = c->headers,
         .body = df_buf_str(&c->body),
         .timeout_ms = o->settings.timeout_ms,
         .max_answer_bytes = ANSWER_MAX,
         .owner = DF_STR("omniflow"),
         .allow_private = true, /* the operator's own choice of an address */
-        .done = done,
-        .arg = c,
     };
-    add_header(c, "Content-Type", DF_STR("application/json"));
+    out->headers = (struct df_headers){.arena = &c->arena};
+    df_headers_add(&out->headers, DF_STR("Content-Type"), DF_STR("application/json"));
     if (o->settings.api_key)
-        add_header(c, o->settings.api_key_header, df_secret_str(o->settings.api_key));
-    if (b->row.correlation_id.ptr)
-        add_header(c, "X-Correlation-Id", b->row.correlation_id);
-    add_header(c, "Idempotency-Key",
-               df_arena_printf(&c->arena, "%s:%lld:%s", b->id.text, (long long)c->id, c->hash));
-    add_header(c, "x-trace-id", b->row.trace_id);
-    add_header(c, "traceparent",
-               df_arena_printf(&c->arena, "00-" DF_STR_FMT "-%016llx-01",
-                               DF_STR_ARG(b->row.trace_id), (unsigned long long)span | 1));
+        df_headers_add(&out->headers, df_str_c(o->settings.api_key_header),
+                       df_secret_str(o->settings.api_key));
+    out->correlation_id = b->row.correlation_id;
+    out->idempotency_key =
+        df_arena_printf(&c->arena, "%s:%lld:%s", b->id.text, (long long)c->id, c->hash);
+    out->trace = df_outbound_trace(b->row.trace_id, o->clock);
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
@@ -206,10 +194,10 @@ static enum import_verdict judge_success(struct import_chunk *c, const char **re
     enum import_verdict verdict = IMPORT_DONE;
 
     df_arena_init(&tree);
-    if (df_json_parse(&tree, df_buf_str(&c->call.answer), &answer, &err) != DF_OK ||
+    if (df_json_parse(&tree, df_buf_str(&c->out.call.answer), &answer, &err) != DF_OK ||
         answer->type != DF_JSON_OBJECT)
         answer = NULL;
-    if (c->call.status == 202) {
+    if (c->out.call.status == 202) {
         verdict = judge_accepted(c, answer, ret_reason);
     } else {
         apply_results(c, answer);
@@ -222,16 +210,16 @@ static enum import_verdict judge_success(struct import_chunk *c, const char **re
 
 static enum import_verdict judge_status(struct import_chunk *c, const char **ret_reason)
 {
-    const struct df_call *call = &c->call;
-    enum df_retry_class class = df_retry_class_of(call->status);
+    const struct df_call *call = &c->out.call;
     struct df_str body = df_buf_str(&call->answer);
 
-    if (class != DF_CLASS_SUCCESS) {
+    if (c->out.verdict != DF_OUT_OK) {
+        bool again = c->out.verdict == DF_OUT_AGAIN;
         struct df_str text = clean(&c->arena, body, ANSWER_UNITS);
         c->error = df_arena_printf(&c->arena, "OmniFlow answered %u%s" DF_STR_FMT, call->status,
                                    text.len ? ": " : "", DF_STR_ARG(text));
-        *ret_reason = class == DF_CLASS_RETRY ? "unavailable" : "rejected";
-        return class == DF_CLASS_RETRY ? IMPORT_AGAIN : IMPORT_REFUSED;
+        *ret_reason = again ? "unavailable" : "rejected";
+        return again ? IMPORT_AGAIN : IMPORT_REFUSED;
     }
     if (call->answer_cut) { /* results that cannot be read are not known to be good */
         c->error = DF_STR("OmniFlow's answer is too large");
@@ -243,14 +231,14 @@ static enum import_verdict judge_status(struct import_chunk *c, const char **ret
 
 enum import_verdict import_judge(struct import_chunk *c, const char **ret_reason)
 {
-    const struct df_call *call = &c->call;
+    const struct df_call *call = &c->out.call;
 
     *ret_reason = NULL;
-    if (call->code == DF_E_CANCELLED)
+    if (c->out.verdict == DF_OUT_STOPPED)
         return IMPORT_CANCELLED;
     if (call->code == DF_OK)
         return judge_status(c, ret_reason);
     c->error = clean(&c->arena, df_str_c(call->err.detail), ANSWER_UNITS);
     *ret_reason = call->code == DF_E_NET_TIMEOUT ? "timeout" : "unavailable";
-    return df_code_retry(call->code) == DF_RETRY_NEVER ? IMPORT_REFUSED : IMPORT_AGAIN;
+    return c->out.verdict == DF_OUT_AGAIN ? IMPORT_AGAIN : IMPORT_REFUSED;
 }

@@ -146,7 +146,6 @@ struct df_imports {
     pthread_cond_t changed;
     uint64_t wakes DF_GUARDED_BY(lock);
     bool stopping DF_GUARDED_BY(lock);
-    size_t senders DF_GUARDED_BY(lock); /* workers that are about to send */
     size_t threads_running DF_GUARDED_BY(lock);
     /* An id is empty while its claim is under way. */
     struct import_batch *working DF_GUARDED_BY(lock);

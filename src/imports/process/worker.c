@@ -518,12 +518,9 @@ void df_imports_stop(struct df_imports *i, int64_t drain_ms)
     df_lock(&i->lock);
     i->stopping = true;
     pthread_cond_broadcast(&i->changed);
-    for (;;) {
-        int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
-        if (i->threads_running == 0 || (left_ms <= 0 && i->senders == 0))
-            break;
-        df_cond_wait_ms(&i->changed, &i->lock, left_ms > 0 ? left_ms : 1000);
-    }
+    int64_t left_ms;
+    while (i->threads_running > 0 && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
+        df_cond_wait_ms(&i->changed, &i->lock, left_ms);
     df_unlock(&i->lock);
 }
 

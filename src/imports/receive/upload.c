@@ -534,8 +534,3 @@ struct df_str df_upload_head(const struct df_upload *u)
 {
     return df_str_n(u->head, u->head_len);
 }
-
-uint64_t df_upload_file_bytes(const struct df_upload *u)
-{
-    return u->file_bytes;
-}

@@ -64,7 +64,4 @@ const struct df_field_error *df_upload_errors(const struct df_upload *u, size_t 
 /* The first bytes of the file, up to DF_UPLOAD_HEAD_BYTES, by which its format can be told. */
 struct df_str df_upload_head(const struct df_upload *u);
 
-/* Of the file, as far as it has come. */
-uint64_t df_upload_file_bytes(const struct df_upload *u);
-
 #endif

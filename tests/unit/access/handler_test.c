@@ -8,6 +8,7 @@
 #include "access/handler.h"
 #include "base/secret.h"
 
+#include "port.h"
 #include "testdb.h"
 
 #include <arpa/inet.h>
@@ -226,7 +227,7 @@ static const struct df_route routes[] = {
 static int dial(void)
 {
     const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)df_http_port(server)),
+                                   .sin_port = htons((uint16_t)port_of(server)),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 

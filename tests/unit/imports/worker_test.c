@@ -32,8 +32,7 @@ static struct df_db *db;
 static struct df_fake_clock clock_;
 static struct df_store *store;
 static struct df_storage *storage;
-static struct df_http_client *http;
-static struct df_breakers *breakers;
+static struct df_outbound outbound;
 static struct df_imports *imports;
 static struct df_client client;
 static struct df_err err;
@@ -77,18 +76,18 @@ static int start(void **state)
               &err);
     assert_ok(df_storage_new(&(struct df_storage_options){.data_dir = test.dir}, &storage, &err),
               &err);
-    assert_ok(df_http_client_new(&(struct df_http_client_options){0}, &http, &err), &err);
-    breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+    assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
+                               &(struct df_breaker_settings){.window = 10,
                                                              .min_calls = 5,
                                                              .failure_rate = 50,
                                                              .open_ms = 1000,
                                                              .half_open_calls = 1},
-                               &clock_.base);
+                               &clock_.base, &err),
+              &err);
     imports = df_imports_new(&(struct df_imports_options){
         .store = store,
         .storage = storage,
-        .client = http,
-        .breakers = breakers,
+        .outbound = &outbound,
         .clock = &clock_.base,
         .data_dir = test.dir,
         .settings = {.url = omniflow_url,
@@ -110,11 +109,11 @@ static int stop(void **state)
 {
     (void)state;
     df_imports_stop(imports, 10000);
-    df_http_client_free(http);
+    df_outbound_stop(&outbound);
     df_imports_end(imports);
     df_store_close(store);
     df_imports_free(imports);
-    df_breakers_free(breakers);
+    df_outbound_close(&outbound);
     df_storage_free(storage);
     df_db_close(db);
     testdb_release(&test);

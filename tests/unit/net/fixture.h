@@ -16,6 +16,7 @@
 
 #include "base/queue.h"
 #include "net/http.h"
+#include "port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -350,7 +351,7 @@ struct reply {
 static struct peer dial(const struct df_http_server *s)
 {
     struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)df_http_port(s)),
+                            .sin_port = htons((uint16_t)port_of(s)),
                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
     struct timeval tv = {.tv_sec = ATTEMPT_S};
     struct peer p = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .cap = 1 << 16};

@@ -194,7 +194,7 @@ static const struct df_route_table fake_tables[] = {{.routes = fake_routes}, {.r
 static void fake_start(unsigned refuse_first)
 {
     struct df_err err = DF_ERR_INIT;
-    char url[128];
+    char body[256];
     const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
                                         .settings.threads = 1,
                                         .settings.max_body_bytes = 1 << 20,
@@ -203,8 +203,11 @@ static void fake_start(unsigned refuse_first)
     fake.count = 0;
     fake.refuse_first = refuse_first;
     assert_int_equal(df_http_start(&opt, &fake.http, &err), DF_OK);
-    (void)snprintf(url, sizeof(url), "http://%s/", df_http_address(fake.http));
-    assert_int_equal(df_sandbox_set_server(sandbox, url, "demo", "sesame", &err), DF_OK);
+    (void)snprintf(
+        body, sizeof(body),
+        "{\"serverUrl\":\"http://%s/\",\"clientId\":\"demo\",\"clientSecret\":\"sesame\"}",
+        df_http_address(fake.http));
+    assert_int_equal(call("PUT", "/_config", body), 200);
 }
 
 static const struct arrival *fake_wait(size_t count)
@@ -1090,18 +1093,18 @@ static void keys_are_told_apart_and_bounded(void **state)
     size_t dropped = 0;
 
     for (uint64_t i = 0; i < 120000; i++) {
-        enum df_sb_key r = df_sb_keyset_add(k, (struct df_sb_hash){i * 0x9e3779b97f4a7c15U, i});
+        enum df_sb_key r = df_sb_keyset_add(k, (struct df_hash128){i * 0x9e3779b97f4a7c15U, i});
         fresh += r == DF_SB_KEY_NEW;
         dropped += r == DF_SB_KEY_DROPPED;
     }
     assert_int_equal(fresh + dropped, 120000);
     assert_in_range(fresh, MAX, MAX + 64);
     for (uint64_t i = 0; i < 50000; i++)
-        assert_int_equal(df_sb_keyset_add(k, (struct df_sb_hash){i * 0x9e3779b97f4a7c15U, i}),
+        assert_int_equal(df_sb_keyset_add(k, (struct df_hash128){i * 0x9e3779b97f4a7c15U, i}),
                          DF_SB_KEY_SEEN);
     df_sb_keyset_clear(k);
-    assert_int_equal(df_sb_keyset_add(k, (struct df_sb_hash){0, 0}), DF_SB_KEY_NEW);
-    assert_int_equal(df_sb_keyset_add(k, (struct df_sb_hash){0, 0}), DF_SB_KEY_SEEN);
+    assert_int_equal(df_sb_keyset_add(k, (struct df_hash128){0, 0}), DF_SB_KEY_NEW);
+    assert_int_equal(df_sb_keyset_add(k, (struct df_hash128){0, 0}), DF_SB_KEY_SEEN);
     df_sb_keyset_free(k);
 }
 

@@ -331,6 +331,17 @@ static const char *without_markers(const char *sql)
     return text;
 }
 
+static enum df_code run_around(const char *before, const char *sql, const char *after,
+                               struct df_err *err)
+{
+    struct df_buf b;
+    df_buf_init(&b, 1 << 20);
+    df_buf_addf(&b, "%s%s%s", before, sql, after);
+    enum df_code code = df_db_script(fx.db, df_arena_cstr(&fx.arena, df_buf_str(&b)), err);
+    df_buf_release(&b);
+    return code;
+}
+
 /*
  * On SQL Server a query is run and undone. Preparing would not do: FreeTDS calls parameters of
  * which it knows nothing varchar, which is not to be had for bytes and numbers of rows, and
@@ -339,8 +350,11 @@ static const char *without_markers(const char *sql)
  */
 static enum df_code look_up(const struct df_query *q, struct df_err *err)
 {
-    if (fx.dialect != DF_SQLSERVER)
-        return df_db_prepare(fx.db, q, err);
+    const char *sql = q->text[fx.dialect].sql;
+    if (fx.dialect == DF_SQLITE)
+        return run_around("EXPLAIN ", sql, "", err);
+    if (fx.dialect == DF_POSTGRES)
+        return run_around("PREPARE looked_up AS ", sql, "; DEALLOCATE looked_up", err);
     assert_ok(df_db_begin(fx.db, true, err), err);
     enum df_code code = df_db_script(fx.db, without_markers(q->text[DF_SQLSERVER].sql), err);
     df_db_rollback(fx.db);

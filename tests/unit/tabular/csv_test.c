@@ -74,6 +74,7 @@ static const struct good good[] = {
     GOOD("short rows", "a,b,c\n1\n1,2\n", "a=1;\na=1;b=2;\n"),
     GOOD("long rows", "a\n1,2,3\n", "a=1;Column B=2;Column C=3;\n"),
     GOOD("long rows of two columns", "a,b\n1,2,3,4\n", "a=1;b=2;Column C=3;Column D=4;\n"),
+    GOOD("Column B is another's name", "a,,Column B\n1,2,3\n", "a=1;Column B (2)=2;Column B=3;\n"),
     GOOD("Column C was there", "a,Column C\n1,2,3\n", "a=1;Column C=2;Column C (2)=3;\n"),
     GOOD("bars, when there is nothing else", "a|b\n1|2,5\n", "a=1;b=2,5;\n"),
     GOOD("bars in names", "a|x,b\n1,2\n", "a|x=1;b=2;\n"),

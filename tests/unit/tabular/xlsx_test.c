@@ -148,6 +148,10 @@ static void headers_are_unique_and_never_empty(void **state)
                                 "<row><c><v>1</v></c><c><v>2</v></c><c><v>3</v></c><c><v>4</v></c>"
                                 "<c><v>5</v></c><c><v>6</v></c><c><v>7</v></c></row>"),
                  "x=#1|Column B=#2|x (2)=#3|x (2) (2)=#4|x (3)=#5|5=#6|Column G=#7\n");
+    /* What stands there keeps its name, as in a CSV file. */
+    expect_sheet(SHEET("<row>" INLINE("a") "<c/>" INLINE(
+                     "Column B") "</row><row><c><v>1</v></c><c><v>2</v></c><c><v>3</v></c></row>"),
+                 "a=#1|Column B (2)=#2|Column B=#3\n");
 }
 
 static void empty_rows_count_only_between_others(void **state)
