@@ -123,7 +123,6 @@ struct df_storage_entry {
     struct df_uuid batch;
     int64_t age_ms;      /* since anything in it was written: an upload that goes on is young */
     uint64_t size_bytes; /* on the disk */
-    bool unfinished;     /* holds no whole file: an upload or a fetch goes on, or has died */
 };
 
 /* Every batch directory here. The callback may remove the one it is shown. */

@@ -147,7 +147,6 @@ void *df_req_route_arg(const struct df_req *req);  /* of the route's table */
 void *df_req_server_arg(const struct df_req *req); /* options.arg */
 struct df_str df_req_correlation_id(const struct df_req *req);
 const struct df_trace *df_req_trace(const struct df_req *req); /* this request's own span */
-struct df_str df_req_traceparent(const struct df_req *req);
 struct df_str df_req_trace_id(const struct df_req *req);
 /* Fields set here stand in every line logged for this request, the access log included. */
 struct df_log_ctx *df_req_log(struct df_req *req);
