@@ -7,6 +7,7 @@
 
 #include "access/handler.h"
 #include "base/secret.h"
+#include "fake_clock.h"
 
 #include "port.h"
 #include "testdb.h"
