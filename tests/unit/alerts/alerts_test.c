@@ -518,11 +518,14 @@ static void no_rule_reads_all_that_ever_was(void **state)
     if (dialect != DF_SQLITE)
         skip();
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-        struct df_value none[8] = {0};
+        struct df_value none[8];
         struct df_result *r = NULL;
+        for (size_t p = 0; p < rules[i]->param_count; p++)
+            none[p] = df_null(DF_INT);
         (void)snprintf(sql[i], sizeof(sql[i]), "EXPLAIN QUERY PLAN %s",
                        rules[i]->text[DF_SQLITE].sql);
         explain[i] = *rules[i];
+        explain[i].column_count = 0; /* the plan has its own */
         explain[i].text[DF_SQLITE].sql = sql[i];
         assert_ok(df_db_query(db, &explain[i], none, explain[i].param_count, &r, &err), &err);
         while (df_result_step(r, &err) == DF_ROW) {
