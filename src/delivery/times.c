@@ -92,15 +92,16 @@ static void submit(struct delivery_channel *ch, bool rebase, int64_t until_ms)
     w->channel = ch;
     w->job = (struct df_job){.run = run_look, .done = looked};
     if (rebase) {
-        df_channel_params(q,
-                          &(struct df_channel_values){
-                              .now = df_time(now_ms),
-                              .lease_until = df_time(now_ms + delivery_lease(ch)),
-                              .until = df_time(until_ms),
-                              .limit = df_int(REBASE_MAX),
-                          },
-                          w->params);
-        w->job = (struct df_job){.query = q, .params = w->params, .done = rebased};
+        const struct df_binding values[] = {
+            {"now", df_time(now_ms)},
+            {"lease_until", df_time(now_ms + delivery_lease(ch))},
+            {"until", df_time(until_ms)},
+            {"limit", df_int(REBASE_MAX)},
+        };
+        w->job = (struct df_job){
+            .query = q,
+            .params = df_query_bind(q, values, sizeof(values) / sizeof(values[0]), w->params),
+            .done = rebased};
         taken = df_store_write(ch->d->opt.store, &w->job);
     } else {
         taken = df_store_read(ch->d->opt.store, &w->job);

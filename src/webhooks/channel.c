@@ -179,8 +179,8 @@ static void note_disabled(void *arg, struct df_result *r)
         df_arena_str(d->arena, df_col_text(r, webhook_disabled_Id)), d->reason};
 }
 
-static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db,
-                                const struct df_channel_values *v, struct df_err *err)
+static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db, struct df_value now,
+                                struct df_value ids, struct df_err *err)
 {
     struct disabled *d = w->disabled;
     struct df_value off = df_bool(false);
@@ -188,30 +188,30 @@ static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db,
 
     d->reason = "the receiver answered 410 Gone";
     enum df_code code = df_db_each(db,
-                                   DF_Q(webhook_disable_gone, .active = off, .now = v->now,
-                                        .reason = df_text(df_str_c(d->reason)), .ids = v->ids),
+                                   DF_Q(webhook_disable_gone, .active = off, .now = now,
+                                        .reason = df_text(df_str_c(d->reason)), .ids = ids),
                                    note_disabled, d, err);
     if (code != DF_OK || w->opt.settings.disable_after_ms <= 0)
         return code;
     d->reason = "every delivery failed for too long";
     return df_db_each(db,
-                      DF_Q(webhook_disable_failing, .active = off, .now = v->now,
+                      DF_Q(webhook_disable_failing, .active = off, .now = now,
                            .reason = df_text(df_str_c(d->reason)), .before = df_time(before_ms),
-                           .ids = v->ids),
+                           .ids = ids),
                       note_disabled, d, err);
 }
 
 static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
-                                  const struct df_channel_values *v, struct df_err *err)
+                                  struct df_value now, struct df_value ids, struct df_err *err)
 {
     const struct disabled *d = w->disabled;
     enum df_code code =
-        df_db_exec(db, DF_Q(webhook_fails_since, .now = v->now, .ids = v->ids), NULL, err);
+        df_db_exec(db, DF_Q(webhook_fails_since, .now = now, .ids = ids), NULL, err);
 
     if (code == DF_OK)
-        code = disable_all(w, db, v, err);
+        code = disable_all(w, db, now, ids, err);
     if (code == DF_OK)
-        code = df_db_exec(db, DF_Q(webhook_bury, .now = v->now, .ids = v->ids), NULL, err);
+        code = df_db_exec(db, DF_Q(webhook_bury, .now = now, .ids = ids), NULL, err);
     for (size_t i = 0; i < d->count && code == DF_OK; i++) {
         struct df_value subscription = df_uuid(d->at[i].id);
         code = df_db_exec(db,
@@ -221,15 +221,14 @@ static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
                           NULL, err);
         if (code == DF_OK)
             code = df_db_exec(
-                db, DF_Q(webhook_bury_waiting, .now = v->now, .subscription_id = subscription),
-                NULL, err);
+                db, DF_Q(webhook_bury_waiting, .now = now, .subscription_id = subscription), NULL,
+                err);
     }
     return code;
 }
 
-static enum df_code settled(const struct df_channel *c, struct df_db *db,
-                            const struct df_channel_values *v, struct df_arena *a,
-                            struct df_err *err)
+static enum df_code settled(const struct df_channel *c, struct df_db *db, struct df_value now,
+                            struct df_value ids, struct df_arena *a, struct df_err *err)
 {
     const struct df_webhooks *w = c->arg;
     struct outcomes found = {0};
@@ -237,12 +236,12 @@ static enum df_code settled(const struct df_channel *c, struct df_db *db,
     /* What an earlier run found was rolled back. */
     *w->disabled = (struct disabled){.arena = a};
     enum df_code code =
-        df_db_one(db, DF_Q(webhook_outcomes, .ids = v->ids), read_outcomes, &found, NULL, err);
+        df_db_one(db, DF_Q(webhook_outcomes, .ids = ids), read_outcomes, &found, NULL, err);
 
     if (code == DF_OK && found.sent > 0)
-        code = settle_sent(db, v->now, v->ids, err);
+        code = settle_sent(db, now, ids, err);
     if (code == DF_OK && found.failed > 0)
-        code = settle_failed(w, db, v, err);
+        code = settle_failed(w, db, now, ids, err);
     return code;
 }
 

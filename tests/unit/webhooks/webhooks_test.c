@@ -519,13 +519,12 @@ static void that_one_is_disabled_is_told_once_after_the_commit(void **state)
                       " PayloadJson, Status, AttemptCount, NextAttemptAt, LastStatus) VALUES"
                       " ('" BATCH "', '" HOOK "', '" BATCH "', 'BatchFailed', '{}', 'Error', 1,"
                       " NULL, 410);");
-    const struct df_channel_values v = {.now = df_time(START),
-                                        .ids = df_channel_ids(df_uuid(DF_STR(BATCH)), ids)};
+    struct df_value buried = df_channel_ids(df_uuid(DF_STR(BATCH)), ids);
     capture();
     df_arena_init(&arena);
     for (int i = 0; i < 2; i++) {
         assert_ok(df_db_begin(db, true, &err), &err);
-        assert_ok(c->settled(c, db, &v, &arena, &err), &err);
+        assert_ok(c->settled(c, db, df_time(START), buried, &arena, &err), &err);
         if (i == 0)
             df_db_rollback(db);
     }
