@@ -193,7 +193,7 @@ static void read_count(void *arg, struct df_result *r)
 static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct evaluation *e = (struct evaluation *)job;
-    int64_t interval_ms = e->a->opt.interval_ms;
+    int64_t interval_ms = e->a->opt.settings.interval_ms;
     /* A little less: the thread that calls does not come to the millisecond. */
     struct df_value before = df_time(e->now_ms - interval_ms * 9 / 10);
 

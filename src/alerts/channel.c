@@ -19,9 +19,9 @@ bool alert_sink_configured(const struct df_alerts *a, enum alert_sink s)
 {
     switch (s) {
     case ALERT_PAGERDUTY:
-        return a->opt.pagerduty_routing_key;
+        return a->opt.settings.pagerduty_routing_key;
     case ALERT_TEAMS:
-        return a->opt.teams_url;
+        return a->opt.settings.teams_url;
     case ALERT_SINKS:
         break;
     }
@@ -63,7 +63,7 @@ static struct df_str with_routing_key(const struct df_alerts *a, struct df_str p
 
     df_buf_init(&buf, 2 * ALERT_JSON_MAX);
     df_buf_addz(&buf, "{\"routing_key\":\"");
-    df_json_escape(&buf, df_secret_str(a->opt.pagerduty_routing_key));
+    df_json_escape(&buf, df_secret_str(a->opt.settings.pagerduty_routing_key));
     df_buf_addz(&buf, "\",");
     df_buf_adds(&buf, df_str_n(payload.ptr + 1, payload.len - 1));
     struct df_str body = df_arena_str(arena, df_buf_str(&buf));
@@ -86,7 +86,8 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
                           pagerduty ? "pagerduty_routing_key" : "teams_url");
     if (payload.len < 2)
         return df_err_set(err, DF_E_MALFORMED_JSON, "PayloadJson is no object");
-    ret->url = pagerduty ? a->opt.pagerduty_url : df_secret_str(a->opt.teams_url).ptr;
+    ret->url =
+        pagerduty ? a->opt.settings.pagerduty_url : df_secret_str(a->opt.settings.teams_url).ptr;
     ret->body = pagerduty ? with_routing_key(a, payload, arena) : payload;
     ret->correlation_id = df_arena_str(arena, df_col_text(r, alert_delivery_load_AlertId));
     ret->private_too = true;

@@ -154,12 +154,12 @@ static void describe_error_rate(void *arg, struct df_result *r)
     alert->summary = df_arena_printf(
         f->arena, "%lld of %lld records of " DF_STR_FMT " failed within %lld minutes (%lld %%)",
         (long long)failed, (long long)processed, DF_STR_ARG(client),
-        (long long)minutes(f->a->opt.error_rate_ms), (long long)percent);
+        (long long)minutes(f->a->opt.settings.error_rate_ms), (long long)percent);
     df_json_kv_text(&f->details, "clientId", client);
     df_json_kv_int(&f->details, "failedRecords", failed);
     df_json_kv_int(&f->details, "processedRecords", processed);
     df_json_kv_int(&f->details, "percent", percent);
-    df_json_kv_int(&f->details, "thresholdPercent", f->a->opt.error_rate_percent);
+    df_json_kv_int(&f->details, "thresholdPercent", f->a->opt.settings.error_rate_percent);
     end_alert(f, alert);
 }
 
@@ -169,7 +169,7 @@ static void describe_channel(void *arg, struct df_result *r)
     int64_t rows = df_col_int(r, channel_waiting_Documents);
     int64_t oldest_ms = df_col_time(r, channel_waiting_Oldest);
 
-    if (rows == 0 || oldest_ms > f->now_ms - f->a->opt.delivery_stuck_ms)
+    if (rows == 0 || oldest_ms > f->now_ms - f->a->opt.settings.delivery_stuck_ms)
         return;
     struct alert *alert = begin_alert(f, ALERT_DELIVERY_STUCK, df_str_c(f->channel->name));
     alert->severity = DF_STR("critical");
@@ -200,7 +200,7 @@ static enum df_code find_channels(struct finding *f, struct df_db *db, struct df
 
 static enum df_code find(struct finding *f, enum alert_rule r, struct df_db *db, struct df_err *err)
 {
-    const struct df_alerts_options *o = &f->a->opt;
+    const struct df_alerts_settings *o = &f->a->opt.settings;
     struct df_value limit = df_int(ALERT_SUBJECTS);
 
     switch (r) {

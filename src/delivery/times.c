@@ -114,7 +114,7 @@ void delivery_watch_clock(struct df_delivery *d)
 {
     int64_t mono_ms = delivery_mono_ms(d);
     int64_t clock_ms = df_wall_ms(d->opt.clock) - mono_ms;
-    bool back = d->clock_ms == INT64_MIN || clock_ms < d->clock_ms - d->opt.lease_ms;
+    bool back = d->clock_ms == INT64_MIN || clock_ms < d->clock_ms - d->opt.settings.lease_ms;
 
     d->clock_ms = clock_ms;
     for (size_t i = 0; i < d->channel_count; i++) {

@@ -42,7 +42,7 @@ static bool build(struct call *c, const struct df_ack *ack)
     const struct df_interface_options *opt = df_interface_options_of(c->w.arg);
     struct df_buf payload;
     df_buf_init(&payload, ACK_MAX);
-    df_ack_build(ack, df_str_c(opt->ack_business_application), &payload);
+    df_ack_build(ack, df_str_c(opt->settings.ack_business_application), &payload);
     bool whole = !df_buf_failed(&payload);
     if (whole)
         c->payload = df_arena_str(df_req_arena(c->w.req), df_buf_str(&payload));
@@ -97,8 +97,9 @@ static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err 
     enum df_code code = find_owner(db, c, &owner, err);
     if (code != DF_OK)
         return code;
-    return df_ack_enqueue(db, c->business_doc_id, c->payload, df_str_c(opt->functional_ack_url),
-                          owner, w->now_ms, &c->id, err);
+    return df_ack_enqueue(db, c->business_doc_id, c->payload,
+                          df_str_c(opt->settings.functional_ack_url), owner, w->now_ms, &c->id,
+                          err);
 }
 
 static void posted(struct df_work *w)

@@ -130,10 +130,10 @@ static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct d
     int64_t id;
 
     df_buf_init(&payload, ACK_MAX);
-    df_ack_build(&ack, df_str_c(opt->ack_business_application), &payload);
+    df_ack_build(&ack, df_str_c(opt->settings.ack_business_application), &payload);
     enum df_code code =
         df_ack_enqueue(db, ack.doc.business_doc_id, df_buf_str(&payload),
-                       df_str_c(opt->functional_ack_url), c->owner, c->w.now_ms, &id, err);
+                       df_str_c(opt->settings.functional_ack_url), c->owner, c->w.now_ms, &id, err);
     df_buf_release(&payload);
     return code;
 }

@@ -533,7 +533,6 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
         .has_near = s->order == DF_RELAY_ORDER_AGGREGATE && near_text[d],
         .has_follow = s->order == DF_RELAY_ORDER_AGGREGATE && follow_text[d],
         .has_due = t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name,
-        .has_error = t->columns[DF_RELAY_LAST_ERROR].name,
         .error_units = width > 0 && width < ERROR_UNITS ? (size_t)width : ERROR_UNITS,
     };
     make(s, t, "relay_claim", claim_text[d], &ret->claim);

@@ -83,7 +83,6 @@ struct relay_sql {
     bool has_near;
     bool has_follow;
     bool has_due;       /* next_attempt_at: retries wait there, else in memory (`resting`) */
-    bool has_error;     /* last_error */
     size_t error_units; /* the longest error it takes */
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/list.h"
 #include "store/driver.h"
 
 #include <sql.h>
@@ -84,7 +85,7 @@ struct odbc_stmt {
     struct odbc_param *params;
     size_t param_count;
     struct odbc_param *shape; /* of an INSERT of many: its columns */
-    struct odbc_stmt *next;   /* in its slot of the cache */
+    struct df_link link;      /* in the cache */
 };
 
 enum odbc_kind { ODBC_INT, ODBC_REAL, ODBC_NUMBER, ODBC_TIME, ODBC_UUID, ODBC_BLOB, ODBC_TEXT };
@@ -110,16 +111,13 @@ struct odbc_result {
     struct df_arena text;  /* converted columns, until the next row */
 };
 
-#define ODBC_SLOTS 64
-
 struct odbc_db {
     struct df_db base;
     const struct odbc_flavour *flavour;
     SQLHENV env;
     SQLHDBC dbc;
-    SQLHSTMT direct; /* for texts without parameters */
-    struct odbc_stmt *stmts[ODBC_SLOTS];
-    size_t stmt_count;
+    SQLHSTMT direct;      /* for texts without parameters */
+    struct df_list stmts; /* prepared; the one used last first */
     unsigned held;
     bool reading;  /* the transaction is one that only reads */
     bool snapshot; /* the database has them */

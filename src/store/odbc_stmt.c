@@ -33,12 +33,6 @@ _Static_assert(sizeof(SQLWCHAR) == sizeof(uint16_t), "unixODBC's characters are 
 
 /* --- the cache -------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct df_query *q)
-{
-    uint64_t hash = (uint64_t)(uintptr_t)q * UINT64_C(0x9E3779B97F4A7C15);
-    return (size_t)(hash >> 32) % ODBC_SLOTS;
-}
-
 static void free_stmt(struct odbc_stmt *st)
 {
     SQLFreeHandle(SQL_HANDLE_STMT, st->handle);
@@ -49,26 +43,16 @@ static void free_stmt(struct odbc_stmt *st)
 
 void df_odbc_stmt_drop(struct odbc_db *o, struct odbc_stmt *st)
 {
-    struct odbc_stmt **at = &o->stmts[slot_of(st->query)];
-
-    while (*at != st)
-        at = &(*at)->next;
-    *at = st->next;
-    o->stmt_count--;
+    df_list_remove(&o->stmts, &st->link);
     free_stmt(st);
 }
 
 void df_odbc_stmts_release(struct odbc_db *o)
 {
-    for (size_t i = 0; i < ODBC_SLOTS; i++) {
-        struct odbc_stmt *next;
-        for (struct odbc_stmt *st = o->stmts[i]; st; st = next) {
-            next = st->next;
-            free_stmt(st);
-        }
-        o->stmts[i] = NULL;
-    }
-    o->stmt_count = 0;
+    struct odbc_stmt *st;
+
+    while ((st = DF_LIST_TAKE(&o->stmts, struct odbc_stmt, link)))
+        free_stmt(st);
 }
 
 SQLWCHAR *df_odbc_wide(struct odbc_db *o, struct df_str text, SQLINTEGER *ret_count)
@@ -120,14 +104,20 @@ static enum df_code open_stmt(struct odbc_db *o, struct odbc_stmt *st, struct df
     return prepare(o, st, err);
 }
 
-static struct odbc_stmt *find_stmt(const struct odbc_db *o, const struct df_query *q, size_t rows,
+/* The one used last stands first: what is called often is found soon, and a round trip to the
+ * server takes longer than to look at them all. */
+static struct odbc_stmt *find_stmt(struct odbc_db *o, const struct df_query *q, size_t rows,
                                    bool ends, bool savepoint)
 {
-    struct odbc_stmt *st = o->stmts[slot_of(q)];
+    struct odbc_stmt *st;
 
-    while (st &&
-           (st->query != q || st->rows != rows || st->ends != ends || st->savepoint != savepoint))
-        st = st->next;
+    DF_LIST_EACH (st, &o->stmts, link) {
+        if (st->query != q || st->rows != rows || st->ends != ends || st->savepoint != savepoint)
+            continue;
+        df_list_remove(&o->stmts, &st->link);
+        df_list_add_first(&o->stmts, &st->link);
+        break;
+    }
     return st;
 }
 
@@ -135,17 +125,14 @@ static struct odbc_stmt *find_stmt(const struct odbc_db *o, const struct df_quer
 static struct odbc_stmt *add_stmt(struct odbc_db *o, struct odbc_stmt *take_st, struct df_err *err)
 {
     /* The program has fewer queries than this; whoever has more pays for it. */
-    if (o->stmt_count >= STMTS_MAX)
+    if (o->stmts.count >= STMTS_MAX)
         df_odbc_stmts_release(o);
     take_st->params = df_calloc(take_st->param_count, sizeof(*take_st->params));
     if (open_stmt(o, take_st, err) != DF_OK) {
         free_stmt(take_st);
         return NULL;
     }
-    struct odbc_stmt **slot = &o->stmts[slot_of(take_st->query)];
-    take_st->next = *slot;
-    *slot = take_st;
-    o->stmt_count++;
+    df_list_add_first(&o->stmts, &take_st->link);
     return take_st;
 }
 

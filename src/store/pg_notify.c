@@ -3,15 +3,14 @@
  * something to tell. NOTIFY takes a lock of the whole server at commit, so it is sent at most every
  * TELL_MS, whatever the load.
  */
-#include "base/clock.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "store/db.h"
 #include "store/notify.h"
 
 #include <libpq-fe.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,23 +33,9 @@ struct df_notifier {
     atomic_uint pending; /* a bit for each topic to be told */
     atomic_bool stopping;
     int wake;
-    pthread_t thread;
+    struct df_loop loop;
     PGconn *conn;
 };
-
-/* What is to be told meanwhile is told after the next connect; only the end comes at once. */
-static void sleep_unless_stopped(const struct df_notifier *n, int64_t ms)
-{
-    struct pollfd fd = {.fd = n->wake, .events = POLLIN};
-    int64_t until_ms = df_mono_ms(df_clock_real()) + ms;
-    int64_t left_ms;
-    eventfd_t count;
-
-    while (!n->stopping && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0) {
-        (void)poll(&fd, 1, (int)left_ms);
-        (void)eventfd_read(n->wake, &count);
-    }
-}
 
 static bool run(PGconn *conn, const char *sql)
 {
@@ -206,33 +191,29 @@ static void serve(struct df_notifier *n)
     }
 }
 
-static void *notifier(void *arg)
+/* A connection, from its beginning to its end. What is to be told while there is none is told by
+ * the next. */
+static int64_t connect_and_serve(void *arg)
 {
     struct df_notifier *n = arg;
-    int64_t backoff_ms = BACKOFF_MIN_MS;
+    bool connected = connect_server(n);
 
-    while (!n->stopping) {
-        if (connect_server(n)) {
-            backoff_ms = BACKOFF_MIN_MS;
-            /* What was told while nobody listened is not heard any more: look once. */
-            for (size_t i = 0; i < n->topics; i++)
-                n->opt.heard(n->opt.arg, i);
-            if (n->opt.channel)
-                n->opt.heard(n->opt.arg, 0);
-            if (n->opt.probed)
-                probe(n);
-            serve(n);
-            PQfinish(n->conn);
-            n->conn = NULL;
-        }
-        if (n->stopping)
-            break;
+    if (connected) {
+        /* What was told while nobody listened is not heard any more: look once. */
+        for (size_t i = 0; i < n->topics; i++)
+            n->opt.heard(n->opt.arg, i);
+        if (n->opt.channel)
+            n->opt.heard(n->opt.arg, 0);
+        if (n->opt.probed)
+            probe(n);
+        serve(n);
+        PQfinish(n->conn);
+        n->conn = NULL;
+    }
+    if (!n->stopping)
         df_log_debug("NotificationsLost",
                      "other processes are not heard for now: polling has to do");
-        sleep_unless_stopped(n, backoff_ms);
-        backoff_ms = backoff_ms * 2 < BACKOFF_MAX_MS ? backoff_ms * 2 : BACKOFF_MAX_MS;
-    }
-    return NULL;
+    return connected ? BACKOFF_MIN_MS : DF_LOOP_FAILED;
 }
 
 struct df_notifier *df_notifier_new(const struct df_notifier_options *opt)
@@ -249,9 +230,14 @@ struct df_notifier *df_notifier_new(const struct df_notifier_options *opt)
     while (opt->topics && n->topics < DF_NOTIFY_TOPICS && opt->topics[n->topics])
         n->topics++;
     n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (n->wake < 0 || pthread_create(&n->thread, NULL, notifier, n) != 0)
+    if (n->wake < 0)
         abort();
-    pthread_setname_np(n->thread, "notify");
+    df_loop_start(&n->loop, &(struct df_loop_options){.name = "notify",
+                                                      .clock = df_clock_real(),
+                                                      .backoff_min_ms = BACKOFF_MIN_MS,
+                                                      .backoff_max_ms = BACKOFF_MAX_MS,
+                                                      .turn = connect_and_serve,
+                                                      .arg = n});
     return n;
 }
 
@@ -261,7 +247,7 @@ void df_notifier_stop(struct df_notifier *n)
         return;
     n->stopping = true;
     (void)eventfd_write(n->wake, 1);
-    pthread_join(n->thread, NULL);
+    df_loop_stop(&n->loop);
 }
 
 void df_notifier_free(struct df_notifier *n)
@@ -269,6 +255,7 @@ void df_notifier_free(struct df_notifier *n)
     if (!n)
         return;
     df_notifier_stop(n);
+    df_loop_release(&n->loop);
     (void)close(n->wake);
     free(n->url);
     free(n->channel);

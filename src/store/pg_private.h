@@ -7,6 +7,7 @@
 #define DF_STORE_PG_PRIVATE_H
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "store/driver.h"
 
 #include <libpq-fe.h>
@@ -78,9 +79,7 @@ struct pg_result {
 struct pg_db {
     struct df_db base;
     PGconn *conn;
-    struct pg_stmt **stmts; /* hash table by the query's address */
-    size_t stmt_cap;
-    size_t stmt_count;
+    struct df_map stmts; /* by the query's address */
     uint64_t name_seed;
     unsigned name_serial;
     unsigned held;

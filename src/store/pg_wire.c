@@ -65,56 +65,34 @@ static void name_stmt(struct pg_db *pg, struct pg_stmt *st)
                    ++pg->name_serial);
 }
 
-static size_t slot_of(const struct pg_db *pg, const struct df_query *q)
+static struct df_str stmt_key(const struct df_query *const *q)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)q * UINT64_C(0x9E3779B97F4A7C15);
-    size_t i = (size_t)(hash >> 32) & (pg->stmt_cap - 1);
-    while (pg->stmts[i] && pg->stmts[i]->query != q)
-        i = (i + 1) & (pg->stmt_cap - 1);
-    return i;
+    return df_str_n((const char *)q, sizeof(*q));
 }
 
-static void grow_stmts(struct pg_db *pg)
-{
-    struct pg_stmt **old = pg->stmts;
-    size_t old_cap = pg->stmt_cap;
-
-    pg->stmt_cap = old_cap ? old_cap * 2 : 64;
-    pg->stmts = df_calloc(pg->stmt_cap, sizeof(struct pg_stmt *));
-    for (size_t i = 0; i < old_cap; i++) {
-        if (old[i])
-            pg->stmts[slot_of(pg, old[i]->query)] = old[i];
-    }
-    free(old);
-}
-
-/* The table is never full, and never larger than the program has queries. */
+/* There are never more than the program has queries. */
 struct pg_stmt *df_pg_stmt(struct pg_db *pg, const struct df_query *q)
 {
-    if (pg->stmt_count * 2 >= pg->stmt_cap)
-        grow_stmts(pg);
-    size_t i = slot_of(pg, q);
-    if (!pg->stmts[i]) {
-        struct pg_stmt *st = df_calloc(1, sizeof(*st));
-        st->query = q;
-        name_stmt(pg, st);
-        pg->stmts[i] = st;
-        pg->stmt_count++;
-    }
-    return pg->stmts[i];
+    struct pg_stmt *st = df_map_get(&pg->stmts, stmt_key(&q));
+
+    if (st)
+        return st;
+    st = df_calloc(1, sizeof(*st));
+    st->query = q;
+    name_stmt(pg, st);
+    df_map_add(&pg->stmts, stmt_key(&st->query), st);
+    return st;
 }
 
 void df_pg_stmts_release(struct pg_db *pg)
 {
-    for (size_t i = 0; i < pg->stmt_cap; i++) {
-        if (pg->stmts[i])
-            df_pg_bulk_free(pg->stmts[i]->bulk);
-        free(pg->stmts[i]);
+    struct pg_stmt *st;
+
+    for (size_t at = 0; (st = df_map_next(&pg->stmts, &at));) {
+        df_pg_bulk_free(st->bulk);
+        free(st);
     }
-    free(pg->stmts);
-    pg->stmts = NULL;
-    pg->stmt_cap = 0;
-    pg->stmt_count = 0;
+    df_map_release(&pg->stmts);
 }
 
 /* --- results ---------------------------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "store/store_private.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -128,7 +127,7 @@ static void connected(struct store_worker *w, struct df_db *take_db)
 
     w->db = take_db;
     w->proven_ns = store_now_ns();
-    w->backoff_ms = 0;
+    df_backoff_reset(&w->backoff);
     w->next_try_ns = 0;
     df_metric_add(s->metrics->connections, 1);
     if (w->was_connected)
@@ -175,10 +174,7 @@ static void try_connect(struct store_worker *w)
         return;
     }
     w->refusal = err;
-    w->backoff_ms = w->backoff_ms ? w->backoff_ms * 2 : BACKOFF_FIRST_MS;
-    if (w->backoff_ms > BACKOFF_LAST_MS)
-        w->backoff_ms = BACKOFF_LAST_MS;
-    int64_t half = w->backoff_ms / 2;
+    int64_t half = df_backoff_more(&w->backoff) / 2;
     int64_t pause_ms = half + (int64_t)df_random_below(w->store->clock, (uint64_t)half + 1);
     w->next_try_ns = store_now_ns() + pause_ms * 1000000;
     tell_lost(w->store, err.detail);
@@ -293,7 +289,7 @@ static int64_t wait_ms(const struct store_worker *w)
     return left > 0 ? left / 1000000 + 1 : 0;
 }
 
-static void *work(void *arg)
+static void work_off_jobs(void *arg)
 {
     struct store_worker *w = arg;
     struct df_queue *q = &w->store->queues[w->writer];
@@ -313,7 +309,6 @@ static void *work(void *arg)
             run_read(w, w->jobs[0]);
     }
     disconnect(w);
-    return NULL;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------- */
@@ -336,6 +331,7 @@ static void add_workers(struct df_store *s, int64_t pool_size)
         struct store_worker *w = &s->workers[i];
         w->store = s;
         w->writer = i < writers;
+        w->backoff = (struct df_backoff){.min_ms = BACKOFF_FIRST_MS, .max_ms = BACKOFF_LAST_MS};
         size_t max = w->writer ? s->group_max : 1;
         w->items = df_calloc(max, sizeof(void *));
         w->jobs = df_calloc(max, sizeof(struct df_job *));
@@ -343,29 +339,15 @@ static void add_workers(struct df_store *s, int64_t pool_size)
     }
 }
 
-static enum df_code start_workers(struct df_store *s, struct df_err *err)
+static void start_workers(struct df_store *s)
 {
-    enum df_code code = DF_OK;
-    sigset_t all;
-    sigset_t before;
-
-    /* Signals are the main thread's business. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (size_t i = 0; i < s->worker_count && code == DF_OK; i++) {
+    for (size_t i = 0; i < s->worker_count; i++) {
         struct store_worker *w = &s->workers[i];
         char name[16];
         (void)snprintf(name, sizeof(name), "%s-%u", w->writer ? "writer" : "reader",
                        (unsigned)i & 0xffff);
-        if (pthread_create(&w->thread, NULL, work, w) != 0) {
-            code = df_err_set(err, DF_E_INTERNAL, "no more threads can be started");
-        } else {
-            w->started = true;
-            pthread_setname_np(w->thread, name);
-        }
+        df_thread_start(&w->thread, name, work_off_jobs, w);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
 }
 
 enum df_code df_store_open(const struct df_store_options *opt, struct df_store **ret,
@@ -373,29 +355,28 @@ enum df_code df_store_open(const struct df_store_options *opt, struct df_store *
 {
     struct df_db *db = NULL;
     enum df_dialect dialect;
-    enum df_code code = df_db_dialect_of(opt->url, &dialect, err);
+    enum df_code code = df_db_dialect_of(opt->settings.url, &dialect, err);
     if (code != DF_OK)
         return code;
 
     pthread_once(&metrics_once, init_metrics);
     struct df_store *s = df_calloc(1, sizeof(*s));
-    s->url = df_strdup(df_str_c(opt->url));
+    s->url = df_strdup(df_str_c(opt->settings.url));
     s->dialect = dialect;
     s->clock = opt->clock ? opt->clock : df_clock_real();
-    s->group_max = (size_t)bounded(opt->group_max, 256, 1, QUEUE_MAX);
+    s->group_max = (size_t)bounded(opt->settings.group_max, 256, 1, QUEUE_MAX);
     s->savepoints_max = dialect == DF_POSTGRES ? POSTGRES_SAVEPOINTS : SIZE_MAX;
     s->metrics = &metrics;
     for (size_t i = 0; i < 2; i++)
-        df_queue_init(&s->queues[i], (size_t)bounded(opt->queue_size, 4096, 1, QUEUE_MAX));
-    add_workers(s, opt->pool_size);
+        df_queue_init(&s->queues[i], (size_t)bounded(opt->settings.queue_size, 4096, 1, QUEUE_MAX));
+    add_workers(s, opt->settings.pool_size);
     df_metric_on_collect(collect, s);
 
     code = open_connection(&s->workers[0], 0, &db, err);
     if (code == DF_OK) {
         connected(&s->workers[0], db);
-        code = start_workers(s, err);
-    }
-    if (code != DF_OK) {
+        start_workers(s);
+    } else {
         df_store_close(s);
         return code;
     }
@@ -411,9 +392,7 @@ void df_store_stop(struct df_store *s)
         df_queue_close(&s->queues[i]);
     for (size_t i = 0; i < s->worker_count; i++) {
         struct store_worker *w = &s->workers[i];
-        if (w->started)
-            pthread_join(w->thread, NULL);
-        w->started = false;
+        df_thread_join(&w->thread);
         disconnect(w);
     }
 }

@@ -2,8 +2,8 @@
 #ifndef DF_STORE_STORE_PRIVATE_H
 #define DF_STORE_STORE_PRIVATE_H
 
+#include "base/loop.h"
 #include "base/metrics.h"
-#include "base/queue.h"
 #include "store/store.h"
 
 #include <stdatomic.h>
@@ -28,14 +28,13 @@ struct store_metrics {
 /* A thread and its connection. Nobody else touches either. */
 struct store_worker {
     struct df_store *store;
-    pthread_t thread;
-    bool started;
+    struct df_thread thread;
     bool writer;
-    struct df_db *db;      /* NULL: not connected (yet) */
-    bool was_connected;    /* the next connection is a reconnection */
-    int64_t proven_ns;     /* when the connection was last known to work */
-    int64_t next_try_ns;   /* not to be tried again before; 0: at once */
-    int64_t backoff_ms;    /* 0: the last try succeeded */
+    struct df_db *db;    /* NULL: not connected (yet) */
+    bool was_connected;  /* the next connection is a reconnection */
+    int64_t proven_ns;   /* when the connection was last known to work */
+    int64_t next_try_ns; /* not to be tried again before; 0: at once */
+    struct df_backoff backoff;
     struct df_err refusal; /* why the last one did not */
 
     /* Writers: the group in hand and its row jobs' values, row after row. */

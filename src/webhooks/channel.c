@@ -40,6 +40,8 @@ struct disabled {
 
 struct df_webhooks {
     struct df_webhooks_options opt;
+    struct df_secret *master;     /* what secrets of webhooks are encrypted with; or NULL */
+    struct df_secret *old_master; /* and were, before that */
     struct df_retry_policy schedule;
     struct df_channel channel;
     struct df_delivery *delivery;
@@ -77,8 +79,8 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
         .previous_encrypted = df_col_blob(r, webhook_load_PreviousSecretEncrypted),
         .previous_expires_at = df_col_time(r, webhook_load_PreviousSecretExpiresAt),
     };
-    return df_webhook_secret_open(&w->opt.keys, subscription, &columns, now_ms, a, ret,
-                                  ret_previous, err);
+    const struct df_webhook_keys keys = df_webhooks_master_keys(w);
+    return df_webhook_secret_open(&keys, subscription, &columns, now_ms, a, ret, ret_previous, err);
 }
 
 /* Not the host: one dead URL of a host is not the host. */
@@ -105,7 +107,7 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->subscription_id = subscription;
     ret->batch_id = df_arena_str(a, df_col_text(r, webhook_load_BatchId));
     ret->client_id = df_arena_str(a, df_col_text(r, webhook_load_ClientIdentifier));
-    ret->private_too = w->opt.allow_private;
+    ret->private_too = w->opt.settings.allow_private;
     if (!df_col_bool(r, webhook_load_IsActive))
         return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
     if (body.len < 3 || body.ptr[body.len - 1] != '}')
@@ -114,7 +116,7 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     if (code != DF_OK)
         return code;
     ret->url = df_arena_cstr(a, df_col_text(r, webhook_load_Url));
-    ret->timeout_ms = w->opt.timeout_ms;
+    ret->timeout_ms = w->opt.settings.timeout_ms;
     ret->body = with_signature(a, body, secret);
     df_sign(secret, previous, id, now_ms / 1000, ret->body, a,
             df_headers_more(&ret->headers, DF_SIGN_HEADERS));
@@ -182,14 +184,14 @@ static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db, s
 {
     struct disabled *d = w->disabled;
     struct df_value off = df_bool(false);
-    int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.disable_after_ms;
+    int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.settings.disable_after_ms;
 
     d->reason = "the receiver answered 410 Gone";
     enum df_code code = df_db_each(db,
                                    DF_Q(webhook_disable_gone, .active = off, .now = now,
                                         .reason = df_text(df_str_c(d->reason)), .ids = ids),
                                    note_disabled, d, err);
-    if (code != DF_OK || w->opt.disable_after_ms <= 0)
+    if (code != DF_OK || w->opt.settings.disable_after_ms <= 0)
         return code;
     d->reason = "every delivery failed for too long";
     return df_db_each(db,
@@ -263,9 +265,12 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
 
     w->opt = *opt;
     w->disabled = df_calloc(1, sizeof(*w->disabled));
-    w->schedule = (struct df_retry_policy){.delays_ms = opt->retry_delays_ms,
-                                           .delay_count = opt->retry_delay_count,
-                                           .max_attempts = (int64_t)opt->retry_delay_count + 1};
+    w->schedule = (struct df_retry_policy){.delays_ms = w->opt.settings.retry_delays_ms.items,
+                                           .delay_count = w->opt.settings.retry_delays_ms.count,
+                                           .max_attempts =
+                                               (int64_t)w->opt.settings.retry_delays_ms.count + 1};
+    w->master = df_secret_key_new(df_secret_str(opt->settings.key));
+    w->old_master = df_secret_key_new(df_secret_str(opt->settings.old_key));
     w->channel = (struct df_channel){
         .name = CHANNEL,
         .id_type = DF_UUID,
@@ -282,6 +287,11 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
         .arg = w,
     };
     return w;
+}
+
+struct df_webhook_keys df_webhooks_master_keys(const struct df_webhooks *w)
+{
+    return (struct df_webhook_keys){.master = w->master, .old_master = w->old_master};
 }
 
 static void heard(void *arg, size_t topic)
@@ -323,6 +333,8 @@ void df_webhooks_free(struct df_webhooks *w)
         return;
     df_webhooks_stop(w);
     df_notifier_free(w->notifier);
+    df_secret_free(w->master);
+    df_secret_free(w->old_master);
     free(w->disabled);
     free(w);
 }

@@ -41,16 +41,16 @@ static struct df_alerts *make(struct df_delivery **ret_engine)
     struct df_alerts *a = df_alerts_new(&(struct df_alerts_options){
         .store = store,
         .clock = &clock_.base,
-        .pagerduty_routing_key = key,
-        .pagerduty_url = "http://127.0.0.1:1/",
-        .teams_url = url,
-        .interval_ms = MINUTE,
-        .batch_stuck_ms = 60 * MINUTE,
-        .delivery_stuck_ms = 90 * MINUTE,
-        .webhook_failures = 3,
-        .error_rate_percent = 20,
-        .error_rate_min = 100,
-        .error_rate_ms = 60 * MINUTE,
+        .settings = {.pagerduty_routing_key = key,
+                     .pagerduty_url = "http://127.0.0.1:1/",
+                     .teams_url = url,
+                     .interval_ms = MINUTE,
+                     .batch_stuck_ms = 60 * MINUTE,
+                     .delivery_stuck_ms = 90 * MINUTE,
+                     .webhook_failures = 3,
+                     .error_rate_percent = 20,
+                     .error_rate_min = 100,
+                     .error_rate_ms = 60 * MINUTE},
     });
     *ret_engine = df_delivery_new(&(struct df_delivery_options){.clock = &clock_.base});
     df_alerts_add_channel(a, *ret_engine);
@@ -72,7 +72,7 @@ static int setup(void **state)
     db = testdb_open(&t);
     assert_ok(df_schema_apply(db, NULL, &err), &err);
     df_fake_clock_init(&clock_, START, 5);
-    assert_ok(df_store_open(&(struct df_store_options){.url = t.url}, &store, &err), &err);
+    assert_ok(df_store_open(&(struct df_store_options){.settings.url = t.url}, &store, &err), &err);
     key = df_secret_new(DF_STR("routing-key"));
     url = df_secret_new(DF_STR("http://127.0.0.1:1/teams"));
     alerts = make(&engine);
