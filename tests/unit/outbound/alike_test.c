@@ -185,11 +185,8 @@ static void add_row(void)
 static struct df_out_judgement by_delivery(const struct answer *a)
 {
     static const int64_t tomorrow[] = {DAY_MS};
-    const struct df_delivery_settings settings = {
-        .retry = {.delays_ms = tomorrow, .delay_count = 1, .max_attempts = 5},
-        .lease_ms = 4 * TIMEOUT_MS,
-        .timeout_ms = timeout_of(a),
-    };
+    const struct df_retry_policy retry = {
+        .delays_ms = tomorrow, .delay_count = 1, .max_attempts = 5};
     struct df_store *store = NULL;
     char key[DF_DESTINATION_SIZE];
 
@@ -199,16 +196,14 @@ static struct df_out_judgement by_delivery(const struct answer *a)
         .store = store,
         .outbound = &outbound,
         .clock = df_clock_real(),
-        .settings = settings,
-    });
+        .settings = {.retry = retry, .lease_ms = 4 * TIMEOUT_MS, .timeout_ms = timeout_of(a)}});
     struct df_interface *interface = df_interface_new(&(struct df_interface_options){
         .store = store,
         .clock = df_clock_real(),
         .settings = {.functional_ack_url = df_arena_printf(&arena, "%s/ack", base_of(a)).ptr,
                      .api_key = key_of(a),
                      .api_key_header = "X-Key"},
-        .delivery_settings = settings,
-    });
+        .delivery_settings = {.retry = retry, .lease_ms = 4 * TIMEOUT_MS}});
     df_interface_add_channels(interface, engine);
     df_delivery_start(engine);
     if (a->way == STOPS)
@@ -368,11 +363,12 @@ static struct df_out_judgement by_integrations(const struct answer *a)
         .settings = &settings, .count = 1, .outbound = &outbound, .clock = df_clock_real()});
     struct df_access access = {.clock = df_clock_real()};
     const struct df_route_table tables[] = {{df_integration_routes, all}, {.routes = NULL}};
-    const struct df_http_options opt = {
-        .settings = {.listen = "127.0.0.1:0", .threads = 1, .max_body_bytes = 1000},
-        .tables = tables,
-        .authorize = let_in,
-        .arg = &access};
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 1,
+                                        .settings.max_body_bytes = 1000,
+                                        .tables = tables,
+                                        .authorize = let_in,
+                                        .arg = &access};
     struct df_http_server *server = NULL;
     struct caller c;
 
@@ -444,9 +440,10 @@ static int set_up(void **state)
 {
     (void)state;
     static const struct df_route_table tables[] = {{.routes = peer_routes}, {.routes = NULL}};
-    const struct df_http_options opt = {
-        .settings = {.listen = "127.0.0.1:0", .threads = 2, .max_body_bytes = 1 << 20},
-        .tables = tables};
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 2,
+                                        .settings.max_body_bytes = 1 << 20,
+                                        .tables = tables};
     static char text[LONG_BYTES];
 
     memset(text, 'x', sizeof(text));
