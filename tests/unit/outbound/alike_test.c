@@ -191,22 +191,19 @@ static struct df_out_judgement by_delivery(const struct answer *a)
     char key[DF_DESTINATION_SIZE];
 
     add_row();
-    assert_ok(df_store_open(&(struct df_store_options){.url = t.url}, &store, &err), &err);
-    struct df_delivery *engine =
-        df_delivery_new(&(struct df_delivery_options){.store = store,
-                                                      .outbound = &outbound,
-                                                      .clock = df_clock_real(),
-                                                      .retry = retry,
-                                                      .lease_ms = 4 * TIMEOUT_MS,
-                                                      .timeout_ms = timeout_of(a)});
+    assert_ok(df_store_open(&(struct df_store_options){.settings.url = t.url}, &store, &err), &err);
+    struct df_delivery *engine = df_delivery_new(&(struct df_delivery_options){
+        .store = store,
+        .outbound = &outbound,
+        .clock = df_clock_real(),
+        .settings = {.retry = retry, .lease_ms = 4 * TIMEOUT_MS, .timeout_ms = timeout_of(a)}});
     struct df_interface *interface = df_interface_new(&(struct df_interface_options){
         .store = store,
         .clock = df_clock_real(),
-        .functional_ack_url = df_arena_printf(&arena, "%s/ack", base_of(a)).ptr,
-        .api_key = key_of(a),
-        .api_key_header = "X-Key",
-        .retry = retry,
-        .lease_ms = 4 * TIMEOUT_MS});
+        .settings = {.functional_ack_url = df_arena_printf(&arena, "%s/ack", base_of(a)).ptr,
+                     .api_key = key_of(a),
+                     .api_key_header = "X-Key"},
+        .delivery_settings = {.retry = retry, .lease_ms = 4 * TIMEOUT_MS}});
     df_interface_add_channels(interface, engine);
     df_delivery_start(engine);
     if (a->way == STOPS)
@@ -366,9 +363,9 @@ static struct df_out_judgement by_integrations(const struct answer *a)
         .settings = &settings, .count = 1, .outbound = &outbound, .clock = df_clock_real()});
     struct df_access access = {.clock = df_clock_real()};
     const struct df_route_table tables[] = {{df_integration_routes, all}, {.routes = NULL}};
-    const struct df_http_options opt = {.listen = "127.0.0.1:0",
-                                        .threads = 1,
-                                        .max_body_bytes = 1000,
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 1,
+                                        .settings.max_body_bytes = 1000,
                                         .tables = tables,
                                         .authorize = let_in,
                                         .arg = &access};
@@ -443,8 +440,10 @@ static int set_up(void **state)
 {
     (void)state;
     static const struct df_route_table tables[] = {{.routes = peer_routes}, {.routes = NULL}};
-    const struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 2, .max_body_bytes = 1 << 20, .tables = tables};
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 2,
+                                        .settings.max_body_bytes = 1 << 20,
+                                        .tables = tables};
     static char text[LONG_BYTES];
 
     memset(text, 'x', sizeof(text));
