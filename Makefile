@@ -199,7 +199,7 @@ check: ## install what is missing, build, and run all tests
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py $(ARGS)
 
-lint: $(GEN) $(GEN_ROWS) ## formatting, static analysis, direction of includes
+lint: all $(BENCH) ## formatting, static analysis, direction of includes
 	@tools/install-deps build test
 	PYTHON=$(PYTHON) B=$(B) tools/lint $(ARGS)
 

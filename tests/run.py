@@ -330,7 +330,7 @@ def browser(_options):
 
 def lint(_options):
     def run():
-        # The generated headers must stand for clang-tidy; the release build has made them.
+        # Generated headers and objects must stand for it; the release build has made them.
         done = command([*POLITELY, ROOT / "tools/lint"], 900, B="build/release", LINT="quick")
         return judge(parse_tap(done.output), done, "lint", 900)
     return [run]

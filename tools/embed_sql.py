@@ -741,10 +741,6 @@ def guard(path):
     return "DF_GEN_" + re.sub(r"[^A-Za-z0-9]", "_", path.partition("/gen/")[2] or os.path.basename(path)).upper()
 
 
-def stem(path):
-    return re.sub(r"[^A-Za-z0-9]", "_", os.path.basename(path).removesuffix(".sql"))
-
-
 def write(path, text):
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
@@ -752,31 +748,20 @@ def write(path, text):
 
 def embed(source, out_c, out_h):
     blocks = parse_file(source)
-    list_name = f"df_q_{stem(source)}_all"
-    for b in blocks:
-        if f"df_q_{b.name}" in (list_name, list_name + "_count"):
-            raise Mistake(source, b.line, f"the name '{b.name}' is taken by the list of the file's queries")
     g = guard(out_h)
     write(out_h, f"/* Generated from {source} by tools/embed_sql.py. */\n#ifndef {g}\n#define {g}\n\n"
                  '#include "store/db.h"\n\n' +
                  "".join(f"extern const struct df_query df_q_{b.name};\n" for b in blocks) +
                  "\n" + "".join(c_params(b) for b in blocks) + "\n" + c_columns(source, blocks) +
-                 f"\nextern const struct df_query *const {list_name}[];\n"
-                 f"extern const size_t {list_name}_count;\n\n#endif\n")
+                 "\n#endif\n")
     write(out_c, f"/* Generated from {source} by tools/embed_sql.py. */\n"
                  f'#include "{os.path.basename(out_h)}"\n\n' +
-                 "\n".join(c_query(b) for b in blocks) +
-                 f"\nconst struct df_query *const {list_name}[] = {{\n" +
-                 "".join(f"    &df_q_{b.name},\n" for b in blocks) +
-                 f"}};\nconst size_t {list_name}_count = {len(blocks)};\n")
+                 "\n".join(c_query(b) for b in blocks))
 
 
 def embed_all(out_c, sources):
-    names, stems, includes, members = {}, {}, [], []
+    names, includes, members = {}, [], []
     for source in sources:
-        other = stems.setdefault(stem(source), source)
-        if other != source:
-            raise Mistake(source, 1, f"has the same name as {other}: their lists of queries would collide")
         includes.append(f'#include "{source.removeprefix("src/")}.h"\n')
         for b in parse_file(source):
             if b.name in names:

@@ -1,6 +1,7 @@
 /* What the rate limiter costs a request: calls in a loop, from several threads at once. */
 #include "resilience/limiter.h"
 #include "base/mem.h"
+#include "base/uuid.h"
 #include "bench.h"
 
 #include <stdio.h>

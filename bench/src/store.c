@@ -80,7 +80,7 @@ static enum df_code run_bench(struct loop *l, const struct df_settings *s, bool 
 {
     struct df_db *db = NULL;
     struct df_store *store = NULL;
-    struct df_store_options so = {.url = s->database.url, .clock = l->clock};
+    struct df_store_options so = {.settings.url = s->store.url, .clock = l->clock};
     enum df_code code = df_open_database(s, true, &db, NULL, err);
     if (code == DF_OK && !direct)
         code = df_store_open(&so, &store, err);

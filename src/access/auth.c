@@ -102,15 +102,15 @@ struct df_auth *df_auth_new(const struct df_auth_options *opt)
         abort();
     a->store = opt->store;
     a->clock = opt->clock;
-    a->admin_key = opt->admin_key;
+    a->admin_key = opt->settings.admin_key;
     a->usage = opt->usage;
-    a->gate = df_gate_new(opt->failures_per_minute, opt->clock);
+    a->gate = df_gate_new(opt->settings.failures_per_minute, opt->clock);
     df_random(a->clock, a->key, sizeof a->key);
     df_mutex_init(&a->lock);
     df_metric_register(&requests_total);
     df_metric_register(&auth_total);
     df_hash_line_init(&a->line);
-    start_threads(a, (size_t)opt->hash_threads);
+    start_threads(a, (size_t)opt->settings.hash_threads);
     return a;
 }
 

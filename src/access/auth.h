@@ -25,6 +25,7 @@
 
 #include "access/clients.h"
 #include "access/hash_line.h"
+#include "access/settings.h"
 #include "net/http.h"
 #include "store/store.h"
 
@@ -46,9 +47,7 @@ struct df_usage;
 struct df_auth_options {
     struct df_store *store;
     const struct df_clock *clock;
-    const struct df_secret *admin_key; /* NULL: /admin answers 404 */
-    int64_t failures_per_minute;
-    int64_t hash_threads;
+    struct df_auth_settings settings;
     struct df_usage *usage;
 };
 

@@ -196,11 +196,8 @@ static int64_t merged_end(const struct df_maintenance *m, int64_t t, int64_t *re
 
 struct df_maintenance_times df_maintenance_next(const struct df_maintenance *m, int64_t now_ms)
 {
-    struct df_maintenance_times t = {.next_until_ms = -1};
-    int64_t ignored;
+    struct df_maintenance_times t;
     t.until_ms = merged_end(m, now_ms, &t.since_ms);
     t.next_ms = start_after(m, t.until_ms < 0 ? now_ms : t.until_ms);
-    if (t.next_ms >= 0)
-        t.next_until_ms = merged_end(m, t.next_ms, &ignored);
     return t;
 }

@@ -38,8 +38,7 @@ struct df_maintenance_times {
     int64_t since_ms; /* the first start of the windows in force */
     int64_t until_ms; /* the end of the window in force, with those that follow on it at once; of
                          windows without an end some time after 31 days */
-    int64_t next_ms;  /* the start of the first one after that, and its end likewise */
-    int64_t next_until_ms;
+    int64_t next_ms;  /* the start of the first one after that */
 };
 
 struct df_maintenance_times df_maintenance_next(const struct df_maintenance *m, int64_t now_ms);

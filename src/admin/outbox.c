@@ -5,8 +5,7 @@
 
 #include <stdio.h>
 
-#define KEY_MAX    64 /* of an id as text: the width of DeliveryAttempts.RowKey */
-#define PARAMS_MAX (sizeof(struct df_channel_values) / sizeof(struct df_value))
+#define KEY_MAX 64 /* of an id as text: the width of DeliveryAttempts.RowKey */
 
 static const char *const status_names[DF_OUTBOX_STATUSES] = {"Pending", "Sending", "Sent", "Error"};
 
@@ -40,16 +39,6 @@ void df_outbox_status_names(const struct df_channel *c, char out[DF_OUTBOX_NAMES
 }
 
 /* --- reading --- */
-
-static enum df_code each_row(struct df_db *db, const struct df_query *q,
-                             const struct df_channel_values *v,
-                             void (*row)(void *arg, struct df_result *r), void *arg,
-                             struct df_err *err)
-{
-    struct df_value params[PARAMS_MAX];
-    df_channel_params(q, v, params);
-    return df_db_each(db, q, params, q->param_count, row, arg, err);
-}
 
 /* NULL: no row has it. A row has one name: 007 is not 7, nor is a UUID in capitals one. */
 static struct df_value id_of(const struct df_channel *c, struct df_str id)
@@ -92,8 +81,7 @@ enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
                              struct df_outbox_counts *ret, struct df_err *err)
 {
     struct counting counting = {.channel = c, .counts = {.oldest_pending_ms = -1}};
-    enum df_code code =
-        each_row(db, c->counts, &(struct df_channel_values){0}, read_count, &counting, err);
+    enum df_code code = df_db_each(db, DF_NO_VALUES(c->counts), read_count, &counting, err);
     if (code == DF_OK)
         *ret = counting.counts;
     return code;
@@ -127,22 +115,20 @@ enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct
                             struct df_page *p, const struct df_outbox_view *view,
                             struct df_err *err)
 {
-    struct df_channel_values v = {
-        .status = df_text(status), .limit = df_int(p->size), .offset = df_int(p->offset)};
-    struct df_value params[PARAMS_MAX];
-    df_channel_params(c->total, &v, params);
     enum df_code code =
-        df_db_query_int(db, c->total, params, c->total->param_count, &p->total, err);
+        df_db_query_int(db, DF_ANY(c->total, {"status", df_text(status)}), &p->total, err);
     if (code != DF_OK)
         return code;
-    return each_row(db, c->list, &v, show_item, (void *)(uintptr_t)view, err);
+    return df_db_each(db,
+                      DF_ANY(c->list, {"status", df_text(status)}, {"limit", df_int(p->size)},
+                             {"offset", df_int(p->offset)}),
+                      show_item, (void *)(uintptr_t)view, err);
 }
 
 struct detail {
     const struct df_channel *channel;
     const struct df_outbox_view *view;
     char *key;
-    bool found;
 };
 
 static void show_detail(void *arg, struct df_result *r)
@@ -155,7 +141,6 @@ static void show_detail(void *arg, struct df_result *r)
     row.correlation_id = df_col_text(r, channel_detail_CorrelationId);
     snprintf(d->key, KEY_MAX + 1, DF_STR_FMT, DF_STR_ARG(row.id));
     d->view->row(d->view->arg, &row);
-    d->found = true;
 }
 
 /* key: the id as the row has it, under which its attempts are kept. */
@@ -163,13 +148,15 @@ static enum df_code show_row(struct df_db *db, const struct df_channel *c, struc
                              const struct df_outbox_view *view, char key[KEY_MAX + 1],
                              struct df_err *err)
 {
-    struct df_channel_values v = {.id = id_of(c, id)};
+    struct df_value row_id = id_of(c, id);
     struct detail detail = {.channel = c, .view = view, .key = key};
+    bool found = false;
 
-    if (v.id.null)
+    if (row_id.null)
         return no_row(c, id, err);
-    enum df_code code = each_row(db, c->get, &v, show_detail, &detail, err);
-    return code == DF_OK && !detail.found ? no_row(c, id, err) : code;
+    enum df_code code =
+        df_db_one(db, DF_ANY(c->get, {"id", row_id}), show_detail, &detail, &found, err);
+    return code == DF_OK && !found ? no_row(c, id, err) : code;
 }
 
 static void show_attempt(void *arg, struct df_result *r)
@@ -203,19 +190,19 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
 
 /* --- trying again --- */
 
-/* The rows' own statement, and their mirror if it changed something. */
+/* The rows' own statement, and their mirror if it changed something; id: NULL where all are meant.
+ */
 static enum df_code run_retry(struct df_db *db, const struct df_query *retry,
-                              const struct df_query *mirror, const struct df_channel_values *v,
-                              int64_t *ret_affected, struct df_err *err)
+                              const struct df_query *mirror, struct df_value now,
+                              struct df_value id, int64_t *ret_affected, struct df_err *err)
 {
-    struct df_value params[PARAMS_MAX];
+    char ids[DF_CHANNEL_IDS_SIZE];
+    enum df_code code = df_db_exec(db, DF_ANY(retry, {"now", now}, {"id", id}), ret_affected, err);
 
-    df_channel_params(retry, v, params);
-    enum df_code code = df_db_exec(db, retry, params, retry->param_count, ret_affected, err);
     if (code != DF_OK || !mirror || *ret_affected == 0)
         return code;
-    df_channel_params(mirror, v, params);
-    return df_db_exec(db, mirror, params, mirror->param_count, NULL, err);
+    return df_db_exec(db, DF_ANY(mirror, {"now", now}, {"ids", df_channel_ids(id, ids)}), NULL,
+                      err);
 }
 
 struct noted {
@@ -258,13 +245,11 @@ static enum df_code explain(struct df_db *db, const struct df_channel *c, struct
 enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
                              const struct df_actor *by, int64_t now_ms, struct df_err *err)
 {
-    struct df_channel_values v = {.now = df_time(now_ms), .id = id_of(c, id)};
+    struct df_value row_id = id_of(c, id);
     int64_t affected = 0;
-    if (v.id.null)
+    if (row_id.null)
         return no_row(c, id, err);
-    char ids[DF_CHANNEL_IDS_SIZE];
-    v.ids = df_channel_ids(v.id, ids);
-    enum df_code code = run_retry(db, c->retry, c->mirror, &v, &affected, err);
+    enum df_code code = run_retry(db, c->retry, c->mirror, df_time(now_ms), row_id, &affected, err);
     if (code != DF_OK)
         return code;
     if (affected == 0)
@@ -279,8 +264,8 @@ enum df_code df_outbox_retry_all(struct df_db *db, const struct df_channel *c,
                                  const struct df_actor *by, int64_t now_ms, int64_t *ret,
                                  struct df_err *err)
 {
-    struct df_channel_values v = {.now = df_time(now_ms)};
-    enum df_code code = run_retry(db, c->retry_all, c->retry_all_mirror, &v, ret, err);
+    enum df_code code = run_retry(db, c->retry_all, c->retry_all_mirror, df_time(now_ms),
+                                  df_null(DF_INT), ret, err);
     if (code != DF_OK || *ret == 0)
         return code;
     char details[64];

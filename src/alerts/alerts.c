@@ -73,13 +73,16 @@ enum df_code alert_insert(struct df_db *db, const struct alert *alert, struct df
     char key[160];
 
     (void)snprintf(key, sizeof(key), "%s:" DF_STR_FMT, rule.ptr, DF_STR_ARG(alert->subject));
-    return df_db_exec(
-        db, &df_q_alert_insert,
-        DF_PARAMS(df_uuid(df_uuid_str(&alert->id)), df_text(rule), df_text(alert->subject),
-                  df_text(df_str_c(key)), df_text(alert->severity), df_text(alert->summary),
-                  df_text(alert->details), df_text(status), df_time(alert->fired_ms),
-                  alert->resolved_ms < 0 ? df_null(DF_TIME) : df_time(alert->resolved_ms)),
-        NULL, err);
+    return df_db_exec(db,
+                      DF_Q(alert_insert, .id = df_uuid(df_uuid_str(&alert->id)),
+                           .rule_name = df_text(rule), .subject = df_text(alert->subject),
+                           .dedup_key = df_text(df_str_c(key)),
+                           .severity = df_text(alert->severity), .summary = df_text(alert->summary),
+                           .details_json = df_text(alert->details), .status = df_text(status),
+                           .fired_at = df_time(alert->fired_ms),
+                           .resolved_at = alert->resolved_ms < 0 ? df_null(DF_TIME)
+                                                                 : df_time(alert->resolved_ms)),
+                      NULL, err);
 }
 
 /* --- the job ---------------------------------------------------------------------------------- */
@@ -96,28 +99,21 @@ struct evaluation {
     int64_t mine;                /* whether it had the turn */
 };
 
-static enum df_code read_open(struct evaluation *e, struct df_db *db, struct df_err *err)
+static void read_open(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &df_q_alert_firing, DF_NO_PARAMS, &r, err);
+    struct evaluation *e = arg;
+    struct alert *alert = DF_ARENA_NEW(&e->arena, struct alert);
 
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct alert *alert = DF_ARENA_NEW(&e->arena, struct alert);
-        if (!alert_rule_parse(df_col_text(r, 1), &alert->rule) || alert->rule >= ALERT_RULES ||
-            !df_uuid_parse(df_col_text(r, 0), &alert->id))
-            continue;
-        alert->subject = df_arena_str(&e->arena, df_col_text(r, 2));
-        alert->severity = df_arena_str(&e->arena, df_col_text(r, 3));
-        alert->summary = df_arena_str(&e->arena, df_col_text(r, 4));
-        alert->details = df_arena_str(&e->arena, df_col_text(r, 5));
-        alert->fired_ms = df_col_time(r, 6);
-        alert->resolved_ms = -1;
-        alert_list_add(&e->open[alert->rule], alert);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    if (!alert_rule_parse(df_col_text(r, alert_firing_RuleName), &alert->rule) ||
+        alert->rule >= ALERT_RULES || !df_uuid_parse(df_col_text(r, alert_firing_Id), &alert->id))
+        return;
+    alert->subject = df_arena_str(&e->arena, df_col_text(r, alert_firing_Subject));
+    alert->severity = df_arena_str(&e->arena, df_col_text(r, alert_firing_Severity));
+    alert->summary = df_arena_str(&e->arena, df_col_text(r, alert_firing_Summary));
+    alert->details = df_arena_str(&e->arena, df_col_text(r, alert_firing_DetailsJson));
+    alert->fired_ms = df_col_time(r, alert_firing_FiredAt);
+    alert->resolved_ms = -1;
+    alert_list_add(&e->open[alert->rule], alert);
 }
 
 static struct alert *find_open(const struct alert_list *open, struct df_str subject)
@@ -144,9 +140,9 @@ static enum df_code resolve(struct evaluation *e, struct df_db *db, struct alert
                             struct df_err *err)
 {
     alert->resolved_ms = e->now_ms;
-    enum df_code code =
-        df_db_exec(db, &df_q_alert_resolve,
-                   DF_PARAMS(df_time(e->now_ms), df_uuid(df_uuid_str(&alert->id))), NULL, err);
+    enum df_code code = df_db_exec(
+        db, DF_Q(alert_resolve, .now = df_time(e->now_ms), .id = df_uuid(df_uuid_str(&alert->id))),
+        NULL, err);
     if (code == DF_OK)
         code = alert_send(e->a, db, ALERT_RESOLVE, alert, e->now_ms, &e->arena, err);
     alert_list_add(&e->resolved, alert);
@@ -184,28 +180,20 @@ static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum a
     return code;
 }
 
-/* Somebody else evaluates: the figures are read. */
-static enum df_code read_counts(struct evaluation *e, struct df_db *db, struct df_err *err)
+static void read_count(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
+    struct evaluation *e = arg;
     enum alert_rule rule;
-    enum df_code code = df_db_query(db, &df_q_alert_firing_counts, DF_NO_PARAMS, &r, err);
 
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        if (alert_rule_parse(df_col_text(r, 0), &rule) && rule < ALERT_RULES)
-            e->firing[rule] = df_col_int(r, 1);
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    if (alert_rule_parse(df_col_text(r, alert_firing_counts_RuleName), &rule) && rule < ALERT_RULES)
+        e->firing[rule] = df_col_int(r, alert_firing_counts_Firing);
 }
 
 /* May run again: it begins afresh. */
 static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct evaluation *e = (struct evaluation *)job;
-    int64_t interval_ms = e->a->opt.interval_ms;
+    int64_t interval_ms = e->a->opt.settings.interval_ms;
     /* A little less: the thread that calls does not come to the millisecond. */
     struct df_value before = df_time(e->now_ms - interval_ms * 9 / 10);
 
@@ -217,12 +205,16 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
         alert_list_init(&e->open[i]);
         e->firing[i] = 0;
     }
-    enum df_code code = df_db_exec(
-        db, &df_q_alert_evaluation_begin,
-        DF_PARAMS(df_time(e->now_ms), before, df_time(e->now_ms + interval_ms)), &e->mine, err);
-    if (code != DF_OK || e->mine == 0)
-        return code != DF_OK ? code : read_counts(e, db, err);
-    code = read_open(e, db, err);
+    enum df_code code =
+        df_db_exec(db,
+                   DF_Q(alert_evaluation_begin, .now = df_time(e->now_ms), .before = before,
+                        .ahead = df_time(e->now_ms + interval_ms)),
+                   &e->mine, err);
+    if (code != DF_OK)
+        return code;
+    if (e->mine == 0) /* somebody else evaluates: the figures are read */
+        return df_db_each(db, DF_Q0(alert_firing_counts), read_count, e, err);
+    code = df_db_each(db, DF_Q0(alert_firing), read_open, e, err);
     for (int i = 0; code == DF_OK && i < ALERT_RULES; i++)
         code = evaluate_rule(e, db, (enum alert_rule)i, err);
     return code;
@@ -233,9 +225,10 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
 /* In small steps, until none is left. */
 static void prune(struct df_alerts *a)
 {
-    const struct df_value params[] = {df_time(df_wall_ms(a->opt.clock) - KEPT_MS),
-                                      df_int(PRUNE_ROWS)};
-    struct df_job job = {.query = &df_q_alert_prune, .params = params};
+    struct df_job job = {.query = &df_q_alert_prune,
+                         .params = DF_ROW(alert_prune,
+                                          .before = df_time(df_wall_ms(a->opt.clock) - KEPT_MS),
+                                          .limit = df_int(PRUNE_ROWS))};
     struct df_err err = DF_ERR_INIT;
 
     for (int i = 0; i < PRUNE_STEPS; i++) {

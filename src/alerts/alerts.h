@@ -16,7 +16,7 @@
 #ifndef DF_ALERTS_ALERTS_H
 #define DF_ALERTS_ALERTS_H
 
-#include "base/secret.h"
+#include "alerts/settings.h"
 #include "delivery/delivery.h"
 #include "net/http.h"
 
@@ -25,21 +25,11 @@ struct df_alerts;
 struct df_alerts_options {
     struct df_store *store; /* NULL: only the channel is wanted */
     const struct df_clock *clock;
-    const struct df_secret *pagerduty_routing_key; /* NULL: no PagerDuty */
-    const char *pagerduty_url;
-    const struct df_secret *teams_url; /* NULL: no Teams */
-    const char *console_url;           /* NULL: no link in messages */
-    int64_t interval_ms;
-    int64_t batch_stuck_ms;
-    int64_t delivery_stuck_ms;
-    int64_t webhook_failures;
-    int64_t error_rate_percent;
-    int64_t error_rate_min;
-    int64_t error_rate_ms;
+    struct df_alerts_settings settings;
     struct df_retry_policy retry; /* of messages; its number of attempts is the alerts' own */
 };
 
-/* The options' texts and secrets are borrowed for good. */
+/* The settings' texts and secrets are borrowed for good. */
 struct df_alerts *df_alerts_new(const struct df_alerts_options *opt);
 void df_alerts_free(struct df_alerts *a); /* after the engine is gone */
 

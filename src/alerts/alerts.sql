@@ -15,7 +15,7 @@ UPDATE AlertEvaluation SET EvaluatedAt = :now
 WHERE Id IN (SELECT e.Id FROM AlertEvaluation AS e WITH (UPDLOCK, READPAST, ROWLOCK) WHERE e.Id = 1)
   AND (EvaluatedAt IS NULL OR EvaluatedAt <= :before OR EvaluatedAt > :ahead);
 
--- --- the rules: subject first, in its order; no more than :limit ---
+-- --- the rules: by subject; no more than :limit ---
 
 -- Since when nothing has come of a batch: the last chunk that was settled, or the beginning. UpdatedAt alone would not do,
 -- every owner that takes the batch up and dies sets it; only an attempt by a person's wish has no other beginning.
@@ -78,7 +78,7 @@ ORDER BY s.Id;
 -- Here and below the UNION has each part found by its own index; grouped at once, SQLite would go through the whole table, in
 -- the order of the groups, while everybody else waits to write.
 -- name: alert_webhooks_failing
-SELECT s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
+SELECT s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END AS Reason
 FROM (SELECT u.SubscriptionId, CAST(SUM(u.GivenUp) AS BIGINT) AS Failures
       FROM (SELECT f.SubscriptionId, 1 AS GivenUp FROM WebhookDeliveryFailures AS f
             WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL
@@ -92,7 +92,7 @@ WHERE (s.IsActive <> :inactive AND t.Failures >= :failures)
 ORDER BY s.Id
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END
+SELECT TOP (:limit) s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END AS Reason
 FROM (SELECT u.SubscriptionId, CAST(SUM(u.GivenUp) AS BIGINT) AS Failures
       FROM (SELECT f.SubscriptionId, 1 AS GivenUp FROM WebhookDeliveryFailures AS f
             WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL
@@ -159,7 +159,7 @@ WHERE Id IN (SELECT TOP (:limit) a.Id FROM Alerts AS a
              ORDER BY a.FiredAt);
 
 -- name: alert_firing_counts
-SELECT RuleName, COUNT(*) FROM Alerts WHERE ResolvedAt IS NULL GROUP BY RuleName;
+SELECT RuleName, COUNT(*) AS Firing FROM Alerts WHERE ResolvedAt IS NULL GROUP BY RuleName;
 
 -- name: alert_list
 SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt

@@ -14,42 +14,37 @@ struct call {
 
 /* --- GET /admin/alerts ------------------------------------------------------------------------ */
 
-static void write_alert(const struct df_result *r, struct df_json_out *j)
+static void write_alert(void *arg, struct df_result *r)
 {
+    struct df_json_out *j = &((struct df_work *)arg)->json;
+
     df_json_open(j, '{');
-    df_json_kv_text(j, "id", df_col_text(r, 0));
-    df_json_kv_text(j, "rule", df_col_text(r, 1));
-    df_json_kv_text(j, "subject", df_col_text(r, 2));
-    df_json_kv_text(j, "severity", df_col_text(r, 3));
-    df_json_kv_text(j, "summary", df_col_text(r, 4));
+    df_json_kv_text(j, "id", df_col_text(r, alert_list_Id));
+    df_json_kv_text(j, "rule", df_col_text(r, alert_list_RuleName));
+    df_json_kv_text(j, "subject", df_col_text(r, alert_list_Subject));
+    df_json_kv_text(j, "severity", df_col_text(r, alert_list_Severity));
+    df_json_kv_text(j, "summary", df_col_text(r, alert_list_Summary));
     df_json_key(j, "details");
-    df_json_raw(j, df_col_text(r, 5));
-    df_json_kv_text(j, "status", df_col_text(r, 6));
-    df_json_kv_time(j, "firedAt", df_col_time(r, 7));
-    df_json_kv_time(j, "resolvedAt", df_col_time(r, 8));
+    df_json_raw(j, df_col_text(r, alert_list_DetailsJson));
+    df_json_kv_text(j, "status", df_col_text(r, alert_list_Status));
+    df_json_kv_time(j, "firedAt", df_col_time(r, alert_list_FiredAt));
+    df_json_kv_time(j, "resolvedAt", df_col_time(r, alert_list_ResolvedAt));
     df_json_close(j, '}');
 }
 
 static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     const struct call *c = (const struct call *)w;
-    struct df_result *r = NULL;
     struct df_value status = df_text(c->status);
     enum df_code code =
-        df_db_query_int(db, &df_q_alert_total, DF_PARAMS(status), &w->page.total, err);
+        df_db_query_int(db, DF_Q(alert_total, .status = status), &w->page.total, err);
 
-    if (code == DF_OK)
-        code =
-            df_db_query(db, &df_q_alert_list,
-                        DF_PARAMS(status, df_int(w->page.size), df_int(w->page.offset)), &r, err);
     if (code != DF_OK)
         return code;
-    df_page_open(&w->json);
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        write_alert(r, &w->json);
-    df_page_close(&w->page, &w->json);
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return df_work_page(w, db,
+                        DF_Q(alert_list, .status = status, .limit = df_int(w->page.size),
+                             .offset = df_int(w->page.offset)),
+                        write_alert, err);
 }
 
 static bool read_status(struct df_work *w, struct df_input *in)

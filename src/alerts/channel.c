@@ -20,9 +20,9 @@ bool alert_sink_configured(const struct df_alerts *a, enum alert_sink s)
 {
     switch (s) {
     case ALERT_PAGERDUTY:
-        return a->opt.pagerduty_routing_key;
+        return a->opt.settings.pagerduty_routing_key;
     case ALERT_TEAMS:
-        return a->opt.teams_url;
+        return a->opt.settings.teams_url;
     case ALERT_SINKS:
         break;
     }
@@ -44,11 +44,13 @@ enum df_code alert_send(const struct df_alerts *a, struct df_db *db, enum alert_
         code = alert_payload(a, sink, action, alert, arena, &payload, err);
         if (code == DF_OK)
             code = df_db_exec(
-                db, &df_q_alert_delivery_insert,
-                DF_PARAMS(df_uuid(df_uuid_str(&id)), df_uuid(df_uuid_str(&alert->id)),
-                          df_text(df_str_c(sink_names[i])),
-                          df_text(action == ALERT_TRIGGER ? DF_STR("trigger") : DF_STR("resolve")),
-                          df_text(payload), df_time(now_ms)),
+                db,
+                DF_Q(alert_delivery_insert, .id = df_uuid(df_uuid_str(&id)),
+                     .alert_id = df_uuid(df_uuid_str(&alert->id)),
+                     .sink = df_text(df_str_c(sink_names[i])),
+                     .event_action =
+                         df_text(action == ALERT_TRIGGER ? DF_STR("trigger") : DF_STR("resolve")),
+                     .payload_json = df_text(payload), .now = df_time(now_ms)),
                 NULL, err);
     }
     return code;
@@ -62,7 +64,7 @@ static struct df_str with_routing_key(const struct df_alerts *a, struct df_str p
 
     df_buf_init(&buf, 2 * ALERT_JSON_MAX);
     df_buf_addz(&buf, "{\"routing_key\":\"");
-    df_buf_add_escaped(&buf, df_secret_str(a->opt.pagerduty_routing_key));
+    df_buf_add_escaped(&buf, df_secret_str(a->opt.settings.pagerduty_routing_key));
     df_buf_addz(&buf, "\",");
     df_buf_adds(&buf, df_str_n(payload.ptr + 1, payload.len - 1));
     struct df_str body = df_arena_str(arena, df_buf_str(&buf));
@@ -71,23 +73,24 @@ static struct df_str with_routing_key(const struct df_alerts *a, struct df_str p
     return body;
 }
 
-/* Columns: Sink, AlertId, PayloadJson. */
 static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *arena, struct df_delivery_request *ret,
                           struct df_err *err)
 {
     const struct df_alerts *a = c->arg;
-    bool pagerduty = df_str_eq(df_col_text(r, 3), df_str_c(sink_names[ALERT_PAGERDUTY]));
-    struct df_str payload = df_arena_str(arena, df_col_text(r, 5));
+    bool pagerduty =
+        df_str_eq(df_col_text(r, alert_delivery_load_Sink), df_str_c(sink_names[ALERT_PAGERDUTY]));
+    struct df_str payload = df_arena_str(arena, df_col_text(r, alert_delivery_load_PayloadJson));
 
     if (!alert_sink_configured(a, pagerduty ? ALERT_PAGERDUTY : ALERT_TEAMS))
         return df_err_set(err, DF_E_CONFIG, "alerts.%s is not set",
                           pagerduty ? "pagerduty_routing_key" : "teams_url");
     if (payload.len < 2)
         return df_err_set(err, DF_E_MALFORMED_JSON, "PayloadJson is no object");
-    ret->url = pagerduty ? a->opt.pagerduty_url : df_secret_str(a->opt.teams_url).ptr;
+    ret->url =
+        pagerduty ? a->opt.settings.pagerduty_url : df_secret_str(a->opt.settings.teams_url).ptr;
     ret->body = pagerduty ? with_routing_key(a, payload, arena) : payload;
-    ret->correlation_id = df_arena_str(arena, df_col_text(r, 4));
+    ret->correlation_id = df_arena_str(arena, df_col_text(r, alert_delivery_load_AlertId));
     ret->private_too = true;
     ret->idempotency_key = df_arena_printf(arena, "alerts:" DF_STR_FMT, DF_STR_ARG(id));
     df_headers_add(&ret->headers, DF_STR("Content-Type"), DF_STR("application/json"));

@@ -41,15 +41,15 @@ static void pagerduty(const struct df_alerts *a, enum alert_action action,
     df_json_kv_text(j, "dedup_key", df_uuid_str(&alert->id));
     if (action == ALERT_TRIGGER) {
         put(j, "client", "DataFlow");
-        if (a->opt.console_url)
-            put(j, "client_url", a->opt.console_url);
+        if (a->opt.settings.console_url)
+            put(j, "client_url", a->opt.settings.console_url);
         pagerduty_payload(a, alert, group, j);
     }
-    if (action == ALERT_TRIGGER && a->opt.console_url) {
+    if (action == ALERT_TRIGGER && a->opt.settings.console_url) {
         df_json_key(j, "links");
         df_json_open(j, '[');
         df_json_open(j, '{');
-        put(j, "href", a->opt.console_url);
+        put(j, "href", a->opt.settings.console_url);
         put(j, "text", "DataFlow console");
         df_json_close(j, '}');
         df_json_close(j, ']');
@@ -135,13 +135,13 @@ static void card(const struct df_alerts *a, enum alert_action action, const stru
     text_block(j, alert->summary, NULL);
     facts(a, alert, details, j);
     df_json_close(j, ']');
-    if (a->opt.console_url) {
+    if (a->opt.settings.console_url) {
         df_json_key(j, "actions");
         df_json_open(j, '[');
         df_json_open(j, '{');
         put(j, "type", "Action.OpenUrl");
         put(j, "title", "DataFlow console");
-        put(j, "url", a->opt.console_url);
+        put(j, "url", a->opt.settings.console_url);
         df_json_close(j, '}');
         df_json_close(j, ']');
     }

@@ -24,7 +24,7 @@ struct session {
 
 static enum df_code open_database(struct session *s, struct df_err *err)
 {
-    return df_open_database(&s->settings, s->settings.database.migrate, &s->db, NULL, err);
+    return df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
 }
 
 /* Runs a change in a transaction of its own. */

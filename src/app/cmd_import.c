@@ -7,6 +7,7 @@
 #include "app/cli.h"
 #include "app/import_http.h"
 #include "base/clock.h"
+#include "base/uuid.h"
 #include "json/doc.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* dataflow outbox: the operations of /admin/outbox, straight on the database. */
 #include "admin/outbox.h"
 #include "alerts/alerts.h"
+#include "app/app.h"
 #include "app/cli.h"
 #include "app/database.h"
 #include "base/uuid.h"
 #include "integrations/integrations.h"
 #include "interface/interface.h"
-#include "relay/events.h"
 #include "webhooks/webhooks.h"
 
 #include <stdio.h>
@@ -19,12 +19,7 @@
 struct session {
     struct df_settings settings;
     const struct df_clock *clock;
-    struct df_interface *interface;
-    struct df_integrations *integrations;
-    struct df_webhooks *webhooks;
-    struct df_alerts *alerts;
-    struct df_delivery *delivery; /* knows the channels; never started */
-    struct df_channel events;
+    struct df_app app; /* of it the channels, and an engine that knows them; never started */
     const struct df_channel *channel;
     struct df_db *db;
     const char *status_given; /* NULL: any */
@@ -82,8 +77,8 @@ static enum df_code print_overview(struct session *s, struct df_err *err)
 {
     df_buf_addf(&s->out, "%-16s %9s %9s %9s %9s  %s\n", "CHANNEL", "PENDING", "SENDING", "SENT",
                 "ERROR", "OLDEST PENDING");
-    for (size_t i = 0; i < df_delivery_channels(s->delivery); i++) {
-        const struct df_channel *c = df_delivery_channel(s->delivery, i);
+    for (size_t i = 0; i < df_delivery_channels(s->app.delivery); i++) {
+        const struct df_channel *c = df_delivery_channel(s->app.delivery, i);
         struct df_outbox_counts counts = {0};
         enum df_code code = df_outbox_count(s->db, c, &counts, err);
         if (code != DF_OK)
@@ -241,33 +236,36 @@ static enum df_code retry(struct session *s, struct df_str id, struct df_err *er
 /* The channels that the server has, with the settings that say whether they are configured. */
 static void make_channels(struct session *s)
 {
-    s->delivery = df_delivery_new(&(struct df_delivery_options){.clock = s->clock});
-    s->interface = df_interface_new(&(struct df_interface_options){
-        .clock = s->clock,
-        .functional_ack_url = s->settings.gateway.functional_ack_url,
-        .ticket_return_url = s->settings.gateway.ticket_return_url,
-        .ticket_send_url = s->settings.gateway.ticket_send_url,
-    });
-    df_interface_add_channels(s->interface, s->delivery);
-    s->events = df_events_channel(NULL, NULL);
-    df_delivery_add(s->delivery, &s->events);
-    s->integrations = df_integrations_new(&(struct df_integrations_options){.clock = s->clock});
-    df_integrations_add_channels(s->integrations, s->delivery);
-    s->webhooks = df_webhooks_new(&(struct df_webhooks_options){.clock = s->clock});
-    df_webhooks_add_channels(s->webhooks, s->delivery);
-    s->alerts = df_alerts_new(&(struct df_alerts_options){.clock = s->clock});
-    df_alerts_add_channel(s->alerts, s->delivery);
+    struct df_app *app = &s->app;
+    const struct df_clock *clock = s->clock;
+
+    app->delivery = df_delivery_new(&(struct df_delivery_options){.clock = clock});
+    app->interface = df_interface_new(
+        &(struct df_interface_options){.clock = clock, .settings = s->settings.interface});
+    app->integrations = df_integrations_new(&(struct df_integrations_options){.clock = clock});
+    app->webhooks = df_webhooks_new(&(struct df_webhooks_options){.clock = clock});
+    app->alerts = df_alerts_new(&(struct df_alerts_options){.clock = clock});
+    df_app_add_channels(app);
+}
+
+static void free_channels(struct session *s)
+{
+    df_delivery_free(s->app.delivery);
+    df_interface_free(s->app.interface);
+    df_integrations_free(s->app.integrations);
+    df_webhooks_free(s->app.webhooks);
+    df_alerts_free(s->app.alerts);
 }
 
 static enum df_code find_channel(struct session *s, const char *name, struct df_err *err)
 {
-    s->channel = df_delivery_find(s->delivery, df_str_c(name));
+    s->channel = df_delivery_find(s->app.delivery, df_str_c(name));
     if (s->channel)
         return DF_OK;
     char names[256] = "";
-    for (size_t i = 0, at = 0; i < df_delivery_channels(s->delivery) && at < sizeof names; i++)
+    for (size_t i = 0, at = 0; i < df_delivery_channels(s->app.delivery) && at < sizeof names; i++)
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
-                               df_delivery_channel(s->delivery, i)->name);
+                               df_delivery_channel(s->app.delivery, i)->name);
     return df_err_set(err, DF_E_USAGE, "no channel \"%s\"; there are: %s", name, names);
 }
 
@@ -293,7 +291,7 @@ static enum df_code list(struct session *s, struct df_err *err)
     if (s->channel)
         return print_page(s, err);
     if (s->json)
-        return df_outbox_json_overview(s->db, s->delivery, &s->jout, err);
+        return df_outbox_json_overview(s->db, s->app.delivery, &s->jout, err);
     return print_overview(s, err);
 }
 
@@ -305,7 +303,7 @@ static enum df_code perform(struct session *s, int operands, char **argv, struct
     if (code == DF_OK)
         code = find_status(s, err);
     if (code == DF_OK)
-        code = df_open_database(&s->settings, s->settings.database.migrate, &s->db, NULL, err);
+        code = df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
     if (code != DF_OK)
         return code;
     if (strcmp(argv[0], "list") == 0)
@@ -372,11 +370,7 @@ static int run(int argc, char **argv)
     struct df_err err = DF_ERR_INIT;
     enum df_code code = perform(&s, operands, argv, &err);
     df_db_close(s.db);
-    df_delivery_free(s.delivery);
-    df_interface_free(s.interface);
-    df_integrations_free(s.integrations);
-    df_webhooks_free(s.webhooks);
-    df_alerts_free(s.alerts);
+    free_channels(&s);
     df_settings_release(&s.settings);
     df_buf_release(&s.payload);
     if (code == DF_OK)

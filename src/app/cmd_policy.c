@@ -83,7 +83,7 @@ static enum df_code act(struct session *s, int operands, char **argv, struct df_
     for (int i = 2; code == DF_OK && i < operands; i++)
         code = read_pair(argv[i], &patch, err);
     if (code == DF_OK)
-        code = df_open_database(&s->settings, s->settings.database.migrate, &s->db, NULL, err);
+        code = df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
     if (code == DF_OK)
         code = operands > 2 ? change(s, identifier, &patch, &policy, err)
                             : df_policy_get(s->db, identifier, NULL, &policy, err);

@@ -1,8 +1,8 @@
 /* dataflow relay: runs a relay alone, tells how relays are doing, makes the trigger that wakes one.
  */
-#include "access/access.h"
+#include "app/app.h"
 #include "app/cli.h"
-#include "app/server.h"
+#include "app/signals.h"
 #include "app/system_routes.h"
 #include "base/metrics.h"
 #include "relay/relay.h"
@@ -29,9 +29,9 @@ static enum df_code listen_http(const char *address, struct df_access *access,
                                 struct df_http_server **ret, struct df_err *err)
 {
     const struct df_route_table tables[] = {{df_probe_routes, NULL}, {NULL, NULL}};
-    const struct df_http_options opt = {.listen = address,
-                                        .threads = 1,
-                                        .max_connections = 64,
+    const struct df_http_options opt = {.settings.listen = address,
+                                        .settings.threads = 1,
+                                        .settings.max_connections = 64,
                                         .clock = access->clock,
                                         .tables = tables,
                                         .arg = access};
@@ -49,39 +49,63 @@ static enum df_code listen_http(const char *address, struct df_access *access,
     return code;
 }
 
+struct relay_run {
+    struct df_app app; /* first: parts are given it */
+    const struct df_relay_settings *settings;
+    struct df_relay *relay;
+};
+
+static enum df_code start_relay(struct df_app *app, struct df_err *err)
+{
+    struct relay_run *run = (struct relay_run *)app;
+
+    (void)err;
+    run->relay = df_relay_start(&(struct df_relay_options){
+        .settings = run->settings, .outbound = &app->outbound, .clock = app->access.clock});
+    return DF_OK;
+}
+
+static void stop_relay(struct df_app *app, int64_t deadline_ms)
+{
+    df_relay_stop(((struct relay_run *)app)->relay, df_parts_left_ms(deadline_ms));
+}
+
+static void end_relay(struct df_app *app)
+{
+    df_relay_end(((struct relay_run *)app)->relay);
+}
+
+static void free_relay(struct df_app *app)
+{
+    df_relay_free(((struct relay_run *)app)->relay);
+}
+
+static const struct df_part part_relay = {
+    .start = start_relay, .stop = stop_relay, .end = end_relay, .free = free_relay};
+static const struct df_part *const relay_parts[] = {&df_part_outbound, &part_relay, NULL};
+
 static enum df_code run_relay(const struct df_settings *s, const struct df_relay_settings *relay,
                               const char *listen, struct df_err *err)
 {
-    const struct df_clock *clock = df_clock_real();
-    struct df_access access = {.clock = clock};
+    struct relay_run run = {.app = {.settings = s, .access.clock = df_clock_real()},
+                            .settings = relay};
+    struct df_parts parts = {.table = relay_parts};
     struct df_http_server *http = NULL;
-    struct df_outbound outbound = {0};
-    struct df_http_client_options co = {.max_in_flight = s->delivery.concurrency * 4,
-                                        .max_per_destination = s->delivery.concurrency,
-                                        .user_agent = "DataFlow/" DF_VERSION,
-                                        .clock = clock};
 
-    df_server_block_signals();
-    df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format, clock);
+    df_signals_block();
+    df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format,
+                run.app.access.clock);
     df_log_adopt_stderr();
-    enum df_code code = listen_http(listen, &access, &http, err);
+    enum df_code code = listen_http(listen, &run.app.access, &http, err);
     if (code == DF_OK)
-        code = df_outbound_open(&outbound, &co, &s->breaker, clock, err);
-    if (code != DF_OK) {
-        df_http_stop(http);
-        df_log_return_stderr();
-        return code;
-    }
-    struct df_relay *r = df_relay_start(
-        &(struct df_relay_options){.settings = relay, .outbound = &outbound, .clock = clock});
-    df_server_wait();
-    df_relay_stop(r, s->server.drain_ms);
-    df_outbound_stop(&outbound); /* what is still on its way is cut off, and so comes back */
-    df_http_stop(http);          /* before what it tells about is freed */
-    df_relay_free(r);
-    df_outbound_close(&outbound);
+        code = df_parts_start(&parts, &run.app, s->roles, err);
+    if (code == DF_OK)
+        df_signals_wait();
+    df_parts_stop(&parts, &run.app, df_mono_ms(df_clock_real()) + s->drain_ms);
+    df_http_stop(http); /* before what it tells about is freed */
+    df_parts_free(&parts, &run.app);
     df_log_return_stderr();
-    return DF_OK;
+    return code;
 }
 
 /* --- status --- */

@@ -1,5 +1,5 @@
 #include "app/cli.h"
-#include "app/server.h"
+#include "app/signals.h"
 #include "sandbox/sandbox.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static int run(int argc, char **argv)
         return DF_EXIT_USAGE;
     opt.keep = (size_t)keep_count;
 
-    df_server_block_signals();
+    df_signals_block();
     df_log_init(DF_LOG_INFO, DF_LOG_AUTO, df_clock_real());
     df_log_adopt_stderr();
     struct df_err err = DF_ERR_INIT;
@@ -48,7 +48,7 @@ static int run(int argc, char **argv)
     }
     printf("sandbox on http://%s/\n", df_sandbox_address(sandbox));
     fflush(stdout);
-    df_server_wait();
+    df_signals_wait();
     df_sandbox_stop(sandbox);
     return DF_EXIT_OK;
 }

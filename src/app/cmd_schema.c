@@ -39,7 +39,7 @@ static int print_scripts(const struct df_settings *s)
 {
     struct df_err err = DF_ERR_INIT;
     enum df_dialect dialect;
-    enum df_code code = df_db_dialect_of(s->database.url, &dialect, &err);
+    enum df_code code = df_db_dialect_of(s->store.url, &dialect, &err);
     if (code != DF_OK)
         return df_cli_result(&df_cmd_migrate, code, &err);
     struct df_buf out;
@@ -123,7 +123,7 @@ static int run_copy(const struct df_command *cmd, int argc, char **argv,
     if (status >= 0)
         return status;
     struct df_err err = DF_ERR_INIT;
-    status = df_cli_result(cmd, copy(s.database.url, argv[0], &err), &err);
+    status = df_cli_result(cmd, copy(s.store.url, argv[0], &err), &err);
     df_settings_release(&s);
     return status;
 }

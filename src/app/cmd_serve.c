@@ -1,6 +1,7 @@
 #include "app/cli.h"
 #include "app/demo.h"
 #include "app/server.h"
+#include "app/signals.h"
 #include "base/mem.h"
 
 int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
@@ -12,7 +13,7 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     enum df_code code = DF_OK;
 
     df_mem_return_large();
-    df_server_block_signals();
+    df_signals_block();
     df_log_init((enum df_log_level)take_settings->log.level,
                 (enum df_log_format)take_settings->log.format, df_clock_real());
     df_log_adopt_stderr();
@@ -24,7 +25,7 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     if (code == DF_OK && demo)
         code = df_demo_start(demo, server, demo_sandbox, &err);
     if (code == DF_OK)
-        df_server_wait();
+        df_signals_wait();
     df_demo_stop(demo);
     df_server_stop(server);
     df_settings_release(take_settings);

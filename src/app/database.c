@@ -46,8 +46,8 @@ enum df_code df_open_database(const struct df_settings *s, bool migrate, struct 
                               size_t *ret_applied, struct df_err *err)
 {
     struct df_db *db = NULL;
-    struct df_db_options opt = {.url = s->database.url};
-    enum df_code code = df_make_dirs(s->server.data_dir, err);
+    struct df_db_options opt = {.url = s->store.url};
+    enum df_code code = df_make_dirs(s->data_dir, err);
     if (code == DF_OK)
         code = df_db_open(&opt, &db, err);
     if (code == DF_OK && migrate)

@@ -25,7 +25,7 @@ struct df_demo {
 static char *path_in(const struct df_settings *s, const char *name)
 {
     char *path;
-    if (asprintf(&path, "%s/%s", s->server.data_dir, name) < 0)
+    if (asprintf(&path, "%s/%s", s->data_dir, name) < 0)
         abort();
     return path;
 }
@@ -72,15 +72,15 @@ static char *gateway_url(const char *sandbox_listen, const char *what)
 static bool use_sandbox_as_gateway(struct df_settings *s, const char *sandbox_listen)
 {
     struct df_str listen = df_str_c(sandbox_listen);
-    if (s->gateway.functional_ack_url || s->gateway.ticket_return_url ||
-        s->gateway.ticket_send_url || df_str_ends(listen, DF_STR(":0")))
+    if (s->interface.functional_ack_url || s->interface.ticket_return_url ||
+        s->interface.ticket_send_url || df_str_ends(listen, DF_STR(":0")))
         return false;
-    s->gateway.functional_ack_url = gateway_url(sandbox_listen, "functional-ack");
-    s->gateway.ticket_return_url = gateway_url(sandbox_listen, "ticket-return");
-    s->gateway.ticket_send_url = gateway_url(sandbox_listen, "tickets");
-    if (!s->gateway.api_key)
-        s->gateway.api_key = df_secret_new(DF_STR("sandbox"));
-    s->delivery.allow_private_targets = true;
+    s->interface.functional_ack_url = gateway_url(sandbox_listen, "functional-ack");
+    s->interface.ticket_return_url = gateway_url(sandbox_listen, "ticket-return");
+    s->interface.ticket_send_url = gateway_url(sandbox_listen, "tickets");
+    if (!s->interface.api_key)
+        s->interface.api_key = df_secret_new(DF_STR("sandbox"));
+    s->webhooks.allow_private = true;
     return true;
 }
 
@@ -107,7 +107,7 @@ static bool use_sandbox_for_payments(struct df_settings *s, const char *sandbox_
         abort();
     df_settings_add_integration(s, "payment", url);
     free(url);
-    s->delivery.allow_private_targets = true;
+    s->webhooks.allow_private = true;
     return true;
 }
 
@@ -122,9 +122,9 @@ enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_l
     d->omniflow = use_sandbox_as_omniflow(settings, sandbox_listen);
     d->payment = use_sandbox_for_payments(settings, sandbox_listen);
     *ret = d;
-    if (settings->admin.key)
+    if (settings->auth.admin_key)
         return DF_OK;
-    enum df_code code = df_make_dirs(settings->server.data_dir, err);
+    enum df_code code = df_make_dirs(settings->data_dir, err);
     if (code != DF_OK)
         return code;
     char *path = path_in(settings, "demo-admin-key");
@@ -137,7 +137,7 @@ enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_l
         df_wipe(&fresh, sizeof fresh);
     }
     if (code == DF_OK)
-        settings->admin.key = df_secret_new(df_str_c(key));
+        settings->auth.admin_key = df_secret_new(df_str_c(key));
     df_wipe(key, strlen(key));
     free(key);
     free(path);
@@ -213,9 +213,9 @@ static enum df_code ensure_client(struct df_demo *d, const struct df_access *acc
 
 static void print_welcome(const struct df_demo *d, const struct df_server *server)
 {
-    const char *scheme = d->settings->server.tls_cert ? "https" : "http";
+    const char *scheme = d->settings->http.tls_cert ? "https" : "http";
     const char *at = df_server_address(server);
-    struct df_str key = df_secret_str(d->settings->admin.key);
+    struct df_str key = df_secret_str(d->settings->auth.admin_key);
     printf("\n"
            "  DataFlow %s is running.\n\n"
            "    console   %s://%s/\n"
@@ -229,7 +229,7 @@ static void print_welcome(const struct df_demo *d, const struct df_server *serve
            "    curl -s %s://%s/admin/clients -H 'X-Admin-Key: " DF_STR_FMT
            "' -H 'Content-Type: application/json' -d '{\"name\":\"My first client\"}'\n\n"
            "    curl -s http://%s/_stats\n\n",
-           DF_VERSION, scheme, at, df_sandbox_address(d->sandbox), d->settings->server.data_dir,
+           DF_VERSION, scheme, at, df_sandbox_address(d->sandbox), d->settings->data_dir,
            DF_STR_ARG(key), DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
            d->client_secret, scheme, at, DF_STR_ARG(key), df_sandbox_address(d->sandbox));
     if (d->gateway)
@@ -264,7 +264,7 @@ enum df_code df_demo_start(struct df_demo *d, struct df_server *server, const ch
     if (code != DF_OK)
         return code;
     char *url;
-    if (asprintf(&url, "%s://%s", d->settings->server.tls_cert ? "https" : "http",
+    if (asprintf(&url, "%s://%s", d->settings->http.tls_cert ? "https" : "http",
                  df_server_address(server)) < 0)
         abort();
     struct df_sandbox_options opt = {.listen = sandbox_listen,

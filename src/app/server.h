@@ -17,17 +17,12 @@ struct df_server_options {
 
 /*
  * Opens the database, applies the schema scripts if asked to, and listens. Makes data_dir.
- * Call df_server_block_signals() before anything that starts threads.
+ * Call df_signals_block() before anything that starts threads.
  */
 enum df_code df_server_start(const struct df_server_options *opt, struct df_server **ret,
                              struct df_err *err) DF_MUST_CHECK;
 const char *df_server_address(const struct df_server *s);
 const struct df_access *df_server_access(const struct df_server *s);
-
-/* SIGTERM, SIGINT and SIGHUP are taken by df_server_wait alone. */
-void df_server_block_signals(void);
-/* Until one of them comes. */
-void df_server_wait(void);
 
 /* Drains (stop accepting, finish what is in hand within drain_seconds) and frees. NULL is fine. */
 void df_server_stop(struct df_server *s);

@@ -1,16 +1,23 @@
 /*
- * Everything that can be configured, as one struct. settings.c holds the table from which it is
- * filled, printed and documented. Read-only once loaded; shared by all threads.
+ * Everything that can be configured: the settings of each room, and those of the program itself.
+ * settings.c gathers the tables from which they are filled, printed and documented.
+ * Read-only once loaded; shared by all threads.
  */
 #ifndef DF_APP_SETTINGS_H
 #define DF_APP_SETTINGS_H
 
-#include "base/config.h"
-#include "files/storage.h"
+#include "access/settings.h"
+#include "alerts/settings.h"
+#include "delivery/settings.h"
+#include "files/settings.h"
 #include "imports/settings.h"
 #include "integrations/settings.h"
+#include "interface/settings.h"
+#include "net/settings.h"
 #include "relay/settings.h"
 #include "resilience/settings.h"
+#include "store/settings.h"
+#include "webhooks/settings.h"
 
 enum df_role {
     DF_ROLE_API = 1 << 0,
@@ -22,94 +29,23 @@ enum df_role {
 };
 
 struct df_settings {
+    const char *data_dir;
+    uint32_t roles; /* enum df_role */
+    int64_t drain_ms;
     struct {
-        const char *listen;
-        const char *data_dir;
-        uint32_t roles; /* enum df_role */
-        const char *tls_cert;
-        const char *tls_key;
-        int64_t max_body_bytes;
-        int64_t drain_ms;
-        int64_t threads;
-        int64_t max_connections;
-        int64_t max_connections_per_address;
-        const char *trusted_proxies;
-        int64_t memory_budget_bytes;
-        int64_t header_timeout_ms;
-        int64_t idle_timeout_ms;
-        bool access_log;
-    } server;
-    struct {
-        const char *url; /* never NULL once loaded: the default depends on data_dir */
-        int64_t pool_size;
-        bool migrate;
-        int64_t group_max;
-        int64_t queue_size;
-    } database;
-    struct {
-        const struct df_secret *key;
-    } admin;
-    struct {
-        int64_t failures_per_minute;
-        int64_t hash_threads;
-    } auth;
-    struct {
-        int level;
-        int format;
+        int level;  /* enum df_log_level */
+        int format; /* enum df_log_format */
     } log;
-    struct {
-        const char *functional_ack_url;
-        const char *ticket_return_url;
-        const char *ticket_send_url;
-        const struct df_secret *api_key;
-        const char *api_key_header;
-        const char *ack_business_application;
-    } gateway;
-    struct {
-        int64_t max_attempts;
-        int64_t retry_base_ms;
-        int64_t retry_cap_ms;
-        int64_t lease_ms;
-        int64_t timeout_ms;
-        int64_t concurrency;
-        bool allow_private_targets;
-    } delivery;
+    struct df_http_settings http;
+    struct df_store_settings store;
+    struct df_auth_settings auth;
+    struct df_interface_settings interface;
+    struct df_delivery_settings delivery;
     struct df_breaker_settings breaker;
     struct df_imports_settings imports;
-    const char *scheduled_storage;
-    struct {
-        const struct df_secret *storage_key;
-        const struct df_secret *storage_old_key;
-        const struct df_secret *master_key;
-        const struct df_secret *master_old_key;
-    } security;
-    struct {
-        struct df_int_list retry_delays_ms;
-        int64_t timeout_ms;
-        int64_t rotation_overlap_ms;
-        int64_t max_per_client;
-        int64_t disable_after_ms;
-    } webhooks;
-    struct {
-        const struct df_secret *pagerduty_routing_key;
-        const char *pagerduty_url;
-        const struct df_secret *teams_url;
-        const char *console_url;
-        int64_t interval_ms;
-        int64_t batch_stuck_ms;
-        int64_t delivery_stuck_ms;
-        int64_t webhook_failures;
-        int64_t error_rate_percent;
-        int64_t error_rate_min;
-        int64_t error_rate_ms;
-    } alerts;
-    struct {
-        const char *endpoint;
-        const char *region;
-        const struct df_secret *access_key;
-        const struct df_secret *secret_key;
-        bool path_style;
-    } s3;
+    struct df_storage_settings storage;
+    struct df_webhooks_settings webhooks;
+    struct df_alerts_settings alerts;
     struct df_relay_settings *relays; /* [relay.NAME], in the order of first appearance */
     size_t relay_count;
     struct df_integration_settings *integrations; /* [integration.NAME], likewise */
@@ -129,8 +65,5 @@ void df_settings_release(struct df_settings *s);
 
 /* A section [integration.NAME] of the program's own, with base_url and the defaults. */
 void df_settings_add_integration(struct df_settings *s, const char *name, const char *base_url);
-
-/* What they say of where uploaded files live; borrowed. */
-struct df_storage_options df_settings_storage(const struct df_settings *s);
 
 #endif

@@ -55,7 +55,6 @@ enum df_retry {
     X(DF_E_MAX_FILE_SIZE,     "MaxFileSizeMb",        409, NEVER, "File too large for the client",  NULL) \
     X(DF_E_MAX_BATCH_PER_DAY, "MaxBatchPerDay",       409, NEVER, "Too many batches today",         NULL) \
     X(DF_E_TEMP_STORAGE_QUOTA, "TempStorageQuotaMb",  409, NEVER, "Temporary storage full",         NULL) \
-    X(DF_E_LENGTH_REQUIRED,   "LengthRequired",       411, NEVER, "Length required",                NULL) \
     X(DF_E_TOO_LARGE,         "PayloadTooLarge",      413, NEVER, "Payload too large",              NULL) \
     X(DF_E_URI_TOO_LONG,      "UriTooLong",           414, NEVER, "URI too long",                   NULL) \
     X(DF_E_MEDIA_TYPE,        "UnsupportedMediaType", 415, NEVER, "Unsupported media type",         NULL) \

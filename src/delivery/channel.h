@@ -44,7 +44,6 @@ struct df_delivery_request {
     int64_t timeout_ms; /* of the attempt; 0: the engine's */
 };
 
-struct df_channel_values;
 struct df_metric;
 
 struct df_channel {
@@ -58,7 +57,7 @@ struct df_channel {
     const char *const *states;
 
     /*
-     * Queries take their parameters by name, those of the list that they need, in any order.
+     * Queries take those of the parameters named below that they need (DF_ANY).
      *
      * What a query answers with has the columns that outbox.sqlt names for it (its shapes).
      *
@@ -96,13 +95,13 @@ struct df_channel {
      * - lock   (ids): before anything is settled, takes the rows in the order that everybody does,
      *   or two who settle the same ones in another order would wait for each other
      * - mirror (now, ids): after all, copies what the rows now say to where else it is shown
-     * - settled: after that, for what takes more than a query. May run again, as all of a cycle
+     * - settled (now, ids): after that, for what takes more than a query. May run again, as all of
+     * a cycle
      */
     const struct df_query *lock;
     const struct df_query *mirror;
-    enum df_code (*settled)(const struct df_channel *c, struct df_db *db,
-                            const struct df_channel_values *v, struct df_arena *a,
-                            struct df_err *err);
+    enum df_code (*settled)(const struct df_channel *c, struct df_db *db, struct df_value now,
+                            struct df_value ids, struct df_arena *a, struct df_err *err);
     /* After a cycle's commit, once, while the arena of `settled` still lives: what is to be told of
      * it. NULL: nothing. */
     void (*committed)(const struct df_channel *c);
@@ -174,16 +173,6 @@ struct df_channel {
     .list = &df_q_##name##_list, .total = &df_q_##name##_total, .get = &df_q_##name##_get,         \
     .retry = &df_q_##name##_retry, .retry_all = &df_q_##name##_retry_all
 
-/* What a channel's query may ask for by name; what it does not use does not matter. */
-struct df_channel_values {
-    struct df_value now, lease_until, until, limit, offset, id, ids, fence, due, error, status,
-        http_status;
-};
-
-/* Fills params (q->param_count of them). A name that is not in the list is a mistake in the program
- * and aborts. */
-void df_channel_params(const struct df_query *q, const struct df_channel_values *v,
-                       struct df_value *params);
 /* The list of this one id, written to out. */
 #define DF_CHANNEL_IDS_SIZE 64
 struct df_value df_channel_ids(struct df_value id, char out[DF_CHANNEL_IDS_SIZE]);

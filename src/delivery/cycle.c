@@ -39,33 +39,6 @@ struct df_value df_channel_id(const struct df_channel *c, struct df_str id)
     return df_str_to_i64(id, &number) ? df_int(number) : df_null(DF_INT);
 }
 
-void df_channel_params(const struct df_query *q, const struct df_channel_values *v,
-                       struct df_value *params)
-{
-    const struct df_binding known[] = {
-        {"now", v->now},       {"lease_until", v->lease_until},
-        {"until", v->until},   {"limit", v->limit},
-        {"offset", v->offset}, {"id", v->id},
-        {"ids", v->ids},       {"fence", v->fence},
-        {"due", v->due},       {"error", v->error},
-        {"status", v->status}, {"http_status", v->http_status},
-    };
-    (void)df_query_bind(q, known, sizeof(known) / sizeof(known[0]), params);
-}
-
-static enum df_code ask_channel(struct df_db *db, struct delivery_cycle *cy,
-                                const struct df_query *q, const struct df_channel_values *v,
-                                void (*row)(void *arg, struct df_result *r), void *arg,
-                                struct df_err *err)
-{
-    struct df_value *params = DF_ARENA_ARRAY(&cy->arena, struct df_value, q->param_count);
-
-    df_channel_params(q, v, params);
-    if (!row)
-        return df_db_exec(db, q, params, q->param_count, NULL, err);
-    return df_db_each(db, q, params, q->param_count, row, arg, err);
-}
-
 /* --- lists of rows ---------------------------------------------------------------------------- */
 
 struct rows {
@@ -155,14 +128,12 @@ static enum df_code settle_sent_alike(struct df_db *db, struct delivery_cycle *c
 {
     for (size_t i = 0; i < rows.count; i++)
         rows.at[i]->stale = true;
-    enum df_code code = ask_channel(db, cy, cy->channel->c->sent,
-                                    &(struct df_channel_values){
-                                        .now = now,
-                                        .ids = ids_of_rows(cy, rows),
-                                        .fence = df_int(rows.at[0]->fence),
-                                        .lease_until = df_time(rows.at[0]->lease_until_ms),
-                                    },
-                                    mark_settled, &rows, err);
+    enum df_code code =
+        df_db_each(db,
+                   DF_ANY(cy->channel->c->sent, {"now", now}, {"ids", ids_of_rows(cy, rows)},
+                          {"fence", df_int(rows.at[0]->fence)},
+                          {"lease_until", df_time(rows.at[0]->lease_until_ms)}),
+                   mark_settled, &rows, err);
     for (size_t i = 0; i < rows.count; i++)
         cy->stale += rows.at[i]->stale;
     return code;
@@ -195,27 +166,20 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
     if (rows.count == 0)
         return DF_OK;
     int64_t *affected = DF_ARENA_ARRAY(&cy->arena, int64_t, rows.count);
-    struct df_value *params =
-        DF_ARENA_ARRAY(&cy->arena, struct df_value, rows.count * q->param_count);
+    struct df_rows params = df_rows_for(&cy->arena, q, rows.count);
     for (size_t i = 0; i < rows.count; i++) {
         const struct delivery_row *row = rows.at[i];
         bool dead = row->outcome == DELIVERY_DEAD;
-        df_channel_params(q,
-                          &(struct df_channel_values){
-                              .now = now,
-                              .id = df_channel_id(c, row->id),
-                              .fence = df_int(row->fence),
-                              .lease_until = df_time(row->lease_until_ms),
-                              .due = dead ? df_null(DF_TIME) : df_time(row->due_ms),
-                              .error = df_text(row->error),
-                              .http_status = row->tried && row->out.call.code == DF_OK
-                                                 ? df_int(row->out.call.status)
-                                                 : df_null(DF_INT),
-                          },
-                          params + i * q->param_count);
+        df_rows_put(&params, DF_ANY(q, {"now", now}, {"id", df_channel_id(c, row->id)},
+                                    {"fence", df_int(row->fence)},
+                                    {"lease_until", df_time(row->lease_until_ms)},
+                                    {"due", dead ? df_null(DF_TIME) : df_time(row->due_ms)},
+                                    {"error", df_text(row->error)},
+                                    {"http_status", row->tried && row->out.call.code == DF_OK
+                                                        ? df_int(row->out.call.status)
+                                                        : df_null(DF_INT)}));
     }
-    enum df_code code =
-        df_db_exec_many(db, q, params, q->param_count, rows.count, NULL, NULL, affected, NULL, err);
+    enum df_code code = df_rows_run(db, &params, affected, err);
     for (size_t i = 0; code == DF_OK && i < rows.count; i++) {
         rows.at[i]->stale = affected[i] == 0;
         cy->stale += rows.at[i]->stale;
@@ -230,9 +194,8 @@ static enum df_code settle(struct df_db *db, struct delivery_cycle *cy, struct d
     enum df_code code = DF_OK;
 
     if (c->lock)
-        code = ask_channel(db, cy, c->lock,
-                           &(struct df_channel_values){.ids = ids_of_lists(cy, &cy->settle, NULL)},
-                           NULL, NULL, err);
+        code = df_db_exec(db, DF_ANY(c->lock, {"ids", ids_of_lists(cy, &cy->settle, NULL)}), NULL,
+                          err);
     if (code == DF_OK)
         code = settle_sent(db, cy, now, err);
     if (code == DF_OK)
@@ -304,12 +267,13 @@ static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_
     struct claiming c = {.cy = cy,
                          .lease_until_ms = now_ms + delivery_lease(ch),
                          .lease_end_ms = delivery_mono_ms(ch->d) + delivery_lease(ch)};
+    const struct df_query *q = cy->newest ? ch->c->claim_newest : ch->c->claim;
 
-    return ask_channel(db, cy, cy->newest ? ch->c->claim_newest : ch->c->claim,
-                       &(struct df_channel_values){.now = df_time(now_ms),
-                                                   .lease_until = df_time(c.lease_until_ms),
-                                                   .limit = df_int((int64_t)cy->limit)},
-                       take_claimed, &c, err);
+    return df_db_each(db,
+                      DF_ANY(q, {"now", df_time(now_ms)},
+                             {"lease_until", df_time(c.lease_until_ms)},
+                             {"limit", df_int((int64_t)cy->limit)}),
+                      take_claimed, &c, err);
 }
 
 static void end_row(struct delivery_row *row, const char *why)
@@ -371,9 +335,8 @@ static enum df_code load_piece(struct df_db *db, struct delivery_cycle *cy, stru
                                struct df_err *err)
 {
     qsort(rows.at, rows.count, sizeof(struct delivery_row *), by_id);
-    enum df_code code = ask_channel(db, cy, cy->channel->c->load,
-                                    &(struct df_channel_values){.ids = ids_of_rows(cy, rows)},
-                                    build_row, &rows, err);
+    enum df_code code = df_db_each(db, DF_ANY(cy->channel->c->load, {"ids", ids_of_rows(cy, rows)}),
+                                   build_row, &rows, err);
     for (size_t i = 0; code == DF_OK && i < rows.count; i++) {
         if (!rows.at[i]->loaded)
             end_row(rows.at[i], "what belongs to the row is gone");
@@ -436,12 +399,6 @@ static void read_next_due(void *arg, struct df_result *r)
         cy->next_due_ms = df_col_time(r, channel_next_due_DueAt);
 }
 
-static enum df_code find_next_due(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
-{
-    return ask_channel(db, cy, cy->channel->c->next_due, &(struct df_channel_values){0},
-                       read_next_due, cy, err);
-}
-
 static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     int64_t now_ms = delivery_now(cy->channel);
@@ -460,7 +417,7 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
     if (code != DF_OK)
         return code;
     if (cy->found < cy->limit)
-        return find_next_due(db, cy, err);
+        return df_db_each(db, DF_NO_VALUES(cy->channel->c->next_due), read_next_due, cy, err);
     cy->next_due_ms = now_ms; /* there is more, most likely */
     return DF_OK;
 }
@@ -468,11 +425,13 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
 static enum df_code mirror(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     const struct df_channel *c = cy->channel->c;
-    const struct df_channel_values v = {.now = df_time(delivery_now(cy->channel)),
-                                        .ids = ids_of_lists(cy, &cy->settle, &cy->claimed)};
-    enum df_code code = c->mirror ? ask_channel(db, cy, c->mirror, &v, NULL, NULL, err) : DF_OK;
+    struct df_value now = df_time(delivery_now(cy->channel));
+    struct df_value ids = ids_of_lists(cy, &cy->settle, &cy->claimed);
+    enum df_code code = DF_OK;
 
-    return code == DF_OK && c->settled ? c->settled(c, db, &v, &cy->arena, err) : code;
+    if (c->mirror)
+        code = df_db_exec(db, DF_ANY(c->mirror, {"now", now}, {"ids", ids}), NULL, err);
+    return code == DF_OK && c->settled ? c->settled(c, db, now, ids, &cy->arena, err) : code;
 }
 
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err)

@@ -16,6 +16,7 @@
 #define DF_DELIVERY_DELIVERY_H
 
 #include "delivery/channel.h"
+#include "delivery/settings.h"
 #include "store/store.h"
 
 struct df_delivery;
@@ -24,9 +25,7 @@ struct df_delivery_options {
     struct df_store *store;
     struct df_outbound *outbound;
     const struct df_clock *clock;
-    struct df_retry_policy retry;
-    int64_t lease_ms;
-    int64_t timeout_ms;
+    struct df_delivery_settings settings;
     int64_t poll_ms;       /* 0: 1000 */
     int64_t max_row_bytes; /* what is larger is not sent; 0: 16 MiB */
 };

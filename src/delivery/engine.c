@@ -51,7 +51,7 @@ int64_t delivery_now(const struct delivery_channel *ch)
 
 int64_t delivery_lease(const struct delivery_channel *ch)
 {
-    return ch->d->opt.lease_ms;
+    return ch->d->opt.settings.lease_ms;
 }
 
 int64_t delivery_mono_ms(const struct df_delivery *d)

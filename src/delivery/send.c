@@ -77,7 +77,7 @@ static void fail(struct delivery_row *row, bool again, int64_t retry_after_ms)
 {
     const struct df_delivery *d = row->channel->d;
     const struct df_channel *c = row->channel->c;
-    const struct df_retry_policy *p = c->schedule ? c->schedule : &d->opt.retry;
+    const struct df_retry_policy *p = c->schedule ? c->schedule : &d->opt.settings.retry;
 
     row->outcome = again && !df_retry_exhausted(p, row->attempt) ? DELIVERY_RETRY : DELIVERY_DEAD;
     row->due_ms = delivery_now(row->channel) +
@@ -137,9 +137,10 @@ static void answered(struct df_out *out)
  */
 static int64_t timeout_ms(const struct df_delivery *d, const struct delivery_row *row)
 {
-    int64_t reserve_ms = d->opt.lease_ms / 4;
+    int64_t reserve_ms = d->opt.settings.lease_ms / 4;
     int64_t most_ms = row->lease_end_ms - delivery_mono_ms(d) - reserve_ms;
-    int64_t wanted_ms = row->request.timeout_ms > 0 ? row->request.timeout_ms : d->opt.timeout_ms;
+    int64_t wanted_ms =
+        row->request.timeout_ms > 0 ? row->request.timeout_ms : d->opt.settings.timeout_ms;
     return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 

@@ -92,15 +92,16 @@ static void submit(struct delivery_channel *ch, bool rebase, int64_t until_ms)
     w->channel = ch;
     w->job = (struct df_job){.run = run_look, .done = looked};
     if (rebase) {
-        df_channel_params(q,
-                          &(struct df_channel_values){
-                              .now = df_time(now_ms),
-                              .lease_until = df_time(now_ms + delivery_lease(ch)),
-                              .until = df_time(until_ms),
-                              .limit = df_int(REBASE_MAX),
-                          },
-                          w->params);
-        w->job = (struct df_job){.query = q, .params = w->params, .done = rebased};
+        const struct df_binding values[] = {
+            {"now", df_time(now_ms)},
+            {"lease_until", df_time(now_ms + delivery_lease(ch))},
+            {"until", df_time(until_ms)},
+            {"limit", df_int(REBASE_MAX)},
+        };
+        w->job = (struct df_job){
+            .query = q,
+            .params = df_query_bind(q, values, sizeof(values) / sizeof(values[0]), w->params),
+            .done = rebased};
         taken = df_store_write(ch->d->opt.store, &w->job);
     } else {
         taken = df_store_read(ch->d->opt.store, &w->job);
@@ -113,7 +114,7 @@ void delivery_watch_clock(struct df_delivery *d)
 {
     int64_t mono_ms = delivery_mono_ms(d);
     int64_t clock_ms = df_wall_ms(d->opt.clock) - mono_ms;
-    bool back = d->clock_ms == INT64_MIN || clock_ms < d->clock_ms - d->opt.lease_ms;
+    bool back = d->clock_ms == INT64_MIN || clock_ms < d->clock_ms - d->opt.settings.lease_ms;
 
     d->clock_ms = clock_ms;
     for (size_t i = 0; i < d->channel_count; i++) {

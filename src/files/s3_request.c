@@ -109,10 +109,6 @@ static CURLcode set_constants(struct df_s3_request *r)
     bad |= curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     bad |= curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (s3->ca_file) {
-        bad |= curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
-        bad |= curl_easy_setopt(e, CURLOPT_CAINFO, s3->ca_file);
-    }
     bad |= curl_easy_setopt(e, CURLOPT_AWS_SIGV4, s3->sigv4);
     bad |= curl_easy_setopt(e, CURLOPT_USERNAME, df_secret_str(s3->access_key).ptr);
     bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, df_secret_str(s3->secret_key).ptr);

@@ -61,14 +61,14 @@ static enum df_code take_key(const struct df_secret *text, const char *setting,
 static enum df_code make_shelf(struct df_storage *st, const struct df_storage_options *opt,
                                struct df_err *err)
 {
-    struct df_str where = df_str_c(opt->scheduled);
+    struct df_str where = df_str_c(opt->settings.scheduled);
 
     if (where.len == 0 || df_str_eq(where, DF_STR("local")))
         return DF_OK;
     if (!df_str_starts(where, DF_STR("s3://")))
         return df_err_set(err, DF_E_CONFIG,
                           "imports.scheduled_storage must be local or s3://bucket/prefix");
-    return df_s3_new(opt->scheduled, &opt->s3, st->local.clock, &st->stop, &st->shelf, err);
+    return df_s3_new(opt, st->local.clock, &st->stop, &st->shelf, err);
 }
 
 /* All of it but the disk. */
@@ -90,9 +90,11 @@ static enum df_code configure(const struct df_storage_options *opt, struct df_st
         code =
             df_err_set(err, DF_E_CONFIG, "server.data_dir is longer than %zu bytes", DATA_DIR_MAX);
     if (code == DF_OK)
-        code = take_key(opt->key, "security.storage_key_file", &st->keys[KEY_CURRENT], err);
+        code =
+            take_key(opt->settings.key, "security.storage_key_file", &st->keys[KEY_CURRENT], err);
     if (code == DF_OK)
-        code = take_key(opt->old_key, "security.storage_old_key_file", &st->keys[KEY_OLD], err);
+        code = take_key(opt->settings.old_key, "security.storage_old_key_file", &st->keys[KEY_OLD],
+                        err);
     if (code == DF_OK)
         code = make_shelf(st, opt, err);
     if (code == DF_OK)

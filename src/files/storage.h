@@ -12,35 +12,22 @@
  * All of them block: reading and writing for as long as a disk takes, those of scheduled files for
  * as long as a network does, so these are for workers only.
  */
-#ifndef DF_IMPORTS_STORAGE_H
-#define DF_IMPORTS_STORAGE_H
+#ifndef DF_FILES_STORAGE_H
+#define DF_FILES_STORAGE_H
 
 #include "base/bytes.h"
 #include "base/checksum.h"
 #include "base/clock.h"
-#include "base/secret.h"
 #include "base/uuid.h"
+#include "files/settings.h"
 
 #define DF_STORAGE_NAME_MAX     255 /* bytes of a name on the disk */
 #define DF_STORAGE_LOCATION_MAX 400 /* bytes of a location: the width of ImportBatch.UploadPath */
 
-struct df_s3_options {
-    const char *endpoint; /* http:// or https:// and a host; NULL: Amazon's, of the region */
-    const char *region;   /* NULL: us-east-1 */
-    const struct df_secret *access_key;
-    const struct df_secret *secret_key;
-    bool path_style;       /* endpoint/bucket/key instead of bucket.endpoint/key */
-    const char *ca_file;   /* NULL: the system's */
-    int64_t retry_base_ms; /* of the delays between attempts; 0: 500 */
-};
-
 struct df_storage_options {
     const char *data_dir;
-    /* 64 hexadecimal digits, or base64 of 32 bytes. NULL: files are stored as they are. */
-    const struct df_secret *key;
-    const struct df_secret *old_key; /* read with, never written with; NULL: none */
-    const char *scheduled;           /* NULL or "local", or s3://bucket[/prefix] */
-    struct df_s3_options s3;
+    struct df_storage_settings settings;
+    int64_t s3_retry_base_ms;     /* of the delays between attempts; 0: 500 */
     const struct df_clock *clock; /* NULL: the real one */
 };
 
@@ -136,7 +123,6 @@ struct df_storage_entry {
     struct df_uuid batch;
     int64_t age_ms;      /* since anything in it was written: an upload that goes on is young */
     uint64_t size_bytes; /* on the disk */
-    bool unfinished;     /* holds no whole file: an upload or a fetch goes on, or has died */
 };
 
 /* Every batch directory here. The callback may remove the one it is shown. */

@@ -370,7 +370,6 @@ enum df_code df_local_remove(const struct df_local *l, const struct df_uuid *bat
 struct survey {
     int64_t newest_ms;
     uint64_t size;
-    bool whole; /* there is a file under its own name */
 };
 
 static void survey_tree(int at_fd, const char *name, int depth, struct survey *s)
@@ -382,10 +381,8 @@ static void survey_tree(int at_fd, const char *name, int depth, struct survey *s
     int64_t ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
     if (ms > s->newest_ms)
         s->newest_ms = ms;
-    if (S_ISREG(st.st_mode)) {
+    if (S_ISREG(st.st_mode))
         s->size += (uint64_t)st.st_size;
-        s->whole = s->whole || name[0] != '.';
-    }
     if (!S_ISDIR(st.st_mode) || depth == 0)
         return;
     DIR *dir = open_listing(at_fd, name);
@@ -413,7 +410,6 @@ enum df_code df_local_each(const struct df_local *l,
         int64_t age_ms = df_wall_ms(l->clock) - s.newest_ms;
         entry.age_ms = age_ms > 0 ? age_ms : 0;
         entry.size_bytes = s.size;
-        entry.unfinished = !s.whole;
         seen(arg, &entry);
     }
     (void)closedir(dir);

@@ -76,8 +76,8 @@ struct df_shelf {
     char *url;                      /* s3://bucket[/prefix], without a slash at the end */
 };
 
-enum df_code df_s3_new(const char *url, const struct df_s3_options *opt,
-                       const struct df_clock *clock, struct df_storage_stop *stop,
-                       struct df_shelf **ret, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_s3_new(const struct df_storage_options *opt, const struct df_clock *clock,
+                       struct df_storage_stop *stop, struct df_shelf **ret,
+                       struct df_err *err) DF_MUST_CHECK;
 
 #endif

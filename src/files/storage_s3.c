@@ -233,7 +233,6 @@ static void s3_free(struct df_shelf *s)
 
     free(s3->base.url);
     free(s3->root);
-    free(s3->ca_file);
     free(s3);
 }
 
@@ -279,7 +278,7 @@ static bool region_ok(const char *s)
 }
 
 /* https://host:port of the endpoint, with the bucket where it belongs, then the prefix. */
-static enum df_code make_root(const struct df_s3_options *opt, const char *region,
+static enum df_code make_root(const struct df_s3_settings *set, const char *region,
                               struct df_str bucket, struct df_str prefix, struct df_buf *ret,
                               struct df_err *err)
 {
@@ -287,20 +286,20 @@ static enum df_code make_root(const struct df_s3_options *opt, const char *regio
     struct df_url url;
 
     (void)snprintf(amazon, sizeof(amazon), "https://s3.%s.amazonaws.com", region);
-    struct df_str endpoint = df_str_c(opt->endpoint && *opt->endpoint ? opt->endpoint : amazon);
+    struct df_str endpoint = df_str_c(set->endpoint && *set->endpoint ? set->endpoint : amazon);
     enum df_code code = df_url_parse(endpoint, &url, err);
     if (code != DF_OK || url.userinfo.ptr ||
         (url.rest.len > 0 && !df_str_eq(url.rest, DF_STR("/"))))
         return df_err_set(err, DF_E_CONFIG,
                           "s3.endpoint must be http:// or https://, a host and perhaps a port");
     df_buf_addz(ret, url.tls ? "https://" : "http://");
-    if (!opt->path_style)
+    if (!set->path_style)
         df_buf_addf(ret, DF_STR_FMT ".", DF_STR_ARG(bucket));
     df_buf_addf(ret, url.ipv6 ? "[" DF_STR_FMT "]" : DF_STR_FMT, DF_STR_ARG(url.host));
     if (url.port != (url.tls ? 443U : 80U))
         df_buf_addf(ret, ":%u", url.port);
     df_buf_addc(ret, '/');
-    if (opt->path_style)
+    if (set->path_style)
         df_buf_addf(ret, DF_STR_FMT "/", DF_STR_ARG(bucket));
     if (prefix.len > 0) {
         df_s3_encode(ret, prefix, false);
@@ -316,7 +315,7 @@ static void init_curl(void)
 }
 
 static enum df_code check_settings(struct df_str url, struct df_str bucket, struct df_str prefix,
-                                   const struct df_s3_options *opt, const char *region,
+                                   const struct df_s3_settings *set, const char *region,
                                    struct df_err *err)
 {
     if (url.len > URL_MAX_BYTES)
@@ -327,19 +326,20 @@ static enum df_code check_settings(struct df_str url, struct df_str bucket, stru
                           "imports.scheduled_storage is not s3://bucket or s3://bucket/prefix");
     if (!region_ok(region))
         return df_err_set(err, DF_E_CONFIG, "s3.region is not the name of a region");
-    if (df_secret_str(opt->access_key).len == 0 || df_secret_str(opt->secret_key).len == 0)
+    if (df_secret_str(set->access_key).len == 0 || df_secret_str(set->secret_key).len == 0)
         return df_err_set(err, DF_E_CONFIG,
                           "s3.access_key and s3.secret_key (or their _file) are needed when "
                           "imports.scheduled_storage is s3://");
     return DF_OK;
 }
 
-enum df_code df_s3_new(const char *url, const struct df_s3_options *opt,
-                       const struct df_clock *clock, struct df_storage_stop *stop,
-                       struct df_shelf **ret, struct df_err *err)
+enum df_code df_s3_new(const struct df_storage_options *opt, const struct df_clock *clock,
+                       struct df_storage_stop *stop, struct df_shelf **ret, struct df_err *err)
 {
+    const struct df_s3_settings *set = &opt->settings.s3;
+    const char *url = opt->settings.scheduled;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const char *region = opt->region && *opt->region ? opt->region : "us-east-1";
+    const char *region = set->region && *set->region ? set->region : "us-east-1";
     struct df_str place = df_str_c(url + strlen("s3://"));
     struct df_str bucket;
     struct df_buf root;
@@ -349,19 +349,18 @@ enum df_code df_s3_new(const char *url, const struct df_s3_options *opt,
     struct df_str whole = df_str_n(url, strlen("s3://") + place.len);
     struct df_str prefix = df_str_cut(place, '/', &bucket);
     df_buf_init(&root, 4096);
-    enum df_code code = check_settings(whole, bucket, prefix, opt, region, err);
+    enum df_code code = check_settings(whole, bucket, prefix, set, region, err);
     if (code == DF_OK)
-        code = make_root(opt, region, bucket, prefix, &root, err);
+        code = make_root(set, region, bucket, prefix, &root, err);
     if (code == DF_OK) {
         (void)pthread_once(&once, init_curl);
         struct df_s3 *s3 = df_calloc(1, sizeof(*s3));
         *s3 = (struct df_s3){
             .base = {.ops = &s3_ops, .url = df_strdup(whole)},
             .root = df_strdup(df_buf_str(&root)),
-            .ca_file = df_strdup(df_str_c(opt->ca_file)),
-            .access_key = opt->access_key,
-            .secret_key = opt->secret_key,
-            .retries = {.base_ms = opt->retry_base_ms ? opt->retry_base_ms : RETRY_BASE_MS,
+            .access_key = set->access_key,
+            .secret_key = set->secret_key,
+            .retries = {.base_ms = opt->s3_retry_base_ms ? opt->s3_retry_base_ms : RETRY_BASE_MS,
                         .cap_ms = RETRY_CAP_MS,
                         .max_attempts = ATTEMPTS},
             .clock = clock,

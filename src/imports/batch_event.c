@@ -26,11 +26,8 @@ static void write_body(struct df_buf *out, struct df_result *r, struct df_str ba
         df_json_kv_time(&j, "scheduledFor", df_col_time(r, batch_event_ScheduledFor));
     df_json_key(&j, "metrics");
     df_json_open(&j, '{');
-    df_json_key(&j, "totalRecords");
-    if (df_col_null(r, batch_event_TotalRecords))
-        df_json_null(&j);
-    else
-        df_json_int(&j, df_col_int(r, batch_event_TotalRecords));
+    df_json_kv_int_if(&j, "totalRecords", !df_col_null(r, batch_event_TotalRecords),
+                      df_col_int(r, batch_event_TotalRecords));
     df_json_kv_int(&j, "processedRecords", df_col_int(r, batch_event_ProcessedRecords));
     df_json_kv_int(&j, "errorCount", df_col_int(r, batch_event_ErrorCount));
     df_json_kv_time(&j, "startedAt", df_col_time(r, batch_event_StartedAt));

@@ -15,6 +15,7 @@
 #include "base/lock.h"
 #include "base/metrics.h"
 #include "base/uuid.h"
+#include "integrations/calls.sql.h"
 #include "integrations/integrations.h"
 #include "net/router.h"
 #include "store/store.h"
@@ -176,7 +177,7 @@ struct integration_call {
     bool maybe_done;
 
     struct df_uuid id; /* of a kept one */
-    struct df_value params[11];
+    struct df_p_integration_call_insert params;
 };
 
 /* Its time has come. */

@@ -99,23 +99,24 @@ static const struct df_handler keep = {
 void integration_keep(struct integration_call *c)
 {
     const struct df_client *client = df_auth_client(c->w.req);
-    size_t n = 0;
 
     c->id = df_uuid_v7(c->all->opt.clock);
-    c->params[n++] = df_uuid(df_uuid_str(&c->id));
-    c->params[n++] = df_uuid(df_uuid_str(&client->id));
-    c->params[n++] = df_text(c->to->name);
-    c->params[n++] = df_text(df_str_c(c->method));
-    c->params[n++] = df_text(c->suffix);
-    c->params[n++] = df_text(headers_json(c));
-    c->params[n++] = df_blob(df_req_body(c->w.req));
-    c->params[n++] = df_text(df_req_correlation_id(c->w.req));
-    c->params[n++] = df_text(df_req_trace_id(c->w.req));
-    c->params[n++] = df_text(c->key);
-    c->params[n++] = df_time(df_wall_ms(c->all->opt.clock));
+    c->params = (struct df_p_integration_call_insert){
+        .id = df_uuid(df_uuid_str(&c->id)),
+        .client_id = df_uuid(df_uuid_str(&client->id)),
+        .integration_name = df_text(c->to->name),
+        .method = df_text(df_str_c(c->method)),
+        .path = df_text(c->suffix),
+        .headers_json = df_text(headers_json(c)),
+        .body = df_blob(df_req_body(c->w.req)),
+        .correlation_id = df_text(df_req_correlation_id(c->w.req)),
+        .trace_id = df_text(df_req_trace_id(c->w.req)),
+        .idempotency_key = df_text(c->key),
+        .now = df_time(df_wall_ms(c->all->opt.clock)),
+    };
     df_work_become(&c->w, &keep);
     c->w.job.query = &df_q_integration_call_insert;
-    c->w.job.params = c->params;
+    c->w.job.params = (const struct df_value *)&c->params;
     df_work_submit(&c->w);
 }
 
@@ -145,9 +146,10 @@ static enum df_code build_headers(const struct integration *in, struct df_str id
                                   struct df_delivery_request *ret, struct df_err *err)
 {
     const struct df_json *pairs = NULL;
-    struct df_str key = df_arena_str(a, df_col_text(r, 10));
-    struct df_str trace_id = df_arena_str(a, df_col_text(r, 9));
-    enum df_code code = df_json_parse(a, df_arena_str(a, df_col_text(r, 6)), &pairs, err);
+    struct df_str key = df_arena_str(a, df_col_text(r, integration_call_load_IdempotencyKey));
+    struct df_str trace_id = df_arena_str(a, df_col_text(r, integration_call_load_TraceId));
+    struct df_str headers = df_arena_str(a, df_col_text(r, integration_call_load_HeadersJson));
+    enum df_code code = df_json_parse(a, headers, &pairs, err);
     if (code != DF_OK)
         return code;
 
@@ -166,34 +168,33 @@ static enum df_code build_headers(const struct integration *in, struct df_str id
 static void whose(const struct df_channel *ch, struct df_result *r, struct df_arena *a,
                   struct df_delivery_request *ret)
 {
-    const struct integration *in = integration_find(ch->arg, df_col_text(r, 3));
+    const struct integration *in =
+        integration_find(ch->arg, df_col_text(r, integration_call_load_IntegrationName));
 
-    ret->tenant = df_arena_str(a, df_col_text(r, 11));
+    ret->tenant = df_arena_str(a, df_col_text(r, integration_call_load_ClientId));
     if (in)
         ret->breaker = in->breaker_key;
 }
 
-/* Columns: IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId,
- * IdempotencyKey, ClientId. */
 static enum df_code build(const struct df_channel *ch, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
 {
     const struct df_integrations *all = ch->arg;
-    struct df_str name = df_col_text(r, 3);
+    struct df_str name = df_col_text(r, integration_call_load_IntegrationName);
     const struct integration *in = integration_find(all, name);
 
     if (!in)
         return df_err_set(err, DF_E_CONFIG, "there is no [integration." DF_STR_FMT "] any more",
                           DF_STR_ARG(name));
-    ret->method = df_arena_cstr(a, df_col_text(r, 4));
-    ret->correlation_id = df_arena_str(a, df_col_text(r, 8));
+    ret->method = df_arena_cstr(a, df_col_text(r, integration_call_load_Method));
+    ret->correlation_id = df_arena_str(a, df_col_text(r, integration_call_load_CorrelationId));
     ret->private_too = true;
-    struct df_str suffix = df_arena_str(a, df_col_text(r, 5));
+    struct df_str suffix = df_arena_str(a, df_col_text(r, integration_call_load_Path));
     enum df_code code = integration_url(a, in->set->base_url, suffix, &ret->url, err);
     if (code == DF_OK)
         code = build_headers(in, id, r, a, ret, err);
     if (code == DF_OK)
-        ret->body = df_arena_str(a, df_col_blob(r, 7));
+        ret->body = df_arena_str(a, df_col_blob(r, integration_call_load_Body));
     return code;
 }
 

@@ -52,9 +52,9 @@ static enum df_code build(const struct df_channel *c, const struct parcel *p, st
     ret->correlation_header = df_field_text(a, ret->correlation_id);
     ret->idempotency_key = idempotency_key(c, p, a);
     df_headers_add(&ret->headers, DF_STR("Content-Type"), DF_STR("application/json"));
-    if (i->opt.api_key)
-        df_headers_add(&ret->headers, df_str_c(i->opt.api_key_header),
-                       df_secret_str(i->opt.api_key));
+    if (i->opt.settings.api_key)
+        df_headers_add(&ret->headers, df_str_c(i->opt.settings.api_key_header),
+                       df_secret_str(i->opt.settings.api_key));
     return DF_OK;
 }
 
@@ -63,7 +63,7 @@ static struct df_str or_configured(struct df_str target, const char *configured)
     return target.len > 0 || !configured ? target : df_str_c(configured);
 }
 
-/* Columns: BusinessDocId, TargetUrl, PayloadJson, KeyForm. An ack's content is never replaced. */
+/* An ack's content is never replaced. */
 static enum df_code build_ack(const struct df_channel *c, struct df_str id, struct df_result *r,
                               struct df_arena *a, struct df_delivery_request *ret,
                               struct df_err *err)
@@ -71,16 +71,16 @@ static enum df_code build_ack(const struct df_channel *c, struct df_str id, stru
     const struct df_interface *i = c->arg;
     const struct parcel p = {
         .id = id,
-        .reference = df_col_text(r, 3),
-        .url = or_configured(df_col_text(r, 4), i->opt.functional_ack_url),
-        .body = df_col_text(r, 5),
-        .old_key = df_col_int(r, 6) == 0,
+        .reference = df_col_text(r, ack_load_BusinessDocId),
+        .url =
+            or_configured(df_col_text(r, ack_load_TargetUrl), i->opt.settings.functional_ack_url),
+        .body = df_col_text(r, ack_load_PayloadJson),
+        .old_key = df_col_int(r, ack_load_KeyForm) == 0,
         .version = 1,
     };
     return build(c, &p, a, ret, err);
 }
 
-/* Columns: BusinessDocId, TargetUrl, PayloadJson, KeyForm, PayloadVersion. */
 static enum df_code build_return(const struct df_channel *c, struct df_str id, struct df_result *r,
                                  struct df_arena *a, struct df_delivery_request *ret,
                                  struct df_err *err)
@@ -88,16 +88,16 @@ static enum df_code build_return(const struct df_channel *c, struct df_str id, s
     const struct df_interface *i = c->arg;
     const struct parcel p = {
         .id = id,
-        .reference = df_col_text(r, 3),
-        .url = or_configured(df_col_text(r, 4), i->opt.ticket_return_url),
-        .body = df_col_text(r, 5),
-        .old_key = df_col_int(r, 6) == 0,
-        .version = df_col_int(r, 7),
+        .reference = df_col_text(r, ticket_return_load_BusinessDocId),
+        .url = or_configured(df_col_text(r, ticket_return_load_TargetUrl),
+                             i->opt.settings.ticket_return_url),
+        .body = df_col_text(r, ticket_return_load_PayloadJson),
+        .old_key = df_col_int(r, ticket_return_load_KeyForm) == 0,
+        .version = df_col_int(r, ticket_return_load_PayloadVersion),
     };
     return build(c, &p, a, ret, err);
 }
 
-/* Columns: BusinessDocId, RawPayloadJson, GatewaySendKeyForm, PayloadVersion. */
 static enum df_code build_gateway(const struct df_channel *c, struct df_str id, struct df_result *r,
                                   struct df_arena *a, struct df_delivery_request *ret,
                                   struct df_err *err)
@@ -105,11 +105,11 @@ static enum df_code build_gateway(const struct df_channel *c, struct df_str id, 
     const struct df_interface *i = c->arg;
     const struct parcel p = {
         .id = id,
-        .reference = df_col_text(r, 3),
-        .url = df_str_c(i->opt.ticket_send_url),
-        .body = df_col_text(r, 4),
-        .old_key = df_col_int(r, 5) == 0,
-        .version = df_col_int(r, 6),
+        .reference = df_col_text(r, gateway_load_BusinessDocId),
+        .url = df_str_c(i->opt.settings.ticket_send_url),
+        .body = df_col_text(r, gateway_load_RawPayloadJson),
+        .old_key = df_col_int(r, gateway_load_GatewaySendKeyForm) == 0,
+        .version = df_col_int(r, gateway_load_PayloadVersion),
     };
     return build(c, &p, a, ret, err);
 }
@@ -123,7 +123,7 @@ static void set_channels(struct df_interface *i)
         .id_type = DF_INT,
         DF_CHANNEL_OUTBOX(ack),
         .build = build_ack,
-        .missing = o->functional_ack_url ? NULL : "gateway.functional_ack_url",
+        .missing = o->settings.functional_ack_url ? NULL : "gateway.functional_ack_url",
         .arg = i,
     };
     i->channels[CHANNEL_RETURN] = (struct df_channel){
@@ -133,7 +133,7 @@ static void set_channels(struct df_interface *i)
         .mirror = &df_q_return_mirror,
         .retry_all_mirror = &df_q_return_retry_all_ticket,
         .build = build_return,
-        .missing = o->ticket_return_url ? NULL : "gateway.ticket_return_url",
+        .missing = o->settings.ticket_return_url ? NULL : "gateway.ticket_return_url",
         .arg = i,
     };
     i->channels[CHANNEL_GATEWAY] = (struct df_channel){
@@ -156,7 +156,7 @@ static void set_channels(struct df_interface *i)
         .retry = &df_q_gateway_retry,
         .retry_all = &df_q_gateway_retry_all,
         .build = build_gateway,
-        .missing = o->ticket_send_url ? NULL : "gateway.ticket_send_url",
+        .missing = o->settings.ticket_send_url ? NULL : "gateway.ticket_send_url",
         .arg = i,
     };
 }

@@ -8,6 +8,7 @@
 
 #include "base/secret.h"
 #include "delivery/delivery.h"
+#include "interface/settings.h"
 #include "net/http.h"
 
 struct df_interface;
@@ -18,16 +19,10 @@ struct df_interface_options {
     struct df_delivery *delivery; /* woken when there is something to send */
     const char *notify_url;       /* of the database, to tell other processes; NULL: not to */
     const struct df_clock *clock;
-    const char *functional_ack_url; /* NULL: not configured; rows of the channel wait */
-    const char *ticket_return_url;
-    const char *ticket_send_url;
-    const struct df_secret *api_key;
-    const char *api_key_header;
-    const char *ack_business_application;
-    struct df_retry_policy retry; /* of tickets whose processing failed */
+    struct df_interface_settings settings;
+    struct df_delivery_settings delivery_settings; /* tickets are leased and retried likewise */
     struct df_webhooks *webhooks; /* woken when somebody is to hear of tickets; or NULL */
-    int64_t lease_ms;
-    int64_t max_body_bytes; /* what a request may bring */
+    int64_t max_body_bytes;       /* what a request may bring */
 };
 
 /* Other programs write tickets into the table too, of any size. One beyond this, and beyond what a

@@ -132,7 +132,7 @@ static enum df_code run_ticket_claim(struct df_db *db, struct df_job *job, struc
         return df_db_one(db, DF_Q0(process_next_due), read_next_due, b, NULL, err);
     return df_db_each(db,
                       DF_Q(process_claim, .now = now,
-                           .lease_until = df_time(now.i + b->i->opt.lease_ms),
+                           .lease_until = df_time(now.i + b->i->opt.delivery_settings.lease_ms),
                            .ids = df_ids_value(&due.ids)),
                       read_claimed, b, err);
 }
@@ -168,7 +168,7 @@ static struct df_str build_ack(struct ticket_batch *b, const struct df_ticket *t
     };
 
     df_buf_init(&out, ACK_MAX_BYTES);
-    df_ack_build(&ack, df_str_c(b->i->opt.ack_business_application), &out);
+    df_ack_build(&ack, df_str_c(b->i->opt.settings.ack_business_application), &out);
     return ticket_text(&b->kept, &out);
 }
 

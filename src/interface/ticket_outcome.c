@@ -93,7 +93,7 @@ static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, stru
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         bool again = t->state == TICKET_REFUSED;
-        struct df_value due = again ? df_time(now.i + b->i->opt.lease_ms) : df_null(DF_TIME);
+        struct df_value due = again ? df_time(now.i + b->i->opt.delivery_settings.lease_ms) : df_null(DF_TIME);
         if (!is_fit(t))
             DF_ROWS_ADD(&failed, process_failed, .error = df_text(t->problems), .now = now,
                         .due = due, .id = df_int(t->id), .fence = df_int(t->fence));
@@ -149,7 +149,7 @@ static enum df_code find_returned(struct df_db *db, struct ticket_batch *b, stru
 static enum df_code enqueue_returns(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                     struct df_err *err)
 {
-    const char *url = b->i->opt.ticket_return_url;
+    const char *url = b->i->opt.settings.ticket_return_url;
     struct df_value target = df_text(df_str_c(url ? url : ""));
     struct df_rows replace = df_rows_for(&b->params, &df_q_return_replace, b->count);
     struct df_rows insert = df_rows_for(&b->params, &df_q_return_insert, b->count);
@@ -180,7 +180,7 @@ static enum df_code enqueue_returns(struct df_db *db, struct ticket_batch *b, st
 static enum df_code enqueue_acks(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                  struct df_err *err)
 {
-    const char *url = b->i->opt.functional_ack_url;
+    const char *url = b->i->opt.settings.functional_ack_url;
     struct df_rows acks = df_rows_for(&b->params, &df_q_functional_ack_insert, b->count);
 
     for (size_t i = 0; i < b->count; i++) {

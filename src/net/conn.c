@@ -34,7 +34,7 @@ static bool count_peer(struct df_http_server *s, const struct df_ip *ip) DF_REQU
         p->network = network;
         df_map_add(&s->peers, peer_key(&p->network), p);
     }
-    if (p->count >= s->opt.max_connections_per_address)
+    if (p->count >= s->opt.settings.max_connections_per_address)
         return false;
     p->count++;
     return true;
@@ -124,7 +124,7 @@ static void conn_free(struct df_conn *c)
     df_unlock(&s->lock);
 
     size_t before = atomic_fetch_sub(&s->open, 1);
-    if (before == (size_t)s->opt.max_connections)
+    if (before == (size_t)s->opt.settings.max_connections)
         df_keeper_wake(s); /* it had stopped accepting */
     df_buf_release(&c->req.body);
     df_arena_release(&c->req.arena);

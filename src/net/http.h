@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/trace.h"
+#include "net/settings.h"
 
 struct df_http_server;
 struct df_req;
@@ -69,22 +70,11 @@ enum df_verdict {
 };
 
 struct df_http_options {
-    const char *listen;        /* "127.0.0.1:8080", "[::1]:8080", ":8080"; port 0 picks one */
-    int64_t threads;           /* 0: the number of processors, at most 8 */
-    size_t max_body_bytes;     /* 0: 1 MiB */
-    size_t header_bytes;       /* request line and headers together; 0: 16384 → 431 */
-    int64_t header_timeout_ms; /* 0: 10000 */
-    int64_t idle_timeout_ms;   /* keep-alive; 0: 60000 */
-    int64_t body_min_rate;     /* bytes a second after the grace, of bodies and answers; 0: 512 */
-    int64_t grace_ms;          /* 0: 10000 */
-    int64_t heartbeat_ms;      /* of event streams; 0: 15000 */
-    int64_t max_connections;   /* 0: 2048; each may take 32 KiB */
-    int64_t max_connections_per_address; /* 0: 1024; trusted proxies have no such limit */
-    const char *trusted_proxies;         /* as df_proxies_parse takes them; NULL: none */
-    size_t memory_budget_bytes;          /* of requests in flight; 0: 80 MiB */
-    const char *tls_cert;                /* PEM files; both or none */
-    const char *tls_key;
-    bool access_log;
+    struct df_http_settings settings;
+    size_t header_bytes;        /* request line and headers together; 0: 16384 → 431 */
+    int64_t body_min_rate;      /* bytes a second after the grace, of bodies and answers; 0: 512 */
+    int64_t grace_ms;           /* 0: 10000 */
+    int64_t heartbeat_ms;       /* of event streams; 0: 15000 */
     bool version_prefix;        /* every route also under /v1 */
     const char *metrics_prefix; /* "dataflow": families <prefix>_http_…; NULL: no metrics */
     const struct df_clock *clock;
@@ -157,7 +147,6 @@ void *df_req_route_arg(const struct df_req *req);  /* of the route's table */
 void *df_req_server_arg(const struct df_req *req); /* options.arg */
 struct df_str df_req_correlation_id(const struct df_req *req);
 const struct df_trace *df_req_trace(const struct df_req *req); /* this request's own span */
-struct df_str df_req_traceparent(const struct df_req *req);
 struct df_str df_req_trace_id(const struct df_req *req);
 /* Fields set here stand in every line logged for this request, the access log included. */
 struct df_log_ctx *df_req_log(struct df_req *req);

@@ -35,9 +35,10 @@ struct df_route_series {
 static struct df_mutex all_lock = DF_MUTEX_INIT;
 static struct df_map all; /* by prefix; they live for ever */
 
-static void define(struct df_http_metrics *m, int i, const char *suffix, struct df_metric_family *f)
+static void define(struct df_http_metrics *m, const char *prefix, int i, const char *suffix,
+                   struct df_metric_family *f)
 {
-    snprintf(m->names[i], sizeof(m->names[i]), "%s_http_%s", m->prefix, suffix);
+    snprintf(m->names[i], sizeof(m->names[i]), "%s_http_%s", prefix, suffix);
     f->name = m->names[i];
     df_metric_register(f);
 }
@@ -64,12 +65,12 @@ static struct df_http_metrics *new_set(const char *prefix)
         .labels = {"reason"}};
     m->bytes_in_flight = (struct df_metric_family){
         .help = "Memory taken by bodies, what is made of them, and answers.", .type = DF_GAUGE};
-    define(m, 0, "requests_total", &m->requests);
-    define(m, 1, "request_seconds", &m->seconds);
-    define(m, 2, "connections", &m->connections);
-    define(m, 3, "requests_in_flight", &m->in_flight);
-    define(m, 4, "rejected_total", &m->rejected);
-    define(m, 5, "request_bytes_in_flight", &m->bytes_in_flight);
+    define(m, prefix, 0, "requests_total", &m->requests);
+    define(m, prefix, 1, "request_seconds", &m->seconds);
+    define(m, prefix, 2, "connections", &m->connections);
+    define(m, prefix, 3, "requests_in_flight", &m->in_flight);
+    define(m, prefix, 4, "rejected_total", &m->rejected);
+    define(m, prefix, 5, "request_bytes_in_flight", &m->bytes_in_flight);
     return m;
 }
 

@@ -35,7 +35,7 @@
 
 static bool is_full(struct df_http_server *s)
 {
-    return atomic_load(&s->open) >= (size_t)s->opt.max_connections;
+    return atomic_load(&s->open) >= (size_t)s->opt.settings.max_connections;
 }
 
 static void hand_over(struct df_http_server *s, int fd, const struct sockaddr_storage *addr,
@@ -120,8 +120,9 @@ static int64_t idle_limit_ms(const struct df_http_server *s, bool crowded)
 {
     if (atomic_load(&s->draining))
         return 2 * (int64_t)DRAIN_SCAN_MS;
-    return crowded && s->opt.idle_timeout_ms > CROWDED_IDLE_MS ? CROWDED_IDLE_MS
-                                                               : s->opt.idle_timeout_ms;
+    return crowded && s->opt.settings.idle_timeout_ms > CROWDED_IDLE_MS
+               ? CROWDED_IDLE_MS
+               : s->opt.settings.idle_timeout_ms;
 }
 
 static bool is_too_slow(const struct df_conn *c, enum df_phase phase, int64_t waited_ms)
@@ -138,7 +139,7 @@ static void judge_new(struct df_conn *c, int64_t waited_ms)
     const struct df_http_options *opt = &c->server->opt;
     bool draining = atomic_load(&c->server->draining);
 
-    if (waited_ms > opt->header_timeout_ms)
+    if (waited_ms > opt->settings.header_timeout_ms)
         kill_conn(c, "SlowHeader");
     else if (draining && waited_ms > DRAIN_NEW_MS && !has_unread_input(c))
         kill_conn(c, "Draining");
@@ -149,7 +150,7 @@ static void judge_idle(struct df_conn *c, int64_t waited_ms, bool crowded)
 {
     const struct df_http_options *opt = &c->server->opt;
 
-    if (waited_ms > opt->idle_timeout_ms + opt->header_timeout_ms) {
+    if (waited_ms > opt->settings.idle_timeout_ms + opt->settings.header_timeout_ms) {
         kill_conn(c, "SlowHeader");
     } else if (waited_ms > idle_limit_ms(c->server, crowded) && !has_unread_input(c)) {
         c->killed = true;
@@ -206,7 +207,7 @@ static void judge(struct df_conn *c, enum df_phase phase, int64_t now_ms, bool c
         judge_idle(c, waited_ms, crowded);
         break;
     case DF_PHASE_HEAD:
-        if (waited_ms > c->server->opt.header_timeout_ms)
+        if (waited_ms > c->server->opt.settings.header_timeout_ms)
             kill_conn(c, "SlowHeader");
         break;
     case DF_PHASE_BODY:
@@ -388,7 +389,7 @@ enum df_code df_keeper_start(struct df_http_server *s, struct df_err *err)
 {
     const struct df_http_options *o = &s->opt;
 
-    int64_t shortest = min_i64(min_i64(o->header_timeout_ms, o->idle_timeout_ms),
+    int64_t shortest = min_i64(min_i64(o->settings.header_timeout_ms, o->settings.idle_timeout_ms),
                                min_i64(o->grace_ms, o->heartbeat_ms));
     s->scan_ms = min_i64(shortest / 4 + 1, SCAN_MAX_MS);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -19,10 +19,6 @@
 #include "net/client.h"
 #include "net/url.h"
 
-struct df_destination;
-struct df_owner;
-struct df_lane;
-
 enum df_owner_kind { DF_OPERATORS, DF_TENANTS, DF_OWNER_KINDS };
 
 struct df_lines {

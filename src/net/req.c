@@ -139,11 +139,6 @@ const struct df_trace *df_req_trace(const struct df_req *req)
     return &req->trace;
 }
 
-struct df_str df_req_traceparent(const struct df_req *req)
-{
-    return df_trace_parent(&req->trace);
-}
-
 struct df_str df_req_trace_id(const struct df_req *req)
 {
     return df_trace_id(&req->trace);

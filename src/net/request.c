@@ -290,7 +290,8 @@ static enum df_code check_body_head(struct df_req *req, struct df_err *err)
             return df_err_set(err, DF_E_TOO_LARGE, "no body is expected here");
         return DF_OK;
     }
-    req->max_body_bytes = route->max_body_bytes ? route->max_body_bytes : s->opt.max_body_bytes;
+    req->max_body_bytes =
+        route->max_body_bytes ? route->max_body_bytes : (size_t)s->opt.settings.max_body_bytes;
     if (req->declared_length > 0 && (uint64_t)req->declared_length > req->max_body_bytes)
         return df_err_set(err, DF_E_TOO_LARGE, "the body is larger than %zu bytes",
                           req->max_body_bytes);
@@ -528,7 +529,7 @@ static void write_access_log(struct df_req *req, unsigned status, int64_t ns, ui
     enum df_log_level level = status >= 500 ? DF_LOG_WARN : DF_LOG_INFO;
     const struct df_route *route = req->match.route;
 
-    if (!req->conn->server->opt.access_log || !df_log_enabled(level))
+    if (!req->conn->server->opt.settings.access_log || !df_log_enabled(level))
         return;
     int64_t us = ns / 1000; /* no more digits than that */
     struct df_log_field fields[] = {

@@ -22,24 +22,23 @@ static void default_i64(int64_t *v, int64_t def)
 
 static void fill_in(struct df_http_options *o)
 {
+    struct df_http_settings *set = &o->settings;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-    default_i64(&o->threads, processors < 1             ? 1
-                             : processors > THREADS_MAX ? THREADS_MAX
-                                                        : processors);
-    default_i64(&o->header_timeout_ms, 10000);
-    default_i64(&o->idle_timeout_ms, 60000);
+    default_i64(&set->threads, processors < 1             ? 1
+                               : processors > THREADS_MAX ? THREADS_MAX
+                                                          : processors);
+    default_i64(&set->header_timeout_ms, 10000);
+    default_i64(&set->idle_timeout_ms, 60000);
+    default_i64(&set->max_connections, 2048);
+    default_i64(&set->max_connections_per_address, 1024);
+    default_i64(&set->memory_budget_bytes, 80 * DF_MIB);
+    default_i64(&set->max_body_bytes, DF_MIB);
     default_i64(&o->body_min_rate, 512);
     default_i64(&o->grace_ms, 10000);
     default_i64(&o->heartbeat_ms, 15000);
-    default_i64(&o->max_connections, 2048);
-    default_i64(&o->max_connections_per_address, 1024);
-    if (o->memory_budget_bytes == 0)
-        o->memory_budget_bytes = (size_t)80 * 1024 * 1024;
     if (o->header_bytes == 0)
         o->header_bytes = 16384;
-    if (o->max_body_bytes == 0)
-        o->max_body_bytes = (size_t)1024 * 1024;
     if (!o->clock)
         o->clock = df_clock_real();
 }
@@ -93,7 +92,7 @@ static struct MHD_Daemon *start_daemon(struct df_http_server *s, const struct df
         MHD_OPTION_URI_LOG_CALLBACK, df_request_on_line, s, MHD_OPTION_NOTIFY_COMPLETED,
         df_request_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, df_conn_notify, s,
         MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)s->opt.max_connections + 64, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (unsigned)s->opt.settings.max_connections + 64, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         s->opt.header_bytes + DF_HEADER_RESERVE, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
         MHD_OPTION_ARRAY, tls->cert ? tls_items : no_items, MHD_OPTION_END);
 }
@@ -105,8 +104,8 @@ static enum df_code start_daemons(struct df_http_server *s, struct df_err *err)
     sigset_t all;
     sigset_t before;
 
-    if (s->opt.tls_cert || s->opt.tls_key) {
-        rc = df_tls_load(s->opt.tls_cert, s->opt.tls_key, &tls, err);
+    if (s->opt.settings.tls_cert || s->opt.settings.tls_key) {
+        rc = df_tls_load(s->opt.settings.tls_cert, s->opt.settings.tls_key, &tls, err);
         if (rc == DF_OK && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
             rc = df_err_set(err, DF_E_CONFIG, "libmicrohttpd was built without TLS");
         if (rc != DF_OK)
@@ -116,8 +115,8 @@ static enum df_code start_daemons(struct df_http_server *s, struct df_err *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     MHD_set_panic_func(on_mhd_panic, NULL);
-    s->daemons = df_calloc((size_t)s->opt.threads, sizeof(void *));
-    for (int64_t i = 0; rc == DF_OK && i < s->opt.threads; i++) {
+    s->daemons = df_calloc((size_t)s->opt.settings.threads, sizeof(void *));
+    for (int64_t i = 0; rc == DF_OK && i < s->opt.settings.threads; i++) {
         struct MHD_Daemon *d = start_daemon(s, &tls);
         if (d)
             s->daemons[s->daemon_count++] = d;
@@ -141,7 +140,7 @@ static void collect(void *arg)
 
 static enum df_code start(struct df_http_server *s, struct df_err *err)
 {
-    enum df_code rc = df_proxies_parse(s->opt.trusted_proxies, &s->proxies, err);
+    enum df_code rc = df_proxies_parse(s->opt.settings.trusted_proxies, &s->proxies, err);
     if (rc == DF_OK)
         rc = df_router_new(s->opt.tables, s->opt.absent, &s->router, err);
     if (rc != DF_OK)
@@ -149,7 +148,7 @@ static enum df_code start(struct df_http_server *s, struct df_err *err)
     s->series = df_route_series_new(df_router_count(s->router) + 1);
     if (s->opt.metrics_prefix)
         s->metrics = df_http_metrics_for(s->opt.metrics_prefix);
-    rc = df_listen_open(s->opt.listen, &s->listen_fd, s->address, sizeof(s->address), err);
+    rc = df_listen_open(s->opt.settings.listen, &s->listen_fd, s->address, sizeof(s->address), err);
     if (rc == DF_OK)
         rc = start_daemons(s, err);
     s->listening = rc == DF_OK;
@@ -173,7 +172,7 @@ enum df_code df_http_start(const struct df_http_options *opt, struct df_http_ser
     df_mutex_init(&s->lock);
     df_cond_init(&s->changed);
     fill_in(&s->opt);
-    s->budget = df_budget_new(s->opt.memory_budget_bytes);
+    s->budget = df_budget_new((size_t)s->opt.settings.memory_budget_bytes);
     enum df_code rc = start(s, err);
     if (rc != DF_OK) {
         df_http_stop(s);

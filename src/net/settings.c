@@ -1,6 +1,8 @@
 #include "net/settings.h"
 
+#include "net/caller.h"
 #include "net/field.h"
+#include "net/http.h"
 #include "net/url.h"
 
 void df_net_check_url(const char *section, const char *name, struct df_str url,
@@ -37,4 +39,25 @@ void df_net_check_header(const char *section, const char *name, struct df_buf *c
                     section);
     else if (is_set_by_us(df_str_c(name)))
         df_buf_addf(complaints, "[%s] api_key_header: %s has another use\n", section, name);
+}
+
+void df_http_check_settings(const struct df_http_settings *s, struct df_buf *complaints)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_http_check_address(s->listen, &err) != DF_OK)
+        df_buf_addf(complaints, "[server] listen: %s\n", err.detail);
+    struct df_proxies proxies = {0};
+    if (df_proxies_parse(s->trusted_proxies, &proxies, &err) != DF_OK)
+        df_buf_addf(complaints, "[server] trusted_proxies: %s\n", err.detail);
+    df_proxies_release(&proxies);
+    /* Twice, because texts with escapes are copied. */
+    int64_t share = s->memory_budget_bytes / 4;
+    if (share < 2 * s->max_body_bytes + DF_MIB)
+        df_buf_addf(complaints,
+                    "[server] memory_budget_mb: a quarter of it must have room for two bodies of "
+                    "max_body_bytes: set at least %lld\n",
+                    (long long)(4 * (2 * s->max_body_bytes + DF_MIB) / DF_MIB + 1));
+    if (!s->tls_cert != !s->tls_key)
+        df_buf_addz(complaints, "[server] tls_cert and tls_key: set both or none\n");
 }

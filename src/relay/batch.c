@@ -61,42 +61,39 @@ struct relay_claimed {
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
-static void read_row(struct df_result *r, struct df_arena *a, struct relay_claimed *c)
+struct claiming {
+    struct df_arena *arena;
+    struct relay_batch *batch;
+    size_t most;
+};
+
+static void read_claimed(void *arg, struct df_result *r)
 {
+    const struct claiming *claim = arg;
+    struct df_arena *a = claim->arena;
+
+    if (claim->batch->count == claim->most)
+        return;
+    struct relay_claimed *c = &claim->batch->rows[claim->batch->count++];
     *c = (struct relay_claimed){
-        .e = {.id = df_arena_str(a, df_col_text(r, 0)),
-              .type = df_arena_str(a, df_col_text(r, 1)),
-              .payload = df_arena_str(a, df_col_text(r, 2)),
-              .attempt = df_col_int(r, 3) + 1,
-              .created_ms = df_col_null(r, 4) ? -1 : df_col_int(r, 4),
-              .aggregate_type = df_arena_str(a, df_col_text(r, 5)),
-              .aggregate_id = df_arena_str(a, df_col_text(r, 6)),
-              .correlation_id = df_arena_str(a, df_col_text(r, 7)),
-              .trace_id = df_arena_str(a, df_col_text(r, 8)),
-              .span_id = df_arena_str(a, df_col_text(r, 9)),
+        .e = {.id = df_arena_str(a, df_col_text(r, RELAY_AT_ID)),
+              .type = df_arena_str(a, df_col_text(r, RELAY_AT_EVENT_TYPE)),
+              .payload = df_arena_str(a, df_col_text(r, RELAY_AT_PAYLOAD)),
+              .attempt = df_col_int(r, RELAY_AT_ATTEMPTS) + 1,
+              .created_ms = df_col_null(r, RELAY_AT_CREATED) ? -1 : df_col_int(r, RELAY_AT_CREATED),
+              .aggregate_type = df_arena_str(a, df_col_text(r, RELAY_AT_AGGREGATE_TYPE)),
+              .aggregate_id = df_arena_str(a, df_col_text(r, RELAY_AT_AGGREGATE_ID)),
+              .correlation_id = df_arena_str(a, df_col_text(r, RELAY_AT_CORRELATION_ID)),
+              .trace_id = df_arena_str(a, df_col_text(r, RELAY_AT_TRACE_ID)),
+              .span_id = df_arena_str(a, df_col_text(r, RELAY_AT_SPAN_ID)),
               .retry_after_ms = -1},
-        .due = df_col_int(r, 10) == 1,
-        .fetched = df_col_null(r, 11) || !df_col_null(r, 2),
-        .size = df_col_null(r, 11) ? 0 : df_col_int(r, 11),
+        .due = df_col_int(r, RELAY_AT_DUE) == 1,
+        .fetched = df_col_null(r, RELAY_AT_SIZE) || !df_col_null(r, RELAY_AT_PAYLOAD),
+        .size = df_col_int(r, RELAY_AT_SIZE),
         .outcome = RELAY_DEFERRED,
     };
     if (!c->e.type.ptr)
         c->e.type = DF_STR("");
-}
-
-static enum df_code read_rows(struct df_db *db, const struct relay_query *q,
-                              const struct df_value *params, struct df_arena *a, size_t most,
-                              struct relay_batch *b, struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &q->q, params, q->q.param_count, &r, err);
-
-    if (code != DF_OK)
-        return code;
-    while (b->count < most && (code = df_result_step(r, err)) == DF_ROW)
-        read_row(r, a, &b->rows[b->count++]);
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE || code == DF_OK ? DF_OK : code;
 }
 
 /* The ids of events that rest, for the claim to pass over; those whose time has come rest no more.
@@ -132,20 +129,11 @@ static void rest(struct df_relay *r, struct df_str id, int64_t delay_ms)
     df_unlock(&r->lock);
 }
 
-/* In the order of the statement's parameters, which the template decides. */
-static void fill(const struct relay_query *q, struct df_value limit, struct df_value list,
-                 struct df_str after, size_t most, struct df_value *params)
+/* How long a payload may be that comes along with so many. */
+static struct df_value inline_bytes(size_t rows)
 {
-    size_t room = INLINE_BYTES / (most ? most : 1);
-
-    for (size_t i = 0; i < q->q.param_count; i++) {
-        if (strcmp(q->params[i], "limit") == 0 || strcmp(q->params[i], "each") == 0)
-            params[i] = limit;
-        else if (strcmp(q->params[i], "inline") == 0)
-            params[i] = df_int((int64_t)(room < INLINE_MAX ? room : INLINE_MAX));
-        else
-            params[i] = strcmp(q->params[i], "after") == 0 ? df_text(after) : list;
-    }
+    size_t room = INLINE_BYTES / (rows ? rows : 1);
+    return df_int((int64_t)(room < INLINE_MAX ? room : INLINE_MAX));
 }
 
 /*
@@ -205,8 +193,7 @@ static void link_chains(struct relay_batch *b)
 static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct relay_batch *b,
                                     struct df_err *err)
 {
-    const struct relay_query *q = &w->shape->sql.follow;
-    struct df_value params[8];
+    const struct df_query *q = &w->shape->sql.follow.q;
     struct df_buf heads;
     struct df_json_out j;
 
@@ -228,8 +215,10 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');
-    fill(q, df_int(each), df_text(df_buf_str(&heads)), DF_STR_NULL, limit, params);
-    enum df_code code = read_rows(w->db, q, params, &w->arena, limit, b, err);
+    enum df_code code = df_db_each(w->db,
+                                   DF_ANY(q, {"heads", df_text(df_buf_str(&heads))},
+                                          {"each", df_int(each)}, {"inline", inline_bytes(limit)}),
+                                   read_claimed, &(struct claiming){&w->arena, b, limit}, err);
     df_buf_release(&heads);
     return code;
 }
@@ -256,10 +245,11 @@ static enum df_code claim_by(struct relay_worker *w, const struct relay_query *q
                              struct df_str resting, struct df_str after, struct relay_batch *b,
                              struct df_err *err)
 {
-    struct df_value params[8];
-
-    fill(q, df_int((int64_t)limit), df_text(resting), after, limit, params);
-    return read_rows(w->db, q, params, &w->arena, limit, b, err);
+    return df_db_each(w->db,
+                      DF_ANY(&q->q, {"limit", df_int((int64_t)limit)},
+                             {"resting", df_text(resting)}, {"after", df_text(after)},
+                             {"inline", inline_bytes(limit)}),
+                      read_claimed, &(struct claiming){&w->arena, b, limit}, err);
 }
 
 static enum df_code claim_heads(struct relay_worker *w, size_t limit, struct df_str resting,
@@ -364,20 +354,27 @@ static int compare_ids(const void *a, const void *b)
     return order ? order : (s.len > t.len) - (s.len < t.len);
 }
 
-/* by_id is in order; an id that is not unique has the payload of one of its rows. */
-static void set_payload(struct relay_claimed **by_id, size_t n, struct df_str id,
-                        struct df_str payload)
+struct fetching {
+    struct df_arena *arena;
+    struct relay_claimed **by_id; /* in order */
+    size_t count;
+};
+
+/* An id that is not unique has the payload of one of its rows. */
+static void read_payload(void *arg, struct df_result *r)
 {
-    struct relay_claimed like = {.e = {.id = id}};
+    const struct fetching *f = arg;
+    struct relay_claimed like = {.e = {.id = df_col_text(r, RELAY_AT_PAYLOADS_ID)}};
     struct relay_claimed *key = &like;
     struct relay_claimed **found =
-        bsearch(&key, by_id, n, sizeof(struct relay_claimed *), compare_ids);
+        bsearch(&key, f->by_id, f->count, sizeof(struct relay_claimed *), compare_ids);
 
     if (!found)
         return;
-    while (found > by_id && compare_ids(&found[-1], &key) == 0)
+    struct df_str payload = df_arena_str(f->arena, df_col_text(r, RELAY_AT_PAYLOADS_PAYLOAD));
+    while (found > f->by_id && compare_ids(&found[-1], &key) == 0)
         found--;
-    for (; found < by_id + n && compare_ids(found, &key) == 0; found++) {
+    for (; found < f->by_id + f->count && compare_ids(found, &key) == 0; found++) {
         (*found)->e.payload = payload;
         (*found)->fetched = true;
     }
@@ -386,11 +383,10 @@ static void set_payload(struct relay_claimed **by_id, size_t n, struct df_str id
 static enum df_code fetch_payloads(struct relay_worker *w, struct relay_batch *b,
                                    struct df_err *err)
 {
-    struct relay_claimed **by_id = DF_ARENA_ARRAY(&w->arena, struct relay_claimed *, b->count);
+    struct fetching f = {&w->arena, DF_ARENA_ARRAY(&w->arena, struct relay_claimed *, b->count), 0};
     enum df_dialect d = w->relay->dialect;
-    struct df_result *r = NULL;
+    enum df_code code = DF_OK;
     struct df_buf ids;
-    size_t n = 0;
 
     df_buf_init(&ids, LIST_MAX);
     relay_list_open(d, &ids);
@@ -398,20 +394,17 @@ static enum df_code fetch_payloads(struct relay_worker *w, struct relay_batch *b
         struct relay_claimed *c = &b->rows[i];
         if (c->fetched || c->outcome == RELAY_FAILED)
             continue;
-        by_id[n++] = c;
+        f.by_id[f.count++] = c;
         relay_list_add(d, c->e.id, &ids);
     }
     relay_list_close(d, &ids);
-    enum df_code code = DF_DONE;
-    qsort(by_id, n, sizeof(struct relay_claimed *), compare_ids);
-    if (n > 0)
-        code = df_db_query(w->db, &w->shape->sql.payloads.q, DF_PARAMS(df_text(df_buf_str(&ids))),
-                           &r, err);
-    while ((code == DF_OK || code == DF_ROW) && (code = df_result_step(r, err)) == DF_ROW)
-        set_payload(by_id, n, df_col_text(r, 0), df_arena_str(&w->arena, df_col_text(r, 1)));
-    df_result_free(r);
+    qsort(f.by_id, f.count, sizeof(struct relay_claimed *), compare_ids);
+    if (f.count > 0)
+        code =
+            df_db_each(w->db, DF_ANY(&w->shape->sql.payloads.q, {"ids", df_text(df_buf_str(&ids))}),
+                       read_payload, &f, err);
     df_buf_release(&ids);
-    return code == DF_DONE ? DF_OK : code;
+    return code;
 }
 
 static enum df_code claim(struct relay_worker *w, size_t limit, struct relay_batch *b,
@@ -569,16 +562,9 @@ static enum df_code mark_failures(struct relay_worker *w, struct relay_batch *b,
         struct relay_claimed *c = &b->rows[i];
         if (c->outcome != which)
             continue;
-        struct df_value params[8];
-        for (size_t p = 0; p < q->q.param_count; p++) {
-            if (strcmp(q->params[p], "id") == 0)
-                params[p] = df_text(one_id(w, c->e.id));
-            else if (strcmp(q->params[p], "delay") == 0)
-                params[p] = df_int(c->delay_ms);
-            else
-                params[p] = df_text(df_utf8_cut(c->e.error, sql->error_units));
-        }
-        df_rows_add(&rows, params, q->q.param_count);
+        df_rows_put(&rows, DF_ANY(&q->q, {"id", df_text(one_id(w, c->e.id))},
+                                  {"delay", df_int(c->delay_ms)},
+                                  {"error", df_text(df_utf8_cut(c->e.error, sql->error_units))}));
     }
     return df_rows_run(w->db, &rows, NULL, err);
 }
@@ -603,8 +589,8 @@ static enum df_code mark_processed(struct relay_worker *w, struct relay_batch *b
     }
     relay_list_close(d, &ids);
     if (n > 0)
-        code = df_db_exec(w->db, &sql->processed.q, DF_PARAMS(df_text(df_buf_str(&ids))), &marked,
-                          err);
+        code = df_db_exec(w->db, DF_ANY(&sql->processed.q, {"ids", df_text(df_buf_str(&ids))}),
+                          &marked, err);
     df_buf_release(&ids);
     /* Not one of them: then it would be so for ever, and each would be sent again and again. */
     if (code == DF_OK && n > 0 && marked == 0)

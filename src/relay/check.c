@@ -127,51 +127,57 @@ struct found {
 
 #define FOUND_MAX 256
 
-static void found_release(struct found *f, size_t n)
+struct found_list {
+    struct found at[FOUND_MAX];
+    size_t count;
+};
+
+static void found_release(struct found_list *l)
 {
-    for (size_t i = 0; i < n; i++) {
-        free(f[i].name);
-        free(f[i].type);
-        free(f[i].cast);
+    for (size_t i = 0; i < l->count; i++) {
+        free(l->at[i].name);
+        free(l->at[i].type);
+        free(l->at[i].cast);
     }
 }
 
-static enum df_code list_columns(struct df_db *db, const char *quoted, const char *table,
-                                 struct found *found, size_t *ret_count, struct df_err *err)
+static void read_column(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    size_t n = 0;
+    struct found_list *l = arg;
+
+    if (l->count == FOUND_MAX)
+        return;
+    l->at[l->count++] = (struct found){
+        .name = df_strdup(df_col_text(r, relay_columns_Name)),
+        .type = df_strdup(df_col_text(r, relay_columns_Type)),
+        .cast = df_strdup(df_col_text(r, relay_columns_Written)),
+        .width = df_col_int(r, relay_columns_Width),
+        .nullable = df_col_int(r, relay_columns_Nullable) == 1,
+    };
+}
+
+static enum df_code list_columns(struct df_db *db, const char *quoted, const char *table,
+                                 struct found_list *ret, struct df_err *err)
+{
     struct df_str bare = df_str_c(table);
 
     /* SQLite: main.table is the table of the file. */
     if (df_db_dialect(db) == DF_SQLITE && df_str_starts(bare, DF_STR("main.")))
         bare = df_str_n(bare.ptr + 5, bare.len - 5);
-    struct df_value quoted_v = df_text(df_str_c(quoted));
-    enum df_code code =
-        df_db_query(db, &df_q_relay_columns, DF_PARAMS(df_text(bare), quoted_v), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW && n < FOUND_MAX) {
-        found[n].name = df_strdup(df_col_text(r, 0));
-        found[n].type = df_strdup(df_col_text(r, 1));
-        found[n].cast = df_strdup(df_col_text(r, 2));
-        found[n].width = df_col_int(r, 3);
-        found[n++].nullable = df_col_int(r, 4) == 1;
-    }
-    df_result_free(r);
-    *ret_count = n;
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+    return df_db_each(
+        db, DF_Q(relay_columns, .table = df_text(bare), .quoted = df_text(df_str_c(quoted))),
+        read_column, ret, err);
 }
 
-static const struct found *find_column(const struct found *found, size_t n, const char *name)
+static const struct found *find_column(const struct found_list *l, const char *name)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(found[i].name, name) == 0)
-            return &found[i];
+    for (size_t i = 0; i < l->count; i++) {
+        if (strcmp(l->at[i].name, name) == 0)
+            return &l->at[i];
     }
-    for (size_t i = 0; i < n; i++) {
-        if (strcasecmp(found[i].name, name) == 0)
-            return &found[i];
+    for (size_t i = 0; i < l->count; i++) {
+        if (strcasecmp(l->at[i].name, name) == 0)
+            return &l->at[i];
     }
     return NULL;
 }
@@ -196,11 +202,11 @@ static void check_state_widths(const struct df_relay_settings *s, const struct f
     }
 }
 
-static void check_columns(const struct df_relay_settings *s, const struct found *found, size_t n,
+static void check_columns(const struct df_relay_settings *s, const struct found_list *found,
                           struct relay_table *t, struct df_buf *complaints)
 {
     for (size_t i = 0; i < DF_RELAY_COLUMNS; i++) {
-        const struct found *f = find_column(found, n, s->columns[i]);
+        const struct found *f = find_column(found, s->columns[i]);
         if (!f) {
             if (i < DF_RELAY_REQUIRED)
                 df_buf_addf(
@@ -228,53 +234,63 @@ static void check_columns(const struct df_relay_settings *s, const struct found 
                     s->columns[DF_RELAY_AGGREGATE_ID], s->table);
 }
 
-/* Returns false when something forbids to go on. */
+struct access {
+    const struct df_relay_settings *s;
+    struct relay_table *t;
+    struct df_buf *complaints;
+    bool allowed;
+};
+
+static void read_access(void *arg, struct df_result *r)
+{
+    struct access *a = arg;
+    struct df_str user = df_col_text(r, relay_access_Who);
+    bool reads = df_col_int(r, relay_access_Reads) == 1;
+
+    a->t->rows_lock = df_col_int(r, relay_access_RowsLock) == 1;
+    a->allowed = reads && df_col_int(r, relay_access_Writes) == 1;
+    if (!a->allowed)
+        df_buf_addf(a->complaints,
+                    "user " DF_STR_FMT " may not %s %s: GRANT SELECT, UPDATE ON %s TO " DF_STR_FMT
+                    "\n",
+                    DF_STR_ARG(user), reads ? "UPDATE" : "SELECT from", a->s->table, a->t->name,
+                    DF_STR_ARG(user));
+    else if (df_col_int(r, relay_access_Indexed) == 0)
+        df_buf_addf(a->complaints,
+                    "table %s has no index that leads to its %s rows: claims read all of it; "
+                    "see docs/outbox.md\n",
+                    a->s->table, a->s->state_pending);
+}
+
+/* *ret_allowed: nothing forbids to go on. */
 static enum df_code check_access(struct df_db *db, const struct df_relay_settings *s,
                                  struct relay_table *t, bool *ret_allowed,
                                  struct df_buf *complaints, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_relay_access,
-        DF_PARAMS(df_text(df_str_c(t->name)), df_text(df_str_c(t->columns[DF_RELAY_STATUS].name)),
-                  df_text(df_str_c(t->columns[DF_RELAY_CREATED_AT].name))),
-        &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        struct df_str user = df_col_text(r, 2);
-        t->rows_lock = df_col_int(r, 4) == 1;
-        *ret_allowed = df_col_int(r, 0) == 1 && df_col_int(r, 1) == 1;
-        if (!*ret_allowed)
-            df_buf_addf(complaints,
-                        "user " DF_STR_FMT
-                        " may not %s %s: GRANT SELECT, UPDATE ON %s TO " DF_STR_FMT "\n",
-                        DF_STR_ARG(user), df_col_int(r, 0) == 1 ? "UPDATE" : "SELECT from",
-                        s->table, t->name, DF_STR_ARG(user));
-        else if (df_col_int(r, 3) == 0)
-            df_buf_addf(complaints,
-                        "table %s has no index that leads to its %s rows: claims read all of it; "
-                        "see docs/outbox.md\n",
-                        s->table, s->state_pending);
-        code = DF_OK;
-    }
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    struct access a = {.s = s, .t = t, .complaints = complaints};
+    enum df_code code =
+        df_db_each(db,
+                   DF_Q(relay_access, .quoted = df_text(df_str_c(t->name)),
+                        .status = df_text(df_str_c(t->columns[DF_RELAY_STATUS].name)),
+                        .created = df_text(df_str_c(t->columns[DF_RELAY_CREATED_AT].name))),
+                   read_access, &a, err);
+
+    *ret_allowed = a.allowed;
+    return code;
 }
 
 /* Case: names that were written without quotes are stored in lower case by PostgreSQL. */
 static enum df_code find_table(struct df_db *db, const struct df_relay_settings *s, char **ret_name,
-                               struct found *found, size_t *ret_count, struct df_err *err)
+                               struct found_list *ret, struct df_err *err)
 {
     enum df_dialect d = df_db_dialect(db);
 
     *ret_name = relay_quoted_table(d, s->table, false);
-    enum df_code code = list_columns(db, *ret_name, s->table, found, ret_count, err);
-    if (code == DF_OK && *ret_count == 0 && d == DF_POSTGRES) {
+    enum df_code code = list_columns(db, *ret_name, s->table, ret, err);
+    if (code == DF_OK && ret->count == 0 && d == DF_POSTGRES) {
         free(*ret_name);
         *ret_name = relay_quoted_table(d, s->table, true);
-        code = list_columns(db, *ret_name, s->table, found, ret_count, err);
+        code = list_columns(db, *ret_name, s->table, ret, err);
     }
     return code;
 }
@@ -283,22 +299,21 @@ static enum df_code check_table(struct df_db *db, const struct df_relay_settings
                                 struct relay_table *ret, struct df_buf *complaints,
                                 struct df_err *err)
 {
-    struct found found[FOUND_MAX] = {0};
-    size_t n = 0;
+    struct found_list found = {.count = 0};
     size_t before = complaints->len;
     bool allowed = false;
 
     *ret = (struct relay_table){.dialect = df_db_dialect(db)};
-    enum df_code code = find_table(db, s, &ret->name, found, &n, err);
-    if (code == DF_OK && n == 0) {
+    enum df_code code = find_table(db, s, &ret->name, &found, err);
+    if (code == DF_OK && found.count == 0) {
         char where[256];
         df_db_url_masked(s->url, where, sizeof where);
         df_buf_addf(complaints, "table %s does not exist in %s, or may not be seen\n", s->table,
                     where);
     } else if (code == DF_OK) {
-        check_columns(s, found, n, ret, complaints);
+        check_columns(s, &found, ret, complaints);
     }
-    found_release(found, n);
+    found_release(&found);
     if (code == DF_OK && complaints->len == before)
         code = check_access(db, s, ret, &allowed, complaints, err);
     if (code == DF_OK && !allowed)
@@ -311,28 +326,20 @@ static enum df_code check_table(struct df_db *db, const struct df_relay_settings
 /* Runs it for no row at all. */
 static enum df_code try_query(struct df_db *db, const struct relay_query *q, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    struct df_value params[8];
     struct df_buf none;
 
     df_buf_init(&none, 16);
     relay_list_open(df_db_dialect(db), &none);
     relay_list_close(df_db_dialect(db), &none);
-    for (size_t i = 0; i < q->q.param_count; i++) {
-        const char *name = q->params[i];
-        bool number = strcmp(name, "limit") == 0 || strcmp(name, "each") == 0 ||
-                      strcmp(name, "delay") == 0 || strcmp(name, "inline") == 0;
-        params[i] = number                       ? df_int(0)
-                    : strcmp(name, "heads") == 0 ? df_text(DF_STR("[]"))
-                    : strcmp(name, "error") == 0 ? df_text(DF_STR(""))
-                                                 : df_text(df_buf_str(&none));
-    }
-    enum df_code code = df_db_query(db, &q->q, params, q->q.param_count, &r, err);
-    while (code == DF_OK && (code = df_result_step(r, err)) == DF_ROW)
-        code = DF_OK;
-    df_result_free(r);
+    struct df_value nobody = df_text(df_buf_str(&none));
+    struct df_value zero = df_int(0);
+    enum df_code code = df_db_exec(db,
+                                   DF_ANY(&q->q, {"limit", zero}, {"inline", zero}, {"delay", zero},
+                                          {"resting", nobody}, {"ids", nobody}, {"id", nobody},
+                                          {"error", df_text(DF_STR(""))}),
+                                   NULL, err);
     df_buf_release(&none);
-    return code == DF_DONE ? DF_OK : code;
+    return code;
 }
 
 /*
@@ -386,21 +393,23 @@ enum df_code relay_connect(const struct df_relay_settings *s, struct df_db **ret
                       ret, err);
 }
 
+struct counting {
+    int64_t *rows;
+    int64_t *oldest_ms; /* may be NULL */
+};
+
+static void read_rows(void *arg, struct df_result *r)
+{
+    const struct counting *c = arg;
+
+    *c->rows = df_col_int(r, RELAY_AT_ROWS);
+    if (c->oldest_ms)
+        *c->oldest_ms = df_col_null(r, RELAY_AT_OLDEST) ? -1 : df_col_int(r, RELAY_AT_OLDEST);
+}
+
 enum df_code relay_count(struct df_db *db, const struct relay_query *q, int64_t *ret_rows,
                          int64_t *ret_oldest_ms, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, &q->q, DF_NO_PARAMS, &r, err);
-
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        *ret_rows = df_col_int(r, 0);
-        if (ret_oldest_ms)
-            *ret_oldest_ms = df_col_null(r, 1) ? -1 : df_col_int(r, 1);
-        code = DF_OK;
-    }
-    df_result_free(r);
-    return code;
+    return df_db_one(db, DF_NO_VALUES(&q->q), read_rows,
+                     &(struct counting){ret_rows, ret_oldest_ms}, NULL, err);
 }

@@ -109,7 +109,8 @@ bool df_event_is_json(const struct df_event *e)
     return e->payload.len > 0 && df_json_check(e->payload, 0, DF_JSON_DEPTH_MAX, NULL) == DF_OK;
 }
 
-struct df_str df_event_traceparent(const struct df_event *e, struct df_arena *a)
+/* W3C trace context, the span that wrote the event as the parent; absent unless both are valid. */
+static struct df_str traceparent_of(const struct df_event *e, struct df_arena *a)
 {
     struct df_trace t;
 
@@ -148,7 +149,7 @@ size_t df_event_attributes(const struct df_event *e, const char *source, struct 
         {"datacontenttype", content_type(e)},
         {"aggregatetype", e->aggregate_type},
         {"correlationid", e->correlation_id},
-        {"traceparent", df_event_traceparent(e, a)},
+        {"traceparent", traceparent_of(e, a)},
     };
     _Static_assert(sizeof(all) / sizeof(all[0]) <= DF_EVENT_ATTRIBUTES, "room for all");
     size_t n = 0;

@@ -128,8 +128,6 @@ struct df_event_attribute {
 /* Only those that are there; *ret: how many. Memory: the arena. */
 size_t df_event_attributes(const struct df_event *e, const char *source, struct df_arena *a,
                            struct df_event_attribute ret[DF_EVENT_ATTRIBUTES]);
-/* W3C trace context, the span that wrote the event as the parent; absent unless both are valid. */
-struct df_str df_event_traceparent(const struct df_event *e, struct df_arena *a);
 /* Whether the payload is a JSON document, so that it may stand unquoted in another. */
 bool df_event_is_json(const struct df_event *e);
 

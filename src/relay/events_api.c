@@ -231,14 +231,17 @@ static void make_rows(struct call *c)
         struct event *e = &c->events[i];
         if (!c->has_ids)
             e->id = df_uuid_after(&first, i);
-        df_rows_add(&c->rows,
-                    DF_PARAMS(df_uuid(df_uuid_str(&e->id)), df_text(e->type), df_text(e->payload),
-                              df_time(at_ms + (c->has_ids ? (int64_t)i : 0)),
-                              df_text(e->aggregate_type), df_text(e->aggregate_id),
-                              df_text(e->correlation_id), df_text(df_trace_id(trace)),
-                              df_text(df_trace_span(trace)), df_uuid(df_uuid_str(&client->id)),
-                              df_text(i == 0 ? c->key : DF_STR_NULL),
-                              df_text(i == 0 && c->key.ptr ? df_str_c(c->checksum) : DF_STR_NULL)));
+        DF_ROWS_ADD(
+            &c->rows, event_insert, .id = df_uuid(df_uuid_str(&e->id)),
+            .event_type = df_text(e->type), .payload = df_text(e->payload),
+            .created_at = df_time(at_ms + (c->has_ids ? (int64_t)i : 0)),
+            .aggregate_type = df_text(e->aggregate_type), .aggregate_id = df_text(e->aggregate_id),
+            .correlation_id = df_text(e->correlation_id), .trace_id = df_text(df_trace_id(trace)),
+            .span_id = df_text(df_trace_span(trace)),
+            .client_id = df_uuid(df_uuid_str(&client->id)),
+            .idempotency_key = df_text(i == 0 ? c->key : DF_STR_NULL),
+            .request_checksum =
+                df_text(i == 0 && c->key.ptr ? df_str_c(c->checksum) : DF_STR_NULL));
     }
 }
 
@@ -294,63 +297,75 @@ static void accepted(struct df_work *w)
 
 /* --- what was there before --- */
 
+static void read_by_key(void *arg, struct df_result *r)
+{
+    struct call *c = arg;
+    struct df_uuid first;
+
+    if (!df_uuid_parse(df_col_text(r, event_find_key_id), &first))
+        return;
+    c->found = true;
+    c->same = df_str_eq(df_col_text(r, event_find_key_request_checksum), df_str_c(c->checksum));
+    for (size_t i = 0; !c->has_ids && i < c->count; i++)
+        c->events[i].id = df_uuid_after(&first, i);
+    c->events[0].correlation_id =
+        df_arena_str(df_req_arena(c->w.req), df_col_text(r, event_find_key_correlation_id));
+}
+
 static enum df_code find_key(struct df_db *db, struct call *c, struct df_err *err)
 {
     const struct df_client *client = df_auth_client(c->w.req);
-    struct df_result *r = NULL;
-    struct df_uuid first;
 
-    enum df_code code =
-        df_db_query(db, &df_q_event_find_key,
-                    DF_PARAMS(df_uuid(df_uuid_str(&client->id)), df_text(c->key)), &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW && df_uuid_parse(df_col_text(r, 0), &first)) {
-        c->found = true;
-        c->same = df_str_eq(df_col_text(r, 1), df_str_c(c->checksum));
-        for (size_t i = 0; !c->has_ids && i < c->count; i++)
-            c->events[i].id = df_uuid_after(&first, i);
-        c->events[0].correlation_id = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 2));
-    }
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+    return df_db_each(db,
+                      DF_Q(event_find_key, .client_id = df_uuid(df_uuid_str(&client->id)),
+                           .idempotency_key = df_text(c->key)),
+                      read_by_key, c, err);
 }
 
 /* Which correlation an event came with does not make it another. */
 static bool is_same(const struct call *c, const struct event *e, const struct df_result *r)
 {
-    return df_str_eq(df_col_text(r, 0), df_uuid_str(&df_auth_client(c->w.req)->id)) &&
-           df_str_eq(df_col_text(r, 1), e->type) && df_str_eq(df_col_text(r, 2), e->payload) &&
-           df_str_eq(df_col_text(r, 3), e->aggregate_type) &&
-           df_str_eq(df_col_text(r, 4), e->aggregate_id);
+    struct df_str client = df_uuid_str(&df_auth_client(c->w.req)->id);
+
+    return df_str_eq(df_col_text(r, event_find_client_id), client) &&
+           df_str_eq(df_col_text(r, event_find_event_type), e->type) &&
+           df_str_eq(df_col_text(r, event_find_payload), e->payload) &&
+           df_str_eq(df_col_text(r, event_find_aggregate_type), e->aggregate_type) &&
+           df_str_eq(df_col_text(r, event_find_aggregate_id), e->aggregate_id);
+}
+
+struct finding {
+    struct call *call;
+    size_t at;    /* of its events */
+    size_t there; /* how many */
+};
+
+static void read_by_id(void *arg, struct df_result *r)
+{
+    struct finding *f = arg;
+    struct call *c = f->call;
+    struct event *e = &c->events[f->at];
+
+    c->same = is_same(c, e, r);
+    c->other = f->there == 0 || !c->same ? f->at : c->other;
+    f->there++;
+    e->correlation_id =
+        df_arena_str(df_req_arena(c->w.req), df_col_text(r, event_find_correlation_id));
 }
 
 /* By the ids that the caller gave: all of them are there and are the same, or one is not. */
 static enum df_code find_ids(struct df_db *db, struct call *c, struct df_err *err)
 {
-    size_t there = 0;
+    struct finding f = {.call = c};
+    enum df_code code = DF_OK;
 
     c->same = true;
-    for (size_t i = 0; i < c->count && c->same; i++) {
-        struct event *e = &c->events[i];
-        struct df_result *r = NULL;
-        enum df_code code =
-            df_db_query(db, &df_q_event_find, DF_PARAMS(df_uuid(df_uuid_str(&e->id))), &r, err);
-        if (code == DF_OK)
-            code = df_result_step(r, err);
-        if (code == DF_ROW) {
-            c->same = is_same(c, e, r);
-            c->other = there == 0 || !c->same ? i : c->other;
-            there++;
-            e->correlation_id = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 5));
-        }
-        df_result_free(r);
-        if (code != DF_ROW && code != DF_DONE)
-            return code;
-    }
-    c->found = there > 0;
-    c->same = c->same && there == c->count;
-    return DF_OK;
+    for (; f.at < c->count && c->same && code == DF_OK; f.at++)
+        code = df_db_each(db, DF_Q(event_find, .id = df_uuid(df_uuid_str(&c->events[f.at].id))),
+                          read_by_id, &f, err);
+    c->found = f.there > 0;
+    c->same = c->same && f.there == c->count;
+    return code;
 }
 
 static enum df_code run_look_up(struct df_db *db, struct df_work *w, struct df_err *err)

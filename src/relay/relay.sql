@@ -1,6 +1,6 @@
 -- What a relay asks its source before it makes statements of its own (sql.c): what the table is, and what it may do there.
 
--- Columns: name, type, type as to be written in a cast, width of text, whether it may be NULL (1, or 0). table: quoted; schema and table: as configured.
+-- Written is the type as a cast has it; Width that of text; Nullable 1, or 0. table: as configured; quoted: the same, quoted.
 -- name: relay_columns
 -- dialect: sqlite
 SELECT name AS Name, lower(type) AS Type, lower(type) AS Written, 0 AS Width, 1 - "notnull" AS Nullable FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;

@@ -43,7 +43,6 @@ struct relay_worker {
     pthread_t thread;
     struct df_db *db;
     struct relay_shape *shape; /* what the connection has prepared */
-    bool owns_table;           /* by a lock of this connection, or by the relay's file */
     struct df_sink *sink;
     struct df_arena arena;
     int64_t backoff_ms;

@@ -3,9 +3,12 @@
  *
  *     {id} … {span_id}   the column, quoted
  *     {table}            the table, quoted
- *     {pending} {processed} {failed}   the state, as a literal: an index over the rows in that
- * state is used only where the statement says which it is {id_type} …        the column's type
- *     {select} {id_text} {payload_text} {size} {due} {first} {resting} {stamp …} {none …}
+ *     {pending} {processed} {failed}
+ *                        the state, as a literal: an index over the rows in that state is used only
+ *                        where the statement says which it is
+ *     {id_type} …        the column's type
+ *     {text id} …        the column as text, or NULL if the table has none
+ *     {select} {size} {created} {now} {due} {first} {resting} {stamp …} {none …}
  *                        pieces that depend on the table, see below
  *     :name              a parameter
  *     [column: …]        only if the table has the column
@@ -40,6 +43,22 @@ static const char *const column_names[DF_RELAY_COLUMNS] = {
 };
 
 /* --- the templates ---------------------------------------------------------------------------- */
+
+static const char *const select_text[RELAY_CLAIM_COLUMNS] = {
+    [RELAY_AT_ID] = "{text id}",
+    [RELAY_AT_EVENT_TYPE] = "{text event_type}",
+    [RELAY_AT_PAYLOAD] = "CASE WHEN {size} <= :inline THEN {text payload} END",
+    [RELAY_AT_ATTEMPTS] = "t.{attempts}",
+    [RELAY_AT_CREATED] = "{created}",
+    [RELAY_AT_AGGREGATE_TYPE] = "{text aggregate_type}",
+    [RELAY_AT_AGGREGATE_ID] = "{text aggregate_id}",
+    [RELAY_AT_CORRELATION_ID] = "{text correlation_id}",
+    [RELAY_AT_TRACE_ID] = "{text trace_id}",
+    [RELAY_AT_SPAN_ID] = "{text span_id}",
+    [RELAY_AT_DUE] =
+        "1[next_attempt_at: - CASE WHEN t.{next_attempt_at} > {now} THEN 1 ELSE 0 END]",
+    [RELAY_AT_SIZE] = "{size}",
+};
 
 /*
  * PostgreSQL: the rows stay locked while they are sent; SKIP LOCKED passes over those that another
@@ -114,11 +133,11 @@ static const char *const follow_text[DF_DIALECT_COUNT] = {
 };
 
 static const char *const payloads_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = "SELECT {id_text}, {payload_text} FROM {table} AS t"
+    [DF_SQLITE] = "SELECT {text id}, {text payload} FROM {table} AS t"
                   " WHERE t.{id} IN (SELECT value FROM json_each(:ids))",
-    [DF_POSTGRES] = "SELECT {id_text}, {payload_text} FROM {table} AS t"
+    [DF_POSTGRES] = "SELECT {text id}, {text payload} FROM {table} AS t"
                     " WHERE t.{id} = ANY(CAST(:ids AS {id_type}[]))",
-    [DF_SQLSERVER] = "SELECT {id_text}, {payload_text} FROM {table} AS t"
+    [DF_SQLSERVER] = "SELECT {text id}, {text payload} FROM {table} AS t"
                      " WHERE t.{id} IN (SELECT CAST(value AS {id_type})"
                      " FROM OPENJSON(CAST(:ids AS NVARCHAR(MAX))))",
 };
@@ -127,8 +146,8 @@ static const char *const payloads_text[DF_DIALECT_COUNT] = {
  * fetching it; a jsonb must be written out for it. */
 static const char *const size_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "LENGTH(CAST(t.{payload} AS BLOB))",
-    [DF_POSTGRES] = "OCTET_LENGTH({payload_text})",
-    [DF_SQLSERVER] = "DATALENGTH({payload_text})",
+    [DF_POSTGRES] = "OCTET_LENGTH({text payload})",
+    [DF_SQLSERVER] = "DATALENGTH({text payload})",
 };
 
 static const char *const processed_text[DF_DIALECT_COUNT] = {
@@ -316,28 +335,10 @@ static void add_text(struct render *r, enum df_relay_column c)
 
 static void add_select(struct render *r)
 {
-    static const enum df_relay_column texts[] = {DF_RELAY_AGGREGATE_TYPE, DF_RELAY_AGGREGATE_ID,
-                                                 DF_RELAY_CORRELATION_ID, DF_RELAY_TRACE_ID,
-                                                 DF_RELAY_SPAN_ID};
-
-    add_text(r, DF_RELAY_ID);
-    df_buf_addz(&r->out, ", ");
-    add_text(r, DF_RELAY_EVENT_TYPE);
-    render(r, DF_STR(", CASE WHEN {size} <= :inline THEN {payload_text} END, t."));
-    add_column(r, DF_RELAY_ATTEMPTS);
-    df_buf_addz(&r->out, ", ");
-    render(r, df_str_c(created_text[r->t->dialect]));
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        df_buf_addz(&r->out, ", ");
-        add_text(r, texts[i]);
+    for (size_t i = 0; i < RELAY_CLAIM_COLUMNS; i++) {
+        df_buf_addz(&r->out, i > 0 ? ", " : "");
+        render(r, df_str_c(select_text[i]));
     }
-    df_buf_addz(&r->out, ", ");
-    if (r->t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name) {
-        render(r, DF_STR("CASE WHEN t.{next_attempt_at} > {now} THEN 0 ELSE 1 END"));
-    } else {
-        df_buf_addz(&r->out, "1");
-    }
-    render(r, DF_STR(", {size}"));
 }
 
 /*
@@ -398,10 +399,6 @@ static void add_piece(struct render *r, struct df_str name)
         add_state(r, r->s->state_failed);
     } else if (df_str_eq(name, DF_STR("select"))) {
         add_select(r);
-    } else if (df_str_eq(name, DF_STR("id_text"))) {
-        add_text(r, DF_RELAY_ID);
-    } else if (df_str_eq(name, DF_STR("payload_text"))) {
-        add_text(r, DF_RELAY_PAYLOAD);
     } else if (df_str_eq(name, DF_STR("size"))) {
         render(r, df_str_c(size_text[d]));
     } else if (df_str_eq(name, DF_STR("created"))) {
@@ -417,6 +414,8 @@ static void add_piece(struct render *r, struct df_str name)
     } else if (df_str_eq(name, DF_STR("first"))) {
         if (ordered)
             render(r, df_str_c(first_text[d]));
+    } else if (df_str_starts(name, DF_STR("text "))) {
+        add_text(r, column_of(df_str_n(name.ptr + 5, name.len - 5)));
     } else if (df_str_starts(name, DF_STR("stamp "))) {
         add_stamp(r, df_str_n(name.ptr + 6, name.len - 6));
     } else if (df_str_starts(name, DF_STR("none "))) {
@@ -534,7 +533,6 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
         .has_near = s->order == DF_RELAY_ORDER_AGGREGATE && near_text[d],
         .has_follow = s->order == DF_RELAY_ORDER_AGGREGATE && follow_text[d],
         .has_due = t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name,
-        .has_error = t->columns[DF_RELAY_LAST_ERROR].name,
         .error_units = width > 0 && width < ERROR_UNITS ? (size_t)width : ERROR_UNITS,
     };
     make(s, t, "relay_claim", claim_text[d], &ret->claim);

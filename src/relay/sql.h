@@ -34,21 +34,37 @@ struct relay_query {
     const char *params[8];
 };
 
+/* The columns that claim, beyond, near and follow answer with. */
+enum {
+    RELAY_AT_ID,
+    RELAY_AT_EVENT_TYPE,
+    RELAY_AT_PAYLOAD, /* NULL if it has more than `inline` bytes: it is asked for by itself, when
+                         there is room for it */
+    RELAY_AT_ATTEMPTS,
+    RELAY_AT_CREATED, /* milliseconds */
+    RELAY_AT_AGGREGATE_TYPE,
+    RELAY_AT_AGGREGATE_ID,
+    RELAY_AT_CORRELATION_ID,
+    RELAY_AT_TRACE_ID,
+    RELAY_AT_SPAN_ID,
+    RELAY_AT_DUE,  /* 1, or 0 */
+    RELAY_AT_SIZE, /* of the payload, in bytes */
+    RELAY_CLAIM_COLUMNS
+};
+/* Those of payloads, of waiting and failed. */
+enum { RELAY_AT_PAYLOADS_ID, RELAY_AT_PAYLOADS_PAYLOAD };
+enum { RELAY_AT_ROWS, RELAY_AT_OLDEST };
+
 /*
- * claim and follow answer with id, type, payload, attempts, created (milliseconds), aggregate type,
- * aggregate id, correlation, trace, span, whether it is due, and the bytes of its payload. A
- * payload of more than `inline` bytes is NULL there: it is asked for by itself, when there is room
- * for it.
- *
  * - claim     (limit, resting): what may be sent, oldest first; locked until the transaction ends
  * - beyond    (limit, resting, after): the same, of what comes after that event
  * - near      (limit, resting): the same, but only of the oldest rows; with order=aggregate
  * - follow    (heads, each): with order=aggregate, what comes after the heads, of each aggregate so
  *   many; no text where it cannot be had
- * - payloads  (ids): id and payload
+ * - payloads  (ids)
  * - processed (ids), retry (id, delay, error), dead (id, error): what became of it
- * - waiting   (): rows, and when the oldest was written
- * - failed    (): rows
+ * - waiting   (): how many rows, and when the oldest was written
+ * - failed    (): how many rows
  *
  * A name in parentheses is a parameter only where the table needs it: see has_*.
  */
@@ -67,7 +83,6 @@ struct relay_sql {
     bool has_near;
     bool has_follow;
     bool has_due;       /* next_attempt_at: retries wait there, else in memory (`resting`) */
-    bool has_error;     /* last_error */
     size_t error_units; /* the longest error it takes */
 };
 

@@ -51,8 +51,8 @@ static enum df_code check_server(struct df_str url, struct df_str id, struct df_
     return DF_OK;
 }
 
-enum df_code df_sb_config_set_server(struct df_sb_config *c, struct df_str url, struct df_str id,
-                                     struct df_str secret, struct df_err *err)
+static enum df_code set_server(struct df_sb_config *c, struct df_str url, struct df_str id,
+                               struct df_str secret, struct df_err *err)
 {
     struct df_sb_server *fresh = NULL;
 
@@ -104,8 +104,8 @@ enum df_code df_sb_config_init(struct df_sb_config *c, const struct df_sandbox_o
                           DF_SB_SECRET_LEN);
     if (opt->webhook_secret && opt->webhook_secret[0])
         c->webhook_secret = df_secret_new(df_str_c(opt->webhook_secret));
-    if (df_sb_config_set_server(c, df_str_c(opt->server_url), df_str_c(opt->client_id),
-                                df_str_c(opt->client_secret), err) == DF_OK)
+    if (set_server(c, df_str_c(opt->server_url), df_str_c(opt->client_id),
+                   df_str_c(opt->client_secret), err) == DF_OK)
         return DF_OK;
     if (err)
         err->code = DF_E_CONFIG;
@@ -361,8 +361,8 @@ void df_sb_config_put(struct df_req *req)
         return;
 
     struct df_err err = DF_ERR_INIT;
-    if (ch.server && df_sb_config_set_server(&s->config, ch.url, ch.client_id, ch.client_secret,
-                                             &err) != DF_OK) {
+    if (ch.server &&
+        set_server(&s->config, ch.url, ch.client_id, ch.client_secret, &err) != DF_OK) {
         df_req_problem(req, &err);
         return;
     }

@@ -85,8 +85,6 @@ struct df_sb_server *df_sb_config_server(struct df_sb_config *c);
 void df_sb_server_unref(struct df_sb_server *s);
 /* The secret for a path, copied into `out`, which the caller wipes; 0: none is known. */
 size_t df_sb_config_secret(struct df_sb_config *c, struct df_str path, char out[DF_SB_SECRET_LEN]);
-enum df_code df_sb_config_set_server(struct df_sb_config *c, struct df_str url, struct df_str id,
-                                     struct df_str secret, struct df_err *err) DF_MUST_CHECK;
 void df_sb_config_get(struct df_req *req);
 void df_sb_config_put(struct df_req *req);
 

@@ -301,9 +301,9 @@ static enum df_code start_http(struct df_sandbox *s, const struct df_sandbox_opt
 {
     const struct df_route_table tables[] = {{routes, s}, {NULL, NULL}};
     const struct df_http_options http = {
-        .listen = opt->listen ? opt->listen : "127.0.0.1:8090",
-        .threads = opt->threads,
-        .max_body_bytes = opt->max_body_bytes ? opt->max_body_bytes : BODY_DEFAULT,
+        .settings.listen = opt->listen ? opt->listen : "127.0.0.1:8090",
+        .settings.threads = opt->threads,
+        .settings.max_body_bytes = opt->max_body_bytes ? opt->max_body_bytes : BODY_DEFAULT,
         .clock = s->clock,
         .tables = tables,
     };

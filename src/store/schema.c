@@ -66,9 +66,21 @@ static void plan_defer_to_newer(struct plan *p)
             p->scripts[i].state = SCRIPT_CURRENT;
 }
 
+static void plan_read_script(void *arg, struct df_result *r)
+{
+    struct plan *p = arg;
+    struct script *s = plan_find(p, df_col_text(r, schema_script_list_Name));
+
+    if (!s)
+        p->unknown++;
+    else if (df_str_eq(df_col_text(r, schema_script_list_Checksum), df_str_c(s->checksum)))
+        s->state = SCRIPT_CURRENT;
+    else
+        s->state = SCRIPT_CHANGED;
+}
+
 static enum df_code plan_read(struct plan *p, struct df_db *db, struct df_err *err)
 {
-    struct df_result *r = NULL;
     int64_t recorded = 0;
     enum df_code code;
 
@@ -76,28 +88,15 @@ static enum df_code plan_read(struct plan *p, struct df_db *db, struct df_err *e
     for (size_t i = 0; i < p->count; i++)
         p->scripts[i].state = SCRIPT_MISSING;
 
-    code = df_db_query_int(db, &df_q_schema_recorded, DF_NO_PARAMS, &recorded, err);
+    code = df_db_query_int(db, DF_Q0(schema_recorded), &recorded, err);
     if (code != DF_OK)
         return code;
     p->recorded = recorded > 0;
     if (!p->recorded)
         return DF_OK;
 
-    code = df_db_query(db, &df_q_schema_script_list, DF_NO_PARAMS, &r, err);
+    code = df_db_each(db, DF_Q0(schema_script_list), plan_read_script, p, err);
     if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) {
-        struct script *s = plan_find(p, df_col_text(r, 0));
-
-        if (!s)
-            p->unknown++;
-        else if (df_str_eq(df_col_text(r, 1), df_str_c(s->checksum)))
-            s->state = SCRIPT_CURRENT;
-        else
-            s->state = SCRIPT_CHANGED;
-    }
-    df_result_free(r);
-    if (code != DF_DONE)
         return code;
     plan_defer_to_newer(p);
     return DF_OK;
@@ -219,8 +218,9 @@ static enum df_code add_column(struct df_db *db, struct df_arena *arena, struct 
                           DF_STR_ARG(df_str_trim(line)), DF_STR_ARG(table), DF_STR_ARG(column));
 
     int64_t exists = 0;
-    enum df_code code = df_db_query_int(db, &df_q_schema_column_exists,
-                                        DF_PARAMS(df_text(table), df_text(column)), &exists, err);
+    enum df_code code = df_db_query_int(
+        db, DF_Q(schema_column_exists, .table = df_text(table), .column = df_text(column)), &exists,
+        err);
     if (code == DF_OK && !exists)
         code = run_text(db, arena, statement, err);
     if (code == DF_OK)
@@ -255,10 +255,11 @@ static enum df_code run_in_transaction(struct df_db *db, struct df_arena *arena,
     code = run_pieces(db, arena, s->text, err);
     int64_t duration_ms = df_mono_ms(df_clock_real()) - started_ms;
     if (code == DF_OK)
-        code = df_db_exec(
-            db, &df_q_schema_script_record,
-            DF_PARAMS(df_text(s->name), df_text(df_str_c(s->checksum)), df_int(duration_ms)), NULL,
-            err);
+        code = df_db_exec(db,
+                          DF_Q(schema_script_record, .name = df_text(s->name),
+                               .checksum = df_text(df_str_c(s->checksum)),
+                               .duration_ms = df_int(duration_ms)),
+                          NULL, err);
     if (code == DF_OK)
         code = df_db_commit(db, err);
     if (code != DF_OK) {

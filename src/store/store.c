@@ -355,21 +355,21 @@ enum df_code df_store_open(const struct df_store_options *opt, struct df_store *
 {
     struct df_db *db = NULL;
     enum df_dialect dialect;
-    enum df_code code = df_db_dialect_of(opt->url, &dialect, err);
+    enum df_code code = df_db_dialect_of(opt->settings.url, &dialect, err);
     if (code != DF_OK)
         return code;
 
     pthread_once(&metrics_once, init_metrics);
     struct df_store *s = df_calloc(1, sizeof(*s));
-    s->url = df_strdup(df_str_c(opt->url));
+    s->url = df_strdup(df_str_c(opt->settings.url));
     s->dialect = dialect;
     s->clock = opt->clock ? opt->clock : df_clock_real();
-    s->group_max = (size_t)bounded(opt->group_max, 256, 1, QUEUE_MAX);
+    s->group_max = (size_t)bounded(opt->settings.group_max, 256, 1, QUEUE_MAX);
     s->savepoints_max = dialect == DF_POSTGRES ? POSTGRES_SAVEPOINTS : SIZE_MAX;
     s->metrics = &metrics;
     for (size_t i = 0; i < 2; i++)
-        df_queue_init(&s->queues[i], (size_t)bounded(opt->queue_size, 4096, 1, QUEUE_MAX));
-    add_workers(s, opt->pool_size);
+        df_queue_init(&s->queues[i], (size_t)bounded(opt->settings.queue_size, 4096, 1, QUEUE_MAX));
+    add_workers(s, opt->settings.pool_size);
     df_metric_on_collect(collect, s);
 
     code = open_connection(&s->workers[0], 0, &db, err);

@@ -30,6 +30,7 @@
 
 #include "base/log.h"
 #include "store/db.h"
+#include "store/settings.h"
 
 struct df_store;
 
@@ -52,10 +53,7 @@ struct df_job {
 };
 
 struct df_store_options {
-    const char *url;
-    int64_t pool_size;            /* connections in all; 0: chosen for the database */
-    int64_t queue_size;           /* jobs waiting for each kind of worker; 0: 4096 */
-    int64_t group_max;            /* jobs in one commit; 0: 256 */
+    struct df_store_settings settings;
     const struct df_clock *clock; /* its randomness spreads retries; waiting is in real time */
 };
 

@@ -40,6 +40,8 @@ struct disabled {
 
 struct df_webhooks {
     struct df_webhooks_options opt;
+    struct df_secret *master;     /* what secrets of webhooks are encrypted with; or NULL */
+    struct df_secret *old_master; /* and were, before that */
     struct df_retry_policy schedule;
     struct df_channel channel;
     struct df_delivery *delivery;
@@ -77,8 +79,8 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
         .previous_encrypted = df_col_blob(r, webhook_load_PreviousSecretEncrypted),
         .previous_expires_at = df_col_time(r, webhook_load_PreviousSecretExpiresAt),
     };
-    return df_webhook_secret_open(&w->opt.keys, subscription, &columns, now_ms, a, ret,
-                                  ret_previous, err);
+    const struct df_webhook_keys keys = df_webhooks_master_keys(w);
+    return df_webhook_secret_open(&keys, subscription, &columns, now_ms, a, ret, ret_previous, err);
 }
 
 /* Not the host: one dead URL of a host is not the host. */
@@ -105,7 +107,7 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     ret->subscription_id = subscription;
     ret->batch_id = df_arena_str(a, df_col_text(r, webhook_load_BatchId));
     ret->client_id = df_arena_str(a, df_col_text(r, webhook_load_ClientIdentifier));
-    ret->private_too = w->opt.allow_private;
+    ret->private_too = w->opt.settings.allow_private;
     if (!df_col_bool(r, webhook_load_IsActive))
         return df_err_set(err, DF_E_CONFLICT, "the subscription is not active");
     if (body.len < 3 || body.ptr[body.len - 1] != '}')
@@ -114,7 +116,7 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     if (code != DF_OK)
         return code;
     ret->url = df_arena_cstr(a, df_col_text(r, webhook_load_Url));
-    ret->timeout_ms = w->opt.timeout_ms;
+    ret->timeout_ms = w->opt.settings.timeout_ms;
     ret->body = with_signature(a, body, secret);
     df_sign(secret, previous, id, now_ms / 1000, ret->body, a,
             df_headers_more(&ret->headers, DF_SIGN_HEADERS));
@@ -177,39 +179,39 @@ static void note_disabled(void *arg, struct df_result *r)
         df_arena_str(d->arena, df_col_text(r, webhook_disabled_Id)), d->reason};
 }
 
-static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db,
-                                const struct df_channel_values *v, struct df_err *err)
+static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db, struct df_value now,
+                                struct df_value ids, struct df_err *err)
 {
     struct disabled *d = w->disabled;
     struct df_value off = df_bool(false);
-    int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.disable_after_ms;
+    int64_t before_ms = df_wall_ms(w->opt.clock) - w->opt.settings.disable_after_ms;
 
     d->reason = "the receiver answered 410 Gone";
     enum df_code code = df_db_each(db,
-                                   DF_Q(webhook_disable_gone, .active = off, .now = v->now,
-                                        .reason = df_text(df_str_c(d->reason)), .ids = v->ids),
+                                   DF_Q(webhook_disable_gone, .active = off, .now = now,
+                                        .reason = df_text(df_str_c(d->reason)), .ids = ids),
                                    note_disabled, d, err);
-    if (code != DF_OK || w->opt.disable_after_ms <= 0)
+    if (code != DF_OK || w->opt.settings.disable_after_ms <= 0)
         return code;
     d->reason = "every delivery failed for too long";
     return df_db_each(db,
-                      DF_Q(webhook_disable_failing, .active = off, .now = v->now,
+                      DF_Q(webhook_disable_failing, .active = off, .now = now,
                            .reason = df_text(df_str_c(d->reason)), .before = df_time(before_ms),
-                           .ids = v->ids),
+                           .ids = ids),
                       note_disabled, d, err);
 }
 
 static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
-                                  const struct df_channel_values *v, struct df_err *err)
+                                  struct df_value now, struct df_value ids, struct df_err *err)
 {
     const struct disabled *d = w->disabled;
     enum df_code code =
-        df_db_exec(db, DF_Q(webhook_fails_since, .now = v->now, .ids = v->ids), NULL, err);
+        df_db_exec(db, DF_Q(webhook_fails_since, .now = now, .ids = ids), NULL, err);
 
     if (code == DF_OK)
-        code = disable_all(w, db, v, err);
+        code = disable_all(w, db, now, ids, err);
     if (code == DF_OK)
-        code = df_db_exec(db, DF_Q(webhook_bury, .now = v->now, .ids = v->ids), NULL, err);
+        code = df_db_exec(db, DF_Q(webhook_bury, .now = now, .ids = ids), NULL, err);
     for (size_t i = 0; i < d->count && code == DF_OK; i++) {
         struct df_value subscription = df_uuid(d->at[i].id);
         code = df_db_exec(db,
@@ -219,15 +221,14 @@ static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
                           NULL, err);
         if (code == DF_OK)
             code = df_db_exec(
-                db, DF_Q(webhook_bury_waiting, .now = v->now, .subscription_id = subscription),
-                NULL, err);
+                db, DF_Q(webhook_bury_waiting, .now = now, .subscription_id = subscription), NULL,
+                err);
     }
     return code;
 }
 
-static enum df_code settled(const struct df_channel *c, struct df_db *db,
-                            const struct df_channel_values *v, struct df_arena *a,
-                            struct df_err *err)
+static enum df_code settled(const struct df_channel *c, struct df_db *db, struct df_value now,
+                            struct df_value ids, struct df_arena *a, struct df_err *err)
 {
     const struct df_webhooks *w = c->arg;
     struct outcomes found = {0};
@@ -235,12 +236,12 @@ static enum df_code settled(const struct df_channel *c, struct df_db *db,
     /* What an earlier run found was rolled back. */
     *w->disabled = (struct disabled){.arena = a};
     enum df_code code =
-        df_db_one(db, DF_Q(webhook_outcomes, .ids = v->ids), read_outcomes, &found, NULL, err);
+        df_db_one(db, DF_Q(webhook_outcomes, .ids = ids), read_outcomes, &found, NULL, err);
 
     if (code == DF_OK && found.sent > 0)
-        code = settle_sent(db, v->now, v->ids, err);
+        code = settle_sent(db, now, ids, err);
     if (code == DF_OK && found.failed > 0)
-        code = settle_failed(w, db, v, err);
+        code = settle_failed(w, db, now, ids, err);
     return code;
 }
 
@@ -264,9 +265,12 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
 
     w->opt = *opt;
     w->disabled = df_calloc(1, sizeof(*w->disabled));
-    w->schedule = (struct df_retry_policy){.delays_ms = opt->retry_delays_ms,
-                                           .delay_count = opt->retry_delay_count,
-                                           .max_attempts = (int64_t)opt->retry_delay_count + 1};
+    w->schedule = (struct df_retry_policy){.delays_ms = w->opt.settings.retry_delays_ms.items,
+                                           .delay_count = w->opt.settings.retry_delays_ms.count,
+                                           .max_attempts =
+                                               (int64_t)w->opt.settings.retry_delays_ms.count + 1};
+    w->master = df_secret_key_new(df_secret_str(opt->settings.key));
+    w->old_master = df_secret_key_new(df_secret_str(opt->settings.old_key));
     w->channel = (struct df_channel){
         .name = CHANNEL,
         .id_type = DF_UUID,
@@ -283,6 +287,11 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
         .arg = w,
     };
     return w;
+}
+
+struct df_webhook_keys df_webhooks_master_keys(const struct df_webhooks *w)
+{
+    return (struct df_webhook_keys){.master = w->master, .old_master = w->old_master};
 }
 
 static void heard(void *arg, size_t topic)
@@ -324,6 +333,8 @@ void df_webhooks_free(struct df_webhooks *w)
         return;
     df_webhooks_stop(w);
     df_notifier_free(w->notifier);
+    df_secret_free(w->master);
+    df_secret_free(w->old_master);
     free(w->disabled);
     free(w);
 }

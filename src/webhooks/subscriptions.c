@@ -45,7 +45,7 @@ static const char *look_up(const struct df_subscriptions *s, const char *host)
     if (getaddrinfo(host, NULL, &hints, &list) != 0)
         return "it cannot be resolved";
     for (const struct addrinfo *a = list; a; a = a->ai_next)
-        if (!s->opt.allow_private && !df_address_is_public(a->ai_addr))
+        if (!s->opt.settings.allow_private && !df_address_is_public(a->ai_addr))
             problem = "it has an address that is not public (delivery.allow_private_targets)";
     freeaddrinfo(list);
     return problem;

@@ -13,6 +13,7 @@
 #include "net/http.h"
 #include "store/store.h"
 #include "webhooks/secret.h"
+#include "webhooks/settings.h"
 
 struct df_subscriptions;
 struct df_webhooks;
@@ -22,9 +23,7 @@ struct df_subscriptions_options {
     const struct df_clock *clock;
     struct df_webhooks *webhooks; /* woken when there is something to deliver */
     struct df_webhook_keys keys;
-    int64_t max_per_client;
-    int64_t rotation_overlap_ms;
-    bool allow_private;
+    struct df_webhooks_settings settings;
 };
 
 struct df_subscriptions *df_subscriptions_new(const struct df_subscriptions_options *opt);

@@ -257,7 +257,7 @@ static enum df_code run_create(struct df_db *db, struct df_work *w, struct df_er
     if (code == DF_OK)
         code =
             df_db_query_int(db, DF_Q(subscription_count, .client_id = client_of(c)), &count, err);
-    if (code == DF_OK && count >= c->opt->max_per_client)
+    if (code == DF_OK && count >= c->opt->settings.max_per_client)
         return df_err_set(err, DF_E_CONFLICT,
                           "The client has %lld webhooks, and may have no more "
                           "(webhooks.max_per_client): delete one that is not needed.",
@@ -484,7 +484,7 @@ static bool read_rotation(struct df_work *w, struct df_input *in)
     if (!read_id(w, in) || (df_req_body(w->req).len > 0 && !df_input_json(in, w->req)))
         return false;
     int64_t hours = df_input_query_int(in, w->req, "overlapHours", 0, OVERLAP_MAX,
-                                       c->opt->rotation_overlap_ms / HOUR_MS);
+                                       c->opt->settings.rotation_overlap_ms / HOUR_MS);
     read_secret(c, in);
     c->until_ms = w->now_ms + hours * HOUR_MS;
     return true;

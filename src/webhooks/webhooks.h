@@ -17,23 +17,21 @@
 #include "delivery/delivery.h"
 #include "store/db.h"
 #include "webhooks/secret.h"
+#include "webhooks/settings.h"
 
 struct df_webhooks;
 
 struct df_webhooks_options {
     struct df_store *store;
     const struct df_clock *clock;
-    const int64_t *retry_delays_ms; /* webhooks.retry_delays_ms; lives as long */
-    size_t retry_delay_count;
-    int64_t timeout_ms;       /* of an attempt */
-    int64_t disable_after_ms; /* of failures without a success; 0: never */
-    bool allow_private;       /* delivery.allow_private_targets */
-    struct df_webhook_keys keys;
+    struct df_webhooks_settings settings;
     const char *notify_url; /* the database, whose processes wake each other; or NULL */
 };
 
 struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt);
 void df_webhooks_free(struct df_webhooks *w); /* after the engine; NULL is fine */
+/* Made of the settings; they live as long. */
+struct df_webhook_keys df_webhooks_master_keys(const struct df_webhooks *w);
 /* Before the engine starts. */
 void df_webhooks_add_channels(struct df_webhooks *w, struct df_delivery *d);
 /* Before the engine goes, which others wake through it. */

@@ -99,7 +99,8 @@ static void check_maintenance(struct df_str s)
             continue;
         CHECK(t.since_ms <= moments[i] && (t.until_ms < 0 || t.until_ms > moments[i]));
         if (t.next_ms >= 0)
-            CHECK(t.next_ms > moments[i] && t.next_until_ms > t.next_ms);
+            CHECK(t.next_ms > moments[i] &&
+                  df_maintenance_next(&m, t.next_ms).until_ms > t.next_ms);
     }
 }
 

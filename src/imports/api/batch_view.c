@@ -4,26 +4,6 @@
 #include "imports/batch.h"
 #include "json/scan.h"
 
-/* Not text, not a number: what it says has names. */
-enum { STATUS = DF_UUID + 1, FILE_TYPE, JSON };
-
-/* In the order of the queries' columns. */
-static const struct {
-    const char *name;
-    int type; /* enum df_type or one of the above */
-} columns[] = {
-    {"batchId", DF_TEXT},         {"status", STATUS},           {"fileName", DF_TEXT},
-    {"createdAt", DF_TIME},       {"startedAt", DF_TIME},       {"completedAt", DF_TIME},
-    {"totalRecords", DF_INT},     {"processedRecords", DF_INT}, {"lastError", DF_TEXT},
-    {"webhookNotified", DF_BOOL}, {"fileType", FILE_TYPE},      {"fileSizeBytes", DF_INT},
-    {"checksum", DF_TEXT},        {"policyDecision", DF_TEXT},  {"scheduledFor", DF_TIME},
-    {"originDefault", DF_TEXT},   {"requestedBy", DF_TEXT},     {"metadata", JSON},
-    {"errorCount", DF_INT},       {"skippedCount", DF_INT},     {"errorSummary", JSON},
-    {"attempt", DF_INT},          {"correlationId", DF_TEXT},   {"gaveWayAt", DF_TIME},
-};
-_Static_assert(sizeof(columns) / sizeof(columns[0]) == DF_BATCH_COLUMNS, "as batch_view.h says");
-enum { PROCESSED_COLUMN = 7, ERRORS_COLUMN = 18, SKIPPED_COLUMN = 19 };
-
 static const char *file_type_name(int64_t type)
 {
     static const char *const names[] = {"Json", "Excel", "Csv"};
@@ -52,58 +32,70 @@ void df_json_stored(struct df_json_out *out, struct df_str json)
         df_json_null(out);
 }
 
-static void write_column(struct df_result *r, size_t i, struct df_json_out *out)
+void df_batch_write(struct df_result *r, struct df_json_out *out)
 {
-    df_json_key(out, columns[i].name);
-    if (df_col_null(r, i))
-        df_json_null(out);
-    else if (columns[i].type == STATUS)
-        df_json_text(out, df_str_c(df_batch_status_name(df_col_int(r, i))));
-    else if (columns[i].type == FILE_TYPE)
-        df_json_text(out, df_str_c(file_type_name(df_col_int(r, i))));
-    else if (columns[i].type == JSON)
-        df_json_stored(out, df_col_text(r, i));
-    else if (columns[i].type == DF_INT)
-        df_json_int(out, df_col_int(r, i));
-    else if (columns[i].type == DF_BOOL)
-        df_json_bool(out, df_col_bool(r, i));
-    else if (columns[i].type == DF_TIME)
-        df_json_time(out, df_col_time(r, i));
-    else
-        df_json_text(out, df_col_text(r, i));
+    int64_t processed = df_col_int(r, batch_ProcessedRecords);
+    int64_t errors = df_col_int(r, batch_ErrorCount);
+    int64_t skipped = df_col_int(r, batch_SkippedCount);
+
+    df_json_open(out, '{');
+    df_json_kv_text(out, "batchId", df_col_text(r, batch_Id));
+    df_json_kv_text(out, "status", df_str_c(df_batch_status_name(df_col_int(r, batch_Status))));
+    df_json_kv_text(out, "fileName", df_col_text(r, batch_FileName));
+    df_json_kv_time(out, "createdAt", df_col_time(r, batch_CreatedAt));
+    df_json_kv_time(out, "startedAt", df_col_time(r, batch_StartedAt));
+    df_json_kv_time(out, "completedAt", df_col_time(r, batch_CompletedAt));
+    df_json_kv_int_if(out, "totalRecords", !df_col_null(r, batch_TotalRecords),
+                      df_col_int(r, batch_TotalRecords));
+    df_json_kv_int(out, "processedRecords", processed);
+    df_json_kv_text(out, "lastError", df_col_text(r, batch_LastError));
+    df_json_kv_bool(out, "webhookNotified", df_col_bool(r, batch_WebhookNotified));
+    df_json_kv_text(out, "fileType", df_str_c(file_type_name(df_col_int(r, batch_FileType))));
+    df_json_kv_int(out, "fileSizeBytes", df_col_int(r, batch_FileSizeBytes));
+    df_json_kv_text(out, "checksum", df_col_text(r, batch_Checksum));
+    df_json_kv_text(out, "policyDecision", df_col_text(r, batch_PolicyDecision));
+    df_json_kv_time(out, "scheduledFor", df_col_time(r, batch_ScheduledFor));
+    df_json_kv_text(out, "originDefault", df_col_text(r, batch_OriginDefault));
+    df_json_kv_text(out, "requestedBy", df_col_text(r, batch_RequestedBy));
+    df_json_key(out, "metadata");
+    df_json_stored(out, df_col_text(r, batch_MetadataJson));
+    df_json_kv_int(out, "errorCount", errors);
+    df_json_kv_int(out, "skippedCount", skipped);
+    df_json_kv_int(out, "importedCount", processed - errors - skipped);
+    df_json_key(out, "errorSummary");
+    df_json_stored(out, df_col_text(r, batch_ErrorSummary));
+    df_json_kv_int(out, "attempt", df_col_int(r, batch_Attempt));
+    df_json_kv_text(out, "correlationId", df_col_text(r, batch_CorrelationId));
+    df_json_kv_time(out, "gaveWayAt", df_col_time(r, batch_GaveWayAt));
+    df_json_close(out, '}');
 }
 
-void df_batch_write(struct df_result *row, struct df_json_out *out)
+struct batch_reading {
+    struct df_json_out *out;
+    int64_t status;
+};
+
+static void read_batch(void *arg, struct df_result *r)
 {
-    df_json_open(out, '{');
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        write_column(row, i, out);
-        if (i == SKIPPED_COLUMN)
-            df_json_kv_int(out, "importedCount",
-                           df_col_int(row, PROCESSED_COLUMN) - df_col_int(row, ERRORS_COLUMN) -
-                               df_col_int(row, SKIPPED_COLUMN));
-    }
-    df_json_close(out, '}');
+    struct batch_reading *b = arg;
+
+    b->status = df_col_int(r, batch_Status);
+    df_batch_write(r, b->out);
 }
 
 enum df_code df_batch_read(struct df_db *db, const struct df_uuid *id, const struct df_uuid *client,
                            struct df_json_out *out, int64_t *ret_status, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_batch_get,
-                    DF_PARAMS(df_uuid(df_uuid_str(id)), df_uuid(df_uuid_str(client))), &r, err);
+    struct batch_reading b = {.out = out};
+    bool found = false;
+    enum df_code code = df_db_one(
+        db, DF_Q(batch_get, .id = df_uuid(df_uuid_str(id)), .client = df_uuid(df_uuid_str(client))),
+        read_batch, &b, &found, err);
 
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        *ret_status = df_col_int(r, 1);
-        df_batch_write(r, out);
-        code = DF_OK;
-    } else if (code == DF_DONE) {
+    if (code == DF_OK && !found)
         code = df_batch_not_found(id, err);
-    }
-    df_result_free(r);
+    if (code == DF_OK)
+        *ret_status = b.status;
     return code;
 }
 

@@ -7,10 +7,8 @@
 #include "store/db.h"
 #include "json/write.h"
 
-#define DF_BATCH_COLUMNS 24 /* of those queries, that are the batch's */
-
 /* The object of GET /imports/{batchId}, of a row of batch_get, batch_page or batch_watch. */
-void df_batch_write(struct df_result *row, struct df_json_out *out);
+void df_batch_write(struct df_result *r, struct df_json_out *out);
 
 /* A value that is stored as JSON, as it is; null when it is none. */
 void df_json_stored(struct df_json_out *out, struct df_str json);

@@ -1,15 +1,17 @@
--- Batches and their items as clients look at them. The columns of a batch stand in the order of the table in batch_view.c.
+-- Batches and their items as clients look at them.
 
 -- name: batch_get
+-- row: batch
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
 FROM ImportBatch
 WHERE Id = :id AND ClientId = :client;
 
--- The streams of events, whoever they belong to; not those of a client that is suspended. The last column changes with the
+-- The streams of events, whoever they belong to; not those of a client that is suspended. UpdatedAt changes with the
 -- client's status, secret and scopes.
 -- name: batch_watch
+-- row: batch, …
 SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
        b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
        b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
@@ -21,6 +23,7 @@ WHERE b.Id IN EACH_UUID(:ids) AND c.Status = 0;
 SELECT UpdatedAt FROM Clients WHERE Id = :client AND Status = 0;
 
 -- name: batch_page
+-- row: batch
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt

@@ -97,7 +97,7 @@ static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err
         df_batch_write(r, &out);
         l->found[l->found_count].start = start;
         l->found[l->found_count].len = l->text.len - start;
-        l->found[l->found_count].client_changed_ms = df_col_time(r, DF_BATCH_COLUMNS);
+        l->found[l->found_count].client_changed_ms = df_col_time(r, batch_watch_UpdatedAt);
         l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, 1));
     }
     df_result_free(r);

@@ -11,28 +11,26 @@
 
 /* --- before the body --- */
 
+static void read_earlier(void *arg, struct df_result *r)
+{
+    struct df_receive_earlier *e = arg;
+    struct df_str sum = df_col_text(r, receive_find_key_RequestChecksum);
+
+    e->found = df_uuid_parse(df_col_text(r, receive_find_key_Id), &e->batch);
+    memcpy(e->request_checksum, sum.ptr, sum.len <= DF_CHECKSUM_LEN ? sum.len : 0);
+    e->scheduled = df_str_eq(df_col_text(r, receive_find_key_PolicyDecision), DF_STR("Scheduled"));
+    e->scheduled_for_ms = df_col_time(r, receive_find_key_ScheduledFor);
+}
+
 static enum df_code find_earlier(struct df_db *db, struct df_receive *up, struct df_err *err)
 {
-    struct df_receive_earlier *e = &up->earlier;
-    struct df_result *r = NULL;
-
-    *e = (struct df_receive_earlier){.scheduled_for_ms = -1};
+    up->earlier = (struct df_receive_earlier){.scheduled_for_ms = -1};
     if (!up->key.ptr)
         return DF_OK;
-    enum df_code code =
-        df_db_query(db, &df_q_receive_find_key,
-                    DF_PARAMS(df_uuid(df_uuid_str(&up->client_id)), df_text(up->key)), &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        struct df_str sum = df_col_text(r, 1);
-        e->found = df_uuid_parse(df_col_text(r, 0), &e->batch);
-        memcpy(e->request_checksum, sum.ptr, sum.len <= DF_CHECKSUM_LEN ? sum.len : 0);
-        e->scheduled = df_str_eq(df_col_text(r, 2), DF_STR("Scheduled"));
-        e->scheduled_for_ms = df_col_time(r, 3);
-    }
-    df_result_free(r);
-    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+    return df_db_each(db,
+                      DF_Q(receive_find_key, .client_id = df_uuid(df_uuid_str(&up->client_id)),
+                           .idempotency_key = df_text(up->key)),
+                      read_earlier, &up->earlier, err);
 }
 
 /* Only what has a limit is counted. */
@@ -48,11 +46,12 @@ static enum df_code count_usage(struct df_db *db, struct df_receive *up, int64_t
     f->batches_today = f->stored_bytes = 0;
     df_policy_day(f->zone, now_ms, &day_start, &day_end);
     if (up->policy.max_batch_per_day != DF_POLICY_NONE)
-        code = df_db_query_int(db, &df_q_receive_count_since, DF_PARAMS(client, df_time(day_start)),
-                               &f->batches_today, err);
+        code = df_db_query_int(
+            db, DF_Q(receive_count_since, .client_id = client, .since = df_time(day_start)),
+            &f->batches_today, err);
     if (code == DF_OK && up->policy.temp_storage_quota_mb != DF_POLICY_NONE)
-        code = df_db_query_int(db, &df_q_receive_stored_bytes, DF_PARAMS(client), &f->stored_bytes,
-                               err);
+        code = df_db_query_int(db, DF_Q(receive_stored_bytes, .client_id = client),
+                               &f->stored_bytes, err);
     return code;
 }
 
@@ -78,8 +77,9 @@ static enum df_code check_again(struct df_db *db, struct df_receive *up, struct 
     if (policy.max_batch_per_day == DF_POLICY_NONE &&
         policy.temp_storage_quota_mb == DF_POLICY_NONE)
         return DF_OK;
-    enum df_code code = df_db_exec(db, &df_q_receive_lock_client,
-                                   DF_PARAMS(df_uuid(df_uuid_str(&up->client_id))), NULL, err);
+    enum df_code code =
+        df_db_exec(db, DF_Q(receive_lock_client, .client_id = df_uuid(df_uuid_str(&up->client_id))),
+                   NULL, err);
     if (code == DF_OK)
         code = count_usage(db, up, up->created_ms, err);
     if (code != DF_OK)
@@ -106,17 +106,23 @@ static enum df_code insert(struct df_db *db, const struct df_receive *up, struct
     bool later = up->decision.scheduled;
 
     return df_db_exec(
-        db, &df_q_receive_insert,
-        DF_PARAMS(df_uuid(df_uuid_str(&up->batch)), df_uuid(df_uuid_str(&up->client_id)),
-                  df_int(later ? DF_BATCH_SCHEDULED : DF_BATCH_PENDING), df_text(f->file_name),
-                  df_int(up->type), df_int((int64_t)up->size_bytes),
-                  df_text(df_str_c(up->checksum)), df_text(df_str_c(up->location)),
-                  df_text(later ? DF_STR("Scheduled") : DF_STR("Immediate")),
-                  df_time(up->created_ms),
-                  later ? df_time(up->decision.scheduled_for_ms) : df_null(DF_TIME),
-                  df_text(f->origin_default), df_text(f->requested_by), df_text(f->metadata),
-                  df_text(f->sheet), df_text(up->key), df_text(df_str_c(up->request_checksum)),
-                  df_text(correlation_of(up)), df_text(df_req_trace_id(up->req))),
+        db,
+        DF_Q(receive_insert, .id = df_uuid(df_uuid_str(&up->batch)),
+             .client_id = df_uuid(df_uuid_str(&up->client_id)),
+             .status = df_int(later ? DF_BATCH_SCHEDULED : DF_BATCH_PENDING),
+             .file_name = df_text(f->file_name), .file_type = df_int(up->type),
+             .file_size_bytes = df_int((int64_t)up->size_bytes),
+             .checksum = df_text(df_str_c(up->checksum)),
+             .upload_path = df_text(df_str_c(up->location)),
+             .policy_decision = df_text(later ? DF_STR("Scheduled") : DF_STR("Immediate")),
+             .now = df_time(up->created_ms),
+             .scheduled_for = later ? df_time(up->decision.scheduled_for_ms) : df_null(DF_TIME),
+             .origin_default = df_text(f->origin_default), .requested_by = df_text(f->requested_by),
+             .metadata = df_text(f->metadata), .sheet = df_text(f->sheet),
+             .idempotency_key = df_text(up->key),
+             .request_checksum = df_text(df_str_c(up->request_checksum)),
+             .correlation_id = df_text(correlation_of(up)),
+             .trace_id = df_text(df_req_trace_id(up->req))),
         NULL, err);
 }
 

@@ -37,12 +37,12 @@ def embed_sql(tmp_path, text, path="room/x.sql"):
 
 
 PRINT = """
-#include "room/x.sql.h"
+#include "all.h"
 #include <stdio.h>
 int main(void)
 {
-    for (size_t i = 0; i < df_q_x_all_count; i++) {
-        const struct df_query *q = df_q_x_all[i];
+    for (size_t i = 0; i < df_all_queries_count; i++) {
+        const struct df_query *q = df_all_queries[i];
         printf("%s(", q->name);
         for (size_t p = 0; p < q->param_count; p++)
             printf("%s%s", p ? "," : "", q->params[p]);
@@ -63,7 +63,8 @@ def rendered(tmp_path, text):
     """{name: (params, sqlite, postgres, sqlserver)} as a C program sees them."""
     done = embed_sql(tmp_path, text)
     assert (done.returncode, done.stderr) == (0, "")
-    out = run_c(tmp_path, PRINT, tmp_path / "gen/room/x.sql.c").decode().splitlines()
+    assert tool("embed_sql.py", "--all", tmp_path / "gen/all.c", "src/room/x.sql", cwd=tmp_path).returncode == 0
+    out = run_c(tmp_path, PRINT, tmp_path / "gen/all.c", tmp_path / "gen/room/x.sql.c").decode().splitlines()
     queries = {}
     for line in out:
         if not line.startswith("  "):
@@ -252,7 +253,6 @@ MISTAKES = [
     ("-- name: a\nSELECT /* x\n", 2, "unterminated"),
     ("-- name: a\nSELECT $x$ y\n", 2, "unterminated"),
     ("-- name: a\nSELECT \0\n", 2, "NUL"),
-    ("-- name: x_all\nSELECT 1\n", 1, "taken"),
     ("-- name: a\nSELECT x.Id, Id FROM x\n", 1, "two columns 'Id'"),
     ("-- name: a\nSELECT Id, Name FROM x\n-- dialect: sqlserver\nSELECT Name, Id FROM x\n", 3, "Name, Id and not Id, Name"),
     ("-- name: a\nSELECT Id, Name FROM x\n-- dialect: sqlserver\nSELECT Id FROM x\n", 3, "Id and not Id, Name"),

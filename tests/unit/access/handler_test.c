@@ -7,15 +7,15 @@
 
 #include "access/handler.h"
 #include "base/secret.h"
+#include "fake_clock.h"
 
+#include "peer.h"
 #include "port.h"
 #include "testdb.h"
 
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdatomic.h>
-#include <sys/socket.h>
 
 #define SECRET "swordfish"
 #define WAITS  10000 /* times a millisecond */
@@ -224,49 +224,9 @@ static const struct df_route routes[] = {
 
 /* --- asking --- */
 
-static int dial(void)
-{
-    const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)port_of(server)),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-    return fd;
-}
-
-static void send_request(int fd, const char *path)
-{
-    char text[256];
-    int len = snprintf(text, sizeof(text),
-                       "GET %s HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n", path);
-
-    assert_int_equal(send(fd, text, (size_t)len, MSG_NOSIGNAL), len);
-}
-
-/* The whole answer, head and body. */
 static const char *ask(const char *path)
 {
-    static char answer[8192];
-    size_t len = 0;
-    ssize_t n;
-    int fd = dial();
-
-    send_request(fd, path);
-    while (len < sizeof(answer) - 1 &&
-           (n = recv(fd, answer + len, sizeof(answer) - 1 - len, 0)) > 0)
-        len += (size_t)n;
-    answer[len] = '\0';
-    close(fd);
-    return answer;
-}
-
-static void assert_answer(const char *answer, const char *status, const char *words)
-{
-    if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, status, 3) != 0 ||
-        !strstr(answer, words))
-        fail_msg("neither %s nor \"%s\": %s", status, words, answer);
+    return peer_ask(port_of(server), "GET", path, "", NULL);
 }
 
 /* cleanup comes before the answer goes out. */
@@ -280,9 +240,9 @@ static void assert_ended(int runs, int dones)
 
 static void assert_busy(const char *answer)
 {
-    assert_answer(answer, "503", "\"code\":\"Busy\"");
-    assert_answer(answer, "503", "Too many requests are waiting for the database.");
-    assert_answer(answer, "503", "\r\nRetry-After: 1\r\n");
+    peer_assert(answer, "503", "\"code\":\"Busy\"");
+    peer_assert(answer, "503", "Too many requests are waiting for the database.");
+    peer_assert(answer, "503", "\r\nRetry-After: 1\r\n");
 }
 
 /* --- fixture --- */
@@ -298,13 +258,15 @@ static int start(void **state)
     testdb_init(&test, DF_SQLITE);
     df_fake_clock_init(&clock_, 1700000000000, 42);
     access_ = (struct df_access){.clock = &clock_.base};
-    assert_ok(df_store_open(&(struct df_store_options){.url = test.url, .clock = df_clock_real()},
-                            &access_.store, &err),
+    assert_ok(df_store_open(
+                  &(struct df_store_options){.settings.url = test.url, .clock = df_clock_real()},
+                  &access_.store, &err),
               &err);
-    assert_ok(df_http_start(
-                  &(struct df_http_options){
-                      .listen = "127.0.0.1:0", .threads = 1, .tables = tables, .arg = &access_},
-                  &server, &err),
+    assert_ok(df_http_start(&(struct df_http_options){.settings.listen = "127.0.0.1:0",
+                                                      .settings.threads = 1,
+                                                      .tables = tables,
+                                                      .arg = &access_},
+                            &server, &err),
               &err);
     return 0;
 }
@@ -327,35 +289,35 @@ static int stop(void **state)
 static void what_run_wrote_is_the_answer(void **state)
 {
     (void)state;
-    assert_answer(ask("/reading?number=7"), "200", "{\"number\":7}");
+    peer_assert(ask("/reading?number=7"), "200", "{\"number\":7}");
     assert_ended(1, 1);
 }
 
 static void a_job_that_runs_again_begins_its_answer_afresh(void **state)
 {
     (void)state;
-    assert_answer(ask("/writing"), "201", "\r\n\r\n{\"number\":5}");
+    peer_assert(ask("/writing"), "201", "\r\n\r\n{\"number\":5}");
     assert_ended(2, 1);
 }
 
 static void an_answer_may_be_empty(void **state)
 {
     (void)state;
-    assert_answer(ask("/empty"), "204", "");
+    peer_assert(ask("/empty"), "204", "");
     assert_ended(1, 1);
 }
 
 static void an_answer_beyond_its_limit_is_an_error(void **state)
 {
     (void)state;
-    assert_answer(ask("/tight"), "500", "\"code\":\"Internal");
+    peer_assert(ask("/tight"), "500", "\"code\":\"Internal");
     assert_ended(1, 1);
 }
 
 static void an_error_in_run_is_the_answer(void **state)
 {
     (void)state;
-    assert_answer(ask("/failing"), "409", "it is taken");
+    peer_assert(ask("/failing"), "409", "it is taken");
     assert_ended(1, 0);
 }
 
@@ -364,17 +326,17 @@ static void wrong_fields_and_pages_are_told_together(void **state)
     (void)state;
     const char *answer = ask("/paged?page=0&number=10&pageSize=201");
 
-    assert_answer(answer, "400", "3 fields are not valid");
-    assert_answer(answer, "400", "\"field\":\"page\"");
-    assert_answer(answer, "400", "\"field\":\"pageSize\"");
-    assert_answer(answer, "400", "\"field\":\"number\"");
+    peer_assert(answer, "400", "3 fields are not valid");
+    peer_assert(answer, "400", "\"field\":\"page\"");
+    peer_assert(answer, "400", "\"field\":\"pageSize\"");
+    peer_assert(answer, "400", "\"field\":\"number\"");
     assert_ended(0, 0);
 }
 
 static void prepare_may_refuse(void **state)
 {
     (void)state;
-    assert_answer(ask("/refused"), "409", "not now");
+    peer_assert(ask("/refused"), "409", "not now");
     assert_ended(0, 0);
 }
 
@@ -382,7 +344,7 @@ static void without_a_job_it_is_answered_at_once(void **state)
 {
     (void)state;
     df_store_stop(access_.store);
-    assert_answer(ask("/at-once"), "200", "[1700000000000]");
+    peer_assert(ask("/at-once"), "200", "[1700000000000]");
     assert_int_equal(seen.dones, 1);
 }
 
@@ -410,7 +372,7 @@ static void a_queue_that_is_full_after_the_first_step_is_503_too(void **state)
 static void the_first_step_may_be_on_another_thread(void **state)
 {
     (void)state;
-    assert_answer(ask("/through-thread"), "200", "{\"number\":5}");
+    peer_assert(ask("/through-thread"), "200", "{\"number\":5}");
     assert_ended(1, 1);
 }
 
@@ -419,15 +381,15 @@ static void the_first_step_may_fail(void **state)
     (void)state;
     const char *answer = ask("/failed-by-thread");
 
-    assert_answer(answer, "503", "Too many wait for the thread.");
-    assert_answer(answer, "503", "\r\nRetry-After: 1\r\n");
+    peer_assert(answer, "503", "Too many wait for the thread.");
+    peer_assert(answer, "503", "\r\nRetry-After: 1\r\n");
     assert_ended(0, 0);
 }
 
 static void work_may_be_handed_on(void **state)
 {
     (void)state;
-    assert_answer(ask("/handed-on"), "204", "");
+    peer_assert(ask("/handed-on"), "204", "");
     assert_ended(1, 0);
     assert_int_equal(seen.codes, DF_OK);
 }
@@ -444,7 +406,7 @@ static void who_would_hand_on_is_told_of_a_full_queue(void **state)
 static void work_may_go_on_with_another_job(void **state)
 {
     (void)state;
-    assert_answer(ask("/in-two"), "202", "\r\n\r\n{\"number\":5}");
+    peer_assert(ask("/in-two"), "202", "\r\n\r\n{\"number\":5}");
     assert_ended(2, 1);
 }
 
@@ -452,8 +414,8 @@ static void a_peer_that_leaves_changes_nothing(void **state)
 {
     (void)state;
     gate = false;
-    int fd = dial();
-    send_request(fd, "/through-thread");
+    int fd = peer_dial(port_of(server));
+    peer_send(fd, "GET", "/through-thread", "", NULL);
     while (df_http_active(server) == 0)
         usleep(1000);
     close(fd);

@@ -15,6 +15,7 @@
 #include "alerts/messages.sql.h"
 #include "base/log.h"
 #include "base/uuid.h"
+#include "fake_clock.h"
 #include "store/schema.h"
 #include "testdb.h"
 
@@ -41,16 +42,16 @@ static struct df_alerts *make(struct df_delivery **ret_engine)
     struct df_alerts *a = df_alerts_new(&(struct df_alerts_options){
         .store = store,
         .clock = &clock_.base,
-        .pagerduty_routing_key = key,
-        .pagerduty_url = "http://127.0.0.1:1/",
-        .teams_url = url,
-        .interval_ms = MINUTE,
-        .batch_stuck_ms = 60 * MINUTE,
-        .delivery_stuck_ms = 90 * MINUTE,
-        .webhook_failures = 3,
-        .error_rate_percent = 20,
-        .error_rate_min = 100,
-        .error_rate_ms = 60 * MINUTE,
+        .settings = {.pagerduty_routing_key = key,
+                     .pagerduty_url = "http://127.0.0.1:1/",
+                     .teams_url = url,
+                     .interval_ms = MINUTE,
+                     .batch_stuck_ms = 60 * MINUTE,
+                     .delivery_stuck_ms = 90 * MINUTE,
+                     .webhook_failures = 3,
+                     .error_rate_percent = 20,
+                     .error_rate_min = 100,
+                     .error_rate_ms = 60 * MINUTE},
     });
     *ret_engine = df_delivery_new(&(struct df_delivery_options){.clock = &clock_.base});
     df_alerts_add_channel(a, *ret_engine);
@@ -72,7 +73,7 @@ static int setup(void **state)
     db = testdb_open(&t);
     assert_ok(df_schema_apply(db, NULL, &err), &err);
     df_fake_clock_init(&clock_, START, 5);
-    assert_ok(df_store_open(&(struct df_store_options){.url = t.url}, &store, &err), &err);
+    assert_ok(df_store_open(&(struct df_store_options){.settings.url = t.url}, &store, &err), &err);
     key = df_secret_new(DF_STR("routing-key"));
     url = df_secret_new(DF_STR("http://127.0.0.1:1/teams"));
     alerts = make(&engine);
@@ -517,11 +518,14 @@ static void no_rule_reads_all_that_ever_was(void **state)
     if (dialect != DF_SQLITE)
         skip();
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-        struct df_value none[8] = {0};
+        struct df_value none[8];
         struct df_result *r = NULL;
+        for (size_t p = 0; p < rules[i]->param_count; p++)
+            none[p] = df_null(DF_INT);
         (void)snprintf(sql[i], sizeof(sql[i]), "EXPLAIN QUERY PLAN %s",
                        rules[i]->text[DF_SQLITE].sql);
         explain[i] = *rules[i];
+        explain[i].column_count = 0; /* the plan has its own */
         explain[i].text[DF_SQLITE].sql = sql[i];
         assert_ok(df_db_query(db, &explain[i], none, explain[i].param_count, &r, &err), &err);
         while (df_result_step(r, &err) == DF_ROW) {

@@ -98,8 +98,10 @@ static struct df_http_server *start_http(const struct df_route *table, char *url
 {
     struct df_http_server *s = NULL;
     const struct df_route_table tables[] = {{.routes = table}, {.routes = NULL}};
-    struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 8, .max_body_bytes = 4 << 20, .tables = tables};
+    struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                  .settings.threads = 8,
+                                  .settings.max_body_bytes = 4 << 20,
+                                  .tables = tables};
     assert_ok(df_http_start(&opt, &s, &err), &err);
     (void)snprintf(url, size, "http://%s/in", df_http_address(s));
     return s;
@@ -151,9 +153,12 @@ struct setting {
 
 static void start_engine(const struct setting *s)
 {
-    struct df_store_options so = {.url = t.url};
-    const struct df_retry_policy retry = {
-        .base_ms = s->base_ms, .cap_ms = s->base_ms * 4, .max_attempts = s->max_attempts};
+    struct df_store_options so = {.settings.url = t.url};
+    const struct df_delivery_settings settings = {
+        .retry = {.base_ms = s->base_ms, .cap_ms = s->base_ms * 4, .max_attempts = s->max_attempts},
+        .lease_ms = s->lease_ms,
+        .timeout_ms = 5000,
+    };
 
     assert_ok(df_store_open(&so, &store, &err), &err);
     assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
@@ -167,22 +172,19 @@ static void start_engine(const struct setting *s)
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
                                                            .outbound = &outbound,
                                                            .clock = &ahead,
-                                                           .retry = retry,
-                                                           .lease_ms = s->lease_ms,
-                                                           .timeout_ms = 5000,
+                                                           .settings = settings,
                                                            .poll_ms = 100,
                                                            .max_row_bytes = 2 << 20});
     interface = df_interface_new(&(struct df_interface_options){
         .store = store,
         .clock = &ahead,
-        .functional_ack_url = s->unconfigured ? NULL : urls[0],
-        .ticket_return_url = urls[0],
-        .ticket_send_url = urls[0],
-        .api_key = key,
-        .api_key_header = "x-Gateway-APIKey",
-        .ack_business_application = "CRN",
-        .retry = retry,
-        .lease_ms = s->lease_ms,
+        .settings = {.functional_ack_url = s->unconfigured ? NULL : urls[0],
+                     .ticket_return_url = urls[0],
+                     .ticket_send_url = urls[0],
+                     .api_key = key,
+                     .api_key_header = "x-Gateway-APIKey",
+                     .ack_business_application = "CRN"},
+        .delivery_settings = settings,
     });
     df_interface_add_channels(interface, engine);
     df_delivery_start(engine);

@@ -150,15 +150,15 @@ static struct df_storage *storage_with(struct df_storage_options opt)
     struct df_err err = DF_ERR_INIT;
 
     opt.data_dir = dir;
-    opt.s3.path_style = !opt.s3.endpoint;
-    opt.s3.retry_base_ms = 1;
-    if (!opt.s3.endpoint)
-        opt.s3.endpoint = endpoint;
-    if (!opt.s3.secret_key)
-        opt.s3.secret_key = secret_key;
-    opt.s3.access_key = access_key;
-    if (!opt.scheduled)
-        opt.scheduled = "s3://bucket/waiting/here";
+    opt.settings.s3.path_style = !opt.settings.s3.endpoint;
+    opt.s3_retry_base_ms = 1;
+    if (!opt.settings.s3.endpoint)
+        opt.settings.s3.endpoint = endpoint;
+    if (!opt.settings.s3.secret_key)
+        opt.settings.s3.secret_key = secret_key;
+    opt.settings.s3.access_key = access_key;
+    if (!opt.settings.scheduled)
+        opt.settings.scheduled = "s3://bucket/waiting/here";
     if (df_storage_new(&opt, &st, &err) != DF_OK)
         fail_msg("%s", err.detail);
     return st;
@@ -247,7 +247,7 @@ static void test_files_go_there_and_come_back(void **state)
     go_round(st, "empty.json", 0);
     go_round(st, "large.json", 3 * MIB + 7);
     df_storage_free(st);
-    st = storage_with((struct df_storage_options){.scheduled = "s3://bucket"});
+    st = storage_with((struct df_storage_options){.settings.scheduled = "s3://bucket"});
     go_round(st, "no prefix.json", 1000);
     df_storage_free(st);
 }
@@ -258,7 +258,8 @@ static void test_the_bucket_may_stand_in_the_host(void **state)
     (void)state;
 
     (void)snprintf(by_name, sizeof(by_name), "http://localhost%s", strrchr(endpoint, ':'));
-    struct df_storage *st = storage_with((struct df_storage_options){.s3 = {.endpoint = by_name}});
+    struct df_storage *st =
+        storage_with((struct df_storage_options){.settings.s3 = {.endpoint = by_name}});
     set_fault("{\"count\": 0}");
     go_round(st, "leads.json", 1000);
     assert_int_equal(seen("\"PUT /waiting/here/"), 1);
@@ -300,7 +301,7 @@ static void test_the_location_says_where_it_is(void **state)
 
 static void test_encrypted_files_stay_encrypted_there(void **state)
 {
-    struct df_storage *st = storage_with((struct df_storage_options){.key = crypt_key});
+    struct df_storage *st = storage_with((struct df_storage_options){.settings.key = crypt_key});
     char sum[DF_CHECKSUM_LEN + 1], location[DF_STORAGE_LOCATION_MAX + 1], path[256];
     struct df_uuid batch = store(st, "a.json", 1000, sum);
     struct df_buf b;
@@ -351,7 +352,7 @@ static void test_a_failed_upload_in_parts_is_aborted(void **state)
 static void test_a_wrong_signature_is_refused(void **state)
 {
     struct df_storage *st =
-        storage_with((struct df_storage_options){.s3 = {.secret_key = wrong_key}});
+        storage_with((struct df_storage_options){.settings.s3 = {.secret_key = wrong_key}});
     char sum[DF_CHECKSUM_LEN + 1], location[DF_STORAGE_LOCATION_MAX + 1];
     struct df_uuid batch = store(st, "a.json", 10, sum);
     struct df_err err = DF_ERR_INIT;
@@ -370,7 +371,7 @@ static void test_a_wrong_signature_is_refused(void **state)
 static void test_a_missing_bucket_is_told(void **state)
 {
     struct df_storage *st =
-        storage_with((struct df_storage_options){.scheduled = "s3://no-such-bucket/x"});
+        storage_with((struct df_storage_options){.settings.scheduled = "s3://no-such-bucket/x"});
     char sum[DF_CHECKSUM_LEN + 1], location[DF_STORAGE_LOCATION_MAX + 1];
     struct df_uuid batch = store(st, "a.json", 10, sum);
     struct df_err err = DF_ERR_INIT;
@@ -419,7 +420,8 @@ static void test_failures_that_stay_end(void **state)
     set_fault("{\"count\": 0}");
     df_storage_free(st);
 
-    st = storage_with((struct df_storage_options){.s3 = {.endpoint = "http://localhost:1"}});
+    st = storage_with(
+        (struct df_storage_options){.settings.s3 = {.endpoint = "http://localhost:1"}});
     assert_int_equal(df_storage_put_scheduled(st, &batch, DF_STR("a.json"), location, &err),
                      DF_E_NET_CONNECT);
     df_storage_free(st);

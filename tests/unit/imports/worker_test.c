@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "access/clients.h"
+#include "fake_clock.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
 #include "imports/process/process_private.h"
@@ -72,7 +73,8 @@ static int start(void **state)
     (void)snprintf(client.identifier, sizeof client.identifier, "a");
     (void)snprintf(client.name, sizeof client.name, "a");
     assert_ok(df_client_insert(db, &client, &hash, &tester, 1700000000000, &err), &err);
-    assert_ok(df_store_open(&(struct df_store_options){.url = test.url}, &store, &err), &err);
+    assert_ok(df_store_open(&(struct df_store_options){.settings.url = test.url}, &store, &err),
+              &err);
     assert_ok(df_storage_new(&(struct df_storage_options){.data_dir = test.dir}, &storage, &err),
               &err);
     assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
@@ -261,8 +263,10 @@ static void an_ack_that_comes_when_no_chunk_is_in_hand_is_no_failure(void **stat
 static int start_beside_omniflow(void **state)
 {
     const struct df_route_table tables[] = {{.routes = chunk_routes}, {.routes = NULL}};
-    const struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 4, .max_body_bytes = 1 << 20, .tables = tables};
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 4,
+                                        .settings.max_body_bytes = 1 << 20,
+                                        .tables = tables};
 
     assert_ok(df_http_start(&opt, &omniflow, &err), &err);
     (void)snprintf(omniflow_url, sizeof omniflow_url, "http://%s", df_http_address(omniflow));

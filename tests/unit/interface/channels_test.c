@@ -130,15 +130,13 @@ static void expect(const struct channel *c, const char *status, int64_t attempts
 
 /* Runs a query of the channel and gives how many rows it answered with; *ret_form, *ret_fence: of
  * the last one. */
-static size_t ask(const struct df_query *q, const struct df_channel_values *v, size_t form_column,
-                  int64_t *ret_form, int64_t *ret_fence)
+static size_t ask(const struct df_query *q, const struct df_value *params, size_t param_count,
+                  size_t form_column, int64_t *ret_form, int64_t *ret_fence)
 {
-    struct df_value params[16];
     struct df_result *r = NULL;
     size_t count = 0;
 
-    df_channel_params(q, v, params);
-    assert_ok(df_db_query(db, q, params, q->param_count, &r, &err), &err);
+    assert_ok(df_db_query(db, q, params, param_count, &r, &err), &err);
     while (df_result_step(r, &err) == DF_ROW) {
         count++;
         if (ret_form)
@@ -159,17 +157,17 @@ struct claim {
 /* False: nothing is due. */
 static bool claim(const struct channel *c, int64_t now, struct claim *ret)
 {
-    const struct df_channel_values v = {
-        .now = df_time(now), .lease_until = df_time(now + LEASE_MS), .limit = df_int(10)};
     char ids[DF_CHANNEL_IDS_SIZE];
 
     ret->lease = now + LEASE_MS;
-    if (ask(c->claim, &v, 0, NULL, &ret->fence) != 1)
+    if (ask(DF_ANY(c->claim, {"now", df_time(now)}, {"lease_until", df_time(ret->lease)},
+                   {"limit", df_int(10)}),
+            0, NULL, &ret->fence) != 1)
         return false;
     struct df_value id = df_int(testdb_int(db, c->id));
-    assert_int_equal(ask(c->load, &(struct df_channel_values){.ids = df_channel_ids(id, ids)},
-                         c->form_column, &ret->form, NULL),
-                     1);
+    assert_int_equal(
+        ask(DF_ANY(c->load, {"ids", df_channel_ids(id, ids)}), c->form_column, &ret->form, NULL),
+        1);
     return true;
 }
 
@@ -181,23 +179,22 @@ static int64_t settle(const struct channel *c, const struct claim *k, enum outco
 {
     char ids[DF_CHANNEL_IDS_SIZE];
     struct df_value id = df_int(testdb_int(db, c->id));
-    const struct df_channel_values v = {
-        .now = df_time(now),
-        .due = o == DEAD ? df_null(DF_TIME) : df_time(due),
-        .error = df_text(DF_STR("HTTP 503")),
-        .http_status = df_int(503),
-        .id = id,
-        .ids = df_channel_ids(id, ids),
-        .fence = df_int(k->fence),
-        .lease_until = df_time(k->lease),
-    };
-    if (o == SENT)
-        return (int64_t)ask(c->sent, &v, 0, NULL, NULL);
+    struct df_value fence = df_int(k->fence);
+    struct df_value lease = df_time(k->lease);
     const struct df_query *q = o == DEFERRED ? c->deferred : c->failed;
-    struct df_value params[16];
     int64_t affected = -1;
-    df_channel_params(q, &v, params);
-    assert_ok(df_db_exec(db, q, params, q->param_count, &affected, &err), &err);
+    if (o == SENT)
+        return (int64_t)ask(DF_ANY(c->sent, {"now", df_time(now)}, {"ids", df_channel_ids(id, ids)},
+                                   {"fence", fence}, {"lease_until", lease}),
+                            0, NULL, NULL);
+    assert_ok(
+        df_db_exec(db,
+                   DF_ANY(q, {"now", df_time(now)},
+                          {"due", o == DEAD ? df_null(DF_TIME) : df_time(due)},
+                          {"error", df_text(DF_STR("HTTP 503"))}, {"http_status", df_int(503)},
+                          {"id", id}, {"fence", fence}, {"lease_until", lease}),
+                   &affected, &err),
+        &err);
     return affected;
 }
 

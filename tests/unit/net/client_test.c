@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "certificate.h"
+#include "fake_clock.h"
 #include "net/client.h"
 #include "net/http.h"
 #include "net/url.h"
@@ -1380,10 +1381,10 @@ static void certificates_are_verified(void **state)
     struct df_http_server *server = NULL;
     struct df_err err = DF_ERR_INIT;
     write_certificate(cert, key);
-    const struct df_http_options opt = {.listen = "127.0.0.1:0",
-                                        .threads = 1,
-                                        .tls_cert = cert,
-                                        .tls_key = key,
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 1,
+                                        .settings.tls_cert = cert,
+                                        .settings.tls_key = key,
                                         .clock = df_clock_real(),
                                         .tables = tls_tables};
     assert_int_equal(df_http_start(&opt, &server, &err), DF_OK);

@@ -311,9 +311,9 @@ static const struct df_route_table tables[] = {{routes, route_arg}, {NULL, NULL}
 static struct df_http_options defaults(void)
 {
     return (struct df_http_options){
-        .listen = "127.0.0.1:0",
-        .threads = 2,
-        .max_body_bytes = 65536,
+        .settings.listen = "127.0.0.1:0",
+        .settings.threads = 2,
+        .settings.max_body_bytes = 65536,
         .version_prefix = true,
         .metrics_prefix = "test",
         .tables = tables,

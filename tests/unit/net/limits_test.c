@@ -17,8 +17,8 @@
 static struct df_http_options impatient(void)
 {
     struct df_http_options opt = defaults();
-    opt.header_timeout_ms = 150;
-    opt.idle_timeout_ms = 150;
+    opt.settings.header_timeout_ms = 150;
+    opt.settings.idle_timeout_ms = 150;
     opt.grace_ms = 150;
     opt.body_min_rate = 100000;
     return opt;
@@ -116,7 +116,7 @@ static void a_request_set_aside_is_never_closed(void **state)
 {
     (void)state;
     struct df_http_options opt = impatient();
-    opt.header_timeout_ms = 10000; /* of no concern here, and this machine may be slow */
+    opt.settings.header_timeout_ms = 10000; /* of no concern here, and this machine may be slow */
     struct df_http_server *s = start(&opt);
 
     holding = 1000; /* several times every other deadline */
@@ -135,7 +135,7 @@ static void connections_are_limited_by_address(void **state)
     struct df_http_options opt = defaults();
     struct peer p[3];
 
-    opt.max_connections_per_address = 2;
+    opt.settings.max_connections_per_address = 2;
     struct df_http_server *s = start(&opt);
     for (int i = 0; i < 2; i++) {
         p[i] = dial(s);
@@ -169,8 +169,8 @@ static void a_trusted_proxy_names_the_caller_and_has_no_limit(void **state)
     struct df_http_options opt = defaults();
     struct peer p[3];
 
-    opt.max_connections_per_address = 1;
-    opt.trusted_proxies = "192.0.2.1,127.0.0.1";
+    opt.settings.max_connections_per_address = 1;
+    opt.settings.trusted_proxies = "192.0.2.1,127.0.0.1";
     struct df_http_server *s = start(&opt);
     for (int i = 0; i < 3; i++) {
         p[i] = dial(s);
@@ -202,7 +202,7 @@ static void a_stranger_names_nobody(void **state)
                                          "X-Forwarded-Proto: https"};
     struct df_http_options opt = defaults();
 
-    opt.trusted_proxies = "192.0.2.0/24";
+    opt.settings.trusted_proxies = "192.0.2.0/24";
     struct df_http_server *s = start(&opt);
     for (size_t i = 0; i < COUNT(fields); i++) {
         char text[256];
@@ -220,7 +220,7 @@ static void a_list_of_proxies_that_is_none_is_refused(void **state)
     struct df_http_server *s = NULL;
     struct df_err err = DF_ERR_INIT;
 
-    opt.trusted_proxies = "10.0.0.0/8, proxy";
+    opt.settings.trusted_proxies = "10.0.0.0/8, proxy";
     assert_int_equal(df_http_start(&opt, &s, &err), DF_E_CONFIG);
     assert_null(s);
 }
@@ -253,13 +253,13 @@ static void bodies_past_the_budget_are_refused(void **state)
     struct peer held[5];
 
     /* Four owners with one body each, and no byte more. */
-    opt.memory_budget_bytes = (size_t)4 * 50001;
+    opt.settings.memory_budget_bytes = (size_t)4 * 50001;
     struct df_http_server *s = start(&opt);
     for (size_t i = 0; i < 4; i++) {
         const char who[] = {(char)('a' + i), '\0'};
         held[i] = promise(s, who, 50000);
     }
-    wait_for_bytes(s, opt.memory_budget_bytes);
+    wait_for_bytes(s, opt.settings.memory_budget_bytes);
     held[4] = promise(s, "e", 50000);
     struct reply r = listen_to(&held[4], false);
     assert_problem(&r, 503, "Busy");
@@ -282,7 +282,7 @@ static void one_owner_has_a_quarter(void **state)
     static char chunk[40000];
     struct df_http_options opt = defaults();
 
-    opt.memory_budget_bytes = (size_t)4 * 60000;
+    opt.settings.memory_budget_bytes = (size_t)4 * 60000;
     struct df_http_server *s = start(&opt);
     struct peer first = promise(s, "a", 50000);
     wait_for_bytes(s, 50001);
@@ -319,7 +319,7 @@ static void answers_count_until_they_are_read(void **state)
     struct df_http_options opt = defaults();
     struct peer p[4];
 
-    opt.memory_budget_bytes = (size_t)65 << 20;
+    opt.settings.memory_budget_bytes = (size_t)65 << 20;
     struct df_http_server *s = start(&opt);
     for (size_t i = 0; i < 3; i++) {
         int small = 4096;
@@ -384,7 +384,7 @@ static void connections_past_the_limit_wait(void **state)
     (void)state;
     struct df_http_options opt = defaults();
 
-    opt.max_connections = 1;
+    opt.settings.max_connections = 1;
     struct df_http_server *s = start(&opt);
     struct peer first = dial(s);
     say_to(&first, "GET /ping HTTP/1.1\r\n" H "\r\n");
@@ -522,14 +522,14 @@ static void a_bad_address_is_explained(void **state)
     struct df_http_options opt = defaults();
 
     for (size_t i = 0; i < COUNT(rows); i++) {
-        opt.listen = rows[i].address;
+        opt.settings.listen = rows[i].address;
         assert_no_start(&opt, rows[i].words);
     }
     char taken[64];
     char words[128];
     snprintf(taken, sizeof(taken), "%s", df_http_address(shared));
     snprintf(words, sizeof(words), "address already in use: %s", taken);
-    opt.listen = taken;
+    opt.settings.listen = taken;
     assert_no_start(&opt, words);
 }
 
@@ -542,7 +542,7 @@ static void every_form_of_address_works(void **state)
     for (size_t i = 0; i < COUNT(forms); i++) {
         struct df_http_server *s = NULL;
         struct df_err err = DF_ERR_INIT;
-        opt.listen = forms[i];
+        opt.settings.listen = forms[i];
         enum df_code rc = df_http_start(&opt, &s, &err);
         if (rc != DF_OK && strchr(forms[i], '[')) /* a machine without IPv6 */
             continue;
@@ -658,20 +658,20 @@ static void tls_works_from_1_2_on(void **state)
     write_pair(other_cert, other_key);
 
     struct df_http_options opt = defaults();
-    opt.tls_cert = cert;
+    opt.settings.tls_cert = cert;
     assert_no_start(&opt, "both");
-    opt.tls_key = "/nonexistent/key.pem";
+    opt.settings.tls_key = "/nonexistent/key.pem";
     assert_no_start(&opt, "/nonexistent/key.pem");
-    opt.tls_key = other_key;
+    opt.settings.tls_key = other_key;
     assert_no_start(&opt, "does not match");
-    opt.tls_key = cert;
+    opt.settings.tls_key = cert;
     assert_no_start(&opt, "key");
-    opt.tls_cert = key;
+    opt.settings.tls_cert = key;
     assert_no_start(&opt, "certificate");
-    opt.tls_cert = cert;
-    opt.tls_key = key;
+    opt.settings.tls_cert = cert;
+    opt.settings.tls_key = key;
 
-    opt.idle_timeout_ms = 500;
+    opt.settings.idle_timeout_ms = 500;
     struct df_http_server *s = start(&opt);
     const long v12 = CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2;
     const long v13 = CURL_SSLVERSION_TLSv1_3;
@@ -766,7 +766,7 @@ static void the_access_log_has_a_line_for_each_request(void **state)
     int file = mkstemp(path);
     int saved = dup(STDERR_FILENO);
 
-    opt.access_log = true;
+    opt.settings.access_log = true;
     struct df_http_server *s = start(&opt);
     fflush(stderr);
     dup2(file, STDERR_FILENO);

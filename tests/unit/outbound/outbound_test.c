@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/lock.h"
+#include "fake_clock.h"
 #include "net/http.h"
 #include "net/url.h"
 #include "outbound/outbound.h"
@@ -126,8 +127,10 @@ static int set_up(void **state)
 {
     (void)state;
     static const struct df_route_table tables[] = {{.routes = routes}, {.routes = NULL}};
-    const struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 4, .max_body_bytes = 1000, .tables = tables};
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 4,
+                                        .settings.max_body_bytes = 1000,
+                                        .tables = tables};
 
     df_fake_clock_init(&now, 1700000000000, 7);
     df_arena_init(&arena);

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "fake_clock.h"
 #include "sandbox/internal.h"
 #include "json/doc.h"
 
@@ -195,9 +196,9 @@ static void fake_start(unsigned refuse_first)
 {
     struct df_err err = DF_ERR_INIT;
     char body[256];
-    const struct df_http_options opt = {.listen = "127.0.0.1:0",
-                                        .threads = 1,
-                                        .max_body_bytes = 1 << 20,
+    const struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                        .settings.threads = 1,
+                                        .settings.max_body_bytes = 1 << 20,
                                         .clock = df_clock_real(),
                                         .tables = fake_tables};
     fake.count = 0;

@@ -65,8 +65,10 @@ static struct df_store *open_store(int64_t queue_size, int64_t group_max)
 {
     struct df_store *s = NULL;
     /* One writer, so that groups and their order are known. */
-    struct df_store_options opt = {
-        .url = t.url, .pool_size = 3, .queue_size = queue_size, .group_max = group_max};
+    struct df_store_options opt = {.settings.url = t.url,
+                                   .settings.pool_size = 3,
+                                   .settings.queue_size = queue_size,
+                                   .settings.group_max = group_max};
     assert_ok(df_store_open(&opt, &s, &err), &err);
     return s;
 }
@@ -431,12 +433,12 @@ static void a_store_that_cannot_open_says_so(void **state)
 {
     (void)state;
     struct df_store *s = NULL;
-    struct df_store_options opt = {.url = "sqlite:/nonexistent/x.db"};
+    struct df_store_options opt = {.settings.url = "sqlite:/nonexistent/x.db"};
     assert_code(df_store_open(&opt, &s, &err), DF_E_DB_UNAVAILABLE, &err);
-    opt.url = "postgres://nobody:hunter2@127.0.0.1:1/x";
+    opt.settings.url = "postgres://nobody:hunter2@127.0.0.1:1/x";
     assert_code(df_store_open(&opt, &s, &err), DF_E_DB_UNAVAILABLE, &err);
     assert_null(strstr(err.detail, "hunter2"));
-    opt.url = "nonsense";
+    opt.settings.url = "nonsense";
     assert_code(df_store_open(&opt, &s, &err), DF_E_CONFIG, &err);
     assert_null(s);
 }
@@ -543,7 +545,7 @@ static void many_producers_are_all_served(void **state)
     struct producer producers[PRODUCERS];
     pthread_t threads[PRODUCERS];
     struct df_store *s = NULL;
-    struct df_store_options opt = {.url = t.url}; /* as in production */
+    struct df_store_options opt = {.settings.url = t.url}; /* as in production */
     assert_ok(df_store_open(&opt, &s, &err), &err);
     for (size_t i = 0; i < PRODUCERS; i++) {
         producers[i] = (struct producer){.store = s, .first = (int64_t)i * 1000};
@@ -751,7 +753,7 @@ static void while_the_database_is_away_jobs_fail_and_then_all_goes_on(void **sta
                    t.schema, t.schema, t.schema, t.schema, t.schema);
     testdb_admin(&t, sql);
     (void)snprintf(url, sizeof(url), "%s&user=%s_user&password=x", t.url, t.schema);
-    struct df_store_options opt = {.url = url, .pool_size = 3};
+    struct df_store_options opt = {.settings.url = url, .settings.pool_size = 3};
     assert_ok(df_store_open(&opt, &s, &err), &err);
     key_init(&k, 1, true);
     assert_ok(df_store_write_wait(s, &k.job, &err), &err);
@@ -847,7 +849,7 @@ __attribute__((noreturn)) static void write_until_killed(int64_t first)
     static struct key_job jobs[WINDOW];
     struct df_store *s = NULL;
     struct df_err e = DF_ERR_INIT;
-    struct df_store_options opt = {.url = t.url};
+    struct df_store_options opt = {.settings.url = t.url};
 
     if (df_store_open(&opt, &s, &e) != DF_OK)
         _exit(1);

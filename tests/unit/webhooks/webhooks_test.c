@@ -14,6 +14,7 @@
 #include "capture.h"
 #include "delivery/sign.h"
 #include "delivery/verify.h"
+#include "fake_clock.h"
 #include "net/http.h"
 #include "store/schema.h"
 #include "testdb.h"
@@ -48,7 +49,7 @@ static struct df_delivery *engine;
 static struct df_webhooks *webhooks;
 static struct df_http_server *http;
 static struct df_fake_clock now;
-static const int64_t *schedule;
+static struct df_int_list schedule;
 static int64_t poll_ms;
 
 /* --- the receiver ----------------------------------------------------------------------------- */
@@ -114,7 +115,7 @@ static const struct df_route routes[] = {
 
 static void make_engine(void)
 {
-    struct df_store_options so = {.url = t.url};
+    struct df_store_options so = {.settings.url = t.url};
 
     assert_ok(df_store_open(&so, &store, &err), &err);
     assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
@@ -128,16 +129,16 @@ static void make_engine(void)
     engine = df_delivery_new(&(struct df_delivery_options){.store = store,
                                                            .outbound = &outbound,
                                                            .clock = &now.base,
-                                                           .lease_ms = 60000,
-                                                           .timeout_ms = 5000,
+                                                           .settings.lease_ms = 60000,
+                                                           .settings.timeout_ms = 5000,
                                                            .poll_ms = poll_ms});
-    webhooks = df_webhooks_new(&(struct df_webhooks_options){.store = store,
-                                                             .clock = &now.base,
-                                                             .retry_delays_ms = schedule,
-                                                             .retry_delay_count = DELAYS,
-                                                             .timeout_ms = 5000,
-                                                             .disable_after_ms = 5 * DAY_MS,
-                                                             .allow_private = true});
+    webhooks =
+        df_webhooks_new(&(struct df_webhooks_options){.store = store,
+                                                      .clock = &now.base,
+                                                      .settings = {.retry_delays_ms = schedule,
+                                                                   .timeout_ms = 5000,
+                                                                   .disable_after_ms = 5 * DAY_MS,
+                                                                   .allow_private = true}});
     df_webhooks_add_channels(webhooks, engine);
 }
 
@@ -184,8 +185,10 @@ static int setup(void **state)
     (void)state;
     size_t applied = 0;
     const struct df_route_table tables[] = {{.routes = routes}, {.routes = NULL}};
-    struct df_http_options opt = {
-        .listen = "127.0.0.1:0", .threads = 2, .max_body_bytes = 65536, .tables = tables};
+    struct df_http_options opt = {.settings.listen = "127.0.0.1:0",
+                                  .settings.threads = 2,
+                                  .settings.max_body_bytes = 65536,
+                                  .tables = tables};
 
     df_fake_clock_init(&now, START, 1);
     testdb_init(&t, dialect);
@@ -194,7 +197,8 @@ static int setup(void **state)
     assert_ok(df_http_start(&opt, &http, &err), &err);
     seen = plan_count = 0;
     rest = 200;
-    schedule = delays;
+    schedule.count = DELAYS;
+    memcpy(schedule.items, delays, sizeof(delays));
     poll_ms = 100;
     add_rows();
     start_engine();
@@ -515,13 +519,12 @@ static void that_one_is_disabled_is_told_once_after_the_commit(void **state)
                       " PayloadJson, Status, AttemptCount, NextAttemptAt, LastStatus) VALUES"
                       " ('" BATCH "', '" HOOK "', '" BATCH "', 'BatchFailed', '{}', 'Error', 1,"
                       " NULL, 410);");
-    const struct df_channel_values v = {.now = df_time(START),
-                                        .ids = df_channel_ids(df_uuid(DF_STR(BATCH)), ids)};
+    struct df_value buried = df_channel_ids(df_uuid(DF_STR(BATCH)), ids);
     capture();
     df_arena_init(&arena);
     for (int i = 0; i < 2; i++) {
         assert_ok(df_db_begin(db, true, &err), &err);
-        assert_ok(c->settled(c, db, &v, &arena, &err), &err);
+        assert_ok(c->settled(c, db, df_time(START), buried, &arena, &err), &err);
         if (i == 0)
             df_db_rollback(db);
     }
@@ -539,11 +542,10 @@ static void that_one_is_disabled_is_told_once_after_the_commit(void **state)
  * have kept in mind when the row is due. It waits for 50 ms of real time between its looks. */
 static void a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine(void **state)
 {
-    static const int64_t soon[DELAYS] = {50, 50, 50, 50, 50};
 
     (void)state;
     stop_engine();
-    schedule = soon;
+    schedule = (struct df_int_list){.items = {50, 50, 50, 50, 50}, .count = DELAYS};
     poll_ms = DAY_MS / 24;
     start_engine();
     set_plan(2, (const unsigned[]){500, 500}, 200);

@@ -1,8 +1,6 @@
-#include "app/relays.h"
-
+/* The relays of a server: those that are configured, and one for its own events. */
+#include "app/app.h"
 #include "relay/relays.h"
-
-#include <stdio.h>
 
 /* Somebody may have given the name to a relay of another table. */
 static const char *own_name(const struct df_settings *set)
@@ -22,7 +20,7 @@ static enum df_code load_own(const struct df_settings *set, struct df_settings *
     df_buf_init(&url, 16384);
     df_buf_init(&name, 128);
     df_buf_init(&complaints, 16384);
-    df_buf_addf(&url, "database.url=%s", set->database.url);
+    df_buf_addf(&url, "database.url=%s", set->store.url);
     df_buf_addf(&name, "relay.%s.dispatcher=log", own_name(set));
     const char *const sets[] = {df_buf_str(&url).ptr, df_buf_str(&name).ptr};
     enum df_code code = df_settings_load(&(struct df_config_sources){.sets = sets, .set_count = 2},
@@ -36,19 +34,40 @@ static enum df_code load_own(const struct df_settings *set, struct df_settings *
     return code;
 }
 
-enum df_code df_app_relays_start(const struct df_settings *set, const struct df_clock *clock,
-                                 struct df_outbound *outbound, struct df_settings *own,
-                                 struct df_relays **ret, struct df_err *err)
+static enum df_code start_relays(struct df_app *app, struct df_err *err)
 {
-    enum df_code code = load_own(set, own, err);
+    const struct df_settings *set = app->settings;
+    enum df_code code = load_own(set, &app->own_relay, err);
     if (code == DF_OK)
-        *ret = df_relays_start(&(struct df_relays_options){
+        app->relays = df_relays_start(&(struct df_relays_options){
             .settings = set->relays,
             .count = set->relay_count,
-            .own_url = set->database.url,
-            .own = &own->relays[0],
-            .outbound = outbound,
-            .clock = clock,
+            .own_url = set->store.url,
+            .own = &app->own_relay.relays[0],
+            .outbound = &app->outbound,
+            .clock = app->access.clock,
         });
     return code;
 }
+
+static void stop_relays(struct df_app *app, int64_t deadline_ms)
+{
+    df_relays_stop(app->relays, df_parts_left_ms(deadline_ms));
+}
+
+static void end_relays(struct df_app *app)
+{
+    df_relays_end(app->relays);
+}
+
+static void free_relays(struct df_app *app)
+{
+    df_relays_free(app->relays);
+    df_settings_release(&app->own_relay);
+}
+
+const struct df_part df_part_relays = {.roles = DF_ROLE_RELAY,
+                                       .start = start_relays,
+                                       .stop = stop_relays,
+                                       .end = end_relays,
+                                       .free = free_relays};

@@ -1,0 +1,25 @@
+/* Section [alerts]. */
+#ifndef DF_ALERTS_SETTINGS_H
+#define DF_ALERTS_SETTINGS_H
+
+#include "base/config.h"
+
+struct df_alerts_settings {
+    const struct df_secret *pagerduty_routing_key; /* NULL: no PagerDuty */
+    const char *pagerduty_url;
+    const struct df_secret *teams_url; /* NULL: no Teams */
+    const char *console_url;           /* NULL: no link in messages */
+    int64_t interval_ms;
+    int64_t batch_stuck_ms;
+    int64_t delivery_stuck_ms;
+    int64_t webhook_failures;
+    int64_t error_rate_percent;
+    int64_t error_rate_min;
+    int64_t error_rate_ms;
+};
+
+extern const struct df_config_key df_alerts_keys[];
+
+void df_alerts_check_settings(const struct df_alerts_settings *s, struct df_buf *complaints);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * What a process is made of. Each part (parts.h) fills its members when it starts; without it they
+ * are NULL, or zero. Read-only from then on, but for the parts themselves.
+ */
+#ifndef DF_APP_APP_H
+#define DF_APP_APP_H
+
+#include "access/access.h"
+#include "access/maintenance.h"
+#include "app/parts.h"
+#include "app/settings.h"
+#include "base/loop.h"
+#include "delivery/channel.h"
+#include "outbound/outbound.h"
+
+struct df_app {
+    const struct df_settings *settings; /* outlive it */
+    struct df_access access; /* the HTTP server's argument: its address must not change. Its clock
+                                is there before any part. */
+    struct df_outbound outbound;
+    struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
+    struct df_relays *relays;
+    struct df_settings own_relay; /* of own events, where nothing else is configured for them */
+    struct df_integrations *integrations;
+    struct df_webhooks *webhooks;
+    struct df_subscriptions *subscriptions;
+    struct df_interface *interface;
+    struct df_channel events;
+    struct df_alerts *alerts;
+    struct df_storage *storage;
+    struct df_zone *zone;
+    struct df_maintenance maintenance;
+    struct df_imports *imports;
+    struct df_receiver *receiver;
+    struct df_import_views *import_views;
+    struct df_loop housekeeping;
+    int64_t maintained_ms; /* monotonic, of the loop */
+    int64_t evaluated_ms;
+};
+
+/* part_access.c */
+extern const struct df_part df_part_store;
+extern const struct df_part df_part_access;
+extern const struct df_part df_part_housekeeping;
+/* part_delivery.c */
+extern const struct df_part df_part_outbound;
+extern const struct df_part df_part_delivery;
+extern const struct df_part df_part_integrations;
+extern const struct df_part df_part_webhooks;
+extern const struct df_part df_part_subscriptions;
+extern const struct df_part df_part_interface;
+extern const struct df_part df_part_alerts;
+extern const struct df_part df_part_channels;
+/* part_relays.c */
+extern const struct df_part df_part_relays;
+/* part_imports.c */
+extern const struct df_part df_part_storage;
+extern const struct df_part df_part_imports;
+extern const struct df_part df_part_uploads;
+
+/* Tells the delivery engine of the channels, in the order in which they are shown. */
+void df_app_add_channels(struct df_app *app);
+
+#endif

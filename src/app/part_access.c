@@ -1,0 +1,137 @@
+/* The database, who is calling and what they may, and what has to be done now and then. */
+#include "access/policies.h"
+#include "access/usage.h"
+#include "alerts/alerts.h"
+#include "app/app.h"
+#include "app/database.h"
+#include "files/storage.h"
+#include "imports/imports.h"
+#include "webhooks/subscriptions.h"
+
+#define HOUSEKEEPING_MS 5000
+#define MAINTAIN_MS     60000
+
+/* --- the store --- */
+
+static enum df_code prepare_database(const struct df_settings *set, struct df_err *err)
+{
+    struct df_db *db = NULL;
+    size_t applied = 0;
+    enum df_code code = df_open_database(set, set->store.migrate, &db, &applied, err);
+    if (code != DF_OK)
+        return code;
+    if (applied > 0)
+        df_log_info("SchemaApplied", "%zu schema scripts ran", applied);
+    df_db_close(db);
+    return DF_OK;
+}
+
+static enum df_code start_store(struct df_app *app, struct df_err *err)
+{
+    const struct df_store_options opt = {.settings = app->settings->store,
+                                         .clock = app->access.clock};
+    enum df_code code = prepare_database(app->settings, err);
+    return code == DF_OK ? df_store_open(&opt, &app->access.store, err) : code;
+}
+
+static void end_store(struct df_app *app)
+{
+    df_store_stop(app->access.store);
+}
+
+static void free_store(struct df_app *app)
+{
+    df_store_close(app->access.store);
+}
+
+const struct df_part df_part_store = {.start = start_store, .end = end_store, .free = free_store};
+
+/* --- who is calling --- */
+
+static enum df_code start_access(struct df_app *app, struct df_err *err)
+{
+    struct df_access *a = &app->access;
+
+    (void)err;
+    a->usage = df_usage_new(a->store, a->clock);
+    a->auth = df_auth_new(&(struct df_auth_options){
+        .store = a->store, .clock = a->clock, .settings = app->settings->auth, .usage = a->usage});
+    a->policies = df_policies_new(a->clock);
+    return DF_OK;
+}
+
+static void stop_access(struct df_app *app, int64_t deadline_ms)
+{
+    (void)deadline_ms;
+    df_auth_stop(app->access.auth);
+    df_auth_flush_seen(app->access.auth);
+    df_usage_stop(app->access.usage);
+}
+
+static void free_access(struct df_app *app)
+{
+    df_auth_free(app->access.auth);
+    df_usage_free(app->access.usage);
+    df_policies_free(app->access.policies);
+}
+
+const struct df_part df_part_access = {
+    .start = start_access, .stop = stop_access, .free = free_access};
+
+/* --- housekeeping --- */
+
+static int64_t tick_ms(const struct df_app *app)
+{
+    int64_t interval_ms = app->settings->alerts.interval_ms;
+    return interval_ms < HOUSEKEEPING_MS ? interval_ms : HOUSEKEEPING_MS;
+}
+
+static int64_t keep_house(void *arg)
+{
+    struct df_app *app = arg;
+    bool maintains = app->settings->roles & DF_ROLE_MAINTAIN;
+    int64_t interval_ms = app->settings->alerts.interval_ms;
+
+    df_auth_flush_seen(app->access.auth);
+    int64_t now_ms = df_mono_ms(df_clock_real());
+    if (maintains && now_ms - app->maintained_ms >= MAINTAIN_MS) {
+        df_imports_maintain(app->imports);
+        df_subscriptions_forget_previous(app->access.store, app->access.clock);
+        app->maintained_ms = now_ms;
+    }
+    if (maintains && now_ms - app->evaluated_ms >= interval_ms) {
+        df_alerts_evaluate(app->alerts);
+        app->evaluated_ms = now_ms;
+    }
+    return tick_ms(app);
+}
+
+static enum df_code start_housekeeping(struct df_app *app, struct df_err *err)
+{
+    (void)err;
+    app->maintained_ms = -MAINTAIN_MS;
+    app->evaluated_ms = -app->settings->alerts.interval_ms;
+    df_loop_start(&app->housekeeping, &(struct df_loop_options){.name = "housekeeping",
+                                                                .clock = df_clock_real(),
+                                                                .first_ms = tick_ms(app),
+                                                                .turn = keep_house,
+                                                                .arg = app});
+    return DF_OK;
+}
+
+/* It may be removing files of a storage that does not answer. */
+static void stop_housekeeping(struct df_app *app, int64_t deadline_ms)
+{
+    (void)deadline_ms;
+    if (app->storage)
+        df_storage_cancel(app->storage);
+    df_loop_stop(&app->housekeeping);
+}
+
+static void free_housekeeping(struct df_app *app)
+{
+    df_loop_release(&app->housekeeping);
+}
+
+const struct df_part df_part_housekeeping = {
+    .start = start_housekeeping, .stop = stop_housekeeping, .free = free_housekeeping};

@@ -1,0 +1,21 @@
+#include "delivery/settings.h"
+
+#define S struct df_delivery_settings
+
+/* clang-format off */
+const struct df_config_key df_delivery_keys[] = {
+    DF_KEY_INT("max_attempts", S, retry.max_attempts, "5", 1, 1000, "Attempts before a delivery waits for a person."),
+    DF_KEY_INT("retry_base_ms", S, retry.base_ms, "2000", 1, DF_HOURS, "First backoff; doubles with each attempt, full jitter."),
+    DF_KEY_INT("retry_cap_ms", S, retry.cap_ms, "300000", 1, DF_DAYS, "Longest backoff."),
+    DF_KEY_INT("lease_ms", S, lease_ms, "60000", 1000, DF_HOURS, "How long a claimed row stays claimed."),
+    DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for one attempt."),
+    DF_KEY_INT("concurrency", S, concurrency, "64", 1, 4096, "Attempts at the same time for one destination; one channel or client alone has three quarters of them."),
+    {.key = NULL},
+};
+/* clang-format on */
+
+void df_delivery_check_settings(const struct df_delivery_settings *s, struct df_buf *complaints)
+{
+    if (s->retry.base_ms > s->retry.cap_ms)
+        df_buf_addz(complaints, "[delivery] retry_base_ms is greater than retry_cap_ms\n");
+}

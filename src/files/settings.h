@@ -1,0 +1,25 @@
+/* Section [s3], and what [imports] and [security] say of stored files. */
+#ifndef DF_FILES_SETTINGS_H
+#define DF_FILES_SETTINGS_H
+
+#include "base/config.h"
+
+struct df_storage_settings {
+    /* 64 hexadecimal digits, or base64 of 32 bytes. NULL: files are stored as they are. */
+    const struct df_secret *key;
+    const struct df_secret *old_key; /* read with, never written with; NULL: none */
+    const char *scheduled;           /* NULL or "local", or s3://bucket[/prefix] */
+    struct df_s3_settings {
+        const char *endpoint; /* http:// or https:// and a host; NULL: Amazon's, of the region */
+        const char *region;   /* NULL: us-east-1 */
+        const struct df_secret *access_key;
+        const struct df_secret *secret_key;
+        bool path_style; /* endpoint/bucket/key instead of bucket.endpoint/key */
+    } s3;
+};
+
+extern const struct df_config_key df_scheduled_keys[];   /* of [imports] */
+extern const struct df_config_key df_storage_key_keys[]; /* of [security] */
+extern const struct df_config_key df_s3_keys[];
+
+#endif
