@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/escape.h"
+#include "fake_clock.h"
 
 #include <stdio.h>
 #include <string.h>
