@@ -142,15 +142,15 @@ static bool tell(struct df_import_events *e, struct stream *s, const struct look
     return false; /* the batch is gone, or its client may not see it any more */
 }
 
-/* With the lock held. Sending only fills the stream's buffer. */
+/* Sending only fills the stream's buffer. */
 static void tell_group(struct df_import_events *e, size_t from, const struct look *l, bool *ended)
+    DF_REQUIRES(e->lock)
 {
     for (size_t i = 0; i < l->count; i++)
         ended[from + i] = !tell(e, &e->streams[from + i], l);
 }
 
-/* With the lock held. */
-static void sweep(struct df_import_events *e, const bool *ended, size_t seen)
+static void sweep(struct df_import_events *e, const bool *ended, size_t seen) DF_REQUIRES(e->lock)
 {
     size_t kept = 0;
     for (size_t i = 0; i < e->count; i++) {
@@ -162,8 +162,8 @@ static void sweep(struct df_import_events *e, const bool *ended, size_t seen)
     e->count = kept;
 }
 
-/* With the lock held, but not while the database is asked. */
-static void look_at_all(struct df_import_events *e, struct look *l)
+/* Gives the lock up while the database is asked. */
+static void look_at_all(struct df_import_events *e, struct look *l) DF_REQUIRES(e->lock)
 {
     bool ended[DF_STREAMS_MAX] = {false};
     size_t seen = e->count;
