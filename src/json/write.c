@@ -155,7 +155,7 @@ void df_json_null(struct df_json_out *j)
     df_json_raw(j, DF_STR("null"));
 }
 
-void df_json_time(struct df_json_out *j, int64_t wall_ms)
+static void add_time(struct df_json_out *j, int64_t wall_ms)
 {
     char text[DF_TIME_LEN + 1];
 
@@ -203,5 +203,5 @@ void df_json_kv_bool(struct df_json_out *j, const char *name, bool v)
 void df_json_kv_time(struct df_json_out *j, const char *name, int64_t wall_ms)
 {
     df_json_key(j, name);
-    df_json_time(j, wall_ms);
+    add_time(j, wall_ms);
 }

@@ -76,8 +76,6 @@ static const char *type_name(const struct odbc_param *p)
     switch (p->type) {
     case DF_INT:
         return "BIGINT";
-    case DF_REAL:
-        return "FLOAT";
     case DF_BOOL:
         return "BIT";
     case DF_TIME:
@@ -165,9 +163,6 @@ static void add_value(struct df_buf *out, enum odbc_bulk bulk, const struct df_v
         return;
     case DF_BOOL:
         df_buf_addz(out, v->i ? "true" : "false");
-        return;
-    case DF_REAL:
-        df_buf_addf(out, "%.17g", v->d);
         return;
     case DF_TIME:
         df_time_format(v->i, time);

@@ -20,7 +20,6 @@ struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t 
 #define DF_ROWS_ADD(rows, name, ...) df_rows_put((rows), DF_Q(name, __VA_ARGS__))
 void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_value *values,
                  size_t count);
-void df_rows_add(struct df_rows *r, const struct df_value *values, size_t count);
 /* None: nothing is done. affected (may be NULL): as for df_db_exec_many. */
 enum df_code df_rows_run(struct df_db *db, const struct df_rows *r, int64_t *affected,
                          struct df_err *err) DF_MUST_CHECK;

@@ -15,6 +15,7 @@
 #include "alerts/messages.sql.h"
 #include "base/log.h"
 #include "base/uuid.h"
+#include "fake_clock.h"
 #include "store/schema.h"
 #include "testdb.h"
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/lock.h"
+#include "fake_clock.h"
 #include "net/http.h"
 #include "net/url.h"
 #include "outbound/outbound.h"

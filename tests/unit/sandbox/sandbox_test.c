@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "fake_clock.h"
 #include "sandbox/internal.h"
 #include "json/doc.h"
 

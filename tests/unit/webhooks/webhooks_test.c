@@ -14,6 +14,7 @@
 #include "capture.h"
 #include "delivery/sign.h"
 #include "delivery/verify.h"
+#include "fake_clock.h"
 #include "net/http.h"
 #include "store/schema.h"
 #include "testdb.h"
