@@ -1,7 +1,7 @@
 #include "store/rows.h"
 
+#include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ID_BYTES 39 /* a UUID, its quotes and the comma */
@@ -18,15 +18,13 @@ struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t 
 void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_value *values,
                  size_t count)
 {
-    if (q != r->query)
-        abort();
+    assert(q == r->query);
     df_rows_add(r, values, count);
 }
 
 void df_rows_add(struct df_rows *r, const struct df_value *values, size_t count)
 {
-    if (r->count == r->most || count != r->query->param_count)
-        abort();
+    assert(r->count < r->most && count == r->query->param_count);
     memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
 }
 
@@ -47,8 +45,8 @@ struct df_ids df_ids_for(struct df_arena *a, size_t most, bool quoted)
 
 void df_ids_add(struct df_ids *ids, struct df_str id)
 {
-    if (ids->most-- == 0 || id.len > ID_BYTES - 3)
-        abort();
+    assert(ids->most > 0 && id.len <= ID_BYTES - 3);
+    ids->most--;
     ids->text[ids->len] = ids->len ? ',' : '[';
     ids->len++;
     if (ids->quoted)
