@@ -1,13 +1,11 @@
 #include "base/clock.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
 
-#define MS_PER_DAY  INT64_C(86400000)
-#define MS_PER_YEAR (366 * MS_PER_DAY)
+#define MS_PER_DAY INT64_C(86400000)
 
 /* --- the real clock --------------------------------------------------------------------------- */
 
@@ -88,90 +86,6 @@ uint64_t df_random_below(const struct df_clock *c, uint64_t bound)
         df_random(c, &r, sizeof(r));
     } while (r < skip);
     return r % bound;
-}
-
-/* --- the fake clock --------------------------------------------------------------------------- */
-
-/* A fake clock is never defined const; only the interface sees it so. */
-static struct df_fake_clock *fake_of(const struct df_clock *c)
-{
-    return (struct df_fake_clock *)((uintptr_t)c - offsetof(struct df_fake_clock, base));
-}
-
-static int64_t fake_wall_ms(const struct df_clock *c)
-{
-    return fake_of(c)->wall;
-}
-
-static int64_t fake_mono_ns(const struct df_clock *c)
-{
-    return fake_of(c)->mono;
-}
-
-/* splitmix64: its state is a counter, which makes it safe for threads with one atomic addition. */
-static uint64_t fake_next(struct df_fake_clock *f)
-{
-    const uint64_t step = UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t z = atomic_fetch_add(&f->seed, step) + step;
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
-static void fake_random(const struct df_clock *c, void *ptr, size_t len)
-{
-    unsigned char *p = ptr;
-    while (len > 0) {
-        uint64_t r = fake_next(fake_of(c));
-        size_t n = len < sizeof(r) ? len : sizeof(r);
-        memcpy(p, &r, n);
-        p += n;
-        len -= n;
-    }
-}
-
-/*
- * Looks at its time every millisecond. To be told of a move it would have to know the locks of all
- * who wait, and to take them in the face of those who hold theirs.
- */
-static bool fake_wait_ms(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
-                         int64_t timeout_ms) DF_REQUIRES(*m)
-{
-    struct df_fake_clock *f = fake_of(c);
-    int64_t until = f->mono + (timeout_ms < MS_PER_YEAR ? timeout_ms : MS_PER_YEAR) * 1000000;
-    bool signalled = false;
-
-    f->until_mono = until;
-    f->waiting++;
-    while (!signalled && f->mono < until)
-        signalled = df_cond_wait_ms(cond, m, 1);
-    f->waiting--;
-    return signalled;
-}
-
-int64_t df_fake_clock_await(struct df_fake_clock *f)
-{
-    while (f->waiting == 0)
-        df_sleep_ms(1);
-    return (f->until_mono - f->mono) / 1000000;
-}
-
-void df_fake_clock_init(struct df_fake_clock *f, int64_t wall_ms, uint64_t seed)
-{
-    static const struct df_clock_ops ops = {fake_wall_ms, fake_mono_ns, fake_random, fake_wait_ms};
-    f->base.ops = &ops;
-    f->wall = wall_ms;
-    f->mono = INT64_C(1000000000); /* zero is what forgotten deadlines look like */
-    f->seed = seed;
-    f->waiting = 0;
-    f->until_mono = 0;
-}
-
-void df_fake_clock_advance_ms(struct df_fake_clock *f, int64_t ms)
-{
-    atomic_fetch_add(&f->wall, ms);
-    if (ms > 0)
-        atomic_fetch_add(&f->mono, ms * 1000000);
 }
 
 /* --- text ------------------------------------------------------------------------------------- */

@@ -1,8 +1,7 @@
 /*
  * Time and randomness behind one interface, so that retry, lease, window and breaker logic is
  * tested without sleeping and repeats exactly. Production uses df_clock_real(); tests use a fake
- * clock whose time moves only when told and whose random numbers come from a seed. Threads wait on
- * it too: when a fake clock is moved, whoever waited for that moment goes on. Thread-safe.
+ * clock (tests/unit/fake_clock.h). Thread-safe.
  *
  * wall_ms is UTC since the epoch: for what is stored and shown. mono_ns never goes back: for
  * durations and deadlines.
@@ -56,21 +55,6 @@ bool df_clock_wait_ms(const struct df_clock *c, pthread_cond_t *cond, struct df_
 
 /* Uniform in [0, bound); bound > 0. */
 uint64_t df_random_below(const struct df_clock *c, uint64_t bound);
-
-struct df_fake_clock {
-    struct df_clock base;
-    _Atomic int64_t wall;
-    _Atomic int64_t mono;
-    _Atomic uint64_t seed;
-    _Atomic int waiting;        /* threads in df_clock_wait_ms */
-    _Atomic int64_t until_mono; /* of the last of them */
-};
-
-void df_fake_clock_init(struct df_fake_clock *f, int64_t wall_ms, uint64_t seed);
-/* A step back (ms < 0) moves the wall clock only: mono never goes back. */
-void df_fake_clock_advance_ms(struct df_fake_clock *f, int64_t ms);
-/* Returns as soon as a thread waits on the clock: how far it has to be moved for that thread. */
-int64_t df_fake_clock_await(struct df_fake_clock *f);
 
 #define DF_TIME_LEN 24 /* 2026-11-15T03:16:05.123Z */
 

@@ -1,7 +1,7 @@
 /*
  * Locks, and what clang's -Wthread-safety is told of them: which lock guards a member
- * (DF_GUARDED_BY), which one a function's caller holds (DF_REQUIRES) or must not hold
- * (DF_EXCLUDES). gcc ignores the annotations; `make lint` has clang check them.
+ * (DF_GUARDED_BY), and which one a function's caller holds (DF_REQUIRES). gcc ignores the
+ * annotations; `make lint` has clang check them.
  *
  * No lock is held across I/O, SQL or a callback.
  */
@@ -29,7 +29,6 @@
 #define DF_PT_GUARDED_BY(lock)
 #endif
 #define DF_REQUIRES(...) DF_TSA(requires_capability(__VA_ARGS__))
-#define DF_EXCLUDES(...) DF_TSA(locks_excluded(__VA_ARGS__))
 #define DF_ACQUIRES(...) DF_TSA(acquire_capability(__VA_ARGS__))
 #define DF_RELEASES(...) DF_TSA(release_capability(__VA_ARGS__))
 /* For functions whose locking cannot be told to clang; a comment says why. */

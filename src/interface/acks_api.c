@@ -26,10 +26,11 @@ enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, str
                             struct df_str target_url, struct df_str client_id, int64_t now_ms,
                             int64_t *ret_id, struct df_err *err)
 {
-    return df_db_query_int(db, &df_q_functional_ack_insert,
-                           DF_PARAMS(df_text(business_doc_id), df_text(payload),
-                                     df_text(target_url.ptr ? target_url : DF_STR("")),
-                                     df_time(now_ms), df_uuid(client_id)),
+    return df_db_query_int(db,
+                           DF_Q(functional_ack_insert, .business_doc_id = df_text(business_doc_id),
+                                .payload = df_text(payload),
+                                .target_url = df_text(target_url.ptr ? target_url : DF_STR("")),
+                                .now = df_time(now_ms), .client = df_uuid(client_id)),
                            ret_id, err);
 }
 
@@ -51,33 +52,41 @@ static bool build(struct call *c, const struct df_ack *ack)
     return whole;
 }
 
-/*
- * *ret: whose document it is; where there are several under the key, the caller's own comes before
- * others. An ack about a document that is not here is its sender's.
- */
+struct owner_search {
+    const struct call *call;
+    struct df_str owner;
+    bool found;
+    bool own;
+};
+
+/* Where there are several under the key, the caller's own comes before others. */
+static void read_owner(void *arg, struct df_result *r)
+{
+    struct owner_search *s = arg;
+    struct df_str client_id = df_col_text(r, functional_ack_documents_ClientId);
+    bool own = client_id.ptr && df_str_ieq(client_id, s->call->reach.client_id);
+
+    if (!s->found || (own && !s->own))
+        s->owner = df_arena_str(df_req_arena(s->call->w.req), client_id);
+    s->own = s->own || own;
+    s->found = true;
+}
+
+/* *ret: whose document it is. An ack about a document that is not here is its sender's. */
 static enum df_code find_owner(struct df_db *db, const struct call *c, struct df_str *ret,
                                struct df_err *err)
 {
-    struct df_result *r = NULL;
-    bool found = false;
-    bool own = false;
+    struct owner_search s = {.call = c, .owner = c->reach.client_id};
     enum df_code code =
-        df_db_query(db, &df_q_functional_ack_documents,
-                    DF_PARAMS(df_text(c->business_entity), df_text(c->business_doc_id)), &r, err);
-    if (code != DF_OK)
-        return code;
-    *ret = c->reach.client_id;
-    while (!own && (code = df_result_step(r, err)) == DF_ROW) {
-        struct df_str owner = df_col_text(r, 0);
-        own = owner.ptr && df_str_ieq(owner, c->reach.client_id);
-        if (own || !found)
-            *ret = df_arena_str(df_req_arena(c->w.req), owner);
-        found = true;
-    }
-    df_result_free(r);
-    if (code != DF_DONE && code != DF_ROW)
-        return code;
-    return found && !df_reach_has(&c->reach, *ret) ? df_reach_refuse(err, "document") : DF_OK;
+        df_db_each(db,
+                   DF_Q(functional_ack_documents, .entity = df_text(c->business_entity),
+                        .doc = df_text(c->business_doc_id)),
+                   read_owner, &s, err);
+
+    *ret = s.owner;
+    if (code == DF_OK && s.found && !df_reach_has(&c->reach, s.owner))
+        code = df_reach_refuse(err, "document");
+    return code;
 }
 
 static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -133,56 +142,42 @@ static const struct df_handler post = {
 
 /* --- GET /api/functional-ack --- */
 
-static void write_row(struct df_result *r, struct df_json_out *out)
+static void write_ack(void *arg, struct df_result *r)
 {
-    df_json_open(out, '{');
-    df_json_kv_int(out, "id", df_col_int(r, 0));
-    df_json_kv_text(out, "businessDocId", df_col_text(r, 1));
-    df_json_kv_text(out, "targetUrl", df_col_text(r, 2));
-    df_json_kv_text(out, "status", df_col_text(r, 3));
-    df_json_kv_int(out, "attemptCount", df_col_int(r, 4));
-    df_json_kv_time(out, "createdAt", df_col_time(r, 5));
-    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, 6));
-    df_json_kv_time(out, "sentAt", df_col_time(r, 7));
-    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, 8));
-    df_json_kv_text(out, "lastError", df_col_text(r, 9));
-    df_json_close(out, '}');
-}
+    struct df_json_out *out = &((struct df_work *)arg)->json;
 
-static enum df_code write_rows(struct df_db *db, struct call *c, const struct df_query *q,
-                               const struct df_value *params, size_t count, struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, q, params, count, &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        write_row(r, &c->w.json);
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    df_json_open(out, '{');
+    df_json_kv_int(out, "id", df_col_int(r, functional_ack_Id));
+    df_json_kv_text(out, "businessDocId", df_col_text(r, functional_ack_BusinessDocId));
+    df_json_kv_text(out, "targetUrl", df_col_text(r, functional_ack_TargetUrl));
+    df_json_kv_text(out, "status", df_col_text(r, functional_ack_Status));
+    df_json_kv_int(out, "attemptCount", df_col_int(r, functional_ack_AttemptCount));
+    df_json_kv_time(out, "createdAt", df_col_time(r, functional_ack_CreatedAt));
+    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, functional_ack_LastAttemptAt));
+    df_json_kv_time(out, "sentAt", df_col_time(r, functional_ack_SentAt));
+    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, functional_ack_NextAttemptAt));
+    df_json_kv_text(out, "lastError", df_col_text(r, functional_ack_LastError));
+    df_json_close(out, '}');
 }
 
 static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct call *c = (struct call *)w;
+    const struct call *c = (const struct call *)w;
     bool all = c->reach.all;
-    struct df_value params[4] = {df_text(c->business_doc_id)};
-    size_t n = 1;
+    const struct df_query *total =
+        all ? &df_q_functional_ack_count : &df_q_own_functional_ack_count;
+    const struct df_query *list = all ? &df_q_functional_ack_list : &df_q_own_functional_ack_list;
+    struct df_value doc = df_text(c->business_doc_id);
+    struct df_value client = df_reach_client(&c->reach);
+    enum df_code code = df_db_query_int(
+        db, DF_ANY(total, {"business_doc_id", doc}, {"client", client}), &w->page.total, err);
 
-    if (!all)
-        params[n++] = df_reach_client(&c->reach);
-    enum df_code code =
-        df_db_query_int(db, all ? &df_q_functional_ack_count : &df_q_own_functional_ack_count,
-                        params, n, &w->page.total, err);
     if (code != DF_OK)
         return code;
-    params[n++] = df_int(w->page.size);
-    params[n++] = df_int(w->page.offset);
-    df_page_open(&w->json);
-    code = write_rows(db, c, all ? &df_q_functional_ack_list : &df_q_own_functional_ack_list,
-                      params, n, err);
-    df_page_close(&w->page, &w->json);
-    return code;
+    return df_work_page(w, db,
+                        DF_ANY(list, {"business_doc_id", doc}, {"client", client},
+                               {"limit", df_int(w->page.size)}, {"offset", df_int(w->page.offset)}),
+                        write_ack, err);
 }
 
 static bool read_question(struct df_work *w, struct df_input *in)

@@ -12,46 +12,41 @@ struct call {
     struct df_work w;
     struct df_callback callback;
     struct df_str status; /* CallbackStatus, as it is now */
+    int64_t id;
+    bool same; /* the ticket has this callback already */
 };
 
-/* *ret_same: the ticket has this callback already; c->status is then what it has. */
-static enum df_code find(struct df_db *db, struct call *c, int64_t *ret_id, bool *ret_same,
-                         struct df_err *err)
+static void read_ticket(void *arg, struct df_result *r)
 {
-    const struct df_callback *b = &c->callback;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_callback_find,
-        DF_PARAMS(df_text(b->business_entity), df_text(b->business_doc_id), df_int(b->phase_code)),
-        &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        *ret_id = df_col_int(r, 0);
-        *ret_same = !df_col_null(r, 2) && df_str_eq(df_col_text(r, 2), df_req_body(c->w.req));
-        c->status = *ret_same ? df_arena_str(df_req_arena(c->w.req), df_col_text(r, 1)) : b->state;
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such ticket.");
-    }
-    df_result_free(r);
-    return code;
+    struct call *c = arg;
+    struct df_str before = df_col_text(r, callback_find_CallbackPayloadJson);
+
+    c->id = df_col_int(r, callback_find_Id);
+    c->same = before.ptr && df_str_eq(before, df_req_body(c->w.req));
+    c->status =
+        c->same ? df_arena_str(df_req_arena(c->w.req), df_col_text(r, callback_find_CallbackStatus))
+                : c->callback.state;
 }
 
 static enum df_code run_callback(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     const struct df_callback *b = &c->callback;
-    int64_t id = 0;
-    bool same = false;
+    bool found = false;
+    enum df_code code =
+        df_db_one(db,
+                  DF_Q(callback_find, .entity = df_text(b->business_entity),
+                       .doc = df_text(b->business_doc_id), .phase = df_int(b->phase_code)),
+                  read_ticket, c, &found, err);
 
-    enum df_code code = find(db, c, &id, &same, err);
-    if (code != DF_OK || same)
+    if (code == DF_OK && !found)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no such ticket.");
+    if (code != DF_OK || c->same)
         return code;
-    return df_db_exec(db, &df_q_callback_set,
-                      DF_PARAMS(df_text(c->status), df_time(w->now_ms),
-                                df_text(df_req_body(w->req)), df_text(b->message), df_text(b->code),
-                                df_int(id)),
+    return df_db_exec(db,
+                      DF_Q(callback_set, .status = df_text(c->status), .now = df_time(w->now_ms),
+                           .payload = df_text(df_req_body(w->req)), .message = df_text(b->message),
+                           .code = df_text(b->code), .id = df_int(c->id)),
                       NULL, err);
 }
 

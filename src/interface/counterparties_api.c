@@ -13,13 +13,10 @@
 #include "interface/owners.h"
 #include "interface/payload.h"
 #include "interface/shown.h"
+#include "store/rows.h"
 
 /* Its fields are a few hundred characters. */
 #define ACK_MAX (64 << 10)
-
-/* Children written by one statement. */
-#define CHUNK            64
-#define CHILD_PARAMS_MAX 14
 
 struct call {
     struct df_work w; /* its arg is the interface */
@@ -41,93 +38,82 @@ struct call {
 
 /* --- POST /api/counterparties --- */
 
+static void read_upserted(void *arg, struct df_result *r)
+{
+    struct call *c = arg;
+
+    c->id = df_col_int(r, counterparty_upsert_Id);
+    c->created = df_col_null(r, counterparty_upsert_UpdatedAt);
+    c->owner = df_arena_str(df_req_arena(c->w.req), df_col_text(r, counterparty_upsert_ClientId));
+}
+
 static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
 {
     const struct df_counterparty *d = &c->party;
     const struct df_doc_id *id = &d->doc;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_counterparty_upsert,
-        DF_PARAMS(df_text(id->business_doc_id), df_text(id->business_app_id),
-                  df_text(id->business_entity), df_text(id->original_business_doc_id),
-                  df_text(d->counterparty_id), df_text(d->entity_type), df_text(d->name),
-                  df_text(d->local_name), df_text(d->search_name), df_text(d->reference_code),
-                  df_bool(d->is_deleted), df_text(d->source), df_time(c->w.now_ms),
-                  df_text(df_req_body(c->w.req)), df_reach_client(&c->reach),
-                  df_reach_all(&c->reach)),
-        &r, err);
+    bool found = false;
+    enum df_code code = df_db_one(
+        db,
+        DF_Q(counterparty_upsert, .business_doc_id = df_text(id->business_doc_id),
+             .business_app_id = df_text(id->business_app_id),
+             .business_entity = df_text(id->business_entity),
+             .original_business_doc_id = df_text(id->original_business_doc_id),
+             .counterparty_id = df_text(d->counterparty_id), .entity_type = df_text(d->entity_type),
+             .name = df_text(d->name), .local_name = df_text(d->local_name),
+             .search_name = df_text(d->search_name), .reference_code = df_text(d->reference_code),
+             .is_deleted = df_bool(d->is_deleted), .source = df_text(d->source),
+             .now = df_time(c->w.now_ms), .raw_payload = df_text(df_req_body(c->w.req)),
+             .client = df_reach_client(&c->reach), .all = df_reach_all(&c->reach)),
+        read_upserted, c, &found, err);
+
     /* Where lock hints are not heeded, another wrote it between our UPDATE and our INSERT. */
     if (code == DF_E_DB_UNIQUE)
         return df_err_set(err, DF_E_DB_CONFLICT, "the counterparty is being written by another");
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        c->id = df_col_int(r, 0);
-        c->created = df_col_null(r, 1);
-        c->owner = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 2));
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = df_reach_refuse(err, "counterparty");
-    }
-    df_result_free(r);
-    return code;
-}
-
-static void address_values(const struct call *c, size_t i, struct df_value *v)
-{
-    const struct df_address *a = &c->party.addresses[i];
-    const struct df_value values[] = {df_int(c->id),
-                                      df_text(a->address_type_code),
-                                      df_text(a->address_type_name),
-                                      df_text(a->phone),
-                                      df_text(a->fax),
-                                      df_text(a->addr_line1),
-                                      df_text(a->addr_line2),
-                                      df_text(a->city_code),
-                                      df_text(a->zip_code),
-                                      df_text(a->state),
-                                      df_text(a->district),
-                                      df_bool(a->is_main_address),
-                                      df_bool(a->is_deleted),
-                                      df_time(c->w.now_ms)};
-    memcpy(v, values, sizeof values);
-}
-
-static void fiscal_values(const struct call *c, size_t i, struct df_value *v)
-{
-    const struct df_fiscal_reference *f = &c->party.fiscal_references[i];
-    const struct df_value values[] = {df_int(c->id), df_text(f->fiscal_reference_type_code),
-                                      df_text(f->fiscal_reference_type_name),
-                                      df_text(f->fiscal_number), df_time(c->w.now_ms)};
-    memcpy(v, values, sizeof values);
+    return code == DF_OK && !found ? df_reach_refuse(err, "counterparty") : code;
 }
 
 /* In the order of the document, which is that of their ids. */
-static enum df_code
-insert_children(struct df_db *db, const struct call *c, const struct df_query *q, size_t count,
-                void (*fill)(const struct call *c, size_t i, struct df_value *v),
-                struct df_err *err)
+static enum df_code insert_addresses(struct df_db *db, const struct call *c, struct df_err *err)
 {
-    struct df_value values[CHUNK * CHILD_PARAMS_MAX];
-    enum df_code code = DF_OK;
+    struct df_rows rows = df_rows_for(df_req_arena(c->w.req), &df_q_counterparty_address_insert,
+                                      c->party.address_count);
 
-    for (size_t from = 0; from < count && code == DF_OK; from += CHUNK) {
-        size_t n = count - from < CHUNK ? count - from : CHUNK;
-        for (size_t i = 0; i < n; i++)
-            fill(c, from + i, values + i * q->param_count);
-        code = df_db_exec_many(db, q, values, q->param_count, n, NULL, NULL, NULL, NULL, err);
+    for (size_t i = 0; i < c->party.address_count; i++) {
+        const struct df_address *a = &c->party.addresses[i];
+        DF_ROWS_ADD(&rows, counterparty_address_insert, .id = df_int(c->id),
+                    .type_code = df_text(a->address_type_code),
+                    .type_name = df_text(a->address_type_name), .phone = df_text(a->phone),
+                    .fax = df_text(a->fax), .addr_line1 = df_text(a->addr_line1),
+                    .addr_line2 = df_text(a->addr_line2), .city_code = df_text(a->city_code),
+                    .zip_code = df_text(a->zip_code), .state = df_text(a->state),
+                    .district = df_text(a->district),
+                    .is_main_address = df_bool(a->is_main_address),
+                    .is_deleted = df_bool(a->is_deleted), .now = df_time(c->w.now_ms));
     }
-    return code;
+    return df_rows_run(db, &rows, NULL, err);
+}
+
+static enum df_code insert_fiscal(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    struct df_rows rows = df_rows_for(df_req_arena(c->w.req), &df_q_counterparty_fiscal_insert,
+                                      c->party.fiscal_count);
+
+    for (size_t i = 0; i < c->party.fiscal_count; i++) {
+        const struct df_fiscal_reference *f = &c->party.fiscal_references[i];
+        DF_ROWS_ADD(&rows, counterparty_fiscal_insert, .id = df_int(c->id),
+                    .type_code = df_text(f->fiscal_reference_type_code),
+                    .type_name = df_text(f->fiscal_reference_type_name),
+                    .fiscal_number = df_text(f->fiscal_number), .now = df_time(c->w.now_ms));
+    }
+    return df_rows_run(db, &rows, NULL, err);
 }
 
 static enum df_code delete_children(struct df_db *db, const struct call *c, struct df_err *err)
 {
     enum df_code code =
-        df_db_exec(db, &df_q_counterparty_addresses_delete, DF_PARAMS(df_int(c->id)), NULL, err);
+        df_db_exec(db, DF_Q(counterparty_addresses_delete, .id = df_int(c->id)), NULL, err);
     if (code == DF_OK)
-        code =
-            df_db_exec(db, &df_q_counterparty_fiscal_delete, DF_PARAMS(df_int(c->id)), NULL, err);
+        code = df_db_exec(db, DF_Q(counterparty_fiscal_delete, .id = df_int(c->id)), NULL, err);
     return code;
 }
 
@@ -159,11 +145,9 @@ static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err 
     if (code == DF_OK && !c->created)
         code = delete_children(db, c, err);
     if (code == DF_OK)
-        code = insert_children(db, c, &df_q_counterparty_address_insert, c->party.address_count,
-                               address_values, err);
+        code = insert_addresses(db, c, err);
     if (code == DF_OK)
-        code = insert_children(db, c, &df_q_counterparty_fiscal_insert, c->party.fiscal_count,
-                               fiscal_values, err);
+        code = insert_fiscal(db, c, err);
     if (code == DF_OK && c->party.ack_required)
         code = enqueue_ack(db, c, err);
     return code;
@@ -207,85 +191,66 @@ static const struct df_handler post = {
 
 /* --- GET /api/counterparties --- */
 
-static const char *const text_names[] = {
-    "businessDocId",  "businessAppId", "businessEntity", "originalBusinessDocId",
-    "counterpartyId", "entityType",    "name",           "localName",
-    "searchName",     "referenceCode",
-};
-static const char *const address_names[] = {
-    "addressTypeCode", "addressTypeName", "phone",   "fax",   "addrLine1",
-    "addrLine2",       "cityCode",        "zipCode", "state", "district",
-};
-static const char *const fiscal_names[] = {
-    "fiscalReferenceTypeCode",
-    "fiscalReferenceTypeName",
-    "fiscalNumber",
-};
-
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-/* Columns of text from `first` on; the column behind them. */
-static size_t write_texts(struct df_json_out *j, const struct df_result *r, size_t first,
-                          const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        df_json_kv_text(j, names[i], df_col_text(r, first + i));
-    return first + count;
-}
-
-/* The columns that counterparty_get and the lists have in common. */
 static void write_columns(struct df_json_out *j, const struct df_result *r)
 {
-    df_json_kv_int(j, "id", df_col_int(r, 0));
-    size_t col = write_texts(j, r, 1, text_names, COUNT(text_names));
-    df_json_kv_bool(j, "isDeleted", df_col_bool(r, col));
-    df_json_kv_text(j, "source", df_col_text(r, col + 1));
-    df_json_kv_text(j, "status", df_col_text(r, col + 2));
-    df_json_kv_time(j, "createdAt", df_col_time(r, col + 3));
-    df_json_kv_time(j, "updatedAt", df_col_time(r, col + 4));
+    df_json_kv_int(j, "id", df_col_int(r, counterparty_Id));
+    df_json_kv_text(j, "businessDocId", df_col_text(r, counterparty_BusinessDocId));
+    df_json_kv_text(j, "businessAppId", df_col_text(r, counterparty_BusinessAppId));
+    df_json_kv_text(j, "businessEntity", df_col_text(r, counterparty_BusinessEntity));
+    df_json_kv_text(j, "originalBusinessDocId", df_col_text(r, counterparty_OriginalBusinessDocId));
+    df_json_kv_text(j, "counterpartyId", df_col_text(r, counterparty_CounterpartyId));
+    df_json_kv_text(j, "entityType", df_col_text(r, counterparty_EntityType));
+    df_json_kv_text(j, "name", df_col_text(r, counterparty_Name));
+    df_json_kv_text(j, "localName", df_col_text(r, counterparty_LocalName));
+    df_json_kv_text(j, "searchName", df_col_text(r, counterparty_SearchName));
+    df_json_kv_text(j, "referenceCode", df_col_text(r, counterparty_ReferenceCode));
+    df_json_kv_bool(j, "isDeleted", df_col_bool(r, counterparty_IsDeleted));
+    df_json_kv_text(j, "source", df_col_text(r, counterparty_Source));
+    df_json_kv_text(j, "status", df_col_text(r, counterparty_Status));
+    df_json_kv_time(j, "createdAt", df_col_time(r, counterparty_CreatedAt));
+    df_json_kv_time(j, "updatedAt", df_col_time(r, counterparty_UpdatedAt));
 }
 
-static void write_item(struct df_json_out *j, const struct df_result *r)
+static void write_item(void *arg, struct df_result *r)
 {
+    struct df_json_out *j = &((struct df_work *)arg)->json;
+
     df_json_open(j, '{');
     write_columns(j, r);
     df_json_close(j, '}');
 }
 
-static void write_address(struct df_json_out *j, const struct df_result *r)
+static void write_address(void *arg, struct df_result *r)
 {
+    struct df_json_out *j = &((struct df_work *)arg)->json;
+
     df_json_open(j, '{');
-    size_t col = write_texts(j, r, 0, address_names, COUNT(address_names));
-    df_json_kv_bool(j, "isMainAddress", df_col_bool(r, col));
-    df_json_kv_bool(j, "isDeleted", df_col_bool(r, col + 1));
+    df_json_kv_text(j, "addressTypeCode", df_col_text(r, counterparty_addresses_AddressTypeCode));
+    df_json_kv_text(j, "addressTypeName", df_col_text(r, counterparty_addresses_AddressTypeName));
+    df_json_kv_text(j, "phone", df_col_text(r, counterparty_addresses_Phone));
+    df_json_kv_text(j, "fax", df_col_text(r, counterparty_addresses_Fax));
+    df_json_kv_text(j, "addrLine1", df_col_text(r, counterparty_addresses_AddrLine1));
+    df_json_kv_text(j, "addrLine2", df_col_text(r, counterparty_addresses_AddrLine2));
+    df_json_kv_text(j, "cityCode", df_col_text(r, counterparty_addresses_CityCode));
+    df_json_kv_text(j, "zipCode", df_col_text(r, counterparty_addresses_ZipCode));
+    df_json_kv_text(j, "state", df_col_text(r, counterparty_addresses_State));
+    df_json_kv_text(j, "district", df_col_text(r, counterparty_addresses_District));
+    df_json_kv_bool(j, "isMainAddress", df_col_bool(r, counterparty_addresses_IsMainAddress));
+    df_json_kv_bool(j, "isDeleted", df_col_bool(r, counterparty_addresses_IsDeleted));
     df_json_close(j, '}');
 }
 
-static void write_fiscal(struct df_json_out *j, const struct df_result *r)
+static void write_fiscal(void *arg, struct df_result *r)
 {
-    df_json_open(j, '{');
-    write_texts(j, r, 0, fiscal_names, COUNT(fiscal_names));
-    df_json_close(j, '}');
-}
+    struct df_json_out *j = &((struct df_work *)arg)->json;
 
-/* "key": the rows of a query, each written by `write`. */
-static enum df_code write_rows(struct df_db *db, struct call *c, const char *key,
-                               const struct df_query *q, const struct df_value *params,
-                               size_t param_count,
-                               void (*write)(struct df_json_out *j, const struct df_result *r),
-                               struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, q, params, param_count, &r, err);
-    if (code != DF_OK)
-        return code;
-    df_json_key(&c->w.json, key);
-    df_json_open(&c->w.json, '[');
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        write(&c->w.json, r);
-    df_json_close(&c->w.json, ']');
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    df_json_open(j, '{');
+    df_json_kv_text(j, "fiscalReferenceTypeCode",
+                    df_col_text(r, counterparty_fiscal_FiscalReferenceTypeCode));
+    df_json_kv_text(j, "fiscalReferenceTypeName",
+                    df_col_text(r, counterparty_fiscal_FiscalReferenceTypeName));
+    df_json_kv_text(j, "fiscalNumber", df_col_text(r, counterparty_fiscal_FiscalNumber));
+    df_json_close(j, '}');
 }
 
 static enum df_code write_payload(struct df_db *db, struct call *c, struct df_err *err)
@@ -297,25 +262,46 @@ static enum df_code write_payload(struct df_db *db, struct call *c, struct df_er
     return code;
 }
 
+static void write_row(void *arg, struct df_result *r)
+{
+    struct call *c = arg;
+
+    c->id = df_col_int(r, counterparty_Id);
+    write_columns(&c->w.json, r);
+}
+
 static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err *err)
 {
-    struct df_result *r = NULL;
-    const struct df_value params[] = {df_text(c->business_doc_id), df_text(c->business_entity),
-                                      df_reach_client(&c->reach)};
     const struct df_query *q = c->reach.all ? &df_q_counterparty_get : &df_q_own_counterparty_get;
-    enum df_code code = df_db_query(db, q, params, q->param_count, &r, err);
+    bool found = false;
+    enum df_code code = df_db_one(db,
+                                  DF_ANY(q, {"business_doc_id", df_text(c->business_doc_id)},
+                                         {"business_entity", df_text(c->business_entity)},
+                                         {"client", df_reach_client(&c->reach)}),
+                                  write_row, c, &found, err);
+
+    if (code == DF_OK && !found)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no such counterparty.");
+    return code == DF_OK ? write_payload(db, c, err) : code;
+}
+
+static enum df_code write_children(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_json_out *j = &c->w.json;
+    struct df_value id = df_int(c->id);
+
+    df_json_key(j, "addresses");
+    df_json_open(j, '[');
+    enum df_code code =
+        df_db_each(db, DF_Q(counterparty_addresses, .id = id), write_address, c, err);
+    df_json_close(j, ']');
     if (code != DF_OK)
         return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        c->id = df_col_int(r, 0);
-        write_columns(&c->w.json, r);
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such counterparty.");
-    }
-    df_result_free(r);
-    return code == DF_OK ? write_payload(db, c, err) : code;
+    df_json_key(j, "fiscalReferences");
+    df_json_open(j, '[');
+    code = df_db_each(db, DF_Q(counterparty_fiscal, .id = id), write_fiscal, c, err);
+    df_json_close(j, ']');
+    return code;
 }
 
 /* In a transaction, so that the children are those of the row. */
@@ -328,11 +314,7 @@ static enum df_code run_one(struct df_db *db, struct df_work *w, struct df_err *
     df_json_open(&w->json, '{');
     code = write_parent(db, c, err);
     if (code == DF_OK)
-        code = write_rows(db, c, "addresses", &df_q_counterparty_addresses,
-                          DF_PARAMS(df_int(c->id)), write_address, err);
-    if (code == DF_OK)
-        code = write_rows(db, c, "fiscalReferences", &df_q_counterparty_fiscal,
-                          DF_PARAMS(df_int(c->id)), write_fiscal, err);
+        code = write_children(db, c, err);
     df_json_close(&w->json, '}');
     df_db_rollback(db); /* nothing was written */
     return code;
@@ -347,25 +329,26 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
     static const struct df_query *const totals[2][2] = {
         {&df_q_counterparty_count, &df_q_own_counterparty_count},
         {&df_q_counterparty_find_count, &df_q_own_counterparty_find_count}};
-    struct call *c = (struct call *)w;
+    const struct call *c = (const struct call *)w;
     bool find = c->counterparty_id.ptr || c->fiscal_number.ptr;
     bool own = !c->reach.all;
-    struct df_value params[7] = {df_text(c->business_entity), df_text(c->entity_type),
-                                 df_text(c->counterparty_id), df_text(c->fiscal_number)};
-    size_t n = find ? 4 : 2;
+    struct df_value entity = df_text(c->business_entity), type = df_text(c->entity_type);
+    struct df_value party = df_text(c->counterparty_id), fiscal = df_text(c->fiscal_number);
+    struct df_value client = df_reach_client(&c->reach);
+    enum df_code code = df_db_query_int(db,
+                                        DF_ANY(totals[find][own], {"business_entity", entity},
+                                               {"entity_type", type}, {"counterparty_id", party},
+                                               {"fiscal_number", fiscal}, {"client", client}),
+                                        &w->page.total, err);
 
-    if (own)
-        params[n++] = df_reach_client(&c->reach);
-    enum df_code code = df_db_query_int(db, totals[find][own], params, n, &w->page.total, err);
     if (code != DF_OK)
         return code;
-    params[n++] = df_int(w->page.size);
-    params[n++] = df_int(w->page.offset);
-    df_json_open(&w->json, '{');
-    code = write_rows(db, c, "items", pages[find][own], params, n, write_item, err);
-    df_page_write(&w->page, &w->json);
-    df_json_close(&w->json, '}');
-    return code;
+    return df_work_page(w, db,
+                        DF_ANY(pages[find][own], {"business_entity", entity}, {"entity_type", type},
+                               {"counterparty_id", party}, {"fiscal_number", fiscal},
+                               {"client", client}, {"limit", df_int(w->page.size)},
+                               {"offset", df_int(w->page.offset)}),
+                        write_item, err);
 }
 
 static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)

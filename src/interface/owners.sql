@@ -2,6 +2,7 @@
 
 -- Held until the commit: whoever else gives it away meanwhile waits.
 -- name: ticket_owner
+-- row: owner
 -- dialect: sqlite
 SELECT t.BusinessEntity, t.BusinessDocId, t.ClientId, c.ClientIdentifier
 FROM TB_TICKET_INTERFACE AS t LEFT JOIN Clients AS c ON c.Id = t.ClientId
@@ -17,6 +18,7 @@ FROM TB_TICKET_INTERFACE AS t WITH (UPDLOCK, ROWLOCK) LEFT JOIN Clients AS c ON 
 WHERE t.Id = :id;
 
 -- name: counterparty_owner
+-- row: owner
 -- dialect: sqlite
 SELECT p.BusinessEntity, p.BusinessDocId, p.ClientId, c.ClientIdentifier
 FROM TB_COUNTERPARTIES AS p LEFT JOIN Clients AS c ON c.Id = p.ClientId

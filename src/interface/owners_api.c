@@ -32,24 +32,25 @@ struct call {
     bool changed;
 };
 
+static void read_document(void *arg, struct df_result *r)
+{
+    struct call *c = arg;
+    struct df_arena *a = df_req_arena(c->w.req);
+
+    c->entity = df_arena_str(a, df_col_text(r, owner_BusinessEntity));
+    c->doc = df_arena_str(a, df_col_text(r, owner_BusinessDocId));
+    c->from_id = df_arena_str(a, df_col_text(r, owner_ClientId));
+    c->from = df_arena_str(a, df_col_text(r, owner_ClientIdentifier));
+}
+
 static enum df_code find_document(struct df_db *db, struct call *c, struct df_err *err)
 {
-    struct df_arena *a = df_req_arena(c->w.req);
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, c->kind->owner, DF_PARAMS(df_int(c->id)), &r, err);
-    if (code != DF_OK)
-        return code;
-    code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        c->entity = df_arena_str(a, df_col_text(r, 0));
-        c->doc = df_arena_str(a, df_col_text(r, 1));
-        c->from_id = df_arena_str(a, df_col_text(r, 2));
-        c->from = df_arena_str(a, df_col_text(r, 3));
-        code = DF_OK;
-    } else if (code == DF_DONE) {
+    bool found = false;
+    enum df_code code =
+        df_db_one(db, DF_ANY(c->kind->owner, {"id", df_int(c->id)}), read_document, c, &found, err);
+
+    if (code == DF_OK && !found)
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no such document.");
-    }
-    df_result_free(r);
     return code;
 }
 
@@ -93,12 +94,15 @@ static enum df_code write_audit(struct df_db *db, const struct call *c, struct d
 static enum df_code give(struct df_db *db, const struct call *c, struct df_err *err)
 {
     struct df_value to = df_uuid(c->to_id);
-    enum df_code code = df_db_exec(db, c->kind->give, DF_PARAMS(to, df_int(c->id)), NULL, err);
+    enum df_code code =
+        df_db_exec(db, DF_ANY(c->kind->give, {"client", to}, {"id", df_int(c->id)}), NULL, err);
     if (code == DF_OK)
-        code = df_db_exec(db, &df_q_functional_acks_give,
-                          DF_PARAMS(to, df_text(c->doc), df_uuid(c->from_id),
-                                    df_int(c->from_id.ptr ? 0 : 1), df_text(c->entity)),
-                          NULL, err);
+        code =
+            df_db_exec(db,
+                       DF_Q(functional_acks_give, .client = to, .doc = df_text(c->doc),
+                            .before = df_uuid(c->from_id), .nobody = df_int(c->from_id.ptr ? 0 : 1),
+                            .entity = df_text(c->entity)),
+                       NULL, err);
     return code == DF_OK ? write_audit(db, c, err) : code;
 }
 

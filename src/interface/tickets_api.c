@@ -28,33 +28,26 @@ struct receipt {
     struct df_str status;
     bool created;
     bool changed;
+    bool refused; /* it is another client's */
 };
 
-/* The third column is the version of what was written, or whose the ticket is that was not. */
-static enum df_code take_row(struct receipt *c, struct df_result *r, bool changed,
-                             struct df_err *err)
+static void read_written(void *arg, struct df_result *r)
 {
-    if (!changed && !df_reach_has(&c->reach, df_col_text(r, 2)))
-        return df_reach_refuse(err, "ticket");
-    c->id = df_col_int(r, 0);
-    c->status = df_arena_str(df_req_arena(c->w.req), df_col_text(r, 1));
-    c->changed = changed;
-    c->created = changed && df_col_int(r, 2) == 1;
-    return DF_OK;
+    struct receipt *c = arg;
+
+    c->id = df_col_int(r, ticket_upsert_Id);
+    c->status = df_arena_str(df_req_arena(c->w.req), df_col_text(r, ticket_upsert_Status));
+    c->changed = true;
+    c->created = df_col_int(r, ticket_upsert_PayloadVersion) == 1;
 }
 
-/* DF_DONE: the query gave no row. */
-static enum df_code ask(struct df_db *db, struct receipt *c, const struct df_query *q,
-                        const struct df_value *params, size_t count, struct df_err *err)
+static void read_same(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(db, q, params, count, &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW)
-        code = take_row(c, r, q == &df_q_ticket_upsert, err);
-    df_result_free(r);
-    return code;
+    struct receipt *c = arg;
+
+    c->id = df_col_int(r, ticket_same_Id);
+    c->status = df_arena_str(df_req_arena(c->w.req), df_col_text(r, ticket_same_Status));
+    c->refused = !df_reach_has(&c->reach, df_col_text(r, ticket_same_ClientId));
 }
 
 static enum df_code run_receive(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -64,21 +57,26 @@ static enum df_code run_receive(struct df_db *db, struct df_work *w, struct df_e
     struct df_value entity = df_text(t->doc.business_entity);
     struct df_value doc = df_text(t->doc.business_doc_id);
     struct df_value phase = df_int(t->phase_code);
+    bool found = false;
 
+    c->created = c->changed = c->refused = false;
     enum df_code code =
-        ask(db, c, &df_q_ticket_upsert,
-            DF_PARAMS(entity, doc, phase, df_text(t->company_code), df_text(t->branch_code),
-                      df_text(t->destination_code), df_text(t->shipment_event),
-                      df_bool(t->ack_required), df_text(t->targets[0]),
-                      df_text(df_req_body(w->req)), df_text(df_str_c(c->hash)), df_time(w->now_ms),
-                      df_reach_client(&c->reach), df_reach_all(&c->reach)),
-            err);
-    if (code == DF_DONE)
-        code = ask(db, c, &df_q_ticket_same, DF_PARAMS(entity, doc, phase), err);
+        df_db_one(db,
+                  DF_Q(ticket_upsert, .entity = entity, .doc = doc, .phase = phase,
+                       .company = df_text(t->company_code), .branch = df_text(t->branch_code),
+                       .destination = df_text(t->destination_code),
+                       .event = df_text(t->shipment_event), .ack = df_bool(t->ack_required),
+                       .target = df_text(t->targets[0]), .payload = df_text(df_req_body(w->req)),
+                       .hash = df_text(df_str_c(c->hash)), .now = df_time(w->now_ms),
+                       .client = df_reach_client(&c->reach), .all = df_reach_all(&c->reach)),
+                  read_written, c, &found, err);
+    if (code == DF_OK && !found)
+        code = df_db_one(db, DF_Q(ticket_same, .entity = entity, .doc = doc, .phase = phase),
+                         read_same, c, &found, err);
     /* Where lock hints are not heeded, of two that insert at once the second meets the key. */
-    if (code == DF_E_DB_UNIQUE || code == DF_DONE)
-        code = df_err_set(err, DF_E_DB_CONFLICT, "The ticket was written by another call as well.");
-    return code;
+    if (code == DF_E_DB_UNIQUE || (code == DF_OK && !found))
+        return df_err_set(err, DF_E_DB_CONFLICT, "The ticket was written by another call as well.");
+    return code == DF_OK && c->refused ? df_reach_refuse(err, "ticket") : code;
 }
 
 static void received(struct df_work *w)
@@ -140,118 +138,7 @@ struct question {
     size_t shown_count;
 };
 
-/* In the order of the queries' columns. */
-static const struct {
-    const char *name;
-    enum df_type type;
-} columns[] = {
-    {"id", DF_INT},
-    {"businessEntity", DF_TEXT},
-    {"businessDocId", DF_TEXT},
-    {"phaseCode", DF_INT},
-    {"companyCode", DF_TEXT},
-    {"branchCode", DF_TEXT},
-    {"destinationCode", DF_TEXT},
-    {"shipmentEvent", DF_TEXT},
-    {"functionalAckIsRequired", DF_BOOL},
-    {"targetApplicationCode", DF_TEXT},
-    {"createdAt", DF_TIME},
-    {"updatedAt", DF_TIME},
-    {"payloadVersion", DF_INT},
-    {"status", DF_TEXT},
-    {"attemptCount", DF_INT},
-    {"lastError", DF_TEXT},
-    {"nextAttemptAt", DF_TIME},
-    {"returnStatus", DF_TEXT},
-    {"returnAttemptCount", DF_INT},
-    {"returnLastError", DF_TEXT},
-    {"returnLastAttemptAt", DF_TIME},
-    {"returnSentAt", DF_TIME},
-    {"gatewaySendStatus", DF_TEXT},
-    {"gatewaySendAttemptCount", DF_INT},
-    {"gatewaySendLastError", DF_TEXT},
-    {"gatewaySendLastAttemptAt", DF_TIME},
-    {"gatewaySendSentAt", DF_TIME},
-    {"gatewaySendNextAttemptAt", DF_TIME},
-    {"callbackStatus", DF_TEXT},
-    {"callbackReceivedAt", DF_TIME},
-    {"callbackCode", DF_TEXT},
-    {"callbackMessage", DF_TEXT},
-};
-
-/* shown: NULL in pages, which have no payloads. */
-static void write_ticket(struct df_result *r, const struct df_shown *shown, struct df_json_out *out)
-{
-    df_json_open(out, '{');
-    for (size_t i = 0; i < df_result_columns(r); i++) {
-        const char *name = columns[i].name;
-        if (columns[i].type == DF_INT)
-            df_json_kv_int(out, name, df_col_int(r, i));
-        else if (columns[i].type == DF_BOOL)
-            df_json_kv_bool(out, name, df_col_bool(r, i));
-        else if (columns[i].type == DF_TIME)
-            df_json_kv_time(out, name, df_col_time(r, i));
-        else
-            df_json_kv_text(out, name, df_col_text(r, i));
-    }
-    if (shown) {
-        df_json_kv_text(out, "rawPayloadJson", shown->raw);
-        df_json_kv_text(out, "callbackPayloadJson", shown->callback);
-    }
-    df_json_close(out, '}');
-}
-
-/* Of one document. */
-static enum df_code ask_phases(struct df_db *db, struct question *c, struct df_result **ret,
-                               struct df_err *err)
-{
-    struct df_value params[] = {df_text(c->entity), df_text(c->doc),
-                                c->phase < 0 ? df_null(DF_INT) : df_int(c->phase),
-                                df_text(c->status), df_reach_client(&c->reach)};
-    const struct df_query *q = c->reach.all ? &df_q_ticket_phases : &df_q_own_ticket_phases;
-    return df_db_query(db, q, params, q->param_count, ret, err);
-}
-
-static enum df_code ask_page(struct df_db *db, struct question *c, struct df_result **ret,
-                             struct df_err *err)
-{
-    struct df_value params[7] = {df_text(c->status), df_text(c->entity), df_text(c->doc),
-                                 c->phase < 0 ? df_null(DF_INT) : df_int(c->phase)};
-    size_t n = 4;
-
-    if (!c->reach.all)
-        params[n++] = df_reach_client(&c->reach);
-    enum df_code code =
-        df_db_query_int(db, c->reach.all ? &df_q_ticket_page_total : &df_q_own_ticket_page_total,
-                        params, n, &c->w.page.total, err);
-    if (code != DF_OK)
-        return code;
-    params[n++] = df_int(c->w.page.size);
-    params[n++] = df_int(c->w.page.offset);
-    return df_db_query(db, c->reach.all ? &df_q_ticket_page : &df_q_own_ticket_page, params, n, ret,
-                       err);
-}
-
-/* The payloads of the first phases, oldest first, as far as there is room. */
-static enum df_code find_shown(struct df_db *db, struct question *c, struct df_err *err)
-{
-    int64_t room = df_shown_room(df_interface_options_of(c->w.arg));
-    struct df_result *r = NULL;
-    enum df_code code = ask_phases(db, c, &r, err);
-
-    c->shown_count = 0;
-    c->shown = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct phase_shown, PHASES_SHOWN);
-    if (code != DF_OK)
-        return code;
-    while (c->shown_count < PHASES_SHOWN && (code = df_result_step(r, err)) == DF_ROW)
-        c->shown[c->shown_count++].id = df_col_int(r, 0);
-    df_result_free(r);
-    code = code == DF_DONE || code == DF_ROW ? DF_OK : code;
-    for (size_t i = 0; i < c->shown_count && code == DF_OK; i++)
-        code = df_shown_ticket(db, c->shown[i].id, &room, c->w.req, &c->shown[i].payloads, err);
-    return code;
-}
-
+/* The payloads; NULL in pages, which have none. */
 static const struct df_shown *shown_of(const struct question *c, int64_t id)
 {
     static const struct df_shown nothing;
@@ -262,19 +149,108 @@ static const struct df_shown *shown_of(const struct question *c, int64_t id)
     return c->paged ? NULL : &nothing;
 }
 
-static enum df_code write_rows(struct df_db *db, struct question *c, struct df_err *err)
+static void write_states(const struct df_result *r, struct df_json_out *out)
 {
-    struct df_result *r = NULL;
-    enum df_code code = c->paged ? DF_OK : find_shown(db, c, err);
+    df_json_kv_text(out, "status", df_col_text(r, ticket_Status));
+    df_json_kv_int(out, "attemptCount", df_col_int(r, ticket_AttemptCount));
+    df_json_kv_text(out, "lastError", df_col_text(r, ticket_LastError));
+    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, ticket_NextAttemptAt));
+    df_json_kv_text(out, "returnStatus", df_col_text(r, ticket_ReturnStatus));
+    df_json_kv_int(out, "returnAttemptCount", df_col_int(r, ticket_ReturnAttemptCount));
+    df_json_kv_text(out, "returnLastError", df_col_text(r, ticket_ReturnLastError));
+    df_json_kv_time(out, "returnLastAttemptAt", df_col_time(r, ticket_ReturnLastAttemptAt));
+    df_json_kv_time(out, "returnSentAt", df_col_time(r, ticket_ReturnSentAt));
+    df_json_kv_text(out, "gatewaySendStatus", df_col_text(r, ticket_GatewaySendStatus));
+    df_json_kv_int(out, "gatewaySendAttemptCount", df_col_int(r, ticket_GatewaySendAttemptCount));
+    df_json_kv_text(out, "gatewaySendLastError", df_col_text(r, ticket_GatewaySendLastError));
+    df_json_kv_time(out, "gatewaySendLastAttemptAt",
+                    df_col_time(r, ticket_GatewaySendLastAttemptAt));
+    df_json_kv_time(out, "gatewaySendSentAt", df_col_time(r, ticket_GatewaySendSentAt));
+    df_json_kv_time(out, "gatewaySendNextAttemptAt",
+                    df_col_time(r, ticket_GatewaySendNextAttemptAt));
+    df_json_kv_text(out, "callbackStatus", df_col_text(r, ticket_CallbackStatus));
+    df_json_kv_time(out, "callbackReceivedAt", df_col_time(r, ticket_CallbackReceivedAt));
+    df_json_kv_text(out, "callbackCode", df_col_text(r, ticket_CallbackCode));
+    df_json_kv_text(out, "callbackMessage", df_col_text(r, ticket_CallbackMessage));
+}
 
-    if (code == DF_OK)
-        code = c->paged ? ask_page(db, c, &r, err) : ask_phases(db, c, &r, err);
+static void write_ticket(void *arg, struct df_result *r)
+{
+    struct question *c = arg;
+    struct df_json_out *out = &c->w.json;
+    const struct df_shown *shown = shown_of(c, df_col_int(r, ticket_Id));
+
+    df_json_open(out, '{');
+    df_json_kv_int(out, "id", df_col_int(r, ticket_Id));
+    df_json_kv_text(out, "businessEntity", df_col_text(r, ticket_BusinessEntity));
+    df_json_kv_text(out, "businessDocId", df_col_text(r, ticket_BusinessDocId));
+    df_json_kv_int(out, "phaseCode", df_col_int(r, ticket_PhaseCode));
+    df_json_kv_text(out, "companyCode", df_col_text(r, ticket_CompanyCode));
+    df_json_kv_text(out, "branchCode", df_col_text(r, ticket_BranchCode));
+    df_json_kv_text(out, "destinationCode", df_col_text(r, ticket_DestinationCode));
+    df_json_kv_text(out, "shipmentEvent", df_col_text(r, ticket_ShipmentEvent));
+    df_json_kv_bool(out, "functionalAckIsRequired", df_col_bool(r, ticket_FunctionalAckIsRequired));
+    df_json_kv_text(out, "targetApplicationCode", df_col_text(r, ticket_TargetApplicationCode));
+    df_json_kv_time(out, "createdAt", df_col_time(r, ticket_CreatedAt));
+    df_json_kv_time(out, "updatedAt", df_col_time(r, ticket_UpdatedAt));
+    df_json_kv_int(out, "payloadVersion", df_col_int(r, ticket_PayloadVersion));
+    write_states(r, out);
+    if (shown) {
+        df_json_kv_text(out, "rawPayloadJson", shown->raw);
+        df_json_kv_text(out, "callbackPayloadJson", shown->callback);
+    }
+    df_json_close(out, '}');
+}
+
+/* The rows of a query that takes those of these values that it has: of one document, or a page. */
+static enum df_code ask(struct df_db *db, struct question *c, const struct df_query *q,
+                        void (*row)(void *arg, struct df_result *r), struct df_err *err)
+{
+    return df_db_each(db,
+                      DF_ANY(q, {"entity", df_text(c->entity)}, {"doc", df_text(c->doc)},
+                             {"phase", c->phase < 0 ? df_null(DF_INT) : df_int(c->phase)},
+                             {"status", df_text(c->status)}, {"client", df_reach_client(&c->reach)},
+                             {"limit", df_int(c->w.page.size)},
+                             {"offset", df_int(c->w.page.offset)}),
+                      row, c, err);
+}
+
+static void read_total(void *arg, struct df_result *r)
+{
+    ((struct question *)arg)->w.page.total = df_col_int(r, ticket_total_Total);
+}
+
+static void read_phase(void *arg, struct df_result *r)
+{
+    struct question *c = arg;
+
+    if (c->shown_count < PHASES_SHOWN)
+        c->shown[c->shown_count++].id = df_col_int(r, ticket_Id);
+}
+
+static enum df_code write_page(struct df_db *db, struct question *c, struct df_err *err)
+{
+    bool all = c->reach.all;
+    enum df_code code =
+        ask(db, c, all ? &df_q_ticket_page_total : &df_q_own_ticket_page_total, read_total, err);
+
     if (code != DF_OK)
         return code;
-    while ((code = df_result_step(r, err)) == DF_ROW)
-        write_ticket(r, shown_of(c, df_col_int(r, 0)), &c->w.json);
-    df_result_free(r);
-    return code == DF_DONE ? DF_OK : code;
+    return ask(db, c, all ? &df_q_ticket_page : &df_q_own_ticket_page, write_ticket, err);
+}
+
+/* With the payloads of the first, oldest first, as far as there is room. */
+static enum df_code write_phases(struct df_db *db, struct question *c, struct df_err *err)
+{
+    const struct df_query *q = c->reach.all ? &df_q_ticket_phases : &df_q_own_ticket_phases;
+    int64_t room = df_shown_room(df_interface_options_of(c->w.arg));
+
+    c->shown_count = 0;
+    c->shown = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct phase_shown, PHASES_SHOWN);
+    enum df_code code = ask(db, c, q, read_phase, err);
+    for (size_t i = 0; i < c->shown_count && code == DF_OK; i++)
+        code = df_shown_ticket(db, c->shown[i].id, &room, c->w.req, &c->shown[i].payloads, err);
+    return code == DF_OK ? ask(db, c, q, write_ticket, err) : code;
 }
 
 /* In a transaction, so that the payloads are those of the rows. */
@@ -286,7 +262,7 @@ static enum df_code run_look(struct df_db *db, struct df_work *w, struct df_err 
     if (code != DF_OK)
         return code;
     df_page_open(&w->json);
-    code = write_rows(db, c, err);
+    code = c->paged ? write_page(db, c, err) : write_phases(db, c, err);
     df_json_close(&w->json, ']');
     if (c->paged)
         df_page_write(&w->page, &w->json);

@@ -30,7 +30,6 @@ void df_json_int(struct df_json_out *j, int64_t v);
 void df_json_double(struct df_json_out *j, double v); /* not finite: null */
 void df_json_bool(struct df_json_out *j, bool v);
 void df_json_null(struct df_json_out *j);
-void df_json_time(struct df_json_out *j, int64_t wall_ms);   /* ISO 8601; -1: null */
 void df_json_raw(struct df_json_out *j, struct df_str json); /* already JSON */
 
 void df_json_kv_text(struct df_json_out *j, const char *name, struct df_str s);
@@ -38,9 +37,7 @@ void df_json_kv_int(struct df_json_out *j, const char *name, int64_t v);
 void df_json_kv_int_if(struct df_json_out *j, const char *name, bool known,
                        int64_t v); /* else null */
 void df_json_kv_bool(struct df_json_out *j, const char *name, bool v);
+/* ISO 8601; -1: null. */
 void df_json_kv_time(struct df_json_out *j, const char *name, int64_t wall_ms);
-
-/* Only the escaped content, without the quotes. */
-void df_json_escape(struct df_buf *b, struct df_str s);
 
 #endif

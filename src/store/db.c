@@ -6,7 +6,6 @@
 #include "store/driver.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 
 #define TIME_FIRST_MS INT64_C(-62135596800000) /* 0001-01-01 */
@@ -218,8 +217,6 @@ static const char *refusal_of(const struct df_value *v, enum df_code *ret_code)
     case DF_INT:
     case DF_BOOL:
         return NULL;
-    case DF_REAL:
-        return isfinite(v->d) ? NULL : "is not a finite number";
     case DF_TIME:
         return v->i >= TIME_FIRST_MS && v->i <= TIME_LAST_MS ? NULL : "is out of the calendar";
     case DF_UUID:
@@ -359,11 +356,6 @@ bool df_col_null(const struct df_result *r, size_t col)
 int64_t df_col_int(const struct df_result *r, size_t col)
 {
     return r->db->ops->col_int(r, col);
-}
-
-double df_col_real(const struct df_result *r, size_t col)
-{
-    return r->db->ops->col_real(r, col);
 }
 
 bool df_col_bool(const struct df_result *r, size_t col)

@@ -50,7 +50,7 @@ struct df_query {
 };
 
 /* 0 is no type: a parameter that was left out is found by it. */
-enum df_type { DF_INT = 1, DF_REAL, DF_TEXT, DF_BLOB, DF_BOOL, DF_TIME, DF_UUID };
+enum df_type { DF_INT = 1, DF_TEXT, DF_BLOB, DF_BOOL, DF_TIME, DF_UUID };
 
 #define DF_VALUE_MAX (UINT32_C(256) << 20)
 
@@ -58,8 +58,7 @@ struct df_value {
     enum df_type type;
     bool null; /* a NULL has a type too: some drivers need it */
     union {
-        int64_t i; /* INT, BOOL, TIME */
-        double d;
+        int64_t i;       /* INT, BOOL, TIME */
         struct df_str s; /* TEXT, BLOB, UUID; borrowed for the call */
     };
 };
@@ -67,10 +66,6 @@ struct df_value {
 static inline struct df_value df_int(int64_t v)
 {
     return (struct df_value){.type = DF_INT, .i = v};
-}
-static inline struct df_value df_real(double v)
-{
-    return (struct df_value){.type = DF_REAL, .d = v};
 }
 static inline struct df_value df_bool(bool v)
 {
@@ -155,7 +150,6 @@ void df_result_free(struct df_result *r);
 size_t df_result_columns(const struct df_result *r);
 bool df_col_null(const struct df_result *r, size_t col);
 int64_t df_col_int(const struct df_result *r, size_t col); /* 0 for NULL */
-double df_col_real(const struct df_result *r, size_t col);
 bool df_col_bool(const struct df_result *r, size_t col);
 int64_t df_col_time(const struct df_result *r, size_t col);       /* milliseconds; -1 for NULL */
 struct df_str df_col_text(const struct df_result *r, size_t col); /* absent for NULL; UUIDs too */
@@ -230,11 +224,6 @@ enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err)
  * transaction. */
 enum df_code df_db_schema_lock(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 void df_db_schema_unlock(struct df_db *db);
-
-#define DF_PARAMS(...)                                                                             \
-    (const struct df_value[]){__VA_ARGS__},                                                        \
-        sizeof((const struct df_value[]){__VA_ARGS__}) / sizeof(struct df_value)
-#define DF_NO_PARAMS NULL, 0
 
 /*
  * A query with its parameters, all of them and each by its name: q, params and param_count of the

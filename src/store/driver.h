@@ -38,7 +38,6 @@ struct df_db_ops {
     size_t (*columns)(const struct df_result *r);
     bool (*col_null)(const struct df_result *r, size_t col);
     int64_t (*col_int)(const struct df_result *r, size_t col);
-    double (*col_real)(const struct df_result *r, size_t col);
     bool (*col_bool)(const struct df_result *r, size_t col);
     int64_t (*col_time)(const struct df_result *r, size_t col);
     struct df_str (*col_text)(const struct df_result *r, size_t col);

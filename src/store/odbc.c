@@ -450,7 +450,6 @@ const struct df_db_ops df_odbc_ops = {
     .columns = df_odbc_columns,
     .col_null = df_odbc_col_null,
     .col_int = df_odbc_col_int,
-    .col_real = df_odbc_col_real,
     .col_bool = df_odbc_col_bool,
     .col_time = df_odbc_col_time,
     .col_text = df_odbc_col_text,

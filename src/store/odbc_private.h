@@ -68,7 +68,6 @@ struct odbc_param {
     const void *data; /* where the driver was told to look */
     union {
         SQLBIGINT i;
-        double d;
         unsigned char b;
         SQL_TIMESTAMP_STRUCT t;
         SQLGUID u;
@@ -244,7 +243,6 @@ void df_odbc_result_free(struct df_result *r);
 size_t df_odbc_columns(const struct df_result *r);
 bool df_odbc_col_null(const struct df_result *r, size_t col);
 int64_t df_odbc_col_int(const struct df_result *r, size_t col);
-double df_odbc_col_real(const struct df_result *r, size_t col);
 bool df_odbc_col_bool(const struct df_result *r, size_t col);
 int64_t df_odbc_col_time(const struct df_result *r, size_t col);
 struct df_str df_odbc_col_text(const struct df_result *r, size_t col);

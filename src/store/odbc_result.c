@@ -95,26 +95,6 @@ bool df_odbc_col_null(const struct df_result *r, size_t col)
     return !cell_of(r, col);
 }
 
-double df_odbc_col_real(const struct df_result *r, size_t col)
-{
-    const struct odbc_cell *c = cell_of(r, col);
-    if (!c)
-        return 0;
-    switch (kind_of(r, col)) {
-    case ODBC_INT:
-    case ODBC_TIME:
-        return (double)c->i;
-    case ODBC_REAL:
-        return c->d;
-    case ODBC_NUMBER:
-    case ODBC_UUID:
-    case ODBC_BLOB:
-    case ODBC_TEXT:
-        break;
-    }
-    return strtod(c->s.ptr, NULL);
-}
-
 int64_t df_odbc_col_int(const struct df_result *r, size_t col)
 {
     const struct odbc_cell *c = cell_of(r, col);

@@ -241,10 +241,6 @@ static SQLRETURN bind_one(struct odbc_stmt *st, size_t i)
         c_type = SQL_C_BIT;
         sql_type = SQL_BIT;
         break;
-    case DF_REAL:
-        c_type = SQL_C_DOUBLE;
-        sql_type = SQL_DOUBLE;
-        break;
     case DF_TIME:
         c_type = SQL_C_TYPE_TIMESTAMP;
         sql_type = SQL_TYPE_TIMESTAMP;
@@ -316,10 +312,6 @@ static const void *set_value(struct odbc_param *p, const struct df_value *v, SQL
     case DF_BOOL:
         p->v.b = v->i != 0;
         p->length = sizeof(p->v.b);
-        break;
-    case DF_REAL:
-        p->v.d = v->d;
-        p->length = sizeof(p->v.d);
         break;
     case DF_TIME:
         set_time(&p->v.t, v->i);

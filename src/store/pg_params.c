@@ -20,7 +20,6 @@ static size_t room_for(const struct df_value *v)
         return 0;
     switch (v->type) {
     case DF_INT:
-    case DF_REAL:
     case DF_BOOL:
     case DF_TIME:
         return NUMBER_ROOM;
@@ -39,8 +38,6 @@ static size_t put_value(char *p, const struct df_value *v)
     switch (v->type) {
     case DF_INT:
         return (size_t)snprintf(p, NUMBER_ROOM, "%lld", (long long)v->i);
-    case DF_REAL:
-        return (size_t)snprintf(p, NUMBER_ROOM, "%.17g", v->d);
     case DF_BOOL:
         memcpy(p, v->i ? "t" : "f", 2);
         return 1;

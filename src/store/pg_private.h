@@ -153,7 +153,6 @@ void df_pg_result_free(struct df_result *r);
 size_t df_pg_columns(const struct df_result *r);
 bool df_pg_col_null(const struct df_result *r, size_t col);
 int64_t df_pg_col_int(const struct df_result *r, size_t col);
-double df_pg_col_real(const struct df_result *r, size_t col);
 bool df_pg_col_bool(const struct df_result *r, size_t col);
 int64_t df_pg_col_time(const struct df_result *r, size_t col);
 struct df_str df_pg_col_text(const struct df_result *r, size_t col);

@@ -74,14 +74,6 @@ static Oid type_of(const struct df_result *r, size_t col)
     return PQftype(result_of(r)->res, (int)col);
 }
 
-double df_pg_col_real(const struct df_result *r, size_t col)
-{
-    struct df_str s = column_text(r, col);
-    if (!s.ptr)
-        return 0;
-    return type_of(r, col) == PG_BOOL ? s.ptr[0] == 't' : strtod(s.ptr, NULL);
-}
-
 int64_t df_pg_col_int(const struct df_result *r, size_t col)
 {
     struct df_str s = column_text(r, col);

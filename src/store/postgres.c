@@ -634,7 +634,6 @@ const struct df_db_ops df_postgres_ops = {
     .columns = df_pg_columns,
     .col_null = df_pg_col_null,
     .col_int = df_pg_col_int,
-    .col_real = df_pg_col_real,
     .col_bool = df_pg_col_bool,
     .col_time = df_pg_col_time,
     .col_text = df_pg_col_text,

@@ -18,13 +18,7 @@ struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t 
 void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_value *values,
                  size_t count)
 {
-    assert(q == r->query);
-    df_rows_add(r, values, count);
-}
-
-void df_rows_add(struct df_rows *r, const struct df_value *values, size_t count)
-{
-    assert(r->count < r->most && count == r->query->param_count);
+    assert(q == r->query && count == q->param_count && r->count < r->most);
     memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
 }
 

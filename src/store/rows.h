@@ -18,9 +18,9 @@ struct df_rows {
 struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t most);
 /* Adds a row, with parameters by name: DF_ROWS_ADD(&rows, item_insert, .id = …, .status = …). */
 #define DF_ROWS_ADD(rows, name, ...) df_rows_put((rows), DF_Q(name, __VA_ARGS__))
+/* The same with DF_ANY, for a query that is chosen at run time. */
 void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_value *values,
                  size_t count);
-void df_rows_add(struct df_rows *r, const struct df_value *values, size_t count);
 /* Writes the rows; does nothing when there are none. affected (may be NULL): as for
  * df_db_exec_many. */
 enum df_code df_rows_run(struct df_db *db, const struct df_rows *r, int64_t *affected,

@@ -470,7 +470,6 @@ const struct df_db_ops df_sqlite_ops = {
     .columns = df_sqlite_columns,
     .col_null = df_sqlite_col_null,
     .col_int = df_sqlite_col_int,
-    .col_real = df_sqlite_col_real,
     .col_bool = df_sqlite_col_bool,
     .col_time = df_sqlite_col_time,
     .col_text = df_sqlite_col_text,

@@ -95,7 +95,6 @@ enum df_code df_sqlite_exec_many(struct df_db *db, const struct df_query *q,
 size_t df_sqlite_columns(const struct df_result *r);
 bool df_sqlite_col_null(const struct df_result *r, size_t col);
 int64_t df_sqlite_col_int(const struct df_result *r, size_t col);
-double df_sqlite_col_real(const struct df_result *r, size_t col);
 bool df_sqlite_col_bool(const struct df_result *r, size_t col);
 int64_t df_sqlite_col_time(const struct df_result *r, size_t col);
 struct df_str df_sqlite_col_text(const struct df_result *r, size_t col);

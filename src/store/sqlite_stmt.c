@@ -86,8 +86,6 @@ static int bind_value(struct stmt *st, size_t i, const struct df_value *v,
         return sqlite3_bind_int64(h, at, v->i);
     case DF_BOOL:
         return sqlite3_bind_int64(h, at, v->i != 0);
-    case DF_REAL:
-        return sqlite3_bind_double(h, at, v->d);
     case DF_TIME:
         df_time_format(v->i, scratch->time);
         return sqlite3_bind_text(h, at, scratch->time, DF_TIME_LEN, SQLITE_STATIC);
@@ -306,15 +304,6 @@ int64_t df_sqlite_col_int(const struct df_result *base, size_t col)
         return 0;
     sqlite3_value *v = kept_value(r, col);
     return v ? sqlite3_value_int64(v) : sqlite3_column_int64(r->handle, (int)col);
-}
-
-double df_sqlite_col_real(const struct df_result *base, size_t col)
-{
-    const struct sqlite_result *r = result_of(base);
-    if (col >= r->columns)
-        return 0;
-    sqlite3_value *v = kept_value(r, col);
-    return v ? sqlite3_value_double(v) : sqlite3_column_double(r->handle, (int)col);
 }
 
 bool df_sqlite_col_bool(const struct df_result *r, size_t col)

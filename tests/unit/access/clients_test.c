@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "access/clients.h"
+#include "fake_clock.h"
 #include "store/schema.h"
 
 #include "testdb.h"

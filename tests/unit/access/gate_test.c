@@ -9,6 +9,7 @@
 
 #include "access/gate.h"
 #include "access/hash_line.h"
+#include "fake_clock.h"
 #include "net/caller.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
 
 #include "access/handler.h"
 #include "base/secret.h"
+#include "fake_clock.h"
 
 #include "peer.h"
 #include "port.h"

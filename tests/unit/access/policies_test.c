@@ -7,6 +7,7 @@
 
 #include "access/clients.h"
 #include "access/policies.h"
+#include "fake_clock.h"
 #include "store/schema.h"
 
 #include "testdb.h"

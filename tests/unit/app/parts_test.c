@@ -47,8 +47,11 @@ static enum df_code note_start(struct df_app *a, int part, struct df_err *err)
     {                                                                                              \
         note(a, "free", n);                                                                        \
     }                                                                                              \
-    static const struct df_part part_##n = {                                                       \
-        .roles = (for_roles), .start = start_##n, .stop = stop_##n, .end = end_##n, .free = free_##n}
+    static const struct df_part part_##n = {.roles = (for_roles),                                  \
+                                            .start = start_##n,                                    \
+                                            .stop = stop_##n,                                      \
+                                            .end = end_##n,                                        \
+                                            .free = free_##n}
 
 enum { COOK = 1, WAIT = 2 };
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "fake_clock.h"
 
 #include <signal.h>
 #include <stdlib.h>

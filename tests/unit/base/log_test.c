@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "capture.h"
+#include "fake_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/loop.h"
+#include "fake_clock.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "fake_clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 
 #include "base/lock.h"
 #include "base/uuid.h"
+#include "fake_clock.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/trace.h"
+#include "fake_clock.h"
 
 #include <stdio.h>
 

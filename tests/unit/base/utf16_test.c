@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/utf16.h"
+#include "fake_clock.h"
 
 #include <iconv.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "access/clients.h"
+#include "fake_clock.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
 #include "imports/process/process_private.h"

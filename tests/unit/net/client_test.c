@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "certificate.h"
+#include "fake_clock.h"
 #include "net/client.h"
 #include "net/http.h"
 #include "net/url.h"

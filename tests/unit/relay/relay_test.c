@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "fake_clock.h"
 #include "relay/relay.h"
 #include "relay/relay_private.h"
 #include "testdb.h"
@@ -715,11 +716,11 @@ static void check_the_breaker_saves_attempts(enum df_dialect d)
     df_breakers_free(f.outbound.breakers);
     df_fake_clock_init(&clock, 1700000000000, 1);
     f.outbound.breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
-                                                               .min_calls = 5,
-                                                               .failure_rate = 50,
-                                                               .open_ms = 10000,
-                                                               .half_open_calls = 3},
-                                 &clock.base);
+                                                                        .min_calls = 5,
+                                                                        .failure_rate = 50,
+                                                                        .open_ms = 10000,
+                                                                        .half_open_calls = 3},
+                                          &clock.base);
     sink_reset(while_broken);
     broken = 1;
     add_events(&f, 100, 8);

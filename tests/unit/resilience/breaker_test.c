@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "capture.h"
+#include "fake_clock.h"
 #include "resilience/breaker.h"
 
 #include <stdatomic.h>

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "fake_clock.h"
 #include "resilience/throttle.h"
 
 #include <stdio.h>
