@@ -4,13 +4,14 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define EXCHANGE_MS 1000
 #define EXPIRE_MS   5000  /* a process that has not written for so long does not count */
-#define REMOVE_MS   60000 /* ... and for so long: its rows go */
+#define REMOVE_MS   60000 /* and after so long its rows are removed */
 #define FIELD_MAX   160
 
 struct df_usage {
@@ -18,14 +19,14 @@ struct df_usage {
     const struct df_clock *clock;
     struct df_limiter *limiter;
     struct df_uuid replica;
-    bool written;     /* there are rows of this process */
-    bool unreachable; /* the last exchange failed: told once */
+    bool written;     /* the table has rows of this process */
+    bool unreachable; /* the last exchange failed, and that was logged */
 
     pthread_t thread;
     bool running;
     struct df_mutex lock;
     pthread_cond_t wake;
-    bool stopping;
+    bool stopping DF_GUARDED_BY(lock);
 };
 
 static struct df_metric_family rate_limited_total = {
@@ -38,7 +39,8 @@ static struct df_metric_family rate_limited_total = {
 /* --- requests --- */
 
 /* draft-ietf-httpapi-ratelimit-headers: both rules, each under its name. */
-static void add_fields(struct df_req *req, int64_t limit, const struct df_limiter_answer *a)
+static void add_ratelimit_fields(struct df_req *req, int64_t limit,
+                                 const struct df_limiter_answer *a)
 {
     char text[FIELD_MAX];
     (void)snprintf(text, sizeof text,
@@ -51,7 +53,8 @@ static void add_fields(struct df_req *req, int64_t limit, const struct df_limite
     (void)df_req_add_header(req, "RateLimit", df_str_c(text));
 }
 
-static void refuse(struct df_req *req, const struct df_client *c, const struct df_limiter_answer *a)
+static void refuse_over_limit(struct df_req *req, const struct df_client *c,
+                              const struct df_limiter_answer *a)
 {
     struct df_str label = df_str_c(c->identifier);
     char seconds[24];
@@ -76,9 +79,9 @@ bool df_usage_admit(struct df_usage *u, struct df_req *req, const struct df_clie
     df_limiter_take(u->limiter, df_uuid_str(&c->id), c->requests_per_minute, &a);
     if (c->requests_per_minute <= 0)
         return true;
-    add_fields(req, c->requests_per_minute, &a);
+    add_ratelimit_fields(req, c->requests_per_minute, &a);
     if (!a.admitted)
-        refuse(req, c, &a);
+        refuse_over_limit(req, c, &a);
     return a.admitted;
 }
 
@@ -111,7 +114,7 @@ static int64_t int32_of(int64_t n)
     return n < INT32_MAX ? n : INT32_MAX;
 }
 
-static enum df_code run_write(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_write_usage(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct exchange *x = (struct exchange *)job;
     struct df_value replica = df_uuid(df_uuid_str(&x->usage->replica));
@@ -153,7 +156,7 @@ static void read_use(void *arg, struct df_result *r)
                    DF_STR_ARG(df_col_text(r, usage_elsewhere_ClientId)));
 }
 
-static enum df_code run_read(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_read_usage(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct exchange *x = (struct exchange *)job;
     int64_t since = df_wall_ms(x->usage->clock) - EXPIRE_MS;
@@ -165,10 +168,10 @@ static enum df_code run_read(struct df_db *db, struct df_job *job, struct df_err
                       read_use, x, err);
 }
 
-/* Without rows, now and the last time, there is nothing to write. */
+/* Writes the rows of this process; nothing if it has none now and had none the last time. */
 static enum df_code write_own(struct df_usage *u, bool leaving, struct df_err *err)
 {
-    struct exchange x = {.job.run = run_write, .usage = u};
+    struct exchange x = {.job.run = run_write_usage, .usage = u};
     enum df_code code = DF_OK;
     if (!leaving)
         x.count = df_limiter_report(u->limiter, &x.uses);
@@ -182,7 +185,7 @@ static enum df_code write_own(struct df_usage *u, bool leaving, struct df_err *e
 
 static enum df_code read_others(struct df_usage *u, struct df_err *err)
 {
-    struct exchange x = {.job.run = run_read, .usage = u};
+    struct exchange x = {.job.run = run_read_usage, .usage = u};
     enum df_code code = df_store_read_wait(u->store, &x.job, err);
     if (code == DF_OK)
         df_limiter_set_elsewhere(u->limiter, x.uses, x.count);
@@ -190,7 +193,7 @@ static enum df_code read_others(struct df_usage *u, struct df_err *err)
     return code;
 }
 
-static void exchange(struct df_usage *u)
+static void exchange_usage(struct df_usage *u)
 {
     struct df_err err = DF_ERR_INIT;
     enum df_code code = write_own(u, false, &err);
@@ -203,7 +206,7 @@ static void exchange(struct df_usage *u)
     u->unreachable = code != DF_OK;
 }
 
-static void *run_thread(void *arg)
+static void *run_exchange(void *arg)
 {
     struct df_usage *u = arg;
     struct df_err err = DF_ERR_INIT;
@@ -212,11 +215,11 @@ static void *run_thread(void *arg)
         if (df_cond_wait_ms(&u->wake, &u->lock, EXCHANGE_MS))
             continue;
         df_unlock(&u->lock);
-        exchange(u);
+        exchange_usage(u);
         df_lock(&u->lock);
     }
     df_unlock(&u->lock);
-    (void)write_own(u, true, &err); /* else they expire */
+    (void)write_own(u, true, &err); /* if this fails, the rows expire */
     return NULL;
 }
 
@@ -225,6 +228,7 @@ static void *run_thread(void *arg)
 struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clock)
 {
     struct df_usage *u = df_calloc(1, sizeof *u);
+    assert(store && clock);
     u->store = store;
     u->clock = clock;
     u->limiter = df_limiter_new(clock);
@@ -234,7 +238,7 @@ struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clo
     df_cond_init(&u->wake);
     if (df_store_dialect(store) == DF_SQLITE)
         return u;
-    if (pthread_create(&u->thread, NULL, run_thread, u) != 0)
+    if (pthread_create(&u->thread, NULL, run_exchange, u) != 0)
         abort();
     u->running = true;
     return u;
