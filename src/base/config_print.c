@@ -107,16 +107,16 @@ static void docs_group_head(const struct df_config_group *g, struct df_buf *out)
     df_buf_addf(
         out,
         "\n## [%s.NAME]\n\n%s\n\n"
-        "Up to %d such sections. NAME is made of letters, digits, `-` and `_`, begins with a "
-        "letter or digit, has at most %d characters and is told apart without regard to "
-        "case. In the environment a key is `" DF_CFG_ENV_PREFIX,
+        "Up to %d such sections. NAME has letters, digits, `-` and `_`, begins with a letter or "
+        "digit, and is at most %d\ncharacters long; case does not tell two names apart. In the "
+        "environment a key is `" DF_CFG_ENV_PREFIX,
         g->prefix, g->help, DF_CFG_SECTIONS_MAX, DF_CFG_NAME_MAX);
     for (const char *c = g->prefix; *c; c++)
         df_buf_addc(out, df_config_env_char(*c));
     df_buf_addf(
         out,
-        "_<NAME>_<KEY>`, in capitals and with `_` in the place of `-`; where no section has "
-        "the name, one is made, its name in lower case.\n\n```ini\n%s```\n\n" TABLE_HEAD,
+        "_<NAME>_<KEY>`,\nin capitals and with `_` in place of `-`; if no section has the name, "
+        "one is made, its name in lower case.\n\n```ini\n%s```\n\n" TABLE_HEAD,
         g->example);
 }
 

@@ -1,40 +1,78 @@
 """The reference pages say what the binary does."""
 
-import os
 import re
 import subprocess
 
+import pytest
 from harness import BIN, ROOT
 
 
 def test_the_configuration_page_is_the_settings_table():
     table = subprocess.run([BIN, "help", "config"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    with open(os.path.join(ROOT, "docs", "configuration.md"), encoding="utf-8") as f:
-        assert f.read().endswith(table), "run `make docs`"
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page.endswith(table), "run `make docs`"
 
 
 def test_every_log_event_and_metric_is_explained():
-    with open(os.path.join(ROOT, "docs", "operations.md"), encoding="utf-8") as f:
-        page = f.read()
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     events, families = set(), set()
-    for folder, _, names in os.walk(os.path.join(ROOT, "src")):
-        for name in (n for n in names if n.endswith(".c")):
-            with open(os.path.join(folder, name), encoding="utf-8") as f:
-                text = f.read()
-            events |= set(re.findall(r'df_log_(?:info|warn|error)\(\s*"(\w+)"', text))
-            events |= set(re.findall(r'df_log_write\(\s*[^"]*?"(\w+)"', text))
-            families |= set(re.findall(r'\.name = "(dataflow_\w+)"', text))
+    for path in (ROOT / "src").rglob("*.c"):
+        text = path.read_text(encoding="utf-8")
+        events |= set(re.findall(r'df_log_(?:info|warn|error)\(\s*"(\w+)"', text))
+        events |= set(re.findall(r'df_log_write\(\s*[^"]*?"(\w+)"', text))
+        families |= set(re.findall(r'\.name = "(dataflow_\w+)"', text))
     missing = {e for e in events if f"`{e}`" not in page} | {m for m in families if m not in page}
     assert not missing, f"docs/operations.md does not explain {sorted(missing)}"
 
 
-def test_links_between_the_pages_lead_somewhere():
-    pages = [os.path.join(ROOT, n) for n in os.listdir(ROOT) if n.endswith(".md")]
-    pages += [os.path.join(ROOT, "docs", n) for n in os.listdir(os.path.join(ROOT, "docs"))]
+# --- every Markdown page of the tree -------------------------------------------------------------
+
+PAGES = [path for path in sorted(ROOT.rglob("*.md"))
+         if path.relative_to(ROOT).parts[0] not in {"build", "fuzz-corpus", "var"} and "node_modules" not in path.parts]
+FENCED = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
+PATH = re.compile(r"(?<![\w./-])(?:src|tests|bench|docs|tools|deploy|scripts)/[\w./*{},<>-]*[\w/*}>]")
+
+
+def prose(page):
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page):
+    """What GitHub makes of the headings."""
+    headings = re.findall(r"^#+ +(.*)$", prose(page), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def spellings(path):
+    """`{a,b}` is each of them; `<room>` is any."""
+    if found := re.search(r"\{([^}]*)\}", path):
+        return [s for part in found[1].split(",") for s in spellings(path.replace(found[0], part, 1))]
+    return [re.sub(r"<[^>]*>", "*", path)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
     broken = []
-    for page in pages:
-        with open(page, encoding="utf-8") as f:
-            for target in re.findall(r"\]\((?!https?:)([^)#]+)", f.read()):
-                if not os.path.exists(os.path.join(os.path.dirname(page), target)):
-                    broken.append(f"{os.path.relpath(page, ROOT)}: {target}")
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", prose(page)):
+        other = page.parent / target if target else page
+        if not other.exists() or (anchor and anchor not in anchors(other)):
+            broken.append(f"{target}#{anchor}")
     assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_exist(page):
+    named = {path for found in PATH.findall(page.read_text(encoding="utf-8")) for path in spellings(found)}
+    missing = {path for path in named  # a unit test's program is named without its `.c`
+               if not any(any(base.glob(form)) for base in (ROOT, page.parent) for form in (path, f"{path}.c"))}
+    assert not missing
+
+
+WRAPPED = [page for page in PAGES if page.parent.name in {"docs", "fuzz", "upgrade"} or page.name == "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_fits_120_columns(page):
+    wide = [line for line in prose(page).splitlines()
+            if len(line) > 120 and " " in line.strip() and not line.lstrip().startswith("|")]
+    assert not wide
