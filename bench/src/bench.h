@@ -4,6 +4,7 @@
 
 #include "app/cli.h"
 
+#include "bench/bench.sql.h"
 #include "net/http.h"
 #include "store/db.h"
 
@@ -30,11 +31,9 @@ int df_bench_limiter(int argc, char **argv);
 int df_bench_seen(int argc, char **argv);
 
 #define DF_BENCH_PAYLOAD 520 /* with keys and codes, 600 bytes a row */
-#define DF_BENCH_COLUMNS 11  /* parameters of the insert */
 
-/* One row's parameters: what differs, and constants for the rest. */
-void df_bench_row(struct df_value params[DF_BENCH_COLUMNS], struct df_str doc_id,
-                  struct df_str payload, int64_t now_ms);
+/* One row: what differs, and constants for the rest. */
+struct df_p_bench_insert df_bench_row(struct df_str doc_id, struct df_str payload, int64_t now_ms);
 
 /* Fills a payload of that many bytes; the same for every row but for its number. */
 void df_bench_payload(char *out, size_t len, uint64_t number);

@@ -1,11 +1,10 @@
 #include "access/handler.h"
 #include "bench.h"
-#include "bench/bench.sql.h"
 
 struct row {
     struct df_work w;
     struct df_uuid id;
-    struct df_value params[DF_BENCH_COLUMNS];
+    struct df_p_bench_insert params;
 };
 
 static bool read_row(struct df_work *w, struct df_input *in)
@@ -18,14 +17,14 @@ static bool read_row(struct df_work *w, struct df_input *in)
     struct df_str payload = df_input_text(in, "payload", 1 << 20, DF_REQUIRED);
     if (id.ptr && !df_uuid_parse(id, &r->id))
         df_input_error(in, "id", "must be a UUID");
-    df_bench_row(r->params, df_uuid_str(&r->id), payload, w->now_ms);
+    r->params = df_bench_row(df_uuid_str(&r->id), payload, w->now_ms);
     return true;
 }
 
 static bool read_stored(struct df_work *w, struct df_input *in)
 {
     w->job.query = &df_q_bench_insert;
-    w->job.params = ((struct row *)w)->params;
+    w->job.params = (const struct df_value *)&((struct row *)w)->params;
     return read_row(w, in);
 }
 

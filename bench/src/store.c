@@ -3,21 +3,27 @@
 #include "app/database.h"
 #include "base/uuid.h"
 #include "bench.h"
-#include "bench/bench.sql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static const struct df_command cmd = {.name = "bench store"};
 
-void df_bench_row(struct df_value params[DF_BENCH_COLUMNS], struct df_str doc_id,
-                  struct df_str payload, int64_t now_ms)
+struct df_p_bench_insert df_bench_row(struct df_str doc_id, struct df_str payload, int64_t now_ms)
 {
-    const struct df_value row[DF_BENCH_COLUMNS] = {
-        df_text(DF_STR("TCK")), df_text(doc_id),  df_text(DF_STR("0050")), df_text(DF_STR("01")),
-        df_text(DF_STR("SSZ")), df_int(15),       df_text(DF_STR("RCD")),  df_bool(false),
-        df_text(DF_STR("ASB")), df_text(payload), df_time(now_ms)};
-    memcpy(params, row, sizeof row);
+    return (struct df_p_bench_insert){
+        .entity = df_text(DF_STR("TCK")),
+        .doc_id = df_text(doc_id),
+        .company = df_text(DF_STR("0050")),
+        .branch = df_text(DF_STR("01")),
+        .destination = df_text(DF_STR("SSZ")),
+        .phase = df_int(15),
+        .event = df_text(DF_STR("RCD")),
+        .ack = df_bool(false),
+        .target = df_text(DF_STR("ASB")),
+        .payload = df_text(payload),
+        .now = df_time(now_ms),
+    };
 }
 
 struct loop {
@@ -25,7 +31,7 @@ struct loop {
     const struct df_clock *clock;
     int64_t group;
     struct df_uuid *ids;
-    struct df_value *params;
+    struct df_p_bench_insert *rows;
     char payload[DF_BENCH_PAYLOAD];
 };
 
@@ -33,15 +39,15 @@ static void fill_group(struct loop *l)
 {
     for (int64_t i = 0; i < l->group; i++) {
         l->ids[i] = df_uuid_v7(l->clock);
-        df_bench_row(&l->params[i * DF_BENCH_COLUMNS], df_uuid_str(&l->ids[i]),
-                     df_str_n(l->payload, sizeof l->payload), df_wall_ms(l->clock));
+        l->rows[i] = df_bench_row(df_uuid_str(&l->ids[i]), df_str_n(l->payload, sizeof l->payload),
+                                  df_wall_ms(l->clock));
     }
 }
 
 static enum df_code insert_group(struct df_db *db, struct loop *l, struct df_err *err)
 {
-    return df_db_exec_many(db, &df_q_bench_insert, l->params, DF_BENCH_COLUMNS, (size_t)l->group,
-                           NULL, NULL, NULL, NULL, err);
+    return df_db_exec_many(db, DF_MANY(bench_insert, l->rows), (size_t)l->group, NULL, NULL, NULL,
+                           NULL, err);
 }
 
 static enum df_code run_job(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -110,14 +116,14 @@ int df_bench_store(int argc, char **argv)
         return DF_EXIT_USAGE;
     df_log_init(DF_LOG_WARN, DF_LOG_AUTO, l.clock);
     l.ids = calloc((size_t)l.group, sizeof *l.ids);
-    l.params = calloc((size_t)l.group * DF_BENCH_COLUMNS, sizeof *l.params);
-    if (!l.ids || !l.params)
+    l.rows = calloc((size_t)l.group, sizeof *l.rows);
+    if (!l.ids || !l.rows)
         abort();
     df_bench_payload(l.payload, sizeof l.payload, 0);
     struct df_err err = DF_ERR_INIT;
     enum df_code code = run_bench(&l, &s, direct, seconds, &err);
     free(l.ids);
-    free(l.params);
+    free(l.rows);
     df_settings_release(&s);
     return df_cli_result(&cmd, code, &err);
 }

@@ -1,6 +1,7 @@
 #include "access/usage.h"
 
 #include "access/usage.sql.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 
@@ -21,11 +22,7 @@ struct df_usage {
     bool written;     /* there are rows of this process */
     bool unreachable; /* the last exchange failed: told once */
 
-    pthread_t thread;
-    bool running;
-    struct df_mutex lock;
-    pthread_cond_t wake;
-    bool stopping;
+    struct df_loop loop; /* not started on SQLite, where there is one process */
 };
 
 static struct df_metric_family rate_limited_total = {
@@ -190,8 +187,9 @@ static enum df_code read_others(struct df_usage *u, struct df_err *err)
     return code;
 }
 
-static void exchange(struct df_usage *u)
+static int64_t exchange_usage(void *arg)
 {
+    struct df_usage *u = arg;
     struct df_err err = DF_ERR_INIT;
     enum df_code code = write_own(u, false, &err);
     if (code == DF_OK)
@@ -201,23 +199,14 @@ static void exchange(struct df_usage *u)
                     "limits of clients are not shared with other processes for now: %s",
                     err.detail);
     u->unreachable = code != DF_OK;
+    return EXCHANGE_MS;
 }
 
-static void *run_thread(void *arg)
+/* Else its rows expire. */
+static void take_back(void *arg)
 {
-    struct df_usage *u = arg;
     struct df_err err = DF_ERR_INIT;
-    df_lock(&u->lock);
-    while (!u->stopping) {
-        if (df_cond_wait_ms(&u->wake, &u->lock, EXCHANGE_MS))
-            continue;
-        df_unlock(&u->lock);
-        exchange(u);
-        df_lock(&u->lock);
-    }
-    df_unlock(&u->lock);
-    (void)write_own(u, true, &err); /* else they expire */
-    return NULL;
+    (void)write_own(arg, true, &err);
 }
 
 /* --- start and stop --- */
@@ -230,35 +219,27 @@ struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clo
     u->limiter = df_limiter_new(clock);
     u->replica = df_uuid_v4(clock);
     df_metric_register(&rate_limited_total);
-    df_mutex_init(&u->lock);
-    df_cond_init(&u->wake);
-    if (df_store_dialect(store) == DF_SQLITE)
-        return u;
-    if (pthread_create(&u->thread, NULL, run_thread, u) != 0)
-        abort();
-    u->running = true;
+    if (df_store_dialect(store) != DF_SQLITE)
+        df_loop_start(&u->loop, &(struct df_loop_options){.name = "usage",
+                                                          .clock = clock,
+                                                          .first_ms = EXCHANGE_MS,
+                                                          .turn = exchange_usage,
+                                                          .ended = take_back,
+                                                          .arg = u});
     return u;
 }
 
 void df_usage_stop(struct df_usage *u)
 {
-    if (!u || !u->running)
-        return;
-    df_lock(&u->lock);
-    u->stopping = true;
-    pthread_cond_signal(&u->wake);
-    df_unlock(&u->lock);
-    pthread_join(u->thread, NULL);
-    u->running = false;
+    if (u)
+        df_loop_stop(&u->loop);
 }
 
 void df_usage_free(struct df_usage *u)
 {
     if (!u)
         return;
-    df_usage_stop(u);
+    df_loop_release(&u->loop);
     df_limiter_free(u->limiter);
-    pthread_cond_destroy(&u->wake);
-    df_mutex_destroy(&u->lock);
     free(u);
 }

@@ -366,11 +366,7 @@ static void write_attempt(void *arg, const struct df_outbox_attempt *a)
     df_json_kv_int(out, "attempt", a->attempt);
     df_json_kv_time(out, "attemptedAt", a->attempted_ms);
     df_json_kv_text(out, "outcome", a->outcome);
-    df_json_key(out, "httpStatus");
-    if (a->http_status > 0)
-        df_json_int(out, a->http_status);
-    else
-        df_json_null(out);
+    df_json_kv_int_if(out, "httpStatus", a->http_status > 0, a->http_status);
     df_json_kv_int(out, "durationMs", a->duration_ms);
     df_json_kv_text(out, "answer", a->answer);
     df_json_kv_text(out, "error", a->error);

@@ -4,6 +4,7 @@
  */
 #include "alerts/alerts_private.h"
 #include "alerts/messages.sql.h"
+#include "base/escape.h"
 
 /* With the waits that [delivery] says, up to retry_cap_ms: at its default about eight hours. */
 #define ATTEMPTS 100
@@ -63,7 +64,7 @@ static struct df_str with_routing_key(const struct df_alerts *a, struct df_str p
 
     df_buf_init(&buf, 2 * ALERT_JSON_MAX);
     df_buf_addz(&buf, "{\"routing_key\":\"");
-    df_json_escape(&buf, df_secret_str(a->opt.settings.pagerduty_routing_key));
+    df_buf_add_escaped(&buf, df_secret_str(a->opt.settings.pagerduty_routing_key));
     df_buf_addz(&buf, "\",");
     df_buf_adds(&buf, df_str_n(payload.ptr + 1, payload.len - 1));
     struct df_str body = df_arena_str(arena, df_buf_str(&buf));

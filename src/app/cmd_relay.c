@@ -121,11 +121,9 @@ static void add_json(struct df_json_out *j, const struct df_relay_status *st, bo
     df_json_kv_text(j, "target", st->target[0] ? df_str_c(st->target) : DF_STR_NULL);
     df_json_kv_text(j, "order", df_str_c(st->order));
     df_json_kv_bool(j, "tableRight", right);
-    df_json_key(j, "waiting");
-    st->waiting < 0 ? df_json_null(j) : df_json_int(j, st->waiting);
+    df_json_kv_int_if(j, "waiting", st->waiting >= 0, st->waiting);
     df_json_kv_time(j, "oldestAt", st->oldest_ms);
-    df_json_key(j, "failed");
-    st->failed < 0 ? df_json_null(j) : df_json_int(j, st->failed);
+    df_json_kv_int_if(j, "failed", st->failed >= 0, st->failed);
     df_json_kv_text(j, "problem", problem.len > 0 ? problem : DF_STR_NULL);
     df_json_close(j, '}');
 }

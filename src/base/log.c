@@ -6,6 +6,8 @@
  */
 #include "base/log.h"
 
+#include "base/escape.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -86,88 +88,22 @@ static void putz(struct line *l, const char *s)
     put(l, s, strlen(s));
 }
 
-/*
- * The escaped form of the character at p, which is valid and n bytes long. C1 controls and the
- * Unicode line breaks are escaped as well: terminals obey the first, some readers split lines at
- * the second.
- */
-static size_t escape(const unsigned char *p, size_t n, char out[8])
-{
-    static const char shorts[] = "\b\t\n\f\r\"\\";
-    static const char letters[] = "btnfr\"\\";
-    unsigned code = p[0];
-
-    if (n == 1) {
-        const char *at = code ? strchr(shorts, (int)code) : NULL;
-        if (at) {
-            out[0] = '\\';
-            out[1] = letters[at - shorts];
-            return 2;
-        }
-        if (code >= 0x20 && code != 0x7F) {
-            out[0] = (char)code;
-            return 1;
-        }
-    } else {
-        bool c1 = n == 2 && p[0] == 0xC2 && p[1] < 0xA0;
-        bool separator = n == 3 && p[0] == 0xE2 && p[1] == 0x80 && (p[2] | 1) == 0xA9;
-        if (!c1 && !separator) {
-            memcpy(out, p, n);
-            return n;
-        }
-        code = c1 ? p[1] : 0x2000U + (p[2] & 0x3FU);
-    }
-    return (size_t)snprintf(out, 8, "\\u%04x", code);
-}
-
-static size_t lead_len(unsigned char c)
-{
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-}
-
-/* How many bytes stand in the line as they are: most texts are nothing else. */
-static size_t plain_prefix(const unsigned char *p, size_t len)
-{
-    size_t n = 0;
-
-    while (n < len && p[n] >= 0x20 && p[n] < 0x7F && p[n] != '"' && p[n] != '\\')
-        n++;
-    return n;
-}
-
 /* The inside of a JSON string; at most max_bytes are written, the ellipsis included. */
 static void put_escaped(struct line *l, struct df_str s, size_t max_bytes)
 {
     static const char ellipsis[] = "\xE2\x80\xA6";
-    const unsigned char *p = (const unsigned char *)s.ptr;
-    size_t valid = df_utf8_valid_prefix(s);
+    size_t left = sizeof(l->text) - sizeof(TAIL) - l->len;
     size_t room = max_bytes - (sizeof(ellipsis) - 1);
+    char *to = l->text + l->len;
 
-    for (size_t i = 0; i < s.len;) {
-        size_t plain = i < valid ? plain_prefix(p + i, valid - i) : 0;
-        if (plain > 0 && plain <= room) {
-            put(l, s.ptr + i, plain);
-            room -= plain;
-            i += plain;
-            continue;
-        }
-        char out[8] = "\xEF\xBF\xBD";
-        size_t n = 1;
-        size_t len = 3;
-        if (i < valid) {
-            n = lead_len(p[i]);
-            len = escape(p + i, n, out);
-        } else {
-            valid = i + 1 + df_utf8_valid_prefix(df_str_n(s.ptr + i + 1, s.len - i - 1));
-        }
-        if (len > room) {
-            putz(l, ellipsis);
-            return;
-        }
-        put(l, out, len);
-        room -= len;
-        i += n;
-    }
+    if (l->full)
+        return;
+    l->len =
+        (size_t)(df_escape(to, to + (room < left ? room : left), &s, DF_ESCAPE_LINE) - l->text);
+    if (s.len > 0 && room < left)
+        putz(l, ellipsis);
+    else if (s.len > 0)
+        l->full = true;
 }
 
 static void put_number(struct line *l, double v)

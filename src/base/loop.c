@@ -67,13 +67,16 @@ void df_loop_start(struct df_loop *l, const struct df_loop_options *opt)
         l->opt.threads = 1;
     df_mutex_init(&l->lock);
     df_cond_init(&l->changed);
-    l->threads = df_calloc(l->opt.threads, sizeof(*l->threads));
+    struct df_thread *threads = df_calloc(l->opt.threads, sizeof(*threads));
+    l->threads = threads; /* from here on it can be woken */
     for (size_t i = 0; i < l->opt.threads; i++)
-        df_thread_start(&l->threads[i], opt->name, take_turns, l);
+        df_thread_start(&threads[i], opt->name, take_turns, l);
 }
 
 void df_loop_wake(struct df_loop *l)
 {
+    if (!l->threads)
+        return;
     df_lock(&l->lock);
     l->wakes++;
     pthread_cond_broadcast(&l->changed);

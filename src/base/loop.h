@@ -53,7 +53,7 @@ struct df_loop_options {
 /* Zeroed: not started. */
 struct df_loop {
     struct df_loop_options opt;
-    struct df_thread *threads;
+    struct df_thread *_Atomic threads; /* NULL: not started */
     struct df_mutex lock;
     pthread_cond_t changed;
     uint64_t wakes DF_GUARDED_BY(lock);
@@ -62,7 +62,7 @@ struct df_loop {
 
 void df_loop_start(struct df_loop *l, const struct df_loop_options *opt);
 
-/* Any thread; not before start, not after release. */
+/* Any thread. Before the start nothing happens: the first turn looks anyway. */
 void df_loop_wake(struct df_loop *l);
 
 /* No turn begins any more; those under way go on. Does not wait for them. */

@@ -39,8 +39,8 @@ bool df_queue_push(struct df_queue *q, void *take_item)
     return taken;
 }
 
-/* Called with the lock held, which it gives up while it waits. */
-static void wait_for_item(struct df_queue *q, int64_t timeout_ms)
+/* Gives the lock up while it waits. */
+static void wait_for_item(struct df_queue *q, int64_t timeout_ms) DF_REQUIRES(q->lock)
 {
     int64_t start = timeout_ms > 0 ? df_mono_ms(df_clock_real()) : 0;
 

@@ -96,29 +96,6 @@ static bool is_tail(unsigned char c)
     return (c & 0xC0) == 0x80;
 }
 
-/*
- * Length of the valid character at p, of which n > 0 bytes are there; 0 when it is not valid. The
- * second byte's range is what keeps out overlongs (E0, F0), surrogates (ED) and the far end (F4).
- */
-static size_t char_len(const unsigned char *p, size_t n)
-{
-    unsigned char c = p[0];
-    if (c < 0x80)
-        return 1;
-    if (c < 0xC2 || c > 0xF4)
-        return 0;
-    if (c < 0xE0)
-        return n >= 2 && is_tail(p[1]) ? 2 : 0;
-    if (c < 0xF0) {
-        if (n < 3 || !is_tail(p[1]) || !is_tail(p[2]))
-            return 0;
-        return (c == 0xE0 && p[1] < 0xA0) || (c == 0xED && p[1] > 0x9F) ? 0 : 3;
-    }
-    if (n < 4 || !is_tail(p[1]) || !is_tail(p[2]) || !is_tail(p[3]))
-        return 0;
-    return (c == 0xF0 && p[1] < 0x90) || (c == 0xF4 && p[1] > 0x8F) ? 0 : 4;
-}
-
 size_t df_utf8_valid_prefix(struct df_str s)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;
@@ -134,7 +111,7 @@ size_t df_utf8_valid_prefix(struct df_str s)
         }
         /* Eight bytes' worth of characters, then another try at the fast way. */
         for (size_t stop = i + sizeof(word); i < stop && i < s.len;) {
-            size_t n = char_len(p + i, s.len - i);
+            size_t n = df_utf8_char(s.ptr + i, s.ptr + s.len);
             if (n == 0)
                 return i;
             i += n;

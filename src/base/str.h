@@ -84,6 +84,30 @@ uint64_t df_str_hash(struct df_str s);
 bool df_str_to_bool(struct df_str s, bool *ret);
 
 /*
+ * The length of the valid UTF-8 character at `at`, before `end`; 0: there is none. The second
+ * byte's range is what keeps out overlongs (E0, F0), surrogates (ED) and the far end (F4).
+ */
+static inline size_t df_utf8_char(const char *at, const char *end)
+{
+    const unsigned char *p = (const unsigned char *)at;
+    size_t n = (size_t)(end - at);
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] < 0xC2 || p[0] > 0xF4 || n < 2 || (p[1] & 0xC0) != 0x80)
+        return 0;
+    if (p[0] < 0xE0)
+        return 2;
+    if (n < 3 || (p[2] & 0xC0) != 0x80)
+        return 0;
+    if (p[0] < 0xF0)
+        return (p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ? 0 : 3;
+    if (n < 4 || (p[3] & 0xC0) != 0x80)
+        return 0;
+    return (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F) ? 0 : 4;
+}
+
+/*
  * Strict UTF-8 (no overlongs, no surrogates, nothing past U+10FFFF). Returns the length of the
  * longest valid prefix: s.len when all of it is valid.
  */

@@ -22,7 +22,7 @@
 
 struct df_s3 {
     struct df_shelf base;
-    char *root; /* URL of the bucket and the prefix, with a slash at the end */
+    char *root;     /* URL of the bucket and the prefix, with a slash at the end */
     char sigv4[80]; /* provider, region and service */
     const struct df_secret *access_key;
     const struct df_secret *secret_key;

@@ -1,12 +1,12 @@
 /*
- * The integrations as a whole, and the one thread that sends again what waits for its next attempt.
- *
- * A call that waits belongs to the list; the thread takes it out when it is due, or, when the
- * server stops, at once. What the client cuts off then is not sent again.
+ * The integrations as a whole, and the timer that sends again what waits for its next attempt: when
+ * it is due, or, when the server stops, at once. What the client cuts off then is not sent again.
  */
 #include "base/mem.h"
 #include "integrations/integrations_private.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,91 +39,36 @@ static const char *const outcome_labels[INTEGRATION_OUTCOMES] = {
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-static int64_t now_ms(const struct df_integrations *all)
+static void go_on(struct df_timer_item *item, bool stopping)
 {
-    return df_mono_ms(all->opt.clock);
+    struct integration_call *c =
+        (struct integration_call *)((char *)item - offsetof(struct integration_call, waits));
+
+    if (stopping)
+        integration_call_stopped(c);
+    else
+        integration_call_again(c);
 }
 
 bool integration_wait(struct integration_call *c, int64_t wait_ms)
 {
-    struct df_integrations *all = c->all;
-
-    c->due_ms = now_ms(all) + wait_ms;
-    df_lock(&all->lock);
-    bool stopping = all->stopping;
-    if (!stopping) {
-        struct integration_call **at = &all->waiting;
-        while (*at && (*at)->due_ms <= c->due_ms)
-            at = &(*at)->next;
-        c->next = *at;
-        *at = c;
-        if (all->waiting == c)
-            pthread_cond_broadcast(&all->changed);
-    }
-    df_unlock(&all->lock);
-    return !stopping;
-}
-
-/* The next one to go on with, waiting for it; NULL: the server stops and none is left. */
-static struct integration_call *next_due(struct df_integrations *all) DF_REQUIRES(all->lock)
-{
-    for (;;) {
-        struct integration_call *c = all->waiting;
-        int64_t left_ms = c ? c->due_ms - now_ms(all) : 0;
-        if (c && (left_ms <= 0 || all->stopping)) {
-            all->waiting = c->next;
-            return c;
-        }
-        if (all->stopping)
-            return NULL;
-        if (c)
-            (void)df_cond_wait_ms(&all->changed, &all->lock, left_ms);
-        else
-            df_cond_wait(&all->changed, &all->lock);
-    }
-}
-
-static void *send_again(void *arg)
-{
-    struct df_integrations *all = arg;
-    struct integration_call *c;
-
-    df_lock(&all->lock);
-    while ((c = next_due(all))) {
-        bool stopping = all->stopping;
-        df_unlock(&all->lock);
-        if (stopping)
-            integration_call_stopped(c);
-        else
-            integration_call_again(c);
-        df_lock(&all->lock);
-    }
-    df_unlock(&all->lock);
-    return NULL;
+    c->waits.fire = go_on;
+    return df_timer_add(c->all->timer, &c->waits, wait_ms);
 }
 
 /* --- shares ----------------------------------------------------------------------------------- */
 
-static struct integration_caller **place_of(struct df_integrations *all, const struct df_uuid *id)
-{
-    struct df_str key = df_uuid_str(id);
-    struct integration_caller **at = &all->callers[df_str_hash(key) % INTEGRATION_CALLERS];
-
-    while (*at && !df_str_eq(df_uuid_str(&(*at)->id), key))
-        at = &(*at)->next;
-    return at;
-}
-
 bool integrations_begin(struct df_integrations *all, const struct df_uuid *client)
 {
     df_lock(&all->lock);
-    struct integration_caller **at = place_of(all, client);
-    if (!*at) {
-        *at = df_calloc(1, sizeof(**at));
-        (*at)->id = *client;
+    struct integration_caller *caller = df_map_get(&all->callers, df_uuid_str(client));
+    if (!caller) {
+        caller = df_calloc(1, sizeof(*caller));
+        caller->id = *client;
+        df_map_add(&all->callers, df_uuid_str(&caller->id), caller);
     }
-    bool may = (*at)->calls < all->opt.max_per_client;
-    (*at)->calls += may;
+    bool may = caller->calls < all->opt.max_per_client;
+    caller->calls += may;
     df_unlock(&all->lock);
     return may;
 }
@@ -131,10 +76,10 @@ bool integrations_begin(struct df_integrations *all, const struct df_uuid *clien
 void integrations_end(struct df_integrations *all, const struct df_uuid *client)
 {
     df_lock(&all->lock);
-    struct integration_caller **at = place_of(all, client);
-    struct integration_caller *caller = *at;
-    if (caller && --caller->calls == 0) {
-        *at = caller->next;
+    struct integration_caller *caller = df_map_get(&all->callers, df_uuid_str(client));
+    assert(caller && caller->calls > 0);
+    if (--caller->calls == 0) {
+        (void)df_map_remove(&all->callers, df_uuid_str(client));
         free(caller);
     }
     df_unlock(&all->lock);
@@ -172,16 +117,11 @@ struct df_integrations *df_integrations_new(const struct df_integrations_options
     all->count = opt->count;
     all->items = df_calloc(opt->count, sizeof(*all->items));
     df_mutex_init(&all->lock);
-    df_cond_init(&all->changed);
     for (size_t i = 0; i < opt->count; i++)
         init_one(all, &all->items[i], &opt->settings[i]);
     integration_channel_init(all);
-    if (opt->count == 0)
-        return all;
-    if (pthread_create(&all->thread, NULL, send_again, all) != 0)
-        abort();
-    pthread_setname_np(all->thread, "integrations");
-    all->started = true;
+    if (opt->count > 0)
+        all->timer = df_timer_new("integrations", opt->clock);
     return all;
 }
 
@@ -202,26 +142,20 @@ void df_integrations_add_channels(struct df_integrations *all, struct df_deliver
 
 void df_integrations_stop(struct df_integrations *all)
 {
-    if (!all)
-        return;
-    df_lock(&all->lock);
-    all->stopping = true;
-    pthread_cond_broadcast(&all->changed);
-    df_unlock(&all->lock);
-    if (all->started)
-        pthread_join(all->thread, NULL);
-    all->started = false;
+    if (all)
+        df_timer_stop(all->timer);
 }
 
 void df_integrations_free(struct df_integrations *all)
 {
     if (!all)
         return;
-    df_integrations_stop(all);
+    df_timer_free(all->timer);
     for (size_t i = 0; i < all->count; i++)
         free(all->items[i].breaker_key_text);
     free(all->items);
-    pthread_cond_destroy(&all->changed);
+    assert(all->callers.count == 0);
+    df_map_release(&all->callers);
     df_mutex_destroy(&all->lock);
     free(all);
 }

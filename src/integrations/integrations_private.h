@@ -12,8 +12,9 @@
 #define DF_INTEGRATIONS_PRIVATE_H
 
 #include "access/handler.h"
-#include "base/lock.h"
+#include "base/map.h"
 #include "base/metrics.h"
+#include "base/timer.h"
 #include "base/uuid.h"
 #include "integrations/calls.sql.h"
 #include "integrations/integrations.h"
@@ -109,11 +110,8 @@ struct integration {
     struct df_metric *retries;
 };
 
-#define INTEGRATION_CALLERS 256 /* buckets */
-
 /* A client with calls in hand. */
 struct integration_caller {
-    struct integration_caller *next;
     struct df_uuid id;
     int64_t calls;
 };
@@ -124,13 +122,9 @@ struct df_integrations {
     size_t count;
     struct df_channel channel;
 
-    pthread_t thread;
-    bool started;
-    struct df_mutex lock; /* guards the rest */
-    pthread_cond_t changed;
-    bool stopping;
-    struct integration_call *waiting; /* by due time */
-    struct integration_caller *callers[INTEGRATION_CALLERS];
+    struct df_timer *timer; /* of calls that wait; NULL: there are no integrations */
+    struct df_mutex lock;
+    struct df_map callers DF_GUARDED_BY(lock);
 };
 
 /* NULL: there is none of that name. */
@@ -144,7 +138,7 @@ void integrations_end(struct df_integrations *all, const struct df_uuid *client)
 
 /*
  * A call on its way. It lives in the request's arena, and belongs to whoever has it in hand: the
- * HTTP thread, then the client or the list of those that wait, at last perhaps the store.
+ * HTTP thread, then the client or the timer, at last perhaps the store.
  */
 struct integration_call {
     struct df_work w;
@@ -167,8 +161,7 @@ struct integration_call {
     size_t taken_before; /* of the request's account, by all but the answer */
     struct df_out out;
 
-    struct integration_call *next; /* in the list */
-    int64_t due_ms;                /* monotonic */
+    struct df_timer_item waits; /* for its next attempt */
 
     /* How it ended; why it was given up. */
     enum integration_outcome outcome;

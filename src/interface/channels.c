@@ -168,8 +168,6 @@ struct df_interface *df_interface_new(const struct df_interface_options *opt)
     struct df_interface *i = df_calloc(1, sizeof(*i));
 
     i->opt = *opt;
-    df_mutex_init(&i->lock);
-    df_cond_init(&i->changed);
     set_channels(i);
     return i;
 }
@@ -200,11 +198,7 @@ const struct df_interface_options *df_interface_options_of(const struct df_inter
 
 void df_interface_start(struct df_interface *i)
 {
-    i->woken = true;
-    if (pthread_create(&i->thread, NULL, df_ticket_processing, i) != 0)
-        abort();
-    pthread_setname_np(i->thread, "tickets");
-    i->started = true;
+    ticket_processing_start(i);
 }
 
 void df_interface_stop(struct df_interface *i)
@@ -213,14 +207,7 @@ void df_interface_stop(struct df_interface *i)
         return;
     /* Before the engine goes, which it wakes. Jobs of the store may still tell it something. */
     df_notifier_stop(i->notifier);
-    if (!i->started)
-        return;
-    df_lock(&i->lock);
-    i->stopping = true;
-    pthread_cond_signal(&i->changed);
-    df_unlock(&i->lock);
-    pthread_join(i->thread, NULL);
-    i->started = false;
+    df_loop_stop(&i->processing);
 }
 
 void df_interface_free(struct df_interface *i)
@@ -229,8 +216,7 @@ void df_interface_free(struct df_interface *i)
         return;
     df_interface_stop(i);
     df_notifier_free(i->notifier);
-    pthread_cond_destroy(&i->changed);
-    df_mutex_destroy(&i->lock);
+    df_loop_release(&i->processing);
     free(i);
 }
 
@@ -238,10 +224,7 @@ static void wake_own_workers(struct df_interface *i, enum df_interface_work w)
 {
     switch (w) {
     case DF_WORK_TICKETS:
-        df_lock(&i->lock);
-        i->woken = true;
-        pthread_cond_signal(&i->changed);
-        df_unlock(&i->lock);
+        df_loop_wake(&i->processing);
         return;
     case DF_WORK_ACKS:
         df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_ACK]);

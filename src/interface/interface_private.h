@@ -1,7 +1,7 @@
 #ifndef DF_INTERFACE_PRIVATE_H
 #define DF_INTERFACE_PRIVATE_H
 
-#include "base/lock.h"
+#include "base/loop.h"
 #include "interface/interface.h"
 #include "store/notify.h"
 
@@ -13,16 +13,10 @@ struct df_interface {
 
     struct df_notifier *notifier; /* may be NULL */
 
-    /* The ticket processing. */
-    pthread_t thread;
-    bool started;
-    struct df_mutex lock;
-    pthread_cond_t changed;
-    bool woken DF_GUARDED_BY(lock);
-    bool stopping DF_GUARDED_BY(lock);
+    struct df_loop processing; /* of tickets */
 };
 
 /* --- processing.c --- */
-void *df_ticket_processing(void *arg);
+void ticket_processing_start(struct df_interface *i);
 
 #endif

@@ -14,6 +14,7 @@
  * three times the largest payload.
  */
 #include "base/log.h"
+#include "base/mem.h"
 #include "interface/payload.h"
 #include "interface/processing.sql.h"
 #include "interface/processing_private.h"
@@ -26,6 +27,7 @@
 #define CLAIM_BYTES    ((int64_t)4 << 20)
 #define OUTCOME_BYTES  ((size_t)4 << 20)
 #define POLL_MS        1000
+#define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 5000
 #define ERROR_UNITS    2000
 #define ACK_MAX_BYTES  (1 << 20)
@@ -273,61 +275,55 @@ static int64_t idle_ms(const struct ticket_batch *b)
     return wait_ms < 1 ? 1 : wait_ms < POLL_MS ? wait_ms : POLL_MS;
 }
 
-/* One batch. *ret_wait_ms: how long there is nothing to do; 0: there may be more at once. */
-static enum df_code process_batch(struct ticket_batch *b, int64_t *ret_wait_ms, struct df_err *err)
+/* One batch, and how long there is nothing to do then; 0: there may be more at once. */
+static int64_t process_batch(void *arg)
 {
+    struct ticket_batch *b = arg;
+    struct df_err err = DF_ERR_INIT;
+    int64_t wait_ms = 0;
+
     b->job = (struct df_job){.run = run_ticket_claim};
-    enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
-    if (code != DF_OK)
-        return code;
-    *ret_wait_ms = 0;
-    if (b->oversized) {
+    enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, &err);
+    if (code == DF_OK && b->oversized) {
         struct df_log_field fields[] = {DF_FI("id", b->oversized)};
         ticket_count_outcome("rejected", 1);
         df_log_write(DF_LOG_WARN, "TicketRejected", fields, 1, "the ticket's payload is too large");
-        return DF_OK;
+    } else if (code == DF_OK && b->all_count > 0) {
+        code = process_claimed(b, &err);
+    } else if (code == DF_OK) {
+        wait_ms = idle_ms(b);
     }
-    if (b->all_count > 0)
-        return process_claimed(b, err);
-    *ret_wait_ms = idle_ms(b);
-    return DF_OK;
+    if (code == DF_OK)
+        return wait_ms;
+    df_log_error("TicketProcessingFailed", "%s", err.detail);
+    return DF_LOOP_FAILED;
 }
 
-void *df_ticket_processing(void *arg)
+static void free_batch(void *arg)
 {
-    struct df_interface *i = arg;
-    struct ticket_batch b = {.i = i};
-    int64_t backoff_ms = 0;
-    int64_t wait_ms = 0;
+    struct ticket_batch *b = arg;
 
-    df_arena_init(&b.claimed);
-    df_arena_init(&b.parsed);
-    df_arena_init(&b.kept);
-    df_arena_init(&b.params);
-    df_lock(&i->lock);
-    while (!i->stopping) {
-        if (wait_ms > 0 && (!i->woken || backoff_ms > 0))
-            df_cond_wait_ms(&i->changed, &i->lock, wait_ms);
-        if (i->stopping)
-            break;
-        i->woken = false;
-        df_unlock(&i->lock);
+    df_arena_release(&b->claimed);
+    df_arena_release(&b->parsed);
+    df_arena_release(&b->kept);
+    df_arena_release(&b->params);
+    free(b);
+}
 
-        struct df_err err = DF_ERR_INIT;
-        if (process_batch(&b, &wait_ms, &err) == DF_OK) {
-            backoff_ms = 0;
-        } else {
-            df_log_error("TicketProcessingFailed", "%s", err.detail);
-            backoff_ms = backoff_ms ? backoff_ms * 2 : 100;
-            backoff_ms = backoff_ms < BACKOFF_MAX_MS ? backoff_ms : BACKOFF_MAX_MS;
-            wait_ms = backoff_ms;
-        }
-        df_lock(&i->lock);
-    }
-    df_unlock(&i->lock);
-    df_arena_release(&b.claimed);
-    df_arena_release(&b.parsed);
-    df_arena_release(&b.kept);
-    df_arena_release(&b.params);
-    return NULL;
+void ticket_processing_start(struct df_interface *i)
+{
+    struct ticket_batch *b = df_calloc(1, sizeof(*b));
+
+    b->i = i;
+    df_arena_init(&b->claimed);
+    df_arena_init(&b->parsed);
+    df_arena_init(&b->kept);
+    df_arena_init(&b->params);
+    df_loop_start(&i->processing, &(struct df_loop_options){.name = "tickets",
+                                                            .clock = i->opt.clock,
+                                                            .backoff_min_ms = BACKOFF_MIN_MS,
+                                                            .backoff_max_ms = BACKOFF_MAX_MS,
+                                                            .turn = process_batch,
+                                                            .ended = free_batch,
+                                                            .arg = b});
 }

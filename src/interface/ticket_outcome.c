@@ -93,7 +93,8 @@ static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, stru
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         bool again = t->state == TICKET_REFUSED;
-        struct df_value due = again ? df_time(now.i + b->i->opt.delivery_settings.lease_ms) : df_null(DF_TIME);
+        struct df_value due =
+            again ? df_time(now.i + b->i->opt.delivery_settings.lease_ms) : df_null(DF_TIME);
         if (!is_fit(t))
             DF_ROWS_ADD(&failed, process_failed, .error = df_text(t->problems), .now = now,
                         .due = due, .id = df_int(t->id), .fence = df_int(t->fence));

@@ -1,7 +1,7 @@
 #include "json/write.h"
 
 #include "base/clock.h"
-#include "json/lex.h"
+#include "base/escape.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,68 +33,10 @@ void df_json_close(struct df_json_out *j, char bracket)
     j->comma = true;
 }
 
-static void add_escape(struct df_buf *b, unsigned char c)
-{
-    static const char hex[] = "0123456789abcdef";
-    char out[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-    size_t len = 2;
-
-    switch (c) {
-    case '"':
-    case '\\':
-        out[1] = (char)c;
-        break;
-    case '\b':
-        out[1] = 'b';
-        break;
-    case '\f':
-        out[1] = 'f';
-        break;
-    case '\n':
-        out[1] = 'n';
-        break;
-    case '\r':
-        out[1] = 'r';
-        break;
-    case '\t':
-        out[1] = 't';
-        break;
-    default:
-        len = sizeof(out);
-        break;
-    }
-    df_buf_add(b, out, len);
-}
-
-void df_json_escape(struct df_buf *b, struct df_str s)
-{
-    const char *p = s.ptr ? s.ptr : "";
-    const char *end = p + s.len;
-    const char *from = p; /* what stands here up to p needs no change */
-
-    while (p < end) {
-        p = df_json_plain(p, end);
-        if (p == end)
-            break;
-        int len = (unsigned char)*p >= 0x80 ? df_json_utf8(p, end) : 0;
-        if (len > 0) {
-            p += len;
-            continue;
-        }
-        df_buf_add(b, from, (size_t)(p - from));
-        if (len < 0)
-            df_buf_add(b, "\xEF\xBF\xBD", 3);
-        else
-            add_escape(b, (unsigned char)*p);
-        from = ++p;
-    }
-    df_buf_add(b, from, (size_t)(end - from));
-}
-
 static void add_string(struct df_buf *b, struct df_str s)
 {
     df_buf_addc(b, '"');
-    df_json_escape(b, s);
+    df_buf_add_escaped(b, s);
     df_buf_addc(b, '"');
 }
 

@@ -40,7 +40,4 @@ void df_json_kv_bool(struct df_json_out *j, const char *name, bool v);
 /* ISO 8601; -1: null. */
 void df_json_kv_time(struct df_json_out *j, const char *name, int64_t wall_ms);
 
-/* Only the escaped content, without the quotes. */
-void df_json_escape(struct df_buf *b, struct df_str s);
-
 #endif

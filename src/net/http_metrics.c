@@ -10,7 +10,7 @@
 /* Families are registered for good, so one set is kept for each prefix and shared by its servers.
  */
 struct df_http_metrics {
-    char prefix[32];
+    char *prefix;
     char names[6][64];
     struct df_metric_family requests;
     struct df_metric_family seconds;
@@ -47,7 +47,7 @@ static struct df_http_metrics *new_set(const char *prefix)
 {
     struct df_http_metrics *m = df_calloc(1, sizeof(*m));
 
-    snprintf(m->prefix, sizeof(m->prefix), "%s", prefix);
+    m->prefix = df_strdup(df_str_c(prefix));
     m->requests = (struct df_metric_family){.help = "HTTP requests answered.",
                                             .type = DF_COUNTER,
                                             .labels = {"route", "method", "status"},

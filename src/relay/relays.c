@@ -125,15 +125,6 @@ static struct df_str or_none(const char *text)
     return *text ? df_str_c(text) : DF_STR_NULL;
 }
 
-static void write_count(struct df_json_out *out, const char *name, int64_t count)
-{
-    df_json_key(out, name);
-    if (count < 0)
-        df_json_null(out);
-    else
-        df_json_int(out, count);
-}
-
 static void write_relay(struct df_json_out *out, const struct df_relay_status *s)
 {
     df_json_open(out, '{');
@@ -146,7 +137,7 @@ static void write_relay(struct df_json_out *out, const struct df_relay_status *s
     df_json_kv_bool(out, "running", s->running);
     df_json_kv_bool(out, "standingBy", s->standing_by);
     df_json_kv_bool(out, "notified", s->notified);
-    write_count(out, "waiting", s->waiting);
+    df_json_kv_int_if(out, "waiting", s->waiting >= 0, s->waiting);
     df_json_kv_time(out, "oldestAt", s->oldest_ms);
     df_json_kv_int(out, "dispatched", s->dispatched);
     df_json_kv_int(out, "retried", s->retried);

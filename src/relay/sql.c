@@ -15,8 +15,8 @@
  */
 #include "relay/sql.h"
 
+#include "base/escape.h"
 #include "base/mem.h"
-#include "json/write.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -589,7 +589,7 @@ void relay_list_add(enum df_dialect d, struct df_str id, struct df_buf *out)
         df_buf_addc(out, ',');
     df_buf_addc(out, '"');
     if (d != DF_POSTGRES)
-        df_json_escape(out, id);
+        df_buf_add_escaped(out, id);
     for (size_t i = 0; d == DF_POSTGRES && i < id.len; i++) {
         if (id.ptr[i] == '"' || id.ptr[i] == '\\')
             df_buf_addc(out, '\\');

@@ -169,10 +169,10 @@ static bool take_shape(struct relay_worker *w)
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-/* Under the lock; gives it up meanwhile. */
-static void sleep_a_while(struct relay_worker *w, int64_t ms)
+/* Gives the lock up meanwhile. */
+static void sleep_a_while(struct df_relay *r, const struct relay_worker *w, int64_t ms)
+    DF_REQUIRES(r->lock)
 {
-    struct df_relay *r = w->relay;
     bool idle = r->dispatcher->idle && w->sink;
 
     (void)df_cond_wait_ms(&r->changed, &r->lock, idle && ms > IDLE_MS ? IDLE_MS : ms);
@@ -191,7 +191,7 @@ static void pause_ms(struct relay_worker *w, int64_t ms)
 
     df_lock(&r->lock);
     while (!r->stopping && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
-        sleep_a_while(w, left_ms);
+        sleep_a_while(r, w, left_ms);
     df_unlock(&r->lock);
 }
 
@@ -215,7 +215,7 @@ static void wait_for_work(struct relay_worker *w)
         int64_t left_ms = looks ? until_ms - df_mono_ms(df_clock_real()) : INT32_MAX;
         if (left_ms <= 0 || (looks && r->woken) || r->more > 0)
             break;
-        sleep_a_while(w, left_ms);
+        sleep_a_while(r, w, left_ms);
     }
     if (looks) {
         r->looked_after = r->woken = false;

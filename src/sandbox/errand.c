@@ -22,7 +22,7 @@ static const int64_t retry_ms[] = {250, 1000, 4000};
 #define RETRIES (sizeof(retry_ms) / sizeof(retry_ms[0]))
 
 struct df_sb_errand {
-    struct df_sb_timer_item item; /* first: fire() casts */
+    struct df_timer_item item; /* first: fire() casts */
     struct df_call call;
     struct df_sandbox *sandbox;
     enum df_sb_errand_kind kind;
@@ -82,13 +82,13 @@ static void done(struct df_call *call)
         return;
     }
     if (worth_repeating(call) && e->attempts < RETRIES &&
-        df_sb_timer_add(e->sandbox->timer, &e->item, retry_ms[e->attempts++]))
+        df_timer_add(e->sandbox->timer, &e->item, retry_ms[e->attempts++]))
         return;
     log_failure(e, call, atomic_fetch_add(&counts->failed, 1) + 1);
     free_errand(e);
 }
 
-static void fire(struct df_sb_timer_item *item, bool stopping)
+static void fire(struct df_timer_item *item, bool stopping)
 {
     struct df_sb_errand *e = (struct df_sb_errand *)item;
 
@@ -164,7 +164,7 @@ void df_sb_errand_schedule(struct df_sb_errand *take_errand, int64_t wait_ms)
 {
     struct df_sb_errand *e = take_errand;
 
-    if (e && !df_sb_timer_add(e->sandbox->timer, &e->item, wait_ms + e->delay_ms))
+    if (e && !df_timer_add(e->sandbox->timer, &e->item, wait_ms + e->delay_ms))
         free_errand(e);
 }
 

@@ -117,11 +117,7 @@ static void write_fault(const struct df_sb_fault *fault, struct df_json_out *out
         df_json_kv_bool(out, "dropAcks", true);
     df_json_key(out, "rate");
     df_json_double(out, fault->rate);
-    df_json_key(out, "count");
-    if (fault->count < 0)
-        df_json_null(out);
-    else
-        df_json_int(out, fault->count);
+    df_json_kv_int_if(out, "count", fault->count >= 0, fault->count);
     df_json_kv_int(out, "applied", fault->applied);
     df_json_close(out, '}');
 }

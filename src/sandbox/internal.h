@@ -9,7 +9,6 @@
  *   errand.c    acks and callbacks sent back
  *   journal.c   what came
  *   keyset.c    which keys were seen
- *   timer.c     things to do later
  *
  * A request of a peer's path: faults are asked; unless one ends the call, the peer makes its reply;
  * the request is counted and kept; the reply goes out, at once or when the fault's delay is over;
@@ -22,6 +21,7 @@
 #include "base/buf.h"
 #include "base/lock.h"
 #include "base/secret.h"
+#include "base/timer.h"
 #include "delivery/verify.h"
 #include "net/client.h"
 #include "net/http.h"
@@ -30,7 +30,6 @@
 #include "sandbox/journal.h"
 #include "sandbox/keyset.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/timer.h"
 
 #include <stdatomic.h>
 
@@ -119,7 +118,7 @@ struct df_sandbox {
     const struct df_clock *clock;
     struct df_http_server *http;
     struct df_http_client *client;
-    struct df_sb_timer *timer;
+    struct df_timer *timer;
     struct df_sb_journal *journal;
     struct df_sb_faults faults;
     struct df_sb_config config;

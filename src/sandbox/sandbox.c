@@ -16,7 +16,7 @@
 
 /* Held back by a fault; lives in the request's arena. */
 struct held {
-    struct df_sb_timer_item item; /* first: release() casts */
+    struct df_timer_item item; /* first: release() casts */
     struct df_req *req;
     struct df_sb_reply reply;
     struct df_sb_effect effect;
@@ -55,7 +55,7 @@ static void answer(struct df_req *req, struct df_sb_reply *reply, const struct d
         df_req_answer(req, reply->status, DF_SB_JSON, &reply->body);
 }
 
-static void let_go(struct df_sb_timer_item *item, bool stopping)
+static void let_go(struct df_timer_item *item, bool stopping)
 {
     struct held *h = (struct held *)item;
 
@@ -74,7 +74,7 @@ static void hold(struct df_sandbox *s, struct df_req *req, const struct df_sb_re
     h->reply = *reply;
     h->effect = *e;
     df_req_suspend(req);
-    if (!df_sb_timer_add(s->timer, &h->item, e->latency_ms))
+    if (!df_timer_add(s->timer, &h->item, e->latency_ms))
         let_go(&h->item, true);
 }
 
@@ -313,7 +313,7 @@ static enum df_code start_http(struct df_sandbox *s, const struct df_sandbox_opt
 static void release(struct df_sandbox *s)
 {
     df_http_client_free(s->client);
-    df_sb_timer_free(s->timer);
+    df_timer_free(s->timer);
     df_sb_journal_free(s->journal);
     df_sb_faults_release(&s->faults);
     df_sb_config_release(&s->config);
@@ -337,8 +337,7 @@ enum df_code df_sandbox_start(const struct df_sandbox_options *opt, struct df_sa
                                    s->clock);
     df_sb_faults_init(&s->faults, s->clock);
     enum df_code code = df_sb_config_init(&s->config, opt, err);
-    if (code == DF_OK)
-        code = df_sb_timer_new(&s->timer, err);
+    s->timer = df_timer_new("df-sandbox", s->clock);
     if (code == DF_OK)
         code = df_http_client_new(&client, &s->client, err);
     if (code == DF_OK)
@@ -363,7 +362,7 @@ void df_sandbox_stop(struct df_sandbox *s)
     if (!s)
         return;
     df_http_drain(s->http);
-    df_sb_timer_stop(s->timer);
+    df_timer_stop(s->timer);
     (void)df_http_wait_idle(s->http, STOP_WAIT_MS);
     df_http_stop(s->http);
     release(s);

@@ -223,11 +223,6 @@ enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err)
 enum df_code df_db_schema_lock(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 void df_db_schema_unlock(struct df_db *db);
 
-#define DF_PARAMS(...)                                                                             \
-    (const struct df_value[]){__VA_ARGS__},                                                        \
-        sizeof((const struct df_value[]){__VA_ARGS__}) / sizeof(struct df_value)
-#define DF_NO_PARAMS NULL, 0
-
 /*
  * A query with its parameters, all of them and each by its name: q, params and param_count of the
  * functions above. One that is left out is DF_E_USAGE when the query runs.

@@ -8,6 +8,7 @@
  * as it does for a database whose compatibility level is below 130, which does not know OPENJSON.
  */
 #include "base/clock.h"
+#include "base/escape.h"
 #include "store/insert.h"
 #include "store/odbc_private.h"
 
@@ -126,26 +127,21 @@ void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape,
     df_buf_addf(out, "n INT '$[%zu]') AS r\nORDER BY r.n", q->param_count);
 }
 
+/* Where the server takes a string as it stands, a tilde and a digit for what would be escaped. */
 static void add_string(struct df_buf *out, enum odbc_bulk bulk, struct df_str s)
 {
     size_t from = 0;
 
     df_buf_addc(out, '"');
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        const char *tilde = bulk == ODBC_BULK_RAW ? memchr(tilde_chars, c, TILDES) : NULL;
-        if (!tilde && c >= 0x20 && c != '"' && c != '\\')
+    for (size_t i = 0; bulk == ODBC_BULK_RAW && i < s.len; i++) {
+        const char *tilde = memchr(tilde_chars, s.ptr[i], TILDES);
+        if (!tilde)
             continue;
-        df_buf_add(out, s.ptr + from, i - from);
+        df_buf_add_escaped(out, df_str_n(s.ptr + from, i - from));
+        df_buf_addf(out, "~%d", (int)(tilde - tilde_chars));
         from = i + 1;
-        if (tilde)
-            df_buf_addf(out, "~%d", (int)(tilde - tilde_chars));
-        else if (c < 0x20)
-            df_buf_addf(out, "\\u%04x", c);
-        else
-            df_buf_addf(out, "\\%c", c);
     }
-    df_buf_add(out, s.ptr + from, s.len - from);
+    df_buf_add_escaped(out, df_str_n(s.ptr + from, s.len - from));
     df_buf_addc(out, '"');
 }
 

@@ -1,5 +1,6 @@
 #include "store/rows.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,7 @@ struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t 
 void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_value *values,
                  size_t count)
 {
-    if (q != r->query || r->count == r->most || count != q->param_count)
-        abort();
+    assert(q == r->query && count == q->param_count && r->count < r->most);
     memcpy(r->params + r->count++ * count, values, count * sizeof(*values));
 }
 

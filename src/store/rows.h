@@ -18,6 +18,7 @@ struct df_rows {
 struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t most);
 /* One row more, parameters by name: DF_ROWS_ADD(&rows, item_insert, .id = …, .status = …). */
 #define DF_ROWS_ADD(rows, name, ...) df_rows_put((rows), DF_Q(name, __VA_ARGS__))
+/* Likewise with DF_ANY, where the query is chosen when the program runs. */
 void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_value *values,
                  size_t count);
 /* None: nothing is done. affected (may be NULL): as for df_db_exec_many. */

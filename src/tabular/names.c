@@ -1,8 +1,7 @@
 #include "tabular/names.h"
 
-#include "base/buf.h"
+#include "base/escape.h"
 #include "base/mem.h"
-#include "json/write.h"
 
 #include <stdlib.h>
 
@@ -86,7 +85,7 @@ static size_t add_key(struct df_buf *b, struct df_str name)
     size_t before = b->len;
 
     df_buf_addc(b, '"');
-    df_json_escape(b, name);
+    df_buf_add_escaped(b, name);
     df_buf_addz(b, "\":");
     return b->len - before;
 }

@@ -10,6 +10,7 @@
  */
 #include "tabular/normalise.h"
 
+#include "base/escape.h"
 #include "base/mem.h"
 #include "tabular/columns.h"
 #include "tabular/names.h"
@@ -18,10 +19,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 #define ITEM_MAX     ((size_t)1 << 20)
 #define ITEM_CAP_MAX (16 * ITEM_MAX) /* a record that might need more is too large in any case */
@@ -60,78 +57,11 @@ static char *put(char *to, const char *from, size_t len)
 
 #define PUT(to, literal) put((to), literal, sizeof(literal) - 1)
 
-static char *put_escape(char *to, unsigned char c)
-{
-    static const char hex[] = "0123456789abcdef";
-    static const char shorts[] = "btn?fr"; /* from 8 on; 11 has none */
-
-    *to++ = '\\';
-    if (c == '"' || c == '\\') {
-        *to++ = (char)c;
-    } else if (c >= 8 && c <= 13 && c != 11) {
-        *to++ = shorts[c - 8];
-    } else {
-        to = PUT(to, "u00");
-        *to++ = hex[c >> 4];
-        *to++ = hex[c & 15];
-    }
-    return to;
-}
-
-/* Eight bytes without a quote, backslash or control character. A byte that is not ASCII beside one
- * of those may be taken for another, never the other way round. */
-static inline bool is_plain(const char *p)
-{
-    const uint64_t ones = 0x0101010101010101U;
-    uint64_t w;
-
-    memcpy(&w, p, 8);
-    uint64_t quote = w ^ (ones * '"'), slash = w ^ (ones * '\\');
-    return ((((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((w - ones * 0x20) & ~w)) &
-            (ones * 0x80)) == 0;
-}
-
-/* The content of a JSON string. What is not ASCII is valid UTF-8 and stays. */
-static char *put_text(char *to, struct df_str s)
-{
-    const char *p = s.ptr, *end = p + s.len;
-
-    for (;;) {
-#if defined(__SSE2__)
-        while (end - p >= 16) {
-            __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-            __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1F)), v);
-            __m128i quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
-            __m128i slash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'));
-            int found = _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, slash), low));
-            _mm_storeu_si128((__m128i *)(void *)to, v);
-            if (found) {
-                int plain = __builtin_ctz((unsigned)found);
-                p += plain;
-                to += plain;
-                break;
-            }
-            p += 16;
-            to += 16;
-        }
-#endif
-        while (end - p >= 8 && is_plain(p)) {
-            memcpy(to, p, 8);
-            p += 8;
-            to += 8;
-        }
-        while (p < end && (unsigned char)*p >= 0x20 && *p != '"' && *p != '\\')
-            *to++ = *p++;
-        if (p == end)
-            return to;
-        to = put_escape(to, (unsigned char)*p++);
-    }
-}
-
+/* What is not ASCII is valid UTF-8. */
 static char *put_string(char *to, struct df_str s)
 {
     *to++ = '"';
-    to = put_text(to, s);
+    to = df_escape(to, to + DF_ESCAPE_GROWTH * s.len + SLACK / 2, &s, DF_ESCAPE_VALID);
     *to++ = '"';
     return to;
 }

@@ -54,6 +54,12 @@ struct testdb {
                                    .marker_count = sizeof(var##_markers)}},                        \
     }
 
+/* The parameters of such a query, by position. */
+#define DF_PARAMS(...)                                                                             \
+    (const struct df_value[]){__VA_ARGS__},                                                        \
+        sizeof((const struct df_value[]){__VA_ARGS__}) / sizeof(struct df_value)
+#define DF_NO_PARAMS NULL, 0
+
 #define assert_ok(expr, err)                                                                       \
     do {                                                                                           \
         enum df_code testdb_code = (expr);                                                         \

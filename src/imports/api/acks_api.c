@@ -174,32 +174,40 @@ static enum df_code not_found(struct df_err *err)
     return df_err_set(err, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
 }
 
-static enum df_code find(struct df_db *db, const struct call *c, struct chunk *ret,
-                         struct df_err *err)
-{
-    struct df_result *r = NULL;
-    enum df_code code =
-        df_db_query(db, &df_q_import_ack_find,
-                    DF_PARAMS(df_uuid(df_uuid_str(&c->batch)), df_int(c->chunk_id)), &r, err);
+struct search {
+    const struct call *call;
+    struct chunk *chunk;
+};
 
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW)
-        *ret = (struct chunk){
-            .id = df_col_int(r, 0),
-            .status = df_col_int(r, 1),
-            .has_ack_id = !df_col_null(r, 2),
-            .same_ack_id = df_str_eq(df_col_text(r, 2), c->ack_id),
-            .has_ack = !df_col_null(r, 3),
-            .same_ack = df_str_eq(df_col_text(r, 3), c->canonical),
-            .offset = df_col_int(r, 4),
-            .count = df_col_int(r, 5),
-            .attempt = df_col_int(r, 6),
-        };
-    df_result_free(r);
-    if (code == DF_DONE)
-        return not_found(err);
-    return code == DF_ROW ? DF_OK : code;
+static void read_chunk(void *arg, struct df_result *r)
+{
+    const struct search *s = arg;
+    struct df_str ack_id = df_col_text(r, import_ack_find_AckId);
+    struct df_str ack = df_col_text(r, import_ack_find_AckJson);
+
+    *s->chunk = (struct chunk){
+        .id = df_col_int(r, import_ack_find_Id),
+        .status = df_col_int(r, import_ack_find_Status),
+        .has_ack_id = ack_id.ptr,
+        .same_ack_id = df_str_eq(ack_id, s->call->ack_id),
+        .has_ack = ack.ptr,
+        .same_ack = df_str_eq(ack, s->call->canonical),
+        .offset = df_col_int(r, import_ack_find_RecordOffset),
+        .count = df_col_int(r, import_ack_find_RecordCount),
+        .attempt = df_col_int(r, import_ack_find_Attempt),
+    };
+}
+
+static enum df_code find_chunk(struct df_db *db, const struct call *c, struct chunk *ret,
+                               struct df_err *err)
+{
+    bool found = false;
+    enum df_code code = df_db_one(db,
+                                  DF_Q(import_ack_find, .batch_id = df_uuid(df_uuid_str(&c->batch)),
+                                       .chunk_id = df_int(c->chunk_id)),
+                                  read_chunk, &(struct search){c, ret}, &found, err);
+
+    return code == DF_OK && !found ? not_found(err) : code;
 }
 
 /* Whether the ack is the chunk's: by its id, or the chunk was settled by an answer without one. */
@@ -215,30 +223,33 @@ static bool is_early(const struct chunk *k)
            (k->status == DF_CHUNK_PENDING || k->status == DF_CHUNK_SENDING);
 }
 
+static void look_for_room(void *arg, struct df_result *r)
+{
+    *(bool *)arg = df_col_int(r, import_early_look_Kept) < EARLY_MAX &&
+                   df_col_int(r, import_early_look_Known) == 0;
+}
+
 static enum df_code keep_early(struct df_db *db, struct call *c, struct df_err *err)
 {
     struct df_value batch = df_uuid(df_uuid_str(&c->batch));
     struct df_value chunk = df_int(c->chunk_id);
     char hash[DF_CHECKSUM_LEN + 1];
-    struct df_result *r = NULL;
     bool room = false;
 
     df_checksum_of(c->ack_id, hash);
-    enum df_code code = df_db_query(db, &df_q_import_early_look,
-                                    DF_PARAMS(batch, chunk, df_text(df_str_c(hash))), &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW)
-        room = df_col_int(r, 0) < EARLY_MAX && df_col_int(r, 1) == 0;
-    df_result_free(r);
-    if (code != DF_ROW)
-        return code == DF_DONE ? DF_E_INTERNAL : code;
+    struct df_value hash_value = df_text(df_str_c(hash));
+    enum df_code code = df_db_one(
+        db, DF_Q(import_early_look, .batch_id = batch, .chunk_id = chunk, .hash = hash_value),
+        look_for_room, &room, NULL, err);
+    if (code != DF_OK)
+        return code;
     c->early = true;
     if (!room)
         return DF_OK;
-    return df_db_exec(db, &df_q_import_early_keep,
-                      DF_PARAMS(batch, chunk, df_text(df_str_c(hash)), df_text(c->canonical),
-                                df_time(df_wall_ms(c->w.access->clock))),
+    return df_db_exec(db,
+                      DF_Q(import_early_keep, .batch_id = batch, .chunk_id = chunk,
+                           .hash = hash_value, .ack_json = df_text(c->canonical),
+                           .now = df_time(df_wall_ms(c->w.access->clock))),
                       NULL, err);
 }
 
@@ -276,7 +287,7 @@ static enum df_code run_ack(struct df_db *db, struct df_work *w, struct df_err *
     int64_t changed = 0;
 
     c->stored = c->early = false;
-    enum df_code code = find(db, c, &k, err);
+    enum df_code code = find_chunk(db, c, &k, err);
     if (code == DF_OK && !is_its_own(&k) && !is_early(&k))
         code = not_found(err);
     if (code == DF_OK)
@@ -287,9 +298,10 @@ static enum df_code run_ack(struct df_db *db, struct df_work *w, struct df_err *
         return code;
     if (is_early(&k))
         return keep_early(db, c, err);
-    code = df_db_exec(db, &df_q_import_ack_store,
-                      DF_PARAMS(df_text(c->canonical), df_text(c->ack_id),
-                                df_time(df_wall_ms(w->access->clock)), df_int(k.id)),
+    code = df_db_exec(db,
+                      DF_Q(import_ack_store, .ack_json = df_text(c->canonical),
+                           .ack_id = df_text(c->ack_id),
+                           .now = df_time(df_wall_ms(w->access->clock)), .id = df_int(k.id)),
                       &changed, err);
     if (code == DF_OK && changed == 0) /* it is looked at again */
         return df_err_set(err, DF_E_DB_CONFLICT, "The chunk has just changed.");

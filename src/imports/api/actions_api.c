@@ -25,25 +25,28 @@ struct call {
     int64_t items; /* to be tried again */
 };
 
-static enum df_code find(struct df_db *db, struct call *c, struct df_err *err)
+static void read_row(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_import_action_find,
-        DF_PARAMS(df_uuid(df_uuid_str(&c->batch)), df_uuid(df_uuid_str(&c->client_id))), &r, err);
+    struct call *c = arg;
 
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        c->status = df_col_int(r, 0);
-        (void)snprintf(c->location, sizeof c->location, DF_STR_FMT, DF_STR_ARG(df_col_text(r, 1)));
-        c->locked = !df_col_null(r, 2);
-        c->attempt = df_col_int(r, 3);
-    }
-    df_result_free(r);
-    if (code == DF_DONE)
-        return df_err_set(err, DF_E_NOT_FOUND, "There is no such batch.");
-    return code == DF_ROW ? DF_OK : code;
+    c->status = df_col_int(r, import_action_find_Status);
+    (void)snprintf(c->location, sizeof c->location, DF_STR_FMT,
+                   DF_STR_ARG(df_col_text(r, import_action_find_UploadPath)));
+    c->locked = !df_col_null(r, import_action_find_LockedAt);
+    c->attempt = df_col_int(r, import_action_find_Attempt);
+}
+
+static enum df_code find_batch(struct df_db *db, struct call *c, struct df_err *err)
+{
+    bool found = false;
+    enum df_code code = df_db_one(db,
+                                  DF_Q(import_action_find, .id = df_uuid(df_uuid_str(&c->batch)),
+                                       .client_id = df_uuid(df_uuid_str(&c->client_id))),
+                                  read_row, c, &found, err);
+
+    if (code == DF_OK && !found)
+        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such batch.");
+    return code;
 }
 
 /* A row that is not as it was found is looked at again. */
@@ -77,7 +80,7 @@ static bool read_batch(struct df_work *w, struct df_input *in)
 static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
-    enum df_code code = find(db, c, err);
+    enum df_code code = find_batch(db, c, err);
 
     if (code != DF_OK)
         return code;
@@ -90,8 +93,9 @@ static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_er
         return df_err_set(err, DF_E_CONFLICT,
                           "The batch has been processed, and its failed items wait to be tried "
                           "again. Only one that has not been started can be cancelled.");
-    return change(db, &df_q_import_cancel,
-                  DF_PARAMS(df_time(df_wall_ms(w->access->clock)), df_uuid(df_uuid_str(&c->batch))),
+    return change(db,
+                  DF_Q(import_cancel, .now = df_time(df_wall_ms(w->access->clock)),
+                       .id = df_uuid(df_uuid_str(&c->batch))),
                   err);
 }
 
@@ -123,9 +127,10 @@ static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err 
             "The batch is %s. Only items of one that is CompletedWithErrors or Failed "
             "can be tried again.",
             df_batch_status_name(c->status));
-    enum df_code code =
-        df_db_query_int(db, &df_q_import_retry_items,
-                        DF_PARAMS(df_uuid(df_uuid_str(&c->batch)), df_bool(false)), &c->items, err);
+    enum df_code code = df_db_query_int(
+        db,
+        DF_Q(import_retry_items, .id = df_uuid(df_uuid_str(&c->batch)), .masked = df_bool(false)),
+        &c->items, err);
     if (code != DF_OK || c->items > 0)
         return code;
     if (c->status == DF_BATCH_FAILED)
@@ -144,16 +149,17 @@ static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err
     const struct df_value id = df_uuid(df_uuid_str(&c->batch));
     int64_t from_chunk = 0;
 
-    enum df_code code = find(db, c, err);
+    enum df_code code = find_batch(db, c, err);
     if (code == DF_OK)
         code = check_retry(db, c, err);
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_import_retry_from, DF_PARAMS(id), &from_chunk, err);
+        code = df_db_query_int(db, DF_Q(import_retry_from, .id = id), &from_chunk, err);
     if (code != DF_OK)
         return code;
-    return change(db, &df_q_import_retry,
-                  DF_PARAMS(df_int(from_chunk), df_time(df_wall_ms(w->access->clock)), id,
-                            df_int(c->attempt)),
+    return change(db,
+                  DF_Q(import_retry, .from_chunk = df_int(from_chunk),
+                       .now = df_time(df_wall_ms(w->access->clock)), .id = id,
+                       .attempt = df_int(c->attempt)),
                   err);
 }
 

@@ -18,18 +18,6 @@ struct call {
     int64_t status; /* -1: any */
 };
 
-/* Every row of a result, which is freed. */
-static enum df_code write_rows(struct df_result *take_r, struct df_json_out *out,
-                               void (*write)(struct df_result *r, struct df_json_out *out),
-                               struct df_err *err)
-{
-    enum df_code code;
-    while ((code = df_result_step(take_r, err)) == DF_ROW)
-        write(take_r, out);
-    df_result_free(take_r);
-    return code == DF_DONE ? DF_OK : code;
-}
-
 /* known: the number of a name, -1 when there is no such name. */
 static void read_status(struct call *c, struct df_input *in, int (*known)(struct df_str name),
                         const char *names)
@@ -64,25 +52,28 @@ static void end_list(struct df_work *w, const struct df_policy *policy)
     df_json_close(&w->json, '}');
 }
 
+static void write_batch(void *arg, struct df_result *r)
+{
+    df_batch_write(r, &((struct df_work *)arg)->json);
+}
+
 static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     struct df_value client = df_uuid(df_uuid_str(&c->client));
     struct df_policy policy;
-    struct df_result *r = NULL;
 
     df_page_open(&w->json);
     enum df_code code = df_policies_get(w->access->policies, db, &c->client, &policy, err);
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_batch_page_total, DF_PARAMS(client, status_value(c)),
-                               &w->page.total, err);
+        code =
+            df_db_query_int(db, DF_Q(batch_page_total, .client = client, .status = status_value(c)),
+                            &w->page.total, err);
     if (code == DF_OK)
-        code = df_db_query(
-            db, &df_q_batch_page,
-            DF_PARAMS(client, status_value(c), df_int(w->page.size), df_int(w->page.offset)), &r,
-            err);
-    if (code == DF_OK)
-        code = write_rows(r, &w->json, df_batch_write, err);
+        code = df_db_each(db,
+                          DF_Q(batch_page, .client = client, .status = status_value(c),
+                               .limit = df_int(w->page.size), .offset = df_int(w->page.offset)),
+                          write_batch, w, err);
     if (code == DF_OK)
         end_list(w, &policy);
     return code;
@@ -144,124 +135,127 @@ struct counts {
     bool dense; /* the items are those from 0 to processed, and the counters are right */
 };
 
-static enum df_code read_counts(struct df_db *db, const struct call *c, struct counts *ret,
-                                struct df_err *err)
+static void read_counts(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_item_counts,
-        DF_PARAMS(df_uuid(df_uuid_str(&c->id)), df_uuid(df_uuid_str(&c->client))), &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        int64_t last = df_col_null(r, 3) ? -1 : df_col_int(r, 3);
-        bool has_runs = !df_col_null(r, 4) && df_col_int(r, 4) > 1;
-        *ret = (struct counts){df_col_int(r, 0), df_col_int(r, 1), df_col_int(r, 2),
-                               last + 1 == df_col_int(r, 0) && !has_runs};
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = df_batch_not_found(&c->id, err);
-    }
-    df_result_free(r);
-    return code;
+    struct counts *n = arg;
+    int64_t last =
+        df_col_null(r, item_counts_LastSequence) ? -1 : df_col_int(r, item_counts_LastSequence);
+
+    n->processed = df_col_int(r, item_counts_ProcessedRecords);
+    n->errors = df_col_int(r, item_counts_ErrorCount);
+    n->skipped = df_col_int(r, item_counts_SkippedCount);
+    n->dense = last + 1 == n->processed && df_col_int(r, item_counts_CutRules) <= 1;
 }
 
-static void write_item(struct df_result *r, struct df_json_out *out)
+static enum df_code find_counts(struct df_db *db, const struct call *c, struct counts *ret,
+                                struct df_err *err)
 {
+    bool found = false;
+    enum df_code code = df_db_one(db,
+                                  DF_Q(item_counts, .id = df_uuid(df_uuid_str(&c->id)),
+                                       .client = df_uuid(df_uuid_str(&c->client))),
+                                  read_counts, ret, &found, err);
+
+    return code == DF_OK && !found ? df_batch_not_found(&c->id, err) : code;
+}
+
+static void write_item(void *arg, struct df_result *r)
+{
+    struct df_json_out *out = &((struct df_work *)arg)->json;
+    bool masked = df_col_bool(r, item_IsMasked);
+    int64_t records = df_col_null(r, item_RecordCount) ? 1 : df_col_int(r, item_RecordCount);
+
     df_json_open(out, '{');
-    df_json_kv_int(out, "sequence", df_col_int(r, 0));
-    df_json_kv_text(out, "status", df_str_c(df_item_status_name(df_col_int(r, 1))));
-    df_json_kv_text(out, "errorMessage", df_col_text(r, 2));
+    df_json_kv_int(out, "sequence", df_col_int(r, item_Sequence));
+    df_json_kv_text(out, "status", df_str_c(df_item_status_name(df_col_int(r, item_Status))));
+    df_json_kv_text(out, "errorMessage", df_col_text(r, item_ErrorMessage));
     df_json_key(out, "payload");
-    df_json_stored(out, df_col_bool(r, 4) ? DF_STR_NULL : df_col_text(r, 3));
-    df_json_key(out, "chunkId");
-    if (df_col_null(r, 5))
-        df_json_null(out);
-    else
-        df_json_int(out, df_col_int(r, 5));
-    df_json_kv_time(out, "createdAt", df_col_time(r, 6));
-    df_json_kv_int(out, "recordCount", df_col_null(r, 7) ? 1 : df_col_int(r, 7));
+    df_json_stored(out, masked ? DF_STR_NULL : df_col_text(r, item_Payload));
+    df_json_kv_int_if(out, "chunkId", !df_col_null(r, item_ChunkId), df_col_int(r, item_ChunkId));
+    df_json_kv_time(out, "createdAt", df_col_time(r, item_CreatedAt));
+    df_json_kv_int(out, "recordCount", records);
     df_json_close(out, '}');
 }
 
 /* The page of a batch none of whose items is missing. */
-static enum df_code ask_range(struct df_db *db, struct call *c, int64_t total,
-                              struct df_result **ret, struct df_err *err)
+static enum df_code write_range(struct df_db *db, struct call *c, int64_t total, struct df_err *err)
 {
+    const struct df_page *page = &c->w.page;
+
     c->w.page.total = total;
-    if (c->w.page.offset >= total)
+    if (page->offset >= total)
         return DF_OK;
-    return df_db_query(db, &df_q_item_range,
-                       DF_PARAMS(df_int(PAYLOAD_LONGEST), df_uuid(df_uuid_str(&c->id)),
-                                 df_int(c->w.page.offset),
-                                 df_int(c->w.page.offset + c->w.page.size)),
-                       ret, err);
+    return df_db_each(db,
+                      DF_Q(item_range, .longest = df_int(PAYLOAD_LONGEST),
+                           .id = df_uuid(df_uuid_str(&c->id)), .from = df_int(page->offset),
+                           .until = df_int(page->offset + page->size)),
+                      write_item, c, err);
 }
 
-static enum df_code ask_errors(struct df_db *db, struct call *c, const struct counts *n,
-                               struct df_result **ret, struct df_err *err)
+static enum df_code write_errors(struct df_db *db, struct call *c, const struct counts *n,
+                                 struct df_err *err)
 {
     struct df_value id = df_uuid(df_uuid_str(&c->id));
+    struct df_page *page = &c->w.page;
     enum df_code code = DF_OK;
     int64_t first = 0;
 
     if (n->dense)
-        c->w.page.total = n->errors;
+        page->total = n->errors;
     else
-        code = df_db_query_int(db, &df_q_item_error_total, DF_PARAMS(id), &c->w.page.total, err);
-    if (code != DF_OK || c->w.page.offset >= c->w.page.total)
+        code = df_db_query_int(db, DF_Q(item_error_total, .id = id), &page->total, err);
+    if (code != DF_OK || page->offset >= page->total)
         return code;
-    code = df_db_query_int(db, &df_q_item_error_first, DF_PARAMS(id, df_int(c->w.page.offset)),
+    code = df_db_query_int(db, DF_Q(item_error_first, .id = id, .offset = df_int(page->offset)),
                            &first, err);
     if (code == DF_E_NOT_FOUND) /* they became fewer */
         return DF_OK;
-    if (code == DF_OK)
-        code = df_db_query(
-            db, &df_q_item_error_page,
-            DF_PARAMS(df_int(PAYLOAD_LONGEST), id, df_int(first), df_int(c->w.page.size)), ret,
-            err);
-    return code;
+    if (code != DF_OK)
+        return code;
+    return df_db_each(db,
+                      DF_Q(item_error_page, .longest = df_int(PAYLOAD_LONGEST), .id = id,
+                           .from = df_int(first), .limit = df_int(page->size)),
+                      write_item, c, err);
 }
 
-static enum df_code ask_any(struct df_db *db, struct call *c, const struct counts *n,
-                            struct df_result **ret, struct df_err *err)
+static enum df_code write_any(struct df_db *db, struct call *c, const struct counts *n,
+                              struct df_err *err)
 {
     struct df_value id = df_uuid(df_uuid_str(&c->id));
+    struct df_page *page = &c->w.page;
     enum df_code code = DF_OK;
 
     if (n->dense && c->status == DF_ITEM_STATUS_SKIPPED)
-        c->w.page.total = n->skipped;
+        page->total = n->skipped;
     else if (n->dense && c->status == DF_ITEM_STATUS_IMPORTED)
-        c->w.page.total = n->processed - n->errors - n->skipped;
+        page->total = n->processed - n->errors - n->skipped;
     else
-        code = df_db_query_int(db, &df_q_item_page_total, DF_PARAMS(id, status_value(c)),
-                               &c->w.page.total, err);
-    if (code != DF_OK || c->w.page.offset >= c->w.page.total)
+        code = df_db_query_int(db, DF_Q(item_page_total, .id = id, .status = status_value(c)),
+                               &page->total, err);
+    if (code != DF_OK || page->offset >= page->total)
         return code;
-    return df_db_query(db, &df_q_item_page,
-                       DF_PARAMS(df_int(PAYLOAD_LONGEST), id, status_value(c),
-                                 df_int(c->w.page.size), df_int(c->w.page.offset)),
-                       ret, err);
+    return df_db_each(db,
+                      DF_Q(item_page, .longest = df_int(PAYLOAD_LONGEST), .id = id,
+                           .status = status_value(c), .limit = df_int(page->size),
+                           .offset = df_int(page->offset)),
+                      write_item, c, err);
 }
 
 static enum df_code run_items(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     struct counts n = {0};
-    struct df_result *r = NULL;
 
     df_page_open(&w->json);
-    enum df_code code = read_counts(db, c, &n, err);
+    enum df_code code = find_counts(db, c, &n, err);
     bool all =
         c->status < 0 || (c->status == DF_ITEM_STATUS_IMPORTED && n.errors == 0 && n.skipped == 0);
     if (code == DF_OK && n.dense && all)
-        code = ask_range(db, c, n.processed, &r, err);
+        code = write_range(db, c, n.processed, err);
     else if (code == DF_OK && c->status == DF_ITEM_STATUS_ERROR)
-        code = ask_errors(db, c, &n, &r, err);
+        code = write_errors(db, c, &n, err);
     else if (code == DF_OK)
-        code = ask_any(db, c, &n, &r, err);
-    if (code == DF_OK && r)
-        code = write_rows(r, &w->json, write_item, err);
+        code = write_any(db, c, &n, err);
     df_page_close(&w->page, &w->json);
     return code;
 }

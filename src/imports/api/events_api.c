@@ -77,33 +77,34 @@ struct look {
     size_t found_count;
 };
 
+static void read_found(void *arg, struct df_result *r)
+{
+    struct look *l = arg;
+    struct df_json_out out;
+    size_t start = l->text.len;
+
+    if (l->found_count == GROUP ||
+        !df_uuid_parse(df_col_text(r, batch_Id), &l->found[l->found_count].id))
+        return;
+    df_json_out_init(&out, &l->text);
+    df_batch_write(r, &out);
+    l->found[l->found_count].start = start;
+    l->found[l->found_count].len = l->text.len - start;
+    l->found[l->found_count].client_changed_ms = df_col_time(r, batch_watch_UpdatedAt);
+    l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, batch_Status));
+}
+
 static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct look *l = (struct look *)job;
-    struct df_json_out out;
-    struct df_result *r = NULL;
 
     df_buf_reset(&l->text);
     l->found_count = 0;
-    enum df_code code =
-        df_db_query(db, &df_q_batch_watch, DF_PARAMS(df_text(df_buf_str(&l->asked))), &r, err);
-    if (code != DF_OK)
-        return code;
-    while ((code = df_result_step(r, err)) == DF_ROW && l->found_count < GROUP) {
-        size_t start = l->text.len;
-        if (!df_uuid_parse(df_col_text(r, 0), &l->found[l->found_count].id))
-            continue;
-        df_json_out_init(&out, &l->text);
-        df_batch_write(r, &out);
-        l->found[l->found_count].start = start;
-        l->found[l->found_count].len = l->text.len - start;
-        l->found[l->found_count].client_changed_ms = df_col_time(r, batch_watch_UpdatedAt);
-        l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, 1));
-    }
-    df_result_free(r);
-    if (code == DF_DONE && df_buf_failed(&l->text))
+    enum df_code code = df_db_each(db, DF_Q(batch_watch, .ids = df_text(df_buf_str(&l->asked))),
+                                   read_found, l, err);
+    if (code == DF_OK && df_buf_failed(&l->text))
         code = df_err_set(err, DF_E_INTERNAL, "batches of more than %zu bytes", GROUP_MAX);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    return code;
 }
 
 static void write_ids(struct look *l)
@@ -141,15 +142,15 @@ static bool tell(struct df_import_events *e, struct stream *s, const struct look
     return false; /* the batch is gone, or its client may not see it any more */
 }
 
-/* With the lock held. Sending only fills the stream's buffer. */
+/* Sending only fills the stream's buffer. */
 static void tell_group(struct df_import_events *e, size_t from, const struct look *l, bool *ended)
+    DF_REQUIRES(e->lock)
 {
     for (size_t i = 0; i < l->count; i++)
         ended[from + i] = !tell(e, &e->streams[from + i], l);
 }
 
-/* With the lock held. */
-static void sweep(struct df_import_events *e, const bool *ended, size_t seen)
+static void sweep(struct df_import_events *e, const bool *ended, size_t seen) DF_REQUIRES(e->lock)
 {
     size_t kept = 0;
     for (size_t i = 0; i < e->count; i++) {
@@ -161,8 +162,8 @@ static void sweep(struct df_import_events *e, const bool *ended, size_t seen)
     e->count = kept;
 }
 
-/* With the lock held, but not while the database is asked. */
-static void look_at_all(struct df_import_events *e, struct look *l)
+/* Gives the lock up while the database is asked. */
+static void look_at_all(struct df_import_events *e, struct look *l) DF_REQUIRES(e->lock)
 {
     bool ended[DF_STREAMS_MAX] = {false};
     size_t seen = e->count;
@@ -256,19 +257,21 @@ struct call {
     struct df_sse *sse; /* a stream that goes on */
 };
 
-static enum df_code read_client(struct df_db *db, struct call *c, struct df_err *err)
+static void read_client(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
+    ((struct call *)arg)->client_changed_ms = df_col_time(r, batch_client_UpdatedAt);
+}
+
+static enum df_code find_client(struct df_db *db, struct call *c, struct df_err *err)
+{
+    bool found = false;
     enum df_code code =
-        df_db_query(db, &df_q_batch_client, DF_PARAMS(df_uuid(df_uuid_str(&c->client))), &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW)
-        c->client_changed_ms = df_col_time(r, 0);
-    df_result_free(r);
-    if (code == DF_DONE)
-        return df_err_set(err, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
-    return code == DF_ROW ? DF_OK : code;
+        df_db_one(db, DF_Q(batch_client, .client = df_uuid(df_uuid_str(&c->client))), read_client,
+                  c, &found, err);
+
+    if (code == DF_OK && !found)
+        code = df_err_set(err, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
+    return code;
 }
 
 static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -278,7 +281,7 @@ static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *
 
     enum df_code code = df_batch_read(db, &c->id, &c->client, &w->json, &status, err);
     c->over = df_batch_is_over(status);
-    return code == DF_OK ? read_client(db, c, err) : code;
+    return code == DF_OK ? find_client(db, c, err) : code;
 }
 
 /* Gives the place back, or fills it. */

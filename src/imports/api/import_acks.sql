@@ -23,9 +23,9 @@ WHERE Id = :id AND AckJson IS NULL AND Status IN (0, 1, 2);
 
 -- How many are kept of the chunk, and whether this one is.
 -- name: import_early_look
-SELECT (SELECT COUNT(*) FROM ImportEarlyAck WHERE BatchId = :batch_id AND ChunkId = :chunk_id),
+SELECT (SELECT COUNT(*) FROM ImportEarlyAck WHERE BatchId = :batch_id AND ChunkId = :chunk_id) AS Kept,
        (SELECT COUNT(*) FROM ImportEarlyAck
-        WHERE BatchId = :batch_id AND ChunkId = :chunk_id AND AckIdHash = CAST(:hash AS VARCHAR(65)));
+        WHERE BatchId = :batch_id AND ChunkId = :chunk_id AND AckIdHash = CAST(:hash AS VARCHAR(65))) AS Known;
 
 -- name: import_early_keep
 INSERT INTO ImportEarlyAck (BatchId, ChunkId, AckIdHash, AckJson, CreatedAt)

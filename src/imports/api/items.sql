@@ -4,34 +4,36 @@
 -- missing, and an item's place is its number; unless an item may stand for many records.
 -- name: item_counts
 SELECT b.ProcessedRecords, b.ErrorCount, b.SkippedCount,
-       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id), b.CutRules
+       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id) AS LastSequence, b.CutRules
 FROM ImportBatch AS b
 WHERE b.Id = :id AND b.ClientId = :client;
 
 -- name: item_range
+-- row: item
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt,
-       RecordCount
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
+       CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
 ORDER BY Sequence;
 -- dialect: sqlserver
-SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked, ChunkId,
+SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
        CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
 ORDER BY Sequence;
 
 -- name: item_page
+-- row: item
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt,
-       RecordCount
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
+       CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY Sequence
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked, ChunkId,
+SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
        CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
@@ -49,15 +51,16 @@ SELECT Sequence FROM ImportItem WHERE BatchId = :id AND Status = 1 ORDER BY Sequ
 SELECT Sequence FROM ImportItem WHERE BatchId = :id AND Status = 1 ORDER BY Sequence OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
 -- name: item_error_page
+-- row: item
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END, IsMasked, ChunkId, CreatedAt,
-       RecordCount
+SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
+       CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
 ORDER BY Sequence
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END, IsMasked,
+SELECT TOP (:limit) Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END AS Payload, IsMasked,
        ChunkId, CreatedAt, RecordCount
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
@@ -68,13 +71,13 @@ SELECT COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1;
 
 -- For the report: how long the next ones are, so that no more is read at a time than fits, and then these.
 -- name: item_error_sizes
-SELECT Sequence, COALESCE(length(PayloadJson), 0)
+SELECT Sequence, COALESCE(length(PayloadJson), 0) AS Chars
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence > :after
 ORDER BY Sequence
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Sequence, COALESCE(DATALENGTH(PayloadJson) / 2, 0)
+SELECT TOP (:limit) Sequence, COALESCE(DATALENGTH(PayloadJson) / 2, 0) AS Chars
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence > :after
 ORDER BY Sequence;

@@ -50,66 +50,60 @@ struct pages {
     struct df_import_reports *reports;
     struct df_uuid id;
     int64_t after; /* the last sequence of the page */
+    /* How far the next page goes. */
+    int64_t until;
+    int64_t chars;
+    size_t room; /* rows */
     struct df_arena arena;
     struct df_report_row *rows;
     size_t count;
     size_t at;
 };
 
-/* How far the next page goes; DF_DONE when there is none. */
-static enum df_code measure(struct df_db *db, struct pages *p, int64_t *ret_until,
-                            size_t *ret_count, struct df_err *err)
+static void measure_row(void *arg, struct df_result *r)
 {
-    struct df_result *r = NULL;
-    int64_t chars = 0;
-    size_t count = 0;
-    enum df_code code = df_db_query(
-        db, &df_q_item_error_sizes,
-        DF_PARAMS(df_uuid(df_uuid_str(&p->id)), df_int(p->after), df_int(PAGE_ROWS)), &r, err);
-    while (code == DF_OK || code == DF_ROW) {
-        code = df_result_step(r, err);
-        if (code != DF_ROW)
-            break;
-        chars += df_col_int(r, 1);
-        if (count > 0 && chars > PAGE_CHARS)
-            break;
-        *ret_until = df_col_int(r, 0);
-        count++;
-    }
-    df_result_free(r);
-    *ret_count = count;
-    if (code == DF_DONE && count > 0)
-        code = DF_OK;
-    return code == DF_ROW ? DF_OK : code;
+    struct pages *p = arg;
+
+    p->chars += df_col_int(r, item_error_sizes_Chars);
+    if (p->room > 0 && p->chars > PAGE_CHARS)
+        return;
+    p->until = df_col_int(r, item_error_sizes_Sequence);
+    p->room++;
+}
+
+/* More may have failed since; what does not fit comes with the next page. */
+static void read_row(void *arg, struct df_result *r)
+{
+    struct pages *p = arg;
+
+    if (p->count == p->room)
+        return;
+    p->rows[p->count++] = (struct df_report_row){
+        .sequence = df_col_int(r, item_error_rows_Sequence),
+        .error = df_arena_str(&p->arena, df_col_text(r, item_error_rows_ErrorMessage)),
+        .payload = df_col_bool(r, item_error_rows_IsMasked)
+                       ? DF_STR_NULL
+                       : df_arena_str(&p->arena, df_col_text(r, item_error_rows_PayloadJson)),
+    };
 }
 
 static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct pages *p = (struct pages *)job;
-    struct df_result *r = NULL;
-    size_t room = 0;
-    int64_t until = 0;
+    struct df_value id = df_uuid(df_uuid_str(&p->id));
 
     df_arena_reset(&p->arena);
-    p->count = p->at = 0;
-    enum df_code code = measure(db, p, &until, &room, err);
-    if (code != DF_OK)
-        return code == DF_DONE ? DF_OK : code;
-    p->rows = DF_ARENA_ARRAY(&p->arena, struct df_report_row, room);
-    code = df_db_query(db, &df_q_item_error_rows,
-                       DF_PARAMS(df_uuid(df_uuid_str(&p->id)), df_int(p->after), df_int(until)), &r,
-                       err);
-    if (code != DF_OK)
+    p->count = p->at = p->room = 0;
+    p->chars = 0;
+    enum df_code code = df_db_each(
+        db, DF_Q(item_error_sizes, .id = id, .after = df_int(p->after), .limit = df_int(PAGE_ROWS)),
+        measure_row, p, err);
+    if (code != DF_OK || p->room == 0)
         return code;
-    /* More may have failed since; what does not fit comes with the next page. */
-    while ((code = df_result_step(r, err)) == DF_ROW && p->count < room) {
-        struct df_report_row *row = &p->rows[p->count++];
-        row->sequence = df_col_int(r, 0);
-        row->error = df_arena_str(&p->arena, df_col_text(r, 1));
-        row->payload = df_col_bool(r, 3) ? DF_STR_NULL : df_arena_str(&p->arena, df_col_text(r, 2));
-    }
-    df_result_free(r);
-    return code == DF_DONE || code == DF_ROW ? DF_OK : code;
+    p->rows = DF_ARENA_ARRAY(&p->arena, struct df_report_row, p->room);
+    return df_db_each(
+        db, DF_Q(item_error_rows, .id = id, .after = df_int(p->after), .until = df_int(p->until)),
+        read_row, p, err);
 }
 
 static enum df_code next_row(void *arg, struct df_report_row *ret, struct df_err *err)
@@ -249,23 +243,22 @@ void df_import_reports_free(struct df_import_reports *r)
 
 /* --- the request --- */
 
+static void read_name(void *arg, struct df_result *r)
+{
+    struct ask *a = arg;
+    a->file_name = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_FileName));
+}
+
 static enum df_code run_find(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct ask *a = (struct ask *)w;
-    struct df_result *r = NULL;
-    enum df_code code = df_db_query(
-        db, &df_q_batch_name,
-        DF_PARAMS(df_uuid(df_uuid_str(&a->id)), df_uuid(df_uuid_str(&a->client))), &r, err);
-    if (code == DF_OK)
-        code = df_result_step(r, err);
-    if (code == DF_ROW) {
-        a->file_name = df_arena_str(df_req_arena(a->w.req), df_col_text(r, 0));
-        code = DF_OK;
-    } else if (code == DF_DONE) {
-        code = df_batch_not_found(&a->id, err);
-    }
-    df_result_free(r);
-    return code;
+    bool found = false;
+    enum df_code code = df_db_one(db,
+                                  DF_Q(batch_name, .id = df_uuid(df_uuid_str(&a->id)),
+                                       .client = df_uuid(df_uuid_str(&a->client))),
+                                  read_name, a, &found, err);
+
+    return code == DF_OK && !found ? df_batch_not_found(&a->id, err) : code;
 }
 
 static bool queue_report(struct df_work *w, enum df_code code, const struct df_err *err)

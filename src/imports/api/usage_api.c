@@ -31,10 +31,11 @@ static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *
                                         .now_ms = w->now_ms};
     df_policy_day(opt->zone, c->facts.now_ms, &day_start_ms, &c->day_end_ms);
     const struct df_value client = df_uuid(df_uuid_str(&c->client_id));
-    code = df_db_query_int(db, &df_q_receive_count_since, DF_PARAMS(client, df_time(day_start_ms)),
-                           &c->facts.batches_today, err);
+    code = df_db_query_int(
+        db, DF_Q(receive_count_since, .client_id = client, .since = df_time(day_start_ms)),
+        &c->facts.batches_today, err);
     if (code == DF_OK)
-        code = df_db_query_int(db, &df_q_receive_stored_bytes, DF_PARAMS(client),
+        code = df_db_query_int(db, DF_Q(receive_stored_bytes, .client_id = client),
                                &c->facts.stored_bytes, err);
     return code;
 }
@@ -46,11 +47,7 @@ static void open_part(struct df_json_out *out, const char *name, const char *use
     df_json_key(out, name);
     df_json_open(out, '{');
     df_json_kv_int(out, used, n);
-    df_json_key(out, limit);
-    if (m == DF_POLICY_NONE)
-        df_json_null(out);
-    else
-        df_json_int(out, m);
+    df_json_kv_int_if(out, limit, m != DF_POLICY_NONE, m);
 }
 
 static void write_usage(struct df_work *w)

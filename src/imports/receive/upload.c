@@ -1,6 +1,7 @@
 #include "imports/receive/upload.h"
 
 #include "base/base64.h"
+#include "base/escape.h"
 #include "base/mem.h"
 #include "net/field.h"
 #include "net/multipart.h"
@@ -287,7 +288,7 @@ static void write_string(struct df_upload *u, struct df_str text, bool last)
 {
     if (!u->in_string)
         df_json_raw(&u->out, DF_STR("\""));
-    df_json_escape(&u->value, text);
+    df_buf_add_escaped(&u->value, text);
     if (last)
         df_buf_addc(&u->value, '"');
     u->in_string = !last;

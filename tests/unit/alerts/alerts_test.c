@@ -401,18 +401,21 @@ static void a_channel_whose_rows_wait(void **state)
     expect_alerts(2, 0);
 }
 
+static void count_row(void *arg, struct df_result *r)
+{
+    (void)r;
+    ++*(size_t *)arg;
+}
+
 static size_t claim(int64_t lease_ms)
 {
-    struct df_result *r = NULL;
     size_t n = 0;
 
-    assert_ok(df_db_query(db, &df_q_alert_delivery_claim,
-                          DF_PARAMS(df_time(now()), df_time(now() + lease_ms), df_int(10)), &r,
-                          &err),
+    assert_ok(df_db_each(db,
+                         DF_Q(alert_delivery_claim, .now = df_time(now()),
+                              .lease_until = df_time(now() + lease_ms), .limit = df_int(10)),
+                         count_row, &n, &err),
               &err);
-    while (df_result_step(r, &err) == DF_ROW)
-        n++;
-    df_result_free(r);
     return n;
 }
 
@@ -436,9 +439,8 @@ static void a_resolution_does_not_overtake_its_alert(void **state)
     assert_int_equal(claim(MINUTE), 1);
     /* And once its alert is over, it is not sent after all: nobody would take it back. */
     int64_t again = -1;
-    assert_ok(
-        df_db_exec(db, &df_q_alert_delivery_retry_all, DF_PARAMS(df_time(now())), &again, &err),
-        &err);
+    assert_ok(df_db_exec(db, DF_Q(alert_delivery_retry_all, .now = df_time(now())), &again, &err),
+              &err);
     assert_int_equal(again, 0);
 }
 

@@ -750,27 +750,26 @@ static void what_is_too_large_is_not_sent(void **state)
 
 static void add_attempts(size_t count, int64_t age_ms)
 {
-    enum { WIDTH = 9 };
-    struct df_value *params = df_calloc(count, WIDTH * sizeof(struct df_value));
+    struct df_p_delivery_attempt_insert *rows = df_calloc(count, sizeof(*rows));
 
-    for (size_t i = 0; i < count; i++) {
-        struct df_value *p = params + WIDTH * i;
-        p[0] = df_text(DF_STR("webhooks"));
-        p[1] = df_text(DF_STR("r"));
-        p[2] = df_int(1);
-        p[3] = df_time(df_wall_ms(&ahead) - age_ms);
-        p[4] = df_text(DF_STR("Sent"));
-        p[5] = df_int(200);
-        p[6] = df_int(7);
-        p[7] = df_text(DF_STR("ok"));
-        p[8] = df_null(DF_TEXT);
-    }
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (struct df_p_delivery_attempt_insert){
+            .channel = df_text(DF_STR("webhooks")),
+            .row_key = df_text(DF_STR("r")),
+            .attempt = df_int(1),
+            .attempted_at = df_time(df_wall_ms(&ahead) - age_ms),
+            .outcome = df_text(DF_STR("Sent")),
+            .http_status = df_int(200),
+            .duration_ms = df_int(7),
+            .answer = df_text(DF_STR("ok")),
+            .error = df_null(DF_TEXT),
+        };
     assert_ok(df_db_begin(db, true, &err), &err);
-    assert_ok(df_db_exec_many(db, &df_q_delivery_attempt_insert, params, WIDTH, count, NULL, NULL,
-                              NULL, NULL, &err),
+    assert_ok(df_db_exec_many(db, DF_MANY(delivery_attempt_insert, rows), count, NULL, NULL, NULL,
+                              NULL, &err),
               &err);
     assert_ok(df_db_commit(db, &err), &err);
-    free(params);
+    free(rows);
 }
 
 /* All of them, however many were written meanwhile, and past those from a clock that was wrong. */
@@ -810,7 +809,10 @@ static void a_step_of_it_goes_by_the_index(void **state)
     explain.name = "explain_prune";
     explain.text[dialect].sql = text;
     struct df_value now = df_time(df_wall_ms(&ahead));
-    assert_ok(df_db_query(db, &explain, DF_PARAMS(df_int(500), now, now), &r, &err), &err);
+    assert_ok(
+        df_db_query(db, DF_ANY(&explain, {"limit", df_int(500)}, {"before", now}, {"future", now}),
+                    &r, &err),
+        &err);
     while (df_result_step(r, &err) == DF_ROW) {
         const char *line = df_arena_cstr(&arena, df_col_text(r, dialect == DF_SQLITE ? 3 : 0));
         by_key = by_key || strstr(line, "USING INTEGER PRIMARY KEY") ||

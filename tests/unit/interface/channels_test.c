@@ -201,20 +201,25 @@ static int64_t settle(const struct channel *c, const struct claim *k, enum outco
 /* What a client sends, and the work on it: the return is made, or replaced. */
 static void post(int payload, int64_t now)
 {
-    struct df_result *r = NULL;
     char hash[65];
     (void)snprintf(hash, sizeof(hash), "%064d", payload);
-    assert_ok(
-        df_db_query(db, &df_q_ticket_upsert,
-                    DF_PARAMS(df_text(DF_STR("TCK")), df_text(DF_STR("T1")), df_int(15),
-                              df_text(DF_STR("c")), df_text(DF_STR("b")), df_text(DF_STR("d")),
-                              df_text(DF_STR("RCD")), df_bool(false), df_text(DF_STR("ASB")),
-                              df_text(DF_STR("{}")), df_text(df_str_c(hash)), df_time(now),
-                              df_uuid(DF_STR("0190a000-0000-7000-8000-000000000001")), df_int(0)),
-                    &r, &err),
-        &err);
-    assert_int_equal(df_result_step(r, &err), DF_ROW);
-    df_result_free(r);
+    assert_ok(df_db_one(db,
+                        DF_Q(ticket_upsert, .entity = df_text(DF_STR("TCK")),
+                             .doc = df_text(DF_STR("T1")), .phase = df_int(15),
+                             .company = df_text(DF_STR("c")), .branch = df_text(DF_STR("b")),
+                             .destination = df_text(DF_STR("d")), .event = df_text(DF_STR("RCD")),
+                             .ack = df_bool(false), .target = df_text(DF_STR("ASB")),
+                             .payload = df_text(DF_STR("{}")), .hash = df_text(df_str_c(hash)),
+                             .now = df_time(now),
+                             .client = df_uuid(DF_STR("0190a000-0000-7000-8000-000000000001")),
+                             .all = df_int(0)),
+                        NULL, NULL, NULL, &err),
+              &err);
+}
+
+static void read_fence(void *arg, struct df_result *r)
+{
+    *(int64_t *)arg = df_col_int(r, process_claim_Fence);
 }
 
 static void process(int64_t now)
@@ -223,30 +228,30 @@ static void process(int64_t now)
     struct df_value id = df_int(testdb_int(db, &ticket_id));
     int64_t fence = 0;
     int64_t replaced = 0;
-    struct df_result *r = NULL;
 
-    assert_ok(df_db_query(db, &df_q_process_claim,
-                          DF_PARAMS(df_time(now), df_time(now + LEASE_MS), df_channel_ids(id, ids)),
-                          &r, &err),
+    assert_ok(
+        df_db_one(db,
+                  DF_Q(process_claim, .now = df_time(now), .lease_until = df_time(now + LEASE_MS),
+                       .ids = df_channel_ids(id, ids)),
+                  read_fence, &fence, NULL, &err),
+        &err);
+    assert_ok(df_db_one(db,
+                        DF_Q(process_done, .now = df_time(now), .ids = df_channel_ids(id, ids),
+                             .fence = df_int(fence)),
+                        NULL, NULL, NULL, &err),
               &err);
-    assert_int_equal(df_result_step(r, &err), DF_ROW);
-    fence = df_col_int(r, 1);
-    df_result_free(r);
-    r = NULL;
-    assert_ok(df_db_query(db, &df_q_process_done,
-                          DF_PARAMS(df_time(now), df_channel_ids(id, ids), df_int(fence)), &r,
-                          &err),
-              &err);
-    assert_int_equal(df_result_step(r, &err), DF_ROW);
-    df_result_free(r);
-    assert_ok(df_db_exec(db, &df_q_return_replace,
-                         DF_PARAMS(df_text(DF_STR("{}")), df_time(now), id), &replaced, &err),
+    assert_ok(df_db_exec(db,
+                         DF_Q(return_replace, .payload = df_text(DF_STR("{}")), .now = df_time(now),
+                              .ticket = id),
+                         &replaced, &err),
               &err);
     if (replaced > 0)
         return;
-    assert_ok(df_db_exec(db, &df_q_return_insert,
-                         DF_PARAMS(df_text(DF_STR("TCK")), df_text(DF_STR("T1")), df_int(15),
-                                   df_text(DF_STR("{}")), df_text(DF_STR("")), df_time(now)),
+    assert_ok(df_db_exec(db,
+                         DF_Q(return_insert, .entity = df_text(DF_STR("TCK")),
+                              .doc_id = df_text(DF_STR("T1")), .phase = df_int(15),
+                              .payload = df_text(DF_STR("{}")), .target_url = df_text(DF_STR("")),
+                              .now = df_time(now)),
                          NULL, &err),
               &err);
 }

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "base/escape.h"
 #include "json/doc.h"
 #include "json/scan.h"
 #include "json/write.h"
@@ -101,11 +102,11 @@ static void text_is_escaped_and_made_valid(void **state)
     df_buf_init(&b, 4096);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         df_buf_reset(&b);
-        df_json_escape(&b, texts[i].text);
+        df_buf_add_escaped(&b, texts[i].text);
         assert_buf(&b, texts[i].escaped);
     }
     df_buf_reset(&b);
-    df_json_escape(&b, DF_STR_NULL);
+    df_buf_add_escaped(&b, DF_STR_NULL);
     assert_buf(&b, "");
     df_buf_release(&b);
 }

@@ -91,8 +91,8 @@ static struct df_outbound outbound;
 static struct df_http_server *http;
 static struct df_arena arena;
 static struct df_err err;
-static char url[128];
-static char got[2048]; /* what the last request said, one header a line */
+static struct df_mutex lock = DF_MUTEX_INIT;
+static char got[2048]; /* under the lock: what the last request said, one header a line */
 static _Atomic bool holding;
 static _Atomic size_t seen;
 
@@ -108,7 +108,9 @@ static void answer(struct df_req *req)
     int64_t status = 200;
     size_t len = 0;
 
+    df_lock(&lock);
     df_req_each_header(req, note_header, &len);
+    df_unlock(&lock);
     seen++;
     while (holding)
         (void)usleep(1000);
@@ -163,6 +165,7 @@ static int tear_down(void **state)
 
 struct call {
     struct df_out out;
+    char url[128];
     struct df_mutex lock;
     pthread_cond_t changed;
     int done;
@@ -182,9 +185,9 @@ static void prepare(struct call *c, const char *path)
 {
     *c = (struct call){.lock = DF_MUTEX_INIT};
     df_cond_init(&c->changed);
-    (void)snprintf(url, sizeof(url), "http://%s%s", df_http_address(http), path);
+    (void)snprintf(c->url, sizeof(c->url), "http://%s%s", df_http_address(http), path);
     c->out = (struct df_out){
-        .call = {.method = "POST", .url = url, .timeout_ms = 60000, .allow_private = true},
+        .call = {.method = "POST", .url = c->url, .timeout_ms = 60000, .allow_private = true},
         .headers = {.arena = &arena},
         .trace = df_outbound_trace(DF_STR(TRACE), &now.base),
         .done = note_done,
@@ -377,7 +380,7 @@ static void stopping_says_nothing_of_the_peer(void **state)
         assert_int_equal(calls[i].out.verdict, DF_OUT_STOPPED);
         assert_null(calls[i].out.held);
     }
-    assert_int_equal(look_at(df_destination_of(url, key).ptr).calls, 0);
+    assert_int_equal(look_at(df_destination_of(calls[N].url, key).ptr).calls, 0);
 }
 
 int main(void)

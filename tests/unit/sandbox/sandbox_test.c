@@ -1236,59 +1236,6 @@ static void wrong_options_are_refused(void **state)
     df_sandbox_stop(NULL);
 }
 
-struct tick {
-    struct df_sb_timer_item item;
-    pthread_mutex_t *lock;
-    pthread_cond_t *changed;
-    int *order;
-    int *count;
-    int name;
-};
-
-static void on_tick(struct df_sb_timer_item *item, bool stopping)
-{
-    struct tick *t = (struct tick *)item;
-    (void)stopping;
-    pthread_mutex_lock(t->lock);
-    t->order[(*t->count)++] = t->name;
-    (void)pthread_cond_signal(t->changed);
-    pthread_mutex_unlock(t->lock);
-}
-
-static void timer_fires_in_order_and_all_at_the_end(void **state)
-{
-    (void)state;
-    static const int64_t delays[] = {30, 10, 20, 10, 0, 600000, 500000};
-    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-    struct tick ticks[LEN(delays)];
-    int order[LEN(delays)];
-    int count = 0;
-    struct df_sb_timer *t = NULL;
-    struct df_err err = DF_ERR_INIT;
-
-    assert_int_equal(df_sb_timer_new(&t, &err), DF_OK);
-    for (size_t i = 0; i < LEN(delays); i++) {
-        ticks[i] = (struct tick){.item.fire = on_tick,
-                                 .lock = &lock,
-                                 .changed = &changed,
-                                 .order = order,
-                                 .count = &count,
-                                 .name = (int)i};
-        assert_true(df_sb_timer_add(t, &ticks[i].item, delays[i]));
-    }
-    pthread_mutex_lock(&lock);
-    while (count < 5)
-        (void)pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-    df_sb_timer_stop(t);
-    assert_int_equal(count, 7);
-    assert_int_equal(order[5], 6);
-    assert_int_equal(order[6], 5);
-    assert_false(df_sb_timer_add(t, &ticks[0].item, 0));
-    df_sb_timer_free(t);
-}
-
 #define WITH_SANDBOX(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -1333,7 +1280,6 @@ int main(void)
         WITH_SANDBOX(stopping_answers_what_is_held_back),
         WITH_SANDBOX(stopping_forgets_acks_that_are_not_due),
         cmocka_unit_test(wrong_options_are_refused),
-        cmocka_unit_test(timer_fires_in_order_and_all_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

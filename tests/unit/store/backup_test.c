@@ -378,7 +378,7 @@ static int64_t live_rows(const char *actor)
     struct df_err err = DF_ERR_INIT;
     struct df_result *r = NULL;
 
-    if (df_db_query(db, &q, DF_PARAMS(df_text(df_str_c(actor))), &r, &err) != DF_OK ||
+    if (df_db_query(db, DF_ANY(&q, {"actor", df_text(df_str_c(actor))}), &r, &err) != DF_OK ||
         df_result_step(r, &err) != DF_ROW)
         fail_msg("%s", err.detail);
     int64_t n = df_col_int(r, 0);

@@ -444,9 +444,9 @@ static void what_a_person_retries_after_all_is_no_dead_letter_any_more(void **st
 static int64_t retry_all(void)
 {
     int64_t rows = -1;
-    assert_ok(df_db_exec(db, &df_q_webhook_retry_all, DF_PARAMS(df_time(df_wall_ms(&now.base))),
-                         &rows, &err),
-              &err);
+    assert_ok(
+        df_db_exec(db, DF_Q(webhook_retry_all, .now = df_time(df_wall_ms(&now.base))), &rows, &err),
+        &err);
     return rows;
 }
 
@@ -602,9 +602,10 @@ static void who_disables_does_not_wait_for_who_settles(void **state)
     assert_ok(df_db_begin(other, true, &err), &err);
     testdb_script(other, "UPDATE WebhookDeliveries SET LastStatus = 500");
     assert_int_equal(pthread_create(&thread, NULL, commit_soon, other), 0);
-    assert_ok(df_db_exec(db, &df_q_webhook_end_waiting,
-                         DF_PARAMS(df_text(DF_STR("disabled")), df_uuid(DF_STR(HOOK))), &ended,
-                         &err),
+    assert_ok(df_db_exec(db,
+                         DF_Q(webhook_end_waiting, .error = df_text(DF_STR("disabled")),
+                              .subscription_id = df_uuid(DF_STR(HOOK))),
+                         &ended, &err),
               &err);
     assert_int_equal(ended, 0);
     pthread_join(thread, NULL);
