@@ -1,14 +1,14 @@
 -- Clients: who may call, with which secret and which scopes.
 --
--- The CAST is for SQL Server, where parameters are NVARCHAR and the column is not: its index would not be used. One
--- character more than the column has, since a CAST cuts and would find what was not asked for.
+-- The CAST is for SQL Server, where parameters are NVARCHAR and the column is not: without it the index is not used. It is
+-- one character longer than the column: a CAST cuts, and a text that is too long must not match its beginning.
 
 -- name: client_insert
 INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt, SecretAlgorithm, Status,
                      Scopes, CreatedAt, UpdatedAt)
 VALUES (:id, :name, :identifier, :hash, :salt, :algorithm, :status, :scopes, :now, :now);
 
--- With the limit that every request is held against.
+-- With the limit that every request is checked against.
 -- name: client_get
 -- row: client, …
 SELECT c.Id, c.Name, c.ClientIdentifier, c.Status, c.Scopes, c.CreatedAt, c.LastSeenAt,
@@ -48,11 +48,11 @@ SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
     SecretHash = :hash, SecretSalt = :salt, SecretAlgorithm = :algorithm, UpdatedAt = :now
 WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
--- Not UpdatedAt: being seen changes nothing about the client.
+-- UpdatedAt stays: a call does not change the client.
 -- name: client_seen
 UPDATE Clients SET LastSeenAt = :seen_at WHERE Id = :id;
 
--- The clients that an upgrade has given more scopes (script 120), and those that they have now.
+-- The clients to which an upgrade gave more scopes (script 120), with their scopes of now.
 -- name: client_widened
 SELECT c.ClientIdentifier, c.Scopes
 FROM AuditLog AS a

@@ -1,6 +1,6 @@
--- What the processes that share a database tell each other of clients that are limited.
+-- What the processes on one database tell each other about clients with limits.
 
--- Before the process's rows are written anew; those of processes that are gone go too.
+-- Before the process writes its rows again; removes those of processes that are gone, too.
 -- name: usage_clear
 DELETE FROM ClientUsage WHERE Replica = :replica OR UpdatedAt < :expired;
 

@@ -12,7 +12,7 @@ INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Sta
 OUTPUT inserted.Id
 VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client);
 
--- Whose the documents are that an ack may be about: tickets are known by entity and document, counterparties by the
+-- The owners of the documents that an ack may be about: tickets are known by entity and document, counterparties by the
 -- document alone.
 -- name: functional_ack_documents
 SELECT ClientId FROM TB_TICKET_INTERFACE

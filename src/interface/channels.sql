@@ -31,9 +31,9 @@
 
 -- --- returns that are replaced while they are on their way ---
 -- An old and a new content of one row are never on their way at once: the old one might arrive last. A row whose content is
--- replaced while it is Sending (return_replace, for the gateway ticket_upsert) becomes Pending, and due only when the lease of
--- the old one is over: HeldUntil. Whoever settles the old one before finds its lease there; the outcome is not the new
--- content's, which is due from then on.
+-- replaced while it is Sending (return_replace; for the gateway ticket_upsert) becomes Pending, and is due only when the lease
+-- of the old content ends: HeldUntil. A settlement of the old content that comes before finds its lease there; the outcome
+-- does not count for the new content, which is due from then on.
 
 -- name: ticket_return_sent
 -- row: channel_sent
@@ -107,7 +107,7 @@ WHERE Id IN (SELECT t.Id
              WHERE o.Status = 'Pending' AND o.NextAttemptAt = :now);
 
 -- --- tickets to the gateway; the fence knows the version of the payload too, which may be replaced meanwhile ---
--- A ticket that is not processed yet, or never will be, has nothing to send: people are not shown it.
+-- A ticket that is not processed has nothing to send and is not shown.
 
 -- name: gateway_claim
 -- row: channel_claim
@@ -172,8 +172,8 @@ SELECT Id FROM TB_TICKET_INTERFACE WHERE Id IN EACH_INT(:ids) ORDER BY Id FOR UP
 -- dialect: sqlserver
 SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(:ids) ORDER BY Id;
 
--- A ticket whose payload was replaced while the old one was on its way is Pending; it is due once it is processed, and what
--- became of the old payload decides when. GatewaySendHeldUntil: see the returns.
+-- A ticket whose payload was replaced while the old one was on its way is Pending. It is due once it is processed and the old
+-- payload is settled or its lease has ended. GatewaySendHeldUntil: see the returns.
 -- name: gateway_sent
 -- row: channel_sent
 UPDATE TB_TICKET_INTERFACE

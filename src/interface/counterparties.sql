@@ -1,12 +1,12 @@
 -- Counterparties with their addresses and fiscal references.
 --
--- The CASTs are for SQL Server, where parameters are NVARCHAR and the columns are not: their indexes would not be used.
--- One character more than the column has, since a CAST cuts and would find what was not asked for.
+-- The CASTs are for SQL Server, where parameters are NVARCHAR and the columns are not: without them the indexes are not used.
+-- They are one character longer than the column: a CAST cuts, and a text that is too long must not match its beginning.
 
--- A row is new while UpdatedAt is NULL. That is for the caller to look at: SQLite 3.40 takes `x IS NULL` in RETURNING
--- for false where the table's first column is NOT NULL. SQL Server answers by a SELECT behind it: in Babelfish
--- @@ROWCOUNT is 0 after an OUTPUT. No row: it is another client's (unless `all`). ClientId stays: a counterparty is of
--- whoever made it.
+-- A row is new while UpdatedAt is NULL. The caller checks that, because SQLite 3.40 evaluates `x IS NULL` in RETURNING as
+-- false if the table's first column is NOT NULL. On SQL Server a SELECT after it answers: in Babelfish @@ROWCOUNT is 0 after
+-- an OUTPUT. No row: it belongs to another client (unless `all`). ClientId stays: a counterparty belongs to the client that
+-- created it.
 -- name: counterparty_upsert
 -- dialect: sqlite, postgres
 INSERT INTO TB_COUNTERPARTIES (BusinessDocId, BusinessAppId, BusinessEntity, OriginalBusinessDocId, CounterpartyId,
@@ -77,7 +77,7 @@ FROM TB_COUNTERPARTY_FISCAL_REFERENCES
 WHERE CounterpartyIdFk = :id
 ORDER BY Id;
 
--- What is shown of counterparties: of all, and of those of one client.
+-- Counterparties as they are shown: all of them, and those of one client.
 -- template: counterparties.sqlt
 -- with: name = counterparty
 

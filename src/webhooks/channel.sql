@@ -8,7 +8,7 @@
 -- with: at_sent = LastStatus = NULL,
 -- with: at_failed = LastStatus = :http_status,
 
--- Whoever subscribes may have changed since the event: URL and secrets are those of the moment.
+-- The subscription may have changed since the event: URL and secrets are read now.
 -- name: webhook_load
 -- row: channel_load
 SELECT d.Id, d.AttemptCount AS Attempt, d.AttemptCount AS Fence, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
@@ -45,7 +45,8 @@ FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 WHERE d.Id = :id;
 
--- Neither what was replayed, which would arrive twice, nor what has no receiver. PostgreSQL: nor what is being settled just now.
+-- Not deliveries that were replayed, which would arrive twice, nor those without a receiver; on PostgreSQL not those that are
+-- being settled at this moment.
 -- name: webhook_retry_all
 UPDATE WebhookDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
@@ -71,8 +72,8 @@ SELECT COALESCE(SUM(CASE WHEN Status = 'Sent' THEN 1 ELSE 0 END), 0) AS Sent,
 FROM WebhookDeliveries
 WHERE Id IN EACH_UUID(:ids);
 
--- A success: it fails no more. PostgreSQL: in one order for all, since two processes that settle at once want the same ones;
--- and those of the rows first, in an array, or it would go through all subscriptions and the deliveries of each.
+-- A success ends the time of failure. PostgreSQL: in one order for all, because two processes that settle at once may want the
+-- same rows; and the subscriptions first, in an array, or it would read all subscriptions and the deliveries of each.
 -- name: webhook_well_again
 UPDATE WebhookSubscriptions SET FailureSince = NULL
 WHERE FailureSince IS NOT NULL
@@ -86,14 +87,14 @@ WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
                                               AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1))
                      ORDER BY s.Id FOR NO KEY UPDATE));
 
--- What was given up and has arrived after all, by a retry, need not be replayed.
+-- A delivery that was given up and then arrived by a retry need not be replayed.
 -- name: webhook_arrived_after_all
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now
 WHERE ReplayedAt IS NULL
   AND DeliveryId IN (SELECT d.Id FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1);
 
--- A batch's end was told when everybody who wanted to know has it, by its own delivery or a replay of it.
+-- The end of a batch is notified when every subscription to it has got it, by the delivery itself or by a replay.
 -- name: webhook_notified
 UPDATE ImportBatch SET WebhookNotified = :told
 WHERE WebhookNotified <> :told
@@ -155,8 +156,8 @@ WHERE IsActive <> :active AND FailureSince <= :before
   AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
--- Those on their way come back by themselves; so do those that another process settles just now, which waits for the
--- subscription that was disabled here.
+-- Not those on their way, which are settled when they come back; nor those that another process settles now, which waits for
+-- the row of the subscription that was disabled here.
 -- name: webhook_end_waiting
 UPDATE WebhookDeliveries
 SET Status = 'Error', NextAttemptAt = NULL, LastError = :error
@@ -170,7 +171,7 @@ WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
                        AND CASE WHEN d.NextAttemptAt IS NOT NULL AND d.Status <> 'Sending' THEN 1 ELSE 0 END = 1
                      FOR UPDATE SKIP LOCKED));
 
--- Dead letters: of a delivery one, until it is replayed.
+-- Dead letters: one for each delivery, until it is replayed.
 -- name: webhook_bury
 -- dialect: sqlite
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -203,7 +204,7 @@ WHERE d.Id IN EACH_UUID(:ids)
   AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
 
--- Of a subscription that was just disabled: what waited. What failed before has its own already, replayed or not.
+-- The waiting deliveries of a subscription that was just disabled. Those that failed before have a dead letter already.
 -- name: webhook_bury_waiting
 -- dialect: sqlite
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -238,8 +239,8 @@ WHERE d.SubscriptionId = :subscription_id
 
 -- --- events ---
 
--- A row for everybody who wants the event; ids are the database's, so that one statement does however many there are.
--- PostgreSQL: a subscription that somebody is deleting is waited for, and is not among them then; the row's foreign key would fail.
+-- One row for each subscription to the event; the database makes the ids, so that one statement serves any number of rows.
+-- PostgreSQL waits for a subscription that is being deleted and then leaves it out; otherwise the foreign key would fail.
 -- name: webhook_emit
 -- dialect: sqlite
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,

@@ -1,6 +1,6 @@
 -- Subscriptions of clients, what was delivered to them, and what was given up.
 
--- Whoever adds one has the client's row to himself: the number of them is held to.
+-- Adding one locks the client's row, so that the limit of subscriptions holds.
 -- name: subscription_lock_client
 UPDATE Clients SET Status = Status WHERE Id = :client_id;
 
@@ -32,12 +32,12 @@ WHERE ClientId = :client_id
 ORDER BY CreatedAt DESC, Id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
--- What is NULL stays as it is.
+-- A column whose parameter is NULL stays as it is.
 -- name: subscription_change
 UPDATE WebhookSubscriptions SET Url = COALESCE(:url, Url), Events = COALESCE(:events, Events), UpdatedAt = :now
 WHERE Id = :id AND ClientId = :client_id;
 
--- It begins anew: what it failed at before does not count against it.
+-- It starts over: earlier failures no longer count.
 -- name: subscription_activate
 UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = NULL, DisabledReason = NULL, FailureSince = NULL
 WHERE Id = :id;
@@ -47,7 +47,7 @@ WHERE Id = :id;
 UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason
 WHERE Id = :id AND IsActive <> :active;
 
--- Before the subscription itself, in the order in which a settlement has them: else the two wait for each other.
+-- Before the subscription itself, in the order in which a settlement locks them; otherwise the two could deadlock.
 -- name: subscription_delete_deliveries
 DELETE FROM WebhookDeliveries
 WHERE SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.Id = :id AND s.ClientId = :client_id);
@@ -55,7 +55,7 @@ WHERE SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.Id =
 -- name: subscription_delete
 DELETE FROM WebhookSubscriptions WHERE Id = :id AND ClientId = :client_id;
 
--- The secret so far becomes the previous one, unless :until is now: then there is none.
+-- The current secret becomes the previous one, unless :until is now: then there is none.
 -- name: subscription_rotate
 UPDATE WebhookSubscriptions
 SET PreviousSecret = CASE WHEN :until > :now THEN Secret END,
@@ -106,13 +106,13 @@ FROM WebhookSubscriptions
 WHERE SecretEncrypted IS NOT NULL AND Id > :after
 ORDER BY Id;
 
--- One that is encrypted, to see whether the master key is the right one: the last that was made or changed.
+-- The encrypted secret that was changed last, to check the master key with it.
 -- name: subscription_sealed
 SELECT Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC LIMIT 1;
 -- dialect: sqlserver
 SELECT TOP (1) Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC;
 
--- Not if it was replaced meanwhile.
+-- Unless it was replaced meanwhile.
 -- name: subscription_seal
 UPDATE WebhookSubscriptions
 SET Secret = NULL, SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
@@ -123,7 +123,7 @@ UPDATE WebhookSubscriptions
 SET SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
 WHERE Id = :id AND SecretEncrypted = :before;
 
--- A previous one whose time is over is of no use to anybody but a thief.
+-- An expired previous secret is of use only to a thief.
 -- name: subscription_forget_previous
 UPDATE WebhookSubscriptions
 SET PreviousSecret = NULL, PreviousSecretEncrypted = NULL, PreviousSecretExpiresAt = NULL
