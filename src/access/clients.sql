@@ -1,14 +1,14 @@
 -- Clients: who may call, with which secret and which scopes.
 --
--- The CAST is for SQL Server, where parameters are NVARCHAR and the column is not: without it the index is not used. It is
--- one character longer than the column: a CAST cuts, and a text that is too long must not match its beginning.
+-- The CAST is for SQL Server, where parameters are NVARCHAR and the column is not, so that its index would not be used.
+-- It has one character more than the column: a CAST truncates, and a truncated value could match the wrong row.
 
 -- name: client_insert
 INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt, SecretAlgorithm, Status,
                      Scopes, CreatedAt, UpdatedAt)
 VALUES (:id, :name, :identifier, :hash, :salt, :algorithm, :status, :scopes, :now, :now);
 
--- With the limit that every request is checked against.
+-- With the limit on requests, which every authenticated request needs.
 -- name: client_get
 -- row: client, …
 SELECT c.Id, c.Name, c.ClientIdentifier, c.Status, c.Scopes, c.CreatedAt, c.LastSeenAt,
@@ -39,7 +39,7 @@ UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = C
 -- name: client_set_scopes
 UPDATE Clients SET Scopes = :scopes, UpdatedAt = :now WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
--- The secret so far becomes the previous one; it is valid until :previous_until, NULL: not at all.
+-- The current secret becomes the previous one and is valid until :previous_until; NULL: not at all.
 -- name: client_rotate
 UPDATE Clients
 SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
@@ -48,11 +48,11 @@ SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
     SecretHash = :hash, SecretSalt = :salt, SecretAlgorithm = :algorithm, UpdatedAt = :now
 WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
--- UpdatedAt stays: a call does not change the client.
+-- Not UpdatedAt: being seen changes nothing about the client.
 -- name: client_seen
 UPDATE Clients SET LastSeenAt = :seen_at WHERE Id = :id;
 
--- The clients to which an upgrade gave more scopes (script 120), with their scopes of now.
+-- The clients to which an upgrade has given more scopes (script 120), with the scopes that they have now.
 -- name: client_widened
 SELECT c.ClientIdentifier, c.Scopes
 FROM AuditLog AS a

@@ -1,6 +1,6 @@
--- Client policies: one row a client; no row while every member has its default.
+-- Client policies: one row a client, none while all is the default.
 
--- A change of a policy locks the client's row, so that two changes at the same time run one after the other.
+-- A change of a policy locks its client's row, so that two changes follow on each other.
 -- name: policy_lock
 SELECT Id FROM Clients WHERE Id = :client_id;
 -- dialect: postgres

@@ -1,6 +1,6 @@
--- What the processes on one database tell each other about clients with limits.
+-- Processes that share a database tell each other here how much clients with limits use.
 
--- Before the process writes its rows again; removes those of processes that are gone, too.
+-- Runs before a process writes its rows anew; also removes the rows of processes that are gone.
 -- name: usage_clear
 DELETE FROM ClientUsage WHERE Replica = :replica OR UpdatedAt < :expired;
 

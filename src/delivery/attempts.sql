@@ -1,4 +1,4 @@
--- The outcome of every attempt. A row is known by its channel's name and its id as text.
+-- The outcome of every attempt. A row is identified by its channel's name and its id as text.
 
 -- name: delivery_attempt_insert
 INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error)
@@ -17,8 +17,9 @@ FROM DeliveryAttempts
 WHERE Channel = CAST(:channel AS VARCHAR(51)) AND RowKey = CAST(:row_key AS VARCHAR(65))
 ORDER BY Id DESC;
 
--- Some at a time, so that no writer waits long. The lowest numbers are the oldest, or nearly so. An attempt with a time in the
--- future was made while the clock was wrong; left there, it would hide the older ones behind it until that time.
+-- Deletes in pieces, so that no other writer waits long. The lowest ids are the oldest attempts, or nearly so. An
+-- attempt from the future was written while the clock was wrong; left alone, it would block the attempts behind it
+-- until that time comes.
 -- name: delivery_attempt_prune
 -- dialect: sqlite, postgres
 DELETE FROM DeliveryAttempts

@@ -1,6 +1,6 @@
 -- The owner of a document, and giving the document to another client.
 
--- Locked until the commit: another call that gives it away waits.
+-- The row is locked until the commit: a second call that gives it away waits.
 -- name: ticket_owner
 -- row: owner
 -- dialect: sqlite
@@ -39,8 +39,9 @@ UPDATE TB_TICKET_INTERFACE SET ClientId = :client WHERE Id = :id;
 -- name: counterparty_give
 UPDATE TB_COUNTERPARTIES SET ClientId = :client WHERE Id = :id;
 
--- An ack belongs to its document's client. It knows only the document's id: while the previous owner has another document
--- with that id (another phase of the ticket), that client keeps the acks. `nobody`: 1 if the document had no owner before.
+-- An ack belongs to the client of its document, and knows only the document's id. If the previous client has another
+-- document under that id (another phase of the ticket), it keeps the acks. `nobody` is 1 if the document had no client
+-- before.
 -- name: functional_acks_give
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET ClientId = :client

@@ -1,9 +1,9 @@
--- Tickets as they are received and read, and the callbacks of the gateway.
+-- Tickets as clients send and see them, and the callbacks of the gateway.
 
--- A new ticket, or another payload of an existing one, which replaces the old payload and starts over. Returns no row when
--- the payload is the same, or when the ticket belongs to another client (unless `all`). A row of another program has no
--- PayloadHash, so every payload differs from its own. Return* stay: they mirror the outbox, which knows whether a return was
--- sent. ClientId stays: a ticket belongs to the client that created it. PayloadVersion is 1 for new rows only.
+-- Writes a new ticket, or replaces the payload of an existing one and starts it over. Returns no row if the payload is
+-- the same, or if the ticket is another client's (unless `all`). Rows of other programs have no PayloadHash, so that
+-- any payload replaces theirs. Return* stay: they mirror the outbox, which knows whether a return was sent. ClientId
+-- stays: the owner is the client that made the ticket. PayloadVersion is 1 for new rows only.
 -- name: ticket_upsert
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
@@ -64,7 +64,7 @@ FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
   AND PhaseCode = :phase;
 
--- Tickets as they are shown: all of them, and those of one client.
+-- Tickets as clients see them: all, and those of one client.
 -- template: tickets.sqlt
 -- with: name = ticket
 
@@ -72,7 +72,8 @@ WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:d
 -- with: name = own_ticket
 -- with: whose = AND ClientId = :client
 
--- The program compares the stored callback with the new one: for a database's collation different texts may be equal.
+-- The program compares the stored callback with the new one: by its collation a database may take different texts for
+-- equal.
 -- name: callback_find
 -- dialect: sqlite
 SELECT Id, CallbackStatus, CallbackPayloadJson

@@ -1,6 +1,6 @@
 -- Subscriptions of clients, what was delivered to them, and what was given up.
 
--- Adding one locks the client's row, so that the limit of subscriptions holds.
+-- Adding a subscription locks the client's row, so that the limit on their number holds.
 -- name: subscription_lock_client
 UPDATE Clients SET Status = Status WHERE Id = :client_id;
 
@@ -32,22 +32,23 @@ WHERE ClientId = :client_id
 ORDER BY CreatedAt DESC, Id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
--- A column whose parameter is NULL stays as it is.
+-- A parameter that is NULL leaves its column unchanged.
 -- name: subscription_change
 UPDATE WebhookSubscriptions SET Url = COALESCE(:url, Url), Events = COALESCE(:events, Events), UpdatedAt = :now
 WHERE Id = :id AND ClientId = :client_id;
 
--- It starts over: earlier failures no longer count.
+-- The subscription starts afresh: earlier failures do not count against it.
 -- name: subscription_activate
 UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = NULL, DisabledReason = NULL, FailureSince = NULL
 WHERE Id = :id;
 
--- One that is disabled already keeps its reason.
+-- A subscription that is disabled already keeps its reason.
 -- name: subscription_deactivate
 UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason
 WHERE Id = :id AND IsActive <> :active;
 
--- Before the subscription itself, in the order in which a settlement locks them; otherwise the two could deadlock.
+-- Runs before the subscription is deleted, in the order in which a settlement locks the rows: otherwise the two could
+-- deadlock.
 -- name: subscription_delete_deliveries
 DELETE FROM WebhookDeliveries
 WHERE SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.Id = :id AND s.ClientId = :client_id);
@@ -78,7 +79,7 @@ SET PreviousSecret = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME
     Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
 WHERE Id = :id AND ClientId = :client_id;
 
--- --- secrets at the start: from before there was a master key, or under the old one ---
+-- --- secrets at the start: stored before there was a master key, or under the old one ---
 
 -- name: subscription_plain
 -- row: subscription_secrets
@@ -106,13 +107,13 @@ FROM WebhookSubscriptions
 WHERE SecretEncrypted IS NOT NULL AND Id > :after
 ORDER BY Id;
 
--- The encrypted secret that was changed last, to check the master key with it.
+-- An encrypted secret, to see whether the master key is the right one: the last one that was made or changed.
 -- name: subscription_sealed
 SELECT Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC LIMIT 1;
 -- dialect: sqlserver
 SELECT TOP (1) Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC;
 
--- Unless it was replaced meanwhile.
+-- Leaves a secret alone that was replaced meanwhile.
 -- name: subscription_seal
 UPDATE WebhookSubscriptions
 SET Secret = NULL, SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
@@ -123,7 +124,7 @@ UPDATE WebhookSubscriptions
 SET SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
 WHERE Id = :id AND SecretEncrypted = :before;
 
--- An expired previous secret is of use only to a thief.
+-- A previous secret whose time is over is useful only to a thief.
 -- name: subscription_forget_previous
 UPDATE WebhookSubscriptions
 SET PreviousSecret = NULL, PreviousSecretEncrypted = NULL, PreviousSecretExpiresAt = NULL

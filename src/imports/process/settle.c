@@ -1,6 +1,7 @@
 /*
  * What the owner of a batch commits, each time under its token (src/delivery/README.md, lease and
- * fence). DF_E_NOT_FOUND: the batch is somebody else's, and nothing of the transaction has happened.
+ * fence). DF_E_NOT_FOUND: the batch is somebody else's, and nothing of the transaction has
+ * happened.
  *
  * A job may run more than once: it computes everything afresh from the chunks, and changes none of
  * them.
