@@ -1,6 +1,6 @@
 -- Messages about alerts, as a channel of the delivery engine (src/delivery/channel.h says what each query takes and gives).
 
--- A resolution waits until its alert's message was sent or given up: if it came first, the incident would stay open for ever.
+-- A resolution waits until its alert's message has left or was given up: overtaken by it, an incident would stay open for ever.
 -- template: ../delivery/outbox.sqlt
 -- with: name = alert_delivery
 -- with: table = AlertDeliveries

@@ -1,4 +1,4 @@
--- What a webhook event says about a batch.
+-- What a webhook event says of a batch.
 
 -- No row: the client has no subscription at all.
 -- name: batch_event

@@ -1,5 +1,5 @@
--- The server's own outbox of events: writing them, and showing them to people. The relay dispatches them, with statements that
--- are made for its configured table.
+-- The server's own outbox of events: how they come in, and what people are shown of them. Dispatching them is the
+-- relay's, whose statements are made for the table that it is told of.
 
 -- name: event_insert
 INSERT INTO outbox_events (id, event_type, payload, status, attempts, created_at, aggregate_type, aggregate_id,
@@ -7,7 +7,7 @@ INSERT INTO outbox_events (id, event_type, payload, status, attempts, created_at
 VALUES (:id, :event_type, :payload, 'PENDING', 0, :created_at, :aggregate_type, :aggregate_id,
         :correlation_id, :trace_id, :span_id, :client_id, :idempotency_key, :request_checksum);
 
--- By Idempotency-Key, which is in the first row of a call.
+-- Of Idempotency-Key, which stands in the first row of a call.
 -- name: event_find_key
 SELECT id, request_checksum, correlation_id
 FROM outbox_events
@@ -62,7 +62,7 @@ SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggr
 FROM outbox_events
 WHERE id = :id;
 
--- A row waits if it has no next_attempt_at, or one in the past; so do PENDING rows that other programs wrote.
+-- Waiting is having no next_attempt_at, or one that is over: what others have written as PENDING is like that too.
 -- name: event_retry
 UPDATE outbox_events
 SET status = 'PENDING', attempts = 0, next_attempt_at = NULL

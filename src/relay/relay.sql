@@ -1,4 +1,4 @@
--- What a relay asks its source before it makes its own statements (sql.c): the columns of the table, and its rights there.
+-- What a relay asks its source before it makes statements of its own (sql.c): what the table is, and what it may do there.
 
 -- Written is the type as a cast has it; Width that of text; Nullable 1, or 0. table: as configured; quoted: the same, quoted.
 -- name: relay_columns
@@ -30,7 +30,7 @@ FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND CAST(:table AS NVARCHAR(776)) <> ''
 ORDER BY c.column_id;
 
--- May it read and write, who is it, is there an index of pending rows, and do rows that are read stay locked?
+-- May it read and write, who is it, is there an index that leads to pending rows, and do rows that are read stay locked?
 -- 1, or 0. Babelfish speaks T-SQL but ignores what UPDLOCK and READPAST ask for.
 -- name: relay_access
 -- dialect: sqlite

@@ -1,4 +1,4 @@
--- Batches as clients see them.
+-- Batches and their items as clients look at them.
 
 -- name: batch_get
 -- row: batch
@@ -8,7 +8,7 @@ SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, Pr
 FROM ImportBatch
 WHERE Id = :id AND ClientId = :client;
 
--- For streams of events, of all clients that are not suspended. UpdatedAt changes with the
+-- The streams of events, whoever they belong to; not those of a client that is suspended. UpdatedAt changes with the
 -- client's status, secret and scopes.
 -- name: batch_watch
 -- row: batch, …

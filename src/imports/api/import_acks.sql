@@ -1,6 +1,6 @@
 -- Acks as they come in; the batch's owner settles the chunk with them.
 
--- Batches of every client: acks come from OmniFlow. The program compares the stored ack with the new one.
+-- Of any client's batch: acks come from OmniFlow. The ack so far is compared with the new one by the program.
 -- name: import_ack_find
 SELECT c.Id, c.Status, c.AckId, c.AckJson, c.RecordOffset, c.RecordCount, b.Attempt
 FROM ImportChunk AS c JOIN ImportBatch AS b ON b.Id = c.BatchId
@@ -15,13 +15,13 @@ SELECT c.Id, c.Status, c.AckId, c.AckJson, c.RecordOffset, c.RecordCount, b.Atte
 FROM ImportChunk AS c WITH (UPDLOCK, ROWLOCK) JOIN ImportBatch AS b ON b.Id = c.BatchId
 WHERE c.BatchId = :batch_id AND c.ChunkId = :chunk_id;
 
--- The first ack wins: where reading does not lock rows (Babelfish) this condition decides.
+-- Whoever was first has it: where rows cannot be held by reading (Babelfish) this is what tells.
 -- name: import_ack_store
 UPDATE ImportChunk
 SET AckJson = :ack_json, AckId = COALESCE(AckId, :ack_id), AckedAt = :now, UpdatedAt = :now
 WHERE Id = :id AND AckJson IS NULL AND Status IN (0, 1, 2);
 
--- How many early acks the chunk has, and whether this is one of them.
+-- How many are kept of the chunk, and whether this one is.
 -- name: import_early_look
 SELECT (SELECT COUNT(*) FROM ImportEarlyAck WHERE BatchId = :batch_id AND ChunkId = :chunk_id) AS Kept,
        (SELECT COUNT(*) FROM ImportEarlyAck

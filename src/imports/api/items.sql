@@ -1,4 +1,4 @@
--- The items of a batch as clients see them. A payload of more than :longest characters is left out, because a page has many.
+-- The items of a batch as clients look at them. A payload of more than :longest characters is left out: a page has many.
 
 -- Whose batch it is, and what its counters say. Sequences count from 0: when there are as many as the last one says, none is
 -- missing, and an item's place is its number; unless an item may stand for many records.

@@ -1,5 +1,5 @@
--- Batches in work. Every transaction of an owner has a statement that finds the batch by the owner's token; if it finds none,
--- the transaction does nothing (src/delivery/README.md, lease and fence). States are numbers: docs/schema.md.
+-- Batches in work. Every write of an owner has a statement that finds the batch by the owner's token, or else nothing of it
+-- happens (src/delivery/README.md, lease and fence). States are numbers: docs/schema.md.
 
 -- Takes the one row that all claims pass through, and a new token. Held until the transaction ends.
 -- name: claim_begin
@@ -11,8 +11,8 @@ UPDATE BatchLocks SET FencingToken = BatchLocks.FencingToken + 1 OUTPUT inserted
 -- name: claim_due
 UPDATE ImportBatch SET Status = 0, UpdatedAt = :now WHERE Status = 2 AND ScheduledFor <= :now;
 
--- Batches in work first: their owner may have died. Then the clients in turn, the longest ago first; or, if not fair, in the
--- order in which the batches came. No client's queue hides another's.
+-- Those in work first: their owner may have died. Then the clients in turn, whose last one is longest ago first; or, not fair,
+-- as they came. No client's queue hides another's.
 -- name: claim_candidates
 SELECT b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt
 FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
@@ -37,7 +37,7 @@ ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 EL
          CASE WHEN 1 = :fair AND t.TurnAt IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN 1 = :fair THEN t.TurnAt END,
          b.CreatedAt, b.Id;
 
--- Whether a claim would find anything, and when the next batch is due.
+-- Whether a claim is worth its while, and when something is due by itself.
 -- name: claim_look
 SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0) AS Pending,
        (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1) AS Processing,
@@ -57,7 +57,7 @@ UPDATE ImportTurn SET TurnAt = :now WHERE ClientId = :client;
 -- name: turn_add
 INSERT INTO ImportTurn (ClientId, TurnAt) VALUES (:client, :now);
 
--- Whether a client without a batch in work has one that waits to begin or to go on.
+-- Whether a batch of a client that has none in work waits: to be begun, or to go on.
 -- name: turn_wanted
 SELECT COUNT(*)
 FROM ImportBatch AS w
@@ -102,8 +102,8 @@ SET Status = :status, CompletedAt = :now, ErrorSummary = :summary,
     LastError = CASE WHEN ErrorCount = 0 THEN :error ELSE COALESCE(:error, LastError) END, LockedAt = NULL, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
--- The owner stops before the end; the next claim goes on. A batch is free when LockedAt or ProcessingHost is NULL: a process
--- of the previous release, which must not cut the batch, looks only at the first.
+-- The owner stops before the end; whoever looks next goes on. It is free without LockedAt, and without ProcessingHost: a
+-- process of the release before, which must not cut it, knows the first only.
 -- name: owner_give_back
 UPDATE ImportBatch SET LockedAt = :locked, ProcessingHost = :host, GaveWayAt = :gave_way, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
@@ -133,18 +133,18 @@ WHERE BatchId = :id AND ChunkId >= :from_chunk AND Status < 3 AND AckJson IS NOT
 INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash, Status, Attempts, SentAt)
 VALUES (:id, :chunk, :offset, :count, :hash, :status, :attempts, :sent_at);
 
--- The ack of the previous attempt may still come: its id stays until another answer names another.
+-- The ack of the attempt before may still come: its id stays until another answer names another.
 -- name: chunk_attempt
 UPDATE ImportChunk
 SET Status = 1, Attempts = :attempts, SentAt = :now, UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
 
--- An ack that was accepted has its id.
+-- An ack that was taken has its id.
 -- name: chunk_await
 UPDATE ImportChunk SET Status = 2, AckId = CASE WHEN AckJson IS NULL THEN :ack_id ELSE AckId END, UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
 
--- An ack that came before its id was known. A separate statement, so that it sees what chunk_await waited for.
+-- An ack that came before its id. A statement of its own: it sees what chunk_await has waited for.
 -- name: chunk_early
 UPDATE ImportChunk
 SET AckJson = (SELECT e.AckJson FROM ImportEarlyAck AS e
@@ -157,7 +157,7 @@ WHERE BatchId = :id AND ChunkId = :chunk AND Status = 2 AND AckJson IS NULL
 -- name: early_drop
 DELETE FROM ImportEarlyAck WHERE BatchId = :id;
 
--- A stored ack counts, and nothing else does.
+-- An ack that was taken counts, and nothing else does.
 -- name: chunk_settle
 UPDATE ImportChunk
 SET Status = :status, Attempts = :attempts, ErrorMessage = :error, AckedAt = COALESCE(AckedAt, :now), UpdatedAt = :now
@@ -176,7 +176,7 @@ GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage;
 
 -- --- a new attempt at what failed ---
 
--- Failed items that no chunk of this attempt has yet.
+-- Those that no chunk of this attempt has yet.
 -- name: again_items
 -- row: again
 SELECT Sequence, PayloadJson FROM ImportItem

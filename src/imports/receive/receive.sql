@@ -1,6 +1,6 @@
 -- Receiving: what a client has used up of its policy, and the row of a batch.
 
--- By Idempotency-Key. PolicyDecision and ScheduledFor never change, and say what the first call answered.
+-- Of Idempotency-Key. What the first call answered is told by PolicyDecision and ScheduledFor, which stay.
 -- name: receive_find_key
 SELECT Id, RequestChecksum, PolicyDecision, ScheduledFor
 FROM ImportBatch
@@ -15,7 +15,7 @@ SELECT COALESCE(CAST(SUM(FileSizeBytes) AS BIGINT), 0)
 FROM ImportBatch
 WHERE ClientId = :client_id AND Status IN (0, 1, 2) AND Attempt = 1;
 
--- Uploads of a client with a limit of batches run one after the other. (Babelfish ignores UPDLOCK.)
+-- Uploads of a client whose batches are counted follow on each other. (Babelfish knows no UPDLOCK.)
 -- name: receive_lock_client
 SELECT Id FROM Clients WHERE Id = :client_id;
 -- dialect: postgres
