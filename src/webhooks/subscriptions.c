@@ -9,7 +9,7 @@
 #include <netdb.h>
 #include <stdlib.h>
 
-#define LOOKUPS_MAX 64  /* waiting */
+#define LOOKUPS_MAX 64  /* that wait */
 #define EVENTS_MAX  400 /* the column's width */
 
 /* --- what may be a target --- */
@@ -34,9 +34,9 @@ const char *df_subscriptions_check_url(struct df_input *in, struct df_str url)
     return NULL;
 }
 
-/* All of a name's addresses: which of them is dialled is nobody's choice. NULL: it may be dialled;
- * else why not, for the log alone. */
-static const char *look_up(const struct df_subscriptions *s, const char *host)
+/* Checks all addresses of a name, since any of them may be dialled. NULL: the name may be a target;
+ * else the reason, for the log alone. */
+static const char *look_up_target(const struct df_subscriptions *s, const char *host)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -51,7 +51,7 @@ static const char *look_up(const struct df_subscriptions *s, const char *host)
     return problem;
 }
 
-static void refuse(const struct df_lookup *l, const char *problem)
+static void log_refused_target(const struct df_lookup *l, const char *problem)
 {
     struct df_log_field fields[] = {DF_F("host", df_str_c(l->host))};
     const struct df_log_ctx *before = df_log_ctx_use(l->log);
@@ -63,10 +63,10 @@ static void refuse(const struct df_lookup *l, const char *problem)
 static void answer_lookup(void *arg, void *item)
 {
     struct df_lookup *l = item;
-    const char *problem = look_up(arg, l->host);
+    const char *problem = look_up_target(arg, l->host);
 
     if (problem)
-        refuse(l, problem);
+        log_refused_target(l, problem);
     l->done(l, problem ? DF_WEBHOOK_UNREACHABLE : NULL);
 }
 
@@ -131,7 +131,7 @@ struct df_str df_subscriptions_read_events(struct df_input *in)
     return df_str_n(out, len);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 struct df_subscriptions *df_subscriptions_new(const struct df_subscriptions_options *opt)
 {
