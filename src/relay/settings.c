@@ -6,7 +6,7 @@
 #define NAME_MAX_BYTES  128 /* of a table, a column, a schema: what SQL Server takes */
 #define STATE_MAX_CHARS 64
 
-/* What the relay writes: no other purpose may share the column. */
+/* The columns that the relay writes; none of them may serve another purpose too. */
 static const bool written[DF_RELAY_COLUMNS] = {
     [DF_RELAY_STATUS] = true,       [DF_RELAY_ATTEMPTS] = true,   [DF_RELAY_NEXT_ATTEMPT_AT] = true,
     [DF_RELAY_PROCESSED_AT] = true, [DF_RELAY_LAST_ERROR] = true,
@@ -94,7 +94,7 @@ void df_relay_fill_settings(struct df_relay_settings *s, const char *own_url)
     s->source = source;
 }
 
-/* --- what can be told to be wrong without a connection --- */
+/* --- checks without a connection --- */
 
 #define NAME_RULE "a name has 1 to %d bytes, none of them a control character"
 
@@ -110,7 +110,7 @@ complain(const struct df_relay_settings *s, struct df_buf *complaints, const cha
     df_buf_addc(complaints, '\n');
 }
 
-/* It is quoted where it is used, so that any character will do but those that no name has. */
+/* Names are quoted where they are used, so any character will do except control characters. */
 static bool is_identifier(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -151,7 +151,7 @@ static const char *column_key(size_t column)
     return k->key;
 }
 
-/* An optional column that is called nothing is not used. */
+/* An optional column with an empty name is not used. */
 static void check_columns(const struct df_relay_settings *s, struct df_buf *complaints)
 {
     for (size_t i = 0; i < DF_RELAY_COLUMNS; i++) {
@@ -168,7 +168,7 @@ static void check_columns(const struct df_relay_settings *s, struct df_buf *comp
         complain(s, complaints, "order: aggregate needs column_aggregate_id");
 }
 
-/* Collations that do not tell "Failed" from "FAILED" are common: neither do we. */
+/* Many collations do not tell "Failed" from "FAILED", so neither do we. */
 static void check_states(const struct df_relay_settings *s, struct df_buf *complaints)
 {
     const struct {
