@@ -4,8 +4,8 @@
 #ifndef DF_RELAY_PRIVATE_H
 #define DF_RELAY_PRIVATE_H
 
-#include "base/lock.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/metrics.h"
 #include "relay/sql.h"
 
@@ -40,12 +40,12 @@ struct relay_shape {
 struct relay_worker {
     struct df_relay *relay;
     size_t index;
-    pthread_t thread;
+    struct df_thread thread;
     struct df_db *db;
     struct relay_shape *shape; /* what the connection has prepared */
     struct df_sink *sink;
     struct df_arena arena;
-    int64_t backoff_ms;
+    struct df_backoff backoff;
 };
 
 struct df_relay {
@@ -132,7 +132,7 @@ bool relay_stopping(struct df_relay *r);
 
 /* --- worker.c --- */
 
-void *relay_work(void *arg);
+void relay_work(void *arg);
 
 /* --- relay.c --- */
 

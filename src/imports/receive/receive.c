@@ -11,11 +11,11 @@
 
 #define QUEUE_SIZE 1024
 
-/* False: the queue is full or closed. */
-static bool queue_upload(struct df_receive *up, struct df_queue *queue, void (*run)(void *arg))
+/* False: the pool's queue is full or closed. */
+static bool queue_upload(struct df_receive *up, struct df_pool *to, void (*run)(void *arg))
 {
     up->task = (struct df_receive_task){run, up};
-    return df_queue_push(queue, &up->task);
+    return df_pool_push(to, &up->task);
 }
 
 /* The last step: commits the row, and answers. */
@@ -99,16 +99,12 @@ static void finish_file(void *arg)
     commit_and_answer(up, code, &err);
 }
 
-static void *receive_thread(void *arg)
+static void run_receive_task(void *arg, void *item)
 {
-    struct df_queue *queue = arg;
-    void *item;
+    struct df_receive_task *t = item;
 
-    while (df_queue_pop(queue, &item, 1, -1) == 1) {
-        struct df_receive_task *t = item;
-        t->run(t->arg);
-    }
-    return NULL;
+    (void)arg;
+    t->run(t->arg);
 }
 
 struct removal {
@@ -134,7 +130,7 @@ void df_receiver_remove(struct df_receiver *r, const struct df_uuid *batch, cons
 
     *m = (struct removal){.task = {run_removal, m}, .storage = r->opt->storage, .batch = *batch};
     (void)snprintf(m->location, sizeof m->location, "%s", location);
-    if (df_queue_push(&r->network, &m->task))
+    if (df_pool_push(&r->network, &m->task))
         return;
     df_log_warn("UploadNotRemoved", "%s: too many files are queued, or the process ends", location);
     free(m);
@@ -149,29 +145,18 @@ struct df_receiver *df_receiver_new(struct df_imports *imports)
     df_receive_register_metrics();
     r->imports = imports;
     r->opt = df_imports_options_of(imports);
-    df_queue_init(&r->files, QUEUE_SIZE);
-    df_queue_init(&r->network, QUEUE_SIZE);
-    for (size_t i = 0; i < DF_RECEIVE_THREADS + DF_RECEIVE_UPLOADERS; i++) {
-        if (pthread_create(&r->threads[i], NULL, receive_thread,
-                           i < DF_RECEIVE_THREADS ? &r->files : &r->network) != 0)
-            abort();
-    }
-    r->running = true;
+    df_pool_start(&r->network, "uploads", DF_RECEIVE_UPLOADERS, QUEUE_SIZE, run_receive_task, NULL);
+    df_pool_start(&r->files, "files", DF_RECEIVE_THREADS, QUEUE_SIZE, run_receive_task, NULL);
     return r;
 }
 
 /* The file threads end first, since they queue work for the network threads. */
 void df_receiver_stop(struct df_receiver *r)
 {
-    if (!r || !r->running)
+    if (!r)
         return;
-    r->running = false;
-    df_queue_close(&r->files);
-    for (size_t i = 0; i < DF_RECEIVE_THREADS; i++)
-        pthread_join(r->threads[i], NULL);
-    df_queue_close(&r->network);
-    for (size_t i = 0; i < DF_RECEIVE_UPLOADERS; i++)
-        pthread_join(r->threads[DF_RECEIVE_THREADS + i], NULL);
+    df_pool_stop(&r->files);
+    df_pool_stop(&r->network);
 }
 
 void df_receiver_free(struct df_receiver *r)
@@ -179,8 +164,8 @@ void df_receiver_free(struct df_receiver *r)
     if (!r)
         return;
     df_receiver_stop(r);
-    df_queue_release(&r->files);
-    df_queue_release(&r->network);
+    df_pool_release(&r->files);
+    df_pool_release(&r->network);
     free(r);
 }
 
