@@ -1,10 +1,12 @@
 /*
- * Why not libinih: as Debian builds it, it cuts lines at 200 bytes without a word, takes " ;"
- * inside a value (a URL, a password) as the start of a comment, joins indented lines to the value
- * before them, and reports the first faulty line only.
+ * Written here and not taken from libinih: as Debian builds it, that cuts lines at 200 bytes
+ * without a word, takes " ;" inside a value (a URL, a password) as the start of a comment, joins
+ * indented lines to the value before them, and reports the first faulty line only.
  *
  * Here a line is blank, a comment (# or ; as its first character), a [section] or key = value. The
- * value is the rest of the line without the blanks around it; no character in it is special.
+ * value is the rest of the line without the blanks around it; no character in it is special. So
+ * there is no reference to compare with: tests/unit/base/config_test.c has what is meant, and in
+ * tests/fuzz/fuzz_config.c the printed configuration loads again and is the same.
  */
 #include "base/ini.h"
 
