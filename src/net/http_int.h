@@ -172,11 +172,12 @@ static inline void df_conn_set_phase(struct df_conn *c, enum df_phase phase)
 
 /* --- the server ------------------------------------------------------------------------------- */
 
-#define DF_LINGER_MAX     64
-#define DF_SSE_MAX_BYTES  ((size_t)256 * 1024)
-#define DF_DISCARD_MAX    65536 /* bytes of a refused body read to keep the connection */
-#define DF_HEADER_RESERVE 8192  /* of a connection's memory, for header records and our own header \
-                                 */
+#define DF_LINGER_MAX    64
+#define DF_SSE_MAX_BYTES ((size_t)256 * 1024)
+#define DF_DISCARD_MAX   65536 /* bytes of a refused body read to keep the connection */
+#define DF_HEADER_RESERVE                                                                          \
+    8192 /* of a connection's memory, for header records and our own header                        \
+          */
 
 struct df_linger {
     int fd;
