@@ -28,8 +28,7 @@ static const char *read_section(struct df_str line, struct df_str *section)
     if (line.ptr[line.len - 1] == ']')
         name = df_str_trim(df_str_n(line.ptr + 1, line.len - 2));
 
-    /* What follows a faulty header belongs to no section: its entries are passed over, not
-     * misfiled. */
+    /* Entries after a faulty header belong to no section: they are skipped rather than misfiled. */
     *section = name.len > 0 ? name : DF_STR_NULL;
     return name.len > 0 ? NULL : "a section is written [name], with nothing after it";
 }
