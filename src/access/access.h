@@ -1,7 +1,7 @@
 /*
- * What every feature's handlers may ask: the HTTP server's argument. The application owns it and
- * fills it before the server starts; read-only from then on. What is a feature's own comes with its
- * table of routes (df_req_route_arg).
+ * What the handlers of every feature share: the HTTP server's argument. The application owns it and
+ * fills it before the server starts; it is read-only from then on. A feature's own argument comes
+ * with its table of routes (df_req_route_arg).
  */
 #ifndef DF_ACCESS_ACCESS_H
 #define DF_ACCESS_ACCESS_H

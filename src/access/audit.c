@@ -23,7 +23,7 @@ enum df_code df_audit_write(struct df_db *db, const struct df_actor *by, const c
                       NULL, err);
 }
 
-static void write_row(void *arg, struct df_result *r)
+static void write_audit_row(void *arg, struct df_result *r)
 {
     struct df_json_out *out = arg;
 
@@ -49,5 +49,5 @@ enum df_code df_audit_list(struct df_db *db, int64_t limit, int64_t offset, stru
     if (code != DF_OK)
         return code;
     return df_db_each(db, DF_Q(audit_list, .limit = df_int(limit), .offset = df_int(offset)),
-                      write_row, out, err);
+                      write_audit_row, out, err);
 }

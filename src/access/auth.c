@@ -8,19 +8,21 @@
 #include "base/metrics.h"
 #include "base/pool.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>
 
 #define VERIFIED_MS     INT64_C(300000) /* how long a verified secret is remembered */
-#define ROW_FRESH_MS    3000            /* how long a row is believed without looking */
+#define ROW_FRESH_MS    3000            /* how long a row is trusted before it is read again */
 #define SEEN_EVERY_MS   60000
 #define HASH_THREADS    16 /* at most */
 #define CACHE_MAX       65536
 #define FINGERPRINT_LEN 32
 #define SEEN_BATCH      256
-#define ADMIN_ID        "*admin" /* to the gate; no client's */
+#define ADMIN_ID        "*admin" /* the gate's name for the administrator; no client has it */
 
-_Static_assert(DF_GATE_TAG_BYTES == DF_HASH_TASK_KEY, "an attempt's tag is its question");
+_Static_assert(DF_GATE_TAG_BYTES == DF_HASH_TASK_KEY,
+               "an attempt's tag is the key of its hash task");
 
 /* A keyed hash of a secret that Argon2 has confirmed. */
 struct fingerprint {
@@ -48,7 +50,7 @@ struct df_auth {
 
     struct df_mutex lock; /* held for look-ups and copies only */
     struct df_map cache DF_GUARDED_BY(lock);
-    /* Grows with each forget: a row read before it is not believed. */
+    /* Grows with each forget: a row that was read before is not trusted. */
     uint64_t generation DF_GUARDED_BY(lock);
 
     struct df_hash_line line;
@@ -91,13 +93,14 @@ bool df_auth_hash(struct df_auth *a, struct df_hash_task *t)
 
 static void start_threads(struct df_auth *a, size_t count)
 {
-    for (size_t i = 0; i < count && i < HASH_THREADS; i++)
+    for (size_t i = 0; i < count; i++)
         df_thread_start(&a->threads[i], "hash", hash_secrets, a);
 }
 
 struct df_auth *df_auth_new(const struct df_auth_options *opt)
 {
     struct df_auth *a = df_calloc(1, sizeof *a);
+    assert(opt->settings.hash_threads >= 1 && opt->settings.hash_threads <= HASH_THREADS);
     if (sodium_init() < 0)
         abort();
     a->store = opt->store;
@@ -137,7 +140,7 @@ void df_auth_free(struct df_auth *a)
     free(a);
 }
 
-/* --- the cache; functions ending in _locked need a->lock --- */
+/* --- the cache --- */
 
 static void make_fingerprint(const struct df_auth *a, struct df_str secret,
                              unsigned char out[FINGERPRINT_LEN])
@@ -160,6 +163,7 @@ static bool previous_valid(const struct df_auth *a, const struct df_client_recor
 /* Whether the secret behind the fingerprint is known to be one of the record's. */
 static bool verified_locked(const struct df_auth *a, const struct entry *e,
                             const unsigned char fp[FINGERPRINT_LEN], int64_t now_ms)
+    DF_REQUIRES(a->lock)
 {
     return fingerprint_ok(&e->current, fp, now_ms) ||
            (previous_valid(a, &e->record) && fingerprint_ok(&e->previous, fp, now_ms));
@@ -170,8 +174,8 @@ static bool same_hash(const struct df_secret_hash *x, const struct df_secret_has
     return memcmp(x, y, sizeof *x) == 0;
 }
 
-/* Takes over a row just read. Fingerprints survive for as long as the hash they belong to. */
-static void refresh_locked(struct entry *e, const struct df_client_record *r, int64_t row_read_ms)
+/* Takes over a row just read. A fingerprint stays valid as long as its hash is in the row. */
+static void refresh_entry(struct entry *e, const struct df_client_record *r, int64_t row_read_ms)
 {
     struct fingerprint current = {.until_ms = 0}, previous = {.until_ms = 0};
     if (same_hash(&r->current, &e->record.current))
@@ -188,9 +192,10 @@ static void refresh_locked(struct entry *e, const struct df_client_record *r, in
 }
 
 static struct entry *insert_locked(struct df_auth *a, const struct df_client_record *r)
+    DF_REQUIRES(a->lock)
 {
     if (a->cache.count >= CACHE_MAX)
-        return NULL; /* more live clients than this: the rest are verified each time */
+        return NULL; /* further clients are verified at each request */
     struct entry *e = df_calloc(1, sizeof *e);
     struct df_str label = df_str_c(r->client.identifier);
     e->requests = df_metric_get(&requests_total, &label);
@@ -215,7 +220,7 @@ void df_auth_forget(struct df_auth *a, struct df_str identifier)
     a->generation++;
     struct entry *e = df_map_get(&a->cache, identifier);
     if (e) {
-        /* Kept for its LastSeenAt; nothing else of it is believed any more. */
+        /* The entry stays for its LastSeenAt; nothing else in it is trusted any more. */
         e->row_read_ms = 0;
         e->current.until_ms = 0;
         e->previous.until_ms = 0;
@@ -234,28 +239,28 @@ struct check {
     struct df_str secret;
     unsigned char fp[FINGERPRINT_LEN];
     struct df_attempt attempt;
-    bool known; /* to the gate */
+    bool known; /* the gate knows the secret */
     uint64_t generation;
     int64_t row_read_ms;
     bool found;
     struct df_client_record record;
 };
 
-static bool refuse(struct df_req *req, enum df_code code, const char *detail)
+static bool refuse_request(struct df_req *req, enum df_code code, const char *detail)
 {
     df_req_fail(req, code, "%s", detail);
     return false;
 }
 
 /*
- * The caller is who it says; may it? Sets the answer and returns false if not. The client lives as
- * long as the request: in its arena.
+ * Decides whether an authenticated client may make this request; false: the answer is set. The
+ * client lives in the request's arena.
  */
-static bool admit(struct df_auth *a, struct df_req *req, struct df_client *c)
+static bool admit_client(struct df_auth *a, struct df_req *req, struct df_client *c)
 {
     df_log_ctx_set(df_req_log(req), "clientId", df_str_c(c->identifier));
     if (c->status == DF_CLIENT_SUSPENDED)
-        return refuse(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
+        return refuse_request(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
     if (!df_usage_admit(a->usage, req, c))
         return false;
     const char *scope = df_req_route(req)->scope;
@@ -265,26 +270,27 @@ static bool admit(struct df_auth *a, struct df_req *req, struct df_client *c)
     }
     if (df_req_route(req)->access == DF_ACCESS_OWNER &&
         !df_str_eq(df_req_param(req, "clientId"), df_str_c(c->identifier)))
-        return refuse(req, DF_E_NOT_FOUND, "There is nothing here.");
+        return refuse_request(req, DF_E_NOT_FOUND, "There is nothing here.");
     df_req_set_user(req, c);
     df_req_set_owner(req, df_uuid_str(&c->id));
     return true;
 }
 
-static bool reject(struct df_req *req)
+static bool reject_client(struct df_req *req)
 {
-    return refuse(req, DF_E_UNAUTHORIZED, "X-Client-Id and X-Client-Secret do not match a client.");
+    return refuse_request(req, DF_E_UNAUTHORIZED,
+                          "X-Client-Id and X-Client-Secret do not match a client.");
 }
 
-enum lookup { MISS, STALE, HIT };
+enum login_lookup { MISS, STALE, HIT };
 
 /* On a HIT *ret is the client and the sighting is noted. */
-static enum lookup look_up(struct df_auth *a, struct df_str identifier,
-                           const unsigned char fp[FINGERPRINT_LEN], uint64_t *ret_generation,
-                           struct df_client *ret)
+static enum login_lookup look_up_login(struct df_auth *a, struct df_str identifier,
+                                       const unsigned char fp[FINGERPRINT_LEN],
+                                       uint64_t *ret_generation, struct df_client *ret)
 {
     int64_t now = df_mono_ms(a->clock);
-    enum lookup found = MISS;
+    enum login_lookup found = MISS;
     df_lock(&a->lock);
     struct entry *e = df_map_get(&a->cache, identifier);
     if (e && verified_locked(a, e, fp, now)) {
@@ -301,7 +307,7 @@ static enum lookup look_up(struct df_auth *a, struct df_str identifier,
 }
 
 /* Remembers a verified secret together with the row it was checked against. */
-static void remember(struct check *c, bool is_previous)
+static void remember_login(struct check *c, bool is_previous)
 {
     struct df_auth *a = c->auth;
     int64_t now = df_mono_ms(a->clock);
@@ -310,7 +316,7 @@ static void remember(struct check *c, bool is_previous)
     if (!e)
         e = insert_locked(a, &c->record);
     if (e && a->generation == c->generation) {
-        refresh_locked(e, &c->record, c->row_read_ms);
+        refresh_entry(e, &c->record, c->row_read_ms);
         struct fingerprint *f = is_previous ? &e->previous : &e->current;
         memcpy(f->bytes, c->fp, sizeof f->bytes);
         f->until_ms = now + VERIFIED_MS;
@@ -325,7 +331,7 @@ static void remember(struct check *c, bool is_previous)
 static void finish_verified(struct check *c)
 {
     df_gate_right(c->auth->gate, &c->attempt);
-    (void)admit(c->auth, c->req, &c->record.client);
+    (void)admit_client(c->auth, c->req, &c->record.client);
     df_req_resume(c->req);
 }
 
@@ -334,7 +340,7 @@ static void finish_refused(struct check *c)
     count_outcome("refused");
     df_gate_wrong(c->auth->gate, &c->attempt);
     df_log_info("LoginRefused", "unknown client or wrong secret");
-    (void)reject(c->req);
+    (void)reject_client(c->req);
     df_req_resume(c->req);
 }
 
@@ -349,13 +355,13 @@ static bool is_verified_meanwhile(const struct check *c)
     struct df_client known;
     uint64_t generation;
 
-    return c->found && look_up(c->auth, c->identifier, c->fp, &generation, &known) == HIT &&
+    return c->found && look_up_login(c->auth, c->identifier, c->fp, &generation, &known) == HIT &&
            c->generation == generation;
 }
 
 static bool secret_matches(const struct check *c, bool *ret_previous)
 {
-    /* For an unknown id: any hash, so that it takes as long as a known one. */
+    /* An unknown id is checked against this hash, so that it takes as long as a known one. */
     static const struct df_secret_hash nobody;
     bool usable = c->found && c->record.has_current;
 
@@ -370,8 +376,8 @@ static bool secret_matches(const struct check *c, bool *ret_previous)
     return *ret_previous;
 }
 
-/* Whether what was found out of one is true of the other, which has the same id and secret: the
- * row may have been read before and after a rotation. */
+/* Whether the outcome of one check holds for another with the same id and secret. It does not if
+ * the secret was rotated between the two reads of the row. */
 static bool has_same_row(const struct check *a, const struct check *b)
 {
     const struct df_client_record *x = &a->record;
@@ -386,7 +392,7 @@ static bool has_same_row(const struct check *a, const struct check *b)
 
 static void run_check(struct check *c, const struct check *refused);
 
-/* Each with its own request's context in the log. */
+/* Runs the check with its request's context in the log. */
 static void run_check_of(struct check *c, const struct check *refused)
 {
     const struct df_log_ctx *outer = df_log_ctx_use(df_req_log(c->req));
@@ -394,8 +400,9 @@ static void run_check_of(struct check *c, const struct check *refused)
     df_log_ctx_use(outer);
 }
 
-/* A request is its thread's again when it was finished, and its memory with it: those beside it
- * come first. `refused`: one with the same id and secret that was; or NULL. */
+/* Runs a check and those that wait beside it. Those come first: once a check is finished, its
+ * request and its memory belong to another thread. `refused` is a refused check with the same id
+ * and secret, or NULL. */
 static void run_check(struct check *c, const struct check *refused)
 {
     struct df_hash_task *beside;
@@ -406,7 +413,7 @@ static void run_check(struct check *c, const struct check *refused)
         count_outcome("coalesced");
     } else if (!(refused && has_same_row(refused, c)) && secret_matches(c, &previous)) {
         count_outcome("verified");
-        remember(c, previous);
+        remember_login(c, previous);
         verified = true;
     }
     while ((beside = DF_LIST_TAKE(&c->task.beside, struct df_hash_task, link)))
@@ -423,7 +430,7 @@ static void run_hash(struct df_hash_task *t)
     run_check_of(check_of(t), NULL);
 }
 
-static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_load_client(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct check *c = (struct check *)job;
     c->row_read_ms = df_mono_ms(c->auth->clock);
@@ -432,7 +439,7 @@ static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err
     return code == DF_E_NOT_FOUND ? DF_OK : code;
 }
 
-/* The row is here: either the cached secret still belongs to it, or it has to be hashed. */
+/* Whether a remembered secret still belongs to the row just read; else it must be hashed. */
 static bool confirmed_by_row(struct check *c)
 {
     struct df_auth *a = c->auth;
@@ -441,7 +448,7 @@ static bool confirmed_by_row(struct check *c)
     df_lock(&a->lock);
     struct entry *e = df_map_get(&a->cache, c->identifier);
     if (e && a->generation == c->generation) {
-        refresh_locked(e, &c->record, c->row_read_ms);
+        refresh_entry(e, &c->record, c->row_read_ms);
         ok = verified_locked(a, e, c->fp, now);
         if (ok) {
             e->seen_at = df_wall_ms(a->clock);
@@ -452,7 +459,7 @@ static bool confirmed_by_row(struct check *c)
     return ok;
 }
 
-static void load_done(struct df_job *job, enum df_code code, const struct df_err *err)
+static void load_client_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct check *c = (struct check *)job;
     if (code != DF_OK) {
@@ -480,7 +487,8 @@ static void answer_shut(struct df_req *req, int64_t wait_ms)
     df_req_fail(req, DF_E_TOO_MANY, "Too many failed logins from this address.");
 }
 
-/* What can be no client's is refused without a look at the database, and counts as a failure. */
+/* An id or secret that no client can have is refused without a look at the database; it counts as a
+ * failure. */
 static void refuse_malformed(struct df_auth *a, struct df_req *req)
 {
     struct df_attempt attempt;
@@ -492,10 +500,10 @@ static void refuse_malformed(struct df_auth *a, struct df_req *req)
         return;
     }
     df_gate_wrong(a->gate, &attempt);
-    (void)reject(req);
+    (void)reject_client(req);
 }
 
-/* Reads the row, and hashes if it must. */
+/* Reads the row, then hashes the secret if necessary. */
 static void begin_check(const struct check *begun)
 {
     struct check *c = DF_ARENA_NEW(df_req_arena(begun->req), struct check);
@@ -503,8 +511,8 @@ static void begin_check(const struct check *begun)
     *c = *begun;
     c->task.run = run_hash;
     c->task.key = c->attempt.tag;
-    c->job.run = run_load;
-    c->job.done = load_done;
+    c->job.run = run_load_client;
+    c->job.done = load_client_done;
     c->job.log = df_req_log(c->req);
     df_req_suspend(c->req);
     if (df_store_read(c->auth->store, &c->job))
@@ -522,7 +530,8 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
     int64_t wait_ms = 0;
 
     if (c.identifier.len == 0 || c.secret.len == 0) {
-        (void)refuse(req, DF_E_UNAUTHORIZED, "X-Client-Id and X-Client-Secret are required.");
+        (void)refuse_request(req, DF_E_UNAUTHORIZED,
+                             "X-Client-Id and X-Client-Secret are required.");
         return DF_ANSWERED;
     }
     if (!df_client_identifier_valid(c.identifier) || c.secret.len > DF_SECRET_MAX) {
@@ -533,9 +542,9 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
     df_gate_attempt(a->gate, df_req_peer_network(req), c.identifier,
                     df_str_n((const char *)c.fp, sizeof c.fp), &c.attempt);
     struct df_client *client = df_arena_alloc(df_req_arena(req), sizeof *client);
-    if (look_up(a, c.identifier, c.fp, &c.generation, client) == HIT) {
+    if (look_up_login(a, c.identifier, c.fp, &c.generation, client) == HIT) {
         df_gate_right(a->gate, &c.attempt);
-        return admit(a, req, client) ? DF_PASS : DF_ANSWERED;
+        return admit_client(a, req, client) ? DF_PASS : DF_ANSWERED;
     }
     enum df_gate_verdict verdict = df_gate_ask(a->gate, &c.attempt, &wait_ms);
     if (verdict == DF_GATE_SHUT) {
@@ -550,9 +559,9 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
 enum admin { ADMIN_RIGHT, ADMIN_WRONG, ADMIN_SHUT };
 
 /*
- * To compare a key costs nothing, so that a right one passes whatever others behind the same
- * address have done. With a key so short that it might be guessed, that would be guesses without
- * limit: there a right one passes only where it was right lately, or where not too many were wrong.
+ * Comparing a key costs nothing, so a right key passes even if others behind the same address have
+ * failed often. For a key short enough to be guessed, that would allow guesses without limit: such
+ * a key passes only if it was right from there lately, or if not too many were wrong.
  */
 static enum admin judge_admin(struct df_auth *a, const struct df_req *req, struct df_str given,
                               int64_t *ret_wait_ms)
@@ -591,18 +600,18 @@ static enum df_verdict check_admin(struct df_auth *a, struct df_req *req)
     int64_t wait_ms = 0;
 
     if (!a->admin_key) {
-        (void)refuse(req, DF_E_NOT_FOUND, "There is nothing here.");
+        (void)refuse_request(req, DF_E_NOT_FOUND, "There is nothing here.");
         return DF_ANSWERED;
     }
     if (given.len == 0) {
-        (void)refuse(req, DF_E_UNAUTHORIZED, "X-Admin-Key is required.");
+        (void)refuse_request(req, DF_E_UNAUTHORIZED, "X-Admin-Key is required.");
         return DF_ANSWERED;
     }
     switch (judge_admin(a, req, given, &wait_ms)) {
     case ADMIN_RIGHT:
         return DF_PASS;
     case ADMIN_WRONG:
-        (void)refuse(req, DF_E_UNAUTHORIZED, "X-Admin-Key is wrong.");
+        (void)refuse_request(req, DF_E_UNAUTHORIZED, "X-Admin-Key is wrong.");
         break;
     case ADMIN_SHUT:
         answer_shut(req, wait_ms);
@@ -627,7 +636,7 @@ enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req)
             return DF_PASS;
         if (a->admin_key)
             return check_admin(a, req);
-        (void)refuse(req, DF_E_UNAUTHORIZED, "Only from loopback, or with X-Admin-Key.");
+        (void)refuse_request(req, DF_E_UNAUTHORIZED, "Only from loopback, or with X-Admin-Key.");
         return DF_ANSWERED;
     }
     return DF_ANSWERED;

@@ -1,23 +1,23 @@
 /*
- * Who is calling, and may they. The authorize hook of the HTTP server.
+ * Authentication and authorization of callers: the authorize hook of the HTTP server.
  *
  * Clients: a verified pair of id and secret is remembered for five minutes as a keyed hash of the
- * secret, so that Argon2 runs once and not for each request. What the row says (status, scopes,
- * secrets) is read again when it is older than three seconds: suspension and rotation made by
- * another replica or the command line take effect within that time; those made by this process call
- * df_auth_forget and take effect at once.
+ * secret, so that Argon2 runs once and not for each request. The row (status, scopes, secrets) is
+ * read again when it is older than three seconds. So a suspension or rotation by another replica or
+ * the command line takes effect within that time; one by this process calls df_auth_forget and
+ * takes effect at once.
  *
  *   cached, fresh row ───────────────────────────────► pass            (no I/O, one short lock)
  *   cached, row older than 3 s ──► read the row ─────► pass            (one indexed read)
  *   not cached ──► read the row ──► Argon2 on a hash thread ─► pass or 401
  *
- * The row brings the client's RequestsPerMinute with it: the limit (access/usage.h) costs no
- * look-up of its own and follows changes as suspension does.
+ * The row includes the client's RequestsPerMinute, so the limit (access/usage.h) costs no look-up
+ * of its own and follows changes as a suspension does.
  *
- * Whether a secret is looked at at all is decided by access/gate.h, from the failures so far of
- * this id from this network (429); who was right lately is not held back by others' failures. Hash
- * computations are bounded: a few threads, and a line before them that keeps places for who is
- * known (access/hash_line.h; 503 beyond). An unknown id costs the caller the same time as a wrong
+ * access/gate.h decides whether a secret is looked at, from earlier failures of this id from this
+ * network (429); a caller who was right lately is not held back by the failures of others. Hash
+ * computations are bounded: a few threads, and a line before them that keeps places for known
+ * callers (access/hash_line.h; 503 beyond). An unknown id costs the caller the same time as a wrong
  * secret.
  */
 #ifndef DF_ACCESS_AUTH_H
@@ -32,13 +32,13 @@
 /* struct df_route.access */
 enum df_access_kind {
     DF_ACCESS_OPEN,
-    DF_ACCESS_CLIENT, /* and route.scope, when it has one */
+    DF_ACCESS_CLIENT, /* with route.scope, if it has one */
     DF_ACCESS_ADMIN,
     DF_ACCESS_METRICS, /* loopback, or the admin key */
     DF_ACCESS_OWNER,   /* the client that {clientId} names (others: 404), or the admin key */
 };
 
-/* An admin key shorter than this might be guessed, if guesses had no limit. */
+/* A shorter admin key could be guessed if the number of guesses had no limit. */
 #define DF_ADMIN_KEY_STRONG 24
 
 struct df_auth;
@@ -62,21 +62,21 @@ enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req);
 /* The client behind an authorized request; NULL: it is the administrator. */
 const struct df_client *df_auth_client(const struct df_req *req);
 
-/* Drops what is remembered of a client, after a change to it was committed. */
+/* Forgets the client's row and secrets, after a change to it was committed. */
 void df_auth_forget(struct df_auth *a, struct df_str identifier);
 
-/* The client's policy was changed, and that was committed: its row is read again, the secret that
- * is remembered stays. */
+/* Has the client's row read again, after a change of its policy was committed. Its verified secret
+ * stays remembered. */
 void df_auth_refresh(struct df_auth *a, struct df_str identifier);
 
 /* Writes LastSeenAt of the clients seen since the last call, at most once a minute for each. */
 void df_auth_flush_seen(struct df_auth *a);
 
-/* Whether the request, to a route that is open to all, has the admin key. A wrong one counts as a
- * failed login. */
+/* Whether a request to an open route carries the admin key. A wrong key counts as a failed
+ * login. */
 bool df_auth_is_admin(struct df_auth *a, const struct df_req *req);
 
-/* A hash that the administrator asks for. False: too many are waiting; answer 503. */
+/* Queues a hash for an administrator's request. False: too many are waiting; answer 503. */
 bool df_auth_hash(struct df_auth *a, struct df_hash_task *t);
 
 #endif

@@ -94,7 +94,8 @@ bool df_scope_allows(uint32_t scopes, struct df_str wanted)
     return (scopes & enough) != 0;
 }
 
-/* All are written out: a scope that is added later is nobody's before it is given. */
+/* All scopes are written out, so that no client has a scope of a later version before it is given
+ * one. */
 static struct df_str scopes_to_column(uint32_t scopes, char out[128])
 {
     size_t len = 0;
@@ -105,8 +106,8 @@ static struct df_str scopes_to_column(uint32_t scopes, char out[128])
     return df_str_n(out, len);
 }
 
-/* Unknown names are left out: a newer replica may know more scopes than this one. NULL is what an
- * older version writes for all, beside this one in an upgrade: it keeps that meaning. */
+/* Unknown names are skipped: a newer replica may know more scopes than this one. NULL means all
+ * scopes: older versions write it, and one may run beside this one during an upgrade. */
 static uint32_t scopes_from_column(struct df_str text)
 {
     if (!text.ptr)
@@ -177,7 +178,7 @@ static void copy_text(char *out, size_t size, struct df_str s)
     out[len] = '\0';
 }
 
-/* What client_get and client_list have in common. */
+/* Reads the columns that client_get and client_list share. */
 static void read_client(const struct df_result *r, struct df_client *c)
 {
     copy_text(c->id.text, sizeof c->id.text, df_col_text(r, client_Id));
@@ -198,7 +199,7 @@ static bool copy_bytes(unsigned char *out, size_t size, struct df_str bytes)
     return true;
 }
 
-/* As in df_policy_load: out of range is none, or the most. */
+/* As in df_policy_load: too small means no limit, too large the largest. */
 static int64_t limit_of(int64_t n)
 {
     return n < 1 ? 0 : n < LIMIT_MAX ? n : LIMIT_MAX;
@@ -216,12 +217,12 @@ static void read_record(void *arg, struct df_result *r)
     struct df_client_record rec = {0};
     struct df_secret_hash *old = &rec.previous;
 
-    /* The database's collation may ignore case, or blanks at the end; we do not. */
+    /* The database's collation may ignore case or trailing blanks; we do not. */
     s->found = df_str_eq(df_col_text(r, client_ClientIdentifier), s->identifier);
     if (!s->found)
         return;
     read_client(r, &rec.client);
-    /* One blob at a time: it is borrowed until the next is asked for. */
+    /* A blob is borrowed only until the next one is read. */
     rec.has_current =
         copy_bytes(rec.current.hash, DF_HASH_BYTES, df_col_blob(r, client_get_SecretHash)) &&
         copy_bytes(rec.current.salt, DF_SALT_BYTES, df_col_blob(r, client_get_SecretSalt));
@@ -272,7 +273,7 @@ enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
                       list_client, &(struct client_listing){each, arg}, err);
 }
 
-/* After an UPDATE by identifier: nothing hit means there is no such client. */
+/* Audits an UPDATE by identifier; if it changed nothing, there is no such client. */
 static enum df_code finish_update(struct df_db *db, struct df_str identifier, int64_t affected,
                                   const struct df_actor *by, const char *action, int64_t now_ms,
                                   struct df_err *err)

@@ -1,10 +1,10 @@
 /*
- * Client records: the operations on table Clients, used by the API and by the command line alike.
- * All run on the caller's connection, inside its transaction, and write their audit row with it.
+ * Client records: the operations on table Clients, for the API and the command line. All run on the
+ * caller's connection, inside its transaction, and write their audit row in it.
  *
- * A secret is 32 random bytes in base64url behind "dfs_" and is shown once; what is stored is
- * Argon2id (19 MiB, 2 passes) with a salt of its own. Hashing takes tens of milliseconds: never on
- * an HTTP thread, never inside a transaction.
+ * A secret is "dfs_" and 32 random bytes in base64url. It is shown once; its Argon2id hash (19 MiB,
+ * 2 passes) is stored with a salt of its own. Hashing takes tens of milliseconds: never on an HTTP
+ * thread, never inside a transaction.
  */
 #ifndef DF_ACCESS_CLIENTS_H
 #define DF_ACCESS_CLIENTS_H
@@ -34,8 +34,8 @@ enum df_scope_index {
 #define DF_SCOPE_INTERFACE     (1u << DF_SCOPE_INDEX_INTERFACE)
 #define DF_SCOPE_INTERFACE_ALL (1u << DF_SCOPE_INDEX_INTERFACE_ALL)
 #define DF_SCOPES_ALL          ((1u << DF_SCOPE_COUNT) - 1)
-/* Of a client for which none are named. The others reach beyond what is a client's own: they are
- * given by name only. */
+/* For a client that was created without scopes. The others reach beyond a client's own data and
+ * must be given by name. */
 #define DF_SCOPES_DEFAULT  (DF_SCOPE_INTERFACE | (1u << DF_SCOPE_INDEX_IMPORTS))
 
 #define DF_CLIENT_ID_MAX   64
@@ -50,7 +50,7 @@ struct df_client {
     uint32_t scopes;
     int64_t created_at; /* milliseconds; -1: never */
     int64_t last_seen_at;
-    int64_t requests_per_minute; /* of its policy; 0: no limit. Of df_client_load only */
+    int64_t requests_per_minute; /* from its policy; 0: no limit. Set by df_client_load only */
 };
 
 #define DF_HASH_BYTES 32
@@ -63,7 +63,7 @@ struct df_secret_hash {
 
 struct df_client_record {
     struct df_client client;
-    bool has_current; /* false: the row was made by others, who hash otherwise; rotate the secret */
+    bool has_current; /* false: another program hashed the secret; rotate it */
     struct df_secret_hash current;
     bool has_previous;
     struct df_secret_hash previous;
@@ -84,24 +84,24 @@ enum df_code df_secret_hash_make(struct df_str secret, const struct df_clock *cl
 /* Slow on purpose; constant-time comparison. An error of the hash itself counts as no match. */
 bool df_secret_hash_matches(const struct df_secret_hash *h, struct df_str secret);
 
-/* [A-Za-z0-9._-], 1 to 64 of them. */
+/* 1 to 64 characters of [A-Za-z0-9._-]. */
 bool df_client_identifier_valid(struct df_str s);
 /* Adds the scope's bit; false for an unknown name. */
 bool df_scope_add(struct df_str name, uint32_t *scopes);
-/* Whether a client with these scopes may call a route that asks for one. "interface-all" is
- * "interface", for the documents of all clients. */
+/* Whether these scopes allow a route that wants one. "interface-all" includes "interface", and
+ * means the documents of all clients. */
 bool df_scope_allows(uint32_t scopes, struct df_str wanted);
 const char *df_client_status_name(enum df_client_status s); /* "Active", "Suspended" */
 bool df_client_status_parse(struct df_str s, enum df_client_status *ret);
 
-/* DF_E_EXISTS when the identifier is taken. Fills created_at. */
+/* DF_E_EXISTS if the identifier is taken. Fills created_at. */
 enum df_code df_client_insert(struct df_db *db, struct df_client *c, const struct df_secret_hash *h,
                               const struct df_actor *by, int64_t now_ms,
                               struct df_err *err) DF_MUST_CHECK;
 /* DF_E_NOT_FOUND. */
 enum df_code df_client_load(struct df_db *db, struct df_str identifier,
                             struct df_client_record *ret, struct df_err *err) DF_MUST_CHECK;
-/* Newest first; each is handed to `each`. ret_total may be NULL. */
+/* Calls `each` for each client of the page, newest first. ret_total may be NULL. */
 enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
                             void (*each)(void *arg, const struct df_client *c), void *arg,
                             int64_t *ret_total, struct df_err *err) DF_MUST_CHECK;
@@ -112,13 +112,13 @@ enum df_code df_client_set_status(struct df_db *db, struct df_str identifier,
 enum df_code df_client_set_scopes(struct df_db *db, struct df_str identifier, uint32_t scopes,
                                   const struct df_actor *by, int64_t now_ms,
                                   struct df_err *err) DF_MUST_CHECK;
-/* previous_until_ms: until when the old secret stays valid; 0: no longer. */
+/* previous_until_ms: until when the old secret stays valid; 0: it ends now. */
 enum df_code df_client_rotate(struct df_db *db, struct df_str identifier,
                               const struct df_secret_hash *h, int64_t previous_until_ms,
                               const struct df_actor *by, int64_t now_ms,
                               struct df_err *err) DF_MUST_CHECK;
 
-/* Names in the log the clients to whom an upgrade gave more scopes since then (script 120). */
+/* Logs the clients to which an upgrade has given more scopes since then (script 120). */
 enum df_code df_client_tell_widened(struct df_db *db, int64_t since_ms,
                                     struct df_err *err) DF_MUST_CHECK;
 

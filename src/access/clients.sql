@@ -1,14 +1,14 @@
 -- Clients: who may call, with which secret and which scopes.
 --
--- The CAST is for SQL Server, where parameters are NVARCHAR and the column is not: its index would not be used. One
--- character more than the column has, since a CAST cuts and would find what was not asked for.
+-- The CAST is for SQL Server, where parameters are NVARCHAR and the column is not, so that its index would not be used.
+-- It has one character more than the column: a CAST truncates, and a truncated value could match the wrong row.
 
 -- name: client_insert
 INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt, SecretAlgorithm, Status,
                      Scopes, CreatedAt, UpdatedAt)
 VALUES (:id, :name, :identifier, :hash, :salt, :algorithm, :status, :scopes, :now, :now);
 
--- With the limit that every request is held against.
+-- With the limit on requests, which every authenticated request needs.
 -- name: client_get
 -- row: client, …
 SELECT c.Id, c.Name, c.ClientIdentifier, c.Status, c.Scopes, c.CreatedAt, c.LastSeenAt,
@@ -39,7 +39,7 @@ UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = C
 -- name: client_set_scopes
 UPDATE Clients SET Scopes = :scopes, UpdatedAt = :now WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
--- The secret so far becomes the previous one; it is valid until :previous_until, NULL: not at all.
+-- The current secret becomes the previous one and is valid until :previous_until; NULL: not at all.
 -- name: client_rotate
 UPDATE Clients
 SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
@@ -52,7 +52,7 @@ WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 -- name: client_seen
 UPDATE Clients SET LastSeenAt = :seen_at WHERE Id = :id;
 
--- The clients that an upgrade has given more scopes (script 120), and those that they have now.
+-- The clients to which an upgrade has given more scopes (script 120), with the scopes that they have now.
 -- name: client_widened
 SELECT c.ClientIdentifier, c.Scopes
 FROM AuditLog AS a

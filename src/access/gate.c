@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #define LATELY_SLOTS 16384 /* power of two */
-#define LATELY_PROBE 8     /* neighbours looked at */
-#define RENEW_MS     60000 /* a note younger than this is left as it is */
+#define LATELY_PROBE 8     /* slots that a note may be in */
+#define RENEW_MS     60000 /* a younger note is not renewed */
 
 struct note {
     unsigned char tag[DF_GATE_TAG_BYTES];
@@ -25,8 +25,8 @@ struct df_gate {
     struct df_throttle *networks;
     unsigned char key[crypto_shorthash_siphashx24_KEYBYTES];
 
-    struct df_mutex lock; /* guards the notes */
-    struct note notes[LATELY_SLOTS];
+    struct df_mutex lock;
+    struct note notes[LATELY_SLOTS] DF_GUARDED_BY(lock);
 };
 
 static_assert(crypto_shorthash_siphashx24_BYTES == DF_GATE_TAG_BYTES, "the tag is one hash");
@@ -99,7 +99,7 @@ void df_gate_attempt(const struct df_gate *g, struct df_str network, struct df_s
     crypto_shorthash_siphashx24(ret->tag, all, fingerprint.len + ret->who_len, g->key);
 }
 
-/* --- who was right lately; functions ending in _locked need g->lock --- */
+/* --- secrets that were right lately --- */
 
 static bool is_current(const struct note *n, int64_t now_ms)
 {
@@ -113,9 +113,9 @@ static size_t first_place(const struct df_attempt *a)
     return (size_t)place;
 }
 
-/* The attempt's note, NULL if there is none; *ret_room is the neighbour that would give way. */
-static struct note *find_locked(struct df_gate *g, const struct df_attempt *a, int64_t now_ms,
-                                struct note **ret_room)
+/* The attempt's note. NULL: there is none, and *ret_room is the note to replace. */
+static struct note *find_note(struct df_gate *g, const struct df_attempt *a, int64_t now_ms,
+                              struct note **ret_room) DF_REQUIRES(g->lock)
 {
     size_t first = first_place(a);
     struct note *room = NULL;
@@ -138,7 +138,7 @@ static bool was_right_lately(struct df_gate *g, const struct df_attempt *a)
     struct note *room;
 
     df_lock(&g->lock);
-    bool found = find_locked(g, a, now, &room);
+    bool found = find_note(g, a, now, &room);
     df_unlock(&g->lock);
     return found;
 }
@@ -149,7 +149,7 @@ void df_gate_right(struct df_gate *g, const struct df_attempt *a)
     struct note *room;
 
     df_lock(&g->lock);
-    struct note *n = find_locked(g, a, now, &room);
+    struct note *n = find_note(g, a, now, &room);
     if (!n) {
         *room = (struct note){.used = true, .at_ms = now};
         memcpy(room->tag, a->tag, sizeof room->tag);
@@ -159,12 +159,12 @@ void df_gate_right(struct df_gate *g, const struct df_attempt *a)
     df_unlock(&g->lock);
 }
 
-static void forget(struct df_gate *g, const struct df_attempt *a)
+static void forget_note(struct df_gate *g, const struct df_attempt *a)
 {
     struct note *room;
 
     df_lock(&g->lock);
-    struct note *n = find_locked(g, a, df_mono_ms(g->clock), &room);
+    struct note *n = find_note(g, a, df_mono_ms(g->clock), &room);
     if (n)
         n->used = false;
     df_unlock(&g->lock);
@@ -185,7 +185,7 @@ enum df_gate_verdict df_gate_ask(struct df_gate *g, const struct df_attempt *a,
 
 void df_gate_wrong(struct df_gate *g, const struct df_attempt *a)
 {
-    forget(g, a);
+    forget_note(g, a);
     df_throttle_charge(g->pairs, pair_of(a));
     df_throttle_charge(g->networks, network_of(a));
 }

@@ -73,7 +73,7 @@ enum df_code df_work_page(struct df_work *w, struct df_db *db, const struct df_q
     return code;
 }
 
-/* The job is over, or never began. */
+/* Answers when the job is over, or could not begin. */
 static void settle_work(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     const struct df_handler *h = w->handler;

@@ -32,7 +32,7 @@ static bool has_place_locked(const struct df_hash_line *l, uint64_t sender) DF_R
     return l->strangers.count < DF_HASH_LINE_STRANGERS && of_sender < DF_HASH_LINE_SENDER;
 }
 
-/* One in the queue that asks the same; NULL: there is none. */
+/* A task in the queue with the same key; NULL: there is none. */
 static struct df_hash_task *find_same(const struct df_list *queue, const struct df_hash_task *t)
 {
     struct df_hash_task *other;

@@ -1,10 +1,10 @@
 /*
- * The line before the hash threads: two queues, of tasks for those who are known (a secret that was
- * right lately, the administrator) and of strangers'. Each hash takes tens of milliseconds, so this
- * is where a flood of logins would starve everybody:
+ * The line before the hash threads has two queues: tasks of known callers (a secret that was right
+ * lately, the administrator) and of strangers. Each hash takes tens of milliseconds, so a flood of
+ * logins would starve everybody here. Hence:
  *
- * - strangers have at most three quarters of the places, which leaves the rest to the known;
- * - one sender of theirs (a network) has at most DF_HASH_LINE_SENDER;
+ * - strangers have at most three quarters of the places; the rest is for the known;
+ * - one network of strangers has at most DF_HASH_LINE_SENDER places;
  * - the known go first, but one turn of four is a stranger's, so that new clients get in;
  * - a task with the same key as one in the line takes no place of its own. It waits beside that one
  *   and gets its answer, so that hundreds of calls of one client after a restart are one login.
@@ -30,8 +30,9 @@
 /* Work for a hash thread. Zeroed at first. */
 struct df_hash_task {
     void (*run)(struct df_hash_task *t);
-    const unsigned char *key; /* of DF_HASH_TASK_KEY bytes: the same question; NULL: its own */
-    struct df_list beside;    /* when it runs: others of the same key. They are its to answer */
+    /* DF_HASH_TASK_KEY bytes, equal for the same id and secret; NULL: unique. */
+    const unsigned char *key;
+    struct df_list beside; /* when it runs: other tasks with the same key, which it answers too */
     struct df_link link;
 
     /* Private to the line. */
@@ -43,7 +44,7 @@ struct df_hash_line {
     pthread_cond_t ready;
     struct df_list known DF_GUARDED_BY(lock);
     struct df_list strangers DF_GUARDED_BY(lock);
-    unsigned turn DF_GUARDED_BY(lock); /* of the known, since a stranger's */
+    unsigned turn DF_GUARDED_BY(lock); /* tasks of the known since the last stranger's */
     bool closed DF_GUARDED_BY(lock);
 };
 
@@ -53,7 +54,7 @@ void df_hash_line_release(struct df_hash_line *l);
 /* sender: a stranger's network as a number; 0: known. False: no place, or closed; answer 503. */
 bool df_hash_line_push(struct df_hash_line *l, struct df_hash_task *t, uint64_t sender);
 
-/* Waits. NULL: the line is closed and empty. */
+/* Waits for a task. NULL: the line is closed and empty. */
 struct df_hash_task *df_hash_line_pop(struct df_hash_line *l);
 
 /* No more tasks are taken; those in the line can still be popped. */

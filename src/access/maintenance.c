@@ -52,7 +52,7 @@ static bool parse_days(struct df_str s, unsigned *ret_bits)
     return true;
 }
 
-/* A time of df_time_parse, the seconds left out or not. It must say that it is UTC. */
+/* A time as df_time_parse takes it, with or without seconds. It must say that it is UTC. */
 static bool parse_moment(struct df_str s, int64_t *ret_ms)
 {
     char full[] = "yyyy-mm-ddThh:mm:00Z";
@@ -139,8 +139,8 @@ static bool starts_on(const struct df_maintenance_window *w, int64_t day)
     return w->days >> ((day % 7 + 11) % 7) & 1;
 }
 
-/* A window that is in force at t. */
-static void widen(int64_t t, int64_t from, int64_t to, int64_t *since, int64_t *end)
+/* Widens [since, end] by a window if it is in force at t. */
+static void widen_span(int64_t t, int64_t from, int64_t to, int64_t *since, int64_t *end)
 {
     if (from > t || t >= to)
         return;
@@ -151,16 +151,16 @@ static void widen(int64_t t, int64_t from, int64_t to, int64_t *since, int64_t *
 }
 
 /* The latest end of the windows in force at t, and their first start; -1: none is. */
-static int64_t end_at(const struct df_maintenance *m, int64_t t, int64_t *ret_since)
+static int64_t windows_end_at(const struct df_maintenance *m, int64_t t, int64_t *ret_since)
 {
     int64_t end = -1, since = -1;
     for (size_t i = 0; i < m->count; i++) {
         const struct df_maintenance_window *w = &m->windows[i];
         if (!w->days)
-            widen(t, w->start, w->end, &since, &end);
+            widen_span(t, w->start, w->end, &since, &end);
         for (int64_t day = day_of(t) - 1; w->days && day <= day_of(t); day++) {
             if (starts_on(w, day))
-                widen(t, day * DAY_MS + w->start, day * DAY_MS + w->end, &since, &end);
+                widen_span(t, day * DAY_MS + w->start, day * DAY_MS + w->end, &since, &end);
         }
     }
     *ret_since = since;
@@ -185,11 +185,12 @@ static int64_t start_after(const struct df_maintenance *m, int64_t t)
     return start;
 }
 
-/* Windows may overlap or follow on each other, even for ever: at some point it is far enough. */
+/* Windows may overlap or follow on one another without end, so the search stops at the horizon. */
 static int64_t merged_end(const struct df_maintenance *m, int64_t t, int64_t *ret_since)
 {
-    int64_t until = end_at(m, t, ret_since), last = t + HORIZON_MS, ignored;
-    for (int64_t next = until; next >= 0; next = next < last ? end_at(m, next, &ignored) : -1)
+    int64_t until = windows_end_at(m, t, ret_since), last = t + HORIZON_MS, ignored;
+    for (int64_t next = until; next >= 0;
+         next = next < last ? windows_end_at(m, next, &ignored) : -1)
         until = next;
     return until;
 }

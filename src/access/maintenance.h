@@ -19,7 +19,7 @@
 struct df_maintenance_window {
     unsigned days; /* bit 0 is Sunday; 0: once */
     int64_t start; /* milliseconds since 1970; of the day, if it repeats */
-    int64_t end;   /* more than a day's when it goes on into the next */
+    int64_t end;   /* beyond a day's length if it goes on into the next */
 };
 
 /* A zeroed one has no windows. */
@@ -28,16 +28,16 @@ struct df_maintenance {
     struct df_maintenance_window windows[DF_MAINTENANCE_MAX];
 };
 
-/* Adds the windows of the text, which may be blank; on an error (DF_E_VALIDATION, and why) *m is as
- * it was. Client's and server's windows may go into one. */
+/* Adds the windows of the text, which may be blank. On an error (DF_E_VALIDATION, with the reason)
+ * *m is unchanged. Windows of a client and of the server may be added to the same struct. */
 enum df_code df_maintenance_add(struct df_maintenance *m, struct df_str text,
                                 struct df_err *err) DF_MUST_CHECK;
 
 /* -1: there is none. */
 struct df_maintenance_times {
     int64_t since_ms; /* the first start of the windows in force */
-    int64_t until_ms; /* the end of the window in force, with those that follow on it at once; of
-                         windows without an end some time after 31 days */
+    int64_t until_ms; /* the end of the window in force and those that follow on it without a gap;
+                         at least 31 days ahead if that never ends */
     int64_t next_ms;  /* the start of the first one after that */
 };
 

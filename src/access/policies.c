@@ -5,13 +5,15 @@
 #include "access/policies.sql.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FRESH_MS    3000 /* how long a row is believed without looking */
-#define SLOTS       512  /* power of two */
+#define FRESH_MS    3000 /* how long a row is trusted before it is read again */
+#define KNOWN_MAX   512  /* policies in memory; with more clients they are all read again */
 #define DETAILS_MAX (64 << 10)
 
 /* --- fields --- */
@@ -41,15 +43,17 @@ static const struct field fields[] = {
 /* Not for DF_POLICY_WINDOW, the only field that is text. */
 static int64_t *number_of(struct df_policy *p, enum df_policy_field f)
 {
+    assert(f < DF_POLICY_FIELD_COUNT && fields[f].kind != DF_POLICY_WINDOW);
     return (int64_t *)(void *)((char *)p + fields[f].offset);
 }
 
 static int64_t number_in(const struct df_policy *p, enum df_policy_field f)
 {
+    assert(f < DF_POLICY_FIELD_COUNT && fields[f].kind != DF_POLICY_WINDOW);
     return *(const int64_t *)(const void *)((const char *)p + fields[f].offset);
 }
 
-static void clear(struct df_policy *p, enum df_policy_field f)
+static void clear_field(struct df_policy *p, enum df_policy_field f)
 {
     switch (fields[f].kind) {
     case DF_POLICY_NUMBER:
@@ -65,14 +69,14 @@ static void clear(struct df_policy *p, enum df_policy_field f)
     }
 }
 
-static bool same(const struct df_policy *a, const struct df_policy *b, enum df_policy_field f)
+static bool same_field(const struct df_policy *a, const struct df_policy *b, enum df_policy_field f)
 {
     if (fields[f].kind == DF_POLICY_WINDOW)
         return strcmp(a->maintenance_window, b->maintenance_window) == 0;
     return number_in(a, f) == number_in(b, f);
 }
 
-static void copy(struct df_policy *to, const struct df_policy *from, enum df_policy_field f)
+static void copy_field(struct df_policy *to, const struct df_policy *from, enum df_policy_field f)
 {
     if (fields[f].kind == DF_POLICY_WINDOW)
         memcpy(to->maintenance_window, from->maintenance_window, sizeof to->maintenance_window);
@@ -84,7 +88,7 @@ void df_policy_init(struct df_policy *p)
 {
     memset(p, 0, sizeof *p);
     for (int f = 0; f < DF_POLICY_FIELD_COUNT; f++)
-        clear(p, (enum df_policy_field)f);
+        clear_field(p, (enum df_policy_field)f);
     p->created_at = -1;
     p->updated_at = -1;
 }
@@ -184,7 +188,7 @@ enum df_code df_policy_patch_set(struct df_policy_patch *patch, enum df_policy_f
         return df_err_set(err, DF_E_VALIDATION, "is given twice");
     patch->given |= 1u << f;
     value = df_str_trim(value);
-    clear(&patch->values, f);
+    clear_field(&patch->values, f);
     if (value.len == 0)
         return DF_OK;
     switch (fields[f].kind) {
@@ -201,7 +205,7 @@ enum df_code df_policy_patch_set(struct df_policy_patch *patch, enum df_policy_f
 
 /* --- rows --- */
 
-static int64_t within(int64_t n, int64_t least, int64_t most)
+static int64_t clamp_number(int64_t n, int64_t least, int64_t most)
 {
     return n < least ? DF_POLICY_NONE : n > most ? most : n;
 }
@@ -214,7 +218,7 @@ static void copy_window(char out[DF_POLICY_WINDOW_MAX + 1], struct df_str s)
 
 #define READ_NUMBER(member, column, least, most)                                                   \
     if (!df_col_null(r, policy_get_##column))                                                      \
-        p->member = within(df_col_int(r, policy_get_##column), least, most);
+        p->member = clamp_number(df_col_int(r, policy_get_##column), least, most);
 #define READ_SWITCH(member, column, least, most)                                                   \
     if (!df_col_null(r, policy_get_##column))                                                      \
         p->member = df_col_bool(r, policy_get_##column);
@@ -222,7 +226,7 @@ static void copy_window(char out[DF_POLICY_WINDOW_MAX + 1], struct df_str s)
 #define READ_WINDOW(member, column, least, most)                                                   \
     copy_window(p->member, df_col_text(r, policy_get_##column));
 
-/* Over the defaults. */
+/* Writes the row's values over the defaults. */
 static void read_policy(void *arg, struct df_result *r)
 {
     struct df_policy *p = arg;
@@ -253,11 +257,11 @@ enum df_code df_policy_get(struct df_db *db, struct df_str identifier,
     return df_policy_load(db, df_uuid_str(&rec.client.id), ret, err);
 }
 
-/* The client's row is held until the transaction's end; then what is read is what will be changed.
- */
-static enum df_code get_locked(struct df_db *db, struct df_str identifier,
-                               struct df_uuid *ret_client_id, struct df_policy *ret,
-                               struct df_err *err)
+/* Locks the client's row until the transaction ends, so that no other change comes between read and
+ * write. */
+static enum df_code lock_and_load_policy(struct df_db *db, struct df_str identifier,
+                                         struct df_uuid *ret_client_id, struct df_policy *ret,
+                                         struct df_err *err)
 {
     struct df_client_record rec;
     enum df_code code = df_client_load(db, identifier, &rec, err);
@@ -287,9 +291,9 @@ static struct df_value param_of(const struct df_policy *p, enum df_policy_field 
     return number_in(p, f) == DF_POLICY_NONE ? df_null(DF_INT) : df_int(number_in(p, f));
 }
 
-static enum df_code write_row(struct df_db *db, const struct df_uuid *client_id,
-                              const struct df_policy *p, bool is_new, const struct df_clock *clock,
-                              struct df_err *err)
+static enum df_code write_policy_row(struct df_db *db, const struct df_uuid *client_id,
+                                     const struct df_policy *p, bool is_new,
+                                     const struct df_clock *clock, struct df_err *err)
 {
     struct df_uuid id = df_uuid_v7(clock);
 
@@ -336,11 +340,11 @@ void df_policy_write_json(struct df_str identifier, const struct df_policy *p,
     df_json_close(out, '}');
 }
 
-/* The audit row says what each changed field was and is. */
-static enum df_code audit(struct df_db *db, struct df_str identifier, const struct df_uuid *id,
-                          const struct df_policy *from, const struct df_policy *to,
-                          const char *action, const struct df_actor *by, int64_t now_ms,
-                          struct df_err *err)
+/* The audit row tells the old and the new value of each changed field. */
+static enum df_code audit_policy(struct df_db *db, struct df_str identifier,
+                                 const struct df_uuid *id, const struct df_policy *from,
+                                 const struct df_policy *to, const char *action,
+                                 const struct df_actor *by, int64_t now_ms, struct df_err *err)
 {
     struct df_buf buf;
     struct df_json_out out;
@@ -349,7 +353,7 @@ static enum df_code audit(struct df_db *db, struct df_str identifier, const stru
     df_json_open(&out, '{');
     for (int i = 0; i < DF_POLICY_FIELD_COUNT; i++) {
         enum df_policy_field f = (enum df_policy_field)i;
-        if (same(from, to, f))
+        if (same_field(from, to, f))
             continue;
         df_json_key(&out, fields[f].name);
         df_json_open(&out, '{');
@@ -375,7 +379,7 @@ enum df_code df_policy_change(struct df_db *db, struct df_str identifier,
 {
     struct df_policy old, p;
     struct df_uuid id;
-    enum df_code code = get_locked(db, identifier, &id, &old, err);
+    enum df_code code = lock_and_load_policy(db, identifier, &id, &old, err);
     if (code != DF_OK)
         return code;
     p = old;
@@ -383,16 +387,17 @@ enum df_code df_policy_change(struct df_db *db, struct df_str identifier,
     for (int i = 0; i < DF_POLICY_FIELD_COUNT; i++) {
         enum df_policy_field f = (enum df_policy_field)i;
         if (patch->given & 1u << f)
-            copy(&p, &patch->values, f);
-        changed = changed || !same(&p, &old, f);
+            copy_field(&p, &patch->values, f);
+        changed = changed || !same_field(&p, &old, f);
     }
     if (changed) {
         p.updated_at = df_wall_ms(clock);
         if (old.created_at < 0)
             p.created_at = p.updated_at;
-        code = write_row(db, &id, &p, old.created_at < 0, clock, err);
+        code = write_policy_row(db, &id, &p, old.created_at < 0, clock, err);
         if (code == DF_OK)
-            code = audit(db, identifier, &id, &old, &p, "PolicyChanged", by, p.updated_at, err);
+            code =
+                audit_policy(db, identifier, &id, &old, &p, "PolicyChanged", by, p.updated_at, err);
         if (code != DF_OK)
             return code;
     }
@@ -408,7 +413,7 @@ enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const s
     struct df_policy old, none;
     struct df_uuid id;
     df_policy_init(&old);
-    enum df_code code = get_locked(db, identifier, &id, &old, err);
+    enum df_code code = lock_and_load_policy(db, identifier, &id, &old, err);
     if (code != DF_OK)
         return code;
     if (old.created_at >= 0) {
@@ -416,8 +421,8 @@ enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const s
         code =
             df_db_exec(db, DF_Q(policy_delete, .client_id = df_uuid(df_uuid_str(&id))), NULL, err);
         if (code == DF_OK)
-            code =
-                audit(db, identifier, &id, &old, &none, "PolicyReset", by, df_wall_ms(clock), err);
+            code = audit_policy(db, identifier, &id, &old, &none, "PolicyReset", by,
+                                df_wall_ms(clock), err);
         if (code != DF_OK)
             return code;
     }
@@ -427,18 +432,18 @@ enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const s
 
 /* --- in memory --- */
 
-struct slot {
-    struct df_uuid client_id; /* empty: free */
-    int64_t read_ms;          /* monotonic */
+struct known_policy {
+    struct df_uuid client_id;
+    int64_t read_ms; /* monotonic */
     struct df_policy policy;
 };
 
-/* A client has one slot; two that share one take turns, which costs a read and nothing else. */
 struct df_policies {
     const struct df_clock *clock;
     struct df_mutex lock; /* held for look-ups and copies only */
-    uint64_t generation;  /* grows with each forget: a row read before it is not believed */
-    struct slot slots[SLOTS];
+    /* Grows with each forget: a row that was read before is not trusted. */
+    uint64_t generation DF_GUARDED_BY(lock);
+    struct df_map known DF_GUARDED_BY(lock);
 };
 
 struct df_policies *df_policies_new(const struct df_clock *clock)
@@ -449,39 +454,57 @@ struct df_policies *df_policies_new(const struct df_clock *clock)
     return p;
 }
 
+static void forget_all(struct df_policies *p) DF_REQUIRES(p->lock)
+{
+    struct known_policy *k;
+
+    for (size_t at = 0; (k = df_map_next(&p->known, &at));)
+        free(k);
+    df_map_release(&p->known);
+}
+
 void df_policies_free(struct df_policies *p)
 {
     if (!p)
         return;
+    df_lock(&p->lock);
+    forget_all(p);
+    df_unlock(&p->lock);
     df_mutex_destroy(&p->lock);
     free(p);
 }
 
-static struct slot *slot_of(struct df_policies *p, const struct df_uuid *id)
-{
-    return &p->slots[(df_str_hash(df_uuid_str(id)) >> 32) & (SLOTS - 1)];
-}
-
-static bool slot_has(const struct slot *s, const struct df_uuid *id)
-{
-    return memcmp(s->client_id.text, id->text, DF_UUID_LEN) == 0;
-}
-
-static bool find(struct df_policies *p, const struct df_uuid *id, struct df_policy *ret,
-                 uint64_t *ret_generation)
+static bool find_cached_policy(struct df_policies *p, const struct df_uuid *id,
+                               struct df_policy *ret, uint64_t *ret_generation)
 {
     int64_t now_ms = df_mono_ms(p->clock);
     df_lock(&p->lock);
-    const struct slot *s = slot_of(p, id);
-    bool found = slot_has(s, id) && now_ms - s->read_ms < FRESH_MS;
+    const struct known_policy *k = df_map_get(&p->known, df_uuid_str(id));
+    bool found = k && now_ms - k->read_ms < FRESH_MS;
     if (found)
-        *ret = s->policy;
+        *ret = k->policy;
     *ret_generation = p->generation;
     df_unlock(&p->lock);
     return found;
 }
 
-/* The decision takes it for none; a person should know. */
+static void keep_policy(struct df_policies *p, const struct df_uuid *id, int64_t read_ms,
+                        const struct df_policy *policy) DF_REQUIRES(p->lock)
+{
+    struct known_policy *k = df_map_get(&p->known, df_uuid_str(id));
+
+    if (!k && p->known.count >= KNOWN_MAX)
+        forget_all(p);
+    if (!k) {
+        k = df_calloc(1, sizeof *k);
+        k->client_id = *id;
+        df_map_add(&p->known, df_uuid_str(&k->client_id), k);
+    }
+    k->read_ms = read_ms;
+    k->policy = *policy;
+}
+
+/* A window that cannot be read counts as none; the operator should know. */
 static void warn_of_window(const struct df_uuid *client_id, const struct df_policy *p)
 {
     struct df_maintenance m = {0};
@@ -496,7 +519,7 @@ enum df_code df_policies_get(struct df_policies *p, struct df_db *db,
                              struct df_err *err)
 {
     uint64_t generation;
-    if (find(p, client_id, ret, &generation))
+    if (find_cached_policy(p, client_id, ret, &generation))
         return DF_OK;
     int64_t read_ms = df_mono_ms(p->clock);
     enum df_code code = df_policy_load(db, df_uuid_str(client_id), ret, err);
@@ -505,8 +528,7 @@ enum df_code df_policies_get(struct df_policies *p, struct df_db *db,
     warn_of_window(client_id, ret);
     df_lock(&p->lock);
     if (p->generation == generation)
-        *slot_of(p, client_id) =
-            (struct slot){.client_id = *client_id, .read_ms = read_ms, .policy = *ret};
+        keep_policy(p, client_id, read_ms, ret);
     df_unlock(&p->lock);
     return DF_OK;
 }
@@ -515,8 +537,6 @@ void df_policies_forget(struct df_policies *p, const struct df_uuid *client_id)
 {
     df_lock(&p->lock);
     p->generation++;
-    struct slot *s = slot_of(p, client_id);
-    if (slot_has(s, client_id))
-        s->client_id.text[0] = '\0';
+    free(df_map_remove(&p->known, df_uuid_str(client_id)));
     df_unlock(&p->lock);
 }

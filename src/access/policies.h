@@ -1,7 +1,7 @@
 /*
  * Client policies: table ClientPolicies, one row a client, for the API, the command line and the
- * imports alike. Operations run on the caller's connection, inside its transaction, and write their
- * audit row with it. What the values mean for an upload is decided in imports/policy.h.
+ * imports. Operations run on the caller's connection, inside its transaction, and write their audit
+ * row in it. imports/policy.h decides what the values mean for an upload.
  */
 #ifndef DF_ACCESS_POLICIES_H
 #define DF_ACCESS_POLICIES_H
@@ -49,7 +49,7 @@ enum df_policy_field {
         DF_POLICY_FIELD_COUNT
 };
 
-/* Numbers and switches are DF_POLICY_NONE when they are not set. */
+/* Numbers and switches that are not set are DF_POLICY_NONE. */
 struct df_policy {
     int64_t max_file_size_mb;
     int64_t max_batch_per_day;
@@ -74,25 +74,25 @@ struct df_policy {
 /* As if there were no row. */
 void df_policy_init(struct df_policy *p);
 
-/* By the column's name or the JSON name, without regard to case. */
+/* Finds a field by its column's name or its JSON name, ignoring case. */
 bool df_policy_field_find(struct df_str name, enum df_policy_field *ret);
 const char *df_policy_field_name(enum df_policy_field f);   /* "maxFileSizeMb" */
 const char *df_policy_field_column(enum df_policy_field f); /* "MaxFileSizeMb" */
 const char *df_policy_field_help(enum df_policy_field f);
 
-/* What is to change: the fields that were given. */
+/* A change: the fields that were given, and their values. */
 struct df_policy_patch {
     uint32_t given;
     struct df_policy values;
 };
 
-/* Empty or absent text clears the field. DF_E_VALIDATION: not a value for it (the detail says what
- * would be, without the field's name), or given before. */
+/* Empty or absent text clears the field. DF_E_VALIDATION: the value does not fit (the detail says
+ * what would, without the field's name), or the field was given before. */
 enum df_code df_policy_patch_set(struct df_policy_patch *patch, enum df_policy_field f,
                                  struct df_str value, struct df_err *err) DF_MUST_CHECK;
 
-/* client_id is Clients.Id. Without a row: the defaults. A row may have been written by others: a
- * number under its least counts as not set, one over its most as the most. */
+/* client_id is Clients.Id. Without a row: the defaults. Other programs may have written the row: a
+ * number below its minimum counts as not set, one above its maximum as the maximum. */
 enum df_code df_policy_load(struct df_db *db, struct df_str client_id, struct df_policy *ret,
                             struct df_err *err) DF_MUST_CHECK;
 /* By the client's identifier; DF_E_NOT_FOUND. ret_client_id (may be NULL) gets Clients.Id. */
@@ -100,20 +100,20 @@ enum df_code df_policy_get(struct df_db *db, struct df_str identifier,
                            struct df_uuid *ret_client_id, struct df_policy *ret,
                            struct df_err *err) DF_MUST_CHECK;
 
-/* In a write transaction. A change of nothing writes nothing. DF_E_NOT_FOUND. */
+/* In a write transaction. A patch that changes nothing writes nothing. DF_E_NOT_FOUND. */
 enum df_code df_policy_change(struct df_db *db, struct df_str identifier,
                               const struct df_policy_patch *patch, const struct df_actor *by,
                               const struct df_clock *clock, struct df_uuid *ret_client_id,
                               struct df_policy *ret, struct df_err *err) DF_MUST_CHECK;
-/* Back to the defaults: the row goes. DF_E_NOT_FOUND only when there is no such client. */
+/* Back to the defaults: deletes the row. DF_E_NOT_FOUND only if there is no such client. */
 enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const struct df_actor *by,
                              const struct df_clock *clock, struct df_uuid *ret_client_id,
                              struct df_err *err) DF_MUST_CHECK;
 
-/* Text of a field for a person ("" when it is not set), at most DF_POLICY_WINDOW_MAX bytes. */
+/* A field as text, "" if it is not set; at most DF_POLICY_WINDOW_MAX bytes. */
 struct df_str df_policy_field_text(const struct df_policy *p, enum df_policy_field f,
                                    char buf[DF_POLICY_WINDOW_MAX + 1]);
-/* The whole policy as an object, what is not set as null. */
+/* The whole policy as an object; fields that are not set are null. */
 void df_policy_write_json(struct df_str identifier, const struct df_policy *p,
                           struct df_json_out *out);
 

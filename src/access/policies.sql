@@ -1,6 +1,6 @@
 -- Client policies: one row a client, none while all is the default.
 
--- Whoever changes a policy holds its client's row, so that two changes at a time follow on each other.
+-- A change of a policy locks its client's row, so that two changes follow on each other.
 -- name: policy_lock
 SELECT Id FROM Clients WHERE Id = :client_id;
 -- dialect: postgres

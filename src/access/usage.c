@@ -5,13 +5,14 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define EXCHANGE_MS 1000
 #define EXPIRE_MS   5000  /* a process that has not written for so long does not count */
-#define REMOVE_MS   60000 /* ... and for so long: its rows go */
+#define REMOVE_MS   60000 /* and after so long its rows are removed */
 #define FIELD_MAX   160
 
 struct df_usage {
@@ -19,8 +20,8 @@ struct df_usage {
     const struct df_clock *clock;
     struct df_limiter *limiter;
     struct df_uuid replica;
-    bool written;     /* there are rows of this process */
-    bool unreachable; /* the last exchange failed: told once */
+    bool written;     /* the table has rows of this process */
+    bool unreachable; /* the last exchange failed, and that was logged */
 
     struct df_loop loop; /* not started on SQLite, where there is one process */
 };
@@ -35,7 +36,8 @@ static struct df_metric_family rate_limited_total = {
 /* --- requests --- */
 
 /* draft-ietf-httpapi-ratelimit-headers: both rules, each under its name. */
-static void add_fields(struct df_req *req, int64_t limit, const struct df_limiter_answer *a)
+static void add_ratelimit_fields(struct df_req *req, int64_t limit,
+                                 const struct df_limiter_answer *a)
 {
     char text[FIELD_MAX];
     (void)snprintf(text, sizeof text,
@@ -48,7 +50,8 @@ static void add_fields(struct df_req *req, int64_t limit, const struct df_limite
     (void)df_req_add_header(req, "RateLimit", df_str_c(text));
 }
 
-static void refuse(struct df_req *req, const struct df_client *c, const struct df_limiter_answer *a)
+static void refuse_over_limit(struct df_req *req, const struct df_client *c,
+                              const struct df_limiter_answer *a)
 {
     struct df_str label = df_str_c(c->identifier);
     char seconds[24];
@@ -73,9 +76,9 @@ bool df_usage_admit(struct df_usage *u, struct df_req *req, const struct df_clie
     df_limiter_take(u->limiter, df_uuid_str(&c->id), c->requests_per_minute, &a);
     if (c->requests_per_minute <= 0)
         return true;
-    add_fields(req, c->requests_per_minute, &a);
+    add_ratelimit_fields(req, c->requests_per_minute, &a);
     if (!a.admitted)
-        refuse(req, c, &a);
+        refuse_over_limit(req, c, &a);
     return a.admitted;
 }
 
@@ -108,7 +111,7 @@ static int64_t int32_of(int64_t n)
     return n < INT32_MAX ? n : INT32_MAX;
 }
 
-static enum df_code run_write(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_write_usage(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct exchange *x = (struct exchange *)job;
     struct df_value replica = df_uuid(df_uuid_str(&x->usage->replica));
@@ -150,7 +153,7 @@ static void read_use(void *arg, struct df_result *r)
                    DF_STR_ARG(df_col_text(r, usage_elsewhere_ClientId)));
 }
 
-static enum df_code run_read(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_read_usage(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct exchange *x = (struct exchange *)job;
     int64_t since = df_wall_ms(x->usage->clock) - EXPIRE_MS;
@@ -162,10 +165,10 @@ static enum df_code run_read(struct df_db *db, struct df_job *job, struct df_err
                       read_use, x, err);
 }
 
-/* Without rows, now and the last time, there is nothing to write. */
+/* Writes the rows of this process; nothing if it has none now and had none the last time. */
 static enum df_code write_own(struct df_usage *u, bool leaving, struct df_err *err)
 {
-    struct exchange x = {.job.run = run_write, .usage = u};
+    struct exchange x = {.job.run = run_write_usage, .usage = u};
     enum df_code code = DF_OK;
     if (!leaving)
         x.count = df_limiter_report(u->limiter, &x.uses);
@@ -179,7 +182,7 @@ static enum df_code write_own(struct df_usage *u, bool leaving, struct df_err *e
 
 static enum df_code read_others(struct df_usage *u, struct df_err *err)
 {
-    struct exchange x = {.job.run = run_read, .usage = u};
+    struct exchange x = {.job.run = run_read_usage, .usage = u};
     enum df_code code = df_store_read_wait(u->store, &x.job, err);
     if (code == DF_OK)
         df_limiter_set_elsewhere(u->limiter, x.uses, x.count);
@@ -202,8 +205,8 @@ static int64_t exchange_usage(void *arg)
     return EXCHANGE_MS;
 }
 
-/* Else its rows expire. */
-static void take_back(void *arg)
+/* If this fails, the rows expire. */
+static void remove_own_rows(void *arg)
 {
     struct df_err err = DF_ERR_INIT;
     (void)write_own(arg, true, &err);
@@ -214,6 +217,7 @@ static void take_back(void *arg)
 struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clock)
 {
     struct df_usage *u = df_calloc(1, sizeof *u);
+    assert(store && clock);
     u->store = store;
     u->clock = clock;
     u->limiter = df_limiter_new(clock);
@@ -224,7 +228,7 @@ struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clo
                                                           .clock = clock,
                                                           .first_ms = EXCHANGE_MS,
                                                           .turn = exchange_usage,
-                                                          .ended = take_back,
+                                                          .ended = remove_own_rows,
                                                           .arg = u});
     return u;
 }

@@ -1,6 +1,6 @@
--- What the processes that share a database tell each other of clients that are limited.
+-- Processes that share a database tell each other here how much clients with limits use.
 
--- Before the process's rows are written anew; those of processes that are gone go too.
+-- Runs before a process writes its rows anew; also removes the rows of processes that are gone.
 -- name: usage_clear
 DELETE FROM ClientUsage WHERE Replica = :replica OR UpdatedAt < :expired;
 

@@ -1,4 +1,4 @@
--- What every attempt came to. Rows of a channel are known by its name and their id as text.
+-- The outcome of every attempt. A row is identified by its channel's name and its id as text.
 
 -- name: delivery_attempt_insert
 INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error)
@@ -17,8 +17,9 @@ FROM DeliveryAttempts
 WHERE Channel = CAST(:channel AS VARCHAR(51)) AND RowKey = CAST(:row_key AS VARCHAR(65))
 ORDER BY Id DESC;
 
--- In pieces, so that nobody waits long for it. The first by number are the oldest, or nearly so. An attempt from the future is
--- of a time when the clock was wrong: it would keep those behind it from being looked at for as long.
+-- Deletes in pieces, so that no other writer waits long. The lowest ids are the oldest attempts, or nearly so. An
+-- attempt from the future was written while the clock was wrong; left alone, it would block the attempts behind it
+-- until that time comes.
 -- name: delivery_attempt_prune
 -- dialect: sqlite, postgres
 DELETE FROM DeliveryAttempts

@@ -2,10 +2,10 @@
  * A channel: what the delivery engine has to know about one outbox. A handful of named queries and
  * a function that builds the request; nothing else differs between channels.
  *
- * Whatever table it is, a row has a state, a counter of attempts and one time, `due`: when it may
- * be taken. Waiting rows are due when they were written, claimed ones when the lease is over,
- * failed ones when it is time to try again; rows that are sent, or that wait for a person, are not
- * due at all (NULL), so that an index over `due` holds only what there is to do.
+ * In every channel a row has a state, a counter of attempts and one time, `due`: when it may be
+ * taken. Waiting rows are due when they were written, claimed ones when the lease is over, failed
+ * ones when it is time to try again; rows that are sent, or that wait for a person, are not due at
+ * all (NULL), so that an index over `due` holds only what there is to do.
  *
  *     Pending --claim--> Sending --2xx--------------------------> Sent
  *        ^                |  |  '--4xx, or attempts used up-----> Error (due NULL: for a person)
@@ -13,7 +13,7 @@
  *        |                v                                          |
  *        '----------- claimed again <--------------------------------'   retry by a person: Pending
  *
- * Whoever lost its lease can settle nothing: README.md, lease and fence.
+ * A process that lost its lease can settle nothing: see README.md, "Lease and fence".
  */
 #ifndef DF_DELIVERY_CHANNEL_H
 #define DF_DELIVERY_CHANNEL_H
@@ -28,20 +28,19 @@ struct df_delivery_request {
     const char *method; /* NULL: POST */
     const char *url;
     struct df_str body;
-    struct df_headers headers; /* but for those that follow; its arena is set */
+    struct df_headers headers; /* without those that follow; its arena is set */
     struct df_str idempotency_key;
     struct df_str correlation_header; /* X-Correlation-Id; absent: none */
-    struct df_str trace_id;           /* the trace that it belongs to; absent: a new one */
-    /* Whose breaker and share of the slots it is; absent: the destination's (scheme, host, port).
-     */
+    struct df_str trace_id;           /* of the trace it continues; absent: a new trace */
+    /* The key of its breaker and of its share of slots; absent: the destination's. */
     struct df_str breaker;
-    struct df_str correlation_id; /* of log lines */
-    struct df_str client_id;      /* likewise; absent: it is of none */
-    struct df_str tenant;         /* whose share of the slots it takes; absent: the channel's own */
+    struct df_str correlation_id; /* for log lines */
+    struct df_str client_id;      /* for log lines; absent: none */
+    struct df_str tenant;         /* whose share of slots it uses; absent: the channel's own */
     struct df_str batch_id;
     struct df_str subscription_id;
     bool private_too;   /* the operator chose the address, or lets tenants choose any */
-    int64_t timeout_ms; /* of the attempt; 0: the engine's */
+    int64_t timeout_ms; /* for the attempt; 0: the engine's */
 };
 
 struct df_metric;
@@ -51,64 +50,63 @@ struct df_channel {
     enum df_type id_type;
 
     /*
-     * What its states are called, in the order Pending, Sending, Sent, Error, which are their names
-     * where this is NULL; a NULL among them: there is no such state.
+     * The names of the states, in the order Pending, Sending, Sent, Error. NULL: these names. A
+     * NULL entry: the channel has no such state.
      */
     const char *const *states;
 
     /*
-     * Queries take those of the parameters named below that they need (DF_ANY).
+     * A query takes the parameters it needs out of those named below (DF_ANY). Its result has the
+     * columns that outbox.sqlt names for it (its shapes).
      *
-     * What a query answers with has the columns that outbox.sqlt names for it (its shapes).
      *
-     * claim (now, lease_until, limit) takes rows that are due. Bytes is how many the row has to
-     * send, about. The fence is what a settle must find unchanged:
-     * the attempt, or that plus something that stands for the version of a row whose content may be
-     * replaced meanwhile.
+     * claim (now, lease_until, limit) takes rows that are due. Bytes is about how many bytes the
+     * row sends. The fence is what a settlement must find unchanged: the attempt, combined with a
+     * version if the row's content may be replaced meanwhile.
      *
-     * NULL: somebody else delivers, and the channel is here for people alone; nothing up to
-     * `waiting` is asked then, nor `build`.
+     * NULL: another part of the server delivers, and the channel exists only for the pages and
+     * commands of outboxes. The queries up to `waiting`, and `build`, are not used then.
      */
     const struct df_query *claim;
-    /* load (ids): of rows just claimed, with what `build` wants behind the columns of all. Asked in
-     * pieces, as many rows as there is memory for; what is too large is never asked for.
-     */
+    /* load (ids): rows just claimed, with what `build` reads behind the common columns. Run in
+     * pieces, as memory allows; rows that are too large are never loaded. */
     const struct df_query *load;
-    /* The same, but the newest first. NULL: all rows have one destination. */
+    /* Like `claim`, but the newest first. NULL: all rows have one destination. */
     const struct df_query *claim_newest;
     /*
-     * What became of rows. `sent` is for many at once and answers with the ids of those it has
-     * changed; failures have a reason each, and are settled one by one.
+     * These record outcomes. `sent` settles many rows at once and returns the ids that it changed.
+     * Failures have a reason each and are settled one by one.
      *
-     * - sent     (now, ids, fence, lease_until), ids as for EACH_INT and EACH_UUID
-     * - failed   (now, due, error, http_status, id, fence, lease_until): due is NULL when it is not
-     *   to be tried again, http_status when there was no answer
-     * - deferred (now, due, id, fence, lease_until): it was not tried after all; the attempt is
-     *   taken back
+     * - sent (now, ids, fence, lease_until), ids as for EACH_INT and EACH_UUID
+     * - failed (now, due, error, http_status, id, fence, lease_until): due is NULL if the row is
+     *   not tried again, http_status is NULL if there was no answer
+     * - deferred (now, due, id, fence, lease_until): the row was not tried; its attempt is taken
+     *   back
      */
     const struct df_query *sent;
     const struct df_query *failed;
     const struct df_query *deferred;
     /*
-     * For rows that are not the channel's alone; NULL otherwise.
+     * For rows that other parts write or show too; NULL otherwise.
      *
-     * - lock   (ids): before anything is settled, takes the rows in the order that everybody does,
-     *   or two who settle the same ones in another order would wait for each other
-     * - mirror (now, ids): after all, copies what the rows now say to where else it is shown
-     * - settled (now, ids): after that, for what takes more than a query. May run again, as all of
-     * a cycle
+     * - lock (ids): runs before anything is settled and locks the rows in the order of their ids,
+     *   as every writer of many rows does; otherwise two of them could deadlock
+     * - mirror (now, ids): runs last and copies what the rows say now to the other table
+     * - settled (now, ids): runs after `mirror`, for what takes more than a query. Like all of a
+     *   cycle it may run more than once
      */
     const struct df_query *lock;
     const struct df_query *mirror;
     enum df_code (*settled)(const struct df_channel *c, struct df_db *db, struct df_value now,
                             struct df_value ids, struct df_arena *a, struct df_err *err);
-    /* After a cycle's commit, once, while the arena of `settled` still lives: what is to be told of
-     * it. NULL: nothing. */
+    /* Runs once after a cycle's commit, while the arena of `settled` still lives, to announce what
+     * changed. NULL: nothing to announce. */
     void (*committed)(const struct df_channel *c);
     /*
-     * After the clock was set back. ahead (now): when the latest of the rows that are not due yet
-     * was written or last tried, or NULL. rebase (now, lease_until, until, limit): rows that were,
-     * after lease_until and not after `until`, and are due after lease_until, are due now.
+     * Used after the clock was set back. ahead (now) looks at rows that are not due yet and returns
+     * the latest time at which one was written or last tried, or NULL. rebase (now, lease_until,
+     * until, limit) makes rows due now that were written or last tried after lease_until and not
+     * after `until`, and are due after lease_until.
      */
     const struct df_query *ahead;
     const struct df_query *rebase;
@@ -118,12 +116,12 @@ struct df_channel {
     const struct df_query *waiting;
 
     /*
-     * For people.
+     * For the pages and commands of outboxes.
      *
-     * - counts: for each state
+     * - counts: rows of each state
      * - list (status: NULL is any; limit, offset), total (status), get (id)
-     * - retry (now, id): makes it Pending and due, with all its attempts again, if it is in Error
-     * - retry_all (now): the same for all that are in Error
+     * - retry (now, id): makes a row in Error Pending and due, with all attempts to go
+     * - retry_all (now): the same for all rows in Error
      */
     const struct df_query *counts;
     const struct df_query *list;
@@ -135,30 +133,29 @@ struct df_channel {
     bool payload_is_blob;                    /* bytes of any kind, not text */
 
     /*
-     * Whose the row of `load` is that r stands on: sets `tenant` and `breaker`, cheaply. Asked
-     * before `build`, which is spared where they have their share already. NULL: they are not known
-     * before.
+     * Sets `tenant` and `breaker` of the row of `load` that r stands on, at little cost. Called
+     * before `build`, which is skipped if tenant or breaker already have their share. NULL: they
+     * are known only after `build`.
      */
     void (*whose)(const struct df_channel *c, struct df_result *r, struct df_arena *a,
                   struct df_delivery_request *ret);
     /*
-     * Builds the request of the row of `load` that r stands on. An error is the
-     * row's own and ends it: what cannot be built today cannot be built tomorrow.
+     * Builds the request of the row of `load` that r stands on. An error ends the row: what cannot
+     * be built today cannot be built tomorrow.
      */
     enum df_code (*build)(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err);
     const struct df_retry_policy *schedule; /* its own schedule; NULL: the engine's */
-    /* What an answer of the peer means where it is not what the engine takes it for; NULL: it is.
-     */
+    /* What an answer of the peer means; NULL: df_outbound_judge_status. */
     struct df_out_judgement (*classify)(unsigned http_status);
     /* The log events of a failure that is tried again, and of one that is not; NULL: DeliveryRetry,
      * DeliveryFailed. */
     const char *retry_event;
     const char *failed_event;
-    struct df_metric *failures; /* counts both; NULL: nothing of its own does */
-    /* Whether it is configured; a channel that is not keeps its rows. */
-    const char *missing; /* the key to set; NULL: it is configured */
-    /* Without claim: tells whoever delivers of new work. Any thread; NULL: nobody. */
+    struct df_metric *failures; /* counts both kinds of failure; NULL: not counted apart */
+    /* The setting that is missing; NULL: the channel is configured. Until then its rows wait. */
+    const char *missing;
+    /* Without `claim`: tells the part that delivers of new work. Any thread; NULL: none. */
     void (*wake)(const struct df_channel *c);
     const void *arg; /* the channel's own */
 };
@@ -173,10 +170,10 @@ struct df_channel {
     .list = &df_q_##name##_list, .total = &df_q_##name##_total, .get = &df_q_##name##_get,         \
     .retry = &df_q_##name##_retry, .retry_all = &df_q_##name##_retry_all
 
-/* The list of this one id, written to out. */
+/* A list of ids with this one id, written to out. */
 #define DF_CHANNEL_IDS_SIZE 64
 struct df_value df_channel_ids(struct df_value id, char out[DF_CHANNEL_IDS_SIZE]);
-/* The id as the channel's table has it; NULL when it is none. */
+/* The id as a value of the channel's id type; NULL if the text is no such id. */
 struct df_value df_channel_id(const struct df_channel *c, struct df_str id);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * A cycle as the store runs it: settle, record the attempts, claim. It may run more than once, so
- * everything it finds is set afresh; rows to be settled stay the engine's.
+ * A cycle as the store runs it: settle, record the attempts, claim. The store may run a cycle more
+ * than once, so each run starts afresh; the rows to be settled stay in its list.
  *
- * A claim takes rows without what they send, and knows how many bytes that is. Those that there is
- * memory for are loaded then; the others are put back in the same transaction.
+ * A claim does not read the payloads, only their sizes. Rows that there is memory for are loaded
+ * afterwards; the others are put back in the same transaction.
  */
 #include "base/mem.h"
 #include "base/uuid.h"
@@ -11,6 +11,7 @@
 #include "delivery/delivery_private.h"
 #include "store/rows.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,8 +47,8 @@ struct rows {
     size_t count;
 };
 
-/* By lease and fence, so that those with the same ones stand together; then by id. */
-static int in_order(const void *a, const void *b)
+/* Rows with the same lease and fence stand together, ordered by id. */
+static int compare_by_lease(const void *a, const void *b)
 {
     const struct delivery_row *x = *(const struct delivery_row *const *)a;
     const struct delivery_row *y = *(const struct delivery_row *const *)b;
@@ -79,7 +80,7 @@ static struct rows rows_of(struct delivery_cycle *cy, const struct df_list *list
         if (settles_alike(r->outcome, kind))
             rows.at[rows.count++] = r;
     }
-    qsort(rows.at, rows.count, sizeof(struct delivery_row *), in_order);
+    qsort(rows.at, rows.count, sizeof(struct delivery_row *), compare_by_lease);
     return rows;
 }
 
@@ -91,7 +92,7 @@ static struct df_value ids_of_rows(struct delivery_cycle *cy, struct rows rows)
     return df_ids_value(&ids);
 }
 
-/* Of one list, or of two. */
+/* The ids of one list, or of two. */
 static struct df_value ids_of_lists(struct delivery_cycle *cy, const struct df_list *one,
                                     const struct df_list *two)
 {
@@ -116,16 +117,18 @@ static void mark_settled(void *arg, struct df_result *r)
                                 .lease_until_ms = rows->at[0]->lease_until_ms};
     struct delivery_row *key = &like;
     struct delivery_row **found =
-        bsearch(&key, rows->at, rows->count, sizeof(struct delivery_row *), in_order);
+        bsearch(&key, rows->at, rows->count, sizeof(struct delivery_row *), compare_by_lease);
 
     if (found)
         (*found)->stale = false;
 }
 
-/* Rows of one lease and fence. Those that the query does not answer with were settled too late. */
+/* Settles rows of one lease and fence. Rows that the query does not return were settled too
+ * late. */
 static enum df_code settle_sent_alike(struct df_db *db, struct delivery_cycle *cy, struct rows rows,
                                       struct df_value now, struct df_err *err)
 {
+    assert(rows.count > 0 && rows.at[0]->lease_until_ms > 0);
     for (size_t i = 0; i < rows.count; i++)
         rows.at[i]->stale = true;
     enum df_code code =
@@ -154,7 +157,7 @@ static enum df_code settle_sent(struct df_db *db, struct delivery_cycle *cy, str
     return code;
 }
 
-/* Each with its own reason, or time. */
+/* Each row has its own error, or its own due time. */
 static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
                                   const struct df_list *list, enum delivery_outcome kind,
                                   struct df_value now, struct df_err *err)
@@ -169,6 +172,7 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
     struct df_rows params = df_rows_for(&cy->arena, q, rows.count);
     for (size_t i = 0; i < rows.count; i++) {
         const struct delivery_row *row = rows.at[i];
+        assert(row->lease_until_ms > 0); /* only a claimed row is settled */
         bool dead = row->outcome == DELIVERY_DEAD;
         df_rows_put(&params, DF_ANY(q, {"now", now}, {"id", df_channel_id(c, row->id)},
                                     {"fence", df_int(row->fence)},
@@ -187,7 +191,7 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
     return code;
 }
 
-static enum df_code settle(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+static enum df_code settle_rows(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     const struct df_channel *c = cy->channel->c;
     struct df_value now = df_time(delivery_now(cy->channel));
@@ -237,7 +241,7 @@ static void free_list(struct df_list *list)
 
 struct claiming {
     struct delivery_cycle *cy;
-    int64_t lease_until_ms; /* as the rows have it */
+    int64_t lease_until_ms; /* wall clock, as the rows have it */
     int64_t lease_end_ms;   /* the same by the monotonic clock */
 };
 
@@ -259,7 +263,7 @@ static void take_claimed(void *arg, struct df_result *r)
     df_list_add(&c->cy->claimed, &row->link);
 }
 
-/* The rows' own; what they send is loaded afterwards. */
+/* Claims rows; their payloads are loaded afterwards. */
 static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_t now_ms,
                              struct df_err *err)
 {
@@ -283,7 +287,7 @@ static void end_row(struct delivery_row *row, const char *why)
     row->request.url = NULL;
 }
 
-/* The request is built: what follows from it. */
+/* Sets what follows from the request that was built. */
 static void complete_row(struct delivery_row *row)
 {
     char destination[DF_DESTINATION_SIZE];
@@ -294,7 +298,7 @@ static void complete_row(struct delivery_row *row)
     row->out.trace = df_outbound_trace(row->request.trace_id, row->channel->d->opt.clock);
 }
 
-static int by_id(const void *a, const void *b)
+static int compare_by_id(const void *a, const void *b)
 {
     const struct delivery_row *x = *(const struct delivery_row *const *)a;
     const struct delivery_row *y = *(const struct delivery_row *const *)b;
@@ -310,7 +314,7 @@ static void build_row(void *arg, struct df_result *r)
     struct delivery_row like = {.id = df_col_text(r, channel_load_Id)};
     struct delivery_row *key = &like;
     struct delivery_row **found =
-        bsearch(&key, rows->at, rows->count, sizeof(struct delivery_row *), by_id);
+        bsearch(&key, rows->at, rows->count, sizeof(struct delivery_row *), compare_by_id);
     struct df_err why = DF_ERR_INIT;
 
     if (!found)
@@ -334,7 +338,7 @@ static void build_row(void *arg, struct df_result *r)
 static enum df_code load_piece(struct df_db *db, struct delivery_cycle *cy, struct rows rows,
                                struct df_err *err)
 {
-    qsort(rows.at, rows.count, sizeof(struct delivery_row *), by_id);
+    qsort(rows.at, rows.count, sizeof(struct delivery_row *), compare_by_id);
     enum df_code code = df_db_each(db, DF_ANY(cy->channel->c->load, {"ids", ids_of_rows(cy, rows)}),
                                    build_row, &rows, err);
     for (size_t i = 0; code == DF_OK && i < rows.count; i++) {
@@ -344,8 +348,8 @@ static enum df_code load_piece(struct df_db *db, struct delivery_cycle *cy, stru
     return code;
 }
 
-/* A query's answer stands in memory whole, beside what is kept of it: in pieces, one row at least.
- */
+/* Loads in pieces of at least one row, since a query's whole answer stands in memory beside the
+ * rows built from it. */
 static enum df_code load_claimed(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     struct rows piece = {DF_ARENA_ARRAY(&cy->arena, struct delivery_row *, cy->claimed.count), 0};
@@ -369,7 +373,7 @@ static enum df_code load_claimed(struct df_db *db, struct delivery_cycle *cy, st
     return code == DF_OK && piece.count > 0 ? load_piece(db, cy, piece, err) : code;
 }
 
-/* Those whose owner has its share already go back at once. */
+/* Puts rows back at once whose owner already has its share. */
 static enum df_code put_back_parked(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     struct delivery_channel *ch = cy->channel;
@@ -399,7 +403,7 @@ static void read_next_due(void *arg, struct df_result *r)
         cy->next_due_ms = df_col_time(r, channel_next_due_DueAt);
 }
 
-static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+static enum df_code claim_rows(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     int64_t now_ms = delivery_now(cy->channel);
     struct df_list back = {.count = 0};
@@ -418,11 +422,11 @@ static enum df_code claim(struct df_db *db, struct delivery_cycle *cy, struct df
         return code;
     if (cy->found < cy->limit)
         return df_db_each(db, DF_NO_VALUES(cy->channel->c->next_due), read_next_due, cy, err);
-    cy->next_due_ms = now_ms; /* there is more, most likely */
+    cy->next_due_ms = now_ms; /* most likely there are more */
     return DF_OK;
 }
 
-static enum df_code mirror(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
+static enum df_code mirror_rows(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     const struct df_channel *c = cy->channel->c;
     struct df_value now = df_time(delivery_now(cy->channel));
@@ -450,13 +454,13 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
     cy->stale = 0;
     cy->next_due_ms = -1;
     if (cy->settle.count > 0) {
-        code = settle(db, cy, err);
+        code = settle_rows(db, cy, err);
         if (code == DF_OK)
             code = record_attempts(db, cy, err);
     }
     if (code == DF_OK && cy->limit > 0)
-        code = claim(db, cy, err);
+        code = claim_rows(db, cy, err);
     if (code == DF_OK && (c->mirror || c->settled) && cy->settle.count + cy->claimed.count > 0)
-        code = mirror(db, cy, err);
+        code = mirror_rows(db, cy, err);
     return code;
 }

@@ -7,10 +7,10 @@
  * of different channels run side by side.
  *
  * New work wakes the engine at once (df_delivery_wake, from any thread); a look every poll_ms is
- * the backstop, and what other processes rely on where the database cannot notify.
+ * the backstop, and finds rows of other processes where the database cannot notify.
  *
- * Destinations (scheme, host, port) have a breaker each, and destinations and tenants a share of
- * the slots and of the memory each, so that one that hangs keeps nobody else waiting.
+ * Each destination (scheme, host, port) has a breaker. Each destination and each tenant has a share
+ * of the slots and of the memory, so that one that hangs keeps nobody else waiting.
  */
 #ifndef DF_DELIVERY_DELIVERY_H
 #define DF_DELIVERY_DELIVERY_H
@@ -27,7 +27,7 @@ struct df_delivery_options {
     const struct df_clock *clock;
     struct df_delivery_settings settings;
     int64_t poll_ms;       /* 0: 1000 */
-    int64_t max_row_bytes; /* what is larger is not sent; 0: 16 MiB */
+    int64_t max_row_bytes; /* larger rows are not sent; 0: 16 MiB */
 };
 
 struct df_delivery *df_delivery_new(const struct df_delivery_options *opt);
@@ -39,11 +39,11 @@ void df_delivery_start(struct df_delivery *d);
 void df_delivery_wake(struct df_delivery *d, const struct df_channel *c);
 
 /*
- * The end, in four steps; NULL is fine in each.
- * stop: claims nothing more and waits up to drain_ms for what is on its way. Then the client is
- * stopped, which brings the rest back, cut off. end: settles what came back; the engine's thread is
- * gone. What could not be settled is claimed again when its lease is over, here or elsewhere. Then
- * the store is closed, whose last jobs may still wake the engine. free.
+ * The end, in three steps; NULL is fine in each. stop claims nothing more and waits up to drain_ms
+ * for the calls on their way. Then the caller stops the client, which cuts the rest off. end joins
+ * the engine's thread and settles what came back; rows that could not be settled are claimed again
+ * when their lease is over. Then the caller closes the store, whose last jobs may still wake the
+ * engine. free comes last.
  */
 void df_delivery_stop(struct df_delivery *d, int64_t drain_ms);
 void df_delivery_end(struct df_delivery *d);

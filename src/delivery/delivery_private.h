@@ -1,7 +1,7 @@
 /*
  * What the parts of the engine share: engine.c (the thread), cycle.c (jobs of the store), send.c (a
  * row on its way), shares.c (slots of destinations and tenants), held.c (rows and bytes in hand),
- * times.c (clocks that are set), figures.c.
+ * times.c (a clock that is set back), figures.c (metrics).
  */
 #ifndef DF_DELIVERY_PRIVATE_H
 #define DF_DELIVERY_PRIVATE_H
@@ -17,8 +17,8 @@
 #define DELIVERY_ANSWER_UNITS 500
 #define DELIVERY_ERROR_UNITS  2000
 #define DELIVERY_HELD_MAX     1024 /* rows of a channel claimed at the same time */
-#define DELIVERY_SHARE_FIRST  16   /* of them for a destination that is not known yet */
-/* Bytes of what is claimed: of all channels together, and of one. A channel that holds nothing may
+#define DELIVERY_SHARE_FIRST  16   /* of them for a new destination */
+/* Bytes of claimed rows, for all channels together and for one. A channel that holds nothing may
  * always take a row. */
 #define DELIVERY_BYTES_ALL     ((int64_t)32 << 20)
 #define DELIVERY_BYTES_CHANNEL (DELIVERY_BYTES_ALL / 4)
@@ -34,59 +34,60 @@ enum delivery_outcome {
 enum delivery_share_kind { DELIVERY_DESTINATION, DELIVERY_TENANT, DELIVERY_SHARE_KINDS };
 
 /*
- * What a destination, or a tenant, has on its way, of all channels together, and its share. The
- * share of a destination grows by one with every answer and is halved by a call that came to
- * nothing, as a sender does that does not know the line: one that answers fast soon has hundreds of
- * rows on their way, one that hangs keeps a few. That of a tenant, who may have many destinations,
- * good and bad, moves more slowly.
+ * What a destination or a tenant has on its way, over all channels, and its share of the slots. The
+ * share of a destination grows by one with every answer and is halved by a call without one, like a
+ * congestion window: a destination that answers fast soon has hundreds of rows on their way, one
+ * that hangs keeps a few. The share of a tenant, who may have good and bad destinations, moves more
+ * slowly.
  */
 struct delivery_share {
     enum delivery_share_kind kind;
     size_t in_flight;
     size_t promised; /* claimed, and about to be sent */
     size_t share;
-    int64_t bytes;     /* of those in flight, and of those */
-    int64_t parked_ms; /* destination, monotonic: the last row that was put off is due then */
-    struct delivery_share *tenant; /* destination: whose row was put off last; or NULL */
-    size_t parked;                 /* tenant: destinations of its own that rows are put off for */
-    int64_t used_ms;               /* monotonic: last asked for, or heard of */
-    int64_t heard_ms;              /* monotonic: a call has come back */
+    int64_t bytes;     /* of rows in flight and promised */
+    int64_t parked_ms; /* destination, monotonic: when the last row that was put off is due */
+    struct delivery_share *tenant; /* destination: tenant of the row put off last, or NULL */
+    size_t parked;                 /* tenant: its destinations with rows that are put off */
+    int64_t used_ms;               /* monotonic: last used */
+    int64_t heard_ms;              /* monotonic: when a call last came back */
     size_t key_len;
     char key[];
 };
 
 /* A claimed row, from its claim to its settlement. */
 struct delivery_row {
-    struct df_link link; /* it is in one list at a time */
+    struct df_link link; /* a row is in one list at a time */
     struct delivery_channel *channel;
     struct df_arena arena;
     struct df_str id;
     int64_t attempt;
     int64_t fence;
     int64_t lease_until_ms; /* wall clock, as the row has it: a part of the fence */
-    int64_t lease_end_ms;   /* monotonic: what an attempt goes by */
+    int64_t lease_end_ms;   /* monotonic: limits the attempt */
     int64_t bytes;          /* of its payload, as the claim says; counted while it is held */
 
-    /* Under the engine's lock, while it is in the channel's table of what it holds. */
+    /* Guarded by the engine's lock while the row is in held_rows of its channel. */
     bool settling;        /* a cycle is about to let go of it */
-    int64_t last_attempt; /* that a claim of it has counted */
-    bool renewed; /* it was claimed again while it was on its way: this replaces what it has */
+    int64_t last_attempt; /* the latest attempt that a claim counted */
+    bool renewed; /* it was claimed again while on its way; the next two replace fence and lease */
     int64_t renewed_fence;
     int64_t renewed_until_ms;
 
     struct df_delivery_request request;
-    struct df_str key; /* what breaker and share of the destination go by; absent: not known yet */
+    struct df_str key; /* of its breaker and its destination's share; absent: not known yet */
     struct df_out out;
     struct df_log_ctx log;
-    struct delivery_share *destination; /* both while it is promised a slot, or has one */
-    struct delivery_share *tenant;      /* or NULL: it is nobody's */
+    /* Set while the row is promised a slot or has one. */
+    struct delivery_share *destination;
+    struct delivery_share *tenant; /* NULL: no tenant's row */
     bool promised;
 
     /* How it ended. */
     enum delivery_outcome outcome;
-    bool loaded; /* what it sends is there */
+    bool loaded; /* `load` returned it */
     bool tried;
-    bool stale; /* somebody else had it when it was settled */
+    bool stale; /* its settlement came too late: lease or fence had changed */
     int64_t started_ms;
     int64_t due_ms;
     struct df_str error;  /* absent: none */
@@ -99,16 +100,16 @@ struct delivery_cycle {
     struct delivery_channel *channel;
     struct df_list settle;
     size_t limit; /* rows to claim; 0: none */
-    bool newest;  /* those that came last, since the oldest wait for a destination that is full */
+    bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
     /* Set afresh each time the job runs. */
-    size_t found;           /* rows that the claim took, whatever became of them then */
+    size_t found;           /* rows that the claim took, put back or not */
     int64_t found_bytes;    /* of them */
-    size_t parked;          /* of them, put back: who they are of has its share */
+    size_t parked;          /* of them, put back: their owner already has its share */
     struct df_list claimed; /* to be sent */
-    struct df_list renewed; /* on their way already: only id and fence */
+    struct df_list renewed; /* claims of rows already on their way: only id, fence and lease */
     int64_t reserved;       /* bytes of `claimed`, counted as held */
     int64_t next_due_ms;    /* -1: nothing is due */
-    size_t stale;           /* settled by somebody else meanwhile */
+    size_t stale;           /* rows whose settlement came too late */
     struct df_arena arena;
 };
 
@@ -117,30 +118,31 @@ struct delivery_channel {
     struct df_delivery *d;
     struct delivery_cycle cycle;
 
-    /* Under the engine's lock. */
-    bool running;     /* the cycle is with the store */
-    int64_t begun_ms; /* monotonic: since then */
-    bool woken;
+    /* The engine's lock guards all up to `settled`. While `running`, the lists of the cycle are
+     * the store's. */
+    bool running;              /* the cycle is with the store */
+    int64_t begun_ms;          /* monotonic: when the cycle started */
+    bool woken;                /* there is new work */
     int64_t look_ms;           /* monotonic: when to look for due rows again */
     struct df_backoff backoff; /* after a failed cycle, until look_ms */
     size_t held;               /* rows claimed and not settled */
-    int64_t held_bytes;        /* of them, and of what a cycle is about to claim */
+    int64_t held_bytes;        /* of them, and of rows that a cycle is claiming */
     struct df_map held_rows;   /* by id */
-    int64_t row_bytes;         /* of a row of the last claim, about; 0: not known */
+    int64_t row_bytes;         /* mean of the last claim; 0: not known */
     char *main; /* the destination or tenant of all rows of the last claim; NULL: several */
     enum delivery_share_kind main_kind;
     bool several;     /* the last claim had rows for several */
-    int64_t probe_ms; /* monotonic: when to look beside one that is full */
+    int64_t probe_ms; /* monotonic: when to look past a full destination */
     size_t most;      /* rows of a claim for several */
     bool crowded;     /* most rows of the last such claim were put off */
     bool took_newest; /* the last claim was one of the newest */
 
-    /* The clock was set back (times.c). Under the lock. */
-    bool look_ahead; /* it may have been: the rows are to be looked at */
-    int64_t
-        ahead_until_ms;   /* rows that were written or tried until then are from before; 0: none */
-    int64_t rebase_ms;    /* monotonic: when they are set right; 0: not to be */
-    struct df_list ready; /* to be sent */
+    /* For a clock that was set back (times.c). */
+    bool look_ahead;        /* rows from "after now" are to be looked for */
+    int64_t ahead_until_ms; /* the latest time of such a row; 0: none */
+    int64_t rebase_ms;      /* monotonic: when they are made due; 0: nothing to do */
+
+    struct df_list ready;   /* to be sent */
     struct df_list settled; /* to be settled by the next cycle */
 
     struct df_metric *attempts[DELIVERY_OUTCOMES];
@@ -155,9 +157,8 @@ struct delivery_pruning {
     struct df_delivery *d;
     struct df_p_delivery_attempt_prune params;
     int64_t begun_ms; /* monotonic */
-    /* Under the lock. */
-    bool running;
-    int64_t at_ms; /* monotonic: when the next step is due */
+    bool running;     /* guarded by the engine's lock, as the next */
+    int64_t at_ms;    /* monotonic: when the next step is due */
 };
 
 struct df_delivery {
@@ -168,25 +169,26 @@ struct df_delivery {
     struct df_thread thread;
     struct df_mutex lock;
     pthread_cond_t changed;
-    bool stopping;
-    bool abandon;        /* nothing is waited for but cycles that run and calls on their way */
-    size_t on_their_way; /* calls, of all channels */
-    int64_t figures_ms;  /* monotonic: when waiting rows were last counted */
-    int64_t held_bytes;  /* of all channels */
-    int64_t clock_ms;    /* the wall clock less the monotonic one, when last looked at */
+    bool stopping DF_GUARDED_BY(lock);
+    bool abandon DF_GUARDED_BY(lock); /* wait only for running cycles and calls on their way */
+    size_t on_their_way DF_GUARDED_BY(lock); /* calls, of all channels */
+    int64_t held_bytes DF_GUARDED_BY(lock);  /* of all channels */
+    struct df_map shares[DELIVERY_SHARE_KINDS] DF_GUARDED_BY(lock);
     struct delivery_pruning pruning;
-    struct df_map shares[DELIVERY_SHARE_KINDS];
+    /* The engine's thread alone. */
+    int64_t figures_ms; /* monotonic: when waiting rows were last counted */
+    int64_t clock_ms;   /* wall clock minus monotonic clock, when last looked at */
 };
 
-/* The first row of a list, taken out; NULL: there is none. */
+/* Removes the first row of a list; NULL: the list is empty. */
 static inline struct delivery_row *delivery_list_take(struct df_list *l)
 {
     return DF_LIST_TAKE(l, struct delivery_row, link);
 }
 
-/* Not under the lock. */
+/* Takes the lock. */
 void delivery_row_free(struct delivery_row *row);
-/* Text from outside in a form that a column takes: its valid beginning, cut. */
+/* Text from outside as a column takes it: the longest valid UTF-8 prefix, cut to max_units. */
 struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_units);
 
 /* Wall clock, and how long a claim holds. */
@@ -198,71 +200,75 @@ int64_t delivery_mono_ms(const struct df_delivery *d);
 
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err);
 
-/* --- held.c: under the lock, but for the first ------------------------------------------------ */
+/* --- held.c ----------------------------------------------------------------------------------- */
 
-/* What a cycle has claimed: rows that are on their way already become `renewed`, those that there
- * is no memory for go to `back`, the rest stays in `claimed`, and its bytes are counted. Takes the
- * lock. */
+/* Sorts what a cycle has claimed: rows that are on their way already move to `renewed`, rows that
+ * there is no memory for to `back`; the rest stay in `claimed` and their bytes are counted. Takes
+ * the lock. */
 void delivery_held_sort(struct delivery_cycle *cy, struct df_list *back);
-/* Rows of `claimed` that are put back after all: their bytes are given back. Takes the lock. */
+/* Gives back the bytes of rows that are put back after all. Takes the lock. */
 void delivery_held_give(struct delivery_cycle *cy, const struct df_list *rows);
-/* The cycle's claim came to nothing, or is made again: its bytes are given back. Takes the lock. */
+/* Gives back the bytes of a claim that failed, or runs again. Takes the lock. */
 void delivery_held_undo(struct delivery_cycle *cy);
 /* The claim was committed. */
 void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row)
     DF_REQUIRES(ch->d->lock);
+/* A row on its way takes over the lease and fence of this claim. */
 void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row *claim)
     DF_REQUIRES(ch->d->lock);
 /* The row is settled. */
 void delivery_held_remove(struct delivery_channel *ch, const struct delivery_row *row)
     DF_REQUIRES(ch->d->lock);
-/* Its settlement is tried now: with the newest fence; `settling` false: it has failed. */
+/* Their settlement begins, with the newest fence; `settling` false: it has failed. Under the
+ * engine's lock, or without its thread. */
 void delivery_held_settling(struct df_list *rows, bool settling);
 /* How many rows of the usual size there is memory for, at most `most`. */
-size_t delivery_held_room(const struct delivery_channel *ch, size_t most);
+size_t delivery_held_room(const struct df_delivery *d, const struct delivery_channel *ch,
+                          size_t most) DF_REQUIRES(d->lock);
 
 /* --- shares.c --------------------------------------------------------------------------------- */
 
-/* NULL: nothing was sent there for long. Under the lock, as the next two. */
+/* NULL: nothing was sent there for a minute. */
 struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_share_kind kind,
                                            struct df_str key) DF_REQUIRES(d->lock);
-/* A slot of the destination's and of the tenant's; NULL: it has one, else who is full. */
+/* Takes a slot of the destination and of the tenant. NULL: taken; else a text that says which is
+ * full. */
 const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row)
     DF_REQUIRES(d->lock);
-/* The same for a row that is claimed and not built yet, as far as it is known whose it is. False:
- * they are full. Takes the lock. */
+/* Reserves slots for a row that is claimed and not built yet, of the owners that are known. False:
+ * one is full. Takes the lock. */
 bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row);
-/* It is not sent after all. Takes the lock. */
+/* Takes a promise back, if there is one. Takes the lock. */
 void delivery_share_break(struct df_delivery *d, struct delivery_row *row);
 void delivery_share_leave(struct df_delivery *d, struct delivery_row *row) DF_REQUIRES(d->lock);
-/* How long a row is put off that may not go now: one after the other, so that a long backlog comes
- * back at a rate that costs little. Takes the lock. */
+/* How long a row is put off that may not be sent now. Rows follow one another, so that a long
+ * backlog comes back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
-#define DELIVERY_PARK_MS 250 /* that who has its share is not asked for so long */
-/* Those that nothing was sent to for long. Takes the lock. */
+#define DELIVERY_PARK_MS 250 /* how long an owner that has its share is left alone */
+/* Forgets the shares that were not used for a minute. Takes the lock. */
 void delivery_shares_forget(struct df_delivery *d);
 void delivery_shares_free(struct df_delivery *d);
 
 /* --- times.c ---------------------------------------------------------------------------------- */
 
-/* Every few seconds: whether the clock was set back, and what is to be done about it. */
+/* Called every few seconds: checks whether the clock was set back, and mends the due times. */
 void delivery_watch_clock(struct df_delivery *d);
 
 /* --- send.c ----------------------------------------------------------------------------------- */
 
-/* Hands the rows to the client, or puts them off; leaves the list empty. Without the lock. */
+/* Hands the rows to the client, or puts them off; leaves the list empty. Takes the lock. */
 void delivery_send(struct df_delivery *d, struct df_list *rows);
-/* The row goes back as if it had not been claimed. Without the lock. */
+/* Puts the row back as if it had not been claimed. Takes the lock. */
 void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why);
 
 /* --- figures.c -------------------------------------------------------------------------------- */
 
 void delivery_metrics_make(struct delivery_channel *ch, struct df_str name);
-/* Every few seconds: counts what waits. */
+/* Called every few seconds: counts the rows that wait. */
 void delivery_take_figures(struct df_delivery *d);
 /* Removes old attempts, a few at a time, when the next step is due. */
 void delivery_prune(struct df_delivery *d);
-/* When that is: monotonic; INT64_MAX: a step is under way. Under the lock. */
-int64_t delivery_prune_at(const struct df_delivery *d);
+/* When that is (monotonic); INT64_MAX: a step is under way. */
+int64_t delivery_prune_at(const struct df_delivery *d) DF_REQUIRES(d->lock);
 
 #endif

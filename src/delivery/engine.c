@@ -1,9 +1,11 @@
 /*
- * The engine's thread: when a cycle is due, what it claims, and what becomes of it; start and end.
+ * The engine's thread: decides when a cycle is due and what it claims, and takes over its results;
+ * start and end of the engine.
  *
- * Who touches a row: the store's thread while its cycle runs, the engine's thread until it is
- * handed to the client, the client's thread until `done`, and then nobody until the next cycle. The
- * lists between them are under one lock, which is never held across a call to store or client.
+ * A row belongs to the store's thread while its cycle runs, then to the engine's thread until it is
+ * handed to the client, then to the client's thread until `done`, and then to no thread until the
+ * next cycle. One lock guards the lists between them; it is never held across a call to the store
+ * or the client.
  *
  *   claimed by a cycle -> ready -> (breaker, slots) -> client -> settled -> the next cycle
  */
@@ -11,22 +13,23 @@
 #include "base/mem.h"
 #include "delivery/delivery_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define POLL_MS         1000
 #define FIGURES_MS      5000
 #define CLAIM_MAX       512
-#define PROBE_MAX       32 /* a claim beside one that is full */
-#define CROWD_MIN       16 /* a claim among many that are put back */
+#define PROBE_MAX       32 /* rows of a claim that looks past a full destination */
+#define CROWD_MIN       16 /* rows of a claim while most are put back */
 #define CROWD_MAX       128
-#define CROWD_MS        20 /* and how long it should take at most */
+#define CROWD_MS        20 /* how long such a claim should take at most */
 #define ROW_BYTES       ((int64_t)16 << 20)
-#define STUCK_MS        100 /* a full one that nothing came back from for so long hangs */
-#define ROW_BYTES_FIRST (INT64_C(64) * 1024) /* of a row, as long as none is known */
+#define STUCK_MS        100 /* a full destination that was silent for so long hangs */
+#define ROW_BYTES_FIRST (INT64_C(64) * 1024) /* assumed of a row before the first claim */
 #define BACKOFF_MIN_MS  100
 #define BACKOFF_MAX_MS  5000
 
-/* --- small things ----------------------------------------------------------------------------- */
+/* --- rows and clocks -------------------------------------------------------------------------- */
 
 void delivery_row_free(struct delivery_row *row)
 {
@@ -61,7 +64,8 @@ int64_t delivery_mono_ms(const struct df_delivery *d)
 
 /* --- cycles ----------------------------------------------------------------------------------- */
 
-/* The one destination, or tenant, of all rows; NULL: they have several, or none. Allocated. */
+/* The destination or tenant that all rows share, for the caller to free; NULL: there is no such
+ * one. */
 static char *common_key(const struct df_list *rows, enum delivery_share_kind kind)
 {
     struct df_str main = DF_STR_NULL;
@@ -77,10 +81,10 @@ static char *common_key(const struct df_list *rows, enum delivery_share_kind kin
 }
 
 /* Where the rows of a claim go decides how many the next one takes. */
-static void note_destinations(struct delivery_channel *ch)
+static void note_destinations(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
 {
     const struct delivery_cycle *cy = &ch->cycle;
-    if (cy->parked > 0) { /* there is more than the one to think of */
+    if (cy->parked > 0) { /* it had rows of several owners */
         free(ch->main);
         ch->main = NULL;
         ch->several = true;
@@ -96,7 +100,7 @@ static void note_destinations(struct delivery_channel *ch)
     }
     bool same = main && ch->main && kind == ch->main_kind && strcmp(main, ch->main) == 0;
     if (cy->newest) {
-        /* There may be more for others behind those that were found. */
+        /* Behind the rows that were found there may be more for other destinations. */
         ch->woken = ch->woken || (!same && cy->found == cy->limit);
         free(main);
         return;
@@ -107,8 +111,9 @@ static void note_destinations(struct delivery_channel *ch)
     ch->several = !main;
 }
 
-/* While most of what is claimed is put back, claims take no longer than others can wait for. */
-static void note_parked(struct delivery_channel *ch)
+/* While most rows of a claim are put back, claims stay so small that other writers can wait for
+ * them. */
+static void note_parked(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
 {
     const struct delivery_cycle *cy = &ch->cycle;
     int64_t took_ms = delivery_mono_ms(ch->d) - ch->begun_ms;
@@ -126,8 +131,8 @@ static void note_parked(struct delivery_channel *ch)
     ch->most = ch->crowded && ch->most > CROWD_MAX ? CROWD_MAX : ch->most;
 }
 
-/* What was committed: rows to be sent, and rows on their way whose lease is a new one. */
-static void take_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
+/* Takes over what was committed: rows to be sent, and new leases of rows on their way. */
+static void adopt_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
 {
     struct delivery_cycle *cy = &ch->cycle;
     struct delivery_row *r;
@@ -139,14 +144,14 @@ static void take_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
         delivery_held_add(ch, r);
     DF_LIST_EACH (r, &cy->renewed, link)
         delivery_held_renew(ch, r);
-    cy->reserved = 0; /* they are the rows' by now */
+    cy->reserved = 0; /* the rows count them now */
     if (cy->found > 0)
         ch->row_bytes = cy->found_bytes / (int64_t)cy->found;
 }
 
-/* A cycle that claimed has asked for the next due row; one that only settled knows when its own
- * rows are due again, and they may be the next. */
-static void plan_look(struct delivery_channel *ch)
+/* A cycle that claimed has asked the table when the next row is due. A cycle that only settled
+ * knows when its own rows are due again, and one of them may be the next. */
+static void plan_look(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
 {
     const struct delivery_cycle *cy = &ch->cycle;
     int64_t poll_ms = ch->d->opt.poll_ms;
@@ -172,6 +177,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     struct df_list over = {.count = 0};
     struct delivery_row *row;
 
+    assert(ch->running);
     if (code != DF_OK) { /* first, since the error is in the job, which the next cycle uses again */
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
         df_log_write(DF_LOG_ERROR, "DeliveryCycleFailed", fields, 1, "%s", err->detail);
@@ -182,7 +188,8 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
         delivery_held_undo(cy);
     df_lock(&ch->d->lock);
     if (code == DF_OK) {
-        take_claimed(ch);
+        adopt_claimed(ch);
+        assert(ch->held >= cy->settle.count);
         ch->held += cy->claimed.count;
         ch->held -= cy->settle.count;
         df_backoff_reset(&ch->backoff);
@@ -194,7 +201,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     } else {
         ch->look_ms = delivery_mono_ms(ch->d) + df_backoff_more(&ch->backoff);
         delivery_held_settling(&cy->settle, false);
-        /* Those that wait come behind: the order does not matter. */
+        /* Rows that came back meanwhile go behind; the order does not matter. */
         df_list_move(&cy->settle, &ch->settled);
         df_list_move(&ch->settled, &cy->settle);
         df_list_move(&over, &cy->claimed); /* what was claimed was rolled back */
@@ -202,7 +209,7 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
     df_list_move(&over, &cy->renewed);
     df_metric_set(ch->in_flight, (double)ch->held);
     ch->running = false;
-    pthread_cond_broadcast(&ch->d->changed); /* the engine, and who waits for its end */
+    pthread_cond_broadcast(&ch->d->changed); /* the engine, and df_delivery_stop */
     df_unlock(&ch->d->lock);
 
     if (code == DF_OK && stale > 0) {
@@ -210,16 +217,16 @@ static void cycle_done(struct df_job *job, enum df_code code, const struct df_er
                                         DF_FI("rows", stale)};
         df_log_write(
             DF_LOG_WARN, "DeliveryLeaseLost", fields, 2,
-            "rows were settled late: somebody else has them, or a newer version was stored");
+            "rows were settled late: another process has them, or a newer version was stored");
     }
     while ((row = delivery_list_take(&over)))
         delivery_row_free(row);
 }
 
 /*
- * A claim for several, of which most were put off. New work is looked at, the newest first, in turn
- * with what is older: whoever has a long backlog that goes nowhere keeps nobody else waiting behind
- * it.
+ * Whether the next claim takes the newest rows: most rows of the last one were put off, and there
+ * is new work. Such claims take turns with claims of the oldest rows, so that nobody waits behind a
+ * long backlog that goes nowhere.
  */
 static bool takes_newest(const struct delivery_channel *ch, int64_t now_ms)
 {
@@ -228,11 +235,12 @@ static bool takes_newest(const struct delivery_channel *ch, int64_t now_ms)
 }
 
 /*
- * How many rows to claim, and when: *ret_at_ms, for those that are due.
+ * How many rows to claim, and when (*ret_at_ms, monotonic).
  *
- * Where all rows are of one destination or tenant, no more than it has room for. When it has none,
- * new work is looked at, the newest first, since it may be for another; and what is older is gone
- * through too, at once if nothing comes back, now and then if there only is much to do.
+ * If all rows of the last claim had one destination or tenant, the next claim takes no more than
+ * that one has room for. If it has no room, new work causes a claim of the newest rows, which may
+ * be for others. Older rows are looked at too: soon if the destination hangs, now and then if it is
+ * only busy.
  */
 static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *ch, bool *ret_newest,
                          int64_t *ret_at_ms) DF_REQUIRES(d->lock)
@@ -243,7 +251,7 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
     size_t share = ch->several ? ch->most : to ? to->share : DELIVERY_SHARE_FIRST;
     size_t taken = to ? to->in_flight : 0;
 
-    room = delivery_held_room(ch, room < CLAIM_MAX ? room : CLAIM_MAX);
+    room = delivery_held_room(d, ch, room < CLAIM_MAX ? room : CLAIM_MAX);
     *ret_newest = ch->several && takes_newest(ch, delivery_mono_ms(d));
     *ret_at_ms = ch->woken ? 0 : ch->look_ms;
     if (taken < share && !*ret_newest)
@@ -259,13 +267,13 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
     return room < most ? room : most;
 }
 
-/* After a failed cycle. */
+/* Whether the channel pauses after a failed cycle. */
 static bool is_backing_off(const struct delivery_channel *ch, int64_t now_ms)
 {
     return ch->backoff.now_ms > 0 && now_ms < ch->look_ms;
 }
 
-/* Whether there is anything to do, and then what. Under the lock. */
+/* Plans the next cycle; false: there is nothing to do. */
 static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
     DF_REQUIRES(d->lock)
 {
@@ -284,7 +292,8 @@ static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64
     df_list_move(&ch->cycle.settle, &ch->settled);
     delivery_held_settling(&ch->cycle.settle, true);
     if (limit > 0) {
-        /* New work that is looked for by a claim of the newest is not seen by one of the oldest. */
+        /* A claim of the oldest rows does not look at the new work; that needs a claim of the
+         * newest. */
         ch->woken = ch->woken && ch->several && ch->crowded && !ch->cycle.newest;
         ch->took_newest = ch->cycle.newest;
         ch->probe_ms = now_ms + d->opt.poll_ms;
@@ -297,6 +306,7 @@ static void start_cycle(struct delivery_channel *ch)
 {
     struct df_err err = DF_ERR_INIT;
 
+    assert(ch->running && ch->cycle.claimed.count == 0);
     ch->begun_ms = delivery_mono_ms(ch->d);
     ch->cycle.job = (struct df_job){.run = delivery_cycle_run, .done = cycle_done};
     if (df_store_write(ch->d->opt.store, &ch->cycle.job))
@@ -305,7 +315,7 @@ static void start_cycle(struct delivery_channel *ch)
     cycle_done(&ch->cycle.job, DF_E_BUSY, &err);
 }
 
-/* When this channel has something to do by itself. */
+/* When this channel has something to do without being woken. */
 static int64_t next_look(struct df_delivery *d, const struct delivery_channel *ch, int64_t now_ms)
     DF_REQUIRES(d->lock)
 {
@@ -318,13 +328,13 @@ static int64_t next_look(struct df_delivery *d, const struct delivery_channel *c
         return ch->look_ms;
     if (d->stopping || ch->c->missing)
         return INT64_MAX;
-    /* Nothing, until something comes back. */
+    /* Without room there is nothing to do until a row comes back. */
     return plan_claim(d, ch, &newest, &at_ms) > 0 ? at_ms : INT64_MAX;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static bool is_idle(const struct df_delivery *d)
+static bool is_idle(const struct df_delivery *d) DF_REQUIRES(d->lock)
 {
     for (size_t i = 0; i < d->channel_count; i++) {
         const struct delivery_channel *ch = d->channels[i];
@@ -352,7 +362,7 @@ static bool work_once(struct df_delivery *d)
         worked = worked || ready.count > 0;
         while (stopping && (row = delivery_list_take(&ready)))
             delivery_defer(row, 0, "the server stopped");
-        /* Before the next claim, which takes as many as there is room for then. */
+        /* Before the next claim, which takes as many rows as there is room for then. */
         delivery_send(d, &ready);
         df_lock(&d->lock);
         bool cycle = plan_cycle(d, ch, delivery_mono_ms(d));
@@ -364,10 +374,10 @@ static bool work_once(struct df_delivery *d)
     return worked;
 }
 
-/* Until something comes back, is woken or is due. Gives the lock up meanwhile. */
+/* Waits until a row comes back or is due, or the engine is woken. */
 static void wait_for_work(struct df_delivery *d, int64_t now_ms) DF_REQUIRES(d->lock)
 {
-    /* At the end no more figures are taken, and there is no time for them that could be over. */
+    /* No figures are taken while the engine stops, so their time must not end the wait. */
     int64_t until_ms = d->stopping ? now_ms + FIGURES_MS : d->figures_ms + FIGURES_MS;
     int64_t prune_ms = d->stopping ? INT64_MAX : delivery_prune_at(d);
     bool ready = false;
@@ -436,6 +446,8 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     struct delivery_channel *ch = df_calloc(1, sizeof(*ch));
     struct df_str name = df_str_c(c->name);
 
+    assert(!d->thread.running); /* the list of channels is read without the lock */
+
     ch->c = c;
     ch->d = d;
     ch->woken = true;
@@ -458,6 +470,7 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
 
 void df_delivery_start(struct df_delivery *d)
 {
+    assert(!d->thread.running);
     d->figures_ms = delivery_mono_ms(d) - FIGURES_MS;
     df_thread_start(&d->thread, "delivery", run_engine, d);
 }
@@ -493,13 +506,14 @@ void df_delivery_stop(struct df_delivery *d, int64_t drain_ms)
     df_unlock(&d->lock);
 }
 
-/* What could not be settled before. */
+/* Settles what is left when the engine's thread has ended. */
 static void settle_rest(struct delivery_channel *ch)
 {
     struct df_err err = DF_ERR_INIT;
     struct delivery_cycle *cy = &ch->cycle;
     struct delivery_row *row;
 
+    assert(!ch->running && cy->claimed.count == 0);
     df_list_move(&cy->settle, &ch->settled);
     delivery_held_settling(&cy->settle, true);
     cy->limit = 0;

@@ -1,16 +1,17 @@
-/* What the engine shows of itself, and old attempts, which it clears away. */
+/* The engine's metrics, and the removal of old attempts. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "delivery/attempts.sql.h"
 #include "delivery/delivery_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-#define PRUNE_EVERY_MS 60000 /* when nothing was left */
-#define PRUNE_ROWS     500   /* of one step, which is a commit */
-#define PRUNE_PAUSE_MS 20    /* between two, at least; and four times as long as a step took */
-#define DAY_MS         (INT64_C(24) * 3600 * 1000)
-/* What an attempt came to is kept for so long. */
+#define PRUNE_EVERY_MS   60000 /* when nothing was left */
+#define PRUNE_ROWS       500   /* deleted in one step, which is a commit */
+#define PRUNE_PAUSE_MS   20    /* least pause between steps; it is four times the step's duration */
+#define DAY_MS           (INT64_C(24) * 3600 * 1000)
+
 #define ATTEMPTS_KEPT_MS (30 * DAY_MS)
 
 static struct df_metric_family attempts_total = {
@@ -82,7 +83,7 @@ static enum df_code figures_run(struct df_db *db, struct df_job *job, struct df_
 static void figures_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct figures *f = (struct figures *)job;
-    (void)err; /* the store has told what is wrong with the database */
+    (void)err; /* the store has logged it */
 
     if (code == DF_OK) {
         double age = f->rows > 0 && f->oldest_ms >= 0
@@ -96,15 +97,16 @@ static void figures_done(struct df_job *job, enum df_code code, const struct df_
 
 /* --- old attempts ----------------------------------------------------------------------------- */
 
-/* Steps follow one another until nothing is left, each a short commit like any other writer's, with
- * a pause behind it in which the others write. */
-static void pruned(struct df_job *job, enum df_code code, const struct df_err *err)
+/* Steps follow one another until nothing is left. Each is a short commit, followed by a pause in
+ * which others write. */
+static void prune_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct delivery_pruning *p = (struct delivery_pruning *)job;
     struct df_delivery *d = p->d;
     int64_t now_ms = delivery_mono_ms(d);
     int64_t pause_ms = 4 * (now_ms - p->begun_ms);
 
+    assert(p->running);
     if (code != DF_OK)
         df_log_warn("DeliveryCycleFailed", "%s", err->detail);
     pause_ms = pause_ms > PRUNE_PAUSE_MS ? pause_ms : PRUNE_PAUSE_MS;
@@ -139,10 +141,10 @@ void delivery_prune(struct df_delivery *d)
                                                      .before = df_time(now_ms - ATTEMPTS_KEPT_MS),
                                                      .future = df_time(now_ms + DAY_MS)};
     p->job = (struct df_job){
-        .query = &df_q_delivery_attempt_prune, .params = DF_VALUES(&p->params), .done = pruned};
+        .query = &df_q_delivery_attempt_prune, .params = DF_VALUES(&p->params), .done = prune_done};
     if (!df_store_write(d->opt.store, &p->job)) {
         struct df_err err = DF_ERR_INIT;
-        pruned(&p->job, df_err_set(&err, DF_E_BUSY, "the store's queue is full"), &err);
+        prune_done(&p->job, df_err_set(&err, DF_E_BUSY, "the store's queue is full"), &err);
     }
 }
 

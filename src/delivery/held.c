@@ -1,18 +1,18 @@
 /*
- * What the process has in hand: rows by their ids, and how many bytes they have.
+ * What the process holds: rows by their ids, and the number of their bytes.
  *
- * Leases are times of the wall clock. When that is set forward by more than a lease, a claim finds
- * rows that this very process is sending. They are not sent a second time: the row on its way takes
- * over the new lease and fence, and settles with them. Where the content is another by now, the new
- * one waits until the old one is back.
+ * Leases are times of the wall clock. When that clock is set forward by more than a lease, a claim
+ * finds rows that this very process is sending. They are not sent a second time: the row on its way
+ * takes over the new lease and fence, and settles with them. If the content was replaced meanwhile,
+ * the new content waits until the old one is back.
  */
 #include "delivery/delivery_private.h"
 
 #include <assert.h>
 
-#define AGAIN_MS 250 /* whether the old content is back */
+#define AGAIN_MS 250 /* until a row is claimed again whose old content is on its way */
 
-/* One that is not about to be let go; NULL: there is none. */
+/* NULL: the row is not held, or is being settled. */
 static struct delivery_row *find_held(struct delivery_channel *ch, struct df_str id)
     DF_REQUIRES(ch->d->lock)
 {
@@ -21,8 +21,9 @@ static struct delivery_row *find_held(struct delivery_channel *ch, struct df_str
     return row && !row->settling ? row : NULL;
 }
 
-/* The fence without the attempt stands for the content. Where that has no version its attempts
- * begin anew with it: only the attempt after the last one known is of the same. */
+/* The fence minus the attempt is the version of the content. A channel without versions counts
+ * attempts anew for new content, so the next attempt after the last one known means the same
+ * content. */
 static bool has_same_content(const struct delivery_row *held, const struct delivery_row *claim)
 {
     return claim->attempt == held->last_attempt + 1 &&
@@ -30,19 +31,20 @@ static bool has_same_content(const struct delivery_row *held, const struct deliv
 }
 
 /* A channel that holds nothing may always take a row. */
-static bool has_memory(const struct delivery_channel *ch, int64_t bytes)
+static bool has_memory(const struct delivery_channel *ch, int64_t bytes) DF_REQUIRES(ch->d->lock)
 {
     return ch->held_bytes == 0 || (ch->held_bytes + bytes <= DELIVERY_BYTES_CHANNEL &&
                                    ch->d->held_bytes + bytes <= DELIVERY_BYTES_ALL);
 }
 
-static void count_bytes(struct delivery_channel *ch, int64_t bytes)
+static void count_bytes(struct delivery_channel *ch, int64_t bytes) DF_REQUIRES(ch->d->lock)
 {
     ch->held_bytes += bytes;
     ch->d->held_bytes += bytes;
+    assert(ch->held_bytes >= 0 && ch->d->held_bytes >= ch->held_bytes);
 }
 
-static void refuse_large(struct delivery_row *row, int64_t most)
+static void refuse_large_row(struct delivery_row *row, int64_t most)
 {
     row->outcome = DELIVERY_DEAD;
     row->error =
@@ -51,8 +53,8 @@ static void refuse_large(struct delivery_row *row, int64_t most)
     row->bytes = 0;
 }
 
-static void sort_row(struct delivery_channel *ch, struct delivery_row *row, struct df_list *claimed,
-                     struct df_list *back) DF_REQUIRES(ch->d->lock)
+static void sort_claimed_row(struct delivery_channel *ch, struct delivery_row *row,
+                             struct df_list *claimed, struct df_list *back) DF_REQUIRES(ch->d->lock)
 {
     struct delivery_cycle *cy = &ch->cycle;
     int64_t most = ch->d->opt.max_row_bytes;
@@ -63,7 +65,7 @@ static void sort_row(struct delivery_channel *ch, struct delivery_row *row, stru
         return;
     }
     if (!held && row->bytes > most)
-        refuse_large(row, most);
+        refuse_large_row(row, most);
     if (held || !has_memory(ch, row->bytes)) {
         row->due_ms = delivery_now(ch) + (held ? AGAIN_MS : 0);
         row->outcome = DELIVERY_DEFERRED;
@@ -83,7 +85,7 @@ void delivery_held_sort(struct delivery_cycle *cy, struct df_list *back)
 
     df_lock(&ch->d->lock);
     while ((row = delivery_list_take(&cy->claimed)))
-        sort_row(ch, row, &claimed, back);
+        sort_claimed_row(ch, row, &claimed, back);
     df_unlock(&ch->d->lock);
     df_list_move(&cy->claimed, &claimed);
 }
@@ -149,10 +151,11 @@ void delivery_held_settling(struct df_list *rows, bool settling)
     }
 }
 
-size_t delivery_held_room(const struct delivery_channel *ch, size_t most)
+size_t delivery_held_room(const struct df_delivery *d, const struct delivery_channel *ch,
+                          size_t most)
 {
     int64_t own = DELIVERY_BYTES_CHANNEL - ch->held_bytes;
-    int64_t all = DELIVERY_BYTES_ALL - ch->d->held_bytes;
+    int64_t all = DELIVERY_BYTES_ALL - d->held_bytes;
     int64_t left = own < all ? own : all;
     int64_t rows = ch->row_bytes > 0 && left > 0 ? left / ch->row_bytes : left > 0 ? left : 0;
 

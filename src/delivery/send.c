@@ -1,9 +1,12 @@
 /*
- * A row between its claim and its settlement: handed to the client if breaker and slots allow it,
- * judged when it comes back. `answered` runs on the client's thread, the rest on the engine's.
+ * A row between its claim and its settlement: it is handed to the client if breaker and slots
+ * allow, and its outcome is decided when it comes back. `row_answered` runs on the client's thread,
+ * the rest on the engine's.
  */
 #include "base/log.h"
 #include "delivery/delivery_private.h"
+
+#include <assert.h>
 
 #define ANSWER_MAX 4096
 
@@ -39,7 +42,7 @@ static void note_outcome(const struct delivery_row *row)
         DF_F("batchId", row->request.batch_id),
         DF_F("subscriptionId", row->request.subscription_id),
     };
-    /* The answer's text may hold anybody's data: it stays in the database. */
+    /* The answer's text may hold personal data, so it is not logged: it stays in the database. */
     const char *own = row->outcome == DELIVERY_RETRY  ? ch->c->retry_event
                       : row->outcome == DELIVERY_DEAD ? ch->c->failed_event
                                                       : NULL;
@@ -48,12 +51,13 @@ static void note_outcome(const struct delivery_row *row)
                  row->tried && row->out.call.code != DF_OK ? row->out.call.err.detail : "");
 }
 
-/* The row waits for the next cycle. Any thread, without the lock. */
-static void finish(struct delivery_row *row)
+/* Leaves the row to the next cycle, which settles it. Any thread. */
+static void finish_row(struct delivery_row *row)
 {
     struct delivery_channel *ch = row->channel;
     struct df_delivery *d = ch->d;
 
+    assert(row->outcome < DELIVERY_OUTCOMES && row->lease_until_ms > 0);
     note_outcome(row);
     df_lock(&d->lock);
     if (row->destination && !row->promised)
@@ -70,10 +74,10 @@ void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why)
     row->due_ms = delivery_now(row->channel) + (delay_ms > 0 ? delay_ms : 1);
     row->error = df_str_c(why);
     delivery_share_break(row->channel->d, row);
-    finish(row);
+    finish_row(row);
 }
 
-static void fail(struct delivery_row *row, bool again, int64_t retry_after_ms)
+static void fail_row(struct delivery_row *row, bool again, int64_t retry_after_ms)
 {
     const struct df_delivery *d = row->channel->d;
     const struct df_channel *c = row->channel->c;
@@ -100,11 +104,12 @@ static void describe_failure(struct delivery_row *row)
 }
 
 /* On the client's thread. */
-static void answered(struct df_out *out)
+static void row_answered(struct df_out *out)
 {
     struct delivery_row *row = out->arg;
     const struct df_call *call = &out->call;
 
+    assert(row->destination && !row->promised);
     row->tried = true;
     row->answer = DF_STR_NULL;
     if (call->code == DF_OK && call->answer.len > 0)
@@ -116,26 +121,26 @@ static void answered(struct df_out *out)
     case DF_OUT_AGAIN:
     case DF_OUT_REFUSED:
         describe_failure(row);
-        fail(row, out->verdict == DF_OUT_AGAIN, call->retry_after_ms);
+        fail_row(row, out->verdict == DF_OUT_AGAIN, call->retry_after_ms);
         break;
     case DF_OUT_STOPPED:
-        /* Whether the peer has seen it is not known: it is sent again at once. */
+        /* The peer may have seen it: it counts as an attempt and is due at once. */
         row->tried = call->maybe_sent;
         row->outcome = row->tried ? DELIVERY_RETRY : DELIVERY_DEFERRED;
         row->due_ms = delivery_now(row->channel);
         row->error = DF_STR("the server stopped");
         break;
     }
-    finish(row);
+    finish_row(row);
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
 /*
- * An attempt ends a quarter of the lease before the lease does: or somebody else would make the
- * next meanwhile. 0 or less: the claim's commit took so long that there is no time left for one.
+ * An attempt ends a quarter of the lease before the lease does, so that no other process makes the
+ * next attempt meanwhile. 0 or less: the claim's commit took so long that no time is left.
  */
-static int64_t timeout_ms(const struct df_delivery *d, const struct delivery_row *row)
+static int64_t attempt_timeout_ms(const struct df_delivery *d, const struct delivery_row *row)
 {
     int64_t reserve_ms = d->opt.settings.lease_ms / 4;
     int64_t most_ms = row->lease_end_ms - delivery_mono_ms(d) - reserve_ms;
@@ -144,8 +149,8 @@ static int64_t timeout_ms(const struct df_delivery *d, const struct delivery_row
     return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 
-/* False: it goes back. */
-static bool may_go(struct df_delivery *d, struct delivery_row *row)
+/* Asks breaker and shares; false: the row was put back. */
+static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
 {
     if (!df_outbound_ask(d->opt.outbound, &row->out)) {
         delivery_defer(row, delivery_park_ms(d, row, row->out.retry_ms),
@@ -165,7 +170,7 @@ static bool may_go(struct df_delivery *d, struct delivery_row *row)
 static void send_row(struct df_delivery *d, struct delivery_row *row)
 {
     const struct df_delivery_request *req = &row->request;
-    int64_t limit_ms = timeout_ms(d, row);
+    int64_t limit_ms = attempt_timeout_ms(d, row);
     bool of_tenant = req->tenant.len > 0;
 
     if (limit_ms <= 0) {
@@ -188,12 +193,12 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .trace = row->out.trace,
         .trace_id = req->trace_id,
         .breaker = row->key,
-        .hides_targets = of_tenant, /* it would learn what is there */
+        .hides_targets = of_tenant, /* else it could scan the network behind the server */
         .classify = row->channel->c->classify,
-        .done = answered,
+        .done = row_answered,
         .arg = row,
     };
-    if (may_go(d, row))
+    if (row_may_go(d, row))
         df_outbound_send(d->opt.outbound, &row->out);
 }
 
@@ -206,7 +211,7 @@ void delivery_send(struct df_delivery *d, struct df_list *rows)
             send_row(d, row);
         else {
             delivery_share_break(d, row);
-            finish(row); /* it could not be built */
+            finish_row(row); /* it could not be built */
         }
     }
 }

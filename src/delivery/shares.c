@@ -1,6 +1,6 @@
 /*
  * Shares of the slots: what each destination and each tenant has on its way, what it may have, and
- * how long rows are put off that are over it.
+ * how long rows over that share are put off.
  *
  * A tenant has at most a quarter of the rows that a channel holds, and of their bytes, and never
  * more than it leaves free: however many tenants hang, the next one finds room.
@@ -11,12 +11,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define FORGOTTEN_MS 60000 /* one that nothing was sent to for so long */
+#define FORGOTTEN_MS 60000 /* a share not used for so long */
 #define PARK_EACH_MS 4     /* between two rows that are put off */
-#define PARK_GRID_MS 250   /* they come back together: a claim for each would cost more */
-#define HANGING_MS   1000  /* a tenant that nothing came back from for so long */
+#define PARK_GRID_MS 250   /* due times are multiples of this, so that one claim takes many */
+#define HANGING_MS   1000  /* a tenant with calls out and no answer for so long */
 
-/* Rows, of DELIVERY_HELD_MAX; and bytes, of DELIVERY_BYTES_CHANNEL: but one row always. */
+/* Rows, out of DELIVERY_HELD_MAX, and bytes, out of DELIVERY_BYTES_CHANNEL. One row is always
+ * allowed. */
 static const struct {
     size_t least;
     size_t first;
@@ -27,7 +28,7 @@ static const struct {
     [DELIVERY_TENANT] = {16, 64, DELIVERY_HELD_MAX / 4, DELIVERY_BYTES_CHANNEL / 4},
 };
 
-/* --- who they are ----------------------------------------------------------------------------- */
+/* --- finding shares --------------------------------------------------------------------------- */
 
 struct delivery_share *delivery_share_find(struct df_delivery *d, enum delivery_share_kind kind,
                                            struct df_str key)
@@ -40,7 +41,7 @@ static struct df_str share_key(const struct delivery_share *s)
     return df_str_n(s->key, s->key_len);
 }
 
-/* Made when first asked for. Under the lock, as what follows. */
+/* Creates the share at its first use. */
 static struct delivery_share *get_share(struct df_delivery *d, enum delivery_share_kind kind,
                                         struct df_str key) DF_REQUIRES(d->lock)
 {
@@ -79,14 +80,16 @@ static bool is_full(const struct delivery_share *s, const struct delivery_row *r
            (s->kind == DELIVERY_TENANT && taken >= limits[s->kind].least && taken >= free_rows);
 }
 
-static void take_back_promise(struct delivery_row *row)
+static void take_back_promise(struct df_delivery *d, struct delivery_row *row) DF_REQUIRES(d->lock)
 {
     struct delivery_share *const of[] = {row->destination, row->tenant};
 
+    (void)d;
     if (!row->promised)
         return;
     for (size_t i = 0; i < 2; i++) {
         if (of[i]) {
+            assert(of[i]->promised > 0 && of[i]->bytes >= row->bytes);
             of[i]->promised--;
             of[i]->bytes -= row->bytes;
         }
@@ -97,7 +100,8 @@ static void take_back_promise(struct delivery_row *row)
 
 const char *delivery_share_enter(struct df_delivery *d, struct delivery_row *row)
 {
-    take_back_promise(row);
+    take_back_promise(d, row);
+    assert(!row->destination && !row->tenant);
     struct delivery_share *tenant = tenant_of(d, row);
     struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, row->key);
 
@@ -143,17 +147,18 @@ bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row)
 void delivery_share_break(struct df_delivery *d, struct delivery_row *row)
 {
     df_lock(&d->lock);
-    take_back_promise(row);
+    take_back_promise(d, row);
     df_unlock(&d->lock);
 }
 
-static void leave(struct df_delivery *d, struct delivery_share *s, const struct delivery_row *row)
+static void leave_share(struct df_delivery *d, struct delivery_share *s,
+                        const struct delivery_row *row) DF_REQUIRES(d->lock)
 {
     bool answered = row->out.call.code == DF_OK; /* whatever the answer was */
     bool failed = !answered && row->out.call.code != DF_E_CANCELLED;
     size_t less = s->kind == DELIVERY_TENANT ? (s->share > 4 ? s->share - 4 : 0) : s->share / 2;
 
-    assert(s->in_flight > 0);
+    assert(s->in_flight > 0 && s->bytes >= row->bytes);
     s->in_flight--;
     s->bytes -= row->bytes;
     s->used_ms = s->heard_ms = delivery_mono_ms(d);
@@ -165,11 +170,11 @@ static void leave(struct df_delivery *d, struct delivery_share *s, const struct 
 
 void delivery_share_leave(struct df_delivery *d, struct delivery_row *row)
 {
-    assert(d->on_their_way > 0);
+    assert(d->on_their_way > 0 && row->destination && !row->promised);
     d->on_their_way--;
-    leave(d, row->destination, row);
+    leave_share(d, row->destination, row);
     if (row->tenant)
-        leave(d, row->tenant, row);
+        leave_share(d, row->tenant, row);
     row->destination = row->tenant = NULL;
 }
 
@@ -206,7 +211,7 @@ int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, 
 
 /* --- forgetting ------------------------------------------------------------------------------- */
 
-/* Lines that have come to their end count no more. */
+/* Counts anew for each tenant the destinations that rows are put off for. */
 static void count_parked(struct df_delivery *d, int64_t now_ms) DF_REQUIRES(d->lock)
 {
     struct delivery_share *s;

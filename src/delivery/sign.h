@@ -8,10 +8,11 @@
  *     webhook-timestamp: <Unix seconds>
  *     webhook-signature: v1,<base64 HMAC-SHA256 of "<id>.<timestamp>.<body>">
  *
- * The second is Standard Webhooks: of a secret "whsec_<base64>" its key is the decoded part, and of
- * any other secret its bytes. The first takes the secret as it is written, whole. While a secret is
- * being replaced both are used: the values stand one after the other, with a comma and a space in
- * the first family ("v1=…, v1=…"), with a space in the second, as that standard has it.
+ * The second family is Standard Webhooks: the key of a secret "whsec_<base64>" is the decoded part,
+ * the key of any other secret its bytes. The first family takes the whole secret as it is written.
+ * While a secret is being replaced, the old and the new one both sign. Their values stand one after
+ * the other, separated by a comma and a space in the first family ("v1=…, v1=…") and by a space in
+ * the second.
  */
 #ifndef DF_DELIVERY_SIGN_H
 #define DF_DELIVERY_SIGN_H
@@ -21,13 +22,13 @@
 
 #define DF_SIGN_HEADERS 5
 
-/* Writes DF_SIGN_HEADERS headers; memory: the arena. old_secret: absent, or the one that still
- * counts. Names in the order above. */
+/* Writes the five headers in the order above; memory: the arena. old_secret: the one being
+ * replaced, which still counts; absent: none. */
 void df_sign(struct df_str secret, struct df_str old_secret, struct df_str id, int64_t unix_seconds,
              struct df_str body, struct df_arena *a, struct df_call_header ret[DF_SIGN_HEADERS]);
 
-/* Whether a "whsec_" secret can be decoded (24 to 64 bytes), or another is long enough to be one
- * (16 characters). */
+/* Checks that a "whsec_" secret decodes to 24 to 64 bytes, and that any other has at least 16
+ * characters. */
 enum df_code df_sign_check_secret(struct df_str secret, struct df_err *err) DF_MUST_CHECK;
 
 /* Lower-case hexadecimal HMAC-SHA256 of the body with this secret as it is written. */

@@ -1,10 +1,10 @@
 /*
- * Due times are of the wall clock, which people and programs set. Forward, it only makes rows due
- * early (and held.c keeps those on their way from being sent twice). Back, it would leave rows
- * waiting until it is that time again: those written or tried after the time that it is now. They
- * are looked for when the engine starts and when the clock is seen to go back, and made due one
- * lease later: by then whoever had them when they were found has come to an end, whatever its clock
- * says. Less than a lease is not worth the trouble: such rows are late by no more than that.
+ * Due times are times of the wall clock, which people and programs set. A clock that is set forward
+ * only makes rows due early (held.c keeps rows on their way from being sent twice). A clock that is
+ * set back would leave rows waiting that were written or tried "after now". The engine looks for
+ * these rows when it starts and when it sees the clock go back, and makes them due one lease later:
+ * by then every attempt that was under way has ended, whatever the clock of its process says. A
+ * jump of less than a lease is ignored: rows are late by no more than that.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -21,7 +21,7 @@ struct watch {
     struct df_value params[5];
 };
 
-/* --- what is there ---------------------------------------------------------------------------- */
+/* --- looking for rows from "after now" -------------------------------------------------------- */
 
 static void read_latest(void *arg, struct df_result *r)
 {
@@ -30,7 +30,7 @@ static void read_latest(void *arg, struct df_result *r)
     w->found_ms = df_col_time(r, channel_ahead_Latest); /* -1 for NULL */
 }
 
-static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_look_ahead(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct watch *w = (struct watch *)job;
     const struct df_query *q = w->channel->c->ahead;
@@ -40,7 +40,7 @@ static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err
                       err);
 }
 
-static void looked(struct df_job *job, enum df_code code, const struct df_err *err)
+static void look_ahead_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct watch *w = (struct watch *)job;
     struct delivery_channel *ch = w->channel;
@@ -48,7 +48,7 @@ static void looked(struct df_job *job, enum df_code code, const struct df_err *e
     int64_t lease_ms = delivery_lease(ch);
     bool found = code == DF_OK && w->found_ms > delivery_now(ch) + lease_ms;
 
-    (void)err; /* the store has told what is wrong with the database */
+    (void)err; /* the store has logged it */
     if (found) {
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
         df_log_write(DF_LOG_WARN, "DeliveryClockBehind", fields, 1,
@@ -63,9 +63,9 @@ static void looked(struct df_job *job, enum df_code code, const struct df_err *e
     free(w);
 }
 
-/* --- setting it right ------------------------------------------------------------------------- */
+/* --- making them due -------------------------------------------------------------------------- */
 
-static void rebased(struct df_job *job, enum df_code code, const struct df_err *err)
+static void rebase_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct watch *w = (struct watch *)job;
     struct delivery_channel *ch = w->channel;
@@ -82,7 +82,7 @@ static void rebased(struct df_job *job, enum df_code code, const struct df_err *
     free(w);
 }
 
-static void submit(struct delivery_channel *ch, bool rebase, int64_t until_ms)
+static void submit_watch(struct delivery_channel *ch, bool rebase, int64_t until_ms)
 {
     struct watch *w = df_calloc(1, sizeof(*w));
     int64_t now_ms = delivery_now(ch);
@@ -90,7 +90,7 @@ static void submit(struct delivery_channel *ch, bool rebase, int64_t until_ms)
     bool taken;
 
     w->channel = ch;
-    w->job = (struct df_job){.run = run_look, .done = looked};
+    w->job = (struct df_job){.run = run_look_ahead, .done = look_ahead_done};
     if (rebase) {
         const struct df_binding values[] = {
             {"now", df_time(now_ms)},
@@ -101,7 +101,7 @@ static void submit(struct delivery_channel *ch, bool rebase, int64_t until_ms)
         w->job = (struct df_job){
             .query = q,
             .params = df_query_bind(q, values, sizeof(values) / sizeof(values[0]), w->params),
-            .done = rebased};
+            .done = rebase_done};
         taken = df_store_write(ch->d->opt.store, &w->job);
     } else {
         taken = df_store_read(ch->d->opt.store, &w->job);
@@ -127,6 +127,6 @@ void delivery_watch_clock(struct df_delivery *d)
         int64_t until_ms = ch->ahead_until_ms;
         df_unlock(&d->lock);
         if (look || due)
-            submit(ch, !look, until_ms);
+            submit_watch(ch, !look, until_ms);
     }
 }

@@ -5,6 +5,8 @@
 #include "net/field.h"
 #include "json/doc.h"
 
+#include <assert.h>
+
 const char *df_verify_kind_name(enum df_verify_kind kind)
 {
     switch (kind) {
@@ -18,7 +20,7 @@ const char *df_verify_kind_name(enum df_verify_kind kind)
     return "";
 }
 
-/* --- the headers' --- */
+/* --- signatures in headers --- */
 
 static const char *check_time(struct df_str text, int64_t now_s, int64_t tolerance_s,
                               const char *malformed, const char *far, int64_t *ret)
@@ -31,7 +33,7 @@ static const char *check_time(struct df_str text, int64_t now_s, int64_t toleran
 }
 
 /* Whether one of the values between the separators is the expected one. */
-static bool has(struct df_str values, char sep, struct df_str expected)
+static bool has_signature(struct df_str values, char sep, struct df_str expected)
 {
     bool found = false;
 
@@ -55,7 +57,8 @@ static const char *check_own(struct df_str secret, const struct df_signed *m, in
     if (why)
         return why;
     df_sign(secret, DF_STR_NULL, DF_STR(""), at, m->body, a, h);
-    return has(m->signature, ',', h[1].value) ? NULL : "X-DataFlow-Signature does not match";
+    return has_signature(m->signature, ',', h[1].value) ? NULL
+                                                        : "X-DataFlow-Signature does not match";
 }
 
 static const char *check_standard(struct df_str secret, const struct df_signed *m, int64_t now_s,
@@ -72,10 +75,12 @@ static const char *check_standard(struct df_str secret, const struct df_signed *
     if (why)
         return why;
     df_sign(secret, DF_STR_NULL, m->webhook_id, at, m->body, a, h);
-    return has(m->webhook_signature, ' ', h[4].value) ? NULL : "webhook-signature does not match";
+    return has_signature(m->webhook_signature, ' ', h[4].value)
+               ? NULL
+               : "webhook-signature does not match";
 }
 
-/* --- the body's --- */
+/* --- the signature in the body --- */
 
 static bool is_space(char c)
 {
@@ -89,6 +94,7 @@ static bool is_space(char c)
 static void member_span(struct df_str body, const struct df_json *value, size_t *ret_from,
                         size_t *ret_to)
 {
+    assert(value->raw.ptr > body.ptr && value->raw.ptr < body.ptr + body.len);
     size_t from = (size_t)(value->raw.ptr - body.ptr);
     size_t to = from + value->raw.len;
 
@@ -184,7 +190,7 @@ static bool is_request_line(struct df_str line)
     return memmem(line.ptr, line.len, " HTTP/", 6) != NULL;
 }
 
-/* Where the value of this header goes; NULL: nobody asks. */
+/* Where the value of this header goes; NULL: it is not needed. */
 static struct df_str *place_of(struct df_str name, struct df_signed *m, struct df_str *length,
                                struct df_str *coding)
 {
@@ -207,7 +213,7 @@ static struct df_str *place_of(struct df_str name, struct df_signed *m, struct d
     return NULL;
 }
 
-/* The body is what is left, but for what an editor added. */
+/* The body is the rest, without what an editor added. */
 static enum df_code take_body(struct df_str rest, struct df_str length, struct df_str coding,
                               struct df_signed *m, struct df_err *err)
 {
@@ -223,9 +229,10 @@ static enum df_code take_body(struct df_str rest, struct df_str length, struct d
     if (!df_str_to_i64(length, &bytes) || bytes < 0)
         return df_err_set(err, DF_E_BAD_REQUEST, "Content-Length is no number");
     if ((uint64_t)bytes > rest.len)
-        return df_err_set(err, DF_E_BAD_REQUEST,
-                          "the body has %zu bytes, and Content-Length says %lld: it was cut",
-                          rest.len, (long long)bytes);
+        return df_err_set(
+            err, DF_E_BAD_REQUEST,
+            "the body has_signature %zu bytes, and Content-Length says %lld: it was cut", rest.len,
+            (long long)bytes);
     m->body.len = (size_t)bytes;
     return DF_OK;
 }

@@ -1,11 +1,10 @@
 /*
- * Verifying what delivery/sign.h signed, as a receiver does: for the sandbox, and for whoever has
- * saved a request and wonders (`dataflow webhook verify`). Pure: no clock, no files.
+ * Verifies what delivery/sign.h signed, as a receiver does: for the sandbox, and for requests that
+ * were saved to a file (`dataflow webhook verify`). Pure: no clock, no files.
  *
- * Three signatures may stand in a request, each alone or with the others: that of DataFlow's own
- * headers, that of Standard Webhooks, and the member `signature` of a JSON body, which is over the
- * body without that member. Of several values in a header one has to match: during a rotation there
- * are two.
+ * A request may carry three signatures, each alone or with the others: DataFlow's own headers, the
+ * headers of Standard Webhooks, and the member `signature` of a JSON body, which signs the body
+ * without that member. If a header has several values, as during a rotation, one has to match.
  */
 #ifndef DF_DELIVERY_VERIFY_H
 #define DF_DELIVERY_VERIFY_H
@@ -16,7 +15,7 @@
 enum df_verify_kind { DF_VERIFY_OWN, DF_VERIFY_STANDARD, DF_VERIFY_BODY };
 #define DF_VERIFY_KINDS 3
 
-/* Absent slices are headers that did not come. */
+/* An absent slice is a header that the request does not have. */
 struct df_signed {
     struct df_str body;
     struct df_str timestamp;
@@ -40,8 +39,8 @@ const char *df_verify_kind_name(enum df_verify_kind kind);
 
 /*
  * A request as it was on the wire: a request line or none, headers, an empty line, the body. Lines
- * end in LF or CR LF. What follows Content-Length is dropped: editors add a newline. Slices point
- * into the text. DF_E_BAD_REQUEST with the line's number.
+ * end in LF or CR LF. Bytes beyond Content-Length are dropped, since editors add a newline. Slices
+ * point into the text. DF_E_BAD_REQUEST with the line's number.
  */
 enum df_code df_verify_parse(struct df_str text, struct df_signed *ret,
                              struct df_err *err) DF_MUST_CHECK;

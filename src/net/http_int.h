@@ -175,9 +175,8 @@ static inline void df_conn_set_phase(struct df_conn *c, enum df_phase phase)
 #define DF_LINGER_MAX    64
 #define DF_SSE_MAX_BYTES ((size_t)256 * 1024)
 #define DF_DISCARD_MAX   65536 /* bytes of a refused body read to keep the connection */
-#define DF_HEADER_RESERVE                                                                          \
-    8192 /* of a connection's memory, for header records and our own header                        \
-          */
+/* Of a connection's memory, kept for header records and for our own header. */
+#define DF_HEADER_RESERVE 8192
 
 struct df_linger {
     int fd;

@@ -16,7 +16,7 @@
 
 #define HEADERS_FIRST 16
 
-/* --- what calls are made with ----------------------------------------------------------------- */
+/* --- client and breakers ---------------------------------------------------------------------- */
 
 enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client_options *client,
                               const struct df_breaker_settings *breaker,
@@ -68,7 +68,8 @@ struct df_trace df_outbound_trace(struct df_str trace_id, const struct df_clock 
     return df_trace_resume(trace_id, clock, &t) ? t : df_trace_new(clock);
 }
 
-/* Into the places behind the caller's own, which the next attempt may use again. */
+/* Appends to a copy of the caller's list: the next attempt begins with the caller's own headers
+ * again. */
 static void put_headers(struct df_out *out)
 {
     struct df_headers all = out->headers;
@@ -115,7 +116,7 @@ struct df_out_judgement df_outbound_judge(enum df_code code, unsigned status,
 
 /* --- the call --------------------------------------------------------------------------------- */
 
-/* The permit is given back. */
+/* Gives the permit back. */
 static void tell_breaker(struct df_out *out, enum df_breaker_outcome outcome, int64_t duration_ms)
 {
     struct df_breaker_snapshot now;

@@ -1,17 +1,17 @@
 /*
- * One guarded call to a peer, for everybody who makes one: the circuit breaker is asked, the
- * headers that every call carries are written, the client sends, one function judges what came
- * back, the breaker is told.
+ * One guarded call to a peer, used by every part that makes one. It asks the circuit breaker,
+ * writes the headers that every call carries, sends, judges the answer in one function, and tells
+ * the breaker.
  *
  *     if (!df_outbound_ask(o, &out))
  *         ... not now: worth asking again in out.retry_ms
  *     df_outbound_send(o, &out);
  *     ... out.done(&out), on the client's thread: out.verdict says what it came to
  *
- * What was asked for is sent or forgone, exactly once.
+ * After a permit was given, the call is sent or forgone, exactly once.
  *
- * Nobody needs to know whether the server is stopping: a client that was stopped still takes calls
- * and cancels them (DF_OUT_STOPPED).
+ * Callers need not know whether the server is stopping: a stopped client still takes calls and
+ * cancels them (DF_OUT_STOPPED).
  */
 #ifndef DF_OUTBOUND_OUTBOUND_H
 #define DF_OUTBOUND_OUTBOUND_H
@@ -21,7 +21,7 @@
 #include "net/client.h"
 #include "resilience/breaker.h"
 
-/* What calls are made with: one for the process, shared by all of its callers. */
+/* The client and the breakers: one for the process, shared by all callers. */
 struct df_outbound {
     struct df_http_client *client;
     struct df_breakers *breakers;
@@ -30,8 +30,8 @@ struct df_outbound {
 enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client_options *client,
                               const struct df_breaker_settings *breaker,
                               const struct df_clock *clock, struct df_err *err) DF_MUST_CHECK;
-/* The end, in two steps: as the client's. stop cuts off what is on its way; close is for when
- * nobody is left who could call. One that was never opened is fine in both. */
+/* The end, in two steps like the client's: stop cuts off the calls on their way; close is for when
+ * no caller is left. Both take one that was never opened. */
 void df_outbound_stop(struct df_outbound *o);
 void df_outbound_close(struct df_outbound *o);
 
@@ -46,20 +46,20 @@ struct df_headers {
 };
 
 void df_headers_add(struct df_headers *h, struct df_str name, struct df_str value);
-/* The next n, for the caller to fill. */
+/* Appends n headers for the caller to fill. */
 struct df_call_header *df_headers_more(struct df_headers *h, size_t n);
 
-/* A span of its own in a trace whose identifier was stored; in a new one if that is absent or not
- * what W3C says. */
+/* A new span in a trace whose identifier was stored; in a new trace if the identifier is absent or
+ * not one as W3C defines it. */
 struct df_trace df_outbound_trace(struct df_str trace_id, const struct df_clock *clock);
 
-/* --- what it came to -------------------------------------------------------------------------- */
+/* --- the verdict ------------------------------------------------------------------------------ */
 
 enum df_out_verdict {
     DF_OUT_OK,      /* the peer took it */
-    DF_OUT_AGAIN,   /* the same call may go well later */
-    DF_OUT_REFUSED, /* it will not: the peer's answer, or it cannot be sent as it is */
-    DF_OUT_STOPPED, /* cut off, since the server stops: nothing is known */
+    DF_OUT_AGAIN,   /* the same call may succeed later */
+    DF_OUT_REFUSED, /* it will not: the peer refused it, or it cannot be sent */
+    DF_OUT_STOPPED, /* cut off because the server stops: the outcome is unknown */
 };
 
 struct df_out_judgement {
@@ -77,7 +77,7 @@ struct df_out_judgement {
 struct df_out_judgement df_outbound_judge_status(unsigned status);
 
 /*
- * What a call came to. An answer is judged by `classify`, or as above (NULL). Without one:
+ * The verdict on a call. An answer is judged by `classify`, or as above (NULL). Without an answer:
  *
  *   cancelled                      STOPPED  ignored
  *   no answer: name, connection,
@@ -85,8 +85,8 @@ struct df_out_judgement df_outbound_judge_status(unsigned status);
  *   our own fault: what cannot be
  *   sent, an address not allowed   REFUSED  ignored
  *
- * hides_targets: to whoever chose the address, one that is not allowed is one that nobody answers
- * at.
+ * hides_targets: an address that is not allowed is judged as one where nobody answers, so that the
+ * tenant who chose it learns nothing.
  */
 struct df_out_judgement df_outbound_judge(enum df_code code, unsigned status,
                                           struct df_out_judgement (*classify)(unsigned status),
@@ -97,8 +97,8 @@ struct df_out_judgement df_outbound_judge(enum df_code code, unsigned status,
 /* The caller fills the first part and zeroes the rest; what it points to stays valid until `done`,
  * which may free the call or make it again. */
 struct df_out {
-    struct df_call call;       /* its first part, as client.h says, but for headers, done and arg */
-    struct df_headers headers; /* those of the caller's own */
+    struct df_call call;       /* its first part as client.h says, without headers, done and arg */
+    struct df_headers headers; /* the caller's own */
     struct df_str correlation_id;  /* X-Correlation-Id: a header's value; absent: none */
     struct df_str idempotency_key; /* absent: none, or it is among `headers` */
     struct df_trace trace;         /* traceparent */
@@ -110,10 +110,10 @@ struct df_out {
     void (*done)(struct df_out *out);
     void *arg;
 
-    /* What came of it; the answer itself stands in `call`. */
+    /* The outcome; the answer itself stands in `call`. */
     enum df_out_verdict verdict;
     enum df_breaker_outcome outcome; /* what the breaker is told */
-    int64_t retry_ms; /* AGAIN, or not permitted: the peer's word, else the breaker's; 0: none */
+    int64_t retry_ms;                /* AGAIN, or not permitted: when to try again; 0: no hint */
 
     /* Private. */
     struct df_outbound *outbound;
@@ -121,11 +121,11 @@ struct df_out {
     struct df_breaker_permit permit;
 };
 
-/* Asks the breaker. False: not now; nothing is to be given back. */
+/* Asks the breaker. False: not now; there is no permit to give back. */
 bool df_outbound_ask(struct df_outbound *o, struct df_out *out);
-/* It is not sent after all. */
+/* Gives the permit back without a call. */
 void df_outbound_forgo(struct df_out *out);
-/* Of one that was asked for, or is unguarded. Never fails: whatever happens, `done` tells. */
+/* Sends a call that has a permit or is unguarded. Never fails: `done` tells every outcome. */
 void df_outbound_send(struct df_outbound *o, struct df_out *out);
 
 #endif

@@ -23,7 +23,7 @@ struct df_breaker_settings {
     DF_KEY_INT("window", T, AT window, STANDARD("10"), 1, 10000, "Calls in the breaker's window." MORE), \
     DF_KEY_INT("min_calls", T, AT min_calls, STANDARD("5"), 1, 10000, "Calls before the rate counts." MORE), \
     DF_KEY_INT("failure_rate", T, AT failure_rate, STANDARD("50"), 1, 100, "Per cent of failures that opens the breaker." MORE), \
-    DF_KEY_INT("slow_call_ms", T, AT slow_call_ms, STANDARD("0"), 0, DF_HOURS, "A call slower than this is slow; when all in the window are, the breaker opens. 0: off." MORE), \
+    DF_KEY_INT("slow_call_ms", T, AT slow_call_ms, STANDARD("0"), 0, DF_HOURS, "A call slower than this is slow; when all calls in the window are slow, the breaker opens. 0: off." MORE), \
     DF_KEY_INT("open_ms", T, AT open_ms, STANDARD("10000"), 1, DF_DAYS, "How long the breaker stays open." MORE), \
     DF_KEY_INT("half_open_calls", T, AT half_open_calls, STANDARD("3"), 1, 1000, "Probes while half open." MORE)
 /* clang-format on */

@@ -1,15 +1,15 @@
 /*
- * Webhooks as a channel of the delivery engine. What is the channel's own: the schedule of
- * `webhooks.retry_delays_ms`, 2xx alone is success, every subscription has its own breaker and
- * share (one dead URL of a host is not the host), and what an outcome means for others, which is
- * settled in the same transaction:
+ * Webhooks as a channel of the delivery engine. It differs from other channels in four ways: its
+ * schedule is `webhooks.retry_delays_ms`, only 2xx is success, every subscription has a breaker and
+ * a share of its own (one dead URL of a host is not the host), and an outcome has further effects,
+ * which are written in the same transaction:
  *
- *   - sent: the subscription fails no more; a batch whose end everybody has heard of is
- *     WebhookNotified
- *   - failed: the subscription fails since now, if it did not before
- *   - given up: a row of WebhookDeliveryFailures, to be replayed
+ *   - sent: the subscription is no longer failing; a batch whose end all its subscriptions have
+ *     received is WebhookNotified
+ *   - failed: the subscription is failing since now, if it was not before
+ *   - given up: a row of WebhookDeliveryFailures, from which it can be replayed
  *   - 410, or nothing but failures for `webhooks.disable_after_days`: the subscription is disabled,
- *     and what waits for it is given up too
+ *     and the deliveries that wait for it are given up too
  */
 #include "webhooks/webhooks.h"
 
@@ -26,10 +26,10 @@
 
 #define CHANNEL "webhooks"
 
-/* Subscriptions that the cycle in hand disables; memory: its arena. */
+/* Subscriptions that the running cycle disables; memory: the cycle's arena. */
 struct disabled {
     struct df_arena *arena;
-    const char *reason; /* of those that are being found */
+    const char *reason; /* of the query that runs now */
     struct disabled_one {
         struct df_str id;
         const char *reason;
@@ -40,13 +40,13 @@ struct disabled {
 
 struct df_webhooks {
     struct df_webhooks_options opt;
-    struct df_secret *master;     /* what secrets of webhooks are encrypted with; or NULL */
-    struct df_secret *old_master; /* and were, before that */
+    struct df_secret *master;     /* the key of secrets in the database, or NULL */
+    struct df_secret *old_master; /* the key before that one, or NULL */
     struct df_retry_policy schedule;
     struct df_channel channel;
     struct df_delivery *delivery;
     struct df_notifier *notifier;
-    struct disabled *disabled; /* of the cycle's thread */
+    struct disabled *disabled; /* used by the cycle's thread alone */
 };
 
 static struct df_metric_family failures_total = {
@@ -83,9 +83,9 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
     return df_webhook_secret_open(&keys, subscription, &columns, now_ms, a, ret, ret_previous, err);
 }
 
-/* Not the host: one dead URL of a host is not the host. */
-static void whose(const struct df_channel *c, struct df_result *r, struct df_arena *a,
-                  struct df_delivery_request *ret)
+/* The breaker is the subscription's, not the host's: one dead URL of a host is not the host. */
+static void whose_webhook(const struct df_channel *c, struct df_result *r, struct df_arena *a,
+                          struct df_delivery_request *ret)
 {
     (void)c;
     ret->tenant = df_arena_str(a, df_col_text(r, webhook_load_ClientId));
@@ -93,8 +93,9 @@ static void whose(const struct df_channel *c, struct df_result *r, struct df_are
                                    DF_STR_ARG(df_col_text(r, webhook_load_SubscriptionId)));
 }
 
-static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
-                          struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
+static enum df_code build_webhook(const struct df_channel *c, struct df_str id, struct df_result *r,
+                                  struct df_arena *a, struct df_delivery_request *ret,
+                                  struct df_err *err)
 {
     const struct df_webhooks *w = c->arg;
     struct df_str subscription = df_arena_str(a, df_col_text(r, webhook_load_SubscriptionId));
@@ -127,8 +128,8 @@ static enum df_code build(const struct df_channel *c, struct df_str id, struct d
     return DF_OK;
 }
 
-/* Whatever is not a yes may become one; but for 410, which says that it will not. */
-static struct df_out_judgement classify(unsigned http_status)
+/* Every refusal is tried again, except 410, which says that the receiver is gone. */
+static struct df_out_judgement classify_answer(unsigned http_status)
 {
     struct df_out_judgement j = df_outbound_judge_status(http_status);
 
@@ -137,9 +138,9 @@ static struct df_out_judgement classify(unsigned http_status)
     return j;
 }
 
-/* --- what the outcome means for others -------------------------------------------------------- */
+/* --- further effects of an outcome ------------------------------------------------------------ */
 
-/* How many rows of a cycle. */
+/* Rows of a cycle. */
 struct outcomes {
     int64_t sent;
     int64_t failed;
@@ -179,8 +180,9 @@ static void note_disabled(void *arg, struct df_result *r)
         df_arena_str(d->arena, df_col_text(r, webhook_disabled_Id)), d->reason};
 }
 
-static enum df_code disable_all(const struct df_webhooks *w, struct df_db *db, struct df_value now,
-                                struct df_value ids, struct df_err *err)
+static enum df_code disable_subscriptions(const struct df_webhooks *w, struct df_db *db,
+                                          struct df_value now, struct df_value ids,
+                                          struct df_err *err)
 {
     struct disabled *d = w->disabled;
     struct df_value off = df_bool(false);
@@ -209,7 +211,7 @@ static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
         df_db_exec(db, DF_Q(webhook_fails_since, .now = now, .ids = ids), NULL, err);
 
     if (code == DF_OK)
-        code = disable_all(w, db, now, ids, err);
+        code = disable_subscriptions(w, db, now, ids, err);
     if (code == DF_OK)
         code = df_db_exec(db, DF_Q(webhook_bury, .now = now, .ids = ids), NULL, err);
     for (size_t i = 0; i < d->count && code == DF_OK; i++) {
@@ -227,8 +229,9 @@ static enum df_code settle_failed(const struct df_webhooks *w, struct df_db *db,
     return code;
 }
 
-static enum df_code settled(const struct df_channel *c, struct df_db *db, struct df_value now,
-                            struct df_value ids, struct df_arena *a, struct df_err *err)
+static enum df_code webhooks_settled(const struct df_channel *c, struct df_db *db,
+                                     struct df_value now, struct df_value ids, struct df_arena *a,
+                                     struct df_err *err)
 {
     const struct df_webhooks *w = c->arg;
     struct outcomes found = {0};
@@ -245,7 +248,7 @@ static enum df_code settled(const struct df_channel *c, struct df_db *db, struct
     return code;
 }
 
-static void committed(const struct df_channel *c)
+static void webhooks_committed(const struct df_channel *c)
 {
     const struct df_webhooks *w = c->arg;
     struct disabled *d = w->disabled;
@@ -275,12 +278,12 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
         .name = CHANNEL,
         .id_type = DF_UUID,
         DF_CHANNEL_OUTBOX(webhook),
-        .settled = settled,
-        .committed = committed,
-        .whose = whose,
-        .build = build,
+        .settled = webhooks_settled,
+        .committed = webhooks_committed,
+        .whose = whose_webhook,
+        .build = build_webhook,
         .schedule = &w->schedule,
-        .classify = classify,
+        .classify = classify_answer,
         .retry_event = "WebhookRetry",
         .failed_event = "WebhookFailed",
         .failures = df_metric_get(&failures_total, NULL),
@@ -294,7 +297,7 @@ struct df_webhook_keys df_webhooks_master_keys(const struct df_webhooks *w)
     return (struct df_webhook_keys){.master = w->master, .old_master = w->old_master};
 }
 
-static void heard(void *arg, size_t topic)
+static void heard_of_webhooks(void *arg, size_t topic)
 {
     const struct df_webhooks *w = arg;
 
@@ -310,21 +313,21 @@ void df_webhooks_add_channels(struct df_webhooks *w, struct df_delivery *d)
     df_delivery_add(d, &w->channel);
     if (w->opt.notify_url)
         w->notifier = df_notifier_new(&(struct df_notifier_options){
-            .url = w->opt.notify_url, .topics = topics, .heard = heard, .arg = w});
+            .url = w->opt.notify_url, .topics = topics, .heard = heard_of_webhooks, .arg = w});
 }
 
 void df_webhooks_wake(struct df_webhooks *w)
 {
     if (!w)
         return;
-    heard(w, 0);
+    heard_of_webhooks(w, 0);
     df_notifier_tell(w->notifier, 0);
 }
 
 void df_webhooks_stop(struct df_webhooks *w)
 {
     if (w)
-        df_notifier_stop(w->notifier); /* jobs of the store may still tell it something */
+        df_notifier_stop(w->notifier); /* not freed: jobs of the store may still use it */
 }
 
 void df_webhooks_free(struct df_webhooks *w)

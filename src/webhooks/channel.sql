@@ -8,7 +8,7 @@
 -- with: at_sent = LastStatus = NULL,
 -- with: at_failed = LastStatus = :http_status,
 
--- Whoever subscribes may have changed since the event: URL and secrets are those of the moment.
+-- The subscription may have changed since the event: URL and secrets are the present ones.
 -- name: webhook_load
 -- row: channel_load
 SELECT d.Id, d.AttemptCount AS Attempt, d.AttemptCount AS Fence, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
@@ -45,7 +45,8 @@ FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 WHERE d.Id = :id;
 
--- Neither what was replayed, which would arrive twice, nor what has no receiver. PostgreSQL: nor what is being settled just now.
+-- Leaves out deliveries that were replayed, which would arrive twice, and those without a receiver. PostgreSQL also
+-- leaves out those that are being settled just now.
 -- name: webhook_retry_all
 UPDATE WebhookDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
@@ -71,8 +72,9 @@ SELECT COALESCE(SUM(CASE WHEN Status = 'Sent' THEN 1 ELSE 0 END), 0) AS Sent,
 FROM WebhookDeliveries
 WHERE Id IN EACH_UUID(:ids);
 
--- A success: it fails no more. PostgreSQL: in one order for all, since two processes that settle at once want the same ones;
--- and those of the rows first, in an array, or it would go through all subscriptions and the deliveries of each.
+-- After a success the subscription is no longer failing. PostgreSQL locks the subscriptions in one order, since two
+-- processes that settle at the same time may want the same ones. It collects those of the rows in an array first;
+-- otherwise it would go through all subscriptions and the deliveries of each.
 -- name: webhook_well_again
 UPDATE WebhookSubscriptions SET FailureSince = NULL
 WHERE FailureSince IS NOT NULL
@@ -86,14 +88,14 @@ WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
                                               AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1))
                      ORDER BY s.Id FOR NO KEY UPDATE));
 
--- What was given up and has arrived after all, by a retry, need not be replayed.
+-- A delivery that was given up and arrived after all, by a retry, need not be replayed.
 -- name: webhook_arrived_after_all
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now
 WHERE ReplayedAt IS NULL
   AND DeliveryId IN (SELECT d.Id FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Sent' THEN 1 ELSE 0 END = 1);
 
--- A batch's end was told when everybody who wanted to know has it, by its own delivery or a replay of it.
+-- A batch is notified when every subscription that wanted its end has received it, by the delivery or a replay.
 -- name: webhook_notified
 UPDATE ImportBatch SET WebhookNotified = :told
 WHERE WebhookNotified <> :told
@@ -120,7 +122,7 @@ WHERE Id = ANY(ARRAY(SELECT s.Id FROM WebhookSubscriptions AS s
                                               AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1))
                      ORDER BY s.Id FOR NO KEY UPDATE));
 
--- 410 Gone: the receiver wants nothing more.
+-- 410 Gone: the receiver wants no more deliveries.
 -- name: webhook_disable_gone
 -- row: webhook_disabled
 UPDATE WebhookSubscriptions
@@ -155,7 +157,7 @@ WHERE IsActive <> :active AND FailureSince <= :before
   AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
--- Those on their way come back by themselves; so do those that another process settles just now, which waits for the
+-- Deliveries on their way come back by themselves. So do those that another process is settling, which waits for the
 -- subscription that was disabled here.
 -- name: webhook_end_waiting
 UPDATE WebhookDeliveries
@@ -170,7 +172,7 @@ WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
                        AND CASE WHEN d.NextAttemptAt IS NOT NULL AND d.Status <> 'Sending' THEN 1 ELSE 0 END = 1
                      FOR UPDATE SKIP LOCKED));
 
--- Dead letters: of a delivery one, until it is replayed.
+-- Dead letters: one for each delivery, until it is replayed.
 -- name: webhook_bury
 -- dialect: sqlite
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -203,7 +205,8 @@ WHERE d.Id IN EACH_UUID(:ids)
   AND CASE WHEN d.Status = 'Error' AND d.NextAttemptAt IS NULL THEN 1 ELSE 0 END = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NULL);
 
--- Of a subscription that was just disabled: what waited. What failed before has its own already, replayed or not.
+-- Buries what waited for a subscription that was just disabled. Deliveries that failed before have their dead letter
+-- already, replayed or not.
 -- name: webhook_bury_waiting
 -- dialect: sqlite
 INSERT INTO WebhookDeliveryFailures (SubscriptionId, EventId, Event, PayloadJson, Attempts, LastStatus, LastError,
@@ -238,8 +241,9 @@ WHERE d.SubscriptionId = :subscription_id
 
 -- --- events ---
 
--- A row for everybody who wants the event; ids are the database's, so that one statement does however many there are.
--- PostgreSQL: a subscription that somebody is deleting is waited for, and is not among them then; the row's foreign key would fail.
+-- Adds a row for every subscription that wants the event. The database makes the ids, so that one statement is enough.
+-- PostgreSQL waits for a subscription that is being deleted and then leaves it out; otherwise the row's foreign key
+-- would fail.
 -- name: webhook_emit
 -- dialect: sqlite
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,

@@ -67,11 +67,11 @@ FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
 WHERE f.Id = :id;
 
--- Whether there is such a subscription, and it is active.
+-- Whether the subscription exists, and whether it is active.
 -- name: webhook_failure_subscription
 SELECT IsActive FROM WebhookSubscriptions WHERE Id = :subscription_id;
 
--- Of subscriptions that are active, or (for counting) that are not.
+-- Failures of subscriptions that are active, or (for counting) that are not.
 -- name: webhook_failure_since
 -- row: webhook_failure_id
 -- dialect: sqlite
@@ -118,7 +118,7 @@ JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
 WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
   AND (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER));
 
--- Of two who replay the same one, one gets it.
+-- If two callers replay the same failure, one of them gets it.
 -- name: webhook_failure_take
 -- row: webhook_failure_id
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now WHERE Id IN EACH_INT(:ids) AND ReplayedAt IS NULL RETURNING Id;
@@ -126,7 +126,8 @@ UPDATE WebhookDeliveryFailures SET ReplayedAt = :now WHERE Id IN EACH_INT(:ids) 
 UPDATE WebhookDeliveryFailures SET ReplayedAt = :now OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids) AND ReplayedAt IS NULL;
 
--- The same event once more, as a delivery of its own; what the failure does not keep is the first one's, if that is still there.
+-- Sends the same event once more, as a new delivery. Columns that the failure does not have come from the first
+-- delivery, if that still exists.
 -- name: webhook_failure_replay
 -- dialect: sqlite
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,

@@ -1,6 +1,6 @@
 /*
- * /admin/webhook-failures: deliveries that were given up, and their replay. A replay is a delivery
- * of its own, of the same event, to the URL and with the secret that the subscription has now.
+ * /admin/webhook-failures: deliveries that were given up, and their replay. A replay is a new
+ * delivery of the same event, to the subscription's present URL and with its present secret.
  */
 #include "access/handler.h"
 #include "store/rows.h"
@@ -19,7 +19,7 @@ struct call {
     struct df_str client; /* filter: the public identifier; absent: any */
     int replayed;         /* filter: 0, 1; -1: any */
     int64_t since_ms;
-    int64_t count; /* of those replayed */
+    int64_t count; /* of failures replayed */
 };
 
 static struct df_value subscription_of(const struct call *c)
@@ -98,7 +98,7 @@ static bool read_filters(struct df_work *w, struct df_input *in)
     return true;
 }
 
-static const struct df_handler list = {
+static const struct df_handler list_failures = {
     .size = sizeof(struct call),
     .paged = true,
     .max_answer = ANSWER_MAX,
@@ -108,7 +108,7 @@ static const struct df_handler list = {
 
 /* --- replay --- */
 
-static enum df_code disabled(struct df_err *err)
+static enum df_code refuse_disabled(struct df_err *err)
 {
     return df_err_set(err, DF_E_CONFLICT,
                       "The webhook is switched off: set isActive to true first, then replay.");
@@ -137,10 +137,10 @@ static void read_delivery(void *arg, struct df_result *r)
     (void)df_uuid_parse(df_col_text(r, webhook_failure_replay_Id), arg);
 }
 
-/* Those of the failures that nobody else has replayed meanwhile: c->count. *ret_delivery: the last
- * new one. */
-static enum df_code replay(struct df_db *db, struct call *c, struct found *failures,
-                           struct df_uuid *ret_delivery, struct df_err *err)
+/* Replays the failures that nobody else has replayed meanwhile, and counts them in c->count.
+ * *ret_delivery is the last new delivery. */
+static enum df_code replay_failures(struct df_db *db, struct call *c, struct found *failures,
+                                    struct df_uuid *ret_delivery, struct df_err *err)
 {
     struct df_value now = df_time(c->w.now_ms);
     struct found mine = room_for(c, (size_t)failures->count);
@@ -155,7 +155,7 @@ static enum df_code replay(struct df_db *db, struct call *c, struct found *failu
                       read_delivery, ret_delivery, err);
 }
 
-static void replayed(struct df_work *w)
+static void wake_replayed(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
     const struct df_subscriptions *subscriptions = w->arg;
@@ -185,8 +185,8 @@ static void read_failure(void *arg, struct df_result *r)
     f->is_active = df_col_bool(r, webhook_failure_get_IsActive);
 }
 
-static enum df_code check_one(struct df_db *db, const struct call *c, struct failure *ret,
-                              struct df_err *err)
+static enum df_code check_failure(struct df_db *db, const struct call *c, struct failure *ret,
+                                  struct df_err *err)
 {
     bool found = false;
     enum df_code code = df_db_one(db, DF_Q(webhook_failure_get, .id = df_int(c->id)), read_failure,
@@ -199,7 +199,7 @@ static enum df_code check_one(struct df_db *db, const struct call *c, struct fai
     if (ret->is_replayed)
         return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
     if (!ret->is_active)
-        return disabled(err);
+        return refuse_disabled(err);
     return ret->has_ids ? DF_OK : df_err_set(err, DF_E_INTERNAL, "an id of the failure is no UUID");
 }
 
@@ -210,13 +210,13 @@ static enum df_code run_replay(struct df_db *db, struct df_work *w, struct df_er
     struct df_uuid delivery;
     struct failure failure;
     struct found one = room_for(c, 1);
-    enum df_code code = check_one(db, c, &failure, err);
+    enum df_code code = check_failure(db, c, &failure, err);
 
     if (code != DF_OK)
         return code;
     one.count = 1;
     df_ids_add_int(&one.ids, c->id);
-    code = replay(db, c, &one, &delivery, err);
+    code = replay_failures(db, c, &one, &delivery, err);
     if (code == DF_OK && c->count == 0)
         return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
     if (code == DF_OK)
@@ -250,7 +250,7 @@ static const struct df_handler replay_one = {
     .status = 202,
     .prepare = read_id,
     .run = run_replay,
-    .done = replayed,
+    .done = wake_replayed,
 };
 
 /* --- POST /admin/webhook-failures/replay --- */
@@ -260,7 +260,8 @@ static void read_active(void *arg, struct df_result *r)
     *(bool *)arg = df_col_bool(r, webhook_failure_subscription_IsActive);
 }
 
-/* Only where one is named: of the others, those that are switched off are left out and counted. */
+/* Checks the subscription that the caller named. Without a name, subscriptions that are switched
+ * off are skipped and counted. */
 static enum df_code check_subscription(struct df_db *db, const struct call *c, struct df_err *err)
 {
     bool found = false, active = false;
@@ -274,7 +275,7 @@ static enum df_code check_subscription(struct df_db *db, const struct call *c, s
         return code;
     if (!found)
         return df_err_set(err, DF_E_NOT_FOUND, "There is no such webhook.");
-    return active ? DF_OK : disabled(err);
+    return active ? DF_OK : refuse_disabled(err);
 }
 
 static enum df_code count_since(struct df_db *db, const struct call *c, bool active, int64_t *ret,
@@ -304,7 +305,7 @@ static enum df_code run_replay_since(struct df_db *db, struct df_work *w, struct
                                .limit = df_int(REPLAY_MAX)),
                           add_id, &failures, err);
     if (code == DF_OK && failures.count > 0)
-        code = replay(db, c, &failures, &last, err);
+        code = replay_failures(db, c, &failures, &last, err);
     if (code == DF_OK)
         code = count_since(db, c, true, &remaining, err);
     if (code == DF_OK)
@@ -336,14 +337,14 @@ static const struct df_handler replay_since = {
     .status = 202,
     .prepare = read_since,
     .run = run_replay_since,
-    .done = replayed,
+    .done = wake_replayed,
 };
 
 #define ADMIN(m, path, kind, h)                                                                    \
     DF_ROUTE(m, "/admin/webhook-failures" path, kind, DF_ACCESS_ADMIN, NULL, h)
 
 const struct df_route df_webhook_failure_routes[] = {
-    ADMIN("GET", "", DF_BODY_NONE, list),
+    ADMIN("GET", "", DF_BODY_NONE, list_failures),
     ADMIN("POST", "/replay", DF_BODY_ANY, replay_since),
     ADMIN("POST", "/{id}/replay", DF_BODY_ANY, replay_one),
     {.method = NULL},

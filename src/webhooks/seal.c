@@ -1,8 +1,8 @@
 /*
- * Secrets at the start of a server: those from before there was a master key are encrypted, and
- * with an old key beside the new one, those under it are encrypted anew. A page of them in a
- * transaction; what somebody changes meanwhile is left to him. And, while it runs, the end of those
- * that count no more.
+ * Encrypts secrets when a server starts: those that were stored before there was a master key, and,
+ * if an old key is set too, those under the old key. A transaction covers one page of them; a
+ * secret that is replaced meanwhile is left alone. While the server runs, this file also removes
+ * previous secrets that no longer count.
  */
 #include "base/uuid.h"
 #include "webhooks/subscriptions.sql.h"
@@ -15,7 +15,7 @@ struct stored {
     struct df_webhook_secret_columns columns;
 };
 
-/* One page. Set afresh each time the job runs, but for what is above `found`. */
+/* One page. The job may run more than once; it sets `found` and what follows afresh. */
 struct page {
     struct df_job job;
     const struct df_subscriptions_options *opt;
@@ -68,7 +68,7 @@ static void try_master(void *arg, struct df_result *r)
         df_wipe((void *)(uintptr_t)secret.ptr, secret.len);
 }
 
-/* With another key, or none, every delivery would be given up one after the other. */
+/* With a wrong key, or none, every delivery would be given up, so the server does not start. */
 static enum df_code check_master(struct df_db *db, struct page *p, struct df_err *err)
 {
     struct master_check m = {.page = p, .code = DF_OK, .err = err};
@@ -98,7 +98,7 @@ static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err
     return code;
 }
 
-/* All pages; the counts are those of all of them then. */
+/* Runs all pages; the counts are then totals. */
 static enum df_code run_pages(struct df_store *store, struct page *p, struct df_err *err)
 {
     size_t found = 0, changed = 0, lost = 0;
@@ -122,13 +122,13 @@ static enum df_code run_pages(struct df_store *store, struct page *p, struct df_
 
 /* --- from before there was a master key --- */
 
-static enum df_code seal_one(struct df_db *db, struct page *p, const struct stored *row,
-                             struct df_err *err)
+static enum df_code seal_secret(struct df_db *db, struct page *p, const struct stored *row,
+                                struct df_err *err)
 {
     const struct df_webhook_secret_columns *c = &row->columns;
     struct df_webhook_sealed now, before = {.sealed = DF_STR_NULL};
 
-    /* Others may have written longer ones than we do. */
+    /* Other programs may have written longer secrets than we accept. */
     if (!p->opt->keys.master || c->secret.len > DF_WEBHOOK_SECRET_MAX ||
         c->previous.len > DF_WEBHOOK_SECRET_MAX)
         return DF_OK;
@@ -144,7 +144,7 @@ static enum df_code seal_one(struct df_db *db, struct page *p, const struct stor
 
 static enum df_code seal_plain(struct df_subscriptions *s, struct df_err *err)
 {
-    struct page p = {.opt = &s->opt, .query = &df_q_subscription_plain, .each = seal_one};
+    struct page p = {.opt = &s->opt, .query = &df_q_subscription_plain, .each = seal_secret};
     enum df_code code = run_pages(s->opt.store, &p, err);
 
     if (code == DF_OK && p.found > 0 && s->opt.keys.master)
@@ -158,9 +158,9 @@ static enum df_code seal_plain(struct df_subscriptions *s, struct df_err *err)
 
 /* --- under the old master key --- */
 
-/* What opens with the new key alone stays as it is. */
-static enum df_code reseal_one(struct df_db *db, struct page *p, const struct stored *row,
-                               struct df_err *err)
+/* A secret that opens with the new key stays as it is. */
+static enum df_code reseal_secret(struct df_db *db, struct page *p, const struct stored *row,
+                                  struct df_err *err)
 {
     const struct df_webhook_keys new_alone = {.master = p->opt->keys.master};
     const struct df_webhook_secret_columns *c = &row->columns;
@@ -174,7 +174,7 @@ static enum df_code reseal_one(struct df_db *db, struct page *p, const struct st
         p->lost++;
         return DF_OK;
     }
-    /* A previous one that does not open is absent. */
+    /* A previous secret that does not open is absent. */
     if (df_webhook_secret_open(&new_alone, row->id, c, now_ms, &p->arena, &now_secret,
                                &now_previous, &why) == DF_OK &&
         !previous.ptr == !now_previous.ptr)
@@ -191,9 +191,9 @@ static enum df_code reseal_one(struct df_db *db, struct page *p, const struct st
     return code;
 }
 
-static enum df_code reseal(struct df_subscriptions *s, struct df_err *err)
+static enum df_code reseal_old(struct df_subscriptions *s, struct df_err *err)
 {
-    struct page p = {.opt = &s->opt, .query = &df_q_subscription_encrypted, .each = reseal_one};
+    struct page p = {.opt = &s->opt, .query = &df_q_subscription_encrypted, .each = reseal_secret};
 
     if (!s->opt.keys.master || !s->opt.keys.old_master)
         return DF_OK;
@@ -214,14 +214,15 @@ enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *er
     enum df_code code = seal_plain(s, err);
 
     if (code == DF_OK)
-        code = reseal(s, err);
+        code = reseal_old(s, err);
     if (code == DF_OK || code == DF_E_CONFIG)
         return code;
-    df_log_warn("WebhookSecretsNotRead", "%s", err->detail); /* /readyz tells what is wrong */
+    df_log_warn("WebhookSecretsNotRead", "%s",
+                err->detail); /* /readyz reports the database's trouble */
     return DF_OK;
 }
 
-/* --- previous ones, when their time is over --- */
+/* --- previous secrets whose time is over --- */
 
 void df_subscriptions_forget_previous(struct df_store *store, const struct df_clock *clock)
 {

@@ -29,8 +29,8 @@ void df_webhook_secret_make(const struct df_clock *clock, struct df_webhook_secr
     df_wipe(bytes, sizeof(bytes));
 }
 
-/* Receivers write it into configuration files and shells: nothing that looks like something else.
- */
+/* Receivers write the secret into configuration files and shells, so it must not contain characters
+ * that these treat specially. */
 enum df_code df_webhook_secret_check(struct df_str secret, struct df_err *err)
 {
     if (secret.len > DF_WEBHOOK_SECRET_MAX)
@@ -91,9 +91,9 @@ static bool unseal(const struct df_secret *master, struct df_str subscription, s
     return true;
 }
 
-static enum df_code open_one(const struct df_webhook_keys *keys, struct df_str subscription,
-                             struct df_str plain, struct df_str sealed, struct df_arena *a,
-                             struct df_str *ret, struct df_err *err)
+static enum df_code open_secret(const struct df_webhook_keys *keys, struct df_str subscription,
+                                struct df_str plain, struct df_str sealed, struct df_arena *a,
+                                struct df_str *ret, struct df_err *err)
 {
     if (!sealed.ptr) {
         *ret = df_arena_str(a, plain);
@@ -118,15 +118,15 @@ enum df_code df_webhook_secret_open(const struct df_webhook_keys *keys, struct d
     struct df_err ignored = DF_ERR_INIT;
     struct df_str previous = DF_STR_NULL;
     enum df_code code =
-        open_one(keys, subscription, columns->secret, columns->encrypted, a, ret, err);
+        open_secret(keys, subscription, columns->secret, columns->encrypted, a, ret, err);
 
     if (code != DF_OK)
         return code;
     if (!ret->ptr)
         return df_err_set(err, DF_E_CONFIG, "the subscription has no secret");
     if (columns->previous_expires_at > now_ms &&
-        open_one(keys, subscription, columns->previous, columns->previous_encrypted, a, &previous,
-                 &ignored) != DF_OK)
+        open_secret(keys, subscription, columns->previous, columns->previous_encrypted, a,
+                    &previous, &ignored) != DF_OK)
         previous = DF_STR_NULL;
     *ret_previous = previous;
     return DF_OK;

@@ -1,10 +1,12 @@
 /*
- * The secrets that webhooks are signed with, and how they lie in the database: encrypted with the
- * master key (security.master_key) in SecretEncrypted, or, where the server has none, as they are
- * in Secret. Likewise the previous one, which still counts while a secret is being replaced.
+ * The secrets that webhooks are signed with, and how the database stores them: encrypted with the
+ * master key (security.master_key) in SecretEncrypted, or in clear text in Secret if the server has
+ * no master key. The previous secret, which still counts while a secret is being replaced, is
+ * stored in the same way.
  *
- * Encrypted: one byte for the version, a random nonce of 24, XChaCha20-Poly1305 with the
- * subscription's id as associated data. So one row's secret is of no use in another.
+ * The encrypted form is one byte for the version, a random nonce of 24 bytes, and
+ * XChaCha20-Poly1305 with the subscription's id as associated data. So one row's secret is of no
+ * use in another row.
  */
 #ifndef DF_WEBHOOKS_SECRET_H
 #define DF_WEBHOOKS_SECRET_H
@@ -16,9 +18,8 @@
 
 /* Both of df_secret_key_new; NULL: there is none. */
 struct df_webhook_keys {
-    const struct df_secret *master; /* security.master_key: NULL: secrets are stored as they are */
-    const struct df_secret
-        *old_master; /* security.master_old_key: what is encrypted with it opens too */
+    const struct df_secret *master;     /* encrypts; NULL: secrets are stored in clear text */
+    const struct df_secret *old_master; /* opens what was encrypted before the key was replaced */
 };
 
 #define DF_WEBHOOK_SECRET_MAX 128 /* what column Secret holds */
@@ -30,10 +31,10 @@ struct df_webhook_secret {
 
 /* "whsec_" and 32 random bytes in base64: what Standard Webhooks asks for. */
 void df_webhook_secret_make(const struct df_clock *clock, struct df_webhook_secret *ret);
-/* Whether a caller's own will do; err says why not. */
+/* Checks a secret that the caller chose; err says what is wrong. */
 enum df_code df_webhook_secret_check(struct df_str secret, struct df_err *err) DF_MUST_CHECK;
 
-/* What goes into the two columns: one of them is absent. */
+/* The values of the two columns; one of them is absent. */
 struct df_webhook_sealed {
     struct df_str plain;  /* borrowed from the secret */
     struct df_str sealed; /* in bytes */
@@ -45,7 +46,7 @@ void df_webhook_secret_seal(const struct df_secret *master, const struct df_cloc
                             struct df_str subscription, struct df_str secret,
                             struct df_webhook_sealed *ret);
 
-/* A subscription's columns of these names; absent where they are NULL. */
+/* The columns of a subscription; NULL is absent. */
 struct df_webhook_secret_columns {
     struct df_str secret;
     struct df_str encrypted;
@@ -55,9 +56,9 @@ struct df_webhook_secret_columns {
 };
 
 /*
- * The plain texts, for df_sign; *ret_previous is absent unless it still counts. Memory: the arena.
- * DF_E_CONFIG: encrypted, and there is no master key or another one. A previous secret that cannot
- * be opened does not count.
+ * Opens the secrets for df_sign; *ret_previous is absent unless it still counts. Memory: the arena.
+ * DF_E_CONFIG: the secret is encrypted, and the master key is missing or another one. A previous
+ * secret that cannot be opened does not count.
  */
 enum df_code df_webhook_secret_open(const struct df_webhook_keys *keys, struct df_str subscription,
                                     const struct df_webhook_secret_columns *columns, int64_t now_ms,

@@ -1,8 +1,8 @@
 /*
- * What a client is told of an attempt. Its receiver is whatever it named: what that answered is for
- * the administrator, or a webhook would be a way to read services that only the server reaches. And
- * a name of an internal address is told of as one that does not exist: or a client could ask for
- * the names of a network that it does not see.
+ * What a client may see of an attempt. The client chose the receiver, so only the administrator
+ * sees what the receiver answered: otherwise a webhook would be a way to read services that only
+ * the server can reach. A name that leads to an internal address is reported like a name that does
+ * not exist: otherwise a client could find out the names of a network that it cannot see.
  */
 #include "webhooks/subscriptions_private.h"
 
@@ -11,7 +11,7 @@ static bool contains(struct df_str text, const char *words)
     return text.len > 0 && memmem(text.ptr, text.len, words, strlen(words)) != NULL;
 }
 
-/* The words are those of net/transfer.c and libcurl. */
+/* These words come from net/transfer.c and libcurl. */
 bool df_webhook_is_unreachable(struct df_str error)
 {
     return contains(error, "not a public address") || contains(error, "resolve host") ||

@@ -9,7 +9,7 @@
 #include <netdb.h>
 #include <stdlib.h>
 
-#define LOOKUPS_MAX 64  /* waiting */
+#define LOOKUPS_MAX 64  /* that wait */
 #define EVENTS_MAX  400 /* the column's width */
 
 /* --- what may be a target --- */
@@ -34,9 +34,9 @@ const char *df_subscriptions_check_url(struct df_input *in, struct df_str url)
     return NULL;
 }
 
-/* All of a name's addresses: which of them is dialled is nobody's choice. NULL: it may be dialled;
- * else why not, for the log alone. */
-static const char *look_up(const struct df_subscriptions *s, const char *host)
+/* Checks all addresses of a name, since any of them may be dialled. NULL: the name may be a target;
+ * else the reason, for the log alone. */
+static const char *look_up_target(const struct df_subscriptions *s, const char *host)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -51,7 +51,7 @@ static const char *look_up(const struct df_subscriptions *s, const char *host)
     return problem;
 }
 
-static void refuse(const struct df_lookup *l, const char *problem)
+static void log_refused_target(const struct df_lookup *l, const char *problem)
 {
     struct df_log_field fields[] = {DF_F("host", df_str_c(l->host))};
     const struct df_log_ctx *before = df_log_ctx_use(l->log);
@@ -60,24 +60,19 @@ static void refuse(const struct df_lookup *l, const char *problem)
     df_log_ctx_use(before);
 }
 
-static void *work(void *arg)
+static void answer_lookup(void *arg, void *item)
 {
-    struct df_subscriptions *s = arg;
-    void *item;
+    struct df_lookup *l = item;
+    const char *problem = look_up_target(arg, l->host);
 
-    while (df_queue_pop(&s->lookups, &item, 1, -1) == 1) {
-        struct df_lookup *l = item;
-        const char *problem = look_up(s, l->host);
-        if (problem)
-            refuse(l, problem);
-        l->done(l, problem ? DF_WEBHOOK_UNREACHABLE : NULL);
-    }
-    return NULL;
+    if (problem)
+        log_refused_target(l, problem);
+    l->done(l, problem ? DF_WEBHOOK_UNREACHABLE : NULL);
 }
 
 bool df_subscriptions_lookup(struct df_subscriptions *s, struct df_lookup *l)
 {
-    return df_queue_push(&s->lookups, l);
+    return df_pool_push(&s->lookups, l);
 }
 
 /* --- events --- */
@@ -136,36 +131,27 @@ struct df_str df_subscriptions_read_events(struct df_input *in)
     return df_str_n(out, len);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 struct df_subscriptions *df_subscriptions_new(const struct df_subscriptions_options *opt)
 {
     struct df_subscriptions *s = df_calloc(1, sizeof(*s));
 
     s->opt = *opt;
-    df_queue_init(&s->lookups, LOOKUPS_MAX);
-    for (size_t i = 0; i < DF_LOOKUP_THREADS; i++)
-        if (pthread_create(&s->threads[i], NULL, work, s) != 0)
-            abort();
-    s->running = true;
+    df_pool_start(&s->lookups, "lookups", DF_LOOKUP_THREADS, LOOKUPS_MAX, answer_lookup, s);
     return s;
 }
 
 void df_subscriptions_stop(struct df_subscriptions *s)
 {
-    if (!s || !s->running)
-        return;
-    df_queue_close(&s->lookups);
-    for (size_t i = 0; i < DF_LOOKUP_THREADS; i++)
-        pthread_join(s->threads[i], NULL);
-    s->running = false;
+    if (s)
+        df_pool_stop(&s->lookups);
 }
 
 void df_subscriptions_free(struct df_subscriptions *s)
 {
     if (!s)
         return;
-    df_subscriptions_stop(s);
-    df_queue_release(&s->lookups);
+    df_pool_release(&s->lookups);
     free(s);
 }

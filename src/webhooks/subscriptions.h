@@ -1,11 +1,12 @@
 /*
- * Subscriptions: who is told of what, and where. A client looks after its own, the administrator
- * after all; also the history of their deliveries, and the replay of what was given up.
+ * Subscriptions: which client hears of which events, and at which URL. A client manages its own,
+ * the administrator all of them. Also the history of their deliveries, and the replay of deliveries
+ * that were given up.
  *
- * A URL is looked up when it is registered, on threads of their own, since that may take seconds:
- * all its addresses must be public, unless private targets are allowed. That is for people, who
- * learn at once what would never arrive; what keeps deliveries from private addresses is the
- * client, on the address that it dials (net/client.h).
+ * A URL's host is looked up when the URL is registered, on threads of its own, since that may take
+ * seconds. All its addresses must be public, unless private targets are allowed. This check tells
+ * people at once what would never arrive. What really keeps deliveries from private addresses is
+ * the HTTP client, which checks the address that it dials (net/client.h).
  */
 #ifndef DF_WEBHOOKS_SUBSCRIPTIONS_H
 #define DF_WEBHOOKS_SUBSCRIPTIONS_H
@@ -27,20 +28,20 @@ struct df_subscriptions_options {
 };
 
 struct df_subscriptions *df_subscriptions_new(const struct df_subscriptions_options *opt);
-/* Finishes the look-ups in hand. Before the store is closed. NULL is fine. */
+/* Finishes the look-ups that are queued. Before the store is closed. NULL is fine. */
 void df_subscriptions_stop(struct df_subscriptions *s);
 /* After the HTTP server. NULL is fine. */
 void df_subscriptions_free(struct df_subscriptions *s);
 
 /*
- * At start: encrypts the secrets that were stored before there was a master key; without one, warns
- * of those that lie open. With an old master key, encrypts what is under it with the new one. Waits
+ * At start: encrypts the secrets that were stored before there was a master key, and warns of them
+ * if there is none. With an old master key, encrypts the secrets under it with the new one. Waits
  * for the store.
  */
 enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *err) DF_MUST_CHECK;
 
-/* Now and then, by the role `maintain`: removes previous secrets that count no more. Waits for the
- * store. */
+/* Removes previous secrets that no longer count; the role `maintain` calls it now and then. Waits
+ * for the store. */
 void df_subscriptions_forget_previous(struct df_store *store, const struct df_clock *clock);
 
 extern const struct df_route df_subscription_routes[];    /* /clients/{clientId}/webhooks */

@@ -1,6 +1,6 @@
 -- Subscriptions of clients, what was delivered to them, and what was given up.
 
--- Whoever adds one has the client's row to himself: the number of them is held to.
+-- Adding a subscription locks the client's row, so that the limit on their number holds.
 -- name: subscription_lock_client
 UPDATE Clients SET Status = Status WHERE Id = :client_id;
 
@@ -32,22 +32,23 @@ WHERE ClientId = :client_id
 ORDER BY CreatedAt DESC, Id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
--- What is NULL stays as it is.
+-- A parameter that is NULL leaves its column unchanged.
 -- name: subscription_change
 UPDATE WebhookSubscriptions SET Url = COALESCE(:url, Url), Events = COALESCE(:events, Events), UpdatedAt = :now
 WHERE Id = :id AND ClientId = :client_id;
 
--- It begins anew: what it failed at before does not count against it.
+-- The subscription starts afresh: earlier failures do not count against it.
 -- name: subscription_activate
 UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = NULL, DisabledReason = NULL, FailureSince = NULL
 WHERE Id = :id;
 
--- One that is disabled already keeps its reason.
+-- A subscription that is disabled already keeps its reason.
 -- name: subscription_deactivate
 UPDATE WebhookSubscriptions SET IsActive = :active, DisabledAt = :now, DisabledReason = :reason
 WHERE Id = :id AND IsActive <> :active;
 
--- Before the subscription itself, in the order in which a settlement has them: else the two wait for each other.
+-- Runs before the subscription is deleted, in the order in which a settlement locks the rows: otherwise the two could
+-- deadlock.
 -- name: subscription_delete_deliveries
 DELETE FROM WebhookDeliveries
 WHERE SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.Id = :id AND s.ClientId = :client_id);
@@ -55,7 +56,7 @@ WHERE SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.Id =
 -- name: subscription_delete
 DELETE FROM WebhookSubscriptions WHERE Id = :id AND ClientId = :client_id;
 
--- The secret so far becomes the previous one, unless :until is now: then there is none.
+-- The current secret becomes the previous one, unless :until is now: then there is none.
 -- name: subscription_rotate
 UPDATE WebhookSubscriptions
 SET PreviousSecret = CASE WHEN :until > :now THEN Secret END,
@@ -78,7 +79,7 @@ SET PreviousSecret = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME
     Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
 WHERE Id = :id AND ClientId = :client_id;
 
--- --- secrets at the start: from before there was a master key, or under the old one ---
+-- --- secrets at the start: stored before there was a master key, or under the old one ---
 
 -- name: subscription_plain
 -- row: subscription_secrets
@@ -106,13 +107,13 @@ FROM WebhookSubscriptions
 WHERE SecretEncrypted IS NOT NULL AND Id > :after
 ORDER BY Id;
 
--- One that is encrypted, to see whether the master key is the right one: the last that was made or changed.
+-- An encrypted secret, to see whether the master key is the right one: the last one that was made or changed.
 -- name: subscription_sealed
 SELECT Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC LIMIT 1;
 -- dialect: sqlserver
 SELECT TOP (1) Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC;
 
--- Not if it was replaced meanwhile.
+-- Leaves a secret alone that was replaced meanwhile.
 -- name: subscription_seal
 UPDATE WebhookSubscriptions
 SET Secret = NULL, SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
@@ -123,7 +124,7 @@ UPDATE WebhookSubscriptions
 SET SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
 WHERE Id = :id AND SecretEncrypted = :before;
 
--- A previous one whose time is over is of no use to anybody but a thief.
+-- A previous secret whose time is over is useful only to a thief.
 -- name: subscription_forget_previous
 UPDATE WebhookSubscriptions
 SET PreviousSecret = NULL, PreviousSecretEncrypted = NULL, PreviousSecretExpiresAt = NULL

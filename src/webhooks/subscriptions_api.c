@@ -1,8 +1,8 @@
 /*
- * /clients/{clientId}/webhooks: by the client itself, or the administrator. No scope is asked for:
- * what a client is told is what it may see anyway.
+ * /clients/{clientId}/webhooks, for the client itself and the administrator. No scope is required:
+ * webhooks tell a client only what it may see anyway.
  *
- * Where a URL is given, the request goes through three hands: the HTTP thread reads the input, a
+ * If a URL is given, three threads work on the request in turn: the HTTP thread reads the input, a
  * thread of the look-ups asks for the host's addresses, the store writes.
  */
 #include "access/handler.h"
@@ -32,7 +32,7 @@ struct call {
     struct df_str events; /* absent: unchanged */
     int active;           /* 0, 1, or UNCHANGED */
     struct df_webhook_secret secret;
-    int64_t until_ms;     /* the previous secret's */
+    int64_t until_ms;     /* end of the previous secret */
     struct df_str status; /* of deliveries; absent: any */
 };
 
@@ -48,7 +48,7 @@ static bool read_client(struct df_work *w, struct df_input *in)
     return true;
 }
 
-/* Of a path with {id}. */
+/* For a path with {id}. */
 static bool read_id(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
@@ -85,12 +85,12 @@ static struct df_actor actor_of(const struct call *c)
     return by;
 }
 
-static void tell(const struct call *c, const char *event)
+static void log_change(const struct call *c, const char *event)
 {
     df_log_info(event, "webhook %s of client " DF_STR_FMT, c->id.text, DF_STR_ARG(c->identifier));
 }
 
-static enum df_code no_such(struct df_err *err)
+static enum df_code no_such_webhook(struct df_err *err)
 {
     return df_err_set(err, DF_E_NOT_FOUND, "There is no such webhook.");
 }
@@ -110,15 +110,15 @@ static enum df_code find_client(struct df_db *db, struct call *c, struct df_err 
     return code;
 }
 
-static enum df_code audit(struct df_db *db, const struct call *c, const char *action,
-                          struct df_str details, struct df_err *err)
+static enum df_code audit_webhook(struct df_db *db, const struct call *c, const char *action,
+                                  struct df_str details, struct df_err *err)
 {
     struct df_actor by = actor_of(c);
     return df_audit_write(db, &by, action, df_uuid_str(&c->id), df_uuid_str(&c->client), details,
                           c->w.now_ms, err);
 }
 
-/* --- what is shown of a subscription: never its secret --- */
+/* --- a subscription as JSON --- */
 
 static void write_events(struct df_str events, struct df_json_out *out)
 {
@@ -134,7 +134,7 @@ static void write_events(struct df_str events, struct df_json_out *out)
     df_json_close(out, ']');
 }
 
-/* With the secret right after it was made, and never again. */
+/* The secret is shown once, right after it was made. */
 static void write_subscription(void *arg, struct df_result *r)
 {
     struct call *c = arg;
@@ -158,14 +158,15 @@ static void write_subscription(void *arg, struct df_result *r)
     df_json_close(out, '}');
 }
 
-static enum df_code ask_one(struct df_db *db, struct call *c,
-                            void (*row)(void *arg, struct df_result *r), struct df_err *err)
+static enum df_code get_subscription(struct df_db *db, struct call *c,
+                                     void (*row)(void *arg, struct df_result *r),
+                                     struct df_err *err)
 {
     bool found = false;
     enum df_code code = df_db_one(
         db, DF_Q(subscription_get, .id = id_of(c), .client_id = client_of(c)), row, c, &found, err);
 
-    return code == DF_OK && !found ? no_such(err) : code;
+    return code == DF_OK && !found ? no_such_webhook(err) : code;
 }
 
 /* --- input --- */
@@ -191,7 +192,7 @@ static void read_active(struct call *c, struct df_input *in)
 }
 
 /* On a thread of the look-ups. */
-static void looked_up(struct df_lookup *l, const char *problem)
+static void host_looked_up(struct df_lookup *l, const char *problem)
 {
     struct call *c = (struct call *)((char *)l - offsetof(struct call, lookup));
     struct df_input in;
@@ -206,7 +207,7 @@ static void looked_up(struct df_lookup *l, const char *problem)
     df_work_end(&c->w);
 }
 
-/* Through the look-up, if there is a host. */
+/* Submits the work, after a look-up if a URL was given. */
 static void look_up_host(struct df_work *w)
 {
     struct call *c = (struct call *)w;
@@ -215,21 +216,23 @@ static void look_up_host(struct df_work *w)
         df_work_submit(w);
         return;
     }
-    c->lookup = (struct df_lookup){.host = c->host, .log = df_req_log(w->req), .done = looked_up};
+    c->lookup =
+        (struct df_lookup){.host = c->host, .log = df_req_log(w->req), .done = host_looked_up};
     if (!df_subscriptions_lookup(w->arg, &c->lookup))
         df_work_fail(w, DF_E_BUSY, "Too many names are being looked up.");
 }
 
 /* --- POST /clients/{clientId}/webhooks --- */
 
-/* alert_webhooks_failing knows by these words that nobody need be told. */
+/* alert_webhooks_failing recognizes these words: a subscription that was switched off needs no
+ * alert. */
 static struct df_str switched_off_by(const struct call *c)
 {
     return df_auth_client(c->w.req) ? DF_STR("Switched off by the client.")
                                     : DF_STR("Switched off by the administrator.");
 }
 
-static enum df_code insert(struct df_db *db, struct call *c, struct df_err *err)
+static enum df_code insert_subscription(struct df_db *db, struct call *c, struct df_err *err)
 {
     struct df_webhook_sealed sealed;
     bool active = c->active != 0;
@@ -263,10 +266,10 @@ static enum df_code run_create(struct df_db *db, struct df_work *w, struct df_er
                           "(webhooks.max_per_client): delete one that is not needed.",
                           (long long)count);
     if (code == DF_OK)
-        code = insert(db, c, err);
+        code = insert_subscription(db, c, err);
     if (code == DF_OK)
-        code = audit(db, c, "WebhookCreated", DF_STR_NULL, err);
-    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
+        code = audit_webhook(db, c, "WebhookCreated", DF_STR_NULL, err);
+    return code == DF_OK ? get_subscription(db, c, write_subscription, err) : code;
 }
 
 static bool read_new(struct df_work *w, struct df_input *in)
@@ -289,7 +292,7 @@ static void created(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
 
-    tell(c, "WebhookCreated");
+    log_change(c, "WebhookCreated");
     df_req_add_header(w->req, "Location",
                       df_arena_printf(df_req_arena(w->req), "/clients/" DF_STR_FMT "/webhooks/%s",
                                       DF_STR_ARG(c->identifier), c->id.text));
@@ -337,7 +340,7 @@ static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *
     struct call *c = (struct call *)w;
     enum df_code code = find_client(db, c, err);
 
-    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
+    return code == DF_OK ? get_subscription(db, c, write_subscription, err) : code;
 }
 
 static const struct df_handler get = {
@@ -346,7 +349,7 @@ static const struct df_handler get = {
     .run = run_get,
 };
 
-static enum df_code switch_it(struct df_db *db, struct call *c, struct df_err *err)
+static enum df_code switch_subscription(struct df_db *db, struct call *c, struct df_err *err)
 {
     if (c->active == UNCHANGED)
         return DF_OK;
@@ -360,8 +363,8 @@ static enum df_code switch_it(struct df_db *db, struct call *c, struct df_err *e
                       NULL, err);
 }
 
-/* Which members were given, for the audit log. */
-static struct df_str changes(const struct call *c)
+/* The members that were given, for the audit log. */
+static struct df_str changed_members(const struct call *c)
 {
     return df_arena_printf(df_req_arena(c->w.req), "{\"changed\":[%s%s%s%s%s]}",
                            c->url.ptr ? "\"url\"" : "", c->url.ptr && c->events.ptr ? "," : "",
@@ -383,12 +386,12 @@ static enum df_code run_patch(struct df_db *db, struct df_work *w, struct df_err
                                .id = id_of(c), .client_id = client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
-        return no_such(err);
+        return no_such_webhook(err);
     if (code == DF_OK)
-        code = switch_it(db, c, err);
+        code = switch_subscription(db, c, err);
     if (code == DF_OK)
-        code = audit(db, c, "WebhookChanged", changes(c), err);
-    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
+        code = audit_webhook(db, c, "WebhookChanged", changed_members(c), err);
+    return code == DF_OK ? get_subscription(db, c, write_subscription, err) : code;
 }
 
 static bool read_patch(struct df_work *w, struct df_input *in)
@@ -408,7 +411,7 @@ static bool read_patch(struct df_work *w, struct df_input *in)
 
 static void patched(struct df_work *w)
 {
-    tell((const struct call *)w, "WebhookChanged");
+    log_change((const struct call *)w, "WebhookChanged");
 }
 
 static const struct df_handler patch = {
@@ -434,13 +437,13 @@ static enum df_code run_delete(struct df_db *db, struct df_work *w, struct df_er
         code = df_db_exec(db, DF_Q(subscription_delete, .id = id_of(c), .client_id = client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
-        return no_such(err);
-    return code == DF_OK ? audit(db, c, "WebhookDeleted", DF_STR_NULL, err) : code;
+        return no_such_webhook(err);
+    return code == DF_OK ? audit_webhook(db, c, "WebhookDeleted", DF_STR_NULL, err) : code;
 }
 
 static void deleted(struct df_work *w)
 {
-    tell((const struct call *)w, "WebhookDeleted");
+    log_change((const struct call *)w, "WebhookDeleted");
 }
 
 static const struct df_handler delete_one = {
@@ -471,10 +474,10 @@ static enum df_code run_rotate(struct df_db *db, struct df_work *w, struct df_er
                                .client_id = client_of(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
-        return no_such(err);
+        return no_such_webhook(err);
     if (code == DF_OK)
-        code = audit(db, c, "WebhookSecretRotated", DF_STR_NULL, err);
-    return code == DF_OK ? ask_one(db, c, write_subscription, err) : code;
+        code = audit_webhook(db, c, "WebhookSecretRotated", DF_STR_NULL, err);
+    return code == DF_OK ? get_subscription(db, c, write_subscription, err) : code;
 }
 
 static bool read_rotation(struct df_work *w, struct df_input *in)
@@ -492,7 +495,7 @@ static bool read_rotation(struct df_work *w, struct df_input *in)
 
 static void rotated(struct df_work *w)
 {
-    tell((const struct call *)w, "WebhookSecretRotated");
+    log_change((const struct call *)w, "WebhookSecretRotated");
 }
 
 static const struct df_handler rotate = {
@@ -511,7 +514,7 @@ static struct df_str test_body(const struct call *c)
     char now[DF_TIME_LEN + 1];
 
     df_time_format(c->w.now_ms, now);
-    /* Neither identifiers nor times have anything to escape. */
+    /* Identifiers and times contain nothing to escape. */
     return df_arena_printf(df_req_arena(c->w.req),
                            "{\"event\":\"Test\",\"clientId\":\"" DF_STR_FMT
                            "\",\"webhookId\":\"%s\",\"status\":\"Test\",\"createdAt\":\"%s\"}",
@@ -525,7 +528,7 @@ static enum df_code run_test(struct df_db *db, struct df_work *w, struct df_err 
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = ask_one(db, c, NULL, err);
+        code = get_subscription(db, c, NULL, err);
     if (code != DF_OK)
         return code;
     const struct df_webhook_event e = {
@@ -578,7 +581,7 @@ struct reading {
     struct df_buf text; /* of one row */
 };
 
-/* As the caller may see it. */
+/* The error as the caller may see it. */
 static struct df_str error_shown(const struct call *c, int64_t http_status, struct df_str error)
 {
     if (!df_auth_client(c->w.req))
@@ -620,7 +623,7 @@ static void read_delivery(void *arg, struct df_result *r)
                           df_arena_str(a, df_buf_str(&d->text))};
 }
 
-/* A connection has one result at a time: the rows are kept until their attempts are read. */
+/* A connection has one result at a time, so the rows are kept until their attempts are read. */
 static enum df_code read_deliveries(struct df_db *db, struct call *c, struct reading *d,
                                     struct df_err *err)
 {
@@ -645,7 +648,7 @@ static void write_attempt(void *arg, struct df_result *r)
     int64_t status = df_col_int(r, delivery_attempt_list_HttpStatus);
     struct df_str answer = df_col_text(r, delivery_attempt_list_Answer);
     struct df_str error = df_col_text(r, delivery_attempt_list_Error);
-    /* How long it took to find nothing tells a name from none, too. */
+    /* The duration is hidden too: it would tell a name that exists from one that does not. */
     bool hidden = is_client && df_webhook_is_unreachable(error);
 
     df_json_open(out, '{');
@@ -661,8 +664,8 @@ static void write_attempt(void *arg, struct df_result *r)
     df_json_close(out, '}');
 }
 
-static enum df_code write_whole(struct df_db *db, struct call *c, const struct delivery *d,
-                                struct df_err *err)
+static enum df_code write_delivery_with_attempts(struct df_db *db, struct call *c,
+                                                 const struct delivery *d, struct df_err *err)
 {
     df_json_open(&c->w.json, '{');
     df_json_raw(&c->w.json, d->json);
@@ -684,7 +687,7 @@ static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct d
     enum df_code code = find_client(db, c, err);
 
     if (code == DF_OK)
-        code = ask_one(db, c, NULL, err);
+        code = get_subscription(db, c, NULL, err);
     if (code == DF_OK)
         code = df_db_query_int(db,
                                DF_Q(subscription_deliveries_total, .subscription_id = id_of(c),
@@ -694,7 +697,7 @@ static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct d
         code = read_deliveries(db, c, &d, err);
     df_page_open(&w->json);
     for (size_t i = 0; code == DF_OK && i < d.count; i++)
-        code = write_whole(db, c, &d.rows[i], err);
+        code = write_delivery_with_attempts(db, c, &d.rows[i], err);
     df_page_close(&c->w.page, &c->w.json);
     return code;
 }
