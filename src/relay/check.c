@@ -1,7 +1,7 @@
 /*
- * Whether the table is one that a relay can work with, told so that whoever reads it knows what to
- * do. Names are looked for as they are configured, then without regard to case: databases differ in
- * what they make of a name that was written without quotes.
+ * Checks whether a relay can work with the table; its complaints tell the reader what to do. Names
+ * are looked for as configured, then ignoring case: databases differ in how they store a name that
+ * was written without quotes.
  */
 #include "base/mem.h"
 #include "relay/relay.sql.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define MARGIN_MS 30000 /* beyond what sending may take */
+#define MARGIN_MS 30000 /* beyond the time that sending may take */
 
 enum need { NEED_ID, NEED_TEXT, NEED_INT, NEED_TIME, NEED_STATE };
 
@@ -47,7 +47,7 @@ static bool one_of(const char *type, const char *const *list)
     return false;
 }
 
-/* SQLite's types are names without force: any will do that is not plainly something else. */
+/* SQLite does not enforce types: any type will do that is not clearly a wrong one. */
 static bool type_fits(enum df_dialect d, enum need need, const char *type)
 {
     static const char *const ints[] = {"int2", "int4",    "int8",   "smallint",
@@ -161,7 +161,7 @@ static enum df_code list_columns(struct df_db *db, const char *quoted, const cha
 {
     struct df_str bare = df_str_c(table);
 
-    /* SQLite: main.table is the table of the file. */
+    /* SQLite: main.table is the file's own table. */
     if (df_db_dialect(db) == DF_SQLITE && df_str_starts(bare, DF_STR("main.")))
         bare = df_str_n(bare.ptr + 5, bare.len - 5);
     return df_db_each(
@@ -214,7 +214,7 @@ static void check_columns(const struct df_relay_settings *s, const struct found_
                     s->table, s->columns[i], wanted[i].key, t->name, s->columns[i], wanted[i].like);
             continue;
         }
-        /* Without a type SQLite finds no row by the text of a number. */
+        /* In a column without a type SQLite does not find a number by its text. */
         if (!type_fits(t->dialect, wanted[i].need, f->type) || (i == DF_RELAY_ID && !*f->type)) {
             df_buf_addf(complaints, "column %s of %s is %s: it must be %s\n", f->name, s->table,
                         *f->cast ? f->cast : "without a type", need_words(wanted[i].need));
@@ -262,7 +262,7 @@ static void read_access(void *arg, struct df_result *r)
                     a->s->table, a->s->state_pending);
 }
 
-/* *ret_allowed: nothing forbids to go on. */
+/* *ret_allowed: the user has the rights that a relay needs. */
 static enum df_code check_access(struct df_db *db, const struct df_relay_settings *s,
                                  struct relay_table *t, bool *ret_allowed,
                                  struct df_buf *complaints, struct df_err *err)
@@ -279,7 +279,7 @@ static enum df_code check_access(struct df_db *db, const struct df_relay_setting
     return code;
 }
 
-/* Case: names that were written without quotes are stored in lower case by PostgreSQL. */
+/* PostgreSQL stores names that were written without quotes in lower case. */
 static enum df_code find_table(struct df_db *db, const struct df_relay_settings *s, char **ret_name,
                                struct found_list *ret, struct df_err *err)
 {
@@ -323,7 +323,7 @@ static enum df_code check_table(struct df_db *db, const struct df_relay_settings
     return code;
 }
 
-/* Runs it for no row at all. */
+/* Runs the query for no row at all. */
 static enum df_code try_query(struct df_db *db, const struct relay_query *q, struct df_err *err)
 {
     struct df_buf none;
@@ -343,12 +343,12 @@ static enum df_code try_query(struct df_db *db, const struct relay_query *q, str
 }
 
 /*
- * What a type refuses (a state that an enumeration does not have) or a right that is missing shows
- * here, and not when events have been sent and cannot be marked.
+ * A state that an enumeration does not have, or a missing right, shows here and not only after
+ * events have been sent and cannot be marked.
  */
-static enum df_code try_all(struct df_db *db, const struct df_relay_settings *s,
-                            const struct relay_sql *sql, struct df_buf *complaints,
-                            struct df_err *err)
+static enum df_code try_queries(struct df_db *db, const struct df_relay_settings *s,
+                                const struct relay_sql *sql, struct df_buf *complaints,
+                                struct df_err *err)
 {
     const struct relay_query *all[] = {&sql->claim, &sql->payloads, &sql->processed, &sql->retry,
                                        &sql->dead};
@@ -373,7 +373,7 @@ enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
     if (code != DF_OK)
         return code;
     relay_sql_make(s, ret, ret_sql);
-    code = try_all(db, s, ret_sql, complaints, err);
+    code = try_queries(db, s, ret_sql, complaints, err);
     if (code != DF_OK) {
         relay_sql_release(ret_sql);
         relay_table_release(ret);

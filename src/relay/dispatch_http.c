@@ -5,19 +5,20 @@
  *     structured  attributes and data in one JSON document; a call for each event
  *     batch       an array of such documents; a call for up to 100 events or a megabyte
  *
- * The worker hands the calls of a round to the client while it goes on building the next, then
- * sleeps until the last `done`, which comes on the client's thread. Until then that thread writes
- * to the calls and to nothing else: the arena is the worker's.
+ * The worker hands the calls of a round to the client while it builds the next ones, then sleeps
+ * until the last `done`, which comes on the client's thread. Until then that thread writes to the
+ * calls only: the arena is the worker's.
  *
  * A batch that was refused for its content is sent again, one event a call, in a second round
- * within the same time: only so the event that is refused is found.
+ * within the same time. That is how the refused event is found.
  *
- * What an answer means for the event is in classify(). Everything an event says is
- * percent-encoded before it becomes part of a header or the URL, so that it can be neither more
- * than a value.
+ * classify_answer() says what an answer means for the event. The texts of an event are
+ * percent-encoded before they become part of a header or the URL, so that they cannot be more than
+ * a value there.
  */
 #include "base/buf.h"
 #include "base/checksum.h"
+#include "base/list.h"
 #include "base/mem.h"
 #include "base/trace.h"
 #include "delivery/sign.h"
@@ -26,13 +27,14 @@
 #include "relay/http_target.h"
 #include "json/write.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define BATCH_EVENTS ((size_t)100)
 #define BATCH_BYTES  ((size_t)1000000)
-#define ANSWER_BYTES ((size_t)1024) /* looked at; of them so many characters are shown: */
-#define ANSWER_UNITS ((size_t)200)
+#define ANSWER_BYTES ((size_t)1024) /* kept of an answer, */
+#define ANSWER_UNITS ((size_t)200)  /* and shown of that */
 
 struct df_sink {
     const struct df_sink_options *opt;
@@ -42,24 +44,24 @@ struct df_sink {
 
     struct df_mutex lock;
     pthread_cond_t all_done;
-    size_t pending; /* calls that the client has */
+    size_t pending; /* calls that the client has; guarded by the lock */
 };
 
 /* A call and the events that it carries. */
 struct send {
-    struct send *next;
+    struct df_link link;
     struct df_out out;
     struct df_sink *sink;
     struct df_event *const *events;
     size_t count;
-    struct df_buf body; /* unless it is the payload itself */
-    char *answer;       /* the beginning of one that was no 2xx */
+    struct df_buf body; /* unused if the body is the payload itself */
+    char *answer;       /* the beginning of an answer other than 2xx */
     size_t answer_len;
 };
 
 /* --- configuration --- */
 
-static enum df_code check(const struct df_sink_options *opt, struct df_err *err)
+static enum df_code check_http(const struct df_sink_options *opt, struct df_err *err)
 {
     struct df_err why = DF_ERR_INIT;
 
@@ -78,7 +80,7 @@ static enum df_code check(const struct df_sink_options *opt, struct df_err *err)
 
 /* --- documents --- */
 
-/* At most so long: each byte of a text may become six (\u0001). */
+/* The longest that a document can be: each byte of a text may become six (\u0001). */
 static size_t document_max(const struct df_sink *s, const struct df_event *e)
 {
     size_t texts = e->id.len + e->type.len + e->payload.len + e->aggregate_type.len +
@@ -111,7 +113,7 @@ static void write_document(const struct df_sink *s, const struct df_event *e, st
     df_json_close(&j, '}');
 }
 
-/* As many of the events as go into one call, in order; at least one. */
+/* Writes as many events as go into one call, in order, at least one; returns their number. */
 static size_t write_batch(struct df_sink *s, struct df_event *const *events, size_t n,
                           struct df_arena *a, struct df_buf *out)
 {
@@ -163,8 +165,8 @@ static void add_attributes(struct send *c, const struct df_event *e, struct df_a
 }
 
 /*
- * The event's trace goes on, with its own span as the parent if it has one. Without a trace that
- * W3C's form can carry a new one begins.
+ * Continues the event's trace, with the event's span as the parent if it has one. Begins a new
+ * trace if the event's is not one as W3C defines it.
  */
 static void set_trace(struct df_out *out, const struct df_clock *clock, const struct df_event *e,
                       struct df_arena *a)
@@ -177,7 +179,7 @@ static void set_trace(struct df_out *out, const struct df_clock *clock, const st
         out->trace_id = df_field_text(a, id);
 }
 
-/* The same events in the same order have the same one, and no others. */
+/* The same events in the same order, and only those, have the same id. */
 static struct df_str batch_id(const struct send *c, struct df_arena *a)
 {
     struct df_checksum *sum = df_checksum_new();
@@ -193,8 +195,8 @@ static struct df_str batch_id(const struct send *c, struct df_arena *a)
     return df_arena_printf(a, "batch-%.32s", hex);
 }
 
-/* What every call carries, whatever its mode; the body is there. */
-static void add_common(struct send *c, struct df_arena *a)
+/* Adds what every call carries in any mode; the body must be written before. */
+static void add_common_headers(struct send *c, struct df_arena *a)
 {
     const struct df_sink_options *opt = c->sink->opt;
     const struct df_event *e = c->events[0];
@@ -216,8 +218,8 @@ static void add_common(struct send *c, struct df_arena *a)
 /* --- calls --- */
 
 /*
- * What speaks of the target or of who is calling, not of the event: a redirect, a wrong key or a
- * wrong path must not turn a whole backlog FAILED.
+ * Whether an answer is about the target or the caller and not about the event: a redirect, a wrong
+ * key or a wrong path must not make a whole backlog FAILED.
  */
 static bool is_about_target(unsigned status)
 {
@@ -228,7 +230,7 @@ static bool is_about_target(unsigned status)
     return status < 400;
 }
 
-static struct df_out_judgement classify(unsigned status)
+static struct df_out_judgement classify_answer(unsigned status)
 {
     struct df_out_judgement j = df_outbound_judge_status(status);
 
@@ -248,22 +250,24 @@ static void send_done(struct df_out *out)
         c->answer = df_strdup(df_buf_str(&call->answer));
         c->answer_len = call->answer.len;
     }
-    /* Signalled under the lock: whoever sees the last one done may close the sink. */
+    /* Signalled under the lock, since the worker may close the sink once the last call is done. */
     df_lock(&s->lock);
+    assert(s->pending > 0);
     if (--s->pending == 0)
         (void)pthread_cond_signal(&s->all_done);
     df_unlock(&s->lock);
 }
 
-static void refuse(struct df_event *e, const char *why, struct df_arena *a)
+static void refuse_event(struct df_event *e, const char *why, struct df_arena *a)
 {
     e->outcome = DF_DISPATCH_PERMANENT;
     e->breaker = DF_BREAKER_IGNORED;
     e->error = df_arena_printf(a, "the event cannot be sent: %s", why);
 }
 
-/* The body and the headers that belong to the mode; how many of the events are in the call. */
-static size_t fill(struct send *c, struct df_event *const *events, size_t n, struct df_arena *a)
+/* Writes the body and the headers of the mode; returns the number of events in the call. */
+static size_t fill_call(struct send *c, struct df_event *const *events, size_t n,
+                        struct df_arena *a)
 {
     struct df_sink *s = c->sink;
 
@@ -289,9 +293,10 @@ static size_t fill(struct send *c, struct df_event *const *events, size_t n, str
     return n;
 }
 
-/* Of the first of n events, and those that go with it. NULL: it was refused. */
-static struct send *build(struct df_sink *s, struct df_event *const *events, size_t n,
-                          struct df_arena *a)
+/* Builds the call of the first of n events, and of those that go with it. NULL: the first was
+ * refused. */
+static struct send *build_call(struct df_sink *s, struct df_event *const *events, size_t n,
+                               struct df_arena *a)
 {
     struct df_err err = DF_ERR_INIT;
     const char *url = s->opt->target;
@@ -299,7 +304,7 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
     if (s->expands)
         url = df_http_target_expand(a, s->opt->target, events[0], &err);
     if (!url) {
-        refuse(events[0], err.detail, a);
+        refuse_event(events[0], err.detail, a);
         return NULL;
     }
     struct send *c = DF_ARENA_NEW(a, struct send);
@@ -310,15 +315,15 @@ static struct send *build(struct df_sink *s, struct df_event *const *events, siz
                  .url = url,
                  .max_answer_bytes = ANSWER_BYTES,
                  .owner = df_str_c(s->key_prefix), /* the relay's name */
-                 .allow_private = true},           /* the operator's own choice of an address */
+                 .allow_private = true},           /* the operator chose the address */
         .headers = {.arena = a},
         .unguarded = true, /* each event has a permit: relay/batch.c */
-        .classify = classify,
+        .classify = classify_answer,
         .done = send_done,
         .arg = c,
     };
-    c->count = fill(c, events, n, a);
-    add_common(c, a);
+    c->count = fill_call(c, events, n, a);
+    add_common_headers(c, a);
     return c;
 }
 
@@ -355,14 +360,14 @@ static enum df_dispatch_outcome outcome_of(enum df_out_verdict verdict)
     return DF_DISPATCH_RETRY;
 }
 
-/* Valid UTF-8 on one line: what a peer answers is shown to people and stored. */
+/* Makes a peer's answer, which is shown and stored, valid UTF-8 on one line. */
 static void add_clean(struct df_buf *b, struct df_str s)
 {
     while (s.len > 0) {
         size_t n = df_utf8_valid_prefix(s);
         for (size_t i = 0; i < n; i++)
             df_buf_addc(b, (unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7f ? ' ' : s.ptr[i]);
-        n += n < s.len; /* the byte that is not */
+        n += n < s.len; /* skips the invalid byte */
         s = df_str_n(s.ptr + n, s.len - n);
     }
 }
@@ -387,10 +392,10 @@ static struct df_str error_of(const struct send *c, struct df_arena *a)
 }
 
 /*
- * Gives the call's answer to its events, and back what the call had. False: several events were
- * refused together, and each is worth a call of its own.
+ * Copies the call's answer to its events and frees the call's memory. False: several events were
+ * refused together, and each should be tried in a call of its own.
  */
-static bool settle(struct send *c, struct df_arena *a)
+static bool settle_call(struct send *c, struct df_arena *a)
 {
     enum df_dispatch_outcome outcome = outcome_of(c->out.verdict);
     struct df_str error = outcome == DF_DISPATCHED ? DF_STR_NULL : error_of(c, a);
@@ -416,33 +421,33 @@ static int64_t left_ms(const struct df_sink *s, int64_t deadline_ms)
     return deadline_ms - df_mono_ms(s->opt->clock);
 }
 
-/* Sends all, at most `most` in a call; those to send again, each alone, go to `again`. */
+/* Sends all events, at most `most` in a call. Returns the number of those to send again, each
+ * alone, which it puts into `again`. */
 static size_t send_round(struct df_sink *s, struct df_event *const *events, size_t n, size_t most,
                          int64_t deadline_ms, struct df_arena *a, struct df_event **again)
 {
-    struct send *first = NULL;
-    struct send **last = &first;
+    struct df_list sent = {.count = 0};
+    struct send *c;
     size_t count = 0;
 
     for (size_t i = 0; i < n;) {
-        struct send *c = build(s, events + i, n - i < most ? n - i : most, a);
+        c = build_call(s, events + i, n - i < most ? n - i : most, a);
         i += c ? c->count : 1;
         if (!c)
             continue;
-        *last = c;
-        last = &c->next;
+        df_list_add(&sent, &c->link);
         hand_over(s, c, left_ms(s, deadline_ms));
     }
     wait_for_all(s);
-    for (struct send *c = first; c; c = c->next)
-        if (!settle(c, a))
+    DF_LIST_EACH (c, &sent, link)
+        if (!settle_call(c, a))
             for (size_t i = 0; i < c->count; i++)
                 again[count++] = c->events[i];
     return count;
 }
 
-static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n,
-                     struct df_arena *a)
+static void dispatch_http(struct df_sink *s, struct df_event *const *events, size_t n,
+                          struct df_arena *a)
 {
     int64_t deadline_ms = df_mono_ms(s->opt->clock) + s->opt->timeout_ms;
     struct df_event **again = DF_ARENA_ARRAY(a, struct df_event *, n);
@@ -461,7 +466,7 @@ static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink 
                               struct df_err *err)
 {
     struct df_arena a = {0};
-    enum df_code code = check(opt, err);
+    enum df_code code = check_http(opt, err);
 
     if (code != DF_OK)
         return code;
@@ -490,8 +495,8 @@ static void close_sink(struct df_sink *s)
 
 const struct df_dispatcher df_dispatch_http = {
     .name = "http",
-    .check = check,
+    .check = check_http,
     .open = open_sink,
-    .dispatch = dispatch,
+    .dispatch = dispatch_http,
     .close = close_sink,
 };

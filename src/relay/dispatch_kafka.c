@@ -1,40 +1,42 @@
 /*
- * Events to Kafka through librdkafka's idempotent producer. Each sink has a producer of its own:
- * one that is in trouble takes no other with it, and the order of an aggregate's events needs no
- * more, since the relay hands the next out only when the one before it is settled. Inside a batch
- * the producer keeps the order of a key, through its own repetitions too.
+ * Events to Kafka through librdkafka's idempotent producer. Each sink has a producer of its own, so
+ * that one in trouble does not affect the others. That keeps the order of an aggregate's events,
+ * since the relay hands out the next one only when the one before it is settled. Inside a batch the
+ * producer keeps the order of a key, through its own retries too.
  *
  * The key is the aggregate's id, as consumers expect that join or compact by it; events without one
- * go anywhere. What becomes of an event its delivery report says, and nothing else:
+ * go to any partition. Only the delivery report decides an event's outcome:
  *
  *   report                       outcome
  *   ---------------------------  ------------------------------------------------------------
  *   no error                     DISPATCHED: all replicas in sync have it
  *   the message was refused      brokers refuse batches, not messages: those refused go again
- *   (size, record, …)            one at a time; who is refused alone is PERMANENT
+ *   (size, record, …)            one at a time; one that is refused alone is PERMANENT
  *   any other, none in time      RETRY
  *
- * A fatal error means that the producer no longer knows what the broker has. It is thrown away,
- * with what has no report, and the next dispatch makes another: the events are still in the outbox.
+ * A fatal error means that the producer no longer knows what the broker has. The producer is
+ * discarded, with all messages that have no report, and the next dispatch makes another: the events
+ * are still in the outbox.
  */
 #include "base/log.h"
 #include "base/mem.h"
 #include "relay/broker_headers.h"
 #include "relay/kafka_producer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define GRACE_MS   1500 /* librdkafka looks for what is overdue once a second */
-#define NAME_SHOWN 260  /* characters of a name that is too long */
-#define FULL_MS    10   /* between looks whether the queue has room again */
+#define GRACE_MS   1500 /* librdkafka looks for overdue messages once a second */
+#define NAME_SHOWN 260  /* characters shown of a name that is too long */
+#define FULL_MS    10   /* between two looks at a full queue */
 
 struct df_sink {
     const struct df_sink_options *opt;
     struct df_kafka_target target;
     rd_kafka_t *rk;    /* NULL: none yet, or the last one failed */
-    char problem[240]; /* what the producer last complained of; "": all is well */
+    char problem[240]; /* the producer's last complaint; "": none */
     size_t open;       /* messages without a report */
 };
 
@@ -44,18 +46,18 @@ struct message {
     struct df_event *event;
     struct df_str topic;
     int64_t begun_ms;
-    bool refused; /* with others in the same request, maybe because of them */
+    bool refused; /* together with others of the same request, maybe because of them */
     bool alone;
 };
 
 /* --- outcomes --- */
 
-static void settle(struct message *m, enum df_dispatch_outcome outcome, struct df_str error)
+static void settle_message(struct message *m, enum df_dispatch_outcome outcome, struct df_str error)
 {
     df_event_settle(m->event, outcome, df_mono_ms(m->sink->opt->clock) - m->begun_ms, error);
 }
 
-static bool over_a_message(rd_kafka_resp_err_t err)
+static bool is_about_message(rd_kafka_resp_err_t err)
 {
     return err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE ||
            err == RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE ||
@@ -63,8 +65,8 @@ static bool over_a_message(rd_kafka_resp_err_t err)
            err == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP || err == RD_KAFKA_RESP_ERR_INVALID_RECORD;
 }
 
-/* Why, with what to look at where the report itself does not say. */
-static struct df_str words_for(const struct message *m, rd_kafka_resp_err_t err)
+/* The error as text, with the producer's last complaint if the report itself does not say why. */
+static struct df_str error_text(const struct message *m, rd_kafka_resp_err_t err)
 {
     const struct df_sink *s = m->sink;
 
@@ -79,29 +81,30 @@ static struct df_str words_for(const struct message *m, rd_kafka_resp_err_t err)
 
 static void settle_failed(struct message *m, rd_kafka_resp_err_t err)
 {
-    if (over_a_message(err) && !m->alone)
+    if (is_about_message(err) && !m->alone)
         m->refused = true;
     else
-        settle(m, over_a_message(err) ? DF_DISPATCH_PERMANENT : DF_DISPATCH_RETRY,
-               words_for(m, err));
+        settle_message(m, is_about_message(err) ? DF_DISPATCH_PERMANENT : DF_DISPATCH_RETRY,
+                       error_text(m, err));
 }
 
-static void report(rd_kafka_t *rk, const rd_kafka_message_t *km, void *opaque)
+static void delivery_report(rd_kafka_t *rk, const rd_kafka_message_t *km, void *opaque)
 {
     struct message *m = km->_private;
 
     (void)rk;
     (void)opaque;
+    assert(m->sink->open > 0);
     m->sink->open--;
     if (km->err) {
         settle_failed(m, km->err);
     } else {
         m->sink->problem[0] = '\0';
-        settle(m, DF_DISPATCHED, DF_STR_NULL);
+        settle_message(m, DF_DISPATCHED, DF_STR_NULL);
     }
 }
 
-/* Kept for the events that fail for it: a time-out alone tells nobody what to do. */
+/* Kept for the events that fail because of it: a time-out alone does not say what to do. */
 static void keep_problem(rd_kafka_t *rk, int err, const char *reason, void *opaque)
 {
     struct df_sink *s = opaque;
@@ -124,7 +127,7 @@ static void drop_producer(struct df_sink *s)
 
 static enum df_code ensure_producer(struct df_sink *s, struct df_err *err)
 {
-    const struct df_kafka_callbacks callbacks = {report, keep_problem, s};
+    const struct df_kafka_callbacks callbacks = {delivery_report, keep_problem, s};
 
     if (s->rk)
         return DF_OK;
@@ -161,7 +164,7 @@ static rd_kafka_headers_t *headers_of(const struct message *m)
     return headers;
 }
 
-static rd_kafka_resp_err_t produce(struct message *m)
+static rd_kafka_resp_err_t produce_message(struct message *m)
 {
     const struct df_event *e = m->event;
     rd_kafka_vu_t v[8];
@@ -189,27 +192,27 @@ static rd_kafka_resp_err_t produce(struct message *m)
         return RD_KAFKA_RESP_ERR_NO_ERROR;
     rd_kafka_resp_err_t err = rd_kafka_error_code(error);
     rd_kafka_error_destroy(error);
-    rd_kafka_headers_destroy(headers); /* they are the producer's only if it took the message */
+    rd_kafka_headers_destroy(headers); /* the producer owns them only if it took the message */
     return err;
 }
 
-static void send_one(struct message *m, int64_t deadline_ms)
+static void send_message(struct message *m, int64_t deadline_ms)
 {
     struct df_sink *s = m->sink;
     rd_kafka_resp_err_t err;
 
-    while ((err = produce(m)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
+    while ((err = produce_message(m)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
            df_mono_ms(s->opt->clock) < deadline_ms && !df_sink_given_up(s->opt))
         (void)rd_kafka_poll(s->rk, FULL_MS);
     if (err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         s->open++;
         return;
     }
-    m->alone = true; /* the producer itself refuses it: no other has to do with it */
+    m->alone = true; /* the producer itself refuses it: other messages are not the cause */
     settle_failed(m, err);
 }
 
-/* Until each has its report, or time is up, or there is no hope. */
+/* Waits until each message has its report, the time is up, or the producer has failed. */
 static void wait_for_reports(struct df_sink *s, int64_t deadline_ms)
 {
     while (s->open > 0) {
@@ -221,14 +224,14 @@ static void wait_for_reports(struct df_sink *s, int64_t deadline_ms)
     }
     if (s->open == 0)
         return;
-    /* Nobody may come back later to what lives in this dispatch's memory. */
+    /* No report may come after this dispatch, whose memory the messages live in. */
     (void)rd_kafka_purge(s->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
     (void)rd_kafka_flush(s->rk, FULL_MS);
     if (!drop_if_fatal(s))
         drop_producer(s);
 }
 
-/* Those whose outcome is open, side by side. */
+/* Sends the messages whose outcome is open, side by side. */
 static void run_round(struct df_sink *s, struct message *messages, size_t count,
                       int64_t deadline_ms)
 {
@@ -238,7 +241,7 @@ static void run_round(struct df_sink *s, struct message *messages, size_t count,
     if (ensure_producer(s, &err) == DF_OK) {
         for (size_t i = 0; i < count; i++)
             if (messages[i].event->outcome == DF_DISPATCH_NONE)
-                send_one(&messages[i], deadline_ms);
+                send_message(&messages[i], deadline_ms);
         wait_for_reports(s, deadline_ms + GRACE_MS);
         (void)drop_if_fatal(s);
     } else {
@@ -246,13 +249,13 @@ static void run_round(struct df_sink *s, struct message *messages, size_t count,
     }
     for (size_t i = 0; i < count; i++)
         if (messages[i].event->outcome == DF_DISPATCH_NONE && !messages[i].refused)
-            settle(&messages[i], DF_DISPATCH_RETRY,
-                   df_arena_str(messages[i].arena, df_str_c(words)));
+            settle_message(&messages[i], DF_DISPATCH_RETRY,
+                           df_arena_str(messages[i].arena, df_str_c(words)));
 }
 
 /* --- the dispatcher --- */
 
-static enum df_code check(const struct df_sink_options *opt, struct df_err *err)
+static enum df_code check_kafka(const struct df_sink_options *opt, struct df_err *err)
 {
     struct df_kafka_target target;
     rd_kafka_t *rk;
@@ -282,18 +285,18 @@ static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink 
     return DF_OK;
 }
 
-static void prepare(struct message *m)
+static void prepare_message(struct message *m)
 {
     m->event->outcome = DF_DISPATCH_NONE;
     m->topic = df_event_expand(m->arena, m->sink->target.topic, m->event);
     if (!df_kafka_topic_valid(m->topic))
-        settle(m, DF_DISPATCH_PERMANENT,
-               df_arena_printf(m->arena, "'" DF_STR_FMT "' cannot be the name of a topic",
-                               DF_STR_ARG(df_utf8_cut(m->topic, NAME_SHOWN))));
+        settle_message(m, DF_DISPATCH_PERMANENT,
+                       df_arena_printf(m->arena, "'" DF_STR_FMT "' cannot be the name of a topic",
+                                       DF_STR_ARG(df_utf8_cut(m->topic, NAME_SHOWN))));
 }
 
-static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n,
-                     struct df_arena *a)
+static void dispatch_kafka(struct df_sink *s, struct df_event *const *events, size_t n,
+                           struct df_arena *a)
 {
     int64_t now_ms = df_mono_ms(s->opt->clock);
     int64_t deadline_ms = now_ms + s->opt->timeout_ms;
@@ -302,7 +305,7 @@ static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n
     for (size_t i = 0; i < n; i++) {
         messages[i] = (struct message){
             .sink = s, .arena = a, .event = events[i], .begun_ms = now_ms, .alone = n == 1};
-        prepare(&messages[i]);
+        prepare_message(&messages[i]);
     }
     run_round(s, messages, n, deadline_ms);
     for (size_t i = 0; i < n; i++) {
@@ -313,12 +316,13 @@ static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n
         if (df_mono_ms(s->opt->clock) < deadline_ms)
             run_round(s, &messages[i], 1, deadline_ms);
         else
-            settle(&messages[i], DF_DISPATCH_RETRY,
-                   DF_STR("refused together with others; no time was left to try it alone"));
+            settle_message(
+                &messages[i], DF_DISPATCH_RETRY,
+                DF_STR("refused together with others; no time was left to try it alone"));
     }
 }
 
-static void idle(struct df_sink *s)
+static void idle_kafka(struct df_sink *s)
 {
     if (s->rk)
         (void)rd_kafka_poll(s->rk, 0);
@@ -336,9 +340,9 @@ static void close_sink(struct df_sink *s)
 
 const struct df_dispatcher df_dispatch_kafka = {
     .name = "kafka",
-    .check = check,
+    .check = check_kafka,
     .open = open_sink,
-    .dispatch = dispatch,
-    .idle = idle,
+    .dispatch = dispatch_kafka,
+    .idle = idle_kafka,
     .close = close_sink,
 };

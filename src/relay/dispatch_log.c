@@ -1,5 +1,4 @@
-/* The first step of every relay: an event arrives by being written to the log, never its payload.
- */
+/* The simplest destination: an event is written to the log, without its payload. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "relay/dispatcher.h"
@@ -10,7 +9,7 @@ struct df_sink {
     struct df_str relay;
 };
 
-static enum df_code check(const struct df_sink_options *opt, struct df_err *err)
+static enum df_code check_log(const struct df_sink_options *opt, struct df_err *err)
 {
     (void)opt;
     (void)err;
@@ -44,10 +43,10 @@ static void write_line(const struct df_sink *s, const struct df_event *e, enum d
     df_log_write(level, "OutboxEvent", fields, sizeof(fields) / sizeof(fields[0]), "%s", "");
 }
 
-static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n,
-                     struct df_arena *a)
+static void dispatch_log(struct df_sink *s, struct df_event *const *events, size_t n,
+                         struct df_arena *a)
 {
-    /* The line is where the event goes: log.level may not keep it out. */
+    /* The log line is the delivery: log.level must not suppress it. */
     enum df_log_level level = df_log_enabled(DF_LOG_INFO)   ? DF_LOG_INFO
                               : df_log_enabled(DF_LOG_WARN) ? DF_LOG_WARN
                                                             : DF_LOG_ERROR;
@@ -67,8 +66,8 @@ static void close_sink(struct df_sink *s)
 
 const struct df_dispatcher df_dispatch_log = {
     .name = "log",
-    .check = check,
+    .check = check_log,
     .open = open_sink,
-    .dispatch = dispatch,
+    .dispatch = dispatch_log,
     .close = close_sink,
 };

@@ -1,6 +1,6 @@
 /*
- * Events to RabbitMQ. A batch is published whole and then its confirms are waited for: one by one
- * it would be ten times slower. The broker numbers what it gets on a channel, 1, 2, 3…, and
+ * Events to RabbitMQ. A batch is published whole before the sink waits for its confirms: one by one
+ * it would be ten times slower. The broker numbers the messages on a channel, 1, 2, 3…, and
  * confirms by number, often many at once ("up to 17").
  *
  *   what the broker does           what it means
@@ -10,13 +10,13 @@
  *   nack                           a queue could not keep it: RETRY
  *   closes the channel             no such exchange, …: RETRY for all that have no confirm
  *   closes it over a message       which one is not said: all that have no confirm go again,
- *   (too large, not well-formed)   one at a time; who does it alone is PERMANENT
+ *   (too large, not well-formed)   one at a time; one that causes it alone is PERMANENT
  *   connection lost, time is up    RETRY for all that have no confirm
  *   says that it is blocked        nothing more is published until it says the contrary
  *
- * After a time-out the connection is given up, since nobody knows what is the matter with it; but
- * not when the broker is blocked: it is alive, and what waits in the connection keeps its place
- * before what comes later.
+ * After a time-out the connection is given up, since its state is not known. A connection to a
+ * blocked broker is kept: it is alive, and the messages that wait in it keep their place before
+ * later ones.
  */
 #include "base/mem.h"
 #include "relay/broker_headers.h"
@@ -28,8 +28,8 @@
 #define SHORT_MAX    255  /* AMQP's short strings: a byte for the length */
 #define FRAME_OUTER  8    /* bytes around a frame's content */
 #define METHOD_BYTES 600  /* basic.publish with two short strings */
-#define HEADER_BYTES 1600 /* a message's header with all of its short strings, but for headers */
-#define ENTRY_BYTES  6    /* of a header beside its name and value */
+#define HEADER_BYTES 1600 /* a message's header with all its short strings, without its headers */
+#define ENTRY_BYTES  6    /* of a header besides its name and value */
 
 struct df_sink {
     const struct df_sink_options *opt;
@@ -53,28 +53,28 @@ struct batch {
     size_t count;
 
     /* The round under way. */
-    struct message **sent; /* the one with tag base + 1 first */
+    struct message **sent; /* the first one has tag base + 1 */
     size_t sent_count;
-    size_t confirmed; /* so many of them are known of */
-    size_t low;       /* before this one all are */
+    size_t confirmed; /* how many of them have a confirm */
+    size_t low;       /* all before this one have theirs */
     uint64_t base;
 };
 
 /* --- outcomes --- */
 
-static void settle(struct batch *b, struct df_event *e, enum df_dispatch_outcome outcome,
-                   struct df_str error)
+static void settle_event(struct batch *b, struct df_event *e, enum df_dispatch_outcome outcome,
+                         struct df_str error)
 {
     df_event_settle(e, outcome, df_mono_ms(b->sink->opt->clock) - b->begun_ms, error);
 }
 
-static void settle_rest(struct batch *b, const char *words)
+static void settle_unconfirmed(struct batch *b, const char *words)
 {
     struct df_str error = df_arena_str(b->arena, df_str_c(words));
 
     for (size_t i = 0; i < b->count; i++)
         if (b->messages[i].event->outcome == DF_DISPATCH_NONE)
-            settle(b, b->messages[i].event, DF_DISPATCH_RETRY, error);
+            settle_event(b, b->messages[i].event, DF_DISPATCH_RETRY, error);
 }
 
 static struct df_str no_queue(struct batch *b, const struct message *m)
@@ -96,16 +96,16 @@ static void confirm_one(struct batch *b, size_t i, bool ack)
         return;
     b->confirmed++;
     if (!ack)
-        settle(b, m->event, DF_DISPATCH_RETRY,
-               DF_STR("the broker could not take the message (nack)"));
+        settle_event(b, m->event, DF_DISPATCH_RETRY,
+                     DF_STR("the broker could not take the message (nack)"));
     else if (m->returned)
-        settle(b, m->event, DF_DISPATCH_RETRY, no_queue(b, m));
+        settle_event(b, m->event, DF_DISPATCH_RETRY, no_queue(b, m));
     else
-        settle(b, m->event, DF_DISPATCHED, DF_STR_NULL);
+        settle_event(b, m->event, DF_DISPATCHED, DF_STR_NULL);
 }
 
-/* Tags of an earlier batch, whose time was up, are below base. */
-static void confirm(struct batch *b, uint64_t tag, bool multiple, bool ack)
+/* Tags at or below base belong to an earlier batch, whose time was up. */
+static void confirm_tags(struct batch *b, uint64_t tag, bool multiple, bool ack)
 {
     if (tag <= b->base || tag - b->base > b->sent_count)
         return;
@@ -116,7 +116,7 @@ static void confirm(struct batch *b, uint64_t tag, bool multiple, bool ack)
         b->low = last + 1;
 }
 
-/* A returned message has no tag; its header, which comes in a frame of its own, has the id. */
+/* A returned message has no tag; its header, in a frame of its own, has the id. */
 static void mark_returned(struct batch *b, const amqp_basic_properties_t *p)
 {
     if (!(p->_flags & AMQP_BASIC_MESSAGE_ID_FLAG))
@@ -127,7 +127,7 @@ static void mark_returned(struct batch *b, const amqp_basic_properties_t *p)
             b->sent[i]->returned = true;
 }
 
-static void take(void *arg, const amqp_frame_t *f)
+static void take_confirm(void *arg, const amqp_frame_t *f)
 {
     struct batch *b = arg;
 
@@ -136,11 +136,11 @@ static void take(void *arg, const amqp_frame_t *f)
     } else if (f->frame_type == AMQP_FRAME_METHOD &&
                f->payload.method.id == AMQP_BASIC_ACK_METHOD) {
         const amqp_basic_ack_t *m = f->payload.method.decoded;
-        confirm(b, m->delivery_tag, m->multiple, true);
+        confirm_tags(b, m->delivery_tag, m->multiple, true);
     } else if (f->frame_type == AMQP_FRAME_METHOD &&
                f->payload.method.id == AMQP_BASIC_NACK_METHOD) {
         const amqp_basic_nack_t *m = f->payload.method.decoded;
-        confirm(b, m->delivery_tag, m->multiple, false);
+        confirm_tags(b, m->delivery_tag, m->multiple, false);
     }
 }
 
@@ -152,7 +152,7 @@ static amqp_bytes_t bytes_of(struct df_str s)
     return (amqp_bytes_t){.len = s.len, .bytes = (void *)(uintptr_t)s.ptr};
 }
 
-/* A short string that is too long is left out: the headers have the whole. */
+/* A value that is too long for a short string is left out: the headers have it whole. */
 static void set_short(amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t *where,
                       struct df_str value)
 {
@@ -182,8 +182,8 @@ static void set_headers(struct batch *b, struct message *m)
     set_short(p, AMQP_BASIC_CONTENT_TYPE_FLAG, &p->content_type, type);
 }
 
-/* Says what is wrong with the event; absent: nothing. */
-static struct df_str prepare(struct batch *b, struct message *m)
+/* Returns what is wrong with the event; absent: nothing. */
+static struct df_str prepare_message(struct batch *b, struct message *m)
 {
     const struct df_event *e = m->event;
     amqp_basic_properties_t *p = &m->properties;
@@ -211,10 +211,11 @@ static struct df_str prepare(struct batch *b, struct message *m)
     return DF_STR_NULL;
 }
 
-static enum df_code put(struct batch *b, const amqp_frame_t *f, size_t len, struct df_err *err)
+static enum df_code put_frame(struct batch *b, const amqp_frame_t *f, size_t len,
+                              struct df_err *err)
 {
     struct df_rabbit_link *l = &b->sink->link;
-    enum df_code code = df_rabbit_link_wait(l, len, b->deadline_ms, take, b, err);
+    enum df_code code = df_rabbit_link_wait(l, len, b->deadline_ms, take_confirm, b, err);
 
     return code == DF_OK ? df_rabbit_link_send(l, f, len, err) : code;
 }
@@ -228,29 +229,29 @@ static enum df_code put_body(struct batch *b, struct df_str body, struct df_err 
         size_t len = body.len - at < most ? body.len - at : most;
         amqp_frame_t f = {.frame_type = AMQP_FRAME_BODY, .channel = DF_RABBIT_CHANNEL};
         f.payload.body_fragment = bytes_of(df_str_n(body.ptr + at, len));
-        code = put(b, &f, len + FRAME_OUTER, err);
+        code = put_frame(b, &f, len + FRAME_OUTER, err);
         at += len;
     }
     return code;
 }
 
-static enum df_code publish(struct batch *b, struct message *m, struct df_err *err)
+static enum df_code publish_message(struct batch *b, struct message *m, struct df_err *err)
 {
     struct df_rabbit_link *l = &b->sink->link;
-    amqp_basic_publish_t publish = {
+    amqp_basic_publish_t publish_message = {
         .exchange = amqp_cstring_bytes(b->sink->opt->exchange ? b->sink->opt->exchange : ""),
         .routing_key = bytes_of(m->key),
         .mandatory = 1,
     };
     amqp_frame_t method = {.frame_type = AMQP_FRAME_METHOD, .channel = DF_RABBIT_CHANNEL};
     method.payload.method.id = AMQP_BASIC_PUBLISH_METHOD;
-    method.payload.method.decoded = &publish;
+    method.payload.method.decoded = &publish_message;
     amqp_frame_t header = {.frame_type = AMQP_FRAME_HEADER, .channel = DF_RABBIT_CHANNEL};
     header.payload.properties.class_id = AMQP_BASIC_CLASS;
     header.payload.properties.body_size = m->event->payload.len;
     header.payload.properties.decoded = &m->properties;
 
-    enum df_code code = df_rabbit_link_wait(l, METHOD_BYTES, b->deadline_ms, take, b, err);
+    enum df_code code = df_rabbit_link_wait(l, METHOD_BYTES, b->deadline_ms, take_confirm, b, err);
     if (code != DF_OK || l->blocked)
         return code;
     l->in_message = true;
@@ -258,7 +259,7 @@ static enum df_code publish(struct batch *b, struct message *m, struct df_err *e
     l->tag++;
     code = df_rabbit_link_send(l, &method, METHOD_BYTES, err);
     if (code == DF_OK)
-        code = put(b, &header, m->header_bytes, err);
+        code = put_frame(b, &header, m->header_bytes, err);
     if (code == DF_OK)
         code = put_body(b, m->event->payload, err);
     if (code == DF_OK)
@@ -268,8 +269,8 @@ static enum df_code publish(struct batch *b, struct message *m, struct df_err *e
 
 /* --- rounds --- */
 
-/* Publishes those of the messages whose outcome is open and waits for the confirms. DF_OK: all
- * have theirs. */
+/* Publishes the messages whose outcome is open and waits for their confirms. DF_OK: all have
+ * theirs. */
 static enum df_code publish_and_wait(struct batch *b, struct message *from, size_t count,
                                      struct df_err *err)
 {
@@ -281,10 +282,10 @@ static enum df_code publish_and_wait(struct batch *b, struct message *from, size
     df_rabbit_link_cork(l, true);
     for (size_t i = 0; code == DF_OK && !l->blocked && i < count; i++)
         if (from[i].event->outcome == DF_DISPATCH_NONE)
-            code = publish(b, &from[i], err);
+            code = publish_message(b, &from[i], err);
     df_rabbit_link_cork(l, false);
     while (code == DF_OK && b->confirmed < b->sent_count)
-        code = df_rabbit_link_wait(l, 0, b->deadline_ms, take, b, err);
+        code = df_rabbit_link_wait(l, 0, b->deadline_ms, take_confirm, b, err);
     return code;
 }
 
@@ -307,14 +308,14 @@ static enum df_code run_round(struct batch *b, struct message *from, size_t coun
     return code;
 }
 
-/* Codes with which the broker refuses a message by closing the channel, or the connection. */
-static bool over_a_message(int code)
+/* Whether the broker closed the channel or the connection because of a message. */
+static bool is_about_message(int code)
 {
     return code == AMQP_CONTENT_TOO_LARGE || code == AMQP_PRECONDITION_FAILED ||
            code == AMQP_FRAME_ERROR || code == AMQP_SYNTAX_ERROR;
 }
 
-/* One of these has the channel closed: each alone, to find it. */
+/* One of these messages had the channel closed: tries each alone to find it. */
 static enum df_code find_culprits(struct batch *b, struct df_err *err)
 {
     enum df_code code = DF_OK;
@@ -325,8 +326,9 @@ static enum df_code find_culprits(struct batch *b, struct df_err *err)
             continue;
         b->messages[i].returned = false;
         code = run_round(b, &b->messages[i], 1, err);
-        if (code == DF_E_NET && over_a_message(b->sink->link.close_code)) {
-            settle(b, e, DF_DISPATCH_PERMANENT, df_arena_str(b->arena, df_str_c(err->detail)));
+        if (code == DF_E_NET && is_about_message(b->sink->link.close_code)) {
+            settle_event(b, e, DF_DISPATCH_PERMANENT,
+                         df_arena_str(b->arena, df_str_c(err->detail)));
             code = DF_OK;
         }
     }
@@ -335,7 +337,7 @@ static enum df_code find_culprits(struct batch *b, struct df_err *err)
 
 /* --- the dispatcher --- */
 
-static enum df_code check(const struct df_sink_options *opt, struct df_err *err)
+static enum df_code check_rabbitmq(const struct df_sink_options *opt, struct df_err *err)
 {
     struct df_rabbit_link l;
     enum df_code code = df_rabbit_link_init(&l, opt, err);
@@ -367,8 +369,8 @@ static enum df_code open_sink(const struct df_sink_options *opt, struct df_sink 
     return DF_OK;
 }
 
-static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n,
-                     struct df_arena *a)
+static void dispatch_rabbitmq(struct df_sink *s, struct df_event *const *events, size_t n,
+                              struct df_arena *a)
 {
     struct df_err err = DF_ERR_INIT;
     struct batch b = {.sink = s, .arena = a, .begun_ms = df_mono_ms(s->opt->clock)};
@@ -380,19 +382,19 @@ static void dispatch(struct df_sink *s, struct df_event *const *events, size_t n
         struct message *m = &b.messages[b.count];
         m->event = events[i];
         m->event->outcome = DF_DISPATCH_NONE;
-        struct df_str wrong = prepare(&b, m);
+        struct df_str wrong = prepare_message(&b, m);
         if (wrong.ptr)
-            settle(&b, events[i], DF_DISPATCH_PERMANENT, wrong);
+            settle_event(&b, events[i], DF_DISPATCH_PERMANENT, wrong);
         b.count++;
     }
     enum df_code code = run_round(&b, b.messages, b.count, &err);
-    if (code == DF_E_NET && over_a_message(s->link.close_code))
+    if (code == DF_E_NET && is_about_message(s->link.close_code))
         code = find_culprits(&b, &err);
     if (code != DF_OK)
-        settle_rest(&b, err.detail);
+        settle_unconfirmed(&b, err.detail);
 }
 
-static void idle(struct df_sink *s)
+static void idle_rabbitmq(struct df_sink *s)
 {
     df_rabbit_link_beat(&s->link);
 }
@@ -407,9 +409,9 @@ static void close_sink(struct df_sink *s)
 
 const struct df_dispatcher df_dispatch_rabbitmq = {
     .name = "rabbitmq",
-    .check = check,
+    .check = check_rabbitmq,
     .open = open_sink,
-    .dispatch = dispatch,
-    .idle = idle,
+    .dispatch = dispatch_rabbitmq,
+    .idle = idle_rabbitmq,
     .close = close_sink,
 };

@@ -32,7 +32,7 @@ static const struct df_str part_names[PART_COUNT] = {
     DF_STR_INIT("{aggregateId}"),
 };
 
-/* Which name stands at the beginning of s; PART_COUNT: none. */
+/* The name at the beginning of s; PART_COUNT: none. */
 static enum part part_at(struct df_str s)
 {
     enum part p = PART_EVENT_TYPE;
@@ -56,8 +56,8 @@ static struct df_str part_of(const struct df_event *e, enum part p)
     return DF_STR_NULL;
 }
 
-/* The length of what a pattern becomes; written to out unless that is NULL. */
-static size_t expand(struct df_str pattern, const struct df_event *e, char *out)
+/* Returns the length of the expanded pattern; writes it to out unless that is NULL. */
+static size_t expand_pattern(struct df_str pattern, const struct df_event *e, char *out)
 {
     size_t len = 0;
 
@@ -76,10 +76,10 @@ static size_t expand(struct df_str pattern, const struct df_event *e, char *out)
 struct df_str df_event_expand(struct df_arena *a, const char *pattern, const struct df_event *e)
 {
     struct df_str s = df_str_c(pattern);
-    size_t len = expand(s, e, NULL);
+    size_t len = expand_pattern(s, e, NULL);
     char *out = df_arena_alloc(a, len + 1);
 
-    (void)expand(s, e, out);
+    (void)expand_pattern(s, e, out);
     out[len] = '\0';
     return df_str_n(out, len);
 }
@@ -154,7 +154,7 @@ size_t df_event_attributes(const struct df_event *e, const char *source, struct 
     _Static_assert(sizeof(all) / sizeof(all[0]) <= DF_EVENT_ATTRIBUTES, "room for all");
     size_t n = 0;
 
-    /* An empty attribute is not one: CloudEvents has none. */
+    /* CloudEvents does not allow empty attributes. */
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (all[i].value.len > 0)
             ret[n++] = all[i];

@@ -1,14 +1,14 @@
 /*
  * Where a relay's events go. An implementation takes a batch of events, sends them side by side and
- * returns when it knows of each what became of it. Nothing here touches the database, retries or
- * looks at breakers: the relay does, for all of them alike.
+ * returns when it knows the outcome of each. It does not touch the database, retry or look at
+ * breakers: the relay does that for all implementations.
  *
- * The rule that everything rests on: DF_DISPATCHED is said only of what the destination has
- * confirmed to have (an HTTP 2xx, a publisher confirm, a delivery report). In doubt: RETRY.
+ * The rule that everything rests on: an event is DF_DISPATCHED only if the destination has
+ * confirmed it (an HTTP 2xx, a publisher confirm, a delivery report). In doubt it is RETRY.
  *
  * A sink belongs to one worker thread and is used by it alone; a relay with four workers has four.
- * Making one opens no connection: a broker that is down at start is no reason not to start, it is
- * a failed dispatch.
+ * Opening a sink makes no connection: a broker that is down at start is a failed dispatch, not a
+ * reason not to start.
  */
 #ifndef DF_RELAY_DISPATCHER_H
 #define DF_RELAY_DISPATCHER_H
@@ -21,7 +21,7 @@
 enum df_dispatch_outcome {
     DF_DISPATCH_NONE,      /* not handed to the sink yet, or not any more */
     DF_DISPATCHED,         /* it arrived */
-    DF_DISPATCH_RETRY,     /* it did not, or nobody knows: again later */
+    DF_DISPATCH_RETRY,     /* it did not arrive, or that is not known: again later */
     DF_DISPATCH_PERMANENT, /* the event itself was refused and will be again */
 };
 
@@ -40,10 +40,10 @@ struct df_event {
 
     /* The sink's answer. */
     enum df_dispatch_outcome outcome;
-    enum df_breaker_outcome breaker; /* what it says of the destination */
-    int64_t retry_after_ms;          /* what the destination asked for; -1: nothing */
+    enum df_breaker_outcome breaker; /* what the outcome says about the destination */
+    int64_t retry_after_ms;          /* as the destination asked; -1: it did not */
     int64_t duration_ms;
-    struct df_str error; /* why not, for a person; in the arena; absent when it went well */
+    struct df_str error; /* for a person; in the arena; absent after success */
 };
 
 struct df_sink;
@@ -61,8 +61,8 @@ struct df_sink_options {
     const char *properties;       /* kafka: "name=value;name=value" of librdkafka */
     struct df_outbound *outbound; /* http; shared, outlives the sinks */
     const struct df_clock *clock;
-    /* Set when the program ends and waits no longer: a dispatch to a broker returns within a second
-     * then; one over HTTP, when the client is stopped. NULL: never. */
+    /* Set when the server stops and waits no longer: a dispatch to a broker then returns within a
+     * second, one over HTTP when the client is stopped. NULL: never. */
     const _Atomic bool *given_up;
 };
 
@@ -75,25 +75,25 @@ enum df_http_mode { DF_HTTP_BINARY, DF_HTTP_STRUCTURED, DF_HTTP_BATCH };
 
 struct df_dispatcher {
     const char *name; /* "http": as configured */
-    /* Whether the options make sense, without any connection; DF_E_CONFIG says what does not. */
+    /* Checks the options without a connection; DF_E_CONFIG says what is wrong. */
     enum df_code (*check)(const struct df_sink_options *opt, struct df_err *err);
     /* The options live as long as the sink. */
     enum df_code (*open)(const struct df_sink_options *opt, struct df_sink **ret,
                          struct df_err *err);
     /*
-     * Sends n events and fills their answers. Returns within timeout_ms and a little, whatever the
-     * destination does; what has no answer by then is RETRY. Errors go into `a`, which lives until
-     * the events are settled.
+     * Sends n events and fills their answers. Returns soon after timeout_ms at the latest; an event
+     * without an answer by then is RETRY. Error texts go into `a`, which lives until the events are
+     * settled.
      */
     void (*dispatch)(struct df_sink *s, struct df_event *const *events, size_t n,
                      struct df_arena *a);
     /*
-     * Time that the worker has nothing to send: brokers want their heartbeats. Called every second
-     * or so; may do nothing. NULL: needs nothing.
+     * Called every second or so while the worker has nothing to send, for the heartbeats that
+     * brokers want. NULL: not needed.
      */
     void (*idle)(struct df_sink *s);
     void (*close)(struct df_sink *s); /* NULL is fine */
-    /* How many connections, and so workers, make sense at most; 0: any. */
+    /* The most connections, and so workers, that make sense; 0: any number. */
     size_t max_sinks;
 };
 
@@ -108,11 +108,12 @@ extern const char *const df_dispatcher_names[]; /* NULL after the last */
 
 /* --- helpers that several of them use (dispatcher.c) --- */
 
-/* The answer of a destination that asks for no pause; a RETRY is held against it. */
+/* Sets the answer of a destination that asks for no pause; a RETRY counts as its failure. */
 void df_event_settle(struct df_event *e, enum df_dispatch_outcome outcome, int64_t duration_ms,
                      struct df_str error);
 
-/* Replaces {eventType}, {aggregateType}, {aggregateId} by the event's; absent ones by nothing. */
+/* Replaces {eventType}, {aggregateType} and {aggregateId} by the event's values; absent ones by
+ * nothing. */
 struct df_str df_event_expand(struct df_arena *a, const char *pattern, const struct df_event *e);
 /* Whether a pattern has only these names; DF_E_CONFIG. */
 enum df_code df_event_check_pattern(const char *pattern, const char *key,
@@ -125,7 +126,7 @@ struct df_event_attribute {
     struct df_str value;
 };
 #define DF_EVENT_ATTRIBUTES 12
-/* Only those that are there; *ret: how many. Memory: the arena. */
+/* Writes the attributes that the event has and returns their number. Memory: the arena. */
 size_t df_event_attributes(const struct df_event *e, const char *source, struct df_arena *a,
                            struct df_event_attribute ret[DF_EVENT_ATTRIBUTES]);
 /* Whether the payload is a JSON document, so that it may stand unquoted in another. */

@@ -1,5 +1,5 @@
--- The server's own outbox of events: how they come in, and what people are shown of them. Dispatching them is the
--- relay's, whose statements are made for the table that it is told of.
+-- The server's own outbox of events: how they come in, and what the pages of outboxes show. A relay dispatches them,
+-- with statements of its own (sql.c).
 
 -- name: event_insert
 INSERT INTO outbox_events (id, event_type, payload, status, attempts, created_at, aggregate_type, aggregate_id,
@@ -7,7 +7,7 @@ INSERT INTO outbox_events (id, event_type, payload, status, attempts, created_at
 VALUES (:id, :event_type, :payload, 'PENDING', 0, :created_at, :aggregate_type, :aggregate_id,
         :correlation_id, :trace_id, :span_id, :client_id, :idempotency_key, :request_checksum);
 
--- Of Idempotency-Key, which stands in the first row of a call.
+-- Finds a call by its Idempotency-Key, which stands in its first row.
 -- name: event_find_key
 SELECT id, request_checksum, correlation_id
 FROM outbox_events
@@ -18,7 +18,7 @@ SELECT client_id, event_type, payload, aggregate_type, aggregate_id, correlation
 FROM outbox_events
 WHERE id = :id;
 
--- --- for people ---
+-- --- for the pages of outboxes ---
 
 -- name: event_counts
 -- row: channel_counts
@@ -62,7 +62,7 @@ SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggr
 FROM outbox_events
 WHERE id = :id;
 
--- Waiting is having no next_attempt_at, or one that is over: what others have written as PENDING is like that too.
+-- A waiting row has no next_attempt_at, or one that is past; so have PENDING rows that others wrote.
 -- name: event_retry
 UPDATE outbox_events
 SET status = 'PENDING', attempts = 0, next_attempt_at = NULL

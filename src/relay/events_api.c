@@ -3,13 +3,13 @@
  *
  * Order. Relays take rows by created_at, then id, so events of a call stand in the table in the
  * order of its array, and behind those of every call that this process answered before. Ids that
- * are made here ascend by themselves, so their events share a millisecond; ids that the caller
- * gives say nothing of an order, so each of their events has a millisecond of its own.
+ * are made here ascend, so their events share a millisecond. Ids that the caller gives say nothing
+ * about order, so each of their events has a millisecond of its own.
  *
  * Repeating. Idempotency-Key stands in the first row of a call, where a unique index keeps it from
- * being used twice, whoever comes first. The ids of the other rows follow from the first one's, and
- * given ids stand in the body, so the answer can be given again from that row alone. Without a key,
- * a given eventId is one: the same event again is answered as before, another event is 409.
+ * being used twice. The ids of the other rows follow from the first one, and given ids stand in the
+ * body, so the answer can be repeated from that row alone. Without a key, a given eventId serves as
+ * one: the same event again is answered as before, another event is 409.
  */
 #include "access/handler.h"
 #include "base/checksum.h"
@@ -53,15 +53,15 @@ struct call {
     struct event *events;
     size_t count;
     bool is_array;
-    bool has_ids; /* the caller's own; all or none have one */
+    bool has_ids; /* the caller's own; all events have one, or none */
     struct df_str key;
     char checksum[DF_CHECKSUM_LEN + 1];
     struct df_rows rows;
-    /* Of looking up what was there before. */
+    /* Results of the look-up of earlier rows. */
     bool found;
     bool same;
     bool by_id;   /* found by eventId, not by the key */
-    size_t other; /* by_id: an event that is there, and is not the same if there is such a one */
+    size_t other; /* by_id: an event that exists, one that differs if there is such a one */
 };
 
 /* --- the input --- */
@@ -105,7 +105,7 @@ static int compare_ids(const void *a, const void *b)
     return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* Of ids that occur twice the later ones are wrong. */
+/* If an id occurs twice, the later one is the error. */
 static void check_ids(struct df_input *in, const struct call *c)
 {
     const struct event **by_id = df_arena_alloc(in->arena, c->count * sizeof(struct event *));
@@ -138,7 +138,8 @@ static void read_item(struct df_input *in, struct call *c, const struct df_json 
     }
 }
 
-/* Ids that are made follow from the first: a call has its own for all events, or for none. */
+/* Ids that are made here follow from the first, so the caller gives an id for all events or for
+ * none. */
 static void check_all_or_none(struct df_input *in, struct call *c)
 {
     size_t given = 0;
@@ -194,14 +195,16 @@ static bool read_events(struct call *c, struct df_input *in)
 /* --- time --- */
 
 /*
- * The first millisecond of a call with n events. Without ids of its own it takes one, which calls
- * before and after it may share; with them n, shared with nobody: those ids sort anyhow. A clock
- * set back a little is waited for. Whoever gives ids and more than a thousand events a second runs
- * ahead of the clock; at AHEAD_MS that ends, and calls are not in order any more; an array is.
+ * The first millisecond of a call with n events. A call without ids of its own takes one
+ * millisecond, which calls before and after it may share. A call with ids takes n milliseconds that
+ * it shares with no other call, since its ids do not sort. If the clock is set back a little, calls
+ * go on from the last millisecond. A caller that gives ids for more than a thousand events a second
+ * runs ahead of the clock; at AHEAD_MS that ends, and calls are no longer in order, though each
+ * array still is.
  */
 static int64_t take_moment(const struct df_clock *clock, size_t n, bool alone)
 {
-    static _Atomic int64_t last; /* twice the millisecond; odd: it is nobody else's */
+    static _Atomic int64_t last; /* twice the millisecond; odd: no other call may use it */
     int64_t now_ms = df_wall_ms(clock);
     int64_t seen = atomic_load(&last);
     int64_t first, next;
@@ -217,7 +220,7 @@ static int64_t take_moment(const struct df_clock *clock, size_t n, bool alone)
     return first;
 }
 
-/* The rows, with ids for those that have none. */
+/* Makes the rows, with ids for events that have none. */
 static void make_rows(struct call *c)
 {
     const struct df_clock *clock = c->w.access->clock;
@@ -276,7 +279,7 @@ static void write_answer(struct df_work *w)
     }
 }
 
-static void accepted(struct df_work *w)
+static void events_accepted(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
     const struct event *e = &c->events[0];
@@ -312,7 +315,7 @@ static void read_by_key(void *arg, struct df_result *r)
         df_arena_str(df_req_arena(c->w.req), df_col_text(r, event_find_key_correlation_id));
 }
 
-static enum df_code find_key(struct df_db *db, struct call *c, struct df_err *err)
+static enum df_code find_by_key(struct df_db *db, struct call *c, struct df_err *err)
 {
     const struct df_client *client = df_auth_client(c->w.req);
 
@@ -322,8 +325,8 @@ static enum df_code find_key(struct df_db *db, struct call *c, struct df_err *er
                       read_by_key, c, err);
 }
 
-/* Which correlation an event came with does not make it another. */
-static bool is_same(const struct call *c, const struct event *e, const struct df_result *r)
+/* The correlation id does not count: an event with another one is the same event. */
+static bool is_same_event(const struct call *c, const struct event *e, const struct df_result *r)
 {
     struct df_str client = df_uuid_str(&df_auth_client(c->w.req)->id);
 
@@ -337,7 +340,7 @@ static bool is_same(const struct call *c, const struct event *e, const struct df
 struct finding {
     struct call *call;
     size_t at;    /* of its events */
-    size_t there; /* how many */
+    size_t there; /* events that exist */
 };
 
 static void read_by_id(void *arg, struct df_result *r)
@@ -346,15 +349,15 @@ static void read_by_id(void *arg, struct df_result *r)
     struct call *c = f->call;
     struct event *e = &c->events[f->at];
 
-    c->same = is_same(c, e, r);
+    c->same = is_same_event(c, e, r);
     c->other = f->there == 0 || !c->same ? f->at : c->other;
     f->there++;
     e->correlation_id =
         df_arena_str(df_req_arena(c->w.req), df_col_text(r, event_find_correlation_id));
 }
 
-/* By the ids that the caller gave: all of them are there and are the same, or one is not. */
-static enum df_code find_ids(struct df_db *db, struct call *c, struct df_err *err)
+/* Looks up the ids that the caller gave: c->same if all of them exist with the same content. */
+static enum df_code find_by_ids(struct df_db *db, struct call *c, struct df_err *err)
 {
     struct finding f = {.call = c};
     enum df_code code = DF_OK;
@@ -375,20 +378,20 @@ static enum df_code run_look_up(struct df_db *db, struct df_work *w, struct df_e
 
     c->found = c->same = false;
     if (c->key.ptr)
-        code = find_key(db, c, err);
+        code = find_by_key(db, c, err);
     if (code == DF_OK && !c->found && c->has_ids) {
-        code = find_ids(db, c, err);
+        code = find_by_ids(db, c, err);
         c->by_id = true;
     }
     return code;
 }
 
-static void looked_up(struct df_work *w)
+static void answer_repeated(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
 
     if (!c->found) {
-        /* It was there, in a transaction that came to nothing. */
+        /* The row that conflicted was rolled back meanwhile. */
         df_req_fail(w->req, DF_E_DB_CONFLICT, "another call wrote the same and failed");
     } else if (c->same) {
         (void)df_req_add_header(w->req, "Idempotent-Replayed", DF_STR("true"));
@@ -407,7 +410,7 @@ static const struct df_handler look_up = {
     .size = sizeof(struct call),
     .status = 202,
     .run = run_look_up,
-    .done = looked_up,
+    .done = answer_repeated,
 };
 
 /* --- the call --- */
@@ -423,7 +426,7 @@ static bool read_call(struct df_work *w, struct df_input *in)
     if (c->key.ptr)
         df_checksum_of(df_req_body(w->req), c->checksum);
     make_rows(c);
-    if (c->count == 1) { /* is written together with those of other calls */
+    if (c->count == 1) { /* one row is written together with those of other calls */
         w->job.query = c->rows.query;
         w->job.params = c->rows.params;
     }
@@ -453,7 +456,7 @@ static const struct df_handler insert = {
     .prepare = read_call,
     .run = run_insert,
     .pass_on = look_up_if_there,
-    .done = accepted,
+    .done = events_accepted,
 };
 
 const struct df_route df_event_routes[] = {
@@ -461,7 +464,7 @@ const struct df_route df_event_routes[] = {
     {.method = NULL},
 };
 
-/* --- for people --- */
+/* --- the channel --- */
 
 struct df_channel df_events_channel(void (*wake)(const struct df_channel *c), const void *arg)
 {

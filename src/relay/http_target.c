@@ -9,7 +9,7 @@ static bool is_unreserved(unsigned char c)
            c == '.' || c == '_' || c == '~';
 }
 
-/* "." or "..", however written. */
+/* "." or "..", percent-encoded or not. */
 static bool is_dots(struct df_str segment)
 {
     size_t dots = 0;
@@ -72,7 +72,7 @@ static enum df_code check_expanded(struct df_arena *a, const char *target, struc
     const char *name = strchr(target, '{');
     if (!name)
         return DF_OK;
-    /* Before the first name both texts are the same, and the path must have begun there. */
+    /* Up to the first name both texts are the same, so the path must have begun before it. */
     if (name - target < parts.rest.ptr - url.ptr)
         return df_err_set(err, DF_E_CONFIG,
                           "target: {eventType} and the like may stand in the URL's path and query "

@@ -1,13 +1,13 @@
 /*
- * Where an event's own texts become part of a URL. They are percent-encoded, so that an event can
- * neither choose another host nor leave the path that was configured.
+ * URLs that contain an event's own texts. The texts are percent-encoded, so that an event can
+ * neither choose another host nor leave the configured path.
  */
 #ifndef DF_RELAY_HTTP_TARGET_H
 #define DF_RELAY_HTTP_TARGET_H
 
 #include "relay/dispatcher.h"
 
-/* Whether a target is a URL, with names in its path and query only; DF_E_CONFIG. */
+/* Checks that a target is a URL, with names in its path and query only; DF_E_CONFIG. */
 enum df_code df_http_target_check(const char *target, struct df_err *err) DF_MUST_CHECK;
 
 /*

@@ -10,7 +10,7 @@
 #define TOPIC_MAX       249
 #define PROPAGATION_MAX 30000
 
-static bool only(struct df_str s, const char *others)
+static bool has_only(struct df_str s, const char *others)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
@@ -23,13 +23,13 @@ static bool only(struct df_str s, const char *others)
 
 bool df_kafka_topic_valid(struct df_str name)
 {
-    return name.len > 0 && name.len <= TOPIC_MAX && only(name, "._-") &&
+    return name.len > 0 && name.len <= TOPIC_MAX && has_only(name, "._-") &&
            !df_str_eq(name, DF_STR(".")) && !df_str_eq(name, DF_STR(".."));
 }
 
 /* --- the target --- */
 
-static enum df_code refuse(struct df_err *err, const char *why)
+static enum df_code refuse_target(struct df_err *err, const char *why)
 {
     return df_err_set(err, DF_E_CONFIG,
                       "target: must be kafka://host:port,host:port/topic, or host:port,host:port "
@@ -40,16 +40,17 @@ static enum df_code refuse(struct df_err *err, const char *why)
 static enum df_code check_servers(struct df_str servers, struct df_err *err)
 {
     if (servers.len == 0)
-        return refuse(err, "no server is named");
+        return refuse_target(err, "no server is named");
     if (memchr(servers.ptr, '@', servers.len))
-        return refuse(err, "user and password belong into the key properties, as sasl.username "
-                           "and sasl.password");
+        return refuse_target(err,
+                             "user and password belong into the key properties, as sasl.username "
+                             "and sasl.password");
     for (struct df_str rest = servers; rest.ptr;) {
         struct df_str server;
         rest = df_str_cut(rest, ',', &server);
         server = df_str_trim(server);
-        if (server.len == 0 || !only(server, ".-_:[]"))
-            return refuse(err, "a server is not host:port");
+        if (server.len == 0 || !has_only(server, ".-_:[]"))
+            return refuse_target(err, "a server is not host:port");
     }
     return DF_OK;
 }
@@ -69,12 +70,12 @@ enum df_code df_kafka_target_init(struct df_kafka_target *t, const struct df_sin
     if (code != DF_OK)
         return code;
     if (path.len > 0 && topic.len > 0 && !df_str_eq(path, topic))
-        return refuse(err, "the target and the key topic name two topics");
+        return refuse_target(err, "the target and the key topic name two topics");
     if (topic.len == 0)
         topic = path.len > 0 ? path : DF_STR("{eventType}");
-    /* What stands around the names must do for a topic itself. */
-    if (!only(topic, "._-{}"))
-        return refuse(err, "a topic has letters, digits, '.', '_' and '-'");
+    /* The text around the names must be valid in a topic. */
+    if (!has_only(topic, "._-{}"))
+        return refuse_target(err, "a topic has letters, digits, '.', '_' and '-'");
     *t = (struct df_kafka_target){.servers = df_strdup(servers), .topic = df_strdup(topic)};
     code = df_event_check_pattern(t->topic, "topic", err);
     if (code != DF_OK)
@@ -91,7 +92,8 @@ void df_kafka_target_release(struct df_kafka_target *t)
 
 /* --- options of librdkafka --- */
 
-/* What would break the promise that a confirmed event is there, or has a key of its own. */
+/* Options that would break the promise that a confirmed event is stored, or that have a setting of
+ * their own. */
 static const struct {
     const char *name;
     const char *why;
@@ -108,8 +110,8 @@ static const struct {
     {"log.queue", "the log is taken care of"},
 };
 
-static enum df_code set(rd_kafka_conf_t *conf, const char *name, const char *value,
-                        struct df_err *err)
+static enum df_code set_option(rd_kafka_conf_t *conf, const char *name, const char *value,
+                               struct df_err *err)
 {
     char why[300];
 
@@ -132,14 +134,14 @@ static enum df_code set_property(rd_kafka_conf_t *conf, struct df_arena *a, stru
     name = df_str_trim(name);
 
     if (name.len == 0 && !value.ptr)
-        return DF_OK; /* nothing behind the last semicolon */
+        return DF_OK; /* the text behind the last semicolon is empty */
     if (name.len == 0 || !value.ptr)
         return df_err_set(err, DF_E_CONFIG, "properties: must be name=value;name=value");
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (df_str_eq(name, df_str_c(reserved[i].name)))
             return df_err_set(err, DF_E_CONFIG, "properties: %s cannot be set: %s",
                               reserved[i].name, reserved[i].why);
-    return set(conf, df_arena_cstr(a, name), df_arena_cstr(a, df_str_trim(value)), err);
+    return set_option(conf, df_arena_cstr(a, name), df_arena_cstr(a, df_str_trim(value)), err);
 }
 
 static enum df_code set_properties(rd_kafka_conf_t *conf, const char *properties,
@@ -157,8 +159,8 @@ static enum df_code set_properties(rd_kafka_conf_t *conf, const char *properties
     return code;
 }
 
-static enum df_code set_all(rd_kafka_conf_t *conf, const struct df_sink_options *opt,
-                            const char *servers, struct df_err *err)
+static enum df_code set_options(rd_kafka_conf_t *conf, const struct df_sink_options *opt,
+                                const char *servers, struct df_err *err)
 {
     char timeout[24];
     char propagation[24];
@@ -172,13 +174,13 @@ static enum df_code set_all(rd_kafka_conf_t *conf, const struct df_sink_options 
     } defaults[] =
         {
             {"client.id", "dataflow"},
-            /* A key goes where the Java clients put it. */
+            /* The same partition for a key as the Java clients choose. */
             {"partitioner", "murmur2_random"},
-            /* A broker that is back is noticed soon. */
+            /* Notices soon that a broker is back. */
             {"reconnect.backoff.max.ms", "1000"},
-            /* A topic that is not there is said to be so before the events' time is up. */
+            /* Reports a missing topic before the events' time is up. */
             {"topic.metadata.propagation.max.ms", propagation},
-            /* And one that was created meanwhile is found without waiting for minutes. */
+            /* Finds a topic that was created meanwhile without waiting for minutes. */
             {"topic.metadata.refresh.interval.ms", "10000"},
         },
       fixed[] = {
@@ -189,21 +191,22 @@ static enum df_code set_all(rd_kafka_conf_t *conf, const struct df_sink_options 
     enum df_code code = DF_OK;
 
     for (size_t i = 0; code == DF_OK && i < sizeof(defaults) / sizeof(defaults[0]); i++)
-        code = set(conf, defaults[i].name, defaults[i].value, err);
+        code = set_option(conf, defaults[i].name, defaults[i].value, err);
     if (code == DF_OK)
         code = set_properties(conf, opt->properties, err);
     for (size_t i = 0; code == DF_OK && i < sizeof(fixed) / sizeof(fixed[0]); i++)
-        code = set(conf, fixed[i].name, fixed[i].value, err);
+        code = set_option(conf, fixed[i].name, fixed[i].value, err);
     if (code == DF_OK && servers)
-        code = set(conf, "bootstrap.servers", servers, err);
+        code = set_option(conf, "bootstrap.servers", servers, err);
     return code;
 }
 
 /* --- the producer --- */
 
-/* From any thread of librdkafka's. Levels are syslog's. What it calls an error it also goes on
- * from: whether events suffer, their outcomes say. */
-static void write_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
+/* Called on any thread of librdkafka. Levels are syslog's. The library recovers from what it calls
+ * errors; the events' outcomes tell whether they suffer. */
+static void log_from_library(const rd_kafka_t *rk, int level, const char *facility,
+                             const char *text)
 {
     enum df_log_level ours = level <= 4 ? DF_LOG_WARN : level <= 6 ? DF_LOG_INFO : DF_LOG_DEBUG;
     const struct df_log_field fields[] = {DF_F("client", df_str_c(rk ? rd_kafka_name(rk) : NULL)),
@@ -218,11 +221,11 @@ enum df_code df_kafka_producer_new(const struct df_sink_options *opt, const char
 {
     char why[300] = "";
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    enum df_code code = set_all(conf, opt, servers, err);
+    enum df_code code = set_options(conf, opt, servers, err);
     rd_kafka_t *rk = NULL;
 
     if (code == DF_OK) {
-        rd_kafka_conf_set_log_cb(conf, callbacks ? write_log : NULL);
+        rd_kafka_conf_set_log_cb(conf, callbacks ? log_from_library : NULL);
         if (callbacks) {
             rd_kafka_conf_set_opaque(conf, callbacks->opaque);
             rd_kafka_conf_set_dr_msg_cb(conf, callbacks->report);

@@ -1,6 +1,6 @@
 /*
- * librdkafka's producer as a relay wants it: idempotent, acknowledged by all replicas, its log in
- * ours. What is configured, checked and made into a producer.
+ * librdkafka's producer as a relay needs it: idempotent, acknowledged by all replicas, with its log
+ * in ours. Checks the configuration and makes a producer from it.
  */
 #ifndef DF_RELAY_KAFKA_PRODUCER_H
 #define DF_RELAY_KAFKA_PRODUCER_H
@@ -16,7 +16,7 @@ struct df_kafka_target {
     char *topic;   /* a pattern */
 };
 
-/* DF_E_CONFIG says what is wrong, without repeating what might be a password. */
+/* DF_E_CONFIG says what is wrong, without repeating text that may be a password. */
 enum df_code df_kafka_target_init(struct df_kafka_target *t, const struct df_sink_options *opt,
                                   struct df_err *err) DF_MUST_CHECK;
 void df_kafka_target_release(struct df_kafka_target *t);
@@ -28,9 +28,9 @@ struct df_kafka_callbacks {
 };
 
 /*
- * A producer, with threads of its own that connect in the background. servers NULL: one that
- * connects to nobody, to see whether the options agree; callbacks NULL: and says nothing. They are
- * called in rd_kafka_poll() and rd_kafka_flush() only. DF_E_CONFIG says which option is wrong.
+ * A producer, with threads of its own that connect in the background. servers NULL: it does not
+ * connect, and only shows whether the options agree; callbacks NULL: it reports nothing. Callbacks
+ * run in rd_kafka_poll() and rd_kafka_flush() only. DF_E_CONFIG says which option is wrong.
  */
 enum df_code df_kafka_producer_new(const struct df_sink_options *opt, const char *servers,
                                    const struct df_kafka_callbacks *callbacks, rd_kafka_t **ret,

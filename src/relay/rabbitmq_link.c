@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #define HEARTBEAT_S    30
-#define GOODBYE_MS     500          /* for the broker to answer that it closes too */
-#define SLICE_MS       1000         /* between looks at what heartbeats are due */
-#define SEND_BUF_BYTES (256 * 1024) /* less may be given, and is doubled */
+#define GOODBYE_MS     500          /* for the broker to confirm the close */
+#define SLICE_MS       1000         /* between two looks at the heartbeats */
+#define SEND_BUF_BYTES (256 * 1024) /* the kernel may give less, and doubles it */
 #define ROOM_BYTES                                                                                 \
-    ((size_t)2 * DF_RABBIT_FRAME_MAX) /* that a socket takes which is writable at all */
+    ((size_t)2 * DF_RABBIT_FRAME_MAX) /* bytes that a writable socket takes at least */
 
 static int left_ms(const struct df_rabbit_link *l, int64_t deadline_ms)
 {
@@ -40,7 +40,7 @@ static bool writable(const struct df_rabbit_link *l, int timeout_ms)
     return poll(&p, 1, timeout_ms) > 0 && p.revents & POLLOUT;
 }
 
-/* The broker's text as it may stand in a line of ours. */
+/* Copies the broker's text so that it fits into one line. */
 static void take_text(amqp_bytes_t text, char *out, size_t size)
 {
     struct df_str s =
@@ -52,7 +52,7 @@ static void take_text(amqp_bytes_t text, char *out, size_t size)
     out[len] = '\0';
 }
 
-/* --- what is configured --- */
+/* --- configuration --- */
 
 enum df_code df_rabbit_link_init(struct df_rabbit_link *l, const struct df_sink_options *opt,
                                  struct df_err *err)
@@ -70,7 +70,7 @@ enum df_code df_rabbit_link_init(struct df_rabbit_link *l, const struct df_sink_
                           "target: must be amqp://user:password@host:port/vhost, or amqps:// for "
                           "TLS; of its parts, what is not a letter or digit is percent-encoded");
     }
-    /* Who ends the URL in a slash means the vhost "/", not the one without a name. */
+    /* A URL that ends in a slash means the vhost "/", not the one without a name. */
     if (!*l->info.vhost)
         l->info.vhost = l->slash;
     bool ipv6 = strchr(l->info.host, ':') != NULL;
@@ -81,7 +81,7 @@ enum df_code df_rabbit_link_init(struct df_rabbit_link *l, const struct df_sink_
 
 /* --- the end of a connection --- */
 
-static void forget(struct df_rabbit_link *l)
+static void forget_connection(struct df_rabbit_link *l)
 {
     (void)amqp_destroy_connection(l->conn);
     l->conn = NULL;
@@ -97,7 +97,7 @@ void df_rabbit_link_lost(struct df_rabbit_link *l, const char *why)
         return;
     const struct df_log_field fields[] = {DF_F("relay", df_str_c(l->relay))};
     df_log_write(DF_LOG_WARN, "RabbitmqConnectionLost", fields, 1, "%s: %s", l->place, why);
-    forget(l);
+    forget_connection(l);
 }
 
 void df_rabbit_link_release(struct df_rabbit_link *l)
@@ -106,14 +106,14 @@ void df_rabbit_link_release(struct df_rabbit_link *l)
         (void)amqp_set_rpc_timeout(l->conn, &(struct timeval){.tv_usec = GOODBYE_MS * 1000L});
         (void)amqp_connection_close(l->conn, AMQP_REPLY_SUCCESS);
     }
-    forget(l);
+    forget_connection(l);
     if (l->url)
         df_wipe(l->url, l->url_len);
     free(l->url);
     l->url = NULL;
 }
 
-static enum df_code lost(struct df_rabbit_link *l, int status, struct df_err *err)
+static enum df_code connection_lost(struct df_rabbit_link *l, int status, struct df_err *err)
 {
     enum df_code code = df_err_set(err, DF_E_NET, "the connection to %s is lost: %s", l->place,
                                    amqp_error_string2(status));
@@ -123,8 +123,8 @@ static enum df_code lost(struct df_rabbit_link *l, int status, struct df_err *er
 
 /* --- dialling --- */
 
-/* A socket that is connected, or -1 and errno. */
-static int dial_one(const struct df_rabbit_link *l, const struct addrinfo *to, int timeout_ms)
+/* A connected socket, or -1 and errno. */
+static int dial_address(const struct df_rabbit_link *l, const struct addrinfo *to, int timeout_ms)
 {
     int fd = socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
     int problem = 0;
@@ -151,8 +151,8 @@ static int dial_one(const struct df_rabbit_link *l, const struct addrinfo *to, i
     return -1;
 }
 
-static enum df_code dial(const struct df_rabbit_link *l, int64_t deadline_ms, int *ret_fd,
-                         struct df_err *err)
+static enum df_code dial_broker(const struct df_rabbit_link *l, int64_t deadline_ms, int *ret_fd,
+                                struct df_err *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list;
@@ -167,10 +167,10 @@ static enum df_code dial(const struct df_rabbit_link *l, int64_t deadline_ms, in
                           gai_strerror(problem));
     for (const struct addrinfo *to = list; to; to = to->ai_next)
         count++;
-    /* An address that swallows packets leaves time for the next. */
+    /* An address that swallows packets must leave time for the next. */
     errno = ETIMEDOUT;
     for (const struct addrinfo *to = list; to && fd < 0; to = to->ai_next, count--)
-        fd = dial_one(l, to, left_ms(l, deadline_ms) / count);
+        fd = dial_address(l, to, left_ms(l, deadline_ms) / count);
     problem = errno;
     freeaddrinfo(list);
     if (fd < 0) {
@@ -185,7 +185,7 @@ static enum df_code open_plain(struct df_rabbit_link *l, int64_t deadline_ms, st
 {
     int fd = -1;
     int on = 1;
-    enum df_code code = dial(l, deadline_ms, &fd, err);
+    enum df_code code = dial_broker(l, deadline_ms, &fd, err);
 
     if (code != DF_OK)
         return code;
@@ -197,19 +197,19 @@ static enum df_code open_plain(struct df_rabbit_link *l, int64_t deadline_ms, st
 /* Why a certificate was refused; OpenSSL calls back on the thread that shakes hands. */
 static _Thread_local int verify_problem;
 
-static int verified(int ok, X509_STORE_CTX *store)
+static int note_verification(int ok, X509_STORE_CTX *store)
 {
     if (!ok)
         verify_problem = X509_STORE_CTX_get_error(store);
     return ok;
 }
 
-/* The library's own check of the name knows no addresses; OpenSSL's does. */
+/* The library's own check of the name does not know IP addresses; OpenSSL's does. */
 static bool verify_host(SSL_CTX *ctx, const char *host)
 {
     X509_VERIFY_PARAM *param = SSL_CTX_get0_param(ctx);
 
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, verified);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, note_verification);
     return SSL_CTX_set_default_verify_paths(ctx) == 1 &&
            (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1 ||
             X509_VERIFY_PARAM_set1_host(param, host, 0) == 1);
@@ -230,9 +230,10 @@ static enum df_code open_tls(struct df_rabbit_link *l, int64_t deadline_ms, stru
     int status = amqp_socket_open_noblock(socket, l->info.host, l->info.port, &left);
     if (status == AMQP_STATUS_OK)
         return DF_OK;
-    /* The library knows that it did not reach the host, not why: dialled again for the reason. */
+    /* The library tells that it did not reach the host, but not why: dialling again finds the
+     * reason. */
     if (status == AMQP_STATUS_SOCKET_ERROR || status == AMQP_STATUS_HOSTNAME_RESOLUTION_FAILED) {
-        enum df_code code = dial(l, deadline_ms, &fd, err);
+        enum df_code code = dial_broker(l, deadline_ms, &fd, err);
         if (code != DF_OK)
             return code;
         (void)close(fd);
@@ -244,8 +245,8 @@ static enum df_code open_tls(struct df_rabbit_link *l, int64_t deadline_ms, stru
 
 /* --- login --- */
 
-static enum df_code refused(const struct df_rabbit_link *l, amqp_rpc_reply_t reply,
-                            struct df_err *err)
+static enum df_code login_refused(const struct df_rabbit_link *l, amqp_rpc_reply_t reply,
+                                  struct df_err *err)
 {
     char words[256] = "";
 
@@ -290,7 +291,7 @@ static enum df_code log_in(struct df_rabbit_link *l, int64_t deadline_ms, struct
     amqp_rpc_reply_t reply = amqp_login_with_properties(
         l->conn, l->info.vhost, DF_RABBIT_CHANNEL, DF_RABBIT_FRAME_MAX, HEARTBEAT_S, &properties,
         AMQP_SASL_METHOD_PLAIN, l->info.user, l->info.password);
-    return reply.reply_type == AMQP_RESPONSE_NORMAL ? DF_OK : refused(l, reply, err);
+    return reply.reply_type == AMQP_RESPONSE_NORMAL ? DF_OK : login_refused(l, reply, err);
 }
 
 static enum df_code connect_to(struct df_rabbit_link *l, int64_t deadline_ms, struct df_err *err)
@@ -307,7 +308,7 @@ static enum df_code connect_to(struct df_rabbit_link *l, int64_t deadline_ms, st
         code = log_in(l, deadline_ms, err);
     }
     if (code != DF_OK) {
-        forget(l);
+        forget_connection(l);
         return code;
     }
     const struct df_log_field fields[] = {DF_F("relay", df_str_c(l->relay))};
@@ -320,14 +321,14 @@ static enum df_code open_channel(struct df_rabbit_link *l, int64_t deadline_ms, 
     struct timeval left = left_time(l, deadline_ms);
 
     if (!writable(l, left_ms(l, deadline_ms)))
-        return lost(l, AMQP_STATUS_TIMEOUT, err);
-    left.tv_usec += left.tv_sec == 0 && left.tv_usec == 0; /* none at all would be for ever */
+        return connection_lost(l, AMQP_STATUS_TIMEOUT, err);
+    left.tv_usec += left.tv_sec == 0 && left.tv_usec == 0; /* zero would mean no limit */
     (void)amqp_set_rpc_timeout(l->conn, &left);
     if (amqp_channel_open(l->conn, DF_RABBIT_CHANNEL))
         (void)amqp_confirm_select(l->conn, DF_RABBIT_CHANNEL);
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(l->conn);
     if (reply.reply_type != AMQP_RESPONSE_NORMAL) {
-        enum df_code code = refused(l, reply, err);
+        enum df_code code = login_refused(l, reply, err);
         df_rabbit_link_lost(l, err->detail);
         return code;
     }
@@ -350,7 +351,7 @@ static enum df_code channel_closed(struct df_rabbit_link *l, const amqp_channel_
     l->close_code = m->reply_code;
     l->channel_open = false;
     enum df_code code = df_err_set(err, DF_E_NET, "%s has closed the channel: %s", l->place, words);
-    /* In the middle of a message the broker would take our answer for an error. */
+    /* In the middle of a message the broker would treat our answer as an error. */
     if (l->in_message || !writable(l, GOODBYE_MS) ||
         amqp_send_method(l->conn, DF_RABBIT_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok) < 0)
         df_rabbit_link_lost(l, words);
@@ -394,7 +395,7 @@ static enum df_code take_frame(struct df_rabbit_link *l, const amqp_frame_t *f,
     return DF_OK;
 }
 
-/* All that is there; also sends the heartbeat that is due. */
+/* Takes all frames that have arrived; also sends the heartbeat that is due. */
 static enum df_code take_frames(struct df_rabbit_link *l, df_rabbit_frame_fn *fn, void *arg,
                                 bool *ret_any, struct df_err *err)
 {
@@ -402,10 +403,10 @@ static enum df_code take_frames(struct df_rabbit_link *l, df_rabbit_frame_fn *fn
     amqp_frame_t f;
     int status;
 
-    /* A heartbeat into a full socket would wait for ever. */
+    /* A heartbeat into a full socket could block without limit. */
     int64_t silent_ms = df_mono_ms(l->clock) - l->sent_ms;
     if (silent_ms >= amqp_get_heartbeat(l->conn) * INT64_C(500) && !writable(l, 0))
-        return lost(l, AMQP_STATUS_HEARTBEAT_TIMEOUT, err);
+        return connection_lost(l, AMQP_STATUS_HEARTBEAT_TIMEOUT, err);
     while ((status = amqp_simple_wait_frame_noblock(l->conn, &f, &none)) == AMQP_STATUS_OK) {
         *ret_any = true;
         enum df_code code = take_frame(l, &f, fn, arg, err);
@@ -413,7 +414,7 @@ static enum df_code take_frames(struct df_rabbit_link *l, df_rabbit_frame_fn *fn
             return code;
         amqp_maybe_release_buffers(l->conn);
     }
-    return status == AMQP_STATUS_TIMEOUT ? DF_OK : lost(l, status, err);
+    return status == AMQP_STATUS_TIMEOUT ? DF_OK : connection_lost(l, status, err);
 }
 
 enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t deadline_ms,
@@ -430,7 +431,7 @@ enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t d
         bool any = false;
         int n = poll(&p, 1, read_already ? 0 : left < SLICE_MS ? left : SLICE_MS);
         if (n < 0 && errno != EINTR)
-            return lost(l, AMQP_STATUS_SOCKET_ERROR, err);
+            return connection_lost(l, AMQP_STATUS_SOCKET_ERROR, err);
         bool room = n > 0 && p.revents & POLLOUT;
         if (read_already || n <= 0 || p.revents & ~POLLOUT) {
             enum df_code code = take_frames(l, fn, arg, &any, err);
@@ -447,8 +448,8 @@ enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t d
     }
 }
 
-/* Late confirms of what was given up. */
-static void take_nothing(void *arg, const amqp_frame_t *f)
+/* Ignores late confirms of messages that were given up. */
+static void ignore_frame(void *arg, const amqp_frame_t *f)
 {
     (void)arg;
     (void)f;
@@ -459,13 +460,13 @@ void df_rabbit_link_beat(struct df_rabbit_link *l)
     struct df_err err = DF_ERR_INIT;
     bool any = false;
 
-    if (l->conn && take_frames(l, take_nothing, NULL, &any, &err) != DF_OK)
+    if (l->conn && take_frames(l, ignore_frame, NULL, &any, &err) != DF_OK)
         df_log_debug("RabbitmqChannelClosed", "%s", err.detail);
 }
 
 enum df_code df_rabbit_link_up(struct df_rabbit_link *l, int64_t deadline_ms, struct df_err *err)
 {
-    /* What has come in meanwhile may be that the broker has gone, or is no longer blocked. */
+    /* Frames that came in meanwhile may say that the broker has closed, or is no longer blocked. */
     df_rabbit_link_beat(l);
     enum df_code code = l->conn ? DF_OK : connect_to(l, deadline_ms, err);
     if (code == DF_OK && !l->channel_open)
@@ -480,7 +481,7 @@ enum df_code df_rabbit_link_send(struct df_rabbit_link *l, const amqp_frame_t *f
     int status = amqp_send_frame(l->conn, f);
 
     if (status != AMQP_STATUS_OK)
-        return lost(l, status, err);
+        return connection_lost(l, status, err);
     l->room_bytes -= len < l->room_bytes ? len : l->room_bytes;
     l->sent_ms = df_mono_ms(l->clock);
     return DF_OK;

@@ -2,9 +2,9 @@
  * A connection to RabbitMQ with one channel in confirm mode: dialling, TLS, login, and frames in
  * and out that never wait past a deadline. What the frames mean is dispatch_rabbitmq.c's business.
  *
- * librabbitmq's own amqp_basic_publish waits for ever when the broker stops reading, which is what
- * a broker short of memory or disk does. So a message goes out frame by frame, each only when the
- * socket has room for it. Of one thread.
+ * librabbitmq's own amqp_basic_publish blocks without limit when the broker stops reading, as a
+ * broker short of memory or disk does. So a message goes out frame by frame, each only when the
+ * socket has room for it. Used by one thread.
  */
 #ifndef DF_RELAY_RABBITMQ_LINK_H
 #define DF_RELAY_RABBITMQ_LINK_H
@@ -15,7 +15,7 @@
 #include <amqp.h>
 
 #define DF_RABBIT_CHANNEL   1
-#define DF_RABBIT_FRAME_MAX 32768 /* small beside the socket's buffer */
+#define DF_RABBIT_FRAME_MAX 32768 /* small compared with the socket's buffer */
 
 struct df_rabbit_link {
     char *url; /* a copy that `info` points into; has the password */
@@ -31,10 +31,10 @@ struct df_rabbit_link {
     bool channel_open;
     int close_code;  /* why the broker closed it last; 0: it did not */
     uint64_t tag;    /* of the channel's last message */
-    bool in_message; /* one was begun and not ended: the connection is of no use any more */
-    bool blocked;    /* the broker takes no messages now, for this reason: */
+    bool in_message; /* a message was begun and not ended: the connection is unusable */
+    bool blocked;    /* the broker takes no messages now, for the reason below */
     char blocked_why[160];
-    size_t room_bytes; /* that the socket is known to take without waiting */
+    size_t room_bytes; /* that the socket takes without blocking */
     int64_t sent_ms;   /* monotonic: when something last went out */
 };
 
@@ -43,24 +43,24 @@ enum df_code df_rabbit_link_init(struct df_rabbit_link *l, const struct df_sink_
                                  struct df_err *err) DF_MUST_CHECK;
 void df_rabbit_link_release(struct df_rabbit_link *l);
 
-/* Connects and opens the channel where that is not done; quick when it is. Deadlines are monotonic
+/* Connects and opens the channel, if that is not done; else quick. Deadlines are monotonic
  * times. */
 enum df_code df_rabbit_link_up(struct df_rabbit_link *l, int64_t deadline_ms,
                                struct df_err *err) DF_MUST_CHECK;
-/* Reads what has come in, which is of nobody's concern by now, and sends the heartbeat if it is
- * due; for when nothing is under way. */
+/* For a link with nothing under way: reads and ignores what has come in, and sends the heartbeat if
+ * it is due. */
 void df_rabbit_link_beat(struct df_rabbit_link *l);
-/* Closes a connection that is no longer trusted, without a word to the broker, and logs why. */
+/* Drops a connection that is no longer trusted, without telling the broker, and logs why. */
 void df_rabbit_link_lost(struct df_rabbit_link *l, const char *why);
 
-/* What came in on the channel but its end: confirms, and messages that come back. */
+/* A frame on the channel other than its close: confirms and returned messages. */
 typedef void df_rabbit_frame_fn(void *arg, const amqp_frame_t *f);
 
 /*
- * Waits until a frame of len bytes can be sent without waiting (len > 0), or something has come in
- * (len 0); what comes in is handed to fn, and heartbeats go out. DF_E_TIMEOUT: the deadline has
- * passed. DF_E_NET: the connection is lost or the broker closed it or the channel: everything
- * without a confirm is in doubt, and df_rabbit_link_up() is next.
+ * Waits until a frame of len bytes can be sent without blocking (len > 0), or until something has
+ * come in (len 0). Frames that come in are handed to fn, and heartbeats go out. DF_E_TIMEOUT: the
+ * deadline has passed. DF_E_NET: the connection is lost, or the broker closed it or the channel:
+ * every message without a confirm is in doubt, and df_rabbit_link_up() comes next.
  */
 enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t deadline_ms,
                                  df_rabbit_frame_fn *fn, void *arg,
@@ -69,7 +69,7 @@ enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t d
 /* After df_rabbit_link_wait() with that len. DF_E_NET as there. */
 enum df_code df_rabbit_link_send(struct df_rabbit_link *l, const amqp_frame_t *f, size_t len,
                                  struct df_err *err) DF_MUST_CHECK;
-/* Whether small frames are held back to share packets; to be switched off after the last. */
+/* Holds small frames back to share packets; switch it off after the last frame. */
 void df_rabbit_link_cork(struct df_rabbit_link *l, bool on);
 
 #endif

@@ -1,4 +1,4 @@
-/* A relay's life: its threads, its wake-ups, what it shows of itself. */
+/* Start, wake-up, end and status of a relay. */
 #include "base/mem.h"
 #include "relay/relay_private.h"
 #include "store/notify.h"
@@ -77,13 +77,13 @@ static void make_metrics(struct df_relay *r)
     df_metric_set(r->up, 0);
 }
 
-static void heard(void *arg, size_t topic)
+static void heard_of_rows(void *arg, size_t topic)
 {
     (void)topic;
     df_relay_wake(arg);
 }
 
-static void probed(void *arg, bool arrives)
+static void channel_probed(void *arg, bool arrives)
 {
     struct df_relay *r = arg;
     struct df_log_field fields[] = {DF_F("relay", df_str_c(r->s->name)),
@@ -102,7 +102,7 @@ static void probed(void *arg, bool arrives)
                      (long long)r->s->poll_ms);
 }
 
-static size_t workers_of(const struct df_relay *r)
+static size_t worker_count_of(const struct df_relay *r)
 {
     size_t n = r->s->workers > 0 ? (size_t)r->s->workers : RELAY_WORKERS;
 
@@ -112,7 +112,7 @@ static size_t workers_of(const struct df_relay *r)
                                                                         : n;
 }
 
-static void describe(const struct df_relay_settings *s, struct df_relay_status *ret)
+static void describe_relay(const struct df_relay_settings *s, struct df_relay_status *ret)
 {
     *ret = (struct df_relay_status){
         .name = s->name,
@@ -148,7 +148,7 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     r->sink_options.outbound = opt->outbound;
     r->sink_options.clock = opt->clock;
     r->sink_options.given_up = &r->given_up;
-    describe(s, &r->status);
+    describe_relay(s, &r->status);
     make_metrics(r);
     df_mutex_init(&r->lock);
     df_cond_init(&r->changed);
@@ -156,7 +156,7 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     df_buf_addf(&key, "relay:%s", s->name);
     r->breaker = df_breakers_get(opt->outbound->breakers, df_buf_str(&key));
     df_buf_release(&key);
-    r->worker_count = workers_of(r);
+    r->worker_count = worker_count_of(r);
     r->workers = df_calloc(r->worker_count, sizeof *r->workers);
     for (size_t i = 0; i < r->worker_count; i++) {
         r->workers[i] = (struct relay_worker){.relay = r, .index = i};
@@ -165,8 +165,8 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     if (s->notify_channel)
         r->notifier = df_notifier_new(&(struct df_notifier_options){.url = s->url,
                                                                     .channel = s->notify_channel,
-                                                                    .heard = heard,
-                                                                    .probed = probed,
+                                                                    .heard = heard_of_rows,
+                                                                    .probed = channel_probed,
                                                                     .arg = r});
     return r;
 }
@@ -238,7 +238,7 @@ void df_relay_free(struct df_relay *r)
     free(r);
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
+/* --- status ----------------------------------------------------------------------------------- */
 
 void df_relay_status(struct df_relay *r, struct df_relay_status *ret)
 {
@@ -247,7 +247,7 @@ void df_relay_status(struct df_relay *r, struct df_relay_status *ret)
     df_unlock(&r->lock);
 }
 
-/* Without user, password and query, whatever kind of address it is. */
+/* Cuts user, password and query out of any kind of address. */
 void df_relay_target_masked(const struct df_relay_settings *s, char *out, size_t size)
 {
     struct df_str t = df_str_c(s->target ? s->target : "");
@@ -267,7 +267,7 @@ enum df_code df_relay_look(const struct df_relay_settings *s, struct df_relay_st
     struct relay_sql sql = {0};
     struct df_db *db = NULL;
 
-    describe(s, ret);
+    describe_relay(s, ret);
     enum df_code code = relay_connect(s, &db, err);
     if (code != DF_OK)
         return code;

@@ -1,9 +1,9 @@
 /*
- * The relay: brings the rows of another application's outbox table to where they belong.
+ * The relay: sends the rows of another application's outbox table to their destination.
  *
- * Nothing is asked of the application but the table. A worker opens a transaction, takes a batch of
- * pending rows nobody else has (FOR UPDATE SKIP LOCKED), sends them side by side, marks what became
- * of each and commits. Whatever goes wrong before the commit leaves the rows as they were.
+ * The application only has to provide the table. A worker opens a transaction, takes a batch of
+ * pending rows that no other relay holds (FOR UPDATE SKIP LOCKED), sends them side by side, marks
+ * the outcome of each and commits. A failure before the commit leaves the rows as they were.
  *
  * README.md of this directory has the whole story: the claim, the order, the proof.
  */
@@ -17,32 +17,32 @@
 #include "resilience/retry.h"
 #include "store/db.h"
 
-/* Their part of a sink's options, borrowed; the rest (client, clock, …) is zero. */
+/* The sink's options that the settings give, borrowed; the rest (client, clock, …) is zero. */
 void df_relay_sink_options(const struct df_relay_settings *s, struct df_sink_options *ret);
 
 struct df_relay;
 
 struct df_relay_options {
     const struct df_relay_settings *settings; /* lives as long as the relay */
-    struct df_outbound *outbound; /* its own breaker is "relay:NAME"; outlives the relay */
+    struct df_outbound *outbound; /* has the relay's breaker, "relay:NAME"; outlives the relay */
     const struct df_clock *clock;
     const struct df_dispatcher *dispatcher; /* NULL: the one that is configured */
 };
 
 /*
- * Starts its threads and returns; the source need not be reachable yet. What the start-up check
- * finds wrong is logged (RelayTableWrong, with the statement that mends it where there is one) and
- * looked at again every few seconds: the table may come with the application's next release.
+ * Starts its threads and returns; the source need not be reachable yet. The start-up check logs
+ * what is wrong with the table (RelayTableWrong, with the statement that mends it, if there is one)
+ * and is repeated every few seconds: the table may come with the application's next release.
  */
 struct df_relay *df_relay_start(const struct df_relay_options *opt);
-/* Something new may be there. Cheap; any thread; NULL is fine. */
+/* Tells the relay that there may be new rows. Cheap; any thread; NULL is fine. */
 void df_relay_wake(struct df_relay *r);
 /*
- * The end, in four steps; NULL is fine in each. drain: claims nothing more, and waits for nobody,
- * so that several relays drain side by side. stop: batches in hand have until drain_ms to be
- * settled; then calls are cut off, to brokers by the workers, over HTTP when the client is stopped.
- * end: waits for the workers, who settle and log what came back; what is not settled stays as it
- * was. free.
+ * The end, in four steps; NULL is fine in each. drain: claims nothing more, and does not wait, so
+ * that several relays drain side by side. stop: batches in hand have until drain_ms to be settled;
+ * then calls are cut off, to brokers by the workers, over HTTP when the client is stopped. end:
+ * waits for the workers, which settle and log what came back; rows that are not settled stay as
+ * they were. free comes last.
  */
 void df_relay_drain(struct df_relay *r);
 void df_relay_stop(struct df_relay *r, int64_t drain_ms);
@@ -58,12 +58,12 @@ struct df_relay_status {
     const char *table;
     char target[256]; /* without user and password; "" for log */
     const char *order;
-    bool running;      /* its workers have a table that is right */
-    bool standing_by;  /* SQLite: another process relays this table */
-    bool notified;     /* LISTEN works: the probe came back */
-    int64_t waiting;   /* -1: not known */
-    int64_t oldest_ms; /* wall clock, of what waits; -1: nothing does */
-    int64_t failed;    /* rows; -1: not known. df_relay_look alone counts them: no index has them */
+    bool running;       /* the table was found and is right */
+    bool standing_by;   /* SQLite: another process relays this table */
+    bool notified;      /* LISTEN works: the probe came back */
+    int64_t waiting;    /* -1: not known */
+    int64_t oldest_ms;  /* wall clock, of the oldest row that waits; -1: none */
+    int64_t failed;     /* rows; -1: not known. Only df_relay_look counts them: no index has them */
     int64_t dispatched; /* since start */
     int64_t retried;
     int64_t given_up;
@@ -75,13 +75,13 @@ void df_relay_status(struct df_relay *r, struct df_relay_status *ret);
 /* Without a running relay: connects, checks, counts. */
 enum df_code df_relay_look(const struct df_relay_settings *s, struct df_relay_status *ret,
                            struct df_buf *complaints, struct df_err *err) DF_MUST_CHECK;
-/* The target as it may be shown. */
+/* The target without user, password and query. */
 void df_relay_target_masked(const struct df_relay_settings *s, char *out, size_t size);
 
 /* --- the trigger --- */
 
 /* The statements that make every insert wake the relay, for PostgreSQL; DF_E_CONFIG for others, or
- * without notify_channel. Without a connection: the table's name as it is configured. */
+ * without notify_channel. Needs no connection: takes the table's name as configured. */
 enum df_code df_relay_trigger_sql(const struct df_relay_settings *s, struct df_buf *out,
                                   struct df_err *err) DF_MUST_CHECK;
 enum df_code df_relay_trigger_apply(const struct df_relay_settings *s,

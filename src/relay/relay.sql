@@ -1,6 +1,7 @@
--- What a relay asks its source before it makes statements of its own (sql.c): what the table is, and what it may do there.
+-- What a relay asks its source before it makes its own statements (sql.c): the table's columns, and its rights.
 
--- Written is the type as a cast has it; Width that of text; Nullable 1, or 0. table: as configured; quoted: the same, quoted.
+-- Written is the type as a cast takes it; Width is that of text; Nullable is 1 or 0. table: as configured; quoted: the
+-- same, quoted.
 -- name: relay_columns
 -- dialect: sqlite
 SELECT name AS Name, lower(type) AS Type, lower(type) AS Written, 0 AS Width, 1 - "notnull" AS Nullable FROM pragma_table_info(:table) WHERE :quoted <> '' ORDER BY cid;
@@ -30,8 +31,8 @@ FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(CAST(:quoted AS NVARCHAR(776))) AND CAST(:table AS NVARCHAR(776)) <> ''
 ORDER BY c.column_id;
 
--- May it read and write, who is it, is there an index that leads to pending rows, and do rows that are read stay locked?
--- 1, or 0. Babelfish speaks T-SQL but ignores what UPDLOCK and READPAST ask for.
+-- Whether the user may read and write, who the user is, whether an index leads to pending rows, and whether rows that
+-- are read stay locked: 1 or 0. Babelfish speaks T-SQL but ignores UPDLOCK and READPAST.
 -- name: relay_access
 -- dialect: sqlite
 SELECT 1 AS Reads, 1 AS Writes, 'the file''s owner' AS Who, 1 AS Indexed, 0 AS RowsLock WHERE :quoted <> '' AND :status <> '' AND :created <> '';

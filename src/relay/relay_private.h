@@ -1,6 +1,5 @@
-/* What the parts of the relay share: relay.c (its life), batch.c (a batch), worker.c (threads),
- * check.c (the table).
- */
+/* What the parts of the relay share: relay.c (start and end), worker.c (threads), claim.c and
+ * batch.c (a batch), check.c (the table). */
 #ifndef DF_RELAY_PRIVATE_H
 #define DF_RELAY_PRIVATE_H
 
@@ -11,29 +10,27 @@
 
 #include <stdatomic.h>
 
-#define RELAY_WORKERS                                                                              \
-    4 /* unless configured; each has a transaction open while its batch is sent                    \
-       */
+#define RELAY_WORKERS 4 /* default; each has a transaction open while its batch is sent */
 #define RELAY_RESTING 10000
 
 enum relay_outcome {
     RELAY_PROCESSED,
     RELAY_RETRY,
     RELAY_FAILED,
-    RELAY_DEFERRED, /* claimed and not sent after all: the breaker, an earlier event, the end */
+    RELAY_DEFERRED, /* claimed and not sent: the breaker, an earlier event, the stop */
     RELAY_OUTCOMES
 };
 
-/* An event that is not to be tried before due_ms, where the table cannot tell. */
+/* An event that is not to be tried before due_ms, for tables without next_attempt_at. */
 struct relay_resting {
     char *id;
     int64_t due_ms; /* monotonic */
 };
 
-/* The statements for the table as it was when somebody looked; shared by those who use them. */
+/* The statements for the table as it was found; counted, since workers share them. */
 struct relay_shape {
     struct relay_sql sql;
-    bool rows_lock; /* else one worker has the table to itself */
+    bool rows_lock; /* else only one worker claims */
     atomic_int users;
 };
 
@@ -42,7 +39,7 @@ struct relay_worker {
     size_t index;
     struct df_thread thread;
     struct df_db *db;
-    struct relay_shape *shape; /* what the connection has prepared */
+    struct relay_shape *shape; /* the one whose statements the connection has prepared */
     struct df_sink *sink;
     struct df_arena arena;
     struct df_backoff backoff;
@@ -59,27 +56,31 @@ struct df_relay {
     enum df_dialect dialect;
     struct relay_worker *workers;
     size_t worker_count;
-    int lock_fd; /* SQLite: the lock that makes it the one relay; -1 */
+    int lock_fd; /* SQLite: holds the lock that lets one relay work; -1: none */
 
     _Atomic bool given_up; /* the drain is over */
 
-    struct df_mutex lock; /* guards all that follows */
+    struct df_mutex lock;
     pthread_cond_t changed;
-    bool stopping;
-    bool woken;
-    bool looked_after; /* somebody waits who will look for new events */
-    size_t more;       /* claims that were full: as many workers are wanted beside the first */
-    size_t in_hand;    /* workers with a batch */
-    size_t room;       /* rows for a claim: grows while all goes well, halves when it does not */
-    struct relay_shape *shape; /* NULL: the table is not right, or nobody has looked */
-    struct relay_resting *resting;
-    size_t resting_count;
-    char *after;           /* id of the last row that a full claim took; NULL: begin at the start */
-    int64_t from_start_ms; /* when a claim last did; monotonic */
-    int64_t full_ms;    /* order=aggregate: when all pending rows were last looked at; monotonic */
-    bool full_in_vain;  /* and nothing was found */
-    int64_t counted_ms; /* monotonic */
-    struct df_relay_status status;
+    bool stopping DF_GUARDED_BY(lock);
+    bool woken DF_GUARDED_BY(lock);
+    bool looked_after DF_GUARDED_BY(lock); /* a worker waits that will look for new events */
+    size_t more DF_GUARDED_BY(lock);       /* workers that full claims have called */
+    size_t in_hand DF_GUARDED_BY(lock);    /* workers with a batch */
+    size_t room
+        DF_GUARDED_BY(lock); /* rows for a claim: doubles after success, halves after failure */
+    /* NULL: the table is not right, or was not looked at. */
+    struct relay_shape *shape DF_GUARDED_BY(lock);
+    struct relay_resting *resting DF_GUARDED_BY(lock);
+    size_t resting_count DF_GUARDED_BY(lock);
+    /* The id of the last row that a full claim took; NULL: begin at the start. */
+    char *after DF_GUARDED_BY(lock);
+    int64_t from_start_ms DF_GUARDED_BY(lock); /* monotonic: when a claim last began there */
+    /* order=aggregate, monotonic: when all pending rows were last looked at. */
+    int64_t full_ms DF_GUARDED_BY(lock);
+    bool full_in_vain DF_GUARDED_BY(lock);  /* and nothing was found */
+    int64_t counted_ms DF_GUARDED_BY(lock); /* monotonic */
+    struct df_relay_status status DF_GUARDED_BY(lock);
 
     struct df_metric *attempts[RELAY_OUTCOMES];
     struct df_metric *duration;
@@ -91,40 +92,63 @@ struct df_relay {
 /* --- check.c --- */
 
 /*
- * Looks at the table. DF_OK: *ret is what it has, *ret_sql the statements for it, tried; there may
- * be complaints nevertheless (an index that is missing). DF_E_CONFIG: complaints say what is wrong,
- * one a line. Else the database's error.
+ * Looks at the table. DF_OK: *ret is what was found and *ret_sql the statements for it, which were
+ * tried; there may still be complaints (an index that is missing). DF_E_CONFIG: complaints say what
+ * is wrong, one a line. Else the database's error.
  */
 enum df_code relay_check(struct df_db *db, const struct df_relay_settings *s,
                          struct relay_table *ret, struct relay_sql *ret_sql,
                          struct df_buf *complaints, struct df_err *err) DF_MUST_CHECK;
-/* "schema.table", each part quoted; lower: in lower case, as PostgreSQL stores what was not quoted.
- */
+/* "schema.table" with each part quoted, for the caller to free. lower: in lower case, as PostgreSQL
+ * stores names that were written without quotes. */
 char *relay_quoted_table(enum df_dialect d, const char *table, bool lower);
 enum df_code relay_count(struct df_db *db, const struct relay_query *q, int64_t *ret_rows,
                          int64_t *ret_oldest_ms, struct df_err *err) DF_MUST_CHECK;
 enum df_code relay_connect(const struct df_relay_settings *s, struct df_db **ret,
                            struct df_err *err) DF_MUST_CHECK;
 
-/* --- batch.c --- */
+/* --- claim.c --- */
 
-struct relay_claimed;
+struct relay_claimed {
+    struct df_event e;
+    struct relay_claimed *next; /* the next event of its aggregate; NULL: none in this batch */
+    struct df_breaker_permit permit;
+    bool due;
+    bool tail;    /* it is the `next` of another row */
+    bool fetched; /* its payload is there, or is NULL */
+    int64_t size; /* of the payload */
+    enum relay_outcome outcome;
+    int64_t delay_ms;
+};
 
 struct relay_batch {
     struct relay_claimed *rows;
     size_t count;
     size_t heads;
     size_t sent;  /* handed to the dispatcher */
-    size_t bytes; /* of payloads, taken from what all relays may have in hand */
-    bool full;    /* there is more */
-    bool cut;     /* for want of room: there is more, and it is large */
-    bool waits;   /* nothing was taken: other batches have all the bytes in hand */
-    bool beyond;  /* claimed from somewhere on: there may be more before it */
+    size_t bytes; /* of payloads, counted for all relays of the process */
+    bool full;    /* there are more rows */
+    bool cut;     /* there was no room for all: there are more rows, and they are large */
+    bool waits;   /* nothing was taken: other batches use up all the bytes */
+    bool beyond;  /* the claim did not begin at the start: there may be rows before it */
 };
 
+/* Claims rows and fetches their payloads. The caller releases the batch, after an error too. */
+enum df_code relay_claim(struct relay_worker *w, size_t limit, struct relay_batch *b,
+                         struct df_err *err) DF_MUST_CHECK;
+/* Gives the batch's bytes back. */
+void relay_batch_release(struct relay_batch *b);
+/* Keeps an event from being claimed for delay_ms, where the table has no next_attempt_at. */
+void relay_rest(struct df_relay *r, struct df_str id, int64_t delay_ms);
+
+#define RELAY_ROOM_MIN 8          /* rows of a claim, at least */
+#define RELAY_LIST_MAX (64 << 20) /* bytes of a list of ids */
+
+/* --- batch.c --- */
+
 /*
- * Claim, send, mark, commit: on an error nothing of it is in the table. The breaker and retries are
- * around the sending; the commit is made once and either holds or does not.
+ * Claims, sends, marks and commits. On an error the table is unchanged. Breaker and retries concern
+ * the sending alone; the commit is made once and either holds or does not.
  */
 enum df_code relay_run_batch(struct relay_worker *w, size_t limit, struct relay_batch *b,
                              struct df_err *err) DF_MUST_CHECK;
@@ -137,7 +161,8 @@ void relay_work(void *arg);
 /* --- relay.c --- */
 
 void relay_shape_drop(struct relay_shape *shape); /* NULL is fine */
-/* What stands in the way, for status; "" when nothing does. Under the lock. */
-void relay_problem(struct df_relay *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Sets the problem that status shows; "": none. */
+void relay_problem(struct df_relay *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)))
+DF_REQUIRES(r->lock);
 
 #endif

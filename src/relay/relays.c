@@ -18,9 +18,10 @@ struct df_relays {
     } * entries;
 };
 
-/* --- which one is for the server's own events --- */
+/* --- the relay of the server's own events --- */
 
-/* Host, port and database; user, password and options do not make it another. */
+/* Host, port and database: two URLs that differ only in user, password or options name one
+ * database. */
 static struct df_str place_of(const char *url)
 {
     const char *authority = strstr(url, "://");
@@ -54,10 +55,10 @@ bool df_relays_is_own(const struct df_relay_settings *s, const char *own_url)
            is_same_database(s->url, own_url);
 }
 
-/* --- their life --- */
+/* --- start and end --- */
 
-static void add(struct df_relays *rs, const struct df_relays_options *opt,
-                const struct df_relay_settings *s, bool own)
+static void add_relay(struct df_relays *rs, const struct df_relays_options *opt,
+                      const struct df_relay_settings *s, bool own)
 {
     rs->entries[rs->count++] = (struct entry){
         .relay = df_relay_start(&(struct df_relay_options){
@@ -75,10 +76,10 @@ struct df_relays *df_relays_start(const struct df_relays_options *opt)
     for (size_t i = 0; i < opt->count; i++) {
         bool own = df_relays_is_own(&opt->settings[i], opt->own_url);
         has_own = has_own || own;
-        add(rs, opt, &opt->settings[i], own);
+        add_relay(rs, opt, &opt->settings[i], own);
     }
     if (!has_own)
-        add(rs, opt, opt->own, true);
+        add_relay(rs, opt, opt->own, true);
     return rs;
 }
 
@@ -163,9 +164,9 @@ static void write_relays(struct df_work *w)
     df_json_close(&w->json, '}');
 }
 
-static const struct df_handler list = {.max_answer = ANSWER_MAX, .done = write_relays};
+static const struct df_handler list_relays = {.max_answer = ANSWER_MAX, .done = write_relays};
 
 const struct df_route df_relay_routes[] = {
-    DF_ROUTE("GET", "/admin/relays", DF_BODY_NONE, DF_ACCESS_ADMIN, NULL, list),
+    DF_ROUTE("GET", "/admin/relays", DF_BODY_NONE, DF_ACCESS_ADMIN, NULL, list_relays),
     {.method = NULL},
 };

@@ -1,6 +1,6 @@
 /*
  * The relays of a process: one for each section [relay.NAME], and one for the server's own events
- * if none of them is for those.
+ * unless a section covers them.
  */
 #ifndef DF_RELAY_RELAYS_H
 #define DF_RELAY_RELAYS_H
@@ -14,23 +14,23 @@ struct df_relays_options {
     const struct df_relay_settings *settings; /* live as long as the relays, as does `own` */
     size_t count;
     const char *own_url;                 /* the server's database */
-    const struct df_relay_settings *own; /* for its events, unless one of the others reads them */
+    const struct df_relay_settings *own; /* for its events, unless one of `settings` reads them */
     struct df_outbound *outbound;
     const struct df_clock *clock;
 };
 
 struct df_relays *df_relays_start(const struct df_relays_options *opt);
-/* There are new events of the server's own. Cheap; any thread; NULL is fine, as in what follows. */
+/* Tells of new events of the server's own. Cheap; any thread; NULL is fine here and below. */
 void df_relays_wake_own(struct df_relays *rs);
-/* As df_relay_stop for each. As df_relay_end: no worker is left. */
+/* df_relay_stop, df_relay_end and df_relay_free for each. */
 void df_relays_stop(struct df_relays *rs, int64_t drain_ms);
 void df_relays_end(struct df_relays *rs);
 void df_relays_free(struct df_relays *rs);
 
-/* Whether these settings are for outbox_events of the database that the server works with. */
+/* Whether these settings are for outbox_events of the server's own database. */
 bool df_relays_is_own(const struct df_relay_settings *s, const char *own_url);
 
-/* /admin/relays; of a struct df_relays, or NULL without any */
+/* /admin/relays; their argument is a struct df_relays, or NULL */
 extern const struct df_route df_relay_routes[];
 
 #endif

@@ -6,7 +6,7 @@
 #define NAME_MAX_BYTES  128 /* of a table, a column, a schema: what SQL Server takes */
 #define STATE_MAX_CHARS 64
 
-/* What the relay writes: no other purpose may share the column. */
+/* The columns that the relay writes; none of them may serve another purpose too. */
 static const bool written[DF_RELAY_COLUMNS] = {
     [DF_RELAY_STATUS] = true,       [DF_RELAY_ATTEMPTS] = true,   [DF_RELAY_NEXT_ATTEMPT_AT] = true,
     [DF_RELAY_PROCESSED_AT] = true, [DF_RELAY_LAST_ERROR] = true,
@@ -24,31 +24,31 @@ static const char *const http_mode_names[] = {[DF_HTTP_BINARY] = "binary",
 /* clang-format off */
 static const struct df_config_key relay_keys[] = {
     DF_KEY_OPTIONAL_URL("url", S, url, "Database of the table: postgres://…, sqlserver://… or sqlite:PATH; default: that of [database]."),
-    DF_KEY_STRING("table", S, table, "outbox_events", "The table; schema.table, and on SQL Server database.schema.table, are understood."),
+    DF_KEY_STRING("table", S, table, "outbox_events", "The table; also schema.table, and on SQL Server database.schema.table."),
     DF_KEY_STRING("column_id", S, columns[DF_RELAY_ID], "id", "The event's id."),
     DF_KEY_STRING("column_event_type", S, columns[DF_RELAY_EVENT_TYPE], "event_type", "Its type."),
     DF_KEY_STRING("column_payload", S, columns[DF_RELAY_PAYLOAD], "payload", "Its content."),
     DF_KEY_STRING("column_status", S, columns[DF_RELAY_STATUS], "status", "Its state; written."),
     DF_KEY_STRING("column_attempts", S, columns[DF_RELAY_ATTEMPTS], "attempts", "Failed attempts; written."),
     DF_KEY_STRING("column_created_at", S, columns[DF_RELAY_CREATED_AT], "created_at", "When it happened; the order of dispatch."),
-    DF_KEY_STRING("column_aggregate_type", S, columns[DF_RELAY_AGGREGATE_TYPE], "aggregate_type", "What it happened to: the kind. This and those below are used if they are there; empty: never."),
-    DF_KEY_STRING("column_aggregate_id", S, columns[DF_RELAY_AGGREGATE_ID], "aggregate_id", "And which; needed for order = aggregate."),
-    DF_KEY_STRING("column_next_attempt_at", S, columns[DF_RELAY_NEXT_ATTEMPT_AT], "next_attempt_at", "Not before this time; written. Without it retries are timed in memory."),
+    DF_KEY_STRING("column_aggregate_type", S, columns[DF_RELAY_AGGREGATE_TYPE], "aggregate_type", "The kind of thing that the event is about. This column and those below are used if they exist; an empty name: never."),
+    DF_KEY_STRING("column_aggregate_id", S, columns[DF_RELAY_AGGREGATE_ID], "aggregate_id", "Which thing it is about; required for order = aggregate."),
+    DF_KEY_STRING("column_next_attempt_at", S, columns[DF_RELAY_NEXT_ATTEMPT_AT], "next_attempt_at", "When it is due again; written. Without it this time is kept in memory."),
     DF_KEY_STRING("column_processed_at", S, columns[DF_RELAY_PROCESSED_AT], "processed_at", "When it was dispatched; written."),
     DF_KEY_STRING("column_last_error", S, columns[DF_RELAY_LAST_ERROR], "last_error", "Why the last attempt failed; written."),
     DF_KEY_STRING("column_correlation_id", S, columns[DF_RELAY_CORRELATION_ID], "correlation_id", "Passed on and logged."),
-    DF_KEY_STRING("column_trace_id", S, columns[DF_RELAY_TRACE_ID], "trace_id", "Of W3C's traceparent."),
-    DF_KEY_STRING("column_span_id", S, columns[DF_RELAY_SPAN_ID], "span_id", "Likewise."),
-    DF_KEY_STRING("state_pending", S, state_pending, "PENDING", "State of what is to be dispatched."),
-    DF_KEY_STRING("state_processed", S, state_processed, "PROCESSED", "State of what was."),
-    DF_KEY_STRING("state_failed", S, state_failed, "FAILED", "State of what is given up."),
-    DF_KEY_INT("poll_ms", S, poll_ms, "200", 10, 60000, "How often the table is looked at when nothing wakes the relay."),
+    DF_KEY_STRING("column_trace_id", S, columns[DF_RELAY_TRACE_ID], "trace_id", "Trace id of W3C's traceparent."),
+    DF_KEY_STRING("column_span_id", S, columns[DF_RELAY_SPAN_ID], "span_id", "Span id of W3C's traceparent."),
+    DF_KEY_STRING("state_pending", S, state_pending, "PENDING", "State of events that wait."),
+    DF_KEY_STRING("state_processed", S, state_processed, "PROCESSED", "State of events that were dispatched."),
+    DF_KEY_STRING("state_failed", S, state_failed, "FAILED", "State of events that were given up."),
+    DF_KEY_INT("poll_ms", S, poll_ms, "200", 10, 60000, "How often the table is polled when nothing wakes the relay."),
     DF_KEY_INT("batch", S, batch, "200", 1, 10000, "Most events in one transaction."),
     DF_KEY_INT("max_payload_bytes", S, max_payload_bytes, "16777216", 1024, INT64_C(1) << 30, "Longest payload that is sent; an event with a longer one is given up, unread."),
     DF_KEY_INT("max_retries", S, max_retries, "5", 0, 1000, "Retries before an event is given up."),
     DF_KEY_INT("retry_base_ms", S, retry_base_ms, "1000", 1, DF_HOURS, "First backoff; doubles with each attempt, full jitter."),
     DF_KEY_INT("retry_cap_ms", S, retry_cap_ms, "300000", 1, DF_DAYS, "Longest backoff."),
-    DF_KEY_INT("workers", S, workers, "0", 0, 64, "Batches side by side; 0: what suits the database."),
+    DF_KEY_INT("workers", S, workers, "0", 0, 64, "Batches in parallel; 0: 4, and 1 on SQLite."),
     DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for one event, from hand-over to confirmation."),
     DF_KEY_ENUM("order", S, order, "none", order_names, "aggregate: events of one aggregate one after the other, across all relays of the table."),
     DF_KEY_ENUM("dispatcher", S, dispatcher, "log", df_dispatcher_names, "Where events go."),
@@ -57,8 +57,8 @@ static const struct df_config_key relay_keys[] = {
     DF_KEY_SECRET("secret", S, secret, "http: calls are signed with it, as webhooks are."),
     DF_KEY_OPTIONAL("source", S, source, "The CloudEvents' source; default: /dataflow/relay/NAME."),
     DF_KEY_STRING("exchange", S, exchange, "", "rabbitmq: the exchange; empty: the default one."),
-    DF_KEY_STRING("routing_key", S, routing_key, "{eventType}", "rabbitmq: may hold {eventType}, {aggregateType}, {aggregateId}."),
-    DF_KEY_OPTIONAL("topic", S, topic, "kafka: the same may stand in it; default: the target's path, else {eventType}."),
+    DF_KEY_STRING("routing_key", S, routing_key, "{eventType}", "rabbitmq: the routing key, with {eventType}, {aggregateType}, {aggregateId}."),
+    DF_KEY_OPTIONAL("topic", S, topic, "kafka: the topic, with the same placeholders; default: the target's path, else {eventType}."),
     DF_KEY_SECRET("properties", S, properties, "kafka: further settings of librdkafka, name=value;name=value."),
     {.key = "notify_channel", .type = DF_CFG_STRING, .offset = offsetof(S, notify_channel), .max = 63, .empty_is_none = true,
      .help = "PostgreSQL: channel that `dataflow relay install-trigger` makes every insert notify."},
@@ -71,7 +71,7 @@ const struct df_config_group df_relay_group = {
     .keys = relay_keys,
     .size = sizeof(S),
     .name_offset = offsetof(S, name),
-    .help = "Brings the events of an application's outbox table to where they belong.",
+    .help = "Sends the events of an application's outbox table to their destination.",
     .example = "[relay.orders]\n"
                "url = postgres://relay@db.internal/shop\n"
                "table = sales.outbox_events\n"
@@ -94,7 +94,7 @@ void df_relay_fill_settings(struct df_relay_settings *s, const char *own_url)
     s->source = source;
 }
 
-/* --- what can be told to be wrong without a connection --- */
+/* --- checks without a connection --- */
 
 #define NAME_RULE "a name has 1 to %d bytes, none of them a control character"
 
@@ -110,7 +110,7 @@ complain(const struct df_relay_settings *s, struct df_buf *complaints, const cha
     df_buf_addc(complaints, '\n');
 }
 
-/* It is quoted where it is used, so that any character will do but those that no name has. */
+/* Names are quoted where they are used, so any character will do except control characters. */
 static bool is_identifier(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -151,7 +151,7 @@ static const char *column_key(size_t column)
     return k->key;
 }
 
-/* An optional column that is called nothing is not used. */
+/* An optional column with an empty name is not used. */
 static void check_columns(const struct df_relay_settings *s, struct df_buf *complaints)
 {
     for (size_t i = 0; i < DF_RELAY_COLUMNS; i++) {
@@ -168,7 +168,7 @@ static void check_columns(const struct df_relay_settings *s, struct df_buf *comp
         complain(s, complaints, "order: aggregate needs column_aggregate_id");
 }
 
-/* Collations that do not tell "Failed" from "FAILED" are common: neither do we. */
+/* Many collations do not tell "Failed" from "FAILED", so neither do we. */
 static void check_states(const struct df_relay_settings *s, struct df_buf *complaints)
 {
     const struct {

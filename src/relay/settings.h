@@ -12,7 +12,7 @@ enum df_relay_column {
     DF_RELAY_STATUS,
     DF_RELAY_ATTEMPTS,
     DF_RELAY_CREATED_AT,
-    DF_RELAY_REQUIRED, /* those before it must be there; those after it are used if they are */
+    DF_RELAY_REQUIRED, /* the columns before it must exist, the others are used if they do */
     DF_RELAY_AGGREGATE_TYPE = DF_RELAY_REQUIRED,
     DF_RELAY_AGGREGATE_ID,
     DF_RELAY_NEXT_ATTEMPT_AT,
@@ -59,9 +59,9 @@ struct df_relay_settings {
 
 extern const struct df_config_group df_relay_group;
 
-/* What is not given and no default can tell; the database is the server's own. */
+/* Fills in values that depend on others: the URL of the server's own database, the source. */
 void df_relay_fill_settings(struct df_relay_settings *s, const char *own_url);
-/* What the settings alone can tell, without a connection; each complaint a line. */
+/* Checks the settings without a connection; each complaint is a line. */
 void df_relay_check_settings(const struct df_relay_settings *s, struct df_buf *complaints);
 
 #endif

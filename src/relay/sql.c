@@ -4,8 +4,8 @@
  *     {id} … {span_id}   the column, quoted
  *     {table}            the table, quoted
  *     {pending} {processed} {failed}
- *                        the state, as a literal: an index over the rows in that state is used only
- *                        where the statement says which it is
+ *                        the state as a literal, since an index over the rows in one state is used
+ *                        only if the statement names that state
  *     {id_type} …        the column's type
  *     {text id} …        the column as text, or NULL if the table has none
  *     {select} {size} {created} {now} {due} {first} {resting} {stamp …} {none …}
@@ -18,6 +18,7 @@
 #include "base/escape.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +62,14 @@ static const char *const select_text[RELAY_CLAIM_COLUMNS] = {
 };
 
 /*
- * PostgreSQL: the rows stay locked while they are sent; SKIP LOCKED passes over those that another
- * relay has. `follow` waits for a lock instead: to pass over a row would change the order, and
- * whoever has the head has the rest, so there is hardly anybody to wait for.
+ * PostgreSQL: the rows stay locked while they are sent; SKIP LOCKED skips rows that another relay
+ * holds. `follow` waits for a lock instead: skipping a row would change the order. It hardly ever
+ * waits, since the relay that holds the head holds the rest.
  *
- * SQL Server: the same with UPDLOCK and READPAST. The look for earlier events of the aggregate must
- * see the rows that others have locked, and does: U locks do not keep readers out.
+ * SQL Server: the same with UPDLOCK and READPAST. The subquery for earlier events of the aggregate
+ * must see rows that others have locked, and it does: U locks do not keep readers out.
  *
- * SQLite has no row locks, and one relay at a time (worker.c): nothing is locked, so that the
+ * SQLite has no row locks, and one relay works at a time (worker.c). So nothing is locked, and the
  * application can write while events are on their way.
  */
 static const char *const claim_text[DF_DIALECT_COUNT] = {
@@ -84,8 +85,9 @@ static const char *const claim_text[DF_DIALECT_COUNT] = {
 };
 
 /*
- * PostgreSQL's index keeps what is pending no more until it is vacuumed, which may be after
- * millions of rows; claims that all began at its start would read over them again and again.
+ * PostgreSQL's index keeps entries of rows that are no longer pending until it is vacuumed, which
+ * may be after millions of rows. Claims that began at its start would read over them again and
+ * again.
  */
 static const char *const beyond_text[DF_DIALECT_COUNT] = {
     [DF_POSTGRES] = "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"
@@ -95,9 +97,9 @@ static const char *const beyond_text[DF_DIALECT_COUNT] = {
 };
 
 /*
- * With order=aggregate a claim looks at every pending row until it has enough that are the first of
- * their aggregate; of a long backlog of few aggregates that is all of it. The first thousand rows
- * have the first of nearly all of them.
+ * With order=aggregate a claim looks at pending rows until it has enough that are the first of
+ * their aggregate. In a long backlog of few aggregates that is every row. The oldest thousand rows
+ * contain the first event of nearly every aggregate.
  */
 #define NEAR(lock)                                                                                 \
     "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"                 \
@@ -142,8 +144,8 @@ static const char *const payloads_text[DF_DIALECT_COUNT] = {
                      " FROM OPENJSON(CAST(:ids AS NVARCHAR(MAX))))",
 };
 
-/* Bytes of the payload. PostgreSQL knows those of a text or json that lies elsewhere without
- * fetching it; a jsonb must be written out for it. */
+/* Bytes of the payload. PostgreSQL knows the size of a text or json that is stored out of line
+ * without fetching it; a jsonb must be converted to text. */
 static const char *const size_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "LENGTH(CAST(t.{payload} AS BLOB))",
     [DF_POSTGRES] = "OCTET_LENGTH({text payload})",
@@ -210,13 +212,13 @@ static const char waiting_text[] =
     "SELECT COUNT(*), MIN({created}) FROM {table} AS t WHERE t.{status} = {pending}";
 static const char failed_text[] = "SELECT COUNT(*) FROM {table} AS t WHERE t.{status} = {failed}";
 
-/* Milliseconds of a time, whatever type it has. */
+/* created_at in milliseconds, whatever its type. */
 static const char *const created_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "CASE WHEN typeof(t.{created_at}) = 'text'"
                   " THEN CAST(ROUND((julianday(t.{created_at}) - 2440587.5) * 86400000) AS INTEGER)"
                   " WHEN t.{created_at} < 100000000000 THEN CAST(t.{created_at} * 1000 AS INTEGER)"
                   " ELSE CAST(t.{created_at} AS INTEGER) END",
-    /* An infinite time has no number. */
+    /* An infinite time has no milliseconds. */
     [DF_POSTGRES] = "CASE WHEN isfinite(t.{created_at})"
                     " THEN CAST(EXTRACT(EPOCH FROM t.{created_at}) * 1000 AS BIGINT) END",
     [DF_SQLSERVER] = "DATEDIFF_BIG(millisecond, CAST('1970-01-01' AS DATETIME2),"
@@ -227,9 +229,9 @@ static const char *const now_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "{stamp now}", [DF_POSTGRES] = "now()", [DF_SQLSERVER] = "SYSUTCDATETIME()"};
 
 /*
- * An event is the first of its aggregate when no pending one was written before it. PostgreSQL is
- * asked for the first one instead: statistics of an outbox that was empty when they were made turn
- * NOT EXISTS into a join that compares each pending row with each.
+ * An event is the first of its aggregate if no pending one was written before it. PostgreSQL is
+ * asked for the first one instead: with statistics from a time when the outbox was empty, it turns
+ * NOT EXISTS into a join that compares every pending row with every other.
  */
 static const char *const first_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
@@ -270,7 +272,7 @@ struct render {
     struct df_buf out;
 };
 
-static void render(struct render *r, struct df_str text);
+static void render_template(struct render *r, struct df_str text);
 
 static enum df_relay_column column_of(struct df_str name)
 {
@@ -294,7 +296,7 @@ void relay_quote_name(enum df_dialect d, struct df_str name, struct df_buf *out)
     df_buf_addc(out, end);
 }
 
-/* N'…' only where it must be: beside a VARCHAR column it would keep its index from being used. */
+/* N'…' only if necessary: compared with a VARCHAR column it would prevent the use of the index. */
 void relay_quote_text(enum df_dialect d, struct df_str text, struct df_buf *out)
 {
     bool plain = true;
@@ -337,12 +339,12 @@ static void add_select(struct render *r)
 {
     for (size_t i = 0; i < RELAY_CLAIM_COLUMNS; i++) {
         df_buf_addz(&r->out, i > 0 ? ", " : "");
-        render(r, df_str_c(select_text[i]));
+        render_template(r, df_str_c(select_text[i]));
     }
 }
 
 /*
- * SQLite keeps times as the application does: as whole milliseconds where the column is declared a
+ * SQLite stores times as the application does: as whole milliseconds if the column is declared a
  * number, else as ISO 8601. `what` is now, processed_at or next_attempt_at, which lies :delay
  * ahead.
  */
@@ -354,17 +356,18 @@ static void add_stamp(struct render *r, struct df_str what)
     bool number = c->type && strcasestr(c->type, "INT");
 
     if (number)
-        render(r, ahead ? DF_STR("CAST((julianday('now') - 2440587.5) * 86400000 + :delay"
-                                 " AS INTEGER)")
-                        : DF_STR("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"));
+        render_template(
+            r, ahead ? DF_STR("CAST((julianday('now') - 2440587.5) * 86400000 + :delay"
+                              " AS INTEGER)")
+                     : DF_STR("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"));
     else
-        render(r, ahead ? DF_STR("strftime('%Y-%m-%dT%H:%M:%fZ', 'now',"
-                                 " (:delay / 1000.0) || ' seconds')")
-                        : DF_STR("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"));
+        render_template(r, ahead ? DF_STR("strftime('%Y-%m-%dT%H:%M:%fZ', 'now',"
+                                          " (:delay / 1000.0) || ' seconds')")
+                                 : DF_STR("strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"));
 }
 
-/* What stands for nothing in next_attempt_at or last_error: NULL, where the application allows it.
- * A time that it wants there stays; it is not looked at any more. */
+/* The empty value of next_attempt_at or last_error: NULL, if the column allows it. Else a time
+ * stays as it is, since nothing reads it any more. */
 static void add_none(struct render *r, struct df_str what)
 {
     enum df_relay_column c = column_of(what);
@@ -400,20 +403,21 @@ static void add_piece(struct render *r, struct df_str name)
     } else if (df_str_eq(name, DF_STR("select"))) {
         add_select(r);
     } else if (df_str_eq(name, DF_STR("size"))) {
-        render(r, df_str_c(size_text[d]));
+        render_template(r, df_str_c(size_text[d]));
     } else if (df_str_eq(name, DF_STR("created"))) {
-        render(r, df_str_c(created_text[d]));
+        render_template(r, df_str_c(created_text[d]));
     } else if (df_str_eq(name, DF_STR("now"))) {
-        render(r, df_str_c(now_text[d]));
+        render_template(r, df_str_c(now_text[d]));
     } else if (df_str_eq(name, DF_STR("due"))) {
         if (due)
-            render(r, DF_STR(" AND (t.{next_attempt_at} IS NULL OR t.{next_attempt_at} <= {now})"));
+            render_template(
+                r, DF_STR(" AND (t.{next_attempt_at} IS NULL OR t.{next_attempt_at} <= {now})"));
     } else if (df_str_eq(name, DF_STR("resting"))) {
         if (!due)
-            render(r, df_str_c(resting_text[d]));
+            render_template(r, df_str_c(resting_text[d]));
     } else if (df_str_eq(name, DF_STR("first"))) {
         if (ordered)
-            render(r, df_str_c(first_text[d]));
+            render_template(r, df_str_c(first_text[d]));
     } else if (df_str_starts(name, DF_STR("text "))) {
         add_text(r, column_of(df_str_n(name.ptr + 5, name.len - 5)));
     } else if (df_str_starts(name, DF_STR("stamp "))) {
@@ -436,6 +440,7 @@ static void add_param(struct render *r, struct df_str name)
 
     while (n < q->param_count && !df_str_eq(name, df_str_c(r->q->params[n])))
         n++;
+    assert(n < sizeof r->q->params / sizeof r->q->params[0]);
     if (n == q->param_count) {
         static const char *const known[] = {"limit", "resting", "heads", "each",  "ids",
                                             "id",    "delay",   "error", "after", "inline"};
@@ -452,6 +457,7 @@ static void add_param(struct render *r, struct df_str name)
         df_buf_addf(&r->out, "$%zu", n + 1);
         break;
     case DF_SQLSERVER:
+        assert(q->text[DF_SQLSERVER].marker_count < sizeof r->q->markers);
         r->q->markers[q->text[DF_SQLSERVER].marker_count++] = (unsigned char)n;
         df_buf_addc(&r->out, '?');
         break;
@@ -460,7 +466,7 @@ static void add_param(struct render *r, struct df_str name)
     }
 }
 
-/* [column: …], up to its closing bracket; what follows it is returned. */
+/* [column: …], up to its closing bracket; returns the text behind it. */
 static struct df_str add_optional(struct render *r, struct df_str text)
 {
     struct df_str name;
@@ -475,11 +481,11 @@ static struct df_str add_optional(struct render *r, struct df_str text)
             break;
     }
     if (r->t->columns[column_of(name)].name)
-        render(r, df_str_n(rest.ptr, end));
+        render_template(r, df_str_n(rest.ptr, end));
     return df_str_n(rest.ptr + end + 1, rest.len - end - 1);
 }
 
-static void render(struct render *r, struct df_str text)
+static void render_template(struct render *r, struct df_str text)
 {
     while (text.len > 0) {
         char c = text.ptr[0];
@@ -504,16 +510,16 @@ static void render(struct render *r, struct df_str text)
     }
 }
 
-static void make(const struct df_relay_settings *s, const struct relay_table *t, const char *name,
-                 const char *text, struct relay_query *ret)
+static void make_query(const struct df_relay_settings *s, const struct relay_table *t,
+                       const char *name, const char *text, struct relay_query *ret)
 {
     struct render r = {.s = s, .t = t, .q = ret};
 
     *ret = (struct relay_query){0};
     df_buf_init(&r.out, TEXT_MAX);
-    render(&r, df_str_c(text));
+    render_template(&r, df_str_c(text));
     if (df_buf_failed(&r.out))
-        abort(); /* names are at most 128 bytes: it cannot be */
+        abort(); /* cannot happen: names have at most 128 bytes */
     size_t len;
     ret->text = df_buf_take(&r.out, &len);
     ret->q.name = name;
@@ -535,19 +541,19 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
         .has_due = t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name,
         .error_units = width > 0 && width < ERROR_UNITS ? (size_t)width : ERROR_UNITS,
     };
-    make(s, t, "relay_claim", claim_text[d], &ret->claim);
+    make_query(s, t, "relay_claim", claim_text[d], &ret->claim);
     if (ret->has_beyond)
-        make(s, t, "relay_beyond", beyond_text[d], &ret->beyond);
+        make_query(s, t, "relay_beyond", beyond_text[d], &ret->beyond);
     if (ret->has_near)
-        make(s, t, "relay_near", near_text[d], &ret->near);
+        make_query(s, t, "relay_near", near_text[d], &ret->near);
     if (ret->has_follow)
-        make(s, t, "relay_follow", follow_text[d], &ret->follow);
-    make(s, t, "relay_payloads", payloads_text[d], &ret->payloads);
-    make(s, t, "relay_processed", processed_text[d], &ret->processed);
-    make(s, t, "relay_retry", retry_text[d], &ret->retry);
-    make(s, t, "relay_dead", dead_text[d], &ret->dead);
-    make(s, t, "relay_waiting", waiting_text, &ret->waiting);
-    make(s, t, "relay_failed", failed_text, &ret->failed);
+        make_query(s, t, "relay_follow", follow_text[d], &ret->follow);
+    make_query(s, t, "relay_payloads", payloads_text[d], &ret->payloads);
+    make_query(s, t, "relay_processed", processed_text[d], &ret->processed);
+    make_query(s, t, "relay_retry", retry_text[d], &ret->retry);
+    make_query(s, t, "relay_dead", dead_text[d], &ret->dead);
+    make_query(s, t, "relay_waiting", waiting_text, &ret->waiting);
+    make_query(s, t, "relay_failed", failed_text, &ret->failed);
 }
 
 void relay_sql_release(struct relay_sql *q)

@@ -21,8 +21,8 @@ static enum df_code need_postgres(const struct df_relay_settings *s, struct df_e
     return code;
 }
 
-/* Of the trigger, and of its function, which stands in the schema of the table: what is before the
- * last dot, as no name has one. */
+/* The name of the trigger, or of its function, which is created in the table's schema: the text
+ * before the last dot, since no name has a dot. */
 static void add_name(const struct df_relay_settings *s, const char *schema_of, struct df_buf *out)
 {
     const char *dot = schema_of ? strrchr(schema_of, '.') : NULL;
@@ -37,7 +37,8 @@ static void add_name(const struct df_relay_settings *s, const char *schema_of, s
 }
 
 /* table: quoted. */
-static void make_sql(const struct df_relay_settings *s, const char *table, struct df_buf *out)
+static void write_trigger_sql(const struct df_relay_settings *s, const char *table,
+                              struct df_buf *out)
 {
     df_buf_addz(out, "CREATE OR REPLACE FUNCTION ");
     add_name(s, table, out);
@@ -62,14 +63,14 @@ enum df_code df_relay_trigger_sql(const struct df_relay_settings *s, struct df_b
     if (code != DF_OK)
         return code;
     char *table = relay_quoted_table(DF_POSTGRES, s->table, false);
-    make_sql(s, table, out);
+    write_trigger_sql(s, table, out);
     free(table);
     return DF_OK;
 }
 
-/* The table as it is found, which may be in lower case. */
-static enum df_code make_for_found(struct df_db *db, const struct df_relay_settings *s,
-                                   struct df_buf *out, struct df_err *err)
+/* With the table's name as it was found, which may be in lower case. */
+static enum df_code write_sql_for_found(struct df_db *db, const struct df_relay_settings *s,
+                                        struct df_buf *out, struct df_err *err)
 {
     struct relay_table table;
     struct relay_sql sql;
@@ -78,7 +79,7 @@ static enum df_code make_for_found(struct df_db *db, const struct df_relay_setti
     df_buf_init(&complaints, 64 << 10);
     enum df_code code = relay_check(db, s, &table, &sql, &complaints, err);
     if (code == DF_OK) {
-        make_sql(s, table.name, out);
+        write_trigger_sql(s, table.name, out);
         relay_table_release(&table);
         relay_sql_release(&sql);
     } else if (code == DF_E_CONFIG) {
@@ -100,7 +101,7 @@ enum df_code df_relay_trigger_apply(const struct df_relay_settings *s, struct df
     if (code == DF_OK)
         code = relay_connect(s, &db, err);
     if (code == DF_OK)
-        code = make_for_found(db, s, &sql, err);
+        code = write_sql_for_found(db, s, &sql, err);
     if (code == DF_OK)
         code = df_db_begin(db, true, err);
     if (code == DF_OK)

@@ -1,11 +1,12 @@
 /*
- * A worker: connects, looks at the table, works through batches (batch.c), waits, and begins anew
- * whatever goes wrong. The first worker of a relay looks at the table and makes the statements for
- * it; all take part in the rest.
+ * A worker: connects, looks at the table, works through batches (batch.c), waits, and after any
+ * failure begins again. The first worker of a relay checks the table and makes the statements for
+ * it; all workers do the rest.
  */
 #include "base/mem.h"
 #include "relay/relay_private.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +17,15 @@
 #define STAND_BY_MS    1000
 #define RECHECK_MS     2000
 #define COUNT_MS       10000
-#define PAUSE_MAX_MS   1000 /* between looks at an open breaker */
-#define IDLE_MS        1000 /* the longest a sink is left alone */
-#define ROOM_MS        20   /* until other batches may have given their bytes back */
+#define PAUSE_MAX_MS   1000 /* longest pause while the breaker is open */
+#define IDLE_MS        1000 /* longest time between two calls of a sink's `idle` */
+#define ROOM_MS        20   /* until other batches may have released their bytes */
 #define BACKOFF_MIN_MS 200
 #define BACKOFF_MAX_MS 10000
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-/* The same for every way to write the file's name and the table's. */
+/* The path is the same however the file's name and the table's are written. */
 static int lock_path(const struct df_relay_settings *s, char *out, size_t size)
 {
     const char *file = s->url + strlen("sqlite:");
@@ -41,10 +42,10 @@ static int lock_path(const struct df_relay_settings *s, char *out, size_t size)
 }
 
 /*
- * SQLite: a lock on a file beside the database, gone with the process that holds it. One relay of a
- * table works, the others stand by.
+ * SQLite: a lock on a file beside the database, which ends with the process that holds it. One
+ * relay of a table works, the others stand by.
  */
-static enum df_code take_table(struct df_relay *r, bool *ret_taken, struct df_err *err)
+static enum df_code take_table_lock(struct df_relay *r, bool *ret_taken, struct df_err *err)
 {
     char path[4096];
 
@@ -62,10 +63,10 @@ static enum df_code take_table(struct df_relay *r, bool *ret_taken, struct df_er
     else
         close(fd);
     df_lock(&r->lock);
-    bool known = r->status.standing_by;
+    bool logged = r->status.standing_by;
     r->status.standing_by = !*ret_taken;
     df_unlock(&r->lock);
-    if (!*ret_taken && !known) {
+    if (!*ret_taken && !logged) {
         struct df_log_field fields[] = {DF_F("relay", df_str_c(r->s->name))};
         df_log_write(DF_LOG_INFO, "RelayStandingBy", fields, 1,
                      "another relay has the table %s; this one takes over when it ends",
@@ -85,7 +86,7 @@ static void log_complaints(const struct df_relay *r, enum df_log_level level, co
     }
 }
 
-/* The first worker looks at the table and makes the statements for it; the others wait for them. */
+/* Only the first worker does this; the others wait for the statements. */
 static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
 {
     struct df_relay *r = w->relay;
@@ -130,7 +131,7 @@ static enum df_code look_at_table(struct relay_worker *w, struct df_err *err)
     return code;
 }
 
-/* What the table is must be looked at afresh. */
+/* Has the table checked afresh. */
 static void forget_table(struct df_relay *r)
 {
     df_lock(&r->lock);
@@ -142,7 +143,7 @@ static void forget_table(struct df_relay *r)
     df_metric_set(r->up, 0);
 }
 
-static void disconnect(struct relay_worker *w)
+static void disconnect_worker(struct relay_worker *w)
 {
     df_db_close(w->db);
     w->db = NULL;
@@ -150,7 +151,7 @@ static void disconnect(struct relay_worker *w)
     w->shape = NULL;
 }
 
-/* The statements that the relay has now; the worker's connection has prepared no others. */
+/* Takes the relay's current statements, unless the connection has prepared others. */
 static bool take_shape(struct relay_worker *w)
 {
     struct df_relay *r = w->relay;
@@ -169,7 +170,7 @@ static bool take_shape(struct relay_worker *w)
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-/* Gives the lock up meanwhile. */
+/* Waits without the lock, and serves the heartbeats of the sink. */
 static void sleep_a_while(struct df_relay *r, struct df_sink *sink, int64_t ms) DF_REQUIRES(r->lock)
 {
     bool idle = r->dispatcher->idle && sink;
@@ -183,7 +184,7 @@ static void sleep_a_while(struct df_relay *r, struct df_sink *sink, int64_t ms) 
     }
 }
 
-static void pause_ms(struct relay_worker *w, int64_t ms)
+static void pause_worker(struct relay_worker *w, int64_t ms)
 {
     struct df_relay *r = w->relay;
     int64_t until_ms = df_mono_ms(r->opt.clock) + ms;
@@ -196,9 +197,10 @@ static void pause_ms(struct relay_worker *w, int64_t ms)
 }
 
 /*
- * Until there may be something to do. One of those who wait here is the one to look: after poll_ms,
- * or when the relay is woken. When it goes, the next one takes its place, so that there is somebody
- * to look as long as anybody is idle. The others wait to be called by a claim that was full.
+ * Waits until there may be something to do. One of the waiting workers is the lookout: it looks for
+ * new rows after poll_ms, or when the relay is woken. When it leaves, the next one takes its place,
+ * so there is a lookout as long as any worker is idle. The others wait until a full claim calls
+ * them.
  */
 static void wait_for_work(struct relay_worker *w)
 {
@@ -222,18 +224,18 @@ static void wait_for_work(struct relay_worker *w)
         pthread_cond_broadcast(&r->changed);
     }
     if (r->more > 0)
-        r->more--; /* by whoever goes: it would call forever else */
+        r->more--; /* one call, one worker */
     df_unlock(&r->lock);
 }
 
-static void failed(struct relay_worker *w, enum df_code code, const struct df_err *err)
+static void recover_from(struct relay_worker *w, enum df_code code, const struct df_err *err)
 {
     struct df_relay *r = w->relay;
     struct df_log_field fields[] = {DF_F("relay", df_str_c(r->s->name)),
                                     DF_F("code", df_str_c(df_code_name(code)))};
 
     if (!w->db || !df_db_alive(w->db) || df_code_retry(code) == DF_RETRY_NEVER)
-        disconnect(w);
+        disconnect_worker(w);
     if (df_code_retry(code) == DF_RETRY_NEVER && code != DF_E_CONFIG)
         forget_table(r); /* a column may be gone */
     if (code != DF_E_CONFIG) {
@@ -243,49 +245,50 @@ static void failed(struct relay_worker *w, enum df_code code, const struct df_er
         df_unlock(&r->lock);
     }
     int64_t wait_ms = df_backoff_more(&w->backoff);
-    pause_ms(w, code == DF_E_CONFIG ? RECHECK_MS : wait_ms);
+    pause_worker(w, code == DF_E_CONFIG ? RECHECK_MS : wait_ms);
 }
 
-/* Connected, with statements that fit the table. False: it has waited, look again. */
-static bool ready(struct relay_worker *w)
+/* Whether the worker is connected and has statements that fit the table. False: it has waited, or
+ * made a step towards that; call again. */
+static bool prepare_worker(struct relay_worker *w)
 {
     struct df_relay *r = w->relay;
     struct df_err err = DF_ERR_INIT;
     bool taken = false;
     enum df_code code;
 
-    if ((code = take_table(r, &taken, &err)) != DF_OK) {
-        failed(w, code, &err);
+    if ((code = take_table_lock(r, &taken, &err)) != DF_OK) {
+        recover_from(w, code, &err);
         return false;
     }
     if (!taken) {
-        pause_ms(w, STAND_BY_MS);
+        pause_worker(w, STAND_BY_MS);
         return false;
     }
     if (w->db && w->shape && take_shape(w)) {
         if (w->shape->rows_lock || w->index == 0)
             return true;
-        pause_ms(w, STAND_BY_MS);
+        pause_worker(w, STAND_BY_MS);
         return false;
     }
     if (w->shape)
-        disconnect(w); /* it has prepared what is no more */
+        disconnect_worker(w); /* its prepared statements are out of date */
     if (!w->db && (code = relay_connect(r->s, &w->db, &err)) != DF_OK) {
-        failed(w, code, &err);
+        recover_from(w, code, &err);
         return false;
     }
     if (take_shape(w))
-        return false; /* and now it can be used */
+        return false; /* the next call finds it ready */
     if (w->index > 0) {
-        pause_ms(w, STAND_BY_MS);
+        pause_worker(w, STAND_BY_MS);
     } else if ((code = look_at_table(w, &err)) != DF_OK) {
-        failed(w, code, &err);
+        recover_from(w, code, &err);
     }
     return false;
 }
 
-/* How many rows to claim; 0: not before *ret_wait_ms. */
-static size_t room(struct df_relay *r, int64_t *ret_wait_ms)
+/* How many rows to claim; 0: none before *ret_wait_ms have passed. */
+static size_t claim_limit(struct df_relay *r, int64_t *ret_wait_ms)
 {
     struct df_breaker_snapshot s;
 
@@ -302,7 +305,7 @@ static size_t room(struct df_relay *r, int64_t *ret_wait_ms)
             return 0;
         n = n < (size_t)s.window ? n : (size_t)s.window;
         break;
-    case DF_BREAKER_HALF_OPEN: /* its window: the probes */
+    case DF_BREAKER_HALF_OPEN: /* the window is the number of probes */
         n = n < (size_t)s.window ? n : (size_t)s.window;
         break;
     }
@@ -323,7 +326,7 @@ static void count_waiting(struct relay_worker *w)
         r->counted_ms = now_ms;
     df_unlock(&r->lock);
     if (!due || relay_count(w->db, &w->shape->sql.waiting, &rows, &oldest_ms, &err) != DF_OK)
-        return; /* a claim will find out what is wrong */
+        return; /* the next claim reports what is wrong */
     df_lock(&r->lock);
     r->status.waiting = rows;
     r->status.oldest_ms = oldest_ms;
@@ -333,7 +336,7 @@ static void count_waiting(struct relay_worker *w)
     df_metric_set(r->oldest, age > 0 ? age : 0);
 }
 
-/* Somebody else is wanted too, if there is somebody. */
+/* Calls another worker, if there is one. */
 static void call_another(struct df_relay *r)
 {
     df_lock(&r->lock);
@@ -357,6 +360,7 @@ static bool begin_batch(struct df_relay *r)
 static void end_batch(struct df_relay *r, bool recovered)
 {
     df_lock(&r->lock);
+    assert(r->in_hand > 0);
     r->in_hand--;
     if (recovered)
         relay_problem(r, "%s", "");
@@ -364,20 +368,20 @@ static void end_batch(struct df_relay *r, bool recovered)
     df_unlock(&r->lock);
 }
 
-/* One turn; the worker waits where there is nothing to do. */
-static void turn(struct relay_worker *w)
+/* One turn of a worker; it waits if there is nothing to do. */
+static void worker_turn(struct relay_worker *w)
 {
     struct df_relay *r = w->relay;
     struct df_err err = DF_ERR_INIT;
     struct relay_batch b;
     int64_t closed_ms = 0;
 
-    if (!ready(w))
+    if (!prepare_worker(w))
         return;
     count_waiting(w);
-    size_t limit = room(r, &closed_ms);
+    size_t limit = claim_limit(r, &closed_ms);
     if (limit == 0) {
-        pause_ms(w, closed_ms < PAUSE_MAX_MS ? closed_ms : PAUSE_MAX_MS);
+        pause_worker(w, closed_ms < PAUSE_MAX_MS ? closed_ms : PAUSE_MAX_MS);
         return;
     }
     if (!begin_batch(r))
@@ -385,18 +389,18 @@ static void turn(struct relay_worker *w)
     enum df_code code = relay_run_batch(w, limit, &b, &err);
     end_batch(r, code == DF_OK && w->backoff.now_ms > 0);
     if (code != DF_OK) {
-        failed(w, code, &err);
+        recover_from(w, code, &err);
         return;
     }
     df_backoff_reset(&w->backoff);
     if (b.full && limit == (size_t)r->s->batch)
         call_another(r);
-    /* With chains, what came behind a head may be due next; a claim from somewhere on has not seen
-     * what is before it. */
+    /* No wait if rows may be left: with chains the events behind a head may be due next, and a
+     * claim that did not begin at the start has not seen the rows before it. */
     if (b.waits)
-        pause_ms(w, ROOM_MS);
+        pause_worker(w, ROOM_MS);
     else if (b.count > 0 && b.sent == 0)
-        pause_ms(w, r->s->poll_ms); /* the breaker's probes are others' */
+        pause_worker(w, r->s->poll_ms); /* other workers send the breaker's probes */
     else if (!b.full && !b.beyond && !(w->shape->sql.has_follow && b.count > 0))
         wait_for_work(w);
 }
@@ -424,11 +428,11 @@ void relay_work(void *arg)
     w->backoff = (struct df_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
     while (!relay_stopping(w->relay)) {
         if (w->sink || open_sink(w))
-            turn(w);
+            worker_turn(w);
         else
-            pause_ms(w, RECHECK_MS);
+            pause_worker(w, RECHECK_MS);
     }
-    disconnect(w);
+    disconnect_worker(w);
     if (w->sink)
         w->relay->dispatcher->close(w->sink);
     df_arena_release(&w->arena);
