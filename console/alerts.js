@@ -32,11 +32,11 @@
 
   function show(list) {
     const status = at.get('status') || '';
-    text('alerts-note', `${list.total.toLocaleString('en')} ${list.total === 1 ? 'alert' : 'alerts'}${status && `, ${status}`}. What is over is kept for 30 days.`);
+    text('alerts-note', `${list.total.toLocaleString('en')} ${list.total === 1 ? 'alert' : 'alerts'}${status && `, ${status}`}. Resolved alerts are kept for 30 days.`);
     replace($('alerts-body'), h('div', { className: 'card' }, statusFilter(status),
       list.items.length
         ? table('Alerts', [['Rule'], ['Status'], ['Severity'], ['What'], ['Fired'], ['Resolved']], list.items.map(alertRow))
-        : h('p', { className: 'note', textContent: status === 'firing' ? 'None fires.' : 'There is none.' }),
+        : h('p', { className: 'note', textContent: status === 'firing' ? 'None fires.' : 'None.' }),
       pager(list, 'alerts', (page) => address({ ...Object.fromEntries(at), page }))));
   }
 
@@ -81,7 +81,7 @@
     try {
       const { items, total } = await call('GET', `admin/alerts?status=firing&pageSize=${MOST}`);
       const worst = SEVERITIES.map((severity) => items.find((a) => a.severity === severity)).find(Boolean);
-      tell(total, ...(worst ? [`${total > 1 ? 'The worst, of severity' : 'Severity'} ${worst.severity}: ${worst.summary}.`] : []));
+      tell(total, ...(worst ? [`${total > 1 ? 'The worst has severity' : 'Severity'} ${worst.severity}: ${worst.summary}.`] : []));
     } catch (problem) {
       if (!(problem instanceof Problem) || !problem.status) throw problem;
       if (problem.status < 500) refused = key();

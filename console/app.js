@@ -224,7 +224,7 @@
   let maintenance = '';
 
   function showMaintenance(window) {
-    const words = window ? `Maintenance: no files ${window.active ? 'are taken until' : `will be taken from ${stamp(window.from)} to`} ${stamp(window.to)}.` : '';
+    const words = window ? `Maintenance: no files ${window.active ? 'are accepted until' : `will be accepted from ${stamp(window.from)} to`} ${stamp(window.to)}.` : '';
     if (words === maintenance) return;
     maintenance = words;
     replace($('overview-maintenance'), ...(words ? [h('p', { className: 'banner', textContent: words })] : []));
@@ -233,7 +233,7 @@
   function showReadiness(ready) {
     // Not ready is a problem document, with the same checks in it.
     showState(ready.status === 'ready' ? 'ready' : 'unavailable');
-    text('ready-summary', ready.status === 'ready' ? 'Takes requests.' : ready.detail || ready.title || 'Not ready.');
+    text('ready-summary', ready.status === 'ready' ? 'Ready for requests.' : ready.detail || ready.title || 'Not ready.');
     $('checks').replaceChildren(...(ready.checks || []).map((check) => {
       const item = h('li', {}, h('span', { className: 'name', textContent: check.name }), h('span', { textContent: check.status }),
         check.detail ? h('span', { className: 'detail', textContent: check.detail }) : null);
@@ -259,8 +259,8 @@
   function askForKeyForMetrics() {
     if ($('metrics-locked')) return;
     const box = h('div', { className: 'alert', id: 'metrics-locked' },
-      h('div', {}, h('strong', { textContent: 'Figures are for the administrator' }),
-        h('span', { textContent: 'From another machine the server shows its figures only with the admin key.' })),
+      h('div', {}, h('strong', { textContent: 'Metrics are for the administrator' }),
+        h('span', { textContent: 'From another machine the server shows its metrics only with the admin key.' })),
       h('button', { type: 'button', textContent: 'Enter key', onclick: openKey }));
     box.dataset.state = 'warn';
     $('messages').append(box);

@@ -170,7 +170,7 @@ const df = (() => {
         headers.set('X-Admin-Key', key());
       }
     } catch {
-      throw new Problem(401, { title: 'Unauthorized', detail: 'There are characters in it that no header can carry.' });
+      throw new Problem(401, { title: 'Unauthorized', detail: 'It has characters that an HTTP header cannot carry.' });
     }
     return headers;
   }

@@ -135,8 +135,8 @@
 
   function maintenanceBanner(window) {
     if (!window) return [];
-    const words = window.active ? ['Maintenance: no files are taken until ', time(window.to), '.']
-      : ['Maintenance: no files will be taken from ', time(window.from), ' to ', time(window.to), '.'];
+    const words = window.active ? ['Maintenance: no files are accepted until ', time(window.to), '.']
+      : ['Maintenance: no files will be accepted from ', time(window.from), ' to ', time(window.to), '.'];
     return [h('p', { className: 'banner', id: 'imports-maintenance' }, ...words)];
   }
 
@@ -147,7 +147,7 @@
     replace($('imports-body'), ...maintenanceBanner(list.maintenance), h('div', { className: 'card' }, h('h2', { textContent: 'History' }), statusFilter(status),
       list.items.length
         ? table('Imports', [['File'], ['Status'], ['Records', 'num'], ['Errors', 'num'], ['Uploaded'], ['Ended']], list.items.map(batchRow))
-        : h('p', { className: 'note', textContent: status ? 'There is none.' : 'Nothing was imported yet.' }),
+        : h('p', { className: 'note', textContent: status ? 'None.' : 'Nothing has been imported yet.' }),
       pager(list, 'imports', (page) => address({ ...(status && { status }), page }))));
   }
 
@@ -213,7 +213,7 @@
       h('div', { className: 'step' }, badge(batch.status),
         h('span', { className: 'note', id: 'imports-words', textContent: batch.status === 'Scheduled' ? '' : words }),
         h('span', { className: 'note', textContent: rateWords(batch) }),
-        batch.gaveWayAt ? h('span', { className: 'note', id: 'imports-turn', textContent: 'Waits for its next turn: another client has the worker.' }) : null,
+        batch.gaveWayAt ? h('span', { className: 'note', id: 'imports-turn', textContent: 'Waits for its next turn while another client has the worker.' }) : null,
         batch.status === 'Scheduled' ? h('span', { className: 'note' }, `Begins ${stamp(batch.scheduledFor || '')} (`, time(batch.scheduledFor), ')') : null),
       ['Pending', 'Scheduled', 'Cancelled'].includes(batch.status) ? null : bar,
       batch.lastError ? h('p', { className: 'reason', textContent: batch.lastError }) : null,

@@ -47,8 +47,8 @@
       onclick: () => {
         acting = channel;
         text('retry-title', `Retry all of ${channel}`);
-        text('retry-text', `${count === 1 ? 'The row' : `All ${count.toLocaleString('en')} rows`} of ${channel} in ${failedOf(channel)} and whatever fails meanwhile `
-          + 'will be sent again, with all attempts anew.');
+        text('retry-text', `${count === 1 ? 'The row' : `All ${count.toLocaleString('en')} rows`} of ${channel} in ${failedOf(channel)} and any that fail meanwhile `
+          + 'will be sent again, with all their attempts.');
         openDialog('retry-dialog');
       },
     });
@@ -57,7 +57,7 @@
   async function retryAll() {
     const { retried } = await call('POST', path(acting, 'retry'), { status: failedOf(acting) });
     $('retry-dialog').close();
-    notice(retried === 0 ? `Nothing of ${acting} was in ${failedOf(acting)} any more.`
+    notice(retried === 0 ? `No row of ${acting} is in ${failedOf(acting)} any more.`
       : `${retried.toLocaleString('en')} ${retried === 1 ? 'row' : 'rows'} of ${acting} ${retried === 1 ? 'is' : 'are'} to be sent again.`);
     await again().catch(alertProblem);
   }
@@ -100,7 +100,7 @@
   }
 
   function showChannels([outbox, breakers]) {
-    text('outbox-note', 'What is to be sent, what was, and what could not be.');
+    text('outbox-note', 'Deliveries that wait, that were sent, and that failed.');
     $('outbox-actions').replaceChildren();
     const channels = (label, statuses) => h('div', { className: 'card' },
       table(label, [['Channel'], ...statuses.map((s) => [s, 'num']), ['Oldest pending'], ['Actions', 'sr']],
@@ -111,7 +111,7 @@
         breakers.items.length
           ? table('Circuit breakers', [['Destination'], ['State'], ['Since'], ['Failed', 'num'], ['Failure rate', 'num'], ['Slow rate', 'num'],
             ['Not permitted', 'num'], ['Last failure']], breakers.items.map(breakerRow))
-          : h('p', { className: 'note', textContent: 'This process has not called anybody yet.' })));
+          : h('p', { className: 'note', textContent: 'This process has made no calls yet.' })));
   }
 
   // --- one channel ------------------------------------------------------------------------------
@@ -147,7 +147,7 @@
       list.items.length
         ? table(`Rows of ${channel}`, [['Reference'], ['Status'], ['Attempts', 'num'], ['Created'], ['Last attempt'], ['Next attempt'], ['Actions', 'sr']],
           list.items.map((row) => outboxRow(channel, row)))
-        : h('p', { className: 'note', textContent: 'There is none.' }),
+        : h('p', { className: 'note', textContent: 'None.' }),
       pager(list, 'rows', (page) => address({ channel, ...(status && { status }), page }))));
   }
 
@@ -178,9 +178,9 @@
         folded('Payload', row.payload ?? '', 'payload')),
       h('div', { className: 'card' }, h('h2', { textContent: 'Attempts' }),
         row.attemptsHistory.length
-          ? table('Attempts', [['Attempt', 'num'], ['Outcome'], ['At'], ['HTTP', 'num'], ['Took', 'num'], ['What came of it']],
+          ? table('Attempts', [['Attempt', 'num'], ['Outcome'], ['At'], ['HTTP', 'num'], ['Took', 'num'], ['Outcome']],
             row.attemptsHistory.map(attemptRow))
-          : h('p', { className: 'note', textContent: channel === 'events' ? 'Of events only their number is kept; the log has each.' : 'None yet.' })));
+          : h('p', { className: 'note', textContent: channel === 'events' ? 'For events only the number of attempts is kept; the log has each attempt.' : 'None yet.' })));
   }
 
   // --- which ------------------------------------------------------------------------------------

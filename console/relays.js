@@ -22,7 +22,7 @@
   }
 
   function show({ items }) {
-    text('relays-note', items.length ? 'Events from outbox tables to where they belong. Dispatched, retried and given up count since this process started.' : '');
+    text('relays-note', items.length ? 'Events from outbox tables to their destinations. Dispatched, retried and given up are counted since this process started.' : '');
     const head = [['Relay'], ['State'], ['To'], ['Waiting', 'num'], ['Oldest'], ['Dispatched', 'num'], ['Retried', 'num'], ['Given up', 'num'], ['Last']];
     replace($('relays-body'), h('div', { className: 'card' },
       items.length
@@ -30,7 +30,7 @@
           h('table', { className: 'stack' },
             h('thead', {}, h('tr', {}, ...head.map(([words, kind]) => h('th', { scope: 'col', className: kind || '', textContent: words })))),
             h('tbody', {}, ...items.map(relayRow))))
-        : h('p', { className: 'note', textContent: 'This process has not the role relay.' }),
+        : h('p', { className: 'note', textContent: 'This process does not have the role relay.' }),
       h('p', { className: 'note' }, 'The server’s own events that were given up: ', h('a', { href: FAILED, textContent: 'outbox', 'data-keep': 'failed' }), '.')));
   }
 

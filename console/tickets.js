@@ -15,7 +15,7 @@
   // The time of processing is the row's last change, which a callback is as well.
   const processedAt = (t) => (t.status === 'Awaiting' || t.updatedAt === t.callbackReceivedAt ? null : t.updatedAt);
 
-  const UNPROCESSED = 'Waits for the processing.';
+  const UNPROCESSED = 'Waits for processing.';
 
   function processingNote(t) {
     if (t.status === 'Error' && !t.nextAttemptAt) return 'Not tried again: send a corrected ticket.';
@@ -24,7 +24,7 @@
 
   function gatewayNote(t) {
     if (t.gatewaySendStatus === 'Pending' && t.status !== 'Processed') return UNPROCESSED;
-    return t.gatewaySendStatus === 'Error' && !t.gatewaySendNextAttemptAt ? 'Not tried again by itself.' : null;
+    return t.gatewaySendStatus === 'Error' && !t.gatewaySendNextAttemptAt ? 'Not tried again automatically.' : null;
   }
 
   function callbackNote(t) {

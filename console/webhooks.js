@@ -55,11 +55,11 @@
   }
 
   function showFailures(list) {
-    text('webhooks-note', 'What clients are told of their imports and tickets, and what could not be told.');
+    text('webhooks-note', 'Notifications to clients about their imports and tickets, and those that could not be delivered.');
     replace($('webhooks-actions'), list.total > 0
       ? h('button', { type: 'button', textContent: 'Replay all', 'data-keep': 'replay all', onclick: () => openDialog('webhook-replay-dialog') }) : '');
     replace($('webhooks-body'),
-      chooser('webhooks', 'The subscriptions of', 'Show', (client) => address({ client })),
+      chooser('webhooks', 'Subscriptions of', 'Show', (client) => address({ client })),
       h('div', { className: 'card' }, h('h2', { textContent: 'Given up' }),
         list.items.length
           ? table('Given up', [['Event'], ['HTTP', 'num'], ['Attempts', 'num'], ['Given up'], ['Replayed'], ['Actions', 'sr']], list.items.map(failureRow))
@@ -83,7 +83,7 @@
   const tags = (events) => h('div', { className: 'tags' }, ...events.map((e) => h('span', { className: 'tag', textContent: e })));
   const why = (s) => [
     s.disabledReason ? h('p', { className: 'reason', textContent: s.disabledReason }) : null,
-    s.failureSince ? h('p', { className: 'reason' }, 'Nothing arrives since ', time(s.failureSince)) : null,
+    s.failureSince ? h('p', { className: 'reason' }, 'All deliveries have failed since ', time(s.failureSince)) : null,
   ].filter(Boolean);
 
   function subscriptionRow(client, s) {
@@ -108,7 +108,7 @@
     replace($('webhooks-body'), h('div', { className: 'card' },
       list.items.length
         ? table('Subscriptions', [['URL'], ['State'], ['Events'], ['Created'], ['Actions', 'sr']], list.items.map((s) => subscriptionRow(client, s)))
-        : h('p', { className: 'note', textContent: 'It is told nothing yet.' }),
+        : h('p', { className: 'note', textContent: 'This client has no subscriptions yet.' }),
       pager(list, 'subscriptions', (page) => address({ client, page }))));
   }
 
@@ -121,7 +121,7 @@
     };
     const made = await call('POST', path(client), body);
     $('webhook-dialog').close();
-    showSecret('Subscription made', 'Subscription', made.id, made.secret, '');
+    showSecret('Subscription created', 'Subscription', made.id, made.secret, '');
     await again().catch(alertProblem);
   }
 
@@ -188,11 +188,11 @@
     replace($('webhooks-body'),
       h('div', { className: 'card ticket', id: 'webhooks-subscription' }, h('p', {}, badge(state(s))), ...why(s),
         h('dl', { className: 'facts wide' }, fact('Events', s.events.join(', ')), fact('Created', time(s.createdAt)), fact('Disabled', time(s.disabledAt)),
-          fact('The old secret counts until', s.previousSecretValidUntil ? stamp(s.previousSecretValidUntil) : DASH))),
+          fact('Old secret valid until', s.previousSecretValidUntil ? stamp(s.previousSecretValidUntil) : DASH))),
       h('div', { className: 'card' }, h('h2', { textContent: 'Deliveries' }), statusFilter(params, status),
         list.items.length
           ? table('Deliveries', [['Event'], ['Status'], ['HTTP', 'num'], ['Created'], ['Sent'], ['Next attempt']], list.items.map(deliveryRow))
-          : h('p', { className: 'note', textContent: 'There is none.' }),
+          : h('p', { className: 'note', textContent: 'None.' }),
         pager(list, 'deliveries', (page) => address({ ...params, ...(status && { status }), page }))));
   }
 

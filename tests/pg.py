@@ -20,8 +20,8 @@ _claims = []
 
 
 def free_port():
-    """One that nobody listens on. No other process of the tests is given it while this one lives, so that a server can be
-    started there later, and again."""
+    """A port that nobody listens on. No other process of the tests gets it while this one lives, so that a server can
+    be started there later, and again."""
     while True:
         port = random.SystemRandom().choice(PORTS)
         claim = socket.socket(socket.AF_UNIX)

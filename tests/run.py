@@ -122,7 +122,7 @@ def end_tree(process):
 
 
 def stop(reason):
-    """Ends what runs. The first reason is the one that is told."""
+    """Ends what runs. The first reason is the one that is reported."""
     with running_lock:
         stopped.append(reason)
         for process in running:

@@ -5,6 +5,7 @@
 #include "access/policies.sql.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 
 #define FRESH_MS    3000 /* how long a row is trusted before it is read again */
-#define SLOTS       512  /* power of two */
+#define KNOWN_MAX   512  /* policies in memory; with more clients they are all read again */
 #define DETAILS_MAX (64 << 10)
 
 /* --- fields --- */
@@ -431,20 +432,18 @@ enum df_code df_policy_reset(struct df_db *db, struct df_str identifier, const s
 
 /* --- in memory --- */
 
-struct slot {
-    struct df_uuid client_id; /* empty: free */
-    int64_t read_ms;          /* monotonic */
+struct known_policy {
+    struct df_uuid client_id;
+    int64_t read_ms; /* monotonic */
     struct df_policy policy;
 };
 
-/* A client has one slot. Two clients that share one displace each other, which costs a read and
- * nothing else. */
 struct df_policies {
     const struct df_clock *clock;
     struct df_mutex lock; /* held for look-ups and copies only */
     /* Grows with each forget: a row that was read before is not trusted. */
     uint64_t generation DF_GUARDED_BY(lock);
-    struct slot slots[SLOTS] DF_GUARDED_BY(lock);
+    struct df_map known DF_GUARDED_BY(lock);
 };
 
 struct df_policies *df_policies_new(const struct df_clock *clock)
@@ -455,22 +454,24 @@ struct df_policies *df_policies_new(const struct df_clock *clock)
     return p;
 }
 
+static void forget_all(struct df_policies *p) DF_REQUIRES(p->lock)
+{
+    struct known_policy *k;
+
+    for (size_t at = 0; (k = df_map_next(&p->known, &at));)
+        free(k);
+    df_map_release(&p->known);
+}
+
 void df_policies_free(struct df_policies *p)
 {
     if (!p)
         return;
+    df_lock(&p->lock);
+    forget_all(p);
+    df_unlock(&p->lock);
     df_mutex_destroy(&p->lock);
     free(p);
-}
-
-static struct slot *slot_of(struct df_policies *p, const struct df_uuid *id) DF_REQUIRES(p->lock)
-{
-    return &p->slots[(df_str_hash(df_uuid_str(id)) >> 32) & (SLOTS - 1)];
-}
-
-static bool slot_has(const struct slot *s, const struct df_uuid *id)
-{
-    return memcmp(s->client_id.text, id->text, DF_UUID_LEN) == 0;
 }
 
 static bool find_cached_policy(struct df_policies *p, const struct df_uuid *id,
@@ -478,13 +479,29 @@ static bool find_cached_policy(struct df_policies *p, const struct df_uuid *id,
 {
     int64_t now_ms = df_mono_ms(p->clock);
     df_lock(&p->lock);
-    const struct slot *s = slot_of(p, id);
-    bool found = slot_has(s, id) && now_ms - s->read_ms < FRESH_MS;
+    const struct known_policy *k = df_map_get(&p->known, df_uuid_str(id));
+    bool found = k && now_ms - k->read_ms < FRESH_MS;
     if (found)
-        *ret = s->policy;
+        *ret = k->policy;
     *ret_generation = p->generation;
     df_unlock(&p->lock);
     return found;
+}
+
+static void keep_policy(struct df_policies *p, const struct df_uuid *id, int64_t read_ms,
+                        const struct df_policy *policy) DF_REQUIRES(p->lock)
+{
+    struct known_policy *k = df_map_get(&p->known, df_uuid_str(id));
+
+    if (!k && p->known.count >= KNOWN_MAX)
+        forget_all(p);
+    if (!k) {
+        k = df_calloc(1, sizeof *k);
+        k->client_id = *id;
+        df_map_add(&p->known, df_uuid_str(&k->client_id), k);
+    }
+    k->read_ms = read_ms;
+    k->policy = *policy;
 }
 
 /* A window that cannot be read counts as none; the operator should know. */
@@ -511,8 +528,7 @@ enum df_code df_policies_get(struct df_policies *p, struct df_db *db,
     warn_of_window(client_id, ret);
     df_lock(&p->lock);
     if (p->generation == generation)
-        *slot_of(p, client_id) =
-            (struct slot){.client_id = *client_id, .read_ms = read_ms, .policy = *ret};
+        keep_policy(p, client_id, read_ms, ret);
     df_unlock(&p->lock);
     return DF_OK;
 }
@@ -521,8 +537,6 @@ void df_policies_forget(struct df_policies *p, const struct df_uuid *client_id)
 {
     df_lock(&p->lock);
     p->generation++;
-    struct slot *s = slot_of(p, client_id);
-    if (slot_has(s, client_id))
-        s->client_id.text[0] = '\0';
+    free(df_map_remove(&p->known, df_uuid_str(client_id)));
     df_unlock(&p->lock);
 }

@@ -26,19 +26,6 @@ static struct df_metric_family firing = {
     .labels = {"rule"},
 };
 
-void alert_list_init(struct alert_list *l)
-{
-    *l = (struct alert_list){.tail = &l->head};
-}
-
-void alert_list_add(struct alert_list *l, struct alert *take_alert)
-{
-    take_alert->next = NULL;
-    *l->tail = take_alert;
-    l->tail = &take_alert->next;
-    l->count++;
-}
-
 struct df_alerts *df_alerts_new(const struct df_alerts_options *opt)
 {
     struct df_alerts *a = df_calloc(1, sizeof(*a));
@@ -92,9 +79,9 @@ struct evaluation {
     struct df_alerts *a;
     int64_t now_ms;
     struct df_arena arena;
-    struct alert_list open[ALERT_RULES]; /* as they stood before */
-    struct alert_list fired;
-    struct alert_list resolved;
+    struct df_list open[ALERT_RULES]; /* as they stood before */
+    struct df_list fired;
+    struct df_list resolved;
     int64_t firing[ALERT_RULES]; /* afterwards */
     int64_t mine;                /* whether it had the turn */
 };
@@ -113,16 +100,17 @@ static void read_open(void *arg, struct df_result *r)
     alert->details = df_arena_str(&e->arena, df_col_text(r, alert_firing_DetailsJson));
     alert->fired_ms = df_col_time(r, alert_firing_FiredAt);
     alert->resolved_ms = -1;
-    alert_list_add(&e->open[alert->rule], alert);
+    df_list_add(&e->open[alert->rule], &alert->link);
 }
 
-static struct alert *find_open(const struct alert_list *open, struct df_str subject)
+static struct alert *find_open(const struct df_list *open, struct df_str subject)
 {
-    for (struct alert *alert = open->head; alert; alert = alert->next) {
+    struct alert *alert;
+
+    DF_LIST_EACH (alert, open, link)
         if (df_str_eq(alert->subject, subject))
-            return alert;
-    }
-    return NULL;
+            break;
+    return alert;
 }
 
 static enum df_code fire(struct evaluation *e, struct df_db *db, struct alert *alert,
@@ -132,7 +120,7 @@ static enum df_code fire(struct evaluation *e, struct df_db *db, struct alert *a
     enum df_code code = alert_insert(db, alert, err);
     if (code == DF_OK)
         code = alert_send(e->a, db, ALERT_TRIGGER, alert, e->now_ms, &e->arena, err);
-    alert_list_add(&e->fired, alert);
+    df_list_add(&e->fired, &alert->link);
     return code;
 }
 
@@ -145,36 +133,34 @@ static enum df_code resolve(struct evaluation *e, struct df_db *db, struct alert
         NULL, err);
     if (code == DF_OK)
         code = alert_send(e->a, db, ALERT_RESOLVE, alert, e->now_ms, &e->arena, err);
-    alert_list_add(&e->resolved, alert);
+    df_list_add(&e->resolved, &alert->link);
     return code;
 }
 
 static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum alert_rule rule,
                                   struct df_err *err)
 {
-    struct alert_list *open = &e->open[rule];
-    struct alert_list found;
-    struct alert *next = NULL;
+    struct df_list *open = &e->open[rule];
+    struct df_list found = {.count = 0};
+    struct alert *alert;
     size_t count = open->count;
     bool cut = false;
     enum df_code code = alert_rule_find(e->a, rule, db, e->now_ms, &e->arena, &found, &cut, err);
 
-    for (struct alert *f = found.head; code == DF_OK && f; f = next) {
-        struct alert *known = find_open(open, f->subject);
-        next = f->next;
+    while (code == DF_OK && (alert = DF_LIST_TAKE(&found, struct alert, link))) {
+        struct alert *known = find_open(open, alert->subject);
         if (known) {
             known->seen = true;
         } else if (count < ALERT_FIRING_MAX) {
             count++;
-            code = fire(e, db, f, err);
+            code = fire(e, db, alert, err);
         }
     }
-    for (struct alert *o = open->head; code == DF_OK && !cut && o; o = next) {
-        next = o->next;
-        if (o->seen)
+    while (code == DF_OK && !cut && (alert = DF_LIST_TAKE(open, struct alert, link))) {
+        if (alert->seen)
             continue;
         count--;
-        code = resolve(e, db, o, err);
+        code = resolve(e, db, alert, err);
     }
     e->firing[rule] = (int64_t)count;
     return code;
@@ -199,10 +185,9 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
 
     df_arena_reset(&e->arena);
     e->mine = 0;
-    alert_list_init(&e->fired);
-    alert_list_init(&e->resolved);
+    e->fired = e->resolved = (struct df_list){.count = 0};
     for (int i = 0; i < ALERT_RULES; i++) {
-        alert_list_init(&e->open[i]);
+        e->open[i] = (struct df_list){.count = 0};
         e->firing[i] = 0;
     }
     enum df_code code =
@@ -244,9 +229,11 @@ static void prune(struct df_alerts *a)
 
 /* --- around it -------------------------------------------------------------------------------- */
 
-static void tell(const struct alert_list *list, enum df_log_level level, const char *event)
+static void tell(const struct df_list *list, enum df_log_level level, const char *event)
 {
-    for (const struct alert *alert = list->head; alert; alert = alert->next) {
+    const struct alert *alert;
+
+    DF_LIST_EACH (alert, list, link) {
         struct df_log_field fields[] = {
             DF_F("rule", df_str_c(alert_rule_name(alert->rule))),
             DF_F("subject", alert->subject),
@@ -271,7 +258,7 @@ void df_alerts_evaluate(struct df_alerts *a)
         tell(&e.resolved, DF_LOG_INFO, "AlertResolved");
         for (int i = 0; i < ALERT_RULES; i++)
             df_metric_set(a->firing[i], (double)e.firing[i]);
-        if (a->delivery && (e.fired.head || e.resolved.head))
+        if (a->delivery && e.fired.count + e.resolved.count > 0)
             df_delivery_wake(a->delivery, &a->channel);
     }
     df_arena_release(&e.arena);

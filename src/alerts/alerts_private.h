@@ -3,6 +3,7 @@
 #define DF_ALERTS_ALERTS_PRIVATE_H
 
 #include "alerts/alerts.h"
+#include "base/list.h"
 #include "base/metrics.h"
 #include "base/uuid.h"
 #include "json/write.h"
@@ -26,7 +27,7 @@ enum alert_action { ALERT_TRIGGER, ALERT_RESOLVE };
 
 /* All of the arena of whoever made it. */
 struct alert {
-    struct alert *next;
+    struct df_link link; /* it is in one list at a time */
     struct df_uuid id;
     enum alert_rule rule;
     struct df_str subject;
@@ -37,15 +38,6 @@ struct alert {
     int64_t resolved_ms; /* -1: it fires */
     bool seen;           /* evaluation: the condition stands */
 };
-
-struct alert_list {
-    struct alert *head;
-    struct alert **tail;
-    size_t count;
-};
-
-void alert_list_init(struct alert_list *l);
-void alert_list_add(struct alert_list *l, struct alert *take_alert);
 
 struct df_alerts {
     struct df_alerts_options opt;
@@ -63,9 +55,10 @@ const char *alert_rule_component(enum alert_rule r);
 /* False: a rule of another version of the program. */
 bool alert_rule_parse(struct df_str name, enum alert_rule *ret);
 
-/* What stands now. *ret_cut: there is more, so that what is not among it may stand all the same. */
+/* Adds what stands now. *ret_cut: there is more, so that what is not among it may stand all the
+ * same. */
 enum df_code alert_rule_find(const struct df_alerts *a, enum alert_rule r, struct df_db *db,
-                             int64_t now_ms, struct df_arena *arena, struct alert_list *ret,
+                             int64_t now_ms, struct df_arena *arena, struct df_list *to,
                              bool *ret_cut, struct df_err *err) DF_MUST_CHECK;
 
 /* --- payload.c -------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ struct finding {
     const struct df_alerts *a;
     int64_t now_ms;
     struct df_arena *arena;
-    struct alert_list *list;
+    struct df_list *list;
     const struct df_channel *channel; /* that is asked */
     struct df_buf json;
     struct df_json_out details;
@@ -78,7 +78,7 @@ static void end_alert(struct finding *f, struct alert *alert)
     df_json_close(&f->details, '}');
     alert->details = df_arena_str(f->arena, df_buf_str(&f->json));
     alert->summary = df_utf8_cut(alert->summary, ALERT_SUMMARY_MAX);
-    alert_list_add(f->list, alert);
+    df_list_add(f->list, &alert->link);
 }
 
 static void describe_batch(void *arg, struct df_result *r)
@@ -230,15 +230,14 @@ static enum df_code find(struct finding *f, enum alert_rule r, struct df_db *db,
 }
 
 enum df_code alert_rule_find(const struct df_alerts *a, enum alert_rule r, struct df_db *db,
-                             int64_t now_ms, struct df_arena *arena, struct alert_list *ret,
+                             int64_t now_ms, struct df_arena *arena, struct df_list *to,
                              bool *ret_cut, struct df_err *err)
 {
-    struct finding f = {.a = a, .now_ms = now_ms, .arena = arena, .list = ret};
+    struct finding f = {.a = a, .now_ms = now_ms, .arena = arena, .list = to};
 
     df_buf_init(&f.json, ALERT_JSON_MAX);
-    alert_list_init(ret);
     enum df_code code = find(&f, r, db, err);
-    *ret_cut = ret->count >= ALERT_SUBJECTS;
+    *ret_cut = to->count >= ALERT_SUBJECTS;
     df_buf_release(&f.json);
     return code;
 }

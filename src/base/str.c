@@ -67,15 +67,6 @@ bool df_str_to_i64(struct df_str s, int64_t *ret)
     return true;
 }
 
-uint64_t df_str_hash(struct df_str s)
-{
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-
-    for (size_t i = 0; i < s.len; i++)
-        h = (h ^ (unsigned char)s.ptr[i]) * UINT64_C(0x100000001B3);
-    return h;
-}
-
 bool df_str_to_bool(struct df_str s, bool *ret)
 {
     static const char *const yes[] = {"true", "on", "yes", "1"};

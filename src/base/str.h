@@ -77,9 +77,6 @@ static inline int df_hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* FNV-1a: for tables in memory that whoever makes keys collide gains nothing from. */
-uint64_t df_str_hash(struct df_str s);
-
 /* true/false, on/off, yes/no, 1/0, without regard to case. */
 bool df_str_to_bool(struct df_str s, bool *ret);
 

@@ -1,8 +1,8 @@
 /*
- * Why not one secretstream for the whole file: it can only be read from its beginning, and parsers
- * of workbooks read from the end first. Why secretstream at all for single messages: it is what
- * libsodium recommends for files, draws its own nonce, and a segment is read by any program that
- * has the library and the page of docs/storage.md.
+ * One secretstream for the whole file would not do: it can only be read from its start, and the
+ * workbook parser reads the end first. Each segment is a secretstream because libsodium recommends
+ * it for files, it draws its own nonce, and any program with the library and docs/storage.md can
+ * read a segment.
  */
 #include "files/crypt.h"
 
@@ -21,10 +21,13 @@
 
 static_assert(HEAD_BYTES + crypto_secretstream_xchacha20poly1305_ABYTES == DF_CRYPT_EXTRA_BYTES,
               "the format's figures are libsodium's");
-static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == KEY_BYTES, "likewise");
-static_assert(DF_CRYPT_MAGIC_BYTES + ID_BYTES + KEY_ID_BYTES == DF_CRYPT_HEADER_BYTES, "likewise");
+static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == KEY_BYTES,
+              "the format's key is as long as libsodium's");
+static_assert(DF_CRYPT_MAGIC_BYTES + ID_BYTES + KEY_ID_BYTES == DF_CRYPT_HEADER_BYTES,
+              "the header is magic, file id and key id");
 
-/* The last three are the version and room. No text has the NUL, no archive the letters. */
+/* The last three bytes are the version and two spare ones. A text has no NUL, and an archive begins
+ * with other letters. */
 static const char magic[DF_CRYPT_MAGIC_BYTES] = {'D', 'F', 'E', '1', 0, 1, 0, 0};
 
 struct file_key {
@@ -35,7 +38,7 @@ struct file_key {
 struct df_crypt_writer {
     struct df_crypt_sink sink;
     struct file_key key;
-    uint64_t index; /* of the segment that is being filled */
+    uint64_t index; /* of the segment being filled */
     size_t used;
     unsigned char plain[DF_CRYPT_SEGMENT_BYTES];
     unsigned char stored[STORED_BYTES];
@@ -53,9 +56,9 @@ struct df_crypt_reader {
 
 /* --- keys --- */
 
-/* BLAKE2b keyed with the key, as crypto_kdf does it, but with a salt as long as a file's id. */
-static void derive(const struct df_secret *key, const unsigned char salt[ID_BYTES],
-                   const char *purpose, unsigned char *out, size_t len)
+/* BLAKE2b with the key, as in crypto_kdf, but with a salt that has room for a file's id. */
+static void derive_bytes(const struct df_secret *key, const unsigned char salt[ID_BYTES],
+                         const char *purpose, unsigned char *out, size_t len)
 {
     unsigned char personal[crypto_generichash_blake2b_PERSONALBYTES] = {0};
     struct df_str k = df_secret_str(key);
@@ -71,7 +74,7 @@ static void derive_key_id(const struct df_secret *key, unsigned char out[KEY_ID_
     static const unsigned char salt[ID_BYTES];
     unsigned char hash[KEY_BYTES];
 
-    derive(key, salt, "DataFlow key id", hash, sizeof(hash));
+    derive_bytes(key, salt, "DataFlow key id", hash, sizeof(hash));
     memcpy(out, hash, KEY_ID_BYTES);
 }
 
@@ -79,7 +82,7 @@ static void derive_file_key(const struct df_secret *key, const unsigned char id[
                             struct file_key *ret)
 {
     memcpy(ret->id, id, ID_BYTES);
-    derive(key, id, "DataFlow file", ret->bytes, sizeof(ret->bytes));
+    derive_bytes(key, id, "DataFlow file", ret->bytes, sizeof(ret->bytes));
 }
 
 /* --- segments --- */
@@ -90,7 +93,7 @@ static void put_u64(unsigned char *p, uint64_t v)
         p[i] = (unsigned char)(v >> (8 * i));
 }
 
-/* What a segment says of its place: authenticated, not stored. */
+/* The segment's label: its place in the file. It is authenticated but not stored. */
 static void make_label(const struct file_key *key, uint64_t index, size_t len, bool last,
                        unsigned char label[LABEL_BYTES])
 {
@@ -100,8 +103,8 @@ static void make_label(const struct file_key *key, uint64_t index, size_t len, b
     label[ID_BYTES + 16] = last ? 1 : 0;
 }
 
-static void seal(const struct file_key *key, uint64_t index, bool last, const unsigned char *plain,
-                 size_t len, unsigned char *stored)
+static void seal_segment(const struct file_key *key, uint64_t index, bool last,
+                         const unsigned char *plain, size_t len, unsigned char *stored)
 {
     crypto_secretstream_xchacha20poly1305_state state;
     unsigned char label[LABEL_BYTES];
@@ -115,8 +118,8 @@ static void seal(const struct file_key *key, uint64_t index, bool last, const un
     df_wipe(&state, sizeof(state));
 }
 
-static bool unseal(const struct file_key *key, uint64_t index, bool last,
-                   const unsigned char *stored, size_t len, unsigned char *plain)
+static bool unseal_segment(const struct file_key *key, uint64_t index, bool last,
+                           const unsigned char *stored, size_t len, unsigned char *plain)
 {
     crypto_secretstream_xchacha20poly1305_state state;
     unsigned char label[LABEL_BYTES];
@@ -160,13 +163,13 @@ static enum df_code put_segment(struct df_crypt_writer *w, bool last, struct df_
 {
     size_t len = w->used;
 
-    seal(&w->key, w->index, last, w->plain, len, w->stored);
+    seal_segment(&w->key, w->index, last, w->plain, len, w->stored);
     w->index++;
     w->used = 0;
     return w->sink.put(w->sink.arg, w->stored, len + DF_CRYPT_EXTRA_BYTES, err);
 }
 
-/* A full segment waits for the next byte: only then is it known not to be the last. */
+/* A full segment is put only when another byte comes: until then it may be the last. */
 enum df_code df_crypt_write(struct df_crypt_writer *w, const void *ptr, size_t len,
                             struct df_err *err)
 {
@@ -209,8 +212,7 @@ bool df_crypt_is_encrypted(struct df_str beginning)
 static enum df_code damaged(struct df_err *err, uint64_t offset)
 {
     return df_err_at(err, DF_E_INTERNAL, (int64_t)offset,
-                     "the encrypted file is damaged at byte %llu: it is not as it was written",
-                     (unsigned long long)offset);
+                     "the encrypted file is damaged at byte %llu", (unsigned long long)offset);
 }
 
 static enum df_code read_raw(struct df_crypt_reader *r, uint64_t offset, unsigned char *ptr,
@@ -236,8 +238,9 @@ static size_t segment_len(const struct df_crypt_reader *r, uint64_t index)
     return left < DF_CRYPT_SEGMENT_BYTES ? (size_t)left : DF_CRYPT_SEGMENT_BYTES;
 }
 
-static enum df_code load(struct df_crypt_reader *r, uint64_t index, struct df_err *err)
+static enum df_code load_segment(struct df_crypt_reader *r, uint64_t index, struct df_err *err)
 {
+    assert(index < r->count);
     if (r->index == index)
         return DF_OK;
     uint64_t offset = DF_CRYPT_HEADER_BYTES + index * STORED_BYTES;
@@ -247,7 +250,7 @@ static enum df_code load(struct df_crypt_reader *r, uint64_t index, struct df_er
     enum df_code code = read_raw(r, offset, r->stored, len + DF_CRYPT_EXTRA_BYTES, err);
     if (code != DF_OK)
         return code;
-    if (!unseal(&r->key, index, index == r->count - 1, r->stored, len, r->plain))
+    if (!unseal_segment(&r->key, index, index == r->count - 1, r->stored, len, r->plain))
         return damaged(err, offset);
     r->index = index;
     return DF_OK;
@@ -262,7 +265,7 @@ static enum df_code read_plain(void *arg, uint64_t offset, char *ptr, size_t len
     while (done < len && offset < r->size) {
         uint64_t index = offset / DF_CRYPT_SEGMENT_BYTES;
         size_t at = (size_t)(offset % DF_CRYPT_SEGMENT_BYTES);
-        enum df_code code = load(r, index, err);
+        enum df_code code = load_segment(r, index, err);
         if (code != DF_OK)
             return code;
         size_t there = segment_len(r, index) - at;
@@ -275,8 +278,8 @@ static enum df_code read_plain(void *arg, uint64_t offset, char *ptr, size_t len
     return DF_OK;
 }
 
-/* From the stored size; false when no file can be that long. */
-static bool measure(struct df_crypt_reader *r)
+/* Computes size and count from the stored size. False: no encrypted file has that length. */
+static bool measure_file(struct df_crypt_reader *r)
 {
     if (r->raw.size < DF_CRYPT_HEADER_BYTES + DF_CRYPT_EXTRA_BYTES)
         return false;
@@ -286,7 +289,7 @@ static bool measure(struct df_crypt_reader *r)
     r->count = body / STORED_BYTES + (rest > 0 ? 1 : 0);
     r->size = body - r->count * DF_CRYPT_EXTRA_BYTES;
     r->index = r->count;
-    /* An empty segment is the only one of its file. */
+    /* A segment may be empty only if it is the file's only one. */
     return rest == 0 || rest > DF_CRYPT_EXTRA_BYTES || r->count == 1;
 }
 
@@ -322,7 +325,7 @@ enum df_code df_crypt_open(const struct df_bytes *raw, const struct df_secret *c
     enum df_code code;
 
     r->raw = *raw;
-    if (!measure(r)) {
+    if (!measure_file(r)) {
         code = damaged(err, raw->size);
         goto out;
     }
@@ -333,7 +336,7 @@ enum df_code df_crypt_open(const struct df_bytes *raw, const struct df_secret *c
     if (code == DF_OK)
         code = find_key(r, header, keys, key_count, err);
     if (code == DF_OK)
-        code = load(r, r->count - 1, err);
+        code = load_segment(r, r->count - 1, err);
 out:
     if (code == DF_OK)
         *ret = r;

@@ -1,8 +1,8 @@
 /*
- * Signatures are libcurl's (AWS_SIGV4), which in 7.88 signs path and query as they stand: both are
- * written as they must be signed. Every header that is set here is signed too, even one that is
- * only named to keep libcurl from sending it. So "Expect: 100-continue" stays, and is welcome: what
- * is refused is not sent first.
+ * libcurl makes the signatures (AWS_SIGV4). Version 7.88 signs path and query as given, so both are
+ * written here in the form that must be signed. It also signs every header that is set, even one
+ * that is only named to suppress it. So "Expect: 100-continue" cannot be suppressed; it also saves
+ * sending a body that is refused.
  */
 #include "files/s3_request.h"
 
@@ -18,7 +18,7 @@
 #define CONNECT_MS   10000L
 #define LAST_WISH_MS 5000L
 #define SLOW_SECONDS 60L
-#define ASKED_MAX_MS 60000 /* if asked to wait longer, the caller had better come again */
+#define ASKED_MAX_MS 60000 /* of Retry-After: a longer wait is cut to this */
 #define META         "x-amz-meta-sha256"
 
 /* --- libcurl's callbacks --- */
@@ -35,7 +35,7 @@ static size_t send_body(char *ptr, size_t size, size_t count, void *arg)
     return n;
 }
 
-/* libcurl begins anew when a connection that was kept turns out to be closed. */
+/* libcurl sends the body again when a kept connection turns out to be closed. */
 static int rewind_body(void *arg, curl_off_t offset, int origin)
 {
     struct df_s3_request *r = arg;
@@ -46,7 +46,7 @@ static int rewind_body(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-static size_t take_answer(char *ptr, size_t size, size_t count, void *arg)
+static size_t receive_answer(char *ptr, size_t size, size_t count, void *arg)
 {
     struct df_s3_request *r = arg;
     size_t len = size * count;
@@ -67,7 +67,7 @@ static bool is_cancelled(const struct df_s3_request *r)
     return !r->last_wish && atomic_load(&r->s3->stop->set);
 }
 
-static int look_up(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+static int check_cancelled(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     const struct df_s3_request *r = arg;
 
@@ -112,9 +112,9 @@ static CURLcode set_constants(struct df_s3_request *r)
     bad |= curl_easy_setopt(e, CURLOPT_AWS_SIGV4, s3->sigv4);
     bad |= curl_easy_setopt(e, CURLOPT_USERNAME, df_secret_str(s3->access_key).ptr);
     bad |= curl_easy_setopt(e, CURLOPT_PASSWORD, df_secret_str(s3->secret_key).ptr);
-    bad |= curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
+    bad |= curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, receive_answer);
     bad |= curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
-    bad |= curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, look_up);
+    bad |= curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, check_cancelled);
     bad |= curl_easy_setopt(e, CURLOPT_XFERINFODATA, r);
     bad |= curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
     return bad;
@@ -171,7 +171,7 @@ static CURLcode set_url(struct df_s3_request *r)
     return bad;
 }
 
-/* A header of the answer, if it is short and plain; else "". */
+/* Copies a header of the answer if it is short and plain; else "". */
 static void copy_header(CURL *easy, const char *name, char *out, size_t size)
 {
     struct curl_header *h;
@@ -207,7 +207,7 @@ static enum df_code judge_status(const struct df_s3_request *r, struct df_err *e
     if (r->status == 404 && !strcmp(r->method, "GET") && !df_str_eq(reason, DF_STR("NoSuchBucket")))
         return df_err_set(err, DF_E_NOT_FOUND, "the file is not where it was stored");
     enum df_retry_class class = df_retry_class_of((unsigned)r->status);
-    /* Of S3's own making: a 400 for a connection on which nothing came for a while. */
+    /* S3 answers 400 on a connection that was silent for a while. */
     if (df_str_eq(reason, DF_STR("RequestTimeout")))
         class = DF_CLASS_RETRY;
     switch (class) {
@@ -225,7 +225,7 @@ static enum df_code judge_status(const struct df_s3_request *r, struct df_err *e
                       r->s3->base.url, r->method, r->status, DF_STR_ARG(reason));
 }
 
-static enum df_code code_of(CURLcode result)
+static enum df_code code_of_curl(CURLcode result)
 {
     if (result == CURLE_COULDNT_RESOLVE_HOST)
         return DF_E_NET_RESOLVE;
@@ -238,7 +238,7 @@ static enum df_code code_of(CURLcode result)
     return DF_E_NET;
 }
 
-static enum df_code judge(struct df_s3_request *r, CURLcode result, struct df_err *err)
+static enum df_code judge_attempt(struct df_s3_request *r, CURLcode result, struct df_err *err)
 {
     if (is_cancelled(r))
         return df_err_set(err, DF_E_CANCELLED, "the server is shutting down");
@@ -248,7 +248,7 @@ static enum df_code judge(struct df_s3_request *r, CURLcode result, struct df_er
         return r->local.code;
     }
     if (result != CURLE_OK)
-        return df_err_set(err, code_of(result), "%s: %s", r->s3->base.url,
+        return df_err_set(err, code_of_curl(result), "%s: %s", r->s3->base.url,
                           r->message[0] ? r->message : curl_easy_strerror(result));
     (void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &r->status);
     copy_header(r->easy, "etag", r->etag, sizeof(r->etag));
@@ -256,7 +256,7 @@ static enum df_code judge(struct df_s3_request *r, CURLcode result, struct df_er
     return judge_status(r, err);
 }
 
-static enum df_code attempt(struct df_s3_request *r, struct df_err *err)
+static enum df_code attempt_request(struct df_s3_request *r, struct df_err *err)
 {
     struct curl_slist *headers = NULL;
     enum df_code code;
@@ -279,17 +279,17 @@ static enum df_code attempt(struct df_s3_request *r, struct df_err *err)
         add_header(&headers, META, r->meta);
     if (set_constants(r) || set_method(r) || set_url(r) ||
         curl_easy_setopt(r->easy, CURLOPT_HTTPHEADER, headers))
-        code = df_err_set(err, DF_E_INTERNAL, "libcurl takes no such request");
+        code = df_err_set(err, DF_E_INTERNAL, "libcurl refuses an option of the request");
     else
-        code = judge(r, curl_easy_perform(r->easy), err);
+        code = judge_attempt(r, curl_easy_perform(r->easy), err);
     (void)curl_easy_setopt(r->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
     return code;
 }
 
-/* --- until it goes well --- */
+/* --- attempts and waits --- */
 
-static void wait_ms(struct df_storage_stop *stop, int64_t ms)
+static void wait_for_retry(struct df_storage_stop *stop, int64_t ms)
 {
     int64_t end_ms = df_mono_ms(df_clock_real()) + ms;
 
@@ -301,7 +301,7 @@ static void wait_ms(struct df_storage_stop *stop, int64_t ms)
     df_unlock(&stop->lock);
 }
 
-static int64_t asked_ms(CURL *easy)
+static int64_t retry_after_ms(CURL *easy)
 {
     curl_off_t seconds = 0;
 
@@ -315,11 +315,12 @@ enum df_code df_s3_request_perform(struct df_s3_request *r, struct df_err *err)
     const struct df_s3 *s3 = r->s3;
 
     for (int64_t n = 1;; n++) {
-        enum df_code code = attempt(r, err);
+        enum df_code code = attempt_request(r, err);
         if (code == DF_OK || code == DF_E_CANCELLED || r->last_wish || r->local.code != DF_OK ||
             df_code_retry(code) != DF_RETRY_LATER || df_retry_exhausted(&s3->retries, n))
             return code;
-        wait_ms(s3->stop, df_retry_delay_ms(&s3->retries, n, asked_ms(r->easy), s3->clock));
+        wait_for_retry(s3->stop,
+                       df_retry_delay_ms(&s3->retries, n, retry_after_ms(r->easy), s3->clock));
     }
 }
 
@@ -332,7 +333,7 @@ enum df_code df_s3_request_init(struct df_s3_request *r, const struct df_s3 *s3,
     r->easy = curl_easy_init();
     if (r->easy)
         return DF_OK;
-    return df_err_set(err, DF_E_INTERNAL, "libcurl gives no handle");
+    return df_err_set(err, DF_E_INTERNAL, "libcurl cannot make a handle");
 }
 
 void df_s3_request_release(struct df_s3_request *r)

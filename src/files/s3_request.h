@@ -1,14 +1,14 @@
 /*
- * One request to a storage that speaks S3, signed and tried again until it goes well, fails for
- * good, or has failed often enough. Blocks; one thread at a time.
+ * One signed request to an S3 storage, repeated until it succeeds, fails for good, or runs out of
+ * attempts. Blocks; one thread at a time.
  *
- * Not by way of net/client.h: that one holds bodies in memory and never waits, and what is sent
- * here are files, streamed, from threads that have nothing else to do. Each operation has an easy
- * handle of its own, with the same care for TLS, proxies and redirects. The operator names the
- * endpoint, so private addresses are allowed.
+ * It does not use net/client.h, which holds bodies in memory and never blocks: here, worker threads
+ * stream whole files. Each operation has a libcurl easy handle of its own, with the client's
+ * settings for TLS, proxies and redirects. The operator names the endpoint, so private addresses
+ * are allowed.
  */
-#ifndef DF_IMPORTS_S3_REQUEST_H
-#define DF_IMPORTS_S3_REQUEST_H
+#ifndef DF_FILES_S3_REQUEST_H
+#define DF_FILES_S3_REQUEST_H
 
 #include "base/buf.h"
 #include "base/checksum.h"
@@ -41,41 +41,42 @@ struct df_s3_request {
     uint64_t body_at;
     uint64_t body_len;
     struct df_local_file *to; /* where the body of a 200 goes; NULL: into answer */
-    long slow_seconds;        /* how long it may go on without a byte to speak of */
-    bool last_wish;           /* sent, once, though the storage was cancelled */
+    long slow_seconds;        /* given up after so long below 100 bytes a second */
+    bool last_wish;           /* sent once, even after df_storage_cancel */
 
     /* The answer. */
     long status;
     char etag[DF_S3_TAG_MAX + 1]; /* "" if none */
     char stored_sha256[DF_CHECKSUM_LEN + 1];
-    struct df_checksum *hash; /* of what went to `to` */
+    struct df_checksum *hash; /* of the bytes written to `to` */
     struct df_buf answer;
 
-    /* Of the attempt. */
+    /* The attempt. */
     const struct df_s3 *s3;
     const char *key;
     CURL *easy;
     uint64_t sent;
-    struct df_err local; /* what a callback ran into */
+    struct df_err local; /* a callback's error on the local disk */
     char message[CURL_ERROR_SIZE];
 };
 
 enum df_code df_s3_request_init(struct df_s3_request *r, const struct df_s3 *s3, const char *key,
                                 struct df_err *err) DF_MUST_CHECK;
 void df_s3_request_release(struct df_s3_request *r);
-/* Makes it another request, for the same key; the connection stays. */
+/* Turns r into another request for the same key; the connection stays open. */
 void df_s3_request_set(struct df_s3_request *r, const char *method, const char *query,
                        const char *sha256);
 
 /*
- * DF_OK: 2xx. DF_E_NOT_FOUND: a GET of an object that is not there. DF_E_CONFIG: refused, and will
- * be again. DF_E_NET and its kin: unwell, even after some time. DF_E_CANCELLED.
+ * DF_OK: 2xx. DF_E_NOT_FOUND: a GET of an object that does not exist. DF_E_CONFIG: a refusal that
+ * will not change. DF_E_NET and the other DF_E_NET_*: still failing after all attempts.
+ * DF_E_CANCELLED.
  */
 enum df_code df_s3_request_perform(struct df_s3_request *r, struct df_err *err) DF_MUST_CHECK;
 
-/* What the other side calls the error of the answer: NoSuchBucket. */
+/* S3's name for the error in the answer, such as NoSuchBucket. */
 struct df_str df_s3_error_name(const struct df_s3_request *r);
-/* Percent-encodes for a path or a query (slashes too). */
+/* Percent-encodes s for a path, or with slashes for a query. */
 void df_s3_encode(struct df_buf *b, struct df_str s, bool slashes);
 
 #endif

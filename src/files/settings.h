@@ -1,4 +1,4 @@
-/* Section [s3], and what [imports] and [security] say of stored files. */
+/* Section [s3], and the settings of [imports] and [security] that concern stored files. */
 #ifndef DF_FILES_SETTINGS_H
 #define DF_FILES_SETTINGS_H
 
@@ -7,10 +7,10 @@
 struct df_storage_settings {
     /* 64 hexadecimal digits, or base64 of 32 bytes. NULL: files are stored as they are. */
     const struct df_secret *key;
-    const struct df_secret *old_key; /* read with, never written with; NULL: none */
+    const struct df_secret *old_key; /* for reading only; NULL: none */
     const char *scheduled;           /* NULL or "local", or s3://bucket[/prefix] */
     struct df_s3_settings {
-        const char *endpoint; /* http:// or https:// and a host; NULL: Amazon's, of the region */
+        const char *endpoint; /* http:// or https:// and a host; NULL: Amazon's for the region */
         const char *region;   /* NULL: us-east-1 */
         const struct df_secret *access_key;
         const struct df_secret *secret_key;

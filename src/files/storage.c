@@ -1,6 +1,6 @@
 /*
- * The storage as the rest of the program sees it: encryption and checksum over the files of
- * storage_local.c, and the way of scheduled files to where they wait and back.
+ * The storage as the rest of the program sees it: encryption and checksums on top of
+ * storage_local.c, and the transfer of scheduled files to the outside storage and back.
  */
 #include "files/storage.h"
 
@@ -23,7 +23,7 @@ struct df_storage {
     struct df_local local;
     char *data_dir;
     struct df_secret *keys[KEYS]; /* NULL: none */
-    struct df_shelf *shelf;       /* NULL: scheduled files stay where they are */
+    struct df_shelf *shelf;       /* the outside storage; NULL: scheduled files stay here */
     struct df_storage_stop stop;
 };
 
@@ -44,8 +44,8 @@ struct df_stored {
 
 /* --- the storage --- */
 
-static enum df_code take_key(const struct df_secret *text, const char *setting,
-                             struct df_secret **ret, struct df_err *err)
+static enum df_code parse_key(const struct df_secret *text, const char *setting,
+                              struct df_secret **ret, struct df_err *err)
 {
     if (!text)
         return DF_OK;
@@ -71,9 +71,9 @@ static enum df_code make_shelf(struct df_storage *st, const struct df_storage_op
     return df_s3_new(opt, st->local.clock, &st->stop, &st->shelf, err);
 }
 
-/* All of it but the disk. */
-static enum df_code configure(const struct df_storage_options *opt, struct df_storage **ret,
-                              struct df_err *err)
+/* Makes the storage without opening the disk. */
+static enum df_code storage_configure(const struct df_storage_options *opt, struct df_storage **ret,
+                                      struct df_err *err)
 {
     struct df_storage *st = df_calloc(1, sizeof(*st));
     size_t len = strlen(opt->data_dir);
@@ -91,10 +91,10 @@ static enum df_code configure(const struct df_storage_options *opt, struct df_st
             df_err_set(err, DF_E_CONFIG, "server.data_dir is longer than %zu bytes", DATA_DIR_MAX);
     if (code == DF_OK)
         code =
-            take_key(opt->settings.key, "security.storage_key_file", &st->keys[KEY_CURRENT], err);
+            parse_key(opt->settings.key, "security.storage_key_file", &st->keys[KEY_CURRENT], err);
     if (code == DF_OK)
-        code = take_key(opt->settings.old_key, "security.storage_old_key_file", &st->keys[KEY_OLD],
-                        err);
+        code = parse_key(opt->settings.old_key, "security.storage_old_key_file", &st->keys[KEY_OLD],
+                         err);
     if (code == DF_OK)
         code = make_shelf(st, opt, err);
     if (code == DF_OK)
@@ -107,7 +107,7 @@ static enum df_code configure(const struct df_storage_options *opt, struct df_st
 enum df_code df_storage_check(const struct df_storage_options *opt, struct df_err *err)
 {
     struct df_storage *st = NULL;
-    enum df_code code = configure(opt, &st, err);
+    enum df_code code = storage_configure(opt, &st, err);
 
     df_storage_free(st);
     return code;
@@ -117,7 +117,7 @@ enum df_code df_storage_new(const struct df_storage_options *opt, struct df_stor
                             struct df_err *err)
 {
     struct df_storage *st;
-    enum df_code code = configure(opt, &st, err);
+    enum df_code code = storage_configure(opt, &st, err);
 
     if (code != DF_OK)
         return code;
@@ -184,8 +184,8 @@ enum df_code df_storage_create(struct df_storage *st, const struct df_uuid *batc
     return DF_OK;
 }
 
-/* A plain file that begins as an encrypted one does would be taken for one by every reader. No
- * format that is read here has such bytes. */
+/* Every reader would take a plain file that begins with the magic bytes for an encrypted one. No
+ * supported format begins with them. */
 static bool poses_as_encrypted(struct df_storage_writer *w, const void *ptr, size_t len)
 {
     if (w->crypt || w->size >= sizeof(w->beginning) || len == 0)
@@ -199,7 +199,8 @@ enum df_code df_storage_write(struct df_storage_writer *w, const void *ptr, size
                               struct df_err *err)
 {
     if (poses_as_encrypted(w, ptr, len))
-        return df_err_set(err, DF_E_MEDIA_TYPE, "the file begins as no workbook, JSON or CSV does");
+        return df_err_set(err, DF_E_MEDIA_TYPE,
+                          "the file begins unlike any workbook, JSON or CSV file");
     df_checksum_add(w->hash, ptr, len);
     w->size += len;
     return w->crypt ? df_crypt_write(w->crypt, ptr, len, err)
@@ -243,8 +244,8 @@ void df_storage_abort(struct df_storage_writer *take_w)
 
 /* --- reading --- */
 
-static enum df_code read_raw(void *arg, uint64_t offset, char *ptr, size_t len, size_t *ret_len,
-                             struct df_err *err)
+static enum df_code read_stored(void *arg, uint64_t offset, char *ptr, size_t len, size_t *ret_len,
+                                struct df_err *err)
 {
     const struct df_stored *f = arg;
     uint64_t left = offset < f->raw.size ? f->raw.size - offset : 0;
@@ -256,14 +257,14 @@ static enum df_code read_raw(void *arg, uint64_t offset, char *ptr, size_t len, 
     return code;
 }
 
-/* What the file says of itself counts, not whether there is a key: one that was stored before there
- * was is read as it is. */
+/* The file's first bytes tell whether it is encrypted, not the setting: a file that was stored
+ * before there was a key is read as it is. */
 static enum df_code begin_reading(const struct df_storage *st, struct df_stored *f,
                                   struct df_err *err)
 {
     char beginning[DF_CRYPT_MAGIC_BYTES];
     size_t n = 0;
-    enum df_code code = read_raw(f, 0, beginning, sizeof(beginning), &n, err);
+    enum df_code code = read_stored(f, 0, beginning, sizeof(beginning), &n, err);
 
     f->bytes = f->raw;
     if (code != DF_OK || !df_crypt_is_encrypted(df_str_n(beginning, n)))
@@ -282,7 +283,7 @@ enum df_code df_storage_open(struct df_storage *st, const struct df_uuid *batch,
     struct df_stored *f = df_calloc(1, sizeof(*f));
 
     f->fd = -1;
-    f->raw = (struct df_bytes){.read_at = read_raw, .arg = f};
+    f->raw = (struct df_bytes){.read_at = read_stored, .arg = f};
     df_storage_file_name(file_name, name);
     enum df_code code = df_local_open(&st->local, batch, name, &f->fd, &f->raw.size, err);
     if (code == DF_OK)
@@ -359,11 +360,11 @@ static bool is_elsewhere(const char *location)
 }
 
 /*
- * The object's key below the shelf's URL, if location is on this shelf and of this batch: a row of
- * the database does not make us read or remove what is anybody else's.
+ * The object's key below the shelf's URL. A location outside this shelf or of another batch is an
+ * error: a wrong row in the database must not make us read or remove a foreign object.
  */
-static enum df_code key_of(const struct df_storage *st, const struct df_uuid *batch,
-                           const char *location, const char **ret, struct df_err *err)
+static enum df_code object_key(const struct df_storage *st, const struct df_uuid *batch,
+                               const char *location, const char **ret, struct df_err *err)
 {
     if (!st->shelf)
         return df_err_set(err, DF_E_CONFIG,
@@ -417,8 +418,8 @@ enum df_code df_storage_drop_local(struct df_storage *st, const struct df_uuid *
     return is_elsewhere(location) ? df_local_remove(&st->local, batch, err) : DF_OK;
 }
 
-static bool is_here(struct df_storage *st, const struct df_uuid *batch, const char *name,
-                    enum df_code *ret_code, struct df_err *err)
+static bool check_local(struct df_storage *st, const struct df_uuid *batch, const char *name,
+                        enum df_code *ret_code, struct df_err *err)
 {
     int fd;
     uint64_t size;
@@ -439,9 +440,9 @@ enum df_code df_storage_fetch_scheduled(struct df_storage *st, const struct df_u
     enum df_code code;
 
     df_storage_file_name(file_name, name);
-    if (is_here(st, batch, name, &code, err) || !is_elsewhere(location))
+    if (check_local(st, batch, name, &code, err) || !is_elsewhere(location))
         return code;
-    code = key_of(st, batch, location, &key, err);
+    code = object_key(st, batch, location, &key, err);
     if (code == DF_OK)
         code = df_local_create(&st->local, batch, true, &file, err);
     if (code != DF_OK)
@@ -463,7 +464,7 @@ enum df_code df_storage_remove(struct df_storage *st, const struct df_uuid *batc
 
     if (code != DF_OK || !is_elsewhere(location))
         return code;
-    code = key_of(st, batch, location, &key, err);
+    code = object_key(st, batch, location, &key, err);
     return code == DF_OK ? st->shelf->ops->remove(st->shelf, key, err) : code;
 }
 

@@ -4,11 +4,11 @@
  *     imports/{batchId}/original/.upload      while it is written
  *     imports/{batchId}/original/{name}       when all of it is on the disk
  *
- * No name begins with a dot, so the two cannot meet. What a crash leaves is the first of them, in a
- * directory whose batch does not exist; df_storage_each shows it.
+ * No {name} begins with a dot, so the two cannot collide. A crash leaves .upload in a directory
+ * whose batch does not exist; df_storage_each finds it.
  *
- * The order at the end is file, rename, then the directories from the inside out: once the last is
- * on the disk, so is the way to the file.
+ * At the end the file is synced, then renamed, then the directories are synced from the inside out.
+ * Once the last is on the disk, so is the whole path to the file.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -27,8 +27,8 @@
 #define ORIGINAL     "original"
 #define TEMPORARY    ".upload"
 #define BUFFER_BYTES ((size_t)64 << 10)
-#define FLUSH_BYTES  ((uint64_t)4 << 20) /* written, then sent on to the disk */
-#define DEPTH_MAX    8                   /* of what is removed: nobody here nests deeper than 2 */
+#define FLUSH_BYTES  ((uint64_t)4 << 20) /* written before the disk is told to begin */
+#define DEPTH_MAX    8                   /* of a tree to remove; ours are 2 deep */
 #define DIR_FLAGS    (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 struct df_local_file {
@@ -37,14 +37,14 @@ struct df_local_file {
     int batch_fd;
     int dir_fd;
     int fd;
-    bool temporary; /* the name stands */
+    bool temporary; /* the temporary name exists */
     char *buffer;
     size_t used;
     uint64_t written;
     uint64_t flushed;
 };
 
-static enum df_code failed(struct df_err *err, const struct df_uuid *batch, const char *what)
+static enum df_code batch_error(struct df_err *err, const struct df_uuid *batch, const char *what)
 {
     return df_err_errno(err, IMPORTS "/%s: %s", batch->text, what);
 }
@@ -57,7 +57,7 @@ static void close_fd(int fd)
 
 /* --- the directory --- */
 
-/* Made if it is not there. */
+/* Opens the directories, and makes them if they are missing. */
 static enum df_code open_imports(const char *data_dir, int *ret_fd, struct df_err *err)
 {
     enum df_code code = DF_OK;
@@ -83,8 +83,8 @@ enum df_code df_local_init(struct df_local *l, const char *data_dir, const struc
     return open_imports(data_dir, &l->imports_fd, err);
 }
 
-/* Somebody removed it while it was open. The new one takes the number of the old: whoever uses it
- * meanwhile has the one or the other. */
+/* The directory was removed while it was open. dup3 puts the new one under the same descriptor, so
+ * that other threads use the old or the new one, never a closed one. */
 static enum df_code open_imports_again(const struct df_local *l, struct df_err *err)
 {
     int fd;
@@ -124,7 +124,7 @@ void df_local_abort(struct df_local_file *take_f)
         return;
     if (take_f->temporary)
         (void)unlinkat(take_f->dir_fd, TEMPORARY, 0);
-    /* Directories with something else in them stay. */
+    /* Directories that are not empty stay. */
     if (take_f->batch_fd >= 0)
         (void)unlinkat(take_f->batch_fd, ORIGINAL, AT_REMOVEDIR);
     (void)unlinkat(take_f->local->imports_fd, take_f->batch.text, AT_REMOVEDIR);
@@ -163,13 +163,13 @@ enum df_code df_local_create(const struct df_local *l, const struct df_uuid *bat
     if (made != 0 && !(again && errno == EEXIST))
         return errno == EEXIST
                    ? df_err_set(err, DF_E_CONFLICT, "the batch %s has a file", batch->text)
-                   : failed(err, batch, "cannot make the directory");
+                   : batch_error(err, batch, "cannot make the directory");
 
     struct df_local_file *f = df_calloc(1, sizeof(*f));
     *f =
         (struct df_local_file){.local = l, .batch = *batch, .batch_fd = -1, .dir_fd = -1, .fd = -1};
     if (!open_directories(f) || !open_temporary(f, again)) {
-        enum df_code code = failed(err, batch, "cannot make the file");
+        enum df_code code = batch_error(err, batch, "cannot make the file");
         df_local_abort(f);
         return code;
     }
@@ -184,10 +184,10 @@ static enum df_code write_all(struct df_local_file *f, const char *ptr, size_t l
     for (ssize_t n; len > 0; ptr += n, len -= (size_t)n, f->written += (uint64_t)n) {
         n = write(f->fd, ptr, len);
         if (n < 0 && errno != EINTR)
-            return failed(err, &f->batch, "cannot write the file");
+            return batch_error(err, &f->batch, "cannot write the file");
         n = n < 0 ? 0 : n;
     }
-    /* So that the fsync at the end finds little to do. */
+    /* Start writing now, so that the fsync at the end has little to do. */
     if (f->written - f->flushed >= FLUSH_BYTES) {
         (void)sync_file_range(f->fd, (off_t)f->flushed, (off_t)(f->written - f->flushed),
                               SYNC_FILE_RANGE_WRITE);
@@ -196,7 +196,7 @@ static enum df_code write_all(struct df_local_file *f, const char *ptr, size_t l
     return DF_OK;
 }
 
-static enum df_code flush(struct df_local_file *f, struct df_err *err)
+static enum df_code flush_buffer(struct df_local_file *f, struct df_err *err)
 {
     size_t used = f->used;
 
@@ -220,7 +220,7 @@ enum df_code df_local_write(struct df_local_file *f, const void *ptr, size_t len
         p += n;
         len -= n;
         if (f->used == BUFFER_BYTES)
-            code = flush(f, err);
+            code = flush_buffer(f, err);
     }
     return code;
 }
@@ -231,11 +231,11 @@ enum df_code df_local_rewind(struct df_local_file *f, struct df_err *err)
     f->written = 0;
     f->flushed = 0;
     if (ftruncate(f->fd, 0) != 0 || lseek(f->fd, 0, SEEK_SET) != 0)
-        return failed(err, &f->batch, "cannot empty the file");
+        return batch_error(err, &f->batch, "cannot empty the file");
     return DF_OK;
 }
 
-static bool settle(struct df_local_file *f, const char *name)
+static bool sync_and_rename(struct df_local_file *f, const char *name)
 {
     if (fsync(f->fd) != 0 || renameat(f->dir_fd, TEMPORARY, f->dir_fd, name) != 0)
         return false;
@@ -250,10 +250,10 @@ static bool settle(struct df_local_file *f, const char *name)
 
 enum df_code df_local_finish(struct df_local_file *take_f, const char *name, struct df_err *err)
 {
-    enum df_code code = flush(take_f, err);
+    enum df_code code = flush_buffer(take_f, err);
 
-    if (code == DF_OK && !settle(take_f, name))
-        code = failed(err, &take_f->batch, "cannot bring the file to the disk");
+    if (code == DF_OK && !sync_and_rename(take_f, name))
+        code = batch_error(err, &take_f->batch, "cannot bring the file to the disk");
     if (code == DF_OK)
         free_file(take_f);
     else
@@ -287,7 +287,7 @@ enum df_code df_local_open(const struct df_local *l, const struct df_uuid *batch
     if (fd < 0)
         return errno == ENOENT
                    ? df_err_set(err, DF_E_NOT_FOUND, "the batch %s has no stored file", batch->text)
-                   : failed(err, batch, "cannot open the file");
+                   : batch_error(err, batch, "cannot open the file");
     if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode)) {
         (void)close(fd);
         return df_err_set(err, DF_E_IO, IMPORTS "/%s: not a regular file", batch->text);
@@ -328,7 +328,7 @@ static DIR *open_listing(int at_fd, const char *name)
     return dir;
 }
 
-/* NULL after the last; "." and ".." are left out. */
+/* The next name without "." and ".."; NULL after the last. */
 static const char *next_name(DIR *dir)
 {
     const struct dirent *e;
@@ -339,7 +339,8 @@ static const char *next_name(DIR *dir)
     return e ? e->d_name : NULL;
 }
 
-/* Of a directory and all in it; links go themselves. What is gone already is fine. */
+/* Removes a file, or a directory and everything in it. Links are removed, not followed. A file that
+ * is gone already is no error. */
 static bool remove_tree(int at_fd, const char *name, int depth)
 {
     if (unlinkat(at_fd, name, 0) == 0 || errno == ENOENT)
@@ -363,7 +364,7 @@ enum df_code df_local_remove(const struct df_local *l, const struct df_uuid *bat
                              struct df_err *err)
 {
     if (!remove_tree(l->imports_fd, batch->text, DEPTH_MAX))
-        return failed(err, batch, "cannot remove it");
+        return batch_error(err, batch, "cannot remove it");
     return DF_OK;
 }
 
@@ -402,7 +403,7 @@ enum df_code df_local_each(const struct df_local *l,
 
     for (struct df_str name; (name = df_str_c(next_name(dir))).ptr;) {
         struct df_storage_entry entry;
-        /* Only names that this program makes: not what else an operator may keep there. */
+        /* Only names that this program makes: an operator may keep other files there. */
         if (!df_uuid_parse(name, &entry.batch) || !df_str_eq(name, df_uuid_str(&entry.batch)))
             continue;
         struct survey s = {0};

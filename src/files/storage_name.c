@@ -1,7 +1,7 @@
 /*
- * What the user called the file, as a name that is harmless on any disk and in any listing. One
- * character of the name becomes one unit, itself or its bytes escaped; the cut is made between
- * units, so that no character and no escape is left in halves.
+ * Turns the user's file name into one that is harmless on any disk and in any listing. Each
+ * character is copied or has its bytes escaped. The name is cut between characters, so that neither
+ * a character nor an escape is split.
  */
 #include "files/storage.h"
 
@@ -15,8 +15,8 @@ struct out {
     size_t max;
 };
 
-/* At most 3 bytes for each of the 4 that a character may have. */
-static bool add(struct out *o, struct df_str character, bool escaped)
+/* Appends a character, escaped or as it is. False: it does not fit. */
+static bool add_character(struct out *o, struct df_str character, bool escaped)
 {
     static const char hex[] = "0123456789ABCDEF";
     size_t need = character.len * (escaped ? 3 : 1);
@@ -42,7 +42,8 @@ static bool is_harmful_ascii(unsigned char c, bool first)
            (first && (c == '.' || c == '-'));
 }
 
-/* Controls, marks of direction, characters without width, separators of lines; not characters. */
+/* Controls, marks of direction, characters without width, line separators, and code points that are
+ * not characters. */
 static bool is_harmful(uint32_t c)
 {
     static const uint32_t ranges[][2] = {
@@ -56,7 +57,8 @@ static bool is_harmful(uint32_t c)
     return false;
 }
 
-/* The first character of s (not empty), a byte if it is none, and what becomes of it. */
+/* The first character of s, which is not empty; a single byte if it is not UTF-8. *ret_escaped:
+ * it must be escaped. */
 static struct df_str take_character(struct df_str s, bool first, bool *ret_escaped)
 {
     unsigned char c = (unsigned char)s.ptr[0];
@@ -77,7 +79,8 @@ static struct df_str take_character(struct df_str s, bool first, bool *ret_escap
     return df_str_n(s.ptr, len);
 }
 
-/* ".xlsx": letters and digits behind the last dot, and something before it; or empty. */
+/* The extension with its dot (".xlsx"), or empty. It is made of letters and digits, and something
+ * stands before it. */
 static struct df_str extension_of(struct df_str name)
 {
     for (size_t len = 1; len < name.len && len <= EXTENSION_MAX; len++) {
@@ -90,7 +93,7 @@ static struct df_str extension_of(struct df_str name)
     return DF_STR("");
 }
 
-/* What Windows takes for a device, whatever follows the first dot: a listing may be copied there.
+/* Windows takes these names for devices, whatever follows the first dot. Files may be copied there.
  */
 static bool is_device(struct df_str name)
 {
@@ -118,7 +121,7 @@ void df_storage_file_name(struct df_str name, char ret[DF_STORAGE_NAME_MAX + 1])
     for (bool first = true; stem.len > 0; first = false) {
         bool escaped;
         struct df_str character = take_character(stem, first, &escaped);
-        if (!add(&o, character, escaped || (first && device)))
+        if (!add_character(&o, character, escaped || (first && device)))
             break;
         stem = df_str_n(stem.ptr + character.len, stem.len - character.len);
     }

@@ -1,9 +1,9 @@
 /*
- * Between the files of the storage: directories and files of the local disk (storage_local.c), and
- * where scheduled files wait (storage.c has the local one, storage_s3.c the other).
+ * Private to the storage: files and directories of the local disk (storage_local.c), and the
+ * outside storage for scheduled files (storage_s3.c).
  */
-#ifndef DF_IMPORTS_STORAGE_PRIVATE_H
-#define DF_IMPORTS_STORAGE_PRIVATE_H
+#ifndef DF_FILES_STORAGE_PRIVATE_H
+#define DF_FILES_STORAGE_PRIVATE_H
 
 #include "base/lock.h"
 #include "files/storage.h"
@@ -14,7 +14,7 @@
 
 struct df_local {
     const char *data_dir; /* borrowed */
-    int imports_fd;       /* everything is opened from here, no link followed */
+    int imports_fd;       /* everything is opened relative to it, without following links */
     const struct df_clock *clock;
 };
 
@@ -22,25 +22,24 @@ enum df_code df_local_init(struct df_local *l, const char *data_dir, const struc
                            struct df_err *err) DF_MUST_CHECK;
 void df_local_release(struct df_local *l);
 
-/* A file under its temporary name: appended to, then finished or aborted. */
+/* A file under its temporary name. It is appended to, then finished or aborted. */
 struct df_local_file;
 
-/* again: a directory that is there is no error, and what an earlier attempt left of the temporary
- * file goes. */
+/* again: the directory may exist, and a temporary file that an earlier attempt left is removed. */
 enum df_code df_local_create(const struct df_local *l, const struct df_uuid *batch, bool again,
                              struct df_local_file **ret, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_local_write(struct df_local_file *f, const void *ptr, size_t len,
                             struct df_err *err) DF_MUST_CHECK;
-/* Back to nothing: for a download that starts over. */
+/* Empties the file, for a download that starts over. */
 enum df_code df_local_rewind(struct df_local_file *f, struct df_err *err) DF_MUST_CHECK;
-/* name is one of df_storage_file_name's. */
+/* name comes from df_storage_file_name. */
 enum df_code df_local_finish(struct df_local_file *take_f, const char *name,
                              struct df_err *err) DF_MUST_CHECK;
 void df_local_abort(struct df_local_file *take_f);
 
 enum df_code df_local_open(const struct df_local *l, const struct df_uuid *batch, const char *name,
                            int *ret_fd, uint64_t *ret_size, struct df_err *err) DF_MUST_CHECK;
-/* All len bytes, or an error: the file is shorter than it was. */
+/* Reads all len bytes; a shorter file is an error. */
 enum df_code df_local_read(int fd, uint64_t offset, void *ptr, size_t len,
                            struct df_err *err) DF_MUST_CHECK;
 enum df_code df_local_remove(const struct df_local *l, const struct df_uuid *batch,
@@ -52,13 +51,15 @@ uint64_t df_local_free_bytes(const struct df_local *l);
 
 /* --- scheduled files --- */
 
-/* Set once, by df_storage_cancel; whoever waits on a network or for the next attempt looks. */
+/* Set once, by df_storage_cancel. Transfers and waits for the next attempt check it. The lock is
+ * for `changed` only: a waiter that holds it cannot miss the broadcast. */
 struct df_storage_stop {
     atomic_bool set;
     struct df_mutex lock;
     pthread_cond_t changed;
 };
 
+/* The outside storage. */
 struct df_shelf;
 
 /* key is "{batchId}/{name}". */
@@ -72,8 +73,8 @@ struct df_shelf_ops {
 };
 
 struct df_shelf {
-    const struct df_shelf_ops *ops; /* NULL: scheduled files stay on the local disk */
-    char *url;                      /* s3://bucket[/prefix], without a slash at the end */
+    const struct df_shelf_ops *ops;
+    char *url; /* s3://bucket[/prefix], without a slash at the end */
 };
 
 enum df_code df_s3_new(const struct df_storage_options *opt, const struct df_clock *clock,

@@ -1,7 +1,7 @@
 /*
- * Scheduled files in a storage that speaks S3. One PUT up to 64 MiB; above, a multipart upload in
- * parts that are signed, sent and repeated one by one, so that a connection that breaks costs a
- * part. Whatever is read back is checked against the SHA-256 that was stored with it.
+ * Scheduled files in an S3 storage. A file up to 64 MiB is one PUT. A larger file is a multipart
+ * upload: each part is signed, sent and repeated by itself, so that a broken connection costs one
+ * part. A file that is read back is checked against the SHA-256 that was stored with it.
  */
 #include "files/s3_request.h"
 
@@ -21,9 +21,9 @@
 #define RETRY_BASE_MS 500
 #define RETRY_CAP_MS  15000
 #define QUERY_MAX     1200
-#define JOIN_SECONDS  600L /* while the other side puts parts together it may say nothing */
+#define JOIN_SECONDS  600L /* S3 may be silent while it joins the parts */
 
-/* Of len bytes of the file from at on. */
+/* The SHA-256 of len bytes of the file from at on. */
 static enum df_code hash_range(int fd, uint64_t at, uint64_t len, char hex[DF_CHECKSUM_LEN + 1],
                                struct df_err *err)
 {
@@ -55,7 +55,7 @@ static enum df_code put_single(struct df_s3_request *r, uint64_t size, const cha
     return df_s3_request_perform(r, err);
 }
 
-/* Of the text <UploadId>…</UploadId>, encoded for a query. */
+/* Takes the id out of <UploadId>…</UploadId>, and encodes it for a query. */
 static bool take_upload_id(const struct df_buf *answer, struct df_buf *ret)
 {
     const char *begin = answer->ptr ? strstr(answer->ptr, "<UploadId>") : NULL;
@@ -79,7 +79,8 @@ static enum df_code begin_parts(struct df_s3_request *r, const char *sha256,
     return code;
 }
 
-/* Each is hashed right before it is sent: the second reading comes from the page cache. */
+/* Each part is hashed right before it is sent, so that the second read comes from the page cache.
+ */
 static enum df_code put_parts(struct df_s3_request *r, uint64_t size, const char *upload_id,
                               struct df_buf *list, struct df_err *err)
 {
@@ -112,7 +113,7 @@ static enum df_code put_parts(struct df_s3_request *r, uint64_t size, const char
     return DF_OK;
 }
 
-/* Whether the object is there and is ours: the answer to a completion may have been lost. */
+/* Whether the object exists and is ours: the answer to the completion may have been lost. */
 static bool is_stored(struct df_s3_request *r, const char *sha256)
 {
     df_s3_request_set(r, "HEAD", NULL, DF_S3_EMPTY_SHA256);
@@ -131,14 +132,14 @@ static enum df_code join_parts(struct df_s3_request *r, const char *upload_id,
     r->body = df_buf_str(list);
     r->slow_seconds = JOIN_SECONDS;
     enum df_code code = df_s3_request_perform(r, err);
-    /* The status is sent before the work is done; only the body knows how it ended. */
+    /* S3 sends the status before the work is done; the body tells how it ended. */
     if (code == DF_OK && !(r->answer.ptr && strstr(r->answer.ptr, "CompleteMultipartUploadResult")))
         code = df_err_set(err, DF_E_NET, "%s: the parts were not put together (" DF_STR_FMT ")",
                           r->s3->base.url, DF_STR_ARG(df_s3_error_name(r)));
     return code == DF_OK || code == DF_E_CANCELLED || !is_stored(r, sha256) ? code : DF_OK;
 }
 
-/* What it leaves when it fails too, the bucket's own rule for unfinished uploads has to clear. */
+/* If this fails too, the bucket's rule for unfinished uploads clears the parts. */
 static void abort_parts(struct df_s3_request *r, const char *upload_id)
 {
     char query[QUERY_MAX];
@@ -253,7 +254,7 @@ static bool bucket_ok(struct df_str s)
     return true;
 }
 
-/* Parts between slashes, none of them empty or dots alone. */
+/* Parts between slashes; none is empty or only dots. */
 static bool prefix_ok(struct df_str s)
 {
     while (s.ptr) {
@@ -277,7 +278,7 @@ static bool region_ok(const char *s)
     return len > 0 && len < 64 && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
 }
 
-/* https://host:port of the endpoint, with the bucket where it belongs, then the prefix. */
+/* The endpoint's URL with the bucket in the host or in the path, and the prefix. */
 static enum df_code make_root(const struct df_s3_settings *set, const char *region,
                               struct df_str bucket, struct df_str prefix, struct df_buf *ret,
                               struct df_err *err)

@@ -21,7 +21,7 @@ const struct df_config_key df_omniflow_keys[] = {
     DF_KEY_INT_LIST("retry_delays_ms", S, retry_delays_ms, "2000,5000,15000", 0, DF_HOURS, "Delays before the retries of a chunk."),
     DF_KEY_INT_IN(DF_SECONDS, "ack_timeout_seconds", S, ack_timeout_ms, "60", 1, 86400, "A chunk without an ack is sent again after this time."),
     DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for sending a chunk and its answer."),
-    DF_KEY_INT_IN(DF_SECONDS, "max_outage_seconds", S, max_outage_ms, "900", 0, 86400, "How long a batch waits for OmniFlow to be well again before its chunks fail."),
+    DF_KEY_INT_IN(DF_SECONDS, "max_outage_seconds", S, max_outage_ms, "900", 0, 86400, "How long a batch waits for OmniFlow to work again before its chunks fail."),
     {.key = NULL},
 };
 
@@ -31,11 +31,11 @@ const struct df_config_key df_imports_keys[] = {
     DF_KEY_INT_IN(DF_MINUTES, "lock_timeout_minutes", S, lock_timeout_ms, "30", 1, 1440, "A lock not renewed for this long is freed."),
     DF_KEY_INT("poll_ms", S, poll_ms, "1000", 10, 60000, "How often waiting batches are looked for."),
     DF_KEY_INT("workers", S, workers, "4", 1, 64, "Batches that this process works on at a time, in concurrent mode."),
-    DF_KEY_INT_IN(DF_SECONDS, "fair_seconds", S, fair_ms, "60", 0, 86400, "A batch that has been worked on for so long gives way when another client's waits; 0: it never does, and batches are taken in the order they came."),
-    DF_KEY_INT("max_records", S, max_records, "2000000", 1, 2147483647, "Records of one file, a run of empty ones counted as one; over it the batch fails before anything is sent."),
-    DF_KEY_INT("max_growth", S, max_growth, "200", 1, 1000000, "The records of a file may together have so many times its bytes, and 64 MiB in any case; over it the batch fails before anything is sent."),
-    DF_KEY_STRING("business_time_zone", S, business_time_zone, "America/Sao_Paulo", "Time zone of business hours and of the day that maxBatchPerDay counts."),
-    DF_KEY_STRING("maintenance_windows", S, maintenance_windows, NULL, "When no uploads are taken, UTC: 2026-11-20T02:00Z/2026-11-20T04:00Z, 02:00-04:00 or Sun 02:00-04:00, separated by ';'."),
+    DF_KEY_INT_IN(DF_SECONDS, "fair_seconds", S, fair_ms, "60", 0, 86400, "A batch that has been worked on for this long gives way when another client's batch waits; 0: never, and batches are taken in the order in which they came."),
+    DF_KEY_INT("max_records", S, max_records, "2000000", 1, 2147483647, "Records of one file, a run of empty records counted as one; over it the batch fails before anything is sent."),
+    DF_KEY_INT("max_growth", S, max_growth, "200", 1, 1000000, "The records of a file together may be this many times larger than the file, or 64 MiB if that is more; over it the batch fails before anything is sent."),
+    DF_KEY_STRING("business_time_zone", S, business_time_zone, "America/Sao_Paulo", "Time zone of business hours and of the days that maxBatchPerDay counts."),
+    DF_KEY_STRING("maintenance_windows", S, maintenance_windows, NULL, "When no uploads are accepted, UTC: 2026-11-20T02:00Z/2026-11-20T04:00Z, 02:00-04:00 or Sun 02:00-04:00, separated by ';'."),
     {.key = NULL},
 };
 /* clang-format on */

@@ -12,18 +12,18 @@ static const char *const method_names[] = {
 
 /* clang-format off */
 static const struct df_config_key integration_keys[] = {
-    DF_KEY_STRING("base_url", S, base_url, NULL, "Needed: where calls go; what follows the name in /integrations/NAME/… is appended."),
+    DF_KEY_STRING("base_url", S, base_url, NULL, "Required. Where calls go; the path after /integrations/NAME is appended."),
     DF_KEY_FLAGS("methods", S, methods, "all", method_names, "Methods that are passed on."),
     DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for one attempt."),
-    DF_KEY_INT("retry_max_attempts", S, retry_max_attempts, "3", 1, 20, "Attempts in all, of what is safe to repeat."),
+    DF_KEY_INT("retry_max_attempts", S, retry_max_attempts, "3", 1, 20, "Attempts in all, for calls that are safe to repeat."),
     DF_KEY_INT("retry_wait_ms", S, retry_wait_ms, "2000", 0, 60000, "Wait between attempts."),
     DF_BREAKER_KEYS(S, breaker., NO_STANDARD, " Default: that of [breaker]."),
-    DF_KEY_OPTIONAL("unavailable_code", S, unavailable_code, "The problem's code when the other side is not there; default: PaymentServiceUnavailable for payment, CreditCheckServiceUnavailable for credit-check."),
-    DF_KEY_SECRET("api_key", S, api_key, "Put on every call."),
+    DF_KEY_OPTIONAL("unavailable_code", S, unavailable_code, "The problem's code when the other system is not available; default: PaymentServiceUnavailable for payment, CreditCheckServiceUnavailable for credit-check."),
+    DF_KEY_SECRET("api_key", S, api_key, "Key that is added to every call."),
     DF_KEY_STRING("api_key_header", S, api_key_header, "X-Api-Key", "Header that carries the key."),
     DF_KEY_STRING("forward_headers", S, forward_headers, "Accept, Accept-Language, Content-Type, Content-Language, Idempotency-Key, If-Match, If-None-Match, "
          "If-Modified-Since, If-Unmodified-Since, Prefer, Range, User-Agent", "Headers of the request that are passed on."),
-    DF_KEY_SECRET("set_headers", S, set_headers, "Headers put on every call, Name: value; Name: value."),
+    DF_KEY_SECRET("set_headers", S, set_headers, "Headers added to every call, Name: value; Name: value."),
     DF_KEY_STRING("return_headers", S, return_headers, "Content-Type, Content-Language, Content-Location, Content-Disposition, Cache-Control, ETag, Last-Modified, "
          "Link, Location, Retry-After, Vary, WWW-Authenticate, Accept-Ranges, Content-Range, Allow", "Headers of the answer that are passed back."),
     {.key = NULL},

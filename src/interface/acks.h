@@ -5,9 +5,9 @@
 #include "store/db.h"
 
 /*
- * Adds one to the outbox, due at once, inside the caller's transaction; after the commit wake
- * DF_WORK_ACKS. target_url is the absent slice while none is configured: the channel fills it in.
- * client_id: whose document it is about; absent: nobody's.
+ * Adds an ack to the outbox, due at once, inside the caller's transaction; wake DF_WORK_ACKS after
+ * the commit. target_url is absent while none is configured; the channel fills it in later.
+ * client_id is the owner of the document; absent: it has none.
  */
 enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,
                             struct df_str target_url, struct df_str client_id, int64_t now_ms,

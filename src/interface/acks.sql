@@ -12,8 +12,8 @@ INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Sta
 OUTPUT inserted.Id
 VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client);
 
--- Whose the documents are that an ack may be about: tickets are known by entity and document, counterparties by the
--- document alone.
+-- The owners of the documents that an ack may be about. The key of a ticket is entity and document, that of a
+-- counterparty the document alone.
 -- name: functional_ack_documents
 SELECT ClientId FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))

@@ -1,4 +1,4 @@
-/* /api/functional-ack: acks that callers want sent, and what has become of them. */
+/* /api/functional-ack: acks that callers want sent, and their states. */
 #include "interface/acks.h"
 
 #include "access/handler.h"
@@ -7,11 +7,8 @@
 #include "interface/owners.h"
 #include "interface/payload.h"
 
-/* 200 rows with an error of 2000 characters each, and a payload of 1000 headers, have room. */
-#define ANSWER_MAX (4 << 20)
-#define ACK_MAX                                                                                    \
-    (1 << 20) /* with a header for each of a thousand applications it is half of that              \
-               */
+#define ANSWER_MAX (4 << 20) /* 200 rows with an error of 2000 characters each fit */
+#define ACK_MAX    (1 << 20) /* an ack with a thousand headers is half as long */
 
 struct call {
     struct df_work w; /* its arg is the interface */
@@ -36,8 +33,8 @@ enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, str
 
 /* --- POST /api/functional-ack --- */
 
-/* False: it became too long, the answer is set. Half a document is never sent. */
-static bool build(struct call *c, const struct df_ack *ack)
+/* Builds the payload. False: it is too long, and the answer is set. */
+static bool build_payload(struct call *c, const struct df_ack *ack)
 {
     const struct df_interface_options *opt = df_interface_options_of(c->w.arg);
     struct df_buf payload;
@@ -59,7 +56,7 @@ struct owner_search {
     bool own;
 };
 
-/* Where there are several under the key, the caller's own comes before others. */
+/* Of several documents under the key, the caller's own comes first. */
 static void read_owner(void *arg, struct df_result *r)
 {
     struct owner_search *s = arg;
@@ -72,7 +69,7 @@ static void read_owner(void *arg, struct df_result *r)
     s->found = true;
 }
 
-/* *ret: whose document it is. An ack about a document that is not here is its sender's. */
+/* *ret: the owner of the ack's document. An ack about an unknown document belongs to its sender. */
 static enum df_code find_owner(struct df_db *db, const struct call *c, struct df_str *ret,
                                struct df_err *err)
 {
@@ -89,7 +86,7 @@ static enum df_code find_owner(struct df_db *db, const struct call *c, struct df
     return code;
 }
 
-static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_post_ack(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     const struct df_interface_options *opt = df_interface_options_of(w->arg);
@@ -102,7 +99,7 @@ static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err 
                           err);
 }
 
-static void posted(struct df_work *w)
+static void ack_posted(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
 
@@ -128,16 +125,16 @@ static bool read_ack(struct df_work *w, struct df_input *in)
     c->business_entity = ack.doc.business_entity;
     c->business_doc_id = ack.doc.business_doc_id;
     df_log_ctx_set(df_req_log(w->req), "businessDocId", c->business_doc_id);
-    return c->payload.ptr || build(c, &ack);
+    return c->payload.ptr || build_payload(c, &ack);
 }
 
-static const struct df_handler post = {
+static const struct df_handler post_ack = {
     .size = sizeof(struct call),
     .writes = true,
     .status = 202,
     .prepare = read_ack,
-    .run = run_post,
-    .done = posted,
+    .run = run_post_ack,
+    .done = ack_posted,
 };
 
 /* --- GET /api/functional-ack --- */
@@ -160,7 +157,7 @@ static void write_ack(void *arg, struct df_result *r)
     df_json_close(out, '}');
 }
 
-static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_list_acks(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     const struct call *c = (const struct call *)w;
     bool all = c->reach.all;
@@ -180,7 +177,7 @@ static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *
                         write_ack, err);
 }
 
-static bool read_question(struct df_work *w, struct df_input *in)
+static bool read_ack_filter(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
@@ -191,18 +188,18 @@ static bool read_question(struct df_work *w, struct df_input *in)
     return true;
 }
 
-static const struct df_handler get = {
+static const struct df_handler list_acks = {
     .size = sizeof(struct call),
     .paged = true,
     .max_answer = ANSWER_MAX,
-    .prepare = read_question,
-    .run = run_get,
+    .prepare = read_ack_filter,
+    .run = run_list_acks,
 };
 
 #define ROUTE(m, kind, h) DF_ROUTE(m, "/api/functional-ack", kind, DF_ACCESS_CLIENT, "interface", h)
 
 const struct df_route df_ack_routes[] = {
-    ROUTE("POST", DF_BODY_JSON, post),
-    ROUTE("GET", DF_BODY_NONE, get),
+    ROUTE("POST", DF_BODY_JSON, post_ack),
+    ROUTE("GET", DF_BODY_NONE, list_acks),
     {.method = NULL},
 };

@@ -1,7 +1,8 @@
 /*
- * /api/tickets/callback: what the gateway made of a ticket that was sent to it.
+ * /api/tickets/callback: the gateway reports on a ticket that was sent to it.
  *
- * The last callback counts. The same bytes again change nothing, not even the time of receipt.
+ * The last callback counts. A callback with the same bytes changes nothing, not even the time of
+ * receipt.
  */
 #include "access/handler.h"
 #include "interface/interface.h"
@@ -11,7 +12,7 @@
 struct call {
     struct df_work w;
     struct df_callback callback;
-    struct df_str status; /* CallbackStatus, as it is now */
+    struct df_str status; /* CallbackStatus after this call */
     int64_t id;
     bool same; /* the ticket has this callback already */
 };

@@ -1,4 +1,4 @@
-/* What the three channels send, and the interface as a whole. */
+/* The three channels to the gateway, and the interface as a whole. */
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "interface/channels.sql.h"
@@ -11,20 +11,20 @@
 
 #define KEY_HASH_DIGITS 16
 
-/* A row that is on its way: what is sent, and what names it for the peer. */
+/* What is sent of a row, and its names for the peer. */
 struct parcel {
     struct df_str id;
     struct df_str reference;
     struct df_str url;
     struct df_str body;
-    bool old_key;    /* KeyForm 0: an older version of the program has tried this content */
+    bool old_key;    /* KeyForm 0: an older version of the program tried to send this content */
     int64_t version; /* of the content */
 };
 
 /*
- * The same on every attempt of one content, and of no other: a peer drops what comes under a key
- * that it knows. The version tells A from A sent again after B; the hash tells rows apart whose
- * number was given twice, since a database was restored.
+ * One content has the same key on every attempt, and no other content has it: a peer drops a
+ * document whose key it knows. The version tells A from A sent again after B. The hash tells two
+ * rows apart that have the same id because a database was restored.
  */
 static struct df_str idempotency_key(const struct df_channel *c, const struct parcel *p,
                                      struct df_arena *a)
@@ -38,8 +38,9 @@ static struct df_str idempotency_key(const struct df_channel *c, const struct pa
                            (long long)p->version, KEY_HASH_DIGITS, hash);
 }
 
-static enum df_code build(const struct df_channel *c, const struct parcel *p, struct df_arena *a,
-                          struct df_delivery_request *ret, struct df_err *err)
+static enum df_code build_request(const struct df_channel *c, const struct parcel *p,
+                                  struct df_arena *a, struct df_delivery_request *ret,
+                                  struct df_err *err)
 {
     const struct df_interface *i = c->arg;
 
@@ -78,7 +79,7 @@ static enum df_code build_ack(const struct df_channel *c, struct df_str id, stru
         .old_key = df_col_int(r, ack_load_KeyForm) == 0,
         .version = 1,
     };
-    return build(c, &p, a, ret, err);
+    return build_request(c, &p, a, ret, err);
 }
 
 static enum df_code build_return(const struct df_channel *c, struct df_str id, struct df_result *r,
@@ -95,7 +96,7 @@ static enum df_code build_return(const struct df_channel *c, struct df_str id, s
         .old_key = df_col_int(r, ticket_return_load_KeyForm) == 0,
         .version = df_col_int(r, ticket_return_load_PayloadVersion),
     };
-    return build(c, &p, a, ret, err);
+    return build_request(c, &p, a, ret, err);
 }
 
 static enum df_code build_gateway(const struct df_channel *c, struct df_str id, struct df_result *r,
@@ -111,7 +112,7 @@ static enum df_code build_gateway(const struct df_channel *c, struct df_str id, 
         .old_key = df_col_int(r, gateway_load_GatewaySendKeyForm) == 0,
         .version = df_col_int(r, gateway_load_PayloadVersion),
     };
-    return build(c, &p, a, ret, err);
+    return build_request(c, &p, a, ret, err);
 }
 
 static void set_channels(struct df_interface *i)
@@ -172,7 +173,7 @@ struct df_interface *df_interface_new(const struct df_interface_options *opt)
     return i;
 }
 
-static void heard(void *arg, size_t topic);
+static void channel_heard(void *arg, size_t topic);
 
 void df_interface_add_channels(struct df_interface *i, struct df_delivery *d)
 {
@@ -188,7 +189,7 @@ void df_interface_add_channels(struct df_interface *i, struct df_delivery *d)
         df_delivery_add(d, &i->channels[c]);
     if (i->opt.notify_url)
         i->notifier = df_notifier_new(&(struct df_notifier_options){
-            .url = i->opt.notify_url, .topics = topics, .heard = heard, .arg = i});
+            .url = i->opt.notify_url, .topics = topics, .heard = channel_heard, .arg = i});
 }
 
 const struct df_interface_options *df_interface_options_of(const struct df_interface *i)
@@ -205,7 +206,7 @@ void df_interface_stop(struct df_interface *i)
 {
     if (!i)
         return;
-    /* Before the engine goes, which it wakes. Jobs of the store may still tell it something. */
+    /* The notifier wakes the engine, so it stops first. Jobs of the store may still call it. */
     df_notifier_stop(i->notifier);
     df_loop_stop(&i->processing);
 }
@@ -246,7 +247,7 @@ void df_interface_wake(struct df_interface *i, enum df_interface_work w)
     df_notifier_tell(i->notifier, w);
 }
 
-static void heard(void *arg, size_t topic)
+static void channel_heard(void *arg, size_t topic)
 {
     wake_own_workers(arg, (enum df_interface_work)topic);
 }

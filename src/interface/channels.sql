@@ -1,10 +1,10 @@
--- The three channels of the interface, for the delivery engine (src/delivery/channel.h says what each query takes and gives,
--- src/delivery/outbox.sqlt why they are written so).
+-- The three channels of the interface, for the delivery engine (src/delivery/channel.h says what each query takes and
+-- gives, src/delivery/outbox.sqlt why they are written so).
 --
--- KeyForm says which Idempotency-Key a content has (channels.c). The first claim decides: a content that nobody tried yet gets
--- the present form, 1. One that an older version of the program has tried, before an upgrade or beside this process, has no
--- KeyForm and keeps the key that it went out with, 0. For returns the count of attempts tells which content was tried: the
--- older version leaves LastAttemptAt when it replaces one.
+-- KeyForm tells which Idempotency-Key a content has (channels.c). The first claim decides. A content without an attempt
+-- gets the present form, 1. A content that an older version of the program tried to send, before an upgrade or beside
+-- this process, has no KeyForm and keeps the key it was sent with, 0. For returns, AttemptCount tells whether the
+-- content was tried, because the older version keeps LastAttemptAt when it replaces a content.
 
 -- template: ../delivery/outbox.sqlt
 -- with: name = ack
@@ -30,10 +30,10 @@
 --       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END,
 
 -- --- returns that are replaced while they are on their way ---
--- An old and a new content of one row are never on their way at once: the old one might arrive last. A row whose content is
--- replaced while it is Sending (return_replace, for the gateway ticket_upsert) becomes Pending, and due only when the lease of
--- the old one is over: HeldUntil. Whoever settles the old one before finds its lease there; the outcome is not the new
--- content's, which is due from then on.
+-- An old and a new content of one row are never on their way at once, since the old one might arrive last. A row whose
+-- content is replaced while it is Sending (by return_replace, or by ticket_upsert for the gateway) becomes Pending, and
+-- is due only when the lease of the old content is over: HeldUntil. If the old attempt is settled before, it finds its
+-- lease there; its outcome does not count for the new content, which is due from then on.
 
 -- name: ticket_return_sent
 -- row: channel_sent
@@ -75,7 +75,7 @@ WHERE Id = :id
            WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- --- the state of returns, in their tickets ---
--- Tickets are taken in the order of their ids, as by gateway_lock.
+-- Tickets are locked in the order of their ids, as by gateway_lock.
 
 -- name: return_mirror
 UPDATE TB_TICKET_INTERFACE
@@ -106,8 +106,8 @@ WHERE Id IN (SELECT t.Id
               AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
              WHERE o.Status = 'Pending' AND o.NextAttemptAt = :now);
 
--- --- tickets to the gateway; the fence knows the version of the payload too, which may be replaced meanwhile ---
--- A ticket that is not processed yet, or never will be, has nothing to send: people are not shown it.
+-- --- tickets to the gateway; the fence contains the version of the payload, which may be replaced meanwhile ---
+-- A ticket that is not processed has nothing to send, and is not listed.
 
 -- name: gateway_claim
 -- row: channel_claim
@@ -172,8 +172,8 @@ SELECT Id FROM TB_TICKET_INTERFACE WHERE Id IN EACH_INT(:ids) ORDER BY Id FOR UP
 -- dialect: sqlserver
 SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(:ids) ORDER BY Id;
 
--- A ticket whose payload was replaced while the old one was on its way is Pending; it is due once it is processed, and what
--- became of the old payload decides when. GatewaySendHeldUntil: see the returns.
+-- A ticket whose payload was replaced while the old one was on its way is Pending. It is due once it is processed, and
+-- the outcome of the old attempt decides when. GatewaySendHeldUntil works like HeldUntil of the returns.
 -- name: gateway_sent
 -- row: channel_sent
 UPDATE TB_TICKET_INTERFACE

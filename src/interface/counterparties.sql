@@ -1,12 +1,13 @@
 -- Counterparties with their addresses and fiscal references.
 --
--- The CASTs are for SQL Server, where parameters are NVARCHAR and the columns are not: their indexes would not be used.
--- One character more than the column has, since a CAST cuts and would find what was not asked for.
+-- The CASTs are for SQL Server, where parameters are NVARCHAR and the columns are not: without them it would not use
+-- the indexes. They are one character wider than the column, since a CAST cuts and would then match a row that was not
+-- meant.
 
--- A row is new while UpdatedAt is NULL. That is for the caller to look at: SQLite 3.40 takes `x IS NULL` in RETURNING
--- for false where the table's first column is NOT NULL. SQL Server answers by a SELECT behind it: in Babelfish
--- @@ROWCOUNT is 0 after an OUTPUT. No row: it is another client's (unless `all`). ClientId stays: a counterparty is of
--- whoever made it.
+-- A row is new while UpdatedAt is NULL. The caller checks that, because SQLite 3.40 evaluates `x IS NULL` in RETURNING
+-- to false if the table's first column is NOT NULL. SQL Server answers by a second SELECT, because in Babelfish
+-- @@ROWCOUNT is 0 after an OUTPUT. No row: it is another client's (unless `all`). ClientId stays: the owner is the
+-- client that made it.
 -- name: counterparty_upsert
 -- dialect: sqlite, postgres
 INSERT INTO TB_COUNTERPARTIES (BusinessDocId, BusinessAppId, BusinessEntity, OriginalBusinessDocId, CounterpartyId,
@@ -77,7 +78,7 @@ FROM TB_COUNTERPARTY_FISCAL_REFERENCES
 WHERE CounterpartyIdFk = :id
 ORDER BY Id;
 
--- What is shown of counterparties: of all, and of those of one client.
+-- Counterparties as clients see them: all, and those of one client.
 -- template: counterparties.sqlt
 -- with: name = counterparty
 

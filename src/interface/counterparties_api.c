@@ -1,10 +1,10 @@
 /*
  * /api/counterparties.
  *
- * A document replaces what there was under its BusinessDocId: the row, its addresses and its fiscal
- * references, in one transaction, together with the functional ack where one is asked for. The
- * upsert comes first and holds the row until the commit, so that two documents at once never mix
- * their children. Whose it is never changes by that (owners.h).
+ * A document replaces the counterparty under its BusinessDocId: the row, its addresses and its
+ * fiscal references, in one transaction with the functional ack if one is required. The upsert
+ * comes first and locks the row until the commit, so that two documents sent at once never mix
+ * their children. The owner does not change (owners.h).
  */
 #include "access/handler.h"
 #include "interface/acks.h"
@@ -15,8 +15,7 @@
 #include "interface/shown.h"
 #include "store/rows.h"
 
-/* Its fields are a few hundred characters. */
-#define ACK_MAX (64 << 10)
+#define ACK_MAX (64 << 10) /* its fields are a few hundred characters */
 
 struct call {
     struct df_work w; /* its arg is the interface */
@@ -26,9 +25,9 @@ struct call {
     struct df_counterparty party;
     int64_t id;
     bool created;
-    struct df_str owner; /* absent: it is nobody's */
+    struct df_str owner; /* absent: it has none */
 
-    /* GET; the absent slice asks for all */
+    /* GET; an absent filter lets everything pass */
     struct df_str business_doc_id;
     struct df_str business_entity;
     struct df_str entity_type;
@@ -47,7 +46,7 @@ static void read_upserted(void *arg, struct df_result *r)
     c->owner = df_arena_str(df_req_arena(c->w.req), df_col_text(r, counterparty_upsert_ClientId));
 }
 
-static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
+static enum df_code upsert_counterparty(struct df_db *db, struct call *c, struct df_err *err)
 {
     const struct df_counterparty *d = &c->party;
     const struct df_doc_id *id = &d->doc;
@@ -66,13 +65,13 @@ static enum df_code upsert(struct df_db *db, struct call *c, struct df_err *err)
              .client = df_reach_client(&c->reach), .all = df_reach_all(&c->reach)),
         read_upserted, c, &found, err);
 
-    /* Where lock hints are not heeded, another wrote it between our UPDATE and our INSERT. */
+    /* A database that ignores lock hints let another call write between our UPDATE and INSERT. */
     if (code == DF_E_DB_UNIQUE)
         return df_err_set(err, DF_E_DB_CONFLICT, "the counterparty is being written by another");
     return code == DF_OK && !found ? df_reach_refuse(err, "counterparty") : code;
 }
 
-/* In the order of the document, which is that of their ids. */
+/* In the order of the document, which becomes the order of their ids. */
 static enum df_code insert_addresses(struct df_db *db, const struct call *c, struct df_err *err)
 {
     struct df_rows rows = df_rows_for(df_req_arena(c->w.req), &df_q_counterparty_address_insert,
@@ -138,10 +137,10 @@ static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct d
     return code;
 }
 
-static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_post_counterparty(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
-    enum df_code code = upsert(db, c, err);
+    enum df_code code = upsert_counterparty(db, c, err);
     if (code == DF_OK && !c->created)
         code = delete_children(db, c, err);
     if (code == DF_OK)
@@ -153,7 +152,7 @@ static enum df_code run_post(struct df_db *db, struct df_work *w, struct df_err 
     return code;
 }
 
-static void posted(struct df_work *w)
+static void counterparty_posted(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
 
@@ -181,12 +180,12 @@ static bool read_document(struct df_work *w, struct df_input *in)
     return true;
 }
 
-static const struct df_handler post = {
+static const struct df_handler post_counterparty = {
     .size = sizeof(struct call),
     .writes = true,
     .prepare = read_document,
-    .run = run_post,
-    .done = posted,
+    .run = run_post_counterparty,
+    .done = counterparty_posted,
 };
 
 /* --- GET /api/counterparties --- */
@@ -304,8 +303,8 @@ static enum df_code write_children(struct df_db *db, struct call *c, struct df_e
     return code;
 }
 
-/* In a transaction, so that the children are those of the row. */
-static enum df_code run_one(struct df_db *db, struct df_work *w, struct df_err *err)
+/* A transaction, so that the children belong to the row that is read. */
+static enum df_code run_get_one(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     enum df_code code = df_db_begin(db, false, err);
@@ -320,9 +319,9 @@ static enum df_code run_one(struct df_db *db, struct df_work *w, struct df_err *
     return code;
 }
 
-static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_list_counterparties(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    /* By what is asked for, and whose: of all, or the caller's. */
+    /* The first index is "with counterpartyId or fiscalNumber", the second "the caller's own". */
     static const struct df_query *const pages[2][2] = {
         {&df_q_counterparty_list, &df_q_own_counterparty_list},
         {&df_q_counterparty_find, &df_q_own_counterparty_find}};
@@ -351,13 +350,13 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
                         write_item, err);
 }
 
-static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_get_counterparties(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     const struct call *c = (const struct call *)w;
-    return c->business_doc_id.ptr ? run_one(db, w, err) : run_list(db, w, err);
+    return c->business_doc_id.ptr ? run_get_one(db, w, err) : run_list_counterparties(db, w, err);
 }
 
-static bool read_question(struct df_work *w, struct df_input *in)
+static bool read_counterparty_filter(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
     struct df_req *req = w->req;
@@ -374,16 +373,16 @@ static bool read_question(struct df_work *w, struct df_input *in)
     return true;
 }
 
-static const struct df_handler get = {
+static const struct df_handler get_counterparties = {
     .size = sizeof(struct call),
-    .prepare = read_question,
-    .run = run_get,
+    .prepare = read_counterparty_filter,
+    .run = run_get_counterparties,
 };
 
 #define ROUTE(m, kind, h) DF_ROUTE(m, "/api/counterparties", kind, DF_ACCESS_CLIENT, "interface", h)
 
 const struct df_route df_counterparty_routes[] = {
-    ROUTE("POST", DF_BODY_JSON, post),
-    ROUTE("GET", DF_BODY_NONE, get),
+    ROUTE("POST", DF_BODY_JSON, post_counterparty),
+    ROUTE("GET", DF_BODY_NONE, get_counterparties),
     {.method = NULL},
 };

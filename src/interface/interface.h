@@ -1,7 +1,7 @@
 /*
  * The interface between business systems: counterparties, shipment tickets, functional acks.
- * Handlers store documents; the ticket processing works on them; three channels of the delivery
- * engine bring the outcome to the gateway.
+ * Handlers store documents, the ticket processing checks them, and three channels of the delivery
+ * engine send the outcome to the gateway.
  */
 #ifndef DF_INTERFACE_INTERFACE_H
 #define DF_INTERFACE_INTERFACE_H
@@ -17,25 +17,25 @@ struct df_webhooks;
 struct df_interface_options {
     struct df_store *store;
     struct df_delivery *delivery; /* woken when there is something to send */
-    const char *notify_url;       /* of the database, to tell other processes; NULL: not to */
+    const char *notify_url;       /* of the database that wakes other processes; NULL: none */
     const struct df_clock *clock;
     struct df_interface_settings settings;
-    struct df_delivery_settings delivery_settings; /* tickets are leased and retried likewise */
-    struct df_webhooks *webhooks; /* woken when somebody is to hear of tickets; or NULL */
-    int64_t max_body_bytes;       /* what a request may bring */
+    struct df_delivery_settings delivery_settings; /* for the lease and the retries of tickets */
+    struct df_webhooks *webhooks; /* woken when there are events of tickets to deliver; or NULL */
+    int64_t max_body_bytes;       /* of a request */
 };
 
-/* Other programs write tickets into the table too, of any size. One beyond this, and beyond what a
- * request may bring, is Error, unread. */
+/* Other programs write tickets of any size into the table. A payload larger than this and than
+ * max_body_bytes becomes Error without being read. */
 #define DF_TICKET_PAYLOAD_MAX ((int64_t)16 << 20)
 
-/* Copies the options' struct; what it points to outlives the interface. */
+/* Copies the options' struct; the objects it points to must outlive the interface. */
 struct df_interface *df_interface_new(const struct df_interface_options *opt);
 /* Adds the three channels to an engine. */
 void df_interface_add_channels(struct df_interface *i, struct df_delivery *d);
-/* The ticket processing (role `process`). */
+/* Starts the ticket processing (role `process`). */
 void df_interface_start(struct df_interface *i);
-/* Ends it, after what it has in hand. */
+/* Stops it after the current batch. */
 void df_interface_stop(struct df_interface *i);
 void df_interface_free(struct df_interface *i);
 
@@ -49,15 +49,15 @@ enum df_interface_work {
     DF_WORK_COUNT
 };
 
-/* There is something to do: here, and in other processes where the database can tell them. Cheap;
- * any thread; after the commit. */
+/* Tells that there is work: this process, and others if the database can notify them. Call it after
+ * the commit; cheap; any thread. */
 void df_interface_wake(struct df_interface *i, enum df_interface_work w);
 
-/* Their handlers work with a struct df_interface. */
+/* The argument of these routes is a struct df_interface. */
 extern const struct df_route df_counterparty_routes[];
 extern const struct df_route df_ack_routes[];
 extern const struct df_route df_ticket_routes[];
 extern const struct df_route df_callback_routes[];
-extern const struct df_route df_owner_routes[]; /* of the administrator */
+extern const struct df_route df_owner_routes[]; /* for administrators */
 
 #endif

@@ -2,9 +2,13 @@
 
 #include "access/auth.h"
 
+#include <assert.h>
+
 struct df_reach df_reach_of(const struct df_req *req)
 {
     const struct df_client *c = df_auth_client(req);
+
+    assert(c);
     return (struct df_reach){.client_id = df_uuid_str(&c->id),
                              .all = (c->scopes & DF_SCOPE_INTERFACE_ALL) != 0};
 }

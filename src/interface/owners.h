@@ -1,10 +1,10 @@
 /*
- * Whose documents are. A counterparty, a ticket and an ack belong to the client that sent them,
- * from their making on; a client with the scope `interface` sees and changes its own, one with
- * `interface-all` those of everybody, rows of other programs included, which are nobody's.
+ * Owners of documents. A counterparty, a ticket and an ack belong to the client that sent them
+ * first. A client with the scope `interface` sees and changes its own documents; a client with
+ * `interface-all` sees and changes all, including rows of other programs, which have no owner.
  *
- * What is not the caller's is not there for it; but a key is a key: a document that another client
- * has under it is 409.
+ * A caller does not see the documents of other clients. Keys are shared nevertheless: writing a
+ * document whose key another client's document has is 409.
  */
 #ifndef DF_INTERFACE_OWNERS_H
 #define DF_INTERFACE_OWNERS_H
@@ -13,18 +13,18 @@
 #include "store/db.h"
 
 struct df_reach {
-    struct df_str client_id; /* the caller's; lives as long as the request */
-    bool all;
+    struct df_str client_id; /* the caller's; valid as long as the request */
+    bool all;                /* the caller reaches every client's documents */
 };
 
-/* Of a request that a client makes. */
+/* What the client that sent the request may reach. */
 struct df_reach df_reach_of(const struct df_req *req);
-/* owner: a row's ClientId, absent where it is NULL. */
+/* owner: a row's ClientId; absent if it is NULL. */
 bool df_reach_has(const struct df_reach *r, struct df_str owner);
-/* For queries: `client` and `all`. */
+/* The queries' parameters `client` and `all`. */
 struct df_value df_reach_client(const struct df_reach *r);
 struct df_value df_reach_all(const struct df_reach *r);
-/* DF_E_ANOTHER_CLIENT. */
+/* Sets and returns DF_E_ANOTHER_CLIENT. */
 enum df_code df_reach_refuse(struct df_err *err, const char *what);
 
 #endif

@@ -1,6 +1,6 @@
--- Whose a document is, and giving it to another client.
+-- The owner of a document, and giving the document to another client.
 
--- Held until the commit: whoever else gives it away meanwhile waits.
+-- The row is locked until the commit: a second call that gives it away waits.
 -- name: ticket_owner
 -- row: owner
 -- dialect: sqlite
@@ -39,8 +39,9 @@ UPDATE TB_TICKET_INTERFACE SET ClientId = :client WHERE Id = :id;
 -- name: counterparty_give
 UPDATE TB_COUNTERPARTIES SET ClientId = :client WHERE Id = :id;
 
--- An ack belongs to its document's client. It knows the document's id alone: while the client before has another document
--- under it (another phase of the ticket), it keeps the acks. `nobody`: 1, when the document was no client's before.
+-- An ack belongs to the client of its document, and knows only the document's id. If the previous client has another
+-- document under that id (another phase of the ticket), it keeps the acks. `nobody` is 1 if the document had no client
+-- before.
 -- name: functional_acks_give
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX
 SET ClientId = :client

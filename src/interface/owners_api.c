@@ -1,11 +1,11 @@
-/* PATCH /admin/tickets/{id} and /admin/counterparties/{id}: giving a document to another client. */
+/* PATCH /admin/tickets/{id} and /admin/counterparties/{id}: gives a document to another client. */
 #include "access/handler.h"
 #include "interface/interface.h"
 #include "interface/owners.sql.h"
 
 #define DETAILS_MAX 2048
 
-/* What kind of document it is. */
+/* A kind of document. */
 struct kind {
     const char *name; /* in the audit log's target */
     const char *action;
@@ -22,11 +22,11 @@ struct call {
     struct df_work w;
     const struct kind *kind;
     int64_t id;
-    struct df_str to; /* the client's identifier; absent: nobody */
+    struct df_str to; /* the new owner's identifier; absent: none */
     /* What was found. */
     struct df_str entity;
     struct df_str doc;
-    struct df_str from_id; /* absent: it was nobody's */
+    struct df_str from_id; /* absent: it had no owner */
     struct df_str from;
     struct df_str to_id;
     bool changed;
@@ -91,7 +91,7 @@ static enum df_code write_audit(struct df_db *db, const struct call *c, struct d
                           c->to_id.ptr ? c->to_id : c->from_id, text, c->w.now_ms, err);
 }
 
-static enum df_code give(struct df_db *db, const struct call *c, struct df_err *err)
+static enum df_code give_document(struct df_db *db, const struct call *c, struct df_err *err)
 {
     struct df_value to = df_uuid(c->to_id);
     enum df_code code =
@@ -106,7 +106,7 @@ static enum df_code give(struct df_db *db, const struct call *c, struct df_err *
     return code == DF_OK ? write_audit(db, c, err) : code;
 }
 
-static bool is_same(struct df_str a, struct df_str b)
+static bool is_same_client(struct df_str a, struct df_str b)
 {
     return a.ptr && b.ptr ? df_str_ieq(a, b) : a.ptr == b.ptr;
 }
@@ -131,25 +131,25 @@ static enum df_code run_give(struct df_db *db, struct df_work *w, struct df_err 
         code = find_client(db, c, err);
     if (code != DF_OK)
         return code;
-    c->changed = !is_same(c->from_id, c->to_id);
+    c->changed = !is_same_client(c->from_id, c->to_id);
     if (c->changed)
-        code = give(db, c, err);
+        code = give_document(db, c, err);
     write_answer(c);
     return code;
 }
 
-static void given(struct df_work *w)
+static void document_given(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
     struct df_log_field fields[] = {DF_F("businessDocId", c->doc), DF_F("from", c->from),
                                     DF_F("to", c->to)};
 
     if (c->changed)
-        df_log_write(DF_LOG_INFO, c->kind->action, fields, 3, "%s/%lld is another client's now",
+        df_log_write(DF_LOG_INFO, c->kind->action, fields, 3, "%s/%lld has another owner now",
                      c->kind->name, (long long)c->id);
 }
 
-/* "clientId" must be there; null says that it is to be nobody's. */
+/* "clientId" is required; null takes the owner away. */
 static bool read_gift(struct df_work *w, struct df_input *in, const struct kind *kind)
 {
     struct call *c = (struct call *)w;
@@ -177,7 +177,7 @@ static bool read_counterparty(struct df_work *w, struct df_input *in)
     return read_gift(w, in, &counterparties);
 }
 
-#define GIVE .size = sizeof(struct call), .writes = true, .run = run_give, .done = given
+#define GIVE .size = sizeof(struct call), .writes = true, .run = run_give, .done = document_given
 
 static const struct df_handler ticket = {GIVE, .prepare = read_ticket};
 static const struct df_handler counterparty = {GIVE, .prepare = read_counterparty};

@@ -1,22 +1,22 @@
 /*
- * The documents of the interface: what a body says, and what is built from it. Pure functions over
- * a parsed body; no database, no HTTP.
+ * The documents of the interface: reads bodies and builds answers. Pure functions over a parsed
+ * body; no database, no HTTP.
  *
- * Bodies come flat (column names in camelCase) or in the sender's envelope; a body that has the
+ * Bodies come flat (column names in camelCase) or in the sender's envelope. A body that has the
  * envelope's member ("counterparty", "shipmentTicket", "functionalAck") is an envelope, whatever
- * else stands beside it. Every problem is added to the input under the path of the field as it was
- * sent ("counterparty.data.addressList.address[0].zipCode"); what was read is good only when the
- * input has no errors.
+ * other members it has. Every problem is added to the input under the path of the field as it was
+ * sent ("counterparty.data.addressList.address[0].zipCode"). The result is valid only if the input
+ * has no errors.
  *
- * - Names are matched without regard to case, unknown members are ignored.
- * - Blank text is absent: the senders write "" for what they do not have, and NULL is how the
- *   columns (and the filtered index on CounterpartyId) say that. Also in place of a list or a part.
+ * - Names match in any case; unknown members are ignored.
+ * - Blank text is absent, also in place of a list or an object: senders write "" for a missing
+ *   value, and the columns (and the filtered index on CounterpartyId) need NULL.
  * - Codes and ids lose the blanks around them, which fixed-width systems send: SQL Server takes
- *   'A ' and 'A' for the same key, the other databases do not. They have no control characters,
- *   because BusinessDocId goes into a header. Names, addresses and messages stay as sent.
- * - Numbers are taken for text, and text for numbers and booleans. An absent boolean is false.
+ *   'A ' and 'A' for the same key, the other databases do not. Control characters in them are an
+ *   error, because BusinessDocId goes into a header. Names, addresses and messages stay as sent.
+ * - A number is accepted as text, and text as a number or boolean. An absent boolean is false.
  * - One object in place of a list is a list of one, as converters from XML write it.
- * - Widths are the columns', in UTF-16 units.
+ * - Widths are those of the columns, in UTF-16 units.
  *
  * All text is borrowed from the body and the input's arena.
  */
@@ -29,7 +29,7 @@
 #define DF_PHASE_BASIC   15
 #define DF_PHASE_WEIGHTS 6
 
-/* Entries in one list: bounds what a body can make of few bytes, far above what is real. */
+/* Entries in one list: far more than real ones, but bounds the memory that few bytes can cost. */
 #define DF_PAYLOAD_ENTRIES_MAX  1000
 
 #define DF_CALLBACK_MESSAGE_MAX 2000
@@ -39,7 +39,7 @@ struct df_doc_id {
     struct df_str business_entity;
     struct df_str business_doc_id;
     struct df_str original_business_doc_id;
-    struct df_str user_id; /* no column has it: it goes back in the ack */
+    struct df_str user_id; /* goes back in the ack; not stored in a column */
 };
 
 struct df_address {
@@ -64,7 +64,7 @@ struct df_fiscal_reference {
 };
 
 struct df_counterparty {
-    struct df_doc_id doc; /* of these only business_doc_id is always there */
+    struct df_doc_id doc; /* only business_doc_id is always set */
     struct df_str counterparty_id;
     struct df_str entity_type;
     struct df_str name;
@@ -83,7 +83,7 @@ struct df_counterparty {
 void df_counterparty_read(struct df_input *in, struct df_counterparty *ret);
 
 struct df_ticket {
-    struct df_doc_id doc; /* entity and id are always there */
+    struct df_doc_id doc; /* entity and id are always set */
     struct df_str company_code;
     struct df_str branch_code;
     struct df_str destination_code;
@@ -94,12 +94,12 @@ struct df_ticket {
     bool ack_required;
 };
 
-/* What is asked of a ticket to be taken in: its columns. */
+/* Checks what a ticket needs to be received: its columns. */
 void df_ticket_read(struct df_input *in, struct df_ticket *ret);
 
 /*
- * What is asked of a ticket to be processed: the same, and in phase 6 weights, each at least 0,
- * with net = gross - tare if all are given. Compared digit by digit, not as doubles.
+ * Checks what a ticket needs to be processed: its columns, and in phase 6 weights, each at least 0,
+ * with net = gross - tare if all three are given. The comparison is exact, not by doubles.
  */
 void df_ticket_check(struct df_input *in, struct df_ticket *ret);
 
@@ -109,7 +109,7 @@ struct df_str df_payload_problems(const struct df_input *in);
 struct df_callback {
     struct df_str business_entity;
     struct df_str business_doc_id;
-    int phase_code;      /* of any value: that there is no such ticket is for the database to say */
+    int phase_code;      /* any value; the database tells whether there is such a ticket */
     struct df_str state; /* what CallbackStatus becomes: Success, Error, or Received for Warning */
     struct df_str code;  /* may be absent */
     struct df_str message; /* may be absent; cut at DF_CALLBACK_MESSAGE_MAX */
@@ -128,24 +128,24 @@ struct df_ack {
     enum df_ack_operation operation;
     enum df_ack_status status;
     struct df_str message;
-    size_t header_count; /* one for each target application; 0 is taken for 1 */
+    size_t header_count; /* one for each target application; 0 counts as 1 */
 };
 
 /*
- * A functional ack to be sent. When the body is a whole one, *ret_payload is its text byte for byte
- * and of *ret only the document's id and entity are set; else the absent slice, and *ret is for
- * df_ack_build(). The object of the short form is originalBusinessObject, or without it a
+ * Reads a functional ack to be sent. If the body is a complete ack, *ret_payload is its text byte
+ * for byte, and *ret has only the document's id and entity. Else *ret_payload is absent, and *ret
+ * is for df_ack_build(). The object of the short form is originalBusinessObject; without it, a
  * counterparty for the entity PRC and a ticket for any other.
  */
 void df_ack_read(struct df_input *in, struct df_ack *ret, struct df_str *ret_payload);
 
-/* {"functionalAck": …}; absent text is written as "", as the partner does. */
+/* Writes {"functionalAck": …}; absent text becomes "", as in the partner's documents. */
 void df_ack_build(const struct df_ack *ack, struct df_str ack_business_application,
                   struct df_buf *out);
 
 /*
- * {"ticketResult": {"functionalDocID", "header", "status": "Processed", "processedAt"}}: the source
- * names the document (TicketResult) but not its members; these are the ticket's own.
+ * Writes {"ticketResult": {"functionalDocID", "header", "status": "Processed", "processedAt"}}. The
+ * specification names the document (TicketResult) but not its members; these are the ticket's.
  */
 void df_ticket_return_build(const struct df_ticket *t, int64_t processed_at_ms, struct df_buf *out);
 

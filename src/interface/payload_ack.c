@@ -31,7 +31,7 @@ static enum df_ack_object read_object(struct df_input *in, const struct df_place
                : DF_ACK_TICKET;
 }
 
-static void read_short(struct df_input *in, const struct df_place *body, struct df_ack *ret)
+static void read_short_ack(struct df_input *in, const struct df_place *body, struct df_ack *ret)
 {
     struct df_place operation = df_place_member(in, body, "operation");
     struct df_place status = df_place_member(in, body, "status");
@@ -50,9 +50,9 @@ static void read_short(struct df_input *in, const struct df_place *body, struct 
     ret->header_count = df_targets_read(in, body, &targets);
 }
 
-/* What another program has built is sent as it is: only its key must be known, for the row, and its
- * entity if it has one, for whose document it is about. */
-static void read_whole(struct df_input *in, const struct df_place *ack, struct df_ack *ret)
+/* A complete ack is sent as it is. Only its key is needed, for the row, and its entity if there is
+ * one, to find the document's owner. */
+static void read_whole_ack(struct df_input *in, const struct df_place *ack, struct df_ack *ret)
 {
     struct df_place doc = df_place_part(in, ack, "functionalDocID");
     struct df_place id = df_place_member(in, &doc, "businessDocId");
@@ -71,10 +71,10 @@ void df_ack_read(struct df_input *in, struct df_ack *ret, struct df_str *ret_pay
     if (!df_place_is_there(&root))
         return;
     if (!whole) {
-        read_short(in, &root, ret);
+        read_short_ack(in, &root, ret);
         return;
     }
-    read_whole(in, &root, ret);
+    read_whole_ack(in, &root, ret);
     *ret_payload = in->object->raw;
 }
 

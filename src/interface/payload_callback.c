@@ -40,6 +40,6 @@ void df_callback_read(struct df_input *in, struct df_callback *ret)
     (void)df_place_int(in, &phase, &ret->phase_code);
     read_status(in, &body, ret);
     read_time(in, &body, ret);
-    /* An error text like LastError: the callback is not refused for its length. */
+    /* A long message is cut, like LastError, and not a reason to refuse the callback. */
     ret->message = df_utf8_cut(ret->message, DF_CALLBACK_MESSAGE_MAX);
 }

@@ -12,7 +12,7 @@ static const struct df_text_field data_fields[] = {
     DF_CODE(struct df_counterparty, source, "source", 20),
 };
 
-/* In both shapes, then what each calls its own way. */
+/* The fields of both shapes, then those whose names differ. */
 static const struct df_text_field address_fields[] = {
     DF_CODE(struct df_address, phone, "phone", 30),
     DF_CODE(struct df_address, fax, "fax", 30),

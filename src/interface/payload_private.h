@@ -1,7 +1,7 @@
 /*
- * Reading a body by place: a value together with the way to it, so that an error can name the path
- * as it was sent. Places are linked upwards and live on the stack of whoever reads; a path is
- * written out only for an error.
+ * Reads a body by places. A place is a value with the path to it, so that an error can name the
+ * path as it was sent. Places are linked upwards and live on the reader's stack; a path is only
+ * written out for an error.
  */
 #ifndef DF_INTERFACE_PAYLOAD_PRIVATE_H
 #define DF_INTERFACE_PAYLOAD_PRIVATE_H
@@ -15,7 +15,7 @@ struct df_place {
     const struct df_place *up; /* NULL: the body itself */
     struct df_str name;
     size_t index;         /* DF_NO_INDEX: not an entry of an array */
-    struct df_json value; /* a null: absent too */
+    struct df_json value; /* null also means absent */
 };
 
 static inline bool df_place_is_there(const struct df_place *at)
@@ -27,16 +27,16 @@ void df_place_error(struct df_input *in, const struct df_place *at, const char *
     __attribute__((format(printf, 3, 4)));
 
 /*
- * The body, or in *ret its member `envelope` when it has one (then true). A body or an envelope
- * that is not one object is an error, and *ret is empty.
+ * Opens the body. *ret is its member `envelope` if it has one (true), else the body itself. A body
+ * or an envelope that is not one object is an error, and *ret is empty.
  */
 bool df_place_open(struct df_input *in, const char *envelope, struct df_place *body,
                    struct df_place *ret);
 
-/* Two spellings of the name are an error. */
+/* The member of that name, in any case; two of them are an error. */
 struct df_place df_place_member(struct df_input *in, const struct df_place *up, const char *name);
 
-/* A member that is an object; absent when it is blank, an error when it is anything else. */
+/* A member that must be an object; a blank one is absent. */
 struct df_place df_place_part(struct df_input *in, const struct df_place *up, const char *name);
 
 enum df_text_kind {
@@ -75,13 +75,13 @@ bool df_place_bool(struct df_input *in, const struct df_place *up, const char *n
 /* A required whole number that fits an INT column. False: there is an error. */
 bool df_place_int(struct df_input *in, const struct df_place *at, int *ret);
 
-/* One of the words, without regard to case; -1 and an error when it is none or not there. */
+/* The index of one of the words, in any case; -1 and an error if it is another word or missing. */
 int df_place_word(struct df_input *in, const struct df_place *at, const char *const *words,
                   size_t count);
 
 /*
- * A list: `outer` as an array or one entry, or `outer` as an object around `inner` (which may be
- * NULL). Blank entries are passed over.
+ * A list: `outer` is an array or a single entry, or an object around the member `inner` (which may
+ * be NULL). Blank entries are skipped.
  *
  *     struct df_place_list l;
  *     df_place_list(in, up, "addressList", "address", &l);
@@ -91,8 +91,8 @@ struct df_place_list {
     struct df_place outer;
     struct df_place holder;
     struct df_json_each each;
-    size_t index; /* of the next entry; DF_NO_INDEX: the list is one entry that is no array */
-    size_t count; /* no more than this; 0 also for a list that was too long */
+    size_t index; /* of the next entry; DF_NO_INDEX: a single entry without an array */
+    size_t count; /* an upper bound; 0 also for a list that is too long */
     size_t left;
 };
 

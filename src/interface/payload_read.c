@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Known names and an index: no path is near this long. */
+/* A path is made of known names and an index: none is near this long. */
 #define PATH_MAX_CHARS 200
 
 #define DOC_ID_WIDTH   100
@@ -45,7 +45,7 @@ static bool is_blank(const struct df_json *v)
 
 struct df_place df_place_member(struct df_input *in, const struct df_place *up, const char *name)
 {
-    struct df_place at; /* nothing is set twice: every text of every document comes by here */
+    struct df_place at; /* not zeroed first: this runs for every text of every document */
     at.up = up;
     at.index = DF_NO_INDEX;
     at.name = df_json_find(&up->value, name, &at.value) ? at.value.key : df_str_c(name);

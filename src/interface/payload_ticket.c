@@ -10,7 +10,7 @@ static const struct df_text_field header_fields[] = {
     DF_CODE_REQUIRED(struct df_ticket, shipment_event, "shipmentEvent", 20),
 };
 
-/* In the flat shape all are the body itself, but for a `data` that may hold the weights there too.
+/* In the flat shape all parts are the body itself, except a `data` member that holds the weights.
  */
 struct parts {
     struct df_place body;
@@ -39,14 +39,14 @@ static bool open_parts(struct df_input *in, struct parts *p)
     return true;
 }
 
-/* The list, or the column's own name. */
+/* Reads the list of targets, or targetApplicationCode in its place. */
 static void read_targets(struct df_input *in, const struct df_place *header, struct df_ticket *ret)
 {
     ret->target_count = df_targets_read(in, header, &ret->targets);
     if (ret->target_count > 0)
         return;
     struct df_place one = df_place_member(in, header, "targetApplicationCode");
-    if (!df_place_is_there(&one) && header->up) { /* an envelope is asked for what envelopes have */
+    if (!df_place_is_there(&one) && header->up) { /* in an envelope, the error names the list */
         one = df_place_member(in, header, "targetApplications");
         one.value = (struct df_json){0};
     }
@@ -79,7 +79,7 @@ void df_ticket_read(struct df_input *in, struct df_ticket *ret)
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-/* Decimal, exact: `part` counts units of 10^-18. Sums of two fit too. */
+/* An exact decimal: `part` counts units of 10^-18. The sum of two still fits. */
 struct weight {
     int64_t whole;
     int64_t part;
@@ -102,8 +102,8 @@ static size_t skip_digits(struct df_str s, size_t at)
     return at;
 }
 
-/* After the mantissa: nothing, or an exponent; one beyond all use is cut off at what is too long.
- */
+/* Reads the exponent after the mantissa; none is 0. A huge one is cut to a value that is still too
+ * large. */
 static bool read_exponent(struct df_str s, int64_t *ret)
 {
     const int64_t far = INT64_C(1) << 40;
@@ -132,7 +132,7 @@ static int64_t power_of_ten(int64_t n)
     return v;
 }
 
-/* Adds the digit at 10^place; zeros may stand anywhere. */
+/* Adds the digit times 10^place. False: it is out of range; zeros never are. */
 static bool add_digit(struct weight *w, char c, int64_t place)
 {
     int64_t digit = c - '0';
@@ -147,7 +147,7 @@ static bool add_digit(struct weight *w, char c, int64_t place)
     return true;
 }
 
-/* A number as JSON writes it, or the same as text; there also with zeros before it. */
+/* Reads a JSON number, or a text that holds one; a text may have leading zeros. */
 static enum weight_fault read_weight(const struct df_json *v, struct weight *ret)
 {
     struct df_str s = df_str_trim(v->text);
@@ -184,7 +184,7 @@ static bool is_sum(const struct weight *sum, const struct weight *a, const struc
     return sum->part == part - carry * PART_ONE && sum->whole == a->whole + b->whole + carry;
 }
 
-/* True: it is there. A wrong one is there too, and an error. */
+/* True: the weight is given. An invalid one is an error and counts as given. */
 static bool check_weight(struct df_input *in, const struct df_place *at, struct weight *ret)
 {
     const struct df_json *v = &at->value;

@@ -1,17 +1,16 @@
 /*
- * The ticket processing: claims tickets that wait, checks each for its phase, and in one
- * transaction for many of them writes what comes of it: Processed, the return, the send to the
- * gateway, the functional ack; or Error, with every problem named.
+ * The ticket processing. It claims waiting tickets, checks each for its phase, and writes the
+ * outcomes of many in one transaction: Processed with the return, the send to the gateway and the
+ * functional ack; or Error with every problem named.
  *
- * Claim and outcome are two commits: between them the ticket is Processing, under a lease, and
- * whoever dies there loses nothing. What may become of a ticket is in ticket_state.h; the outcome
- * is written in ticket_outcome.c.
+ * Claim and outcome are two commits. Between them the ticket is Processing, under a lease, so a
+ * process that dies there loses nothing. ticket_state.h has the states of a ticket;
+ * ticket_outcome.c writes the outcome.
  *
- * Memory. A claim takes tickets as long as their payloads are CLAIM_BYTES together, or one; one
- * over the limit of a payload is not even fetched. Each is parsed by itself, and of each only what
- * its outcome needs is kept; an outcome is written as soon as these are OUTCOME_BYTES. So neither
- * what waits nor what is in it has an influence on how much memory this takes: some 16 MiB, or
- * three times the largest payload.
+ * Memory. A claim takes tickets up to CLAIM_BYTES of payloads together, and at least one; a payload
+ * over the limit is not fetched at all. Tickets are parsed one at a time, and only what the outcome
+ * needs is kept; outcomes are written as soon as these are OUTCOME_BYTES. So memory does not depend
+ * on what waits: it is some 16 MiB, or three times the largest payload.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -43,13 +42,13 @@ enum ticket_action ticket_happens(struct ticket *t, enum ticket_event event)
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
-static int64_t max_payload(const struct ticket_batch *b)
+static int64_t max_payload_bytes(const struct ticket_batch *b)
 {
     int64_t body = b->i->opt.max_body_bytes;
     return body > DF_TICKET_PAYLOAD_MAX ? body : DF_TICKET_PAYLOAD_MAX;
 }
 
-/* What is due, as many as fit together. */
+/* The due tickets that fit together. */
 struct due {
     struct ticket_batch *b;
     struct df_ids ids;
@@ -63,13 +62,13 @@ static void read_due(void *arg, struct df_result *r)
     struct due *d = arg;
     int64_t id = df_col_int(r, process_due_Id);
     int64_t size = df_col_int(r, process_due_PayloadBytes);
-    bool fits = size <= max_payload(d->b);
+    bool fits = size <= max_payload_bytes(d->b);
 
     d->full = d->full || d->count == CLAIM_MAX ||
               (d->count > 0 && (!fits || d->bytes + size > CLAIM_BYTES));
     if (d->full)
         return;
-    if (!fits) { /* it is alone */
+    if (!fits) { /* an oversized ticket is handled alone */
         d->b->oversized = id;
         d->full = true;
         return;
@@ -79,13 +78,14 @@ static void read_due(void *arg, struct df_result *r)
     d->count++;
 }
 
-/* Without a claim, and without looking at it: it would take its size several times over. */
+/* Writes Error without a claim and without reading the payload, which would take several times its
+ * size. */
 static enum df_code refuse_oversized(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                      struct df_err *err)
 {
     struct df_str why =
         df_arena_printf(&b->claimed, "the payload is larger than %lld bytes: it is not processed",
-                        (long long)max_payload(b));
+                        (long long)max_payload_bytes(b));
     return df_db_exec(
         db, DF_Q(process_oversized, .error = df_text(why), .now = now, .id = df_int(b->oversized)),
         NULL, err);
@@ -155,7 +155,7 @@ struct df_str ticket_problem(struct ticket_batch *b, struct df_str text)
     return df_arena_str(&b->kept, df_utf8_cut(text, ERROR_UNITS));
 }
 
-/* The ack of a ticket that is fit, or of one that is not. */
+/* The ack of a ticket, with its problems if it has any. */
 static struct df_str build_ack(struct ticket_batch *b, const struct df_ticket *t,
                                struct df_str problems)
 {
@@ -183,7 +183,7 @@ static struct df_str build_return(struct ticket_batch *b, const struct df_ticket
     return ticket_text(&b->kept, &out);
 }
 
-/* What is to be sent; what can not be sent whole is a problem of the ticket. */
+/* Builds the return and the ack. One that would be too long is a problem of the ticket. */
 static void build_outcome(struct ticket_batch *b, struct ticket *t, const struct df_ticket *parsed)
 {
     t->doc_id = df_arena_str(&b->kept, parsed->doc.business_doc_id);
@@ -223,7 +223,7 @@ static void check_ticket(struct ticket_batch *b, struct ticket *t)
     build_outcome(b, t, &parsed);
 }
 
-static void work_on(struct ticket_batch *b, struct ticket *t)
+static void process_ticket(struct ticket_batch *b, struct ticket *t)
 {
     check_ticket(b, t);
     (void)ticket_happens(t, t->problems.ptr ? TICKET_EV_UNFIT : TICKET_EV_FIT);
@@ -231,20 +231,20 @@ static void work_on(struct ticket_batch *b, struct ticket *t)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* Works on as many of those from `first` on as make one outcome; *ret_count: how many. */
+/* Processes tickets from `first` on until they fill one outcome; *ret_count: how many. */
 static enum df_code process_some(struct ticket_batch *b, size_t first, size_t *ret_count,
                                  struct df_err *err)
 {
     df_arena_reset(&b->kept);
     b->tickets = b->all + first;
     for (b->count = 0; first + b->count < b->all_count && b->kept.used_bytes < OUTCOME_BYTES;)
-        work_on(b, &b->tickets[b->count++]);
+        process_ticket(b, &b->tickets[b->count++]);
     *ret_count = b->count;
     return ticket_write_outcomes(b, err);
 }
 
-/* Those that nothing was written of are taken again when their lease is over. */
-static void leave_rest(struct ticket_batch *b)
+/* Tickets without a written outcome are claimed again when their lease is over. */
+static void give_up_unfinished(struct ticket_batch *b)
 {
     for (size_t i = 0; i < b->all_count; i++) {
         if (!ticket_has_ended(b->all[i].state))
@@ -260,7 +260,7 @@ static enum df_code process_claimed(struct ticket_batch *b, struct df_err *err)
     for (size_t i = 0, n = 0; i < b->all_count && code == DF_OK; i += n)
         code = process_some(b, i, &n, err);
     if (code != DF_OK)
-        leave_rest(b);
+        give_up_unfinished(b);
     df_arena_reset(&b->claimed);
     df_arena_reset(&b->parsed);
     df_arena_reset(&b->kept);
@@ -268,14 +268,14 @@ static enum df_code process_claimed(struct ticket_batch *b, struct df_err *err)
     return code;
 }
 
-/* How long there is nothing to do. */
+/* How long to wait for the next due ticket. */
 static int64_t idle_ms(const struct ticket_batch *b)
 {
     int64_t wait_ms = b->next_due_ms < 0 ? POLL_MS : b->next_due_ms - df_wall_ms(b->i->opt.clock);
     return wait_ms < 1 ? 1 : wait_ms < POLL_MS ? wait_ms : POLL_MS;
 }
 
-/* One batch, and how long there is nothing to do then; 0: there may be more at once. */
+/* Processes one batch. Returns how long to wait then; 0: there may be more at once. */
 static int64_t process_batch(void *arg)
 {
     struct ticket_batch *b = arg;

@@ -1,9 +1,9 @@
--- The work on tickets (ticket_state.h). A row is due when NextAttemptAt is; the fence has attempt and version. The CASE is
--- explained in channels.sql.
+-- The processing of tickets (ticket_state.h). A row is due when its NextAttemptAt has come; the fence contains attempt
+-- and version. channels.sql explains the CASE.
 
--- What is due, with the bytes of its payload, so that no more is claimed than fits. The rows are locked until the claim
--- of some of them commits. SQLite reads no further than it is asked; PostgreSQL knows the length of a payload that lies
--- elsewhere without fetching it.
+-- The due tickets with the sizes of their payloads, so that no more are claimed than fit. The rows are locked until the
+-- claim of some of them commits. SQLite reads no further than it is asked, and PostgreSQL knows the length of a payload
+-- that is stored out of line without fetching it.
 -- name: process_due
 -- dialect: sqlite
 SELECT Id, LENGTH(CAST(RawPayloadJson AS BLOB)) AS PayloadBytes
@@ -24,7 +24,7 @@ FROM TB_TICKET_INTERFACE WITH (UPDLOCK, READPAST, ROWLOCK)
 WHERE NextAttemptAt <= :now
 ORDER BY NextAttemptAt;
 
--- That it is due is asked again for databases that do not heed lock hints.
+-- The condition "due" is repeated for databases that ignore lock hints.
 -- name: process_claim
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
@@ -38,7 +38,7 @@ OUTPUT inserted.Id, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted
        inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
 WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1;
 
--- Without asking for anything back: SQLite would have the payload in memory once more for that.
+-- Without RETURNING, for which SQLite would hold the payload in memory once more.
 -- name: process_oversized
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Error', AttemptCount = AttemptCount + 1, LastError = :error, UpdatedAt = :now, NextAttemptAt = NULL
@@ -47,8 +47,8 @@ WHERE Id = :id;
 -- name: process_next_due
 SELECT MIN(NextAttemptAt) AS NextDue FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
 
--- Many of one fence; answers with those that were still so. An older payload may still be on its way to the gateway: see
--- channels.sql.
+-- Settles many tickets of one fence, and returns those whose row still had it. An older payload may still be on its way
+-- to the gateway: see channels.sql.
 -- name: process_done
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
@@ -68,7 +68,7 @@ WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + AttemptCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1;
 
--- due is NULL for what can never be processed.
+-- due is NULL for a ticket that can never be processed.
 -- name: process_failed
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due
@@ -76,8 +76,8 @@ WHERE Id = :id
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1;
 
--- A return that has not gone out yet is brought up to date; one that has is not sent again. What is on its way belongs to
--- the payload before: the new one waits for it (channels.sql) and goes out under a key of its own.
+-- Replaces the content of a return. A return that was sent is not sent again. An attempt that is on its way carries the
+-- previous content; the new one waits for its end (channels.sql) and is sent under a key of its own.
 -- name: return_replace
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL,
@@ -90,7 +90,8 @@ WHERE CASE WHEN Status <> 'Sent' THEN 1 ELSE 0 END = 1
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND PhaseCode = (SELECT t.PhaseCode FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket);
 
--- Tickets that have a return already, from an earlier payload. Nobody makes one meanwhile: the ticket's row is held.
+-- Tickets that have a return already, from an earlier payload. None can be added meanwhile, since the ticket's row is
+-- locked.
 -- name: return_known
 SELECT t.Id
 FROM TB_TICKET_INTERFACE AS t
@@ -113,7 +114,7 @@ WHERE Id = :ticket AND CASE WHEN ReturnStatus <> 'Pending' THEN 1 ELSE 0 END = 1
                 AND o.PhaseCode = TB_TICKET_INTERFACE.PhaseCode
                 AND CASE WHEN o.Status = 'Pending' THEN 1 ELSE 0 END = 1);
 
--- Of these clients, those who have subscribed to what becomes of tickets.
+-- Those of these clients that subscribe to events of tickets.
 -- name: process_listeners
 SELECT c.Id, c.ClientIdentifier
 FROM Clients AS c

@@ -11,7 +11,7 @@ const struct df_config_key df_gateway_keys[] = {
     DF_KEY_OPTIONAL("functional_ack_url", S, functional_ack_url, "Where functional acks are sent."),
     DF_KEY_OPTIONAL("ticket_return_url", S, ticket_return_url, "Where ticket returns are sent."),
     DF_KEY_OPTIONAL("ticket_send_url", S, ticket_send_url, "Where tickets are sent."),
-    DF_KEY_SECRET("api_key", S, api_key, "The gateway's key; needed as soon as one of the URLs is set."),
+    DF_KEY_SECRET("api_key", S, api_key, "The gateway's key; required if one of the URLs is set."),
     DF_KEY_STRING("api_key_header", S, api_key_header, "x-Gateway-APIKey", "Header that carries the key."),
     DF_KEY_STRING("ack_business_application", S, ack_business_application, "CRN", "ackBusinessApplication of functional acks."),
     {.key = NULL},

@@ -12,7 +12,7 @@ int64_t df_shown_room(const struct df_interface_options *opt)
 
 size_t df_shown_answer_max(const struct df_interface_options *opt)
 {
-    /* Columns of a thousand addresses are less than the rest. */
+    /* The columns of a thousand addresses fit into 8 MiB. */
     return (size_t)df_shown_room(opt) * 2 + ((size_t)8 << 20);
 }
 
@@ -37,8 +37,9 @@ static void read_shown(void *arg, struct df_result *r)
     f->no_memory = !df_account_take(df_req_account(f->req), f->ret->raw.len + f->ret->callback.len);
 }
 
-static enum df_code fetch(struct df_db *db, const struct df_query *q, int64_t id, int64_t *room,
-                          struct df_req *req, struct df_shown *ret, struct df_err *err)
+static enum df_code fetch_payloads(struct df_db *db, const struct df_query *q, int64_t id,
+                                   int64_t *room, struct df_req *req, struct df_shown *ret,
+                                   struct df_err *err)
 {
     struct fetching f = {.req = req, .room = room, .ret = ret};
 
@@ -53,11 +54,11 @@ static enum df_code fetch(struct df_db *db, const struct df_query *q, int64_t id
 enum df_code df_shown_ticket(struct df_db *db, int64_t id, int64_t *room, struct df_req *req,
                              struct df_shown *ret, struct df_err *err)
 {
-    return fetch(db, &df_q_shown_ticket, id, room, req, ret, err);
+    return fetch_payloads(db, &df_q_shown_ticket, id, room, req, ret, err);
 }
 
 enum df_code df_shown_counterparty(struct df_db *db, int64_t id, int64_t *room, struct df_req *req,
                                    struct df_shown *ret, struct df_err *err)
 {
-    return fetch(db, &df_q_shown_counterparty, id, room, req, ret, err);
+    return fetch_payloads(db, &df_q_shown_counterparty, id, room, req, ret, err);
 }

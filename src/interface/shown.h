@@ -1,7 +1,7 @@
 /*
- * The payloads that an answer shows. Other programs write into the tables too, and a document may
- * have any number of phases: so an answer has payloads of a few MiB together, and what does not fit
- * is not fetched.
+ * The payloads in an answer. Other programs write into the tables too, and a document may have any
+ * number of phases, so the payloads of one answer are limited to a few MiB together. A payload that
+ * does not fit is not fetched.
  */
 #ifndef DF_INTERFACE_SHOWN_H
 #define DF_INTERFACE_SHOWN_H
@@ -9,10 +9,10 @@
 #include "interface/interface.h"
 #include "store/db.h"
 
-/* For an answer: twice a ticket and its callback, as requests may bring them, and 8 MiB at least.
- */
+/* Bytes of payloads in one answer: twice the largest ticket and callback that requests can bring,
+ * and at least 8 MiB. */
 int64_t df_shown_room(const struct df_interface_options *opt);
-/* The longest answer with that much in it: in quotes it is at most twice as long. */
+/* The longest answer with such payloads: as JSON strings they are at most twice as long. */
 size_t df_shown_answer_max(const struct df_interface_options *opt);
 
 struct df_shown {
@@ -20,8 +20,8 @@ struct df_shown {
     struct df_str callback;
 };
 
-/* Of the row `id`, which may be gone by now; *room is what is left for the next. In the request's
- * arena, and on its account: DF_E_BUSY when that is refused. */
+/* Reads the payloads of row `id`, which may be gone. *room: the bytes left, reduced by those read.
+ * The memory is the request's arena and counts on its account: DF_E_BUSY if that is refused. */
 enum df_code df_shown_ticket(struct df_db *db, int64_t id, int64_t *room, struct df_req *req,
                              struct df_shown *ret, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_shown_counterparty(struct df_db *db, int64_t id, int64_t *room, struct df_req *req,

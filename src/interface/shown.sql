@@ -1,4 +1,4 @@
--- The payloads of documents, for an answer; one of more than :room bytes is NULL, and is not fetched.
+-- The payloads of documents, for an answer. A payload of more than :room bytes is NULL and not fetched.
 
 -- name: shown_ticket
 -- row: shown

@@ -1,10 +1,10 @@
 /*
- * What comes of tickets, in one transaction for many: the rows' states, returns, acks, webhooks.
- * All of it under the fence of each ticket's claim, so that nothing is written of one that has
- * moved on.
+ * Writes the outcomes of many tickets in one transaction: the rows' states, returns, acks and
+ * webhooks. Each is written under the fence of the ticket's claim, so that nothing is written for a
+ * row that has changed since.
  *
- * The transaction may run more than once: it leaves the tickets' states alone, and only notes what
- * it finds. After the commit each ticket is told what came of it.
+ * The transaction may run more than once: it does not change the tickets' states, and only notes
+ * what it finds. The states change after the commit.
  */
 #include "base/log.h"
 #include "base/metrics.h"
@@ -30,7 +30,7 @@ static struct df_metric_family processed_total = {
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static bool is_fit(const struct ticket *t)
+static bool ticket_is_fit(const struct ticket *t)
 {
     return t->state == TICKET_FIT;
 }
@@ -45,7 +45,7 @@ int ticket_order(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Tickets of one fence, in the order of their ids. */
+/* Tickets with the same fence, ordered by id. */
 struct group {
     struct ticket *at;
     size_t count;
@@ -71,7 +71,7 @@ static enum df_code settle_done(struct df_db *db, struct ticket_batch *b, struct
     size_t fit = 0;
 
     for (size_t i = 0; i < g.count; i++) {
-        if (!is_fit(&g.at[i]))
+        if (!ticket_is_fit(&g.at[i]))
             continue;
         df_ids_add_int(&ids, g.at[i].id);
         fit++;
@@ -95,19 +95,19 @@ static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, stru
         bool again = t->state == TICKET_REFUSED;
         struct df_value due =
             again ? df_time(now.i + b->i->opt.delivery_settings.lease_ms) : df_null(DF_TIME);
-        if (!is_fit(t))
+        if (!ticket_is_fit(t))
             DF_ROWS_ADD(&failed, process_failed, .error = df_text(t->problems), .now = now,
                         .due = due, .id = df_int(t->id), .fence = df_int(t->fence));
     }
     enum df_code code = df_rows_run(db, &failed, affected, err);
     for (size_t i = 0, f = 0; i < b->count && code == DF_OK; i++) {
-        if (!is_fit(&b->tickets[i]))
+        if (!ticket_is_fit(&b->tickets[i]))
             b->tickets[i].found = affected[f++] == 1;
     }
     return code;
 }
 
-/* Processed or Error; t->found tells whether it was still ours. */
+/* Writes Processed or Error; t->found tells whether the row was still as claimed. */
 static enum df_code settle_tickets(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                    struct df_err *err)
 {
@@ -118,6 +118,7 @@ static enum df_code settle_tickets(struct df_db *db, struct ticket_batch *b, str
     for (size_t i = 0, n; i < b->count && code == DF_OK; i += n) {
         for (n = 1; i + n < b->count && b->tickets[i + n].fence == b->tickets[i].fence;)
             n++;
+        assert(i + n == b->count || b->tickets[i].fence < b->tickets[i + n].fence);
         code = settle_done(db, b, (struct group){b->tickets + i, n}, now, err);
     }
     return code == DF_OK ? settle_failed(db, b, now, err) : code;
@@ -132,7 +133,7 @@ static void read_returned(void *arg, struct df_result *r)
         b->tickets[i].returned = b->tickets[i].returned || b->tickets[i].id == id;
 }
 
-/* Which of them have a return. */
+/* Finds out which tickets have a return already. */
 static enum df_code find_returned(struct df_db *db, struct ticket_batch *b, struct df_err *err)
 {
     struct df_ids ids = df_ids_for(&b->params, b->count, false);
@@ -140,7 +141,7 @@ static enum df_code find_returned(struct df_db *db, struct ticket_batch *b, stru
 
     for (size_t i = 0; i < b->count; i++) {
         df_ids_add_int(&ids, b->tickets[i].id);
-        any = any || (b->tickets[i].found && is_fit(&b->tickets[i]));
+        any = any || (b->tickets[i].found && ticket_is_fit(&b->tickets[i]));
     }
     if (!any)
         return DF_OK;
@@ -159,7 +160,7 @@ static enum df_code enqueue_returns(struct df_db *db, struct ticket_batch *b, st
     enum df_code code = find_returned(db, b, err);
     for (size_t i = 0; i < b->count && code == DF_OK; i++) {
         const struct ticket *t = &b->tickets[i];
-        if (!t->found || !is_fit(t))
+        if (!t->found || !ticket_is_fit(t))
             continue;
         if (!t->returned) {
             DF_ROWS_ADD(&insert, return_insert, .entity = df_text(t->entity),
@@ -195,13 +196,13 @@ static enum df_code enqueue_acks(struct df_db *db, struct ticket_batch *b, struc
     return df_rows_run(db, &acks, NULL, err);
 }
 
-/* Who hears of tickets. */
+/* A client that listens to events of tickets. */
 struct listener {
     struct df_str id;
     struct df_str identifier;
 };
 
-/* At most as many as there are tickets. Memory: b->params. */
+/* At most one for each ticket. Memory: b->params. */
 struct listeners {
     struct ticket_batch *b;
     struct listener *all;
@@ -241,7 +242,7 @@ static enum df_code find_listeners(struct df_db *db, struct ticket_batch *b, str
                       err);
 }
 
-/* NULL: its client does not listen, or it has none. */
+/* NULL: the ticket's client does not listen, or the ticket has no client. */
 static const struct listener *listener_of(const struct listeners *l, const struct ticket *t)
 {
     for (size_t i = 0; i < l->count && t->client_id.ptr; i++) {
@@ -265,14 +266,14 @@ static struct df_str event_body(struct ticket_batch *b, const struct ticket *t,
     df_json_kv_text(&j, "businessDocId", t->row_doc_id);
     df_json_kv_text(&j, "businessEntity", t->entity);
     df_json_kv_int(&j, "phaseCode", t->phase);
-    df_json_kv_text(&j, "status", is_fit(t) ? DF_STR("Processed") : DF_STR("Error"));
+    df_json_kv_text(&j, "status", ticket_is_fit(t) ? DF_STR("Processed") : DF_STR("Error"));
     df_json_kv_text(&j, "error", t->problems);
     df_json_kv_time(&j, "processedAt", now_ms);
     df_json_close(&j, '}');
     return ticket_text(&b->params, &out);
 }
 
-/* TicketProcessed and TicketFailed, for whoever wants them. */
+/* Emits TicketProcessed and TicketFailed to the clients that listen. */
 static enum df_code tell_listeners(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                    struct df_err *err)
 {
@@ -289,7 +290,7 @@ static enum df_code tell_listeners(struct df_db *db, struct ticket_batch *b, str
         const struct listener *l = listener_of(&listeners, t);
         if (!t->found || t->state == TICKET_REFUSED || !l)
             continue;
-        const char *event = is_fit(t) ? "TicketProcessed" : "TicketFailed";
+        const char *event = ticket_is_fit(t) ? "TicketProcessed" : "TicketFailed";
         events[count++] = (struct df_webhook_event){
             .client_id = t->client_id,
             .event = event,
@@ -331,7 +332,7 @@ static void tell_of_ticket(const struct ticket *t, enum ticket_action action)
 
     if (action == TICKET_TELL_REJECTED)
         df_log_write(DF_LOG_WARN, "TicketRejected", fields, 2,
-                     "the ticket can not be processed: see its LastError");
+                     "the ticket cannot be processed: see its LastError");
     else if (action == TICKET_TELL_PROCESSED)
         df_log_write(DF_LOG_DEBUG, "TicketProcessed", fields, 2, "the ticket was processed");
 }
@@ -368,19 +369,19 @@ static enum df_code write_outcome(struct ticket_batch *b, struct df_err *err)
     return code;
 }
 
-/* For what is in it: another time would not help. */
+/* Refused for its content: another attempt would not help. */
 static bool is_refusal(enum df_code code)
 {
     return code != DF_OK && df_code_retry(code) == DF_RETRY_NEVER;
 }
 
-/* Error, due again, in the place of what the database does not take. */
+/* Writes Error, due again, in place of the outcome that the database refused. */
 static enum df_code write_refusal(struct ticket_batch *b, struct ticket *t, struct df_err *err)
 {
     struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
 
     df_log_write(DF_LOG_ERROR, "TicketRefused", fields, 2,
-                 "the database does not take the ticket's outcome: %s", err->detail);
+                 "the database refuses the ticket's outcome: %s", err->detail);
     t->ack = DF_STR_NULL;
     t->problems = ticket_problem(b, df_str_c(df_err_outside(err)));
     enum df_code code = write_outcome(b, err);
@@ -389,12 +390,12 @@ static enum df_code write_refusal(struct ticket_batch *b, struct ticket *t, stru
     return code;
 }
 
-/* Each by itself: one that the database refuses keeps no other back. */
+/* Writes each outcome by itself: one that the database refuses does not hold back the others. */
 static enum df_code write_one_by_one(struct ticket_batch *b, struct df_err *err)
 {
     struct ticket *all = b->tickets;
     size_t count = b->count;
-    enum df_code failed = DF_OK; /* of one for which not even that could be written */
+    enum df_code failed = DF_OK; /* of a ticket for which not even the refusal was written */
 
     b->count = 1;
     for (size_t i = 0; i < count; i++) {

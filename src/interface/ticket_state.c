@@ -1,19 +1,19 @@
-/* What an event makes of a ticket. The drawing and the reasons: ticket_state.h. */
+/* The state machine of a ticket. ticket_state.h has the drawing and the reasons. */
 #include "interface/ticket_state.h"
 
-static struct ticket_step to(enum ticket_state state, enum ticket_action action)
+static struct ticket_step step_to(enum ticket_state state, enum ticket_action action)
 {
     return (struct ticket_step){.state = state, .action = action};
 }
 
 static struct ticket_step impossible(enum ticket_state state)
 {
-    return to(state, TICKET_IMPOSSIBLE);
+    return step_to(state, TICKET_IMPOSSIBLE);
 }
 
 static struct ticket_step step_checked(enum ticket_state state, enum ticket_state found)
 {
-    return state == TICKET_CLAIMED ? to(found, TICKET_NOTHING) : impossible(state);
+    return state == TICKET_CLAIMED ? step_to(found, TICKET_NOTHING) : impossible(state);
 }
 
 static bool is_to_be_written(enum ticket_state state)
@@ -25,11 +25,11 @@ static struct ticket_step step_written(enum ticket_state state)
 {
     switch (state) {
     case TICKET_FIT:
-        return to(TICKET_PROCESSED, TICKET_TELL_PROCESSED);
+        return step_to(TICKET_PROCESSED, TICKET_TELL_PROCESSED);
     case TICKET_UNFIT:
-        return to(TICKET_REJECTED, TICKET_TELL_REJECTED);
+        return step_to(TICKET_REJECTED, TICKET_TELL_REJECTED);
     case TICKET_REFUSED:
-        return to(TICKET_PUT_OFF, TICKET_NOTHING); /* it was told when it was refused */
+        return step_to(TICKET_PUT_OFF, TICKET_NOTHING); /* it was logged when it was refused */
     case TICKET_CLAIMED:
     case TICKET_PROCESSED:
     case TICKET_REJECTED:
@@ -46,8 +46,8 @@ static struct ticket_step step_refused(enum ticket_state state)
 {
     if (!is_to_be_written(state))
         return impossible(state);
-    return state == TICKET_REFUSED ? to(TICKET_LEFT, TICKET_NOTHING)
-                                   : to(TICKET_REFUSED, TICKET_WRITE_REFUSAL);
+    return state == TICKET_REFUSED ? step_to(TICKET_LEFT, TICKET_NOTHING)
+                                   : step_to(TICKET_REFUSED, TICKET_WRITE_REFUSAL);
 }
 
 struct ticket_step df_ticket_step(enum ticket_state state, enum ticket_event event)
@@ -60,11 +60,12 @@ struct ticket_step df_ticket_step(enum ticket_state state, enum ticket_event eve
     case TICKET_EV_WRITTEN:
         return step_written(state);
     case TICKET_EV_FENCED:
-        return is_to_be_written(state) ? to(TICKET_OVERTAKEN, TICKET_NOTHING) : impossible(state);
+        return is_to_be_written(state) ? step_to(TICKET_OVERTAKEN, TICKET_NOTHING)
+                                       : impossible(state);
     case TICKET_EV_REFUSED:
         return step_refused(state);
     case TICKET_EV_FAILED:
-        return ticket_has_ended(state) ? impossible(state) : to(TICKET_LEFT, TICKET_NOTHING);
+        return ticket_has_ended(state) ? impossible(state) : step_to(TICKET_LEFT, TICKET_NOTHING);
     case TICKET_EVENTS:
         break;
     }

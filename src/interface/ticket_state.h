@@ -1,7 +1,7 @@
 /*
- * What the processing makes of one ticket, from its claim on: one enum, and one pure function that
- * says what an event makes of it. processing.c and ticket_outcome.c do what it says; nobody else
- * sets a state.
+ * The state machine of a ticket in processing, from its claim on: one enum, and one pure function
+ * from state and event to the next state and an action. processing.c and ticket_outcome.c carry out
+ * the actions; no other code sets a state.
  *
  *                fit           written
  *     CLAIMED ──────────► FIT ─────────────────► PROCESSED   (Processed)
@@ -14,22 +14,22 @@
  *                          │ written
  *                          └───────────────────► REJECTED    (Error, for a person)
  *
- *     FIT, UNFIT, REFUSED: the row has moved on ► OVERTAKEN
- *     from each that is no end: the database is away ► LEFT
+ *     FIT, UNFIT, REFUSED: the row has changed since the claim ► OVERTAKEN
+ *     every state that is not an end: the database is unreachable ► LEFT
  *
- * In brackets is what the row then says. Claim and outcome are two commits; between them the row is
- * Processing, under a lease, and a LEFT one is claimed again when that is over. Lease and fence are
- * those of all outboxes (src/delivery/README.md); the fence has the payload's version too, so that a
- * newer payload that comes in between wins: the outcome finds another fence, changes nothing, and
- * nothing is told of it.
+ * The row's status is in brackets. Claim and outcome are two commits; between them the row is
+ * Processing, under a lease, and a LEFT ticket is claimed again when the lease is over. Lease and
+ * fence are those of all outboxes (src/delivery/README.md). The fence contains the payload's
+ * version too, so that a newer payload wins: the outcome of the old one finds another fence,
+ * changes nothing, and is not reported.
  *
- * Outcomes are written many in one commit. When the database refuses one of those for what is in it
- * (a constraint, a trigger), each is written by itself, and the one that is refused keeps nobody
- * back. It becomes an Error that is due again: it may not be the ticket that has to change, so its
- * sender is told nothing.
+ * Many outcomes are written in one commit. When the database refuses a commit because of its
+ * content (a constraint, a trigger), each outcome is written by itself, so that the refused one
+ * does not hold back the others. That ticket becomes an Error that is due again. The cause may not
+ * be the ticket, so its sender is not told.
  *
- * A ticket whose payload is too large is no part of this: it is never claimed, and becomes Error
- * unread.
+ * A ticket whose payload is too large is not part of this: it is never claimed, and becomes Error
+ * without being read.
  */
 #ifndef DF_INTERFACE_TICKET_STATE_H
 #define DF_INTERFACE_TICKET_STATE_H
@@ -38,9 +38,9 @@
 
 enum ticket_state {
     TICKET_CLAIMED,
-    TICKET_FIT,     /* its return and its ack are built: to be written as Processed */
+    TICKET_FIT,     /* return and ack are built: to be written as Processed */
     TICKET_UNFIT,   /* to be written as Error, with every problem named */
-    TICKET_REFUSED, /* by the database: to be written as Error, to be tried again */
+    TICKET_REFUSED, /* by the database: to be written as Error and tried again */
     TICKET_PROCESSED,
     TICKET_REJECTED,
     TICKET_PUT_OFF,
@@ -54,8 +54,8 @@ enum ticket_event {
     TICKET_EV_UNFIT,
     TICKET_EV_WRITTEN,
     TICKET_EV_FENCED,  /* the commit did not find the row as it was claimed */
-    TICKET_EV_REFUSED, /* the database does not take it, for what is in it */
-    TICKET_EV_FAILED,  /* the database is away, or nobody knows what came of the commit */
+    TICKET_EV_REFUSED, /* the database refused the outcome for its content */
+    TICKET_EV_FAILED,  /* the database is unreachable, or the commit's outcome is unknown */
     TICKET_EVENTS
 };
 
@@ -64,7 +64,7 @@ enum ticket_action {
     TICKET_TELL_PROCESSED,
     TICKET_TELL_REJECTED,
     TICKET_WRITE_REFUSAL, /* instead of the outcome */
-    TICKET_IMPOSSIBLE,    /* a mistake in the program */
+    TICKET_IMPOSSIBLE,    /* a bug */
     TICKET_ACTIONS
 };
 
@@ -73,7 +73,7 @@ struct ticket_step {
     enum ticket_action action;
 };
 
-/* Of TICKET_IMPOSSIBLE the state is the one before. */
+/* With TICKET_IMPOSSIBLE the state stays. */
 struct ticket_step df_ticket_step(enum ticket_state state, enum ticket_event event);
 
 static inline bool ticket_has_ended(enum ticket_state state)

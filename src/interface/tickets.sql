@@ -1,9 +1,9 @@
--- Tickets as they come in and are asked for, and the callbacks of the gateway.
+-- Tickets as clients send and see them, and the callbacks of the gateway.
 
--- A new ticket, or another payload of one that is there: it takes the place of the old one and starts over. Gives no row
--- when the payload is the same, or when the ticket is another client's (unless `all`). What others wrote has no PayloadHash,
--- and counts as another. Return* stay: they mirror the outbox, which knows whether a return was sent. ClientId stays: a
--- ticket is of whoever made it. PayloadVersion is 1 for new rows only.
+-- Writes a new ticket, or replaces the payload of an existing one and starts it over. Returns no row if the payload is
+-- the same, or if the ticket is another client's (unless `all`). Rows of other programs have no PayloadHash, so that
+-- any payload replaces theirs. Return* stay: they mirror the outbox, which knows whether a return was sent. ClientId
+-- stays: the owner is the client that made the ticket. PayloadVersion is 1 for new rows only.
 -- name: ticket_upsert
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
@@ -64,7 +64,7 @@ FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
   AND PhaseCode = :phase;
 
--- What is shown of tickets: of all, and of those of one client.
+-- Tickets as clients see them: all, and those of one client.
 -- template: tickets.sqlt
 -- with: name = ticket
 
@@ -72,8 +72,8 @@ WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:d
 -- with: name = own_ticket
 -- with: whose = AND ClientId = :client
 
--- The callback so far is compared with the new one by the program: a database's collation may take different texts for
--- the same.
+-- The program compares the stored callback with the new one: by its collation a database may take different texts for
+-- equal.
 -- name: callback_find
 -- dialect: sqlite
 SELECT Id, CallbackStatus, CallbackPayloadJson

@@ -1,10 +1,10 @@
 /*
- * /api/tickets: receiving tickets and looking at them.
+ * /api/tickets: receives and shows tickets.
  *
- * A ticket is known by its business entity, document and phase. What was received before is told
- * from another payload by the SHA-256 of the bytes: the same again changes nothing, so that callers
- * may repeat a call whose answer they lost; another one replaces it and starts over. Whose it is
- * never changes by that (owners.h).
+ * The key of a ticket is its business entity, document and phase. A payload with the same SHA-256
+ * as the stored one changes nothing, so that callers may repeat a call whose answer they lost.
+ * Another payload replaces the stored one, and processing starts over. The owner does not change
+ * (owners.h).
  */
 #include "access/handler.h"
 #include "base/checksum.h"
@@ -14,7 +14,7 @@
 #include "interface/shown.h"
 #include "interface/tickets.sql.h"
 
-#define PHASES_SHOWN 64 /* with their payloads */
+#define PHASES_SHOWN 64 /* phases of a document whose payloads are shown */
 
 /* --- POST /api/tickets --- */
 
@@ -23,12 +23,12 @@ struct receipt {
     struct df_reach reach;
     struct df_ticket ticket;
     char hash[DF_CHECKSUM_LEN + 1];
-    /* What became of it. */
+    /* The outcome. */
     int64_t id;
     struct df_str status;
     bool created;
     bool changed;
-    bool refused; /* it is another client's */
+    bool refused; /* the ticket is another client's */
 };
 
 static void read_written(void *arg, struct df_result *r)
@@ -50,7 +50,7 @@ static void read_same(void *arg, struct df_result *r)
     c->refused = !df_reach_has(&c->reach, df_col_text(r, ticket_same_ClientId));
 }
 
-static enum df_code run_receive(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_receive_ticket(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct receipt *c = (struct receipt *)w;
     const struct df_ticket *t = &c->ticket;
@@ -73,13 +73,13 @@ static enum df_code run_receive(struct df_db *db, struct df_work *w, struct df_e
     if (code == DF_OK && !found)
         code = df_db_one(db, DF_Q(ticket_same, .entity = entity, .doc = doc, .phase = phase),
                          read_same, c, &found, err);
-    /* Where lock hints are not heeded, of two that insert at once the second meets the key. */
+    /* In a database that ignores lock hints, the second of two inserts at once meets the key. */
     if (code == DF_E_DB_UNIQUE || (code == DF_OK && !found))
         return df_err_set(err, DF_E_DB_CONFLICT, "The ticket was written by another call as well.");
     return code == DF_OK && c->refused ? df_reach_refuse(err, "ticket") : code;
 }
 
-static void received(struct df_work *w)
+static void ticket_received(struct df_work *w)
 {
     const struct receipt *c = (const struct receipt *)w;
     struct df_json_out *json = &w->json;
@@ -110,12 +110,12 @@ static bool read_ticket(struct df_work *w, struct df_input *in)
     return true;
 }
 
-static const struct df_handler receive = {
+static const struct df_handler receive_ticket = {
     .size = sizeof(struct receipt),
     .writes = true,
     .prepare = read_ticket,
-    .run = run_receive,
-    .done = received,
+    .run = run_receive_ticket,
+    .done = ticket_received,
 };
 
 /* --- GET /api/tickets --- */
@@ -138,7 +138,7 @@ struct question {
     size_t shown_count;
 };
 
-/* The payloads; NULL in pages, which have none. */
+/* The payloads of a ticket; NULL in pages, which have none. */
 static const struct df_shown *shown_of(const struct question *c, int64_t id)
 {
     static const struct df_shown nothing;
@@ -202,9 +202,9 @@ static void write_ticket(void *arg, struct df_result *r)
     df_json_close(out, '}');
 }
 
-/* The rows of a query that takes those of these values that it has: of one document, or a page. */
-static enum df_code ask(struct df_db *db, struct question *c, const struct df_query *q,
-                        void (*row)(void *arg, struct df_result *r), struct df_err *err)
+/* Calls row for each row of a query; a query takes those of these parameters that it names. */
+static enum df_code query_tickets(struct df_db *db, struct question *c, const struct df_query *q,
+                                  void (*row)(void *arg, struct df_result *r), struct df_err *err)
 {
     return df_db_each(db,
                       DF_ANY(q, {"entity", df_text(c->entity)}, {"doc", df_text(c->doc)},
@@ -231,15 +231,15 @@ static void read_phase(void *arg, struct df_result *r)
 static enum df_code write_page(struct df_db *db, struct question *c, struct df_err *err)
 {
     bool all = c->reach.all;
-    enum df_code code =
-        ask(db, c, all ? &df_q_ticket_page_total : &df_q_own_ticket_page_total, read_total, err);
+    enum df_code code = query_tickets(
+        db, c, all ? &df_q_ticket_page_total : &df_q_own_ticket_page_total, read_total, err);
 
     if (code != DF_OK)
         return code;
-    return ask(db, c, all ? &df_q_ticket_page : &df_q_own_ticket_page, write_ticket, err);
+    return query_tickets(db, c, all ? &df_q_ticket_page : &df_q_own_ticket_page, write_ticket, err);
 }
 
-/* With the payloads of the first, oldest first, as far as there is room. */
+/* Writes the phases of a document, oldest first, with payloads as far as there is room. */
 static enum df_code write_phases(struct df_db *db, struct question *c, struct df_err *err)
 {
     const struct df_query *q = c->reach.all ? &df_q_ticket_phases : &df_q_own_ticket_phases;
@@ -247,14 +247,14 @@ static enum df_code write_phases(struct df_db *db, struct question *c, struct df
 
     c->shown_count = 0;
     c->shown = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct phase_shown, PHASES_SHOWN);
-    enum df_code code = ask(db, c, q, read_phase, err);
+    enum df_code code = query_tickets(db, c, q, read_phase, err);
     for (size_t i = 0; i < c->shown_count && code == DF_OK; i++)
         code = df_shown_ticket(db, c->shown[i].id, &room, c->w.req, &c->shown[i].payloads, err);
-    return code == DF_OK ? ask(db, c, q, write_ticket, err) : code;
+    return code == DF_OK ? query_tickets(db, c, q, write_ticket, err) : code;
 }
 
-/* In a transaction, so that the payloads are those of the rows. */
-static enum df_code run_look(struct df_db *db, struct df_work *w, struct df_err *err)
+/* A transaction, so that the payloads belong to the rows that are read. */
+static enum df_code run_get_tickets(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct question *c = (struct question *)w;
     enum df_code code = df_db_begin(db, false, err);
@@ -271,7 +271,7 @@ static enum df_code run_look(struct df_db *db, struct df_work *w, struct df_err 
     return code;
 }
 
-static bool read_question(struct df_work *w, struct df_input *in)
+static bool read_ticket_filter(struct df_work *w, struct df_input *in)
 {
     static const char *const states[] = {"Awaiting", "Processing", "Processed", "Error", NULL};
     static const char hint[] = "is required, unless status is given";
@@ -296,16 +296,16 @@ static bool read_question(struct df_work *w, struct df_input *in)
     return true;
 }
 
-static const struct df_handler look = {
+static const struct df_handler get_tickets = {
     .size = sizeof(struct question),
-    .prepare = read_question,
-    .run = run_look,
+    .prepare = read_ticket_filter,
+    .run = run_get_tickets,
 };
 
 #define ROUTE(m, kind, h) DF_ROUTE(m, "/api/tickets", kind, DF_ACCESS_CLIENT, "interface", h)
 
 const struct df_route df_ticket_routes[] = {
-    ROUTE("POST", DF_BODY_JSON, receive),
-    ROUTE("GET", DF_BODY_NONE, look),
+    ROUTE("POST", DF_BODY_JSON, receive_ticket),
+    ROUTE("GET", DF_BODY_NONE, get_tickets),
     {.method = NULL},
 };

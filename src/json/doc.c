@@ -1,7 +1,7 @@
 /*
- * The pass that checks a document notes where the members of its first objects lie: what is asked
- * for is mostly among them. Everything else is found by walking through text that the scanner has
- * accepted, each time anew: so brackets match, strings end, and nothing is checked again.
+ * The pass that checks a document notes where the members of its first objects lie: callers mostly
+ * ask for these. Everything else is found by walking through the text, each time anew. The scanner
+ * has accepted this text, so brackets match, strings end, and nothing is checked again.
  */
 #include "json/doc.h"
 
@@ -17,7 +17,7 @@
 #define NONE          UINT16_MAX
 
 struct member {
-    const char *key; /* as written, behind the quote */
+    const char *key; /* as written, after the quote */
     const char *value;
     uint32_t key_len;
     uint32_t value_len;
@@ -35,7 +35,7 @@ struct object {
 
 struct df_json_doc {
     struct df_arena *arena;
-    const char *end; /* of the document, without the white space behind it */
+    const char *end; /* of the document, without trailing white space */
     struct df_json root;
     struct member *members;
     size_t object_count;
@@ -161,7 +161,7 @@ static struct df_str unescaped(struct df_json_doc *doc, struct df_str s)
     return df_json_unescape(s, df_arena_alloc(doc->arena, s.len));
 }
 
-/* All but the key, which stays as it is. */
+/* Sets everything except the key. */
 static inline void set_value(struct df_json *v, struct df_json_doc *doc, const char *p, size_t len,
                              bool escapes)
 {
@@ -192,7 +192,7 @@ static inline void set_member(struct df_json *v, struct df_json_doc *doc, const 
 /* An open array or object. */
 struct level {
     uint16_t object; /* NONE: an array, or not noted */
-    uint16_t member; /* that it is the value of, or NONE */
+    uint16_t member; /* whose value it is, or NONE */
 };
 
 struct notes {
@@ -206,7 +206,7 @@ struct notes {
     struct member members[MEMBERS_NOTED];
 };
 
-/* The value that was just scanned, or opened, under the level that was innermost before it. */
+/* Notes the value that was just scanned or opened as a member of the level around it. */
 static uint16_t note_member(struct notes *n, unsigned level)
 {
     uint16_t in = n->levels[level].object;
@@ -286,7 +286,8 @@ static inline void note_token(struct notes *n, enum df_json_token t)
     }
 }
 
-static const struct df_json *keep(struct df_arena *a, const struct notes *n, struct df_str input)
+static const struct df_json *keep_doc(struct df_arena *a, const struct notes *n,
+                                      struct df_str input)
 {
     size_t objects = n->object_count * sizeof(struct object);
     size_t members = n->member_count * sizeof(struct member);
@@ -323,14 +324,14 @@ enum df_code df_json_parse(struct df_arena *a, struct df_str input, const struct
     if (t == DF_TOK_ERROR)
         rc = df_json_scan_error(&n.scan, err);
     else
-        *ret = keep(a, &n, input);
+        *ret = keep_doc(a, &n, input);
     df_json_scan_release(&n.scan);
     return rc;
 }
 
 /* --- by name ---------------------------------------------------------------------------------- */
 
-static const struct object *noted(const struct df_json_doc *doc, const char *at)
+static const struct object *noted_object(const struct df_json_doc *doc, const char *at)
 {
     for (size_t i = 0; i < doc->object_count; i++)
         if (doc->objects[i].at == at)
@@ -338,22 +339,22 @@ static const struct object *noted(const struct df_json_doc *doc, const char *at)
     return NULL;
 }
 
-/* A name that is looked for, and the member that it is, as far as one has been found. */
+/* A search for a name, with the best match so far. */
 struct search {
     struct df_str name;
     unsigned matches;
     bool exact;
-    struct member found; /* a copy: what was walked by is not kept */
+    struct member found; /* a copy: members passed on the walk are not kept */
 };
 
-#define NAME_MAX_BYTES 64 /* of the names that anybody asks for */
+#define NAME_MAX_BYTES 64 /* longest name that callers ask for */
 
 static bool same_name(const struct search *s, const struct member *m, bool *ret_exact)
 {
     char plain[NAME_MAX_BYTES * 6];
     struct df_str key = df_str_n(m->key, m->key_len);
 
-    /* An escape is at most six bytes for one. */
+    /* An escape takes at most six bytes for one. */
     if (m->escaped) {
         if (key.len > s->name.len * 6 || key.len > sizeof(plain))
             return false;
@@ -367,7 +368,7 @@ static inline void look_at(struct search *s, const struct member *m)
 {
     bool exact;
 
-    /* Most are told apart by their length or their first letter, whatever its case. */
+    /* Most names differ in length or in their first letter, compared without case. */
     if (!m->escaped && (m->key_len != s->name.len ||
                         (m->key_len > 0 && ((m->key[0] ^ s->name.ptr[0]) & ~0x20) != 0)))
         return;
@@ -387,7 +388,7 @@ bool df_json_find(const struct df_json *obj, const char *name, struct df_json *r
         *ret = (struct df_json){0};
         return false;
     }
-    const struct object *o = noted(obj->doc, obj->raw.ptr);
+    const struct object *o = noted_object(obj->doc, obj->raw.ptr);
     for (uint16_t i = o ? o->first : NONE; i != NONE; i = obj->doc->members[i].next)
         look_at(&s, &obj->doc->members[i]);
     for (const char *p = o ? o->rest : skip_space(obj->raw.ptr + 1); p && *p != '}';) {
@@ -464,7 +465,7 @@ size_t df_json_count(const struct df_json *v)
 
 /* --- scalars ---------------------------------------------------------------------------------- */
 
-/* What a number or a string says, without the blanks that people leave around it. */
+/* The text of a number or a string, without surrounding blanks. */
 static struct df_str scalar_text(const struct df_json *v)
 {
     if (!v || (v->type != DF_JSON_STRING && v->type != DF_JSON_NUMBER))
@@ -487,7 +488,7 @@ bool df_json_to_i64(const struct df_json *v, int64_t *ret)
 
     if (df_str_to_i64(scalar_text(v), ret))
         return true;
-    /* 15.0 and 1.5e1 are whole numbers too; beyond 2^53 a double no longer knows. */
+    /* 15.0 and 1.5e1 are whole numbers too; beyond 2^53 a double is not exact. */
     if (!df_json_to_double(v, &d) || d != floor(d) || fabs(d) > 9007199254740992.0)
         return false;
     *ret = (int64_t)d;
@@ -495,8 +496,8 @@ bool df_json_to_i64(const struct df_json *v, int64_t *ret)
 }
 
 /*
- * strtod takes more than decimal numbers (hexadecimal, inf, nan), so only their characters are let
- * through to it. The program never leaves the C locale.
+ * strtod accepts more than decimal numbers (hexadecimal, inf, nan), so only characters of decimal
+ * numbers are passed to it. The program never leaves the C locale.
  */
 bool df_json_to_double(const struct df_json *v, double *ret)
 {

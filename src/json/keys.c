@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define FEW 16 /* names that are compared one by one */
+#define FEW 16 /* up to this many names are compared one by one */
 
 void df_json_keys_release(struct df_json_keys *k)
 {

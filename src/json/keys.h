@@ -1,7 +1,6 @@
 /*
- * The names of the members of all objects that are open at a time, to find one given twice. A few
- * names are compared one by one; from the seventeenth on an object gets a hash table. Private to
- * json/.
+ * The names of the members of all open objects, to find duplicates. A few names are compared one by
+ * one; from the seventeenth on an object gets a hash table. Private to json/.
  *
  * Names are borrowed from the window; those of the outermost `copy_depth` levels, and those with
  * escapes, are copied, because they must outlive it.
@@ -12,9 +11,9 @@
 #include "base/map.h"
 
 /*
- * Of all objects open at once: refused beyond, so that memory is bounded for any document. A name
- * takes 24 bytes, 64 in a table, and a copy its text and 32: at most 9 MiB while a document is
- * scanned, and nothing afterwards.
+ * Limits for all open objects together; documents beyond them are refused, so that memory is
+ * bounded. A name takes 24 bytes, 64 in a table, and a copy its text and 32 more: at most 9 MiB
+ * while a document is scanned, and nothing afterwards.
  */
 #define DF_JSON_NAMES_MAX      65536
 #define DF_JSON_NAMES_COPY_MAX (1U << 20)
@@ -26,7 +25,7 @@ struct df_json_name {
 
 struct df_json_names_scope {
     size_t first;        /* of names[] */
-    struct df_map table; /* of them all, once they are many; the values mean nothing */
+    struct df_map table; /* all names, once there are many; the values mean nothing */
 };
 
 struct df_json_keys {
@@ -44,13 +43,13 @@ enum df_json_keys_result { DF_JSON_KEYS_NEW, DF_JSON_KEYS_TWICE, DF_JSON_KEYS_TO
 
 void df_json_keys_release(struct df_json_keys *k); /* zeroed is empty */
 
-/* An object or array opened at this depth (1 is the outermost), forgetting deeper ones. */
+/* Opens an object or array at this depth (1 is the outermost) and forgets deeper ones. */
 void df_json_keys_open(struct df_json_keys *k, unsigned depth);
 
-/* Back to `depth` open levels. */
+/* Goes back to `depth` open levels. */
 void df_json_keys_cut(struct df_json_keys *k, unsigned depth);
 
-/* A name in the innermost object, as written, with or without escapes. */
+/* Adds a name to the innermost object, as written; `escaped`: it has escapes. */
 enum df_json_keys_result df_json_keys_add(struct df_json_keys *k, struct df_str text, bool escaped);
 
 #endif

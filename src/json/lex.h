@@ -1,6 +1,6 @@
 /*
- * What the scanner and the writer do to each byte, inline: runs of plain text, UTF-8, white space.
- * Private to json/.
+ * Inline functions for the bytes of JSON text: runs of plain text, UTF-8, white space. Private to
+ * json/.
  *
  * A run of plain text is found sixteen bytes at a time with SSE2, which every x86-64 has, and eight
  * at a time in a general register elsewhere. Both are always compiled where they can be, and tested
@@ -17,7 +17,8 @@
 #include <emmintrin.h>
 #endif
 
-/* A byte that a string's content cannot simply hold: quote, backslash, control, or not ASCII. */
+/* A byte that needs a closer look inside a string: quote, backslash, control character, or not
+ * ASCII. */
 static inline int df_json_is_special(unsigned char c)
 {
     return c < 0x20 || c >= 0x80 || c == '"' || c == '\\';
@@ -77,14 +78,14 @@ static inline const char *df_json_plain(const char *p, const char *end)
 #define DF_JSON_UTF8_CUT (-2)
 
 /*
- * Length of the UTF-8 sequence at p, whose first byte is not ASCII. CUT: what is there is the
- * beginning of a valid sequence. No overlong forms, no surrogates, nothing past U+10FFFF.
+ * Length of the UTF-8 sequence at p, whose first byte is not ASCII. CUT: the input ends inside a
+ * valid sequence. Overlong forms, surrogates and code points above U+10FFFF are invalid.
  */
 static inline int df_json_utf8(const char *at, const char *end)
 {
     const unsigned char *p = (const unsigned char *)at;
     ptrdiff_t have = end - at;
-    unsigned char low = 0x80, high = 0xBF; /* what the second byte may be */
+    unsigned char low = 0x80, high = 0xBF; /* range of the second byte */
     int len;
 
     if (p[0] < 0xC2 || p[0] > 0xF4)

@@ -1,7 +1,6 @@
 /*
- * The document passes through a window. One scanner runs over the whole document, so that what
- * stands between records is checked like everything else; only where records begin and end is
- * decided here.
+ * The document passes through a window. One scanner runs over the whole document, so that the text
+ * between records is checked as well; this file only decides where records begin and end.
  *
  *     BEGIN     nothing seen yet
  *     ARRAY     in the array of records
@@ -13,8 +12,8 @@
  * byte and tries again with at least twice as much of it, so that no byte is scanned often.
  *
  * A first object may be a record or the object around the array. It is tried as a record first.
- * When it is whole and another one follows, records stand one a line. When it is the last, its
- * members decide. When it is larger than a record may be, only the second is left.
+ * When another object follows it, there is one record on each line. When it is the only one, its
+ * members decide. When it is larger than a record may be, it must be the object around the array.
  */
 #include "json/reader.h"
 
@@ -36,7 +35,7 @@ struct df_json_reader {
     struct df_json_reader_limits limits;
     struct df_json_scan scan;
     enum phase phase;
-    bool array_seen;   /* MEMBERS: an array under one of the names was there */
+    bool array_seen;   /* MEMBERS: an array under one of the names was seen */
     bool records_seen; /* MEMBERS: and it was not empty */
     bool line_ended;   /* LINES: since the last record */
 
@@ -45,7 +44,7 @@ struct df_json_reader {
     size_t cap;
     size_t cap_max;
     int64_t offset;       /* of window[0] in the document */
-    int64_t token_offset; /* of the last token that next_token gave */
+    int64_t token_offset; /* of the last token of next_token */
     bool eof;
 
     struct df_json_record record;
@@ -96,8 +95,8 @@ void df_json_reader_free(struct df_json_reader *r)
     free(r);
 }
 
-/* Records lie in one window. What stands around them need not, and so its names must be copied. */
-static void enter(struct df_json_reader *r, enum phase phase)
+/* A record lies in one window. The members around records may not, so their names are copied. */
+static void enter_phase(struct df_json_reader *r, enum phase phase)
 {
     r->phase = phase;
     r->scan.keys.copy_depth = phase == MEMBERS ? DF_JSON_DEPTH_MAX : 0;
@@ -108,8 +107,8 @@ static int64_t offset_of(const struct df_json_reader *r, const char *p)
     return r->offset + (p - r->window);
 }
 
-/* The window is full of one token or record. */
-static enum df_code grow(struct df_json_reader *r, struct df_err *err)
+/* One token or record fills the window. */
+static enum df_code grow_window(struct df_json_reader *r, struct df_err *err)
 {
     if (r->cap == r->cap_max)
         return df_err_at(err, DF_E_TOO_LARGE, r->offset,
@@ -123,8 +122,8 @@ static enum df_code grow(struct df_json_reader *r, struct df_err *err)
 }
 
 /*
- * Drops what lies before scan.p and reads on: at least as much again as was kept, if the document
- * and the window have it.
+ * Drops the bytes before scan.p and reads on: at least as much again as was kept, as far as the
+ * document and the window allow.
  */
 static enum df_code refill(struct df_json_reader *r, struct df_err *err)
 {
@@ -136,7 +135,7 @@ static enum df_code refill(struct df_json_reader *r, struct df_err *err)
     if (used > 0)
         memmove(r->window, r->window + used, r->fill);
     if (r->fill == r->cap)
-        rc = grow(r, err);
+        rc = grow_window(r, err);
     for (size_t want = 2 * r->fill; rc == DF_OK && !r->eof;) {
         size_t len = 0;
         rc = r->source.read(r->source.arg, r->window + r->fill, r->cap - r->fill, &len, err);
@@ -151,7 +150,7 @@ static enum df_code refill(struct df_json_reader *r, struct df_err *err)
     return rc;
 }
 
-/* The next token, whole: neither MORE nor a part of a string, whose content nobody wants here. */
+/* The next whole token: never MORE, and never a part of a string. */
 static enum df_code next_token(struct df_json_reader *r, enum df_json_token *ret,
                                struct df_err *err)
 {
@@ -241,8 +240,8 @@ static enum df_json_token scan_field(struct df_json_reader *r, struct df_json *f
 }
 
 /*
- * The members of the record just opened, as far as the window goes: OBJECT_END, MORE or ERROR; KEY
- * when there is one too many.
+ * Scans the members of the record just opened, as far as the window goes: OBJECT_END, MORE or
+ * ERROR; KEY when there are too many.
  */
 static enum df_json_token scan_fields(struct df_json_reader *r, const char *start)
 {
@@ -278,8 +277,8 @@ static void over_limit(const struct df_json_reader *r, bool fields, struct df_er
 }
 
 /*
- * The record whose opening bracket is the last token. DF_ROW; DF_DONE when it is over a limit: the
- * scanner is back before it, and err says which; or an error.
+ * Reads the record whose opening bracket is the last token. DF_ROW; DF_DONE when it exceeds a
+ * limit: the scanner is back before it, and err names the limit; or an error.
  */
 static enum df_code read_record(struct df_json_reader *r, struct df_err *err)
 {
@@ -312,7 +311,7 @@ static enum df_code read_record(struct df_json_reader *r, struct df_err *err)
     }
 }
 
-/* Where a record must stand, this token does. */
+/* t is the token where a record must begin. */
 static enum df_code next_record(struct df_json_reader *r, enum df_json_token t, struct df_err *err)
 {
     if (t != DF_TOK_OBJECT)
@@ -331,7 +330,7 @@ static enum df_code next_in_array(struct df_json_reader *r, struct df_err *err)
         return rc;
     if (t != DF_TOK_ARRAY_END)
         return next_record(r, t, err);
-    enter(r, r->scan.depth == 0 ? TAIL : MEMBERS);
+    enter_phase(r, r->scan.depth == 0 ? TAIL : MEMBERS);
     return DF_OK;
 }
 
@@ -352,7 +351,7 @@ static bool names_array(const struct df_json_scan *s)
     return s->text.len <= sizeof(buf) && is_array_name(df_json_unescape(s->text, buf));
 }
 
-/* The array just opened under one of the names: are there objects in it? */
+/* Enters the array just opened under one of the names, if it has objects. */
 static enum df_code enter_array(struct df_json_reader *r, struct df_err *err)
 {
     struct df_json_scan *s = &r->scan;
@@ -369,7 +368,7 @@ static enum df_code enter_array(struct df_json_reader *r, struct df_err *err)
                              "the records of a second array begin at byte %lld",
                              (long long)r->token_offset);
         r->array_seen = r->records_seen = true;
-        enter(r, ARRAY);
+        enter_phase(r, ARRAY);
         df_json_scan_back(s, s->start, s->depth - 1);
     }
     return DF_OK;
@@ -384,7 +383,7 @@ static enum df_code next_in_members(struct df_json_reader *r, struct df_err *err
     if (rc != DF_OK)
         return rc;
     if (t == DF_TOK_OBJECT_END) {
-        enter(r, TAIL);
+        enter_phase(r, TAIL);
         if (r->array_seen)
             return DF_OK;
         *err = r->large;
@@ -434,7 +433,7 @@ static enum df_code next_in_lines(struct df_json_reader *r, struct df_err *err)
     return next_record(r, t, err);
 }
 
-/* The record just read is an object around an array of records. */
+/* Whether the record just read is an object around an array of records. */
 static bool holds_array(const struct df_json_reader *r)
 {
     for (size_t i = 0; i < r->record.count; i++) {
@@ -449,8 +448,8 @@ static bool holds_array(const struct df_json_reader *r)
 }
 
 /*
- * A first object, whose opening bracket is the last token. To know whether another one follows, the
- * window must reach to the next byte that is no white space, or to the end.
+ * Reads a first object, whose opening bracket is the last token. To know whether another one
+ * follows, the window must reach to the next byte that is not white space, or to the end.
  */
 static enum df_code begin_with_object(struct df_json_reader *r, struct df_err *err)
 {
@@ -462,11 +461,11 @@ static enum df_code begin_with_object(struct df_json_reader *r, struct df_err *e
         bool followed = df_json_skip_space(s->p, s->end) < s->end;
         bool full = start == r->window && r->fill == r->cap_max;
         if (followed || (full && !r->eof)) {
-            enter(r, LINES);
+            enter_phase(r, LINES);
             return DF_ROW;
         }
         if (r->eof && !holds_array(r)) {
-            enter(r, TAIL);
+            enter_phase(r, TAIL);
             return DF_ROW;
         }
         df_json_scan_back(s, start, 0);
@@ -480,12 +479,12 @@ static enum df_code begin_with_object(struct df_json_reader *r, struct df_err *e
     if (rc != DF_ROW && rc != DF_DONE)
         return rc;
     r->large = *err;
-    enter(r, MEMBERS);
+    enter_phase(r, MEMBERS);
     df_json_scan_next(s);
     return DF_OK;
 }
 
-static enum df_code begin(struct df_json_reader *r, struct df_err *err)
+static enum df_code begin_document(struct df_json_reader *r, struct df_err *err)
 {
     enum df_json_token t;
     enum df_code rc = next_token(r, &t, err);
@@ -499,16 +498,16 @@ static enum df_code begin(struct df_json_reader *r, struct df_err *err)
         return df_err_at(err, DF_E_VALIDATION, r->token_offset,
                          "expected an array of objects or an object at byte %lld",
                          (long long)r->token_offset);
-    enter(r, ARRAY);
+    enter_phase(r, ARRAY);
     return DF_OK;
 }
 
-/* DF_OK: nothing yet, the phase has changed. */
-static enum df_code advance(struct df_json_reader *r, struct df_err *err)
+/* DF_OK: there is no record yet, but the phase has changed. */
+static enum df_code advance_phase(struct df_json_reader *r, struct df_err *err)
 {
     switch (r->phase) {
     case BEGIN:
-        return begin(r, err);
+        return begin_document(r, err);
     case ARRAY:
         return next_in_array(r, err);
     case MEMBERS:
@@ -529,13 +528,13 @@ enum df_code df_json_reader_next(struct df_json_reader *r, const struct df_json_
     enum df_code rc;
 
     do
-        rc = advance(r, &r->err);
+        rc = advance_phase(r, &r->err);
     while (rc == DF_OK);
     if (rc == DF_ROW) {
         *ret = &r->record;
         return rc;
     }
-    enter(r, OVER);
+    enter_phase(r, OVER);
     r->result = rc;
     if (err && rc != DF_DONE)
         *err = r->err;

@@ -1,18 +1,18 @@
 /*
- * Records out of a JSON document of any size, in memory that does not depend on it. The document is
- * one of
+ * Reads records from a JSON document of any size, in memory that does not depend on its size. The
+ * document is one of
  *
  *     [{...}, {...}]                    an array of objects
  *     {"items": [{...}], ...}           an object with one array of objects under items, leads,
- *                                       records or data (in any case); other members are checked
- * and passed over
+ *                                       records or data (in any case); other members are
+ *                                       checked and skipped
  *     {...}\n{...}\n                    one object a line
  *
- * A lone object without such an array is one record; a first object that holds one, but is followed
- * by another object, is a record too. Each record comes as an object whose members are scalars,
- * unescaped, or arrays and objects that are checked but not taken apart: `raw` is their text, and
- * they cannot be asked for children. Memory: a window of at most max_record_bytes (at least 64
- * KiB), twice when strings have escapes, and 64 bytes a field. One thread at a time.
+ * A single object without such an array is one record; so is a first object with such an array that
+ * is followed by another object. The members of a record are unescaped scalars, or arrays and
+ * objects that are checked but not parsed: `raw` is their text, and their children are not
+ * available. Memory: a window of at most max_record_bytes (at least 64 KiB), twice when strings
+ * have escapes, and 64 bytes a field. One thread at a time.
  *
  *     while ((rc = df_json_reader_next(r, &record, err)) == DF_ROW)
  *         ...
@@ -26,7 +26,7 @@
 struct df_json_reader;
 
 struct df_json_source {
-    /* Puts up to len bytes at ptr and their number, 0 at the end, in *ret_len. */
+    /* Writes up to len bytes to ptr, and their number to *ret_len; 0 at the end. */
     enum df_code (*read)(void *arg, char *ptr, size_t len, size_t *ret_len, struct df_err *err);
     void *arg;
 };
@@ -50,8 +50,8 @@ void df_json_reader_free(struct df_json_reader *r);
 
 /*
  * DF_ROW and the next record, valid until the next call; DF_DONE; or an error with its offset in
- * the document. What is JSON but has none of the shapes above is DF_E_VALIDATION; a record over a
- * limit is DF_E_TOO_LARGE. After an error or DF_DONE the same answer comes again.
+ * the document. JSON that has none of the shapes above is DF_E_VALIDATION; a record over a limit is
+ * DF_E_TOO_LARGE. After an error or DF_DONE further calls return the same.
  */
 enum df_code df_json_reader_next(struct df_json_reader *r, const struct df_json_record **ret,
                                  struct df_err *err) DF_MUST_CHECK;

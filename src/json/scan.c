@@ -1,6 +1,6 @@
 /*
- * The scanner is a state machine over tokens. Between two tokens everything there is to know is the
- * state (what may come next), the depth and the bracket that closes each level:
+ * The scanner is a state machine over tokens. Between two tokens it keeps only the state (what may
+ * come next), the depth and the closing bracket of each level:
  *
  *     START       before the document: a byte order mark may stand here
  *     VALUE       a value must come: first of all, after ':' and after ',' in an array
@@ -12,8 +12,8 @@
  *     IN_STRING   after a part of a string
  *     DONE        after the outermost value: white space only
  *
- * `p` moves on only past what is settled: white space, a comma, a colon, a whole token. A token
- * that the window cuts is scanned again from its first byte.
+ * `p` moves only past complete items: white space, a comma, a colon, a whole token. A token that
+ * the window cuts is scanned again from its first byte.
  */
 #include "json/scan.h"
 
@@ -50,7 +50,7 @@ enum fault {
     TOO_DEEP,
 };
 
-/* "expected <words>"; those without words are told apart in df_json_scan_error. */
+/* "expected <words>"; df_json_scan_error handles the faults without words. */
 static const char *const expected[] = {
     [NO_VALUE] = "a value",
     [NO_FIRST_ITEM] = "a value or ']'",
@@ -113,10 +113,10 @@ int64_t df_json_scan_offset(const struct df_json_scan *s)
 }
 
 /*
- * What scans a piece of a token returns the byte after it, or NULL when it is wrong or the window
- * ends in it; then `answer` is what df_json_scan_next answers.
+ * Functions that scan a piece of a token return the byte after it, or NULL when it is wrong or the
+ * window ends in it; df_json_scan_next then returns `answer`.
  */
-static const char *fail(struct df_json_scan *s, enum fault fault, const char *at)
+static const char *set_fault(struct df_json_scan *s, enum fault fault, const char *at)
 {
     s->answer = DF_TOK_ERROR;
     s->fault = fault;
@@ -125,23 +125,23 @@ static const char *fail(struct df_json_scan *s, enum fault fault, const char *at
 }
 
 /* The window ends, and so does the document if this is the last one. */
-static const char *cut(struct df_json_scan *s)
+static const char *set_cut(struct df_json_scan *s)
 {
     if (s->final)
-        return fail(s, CUT, s->end);
+        return set_fault(s, CUT, s->end);
     s->answer = DF_TOK_MORE;
     return NULL;
 }
 
-/* `fault`, unless the byte in question is not there yet. */
-static const char *fail_or_cut(struct df_json_scan *s, enum fault fault, const char *at)
+/* Reports `fault`, unless the byte in question has not arrived yet. */
+static const char *set_fault_or_cut(struct df_json_scan *s, enum fault fault, const char *at)
 {
-    return at < s->end ? fail(s, fault, at) : cut(s);
+    return at < s->end ? set_fault(s, fault, at) : set_cut(s);
 }
 
-static enum df_json_token error(struct df_json_scan *s, enum fault fault, const char *at)
+static enum df_json_token fault_token(struct df_json_scan *s, enum fault fault, const char *at)
 {
-    fail(s, fault, at);
+    set_fault(s, fault, at);
     return DF_TOK_ERROR;
 }
 
@@ -152,7 +152,7 @@ static const char *scan_hex4(struct df_json_scan *s, const char *p, unsigned *re
     for (int i = 0; i < 4; i++, p++) {
         int digit = p < s->end ? df_hex_digit(*p) : -1;
         if (digit < 0)
-            return fail_or_cut(s, NO_HEX, p);
+            return set_fault_or_cut(s, NO_HEX, p);
         v = v << 4 | (unsigned)digit;
     }
     *ret = v;
@@ -166,12 +166,12 @@ static const char *scan_low_surrogate(struct df_json_scan *s, const char *p, con
 
     for (const char *want = "\\u"; *want; want++, p++) {
         if (p == s->end)
-            return cut(s);
+            return set_cut(s);
         if (*p != *want)
-            return fail(s, SURROGATE, high);
+            return set_fault(s, SURROGATE, high);
     }
     p = scan_hex4(s, p, &unit);
-    return p && (unit < 0xDC00 || unit > 0xDFFF) ? fail(s, SURROGATE, high) : p;
+    return p && (unit < 0xDC00 || unit > 0xDFFF) ? set_fault(s, SURROGATE, high) : p;
 }
 
 /* The escape at p, which is a backslash. */
@@ -181,7 +181,7 @@ static const char *scan_escape(struct df_json_scan *s, const char *p)
     unsigned unit;
 
     if (p == s->end)
-        return cut(s);
+        return set_cut(s);
     switch (*p) {
     case '"':
     case '\\':
@@ -195,16 +195,16 @@ static const char *scan_escape(struct df_json_scan *s, const char *p)
     case 'u':
         break;
     default:
-        return fail(s, NO_ESCAPE, p);
+        return set_fault(s, NO_ESCAPE, p);
     }
     p = scan_hex4(s, p + 1, &unit);
     if (!p)
         return NULL;
     if (unit == 0 && (s->flags & DF_JSON_NO_NUL))
-        return fail(s, NUL, start);
+        return set_fault(s, NUL, start);
     if (unit < 0xD800 || unit > 0xDFFF)
         return p;
-    return unit > 0xDBFF ? fail(s, SURROGATE, start) : scan_low_surrogate(s, p, start);
+    return unit > 0xDBFF ? set_fault(s, SURROGATE, start) : scan_low_surrogate(s, p, start);
 }
 
 static const char *scan_utf8(struct df_json_scan *s, const char *p)
@@ -212,8 +212,8 @@ static const char *scan_utf8(struct df_json_scan *s, const char *p)
     int len = df_json_utf8(p, s->end);
 
     if (len == DF_JSON_UTF8_CUT)
-        return cut(s);
-    return len == DF_JSON_UTF8_BAD ? fail(s, BAD_UTF8, p) : p + len;
+        return set_cut(s);
+    return len == DF_JSON_UTF8_BAD ? set_fault(s, BAD_UTF8, p) : p + len;
 }
 
 /* The rest of a string's content from p on; returns its closing quote. */
@@ -226,7 +226,7 @@ static ALWAYS_INLINE const char *scan_text(struct df_json_scan *s, const char *p
         p = df_json_plain(p, end);
         s->whole = p;
         if (p == end)
-            return cut(s);
+            return set_cut(s);
         if (*p == '"')
             return p;
         if (*p == '\\') {
@@ -235,7 +235,7 @@ static ALWAYS_INLINE const char *scan_text(struct df_json_scan *s, const char *p
         } else if ((unsigned char)*p >= 0x80) {
             p = scan_utf8(s, p);
         } else {
-            return fail(s, CONTROL, p);
+            return set_fault(s, CONTROL, p);
         }
         if (!p)
             return NULL;
@@ -246,7 +246,7 @@ static ALWAYS_INLINE const char *scan_text(struct df_json_scan *s, const char *p
 static inline const char *scan_digits(struct df_json_scan *s, const char *p)
 {
     if (p == s->end || !df_json_is_digit(*p))
-        return fail_or_cut(s, NO_DIGIT, p);
+        return set_fault_or_cut(s, NO_DIGIT, p);
     do
         p++;
     while (p < s->end && df_json_is_digit(*p));
@@ -268,7 +268,7 @@ static inline const char *scan_number(struct df_json_scan *s, const char *p)
         if (!(p = scan_digits(s, p)))
             return NULL;
     }
-    return p == s->end && !s->final ? cut(s) : p;
+    return p == s->end && !s->final ? set_cut(s) : p;
 }
 
 static inline const char *scan_word(struct df_json_scan *s, const char *p, const char *word,
@@ -280,13 +280,13 @@ static inline const char *scan_word(struct df_json_scan *s, const char *p, const
         p++;
         word++;
     }
-    return fail_or_cut(s, fault, p);
+    return set_fault_or_cut(s, fault, p);
 }
 
 static enum df_json_token open_level(struct df_json_scan *s, enum df_json_token t)
 {
     if (s->depth == s->max_depth)
-        return error(s, TOO_DEEP, s->start);
+        return fault_token(s, TOO_DEEP, s->start);
     s->p = s->start + 1;
     s->stack[++s->depth] = t == DF_TOK_OBJECT ? '}' : ']';
     s->state = t == DF_TOK_OBJECT ? FIRST_KEY : FIRST_ITEM;
@@ -306,7 +306,8 @@ static inline enum df_json_token close_level(struct df_json_scan *s, const char 
     return *p == '}' ? DF_TOK_OBJECT_END : DF_TOK_ARRAY_END;
 }
 
-/* A string value whose content from `from` on is cut: what there is of it, if that is wanted. */
+/* A string value whose content after `from` is cut: returns the part that is there, if parts are
+ * wanted. */
 static enum df_json_token string_part(struct df_json_scan *s, const char *from)
 {
     if (s->answer != DF_TOK_MORE || !(s->flags & DF_JSON_PARTS) || s->whole == from)
@@ -317,7 +318,7 @@ static enum df_json_token string_part(struct df_json_scan *s, const char *from)
     return DF_TOK_STRING_PART;
 }
 
-static ALWAYS_INLINE enum df_json_token string(struct df_json_scan *s, const char *from)
+static ALWAYS_INLINE enum df_json_token scan_string(struct df_json_scan *s, const char *from)
 {
     const char *quote = scan_text(s, from);
 
@@ -332,17 +333,17 @@ static ALWAYS_INLINE enum df_json_token string(struct df_json_scan *s, const cha
 static enum df_json_token go_on_with_string(struct df_json_scan *s)
 {
     s->start = s->p;
-    return string(s, s->p);
+    return scan_string(s, s->p);
 }
 
 /* From here on p is past white space, unless the window ends there. */
 
-static ALWAYS_INLINE enum df_json_token key(struct df_json_scan *s, const char *p,
-                                            enum fault otherwise)
+static ALWAYS_INLINE enum df_json_token scan_key(struct df_json_scan *s, const char *p,
+                                                 enum fault otherwise)
 {
     s->start = p;
     if (p == s->end || *p != '"') {
-        fail_or_cut(s, otherwise, p);
+        set_fault_or_cut(s, otherwise, p);
         return s->answer;
     }
     const char *quote = scan_text(s, p + 1);
@@ -352,21 +353,21 @@ static ALWAYS_INLINE enum df_json_token key(struct df_json_scan *s, const char *
     if (s->flags & DF_JSON_UNIQUE_KEYS) {
         enum df_json_keys_result r = df_json_keys_add(&s->keys, s->text, s->escaped);
         if (r != DF_JSON_KEYS_NEW)
-            return error(s, r == DF_JSON_KEYS_TWICE ? TWICE : TOO_MANY, p);
+            return fault_token(s, r == DF_JSON_KEYS_TWICE ? TWICE : TOO_MANY, p);
     }
     s->p = quote + 1;
     s->state = COLON;
     return DF_TOK_KEY;
 }
 
-static ALWAYS_INLINE enum df_json_token value(struct df_json_scan *s, const char *p,
-                                              enum fault otherwise)
+static ALWAYS_INLINE enum df_json_token scan_value(struct df_json_scan *s, const char *p,
+                                                   enum fault otherwise)
 {
     enum df_json_token t;
 
     s->start = p;
     if (p == s->end) {
-        cut(s);
+        set_cut(s);
         return s->answer;
     }
     switch (*p) {
@@ -375,7 +376,7 @@ static ALWAYS_INLINE enum df_json_token value(struct df_json_scan *s, const char
     case '[':
         return open_level(s, DF_TOK_ARRAY);
     case '"':
-        return string(s, p + 1);
+        return scan_string(s, p + 1);
     case '-':
     case '0':
     case '1':
@@ -403,7 +404,7 @@ static ALWAYS_INLINE enum df_json_token value(struct df_json_scan *s, const char
         p = scan_word(s, p, "null", 4, NO_NULL);
         break;
     default:
-        return error(s, otherwise, p);
+        return fault_token(s, otherwise, p);
     }
     if (!p)
         return s->answer;
@@ -413,7 +414,7 @@ static ALWAYS_INLINE enum df_json_token value(struct df_json_scan *s, const char
     return t;
 }
 
-/* A byte order mark is skipped or, like anything else that is no value, refused. */
+/* Skips a byte order mark if that is allowed; otherwise it is refused like any other non-value. */
 static bool start_document(struct df_json_scan *s)
 {
     static const char mark[3] = "\xEF\xBB\xBF";
@@ -433,11 +434,11 @@ static enum df_json_token finish_document(struct df_json_scan *s)
 {
     s->p = df_json_skip_space(s->p, s->end);
     if (s->p < s->end)
-        return error(s, NO_END, s->p);
+        return fault_token(s, NO_END, s->p);
     return s->final ? DF_TOK_END : DF_TOK_MORE;
 }
 
-static ALWAYS_INLINE enum df_json_token step(struct df_json_scan *s)
+static ALWAYS_INLINE enum df_json_token scan_token(struct df_json_scan *s)
 {
     enum fault otherwise = NO_VALUE;
     bool is_key = false;
@@ -452,7 +453,7 @@ static ALWAYS_INLINE enum df_json_token step(struct df_json_scan *s)
     }
     const char *p = s->p = df_json_skip_space(s->p, s->end);
     if (p == s->end) {
-        cut(s);
+        set_cut(s);
         return s->answer;
     }
     switch ((enum state)s->state) {
@@ -461,14 +462,14 @@ static ALWAYS_INLINE enum df_json_token step(struct df_json_scan *s)
         if (*p == s->stack[s->depth])
             return close_level(s, p);
         if (*p != ',')
-            return error(s, is_key ? NO_NEXT_KEY : NO_NEXT_ITEM, p);
+            return fault_token(s, is_key ? NO_NEXT_KEY : NO_NEXT_ITEM, p);
         p = s->p = df_json_skip_space(p + 1, s->end);
         s->state = is_key ? KEY : VALUE;
         otherwise = is_key ? NO_KEY : NO_VALUE;
         break;
     case COLON:
         if (*p != ':')
-            return error(s, NO_COLON, p);
+            return fault_token(s, NO_COLON, p);
         p = s->p = df_json_skip_space(p + 1, s->end);
         s->state = VALUE;
         break;
@@ -493,12 +494,12 @@ static ALWAYS_INLINE enum df_json_token step(struct df_json_scan *s)
     case DONE:
         break;
     }
-    return is_key ? key(s, p, otherwise) : value(s, p, otherwise);
+    return is_key ? scan_key(s, p, otherwise) : scan_value(s, p, otherwise);
 }
 
 enum df_json_token df_json_scan_next(struct df_json_scan *s)
 {
-    return step(s);
+    return scan_token(s);
 }
 
 enum df_json_token df_json_scan_skip(struct df_json_scan *s, unsigned depth)
@@ -506,13 +507,13 @@ enum df_json_token df_json_scan_skip(struct df_json_scan *s, unsigned depth)
     enum df_json_token t;
 
     do
-        t = step(s);
+        t = scan_token(s);
     while (t > DF_TOK_END && s->depth > depth);
     return t;
 }
 
-/* What stands at p, for a message: a character if it can be shown. */
-static const char *found(const struct df_json_scan *s, const char *p, char buf[16])
+/* Describes the byte at p for a message: as a character if it can be shown. */
+static const char *describe_byte(const struct df_json_scan *s, const char *p, char buf[16])
 {
     if (p == s->end)
         return "the end of the input";
@@ -568,7 +569,7 @@ enum df_code df_json_scan_error(const struct df_json_scan *s, struct df_err *err
         break;
     }
     return df_err_at(err, DF_E_MALFORMED_JSON, at, "expected %s at byte %lld, found %s",
-                     expected[s->fault], n, found(s, s->fault_at, buf));
+                     expected[s->fault], n, describe_byte(s, s->fault_at, buf));
 }
 
 enum df_code df_json_check(struct df_str input, unsigned flags, unsigned max_depth,
@@ -582,7 +583,7 @@ enum df_code df_json_check(struct df_str input, unsigned flags, unsigned max_dep
     s.keys.copy_depth = 0;
     df_json_scan_window(&s, input, 0, true);
     do
-        t = step(&s);
+        t = scan_token(&s);
     while (t > DF_TOK_END);
     if (t == DF_TOK_ERROR)
         rc = df_json_scan_error(&s, err);

@@ -1,13 +1,13 @@
 /*
- * Strict JSON scanner (RFC 8259): one token a call out of a window of the document. Every byte is
- * checked: UTF-8, escapes, surrogates, numbers, nesting, and the names of members where asked. None
- * of Debian's JSON libraries is strict, streaming and fast at once, hence this one; jansson is the
- * reference it is fuzzed against.
+ * Strict JSON scanner (RFC 8259): each call returns one token from a window of the document. Every
+ * byte is checked: UTF-8, escapes, surrogates, numbers, nesting, and the names of members where
+ * asked. None of Debian's JSON libraries is strict, streaming and fast at once, hence this one;
+ * jansson is the reference it is fuzzed against.
  *
  * The window may end anywhere. When it ends inside a token, df_json_scan_next answers MORE and the
  * scanner stands before that token; the owner gives it a window that begins at `p` and reaches
- * further (df_json_scan_window) and asks again, or sets `final` when nothing is left. Where windows
- * end has no influence on tokens, errors or their offsets. One thread at a time.
+ * further (df_json_scan_window) and asks again, or sets `final` when nothing is left. The borders
+ * of windows do not change tokens, errors or their offsets. One thread at a time.
  *
  *     struct df_json_scan s;
  *     df_json_scan_init(&s, 0, 64);
@@ -25,8 +25,8 @@
 #include "base/str.h"
 #include "json/keys.h"
 
-#define DF_JSON_DEPTH     64   /* what requests and imports may nest */
-#define DF_JSON_DEPTH_MAX 1024 /* what the scanner can be asked for */
+#define DF_JSON_DEPTH     64   /* limit for requests and imports */
+#define DF_JSON_DEPTH_MAX 1024 /* highest limit that can be set */
 
 enum df_json_token {
     DF_TOK_ERROR,
@@ -49,7 +49,7 @@ enum {
     DF_JSON_UNIQUE_KEYS = 1, /* a name twice in an object (after unescaping): DF_E_DUPLICATE_KEY */
     DF_JSON_NO_NUL = 2,      /* \u0000 in a string: DF_E_INVALID_TEXT */
     DF_JSON_BOM = 4,         /* skip a byte order mark before the document */
-    DF_JSON_PARTS = 8,       /* hand out a string value as far as the window holds it */
+    DF_JSON_PARTS = 8,       /* return a string value in parts, as windows hold it */
 };
 
 struct df_json_scan {
@@ -66,8 +66,8 @@ struct df_json_scan {
     unsigned max_depth;
     unsigned flags;
     int state;                 /* private from here on */
-    enum df_json_token answer; /* ERROR or MORE, set by what found it */
-    const char *whole;         /* of a string that is cut: how far it is checked */
+    enum df_json_token answer; /* ERROR or MORE, set where it was found */
+    const char *whole;         /* a string that is cut: checked up to here */
     int fault;
     const char *fault_at;
     const char *begin;
@@ -80,36 +80,36 @@ struct df_json_scan {
 void df_json_scan_init(struct df_json_scan *s, unsigned flags, unsigned max_depth);
 void df_json_scan_release(struct df_json_scan *s);
 
-/* For another document: keeps options and memory. */
+/* Prepares for another document; keeps options and memory. */
 void df_json_scan_reset(struct df_json_scan *s);
 
-/* The input from `p` on; offset is where in the document the window begins. */
+/* Sets the input from `p` on; offset is the window's position in the document. */
 void df_json_scan_window(struct df_json_scan *s, struct df_str window, int64_t offset, bool final);
 
 enum df_json_token df_json_scan_next(struct df_json_scan *s);
 
 /*
- * Scans until no more than `depth` levels are open: after OBJECT or ARRAY, with s->depth - 1, to
- * its end. Answers the token that closed it, MORE (then ask again) or ERROR.
+ * Scans until at most `depth` levels are open: after OBJECT or ARRAY, s->depth - 1 means to its
+ * end. Returns the token that closed it, MORE (then call again) or ERROR.
  */
 enum df_json_token df_json_scan_skip(struct df_json_scan *s, unsigned depth);
 
-/* Back before a value that began at `start`, in this window, when `depth` levels were open. */
+/* Goes back before a value that began at `start`, in this window, when `depth` levels were open. */
 void df_json_scan_back(struct df_json_scan *s, const char *start, unsigned depth);
 
 /* Byte offset of p in the document. */
 int64_t df_json_scan_offset(const struct df_json_scan *s);
 
-/* After ERROR: the words, the code and the offset. Needs the window still. */
+/* After ERROR: fills in the message, the code and the offset. The window must still be valid. */
 enum df_code df_json_scan_error(const struct df_json_scan *s, struct df_err *err);
 
 /*
  * Unescapes the content of a KEY or STRING into out, which has room for text.len bytes (the result
- * is never longer), and returns the result. Anything else than scanned text is not allowed here.
+ * is never longer), and returns the result. The text must have been scanned.
  */
 struct df_str df_json_unescape(struct df_str text, char *out);
 
-/* Is it one document, exactly? Flags and depth as for df_json_scan_init. */
+/* Checks that the input is exactly one document. Flags and depth as for df_json_scan_init. */
 enum df_code df_json_check(struct df_str input, unsigned flags, unsigned max_depth,
                            struct df_err *err) DF_MUST_CHECK;
 

@@ -10,9 +10,9 @@ struct df_json_stream {
     struct df_json_handler handler;
     struct df_json_scan scan;
     size_t max_token_bytes;
-    int64_t offset; /* of the first byte that is not scanned yet */
+    int64_t offset; /* of the first byte not scanned yet */
 
-    char *rest; /* the token that the last piece was cut in, with a slice of the next piece */
+    char *rest; /* the token that the last piece cut, with a slice of the next piece */
     size_t rest_len;
     size_t rest_cap;
 
@@ -44,7 +44,7 @@ void df_json_stream_free(struct df_json_stream *s)
     free(s);
 }
 
-static void reserve(char **ptr, size_t *cap, size_t len)
+static void reserve_bytes(char **ptr, size_t *cap, size_t len)
 {
     if (len > *cap) {
         *ptr = df_realloc(*ptr, len);
@@ -52,7 +52,7 @@ static void reserve(char **ptr, size_t *cap, size_t len)
     }
 }
 
-static enum df_code too_large(struct df_json_stream *s, const char *at)
+static enum df_code refuse_token(struct df_json_stream *s, const char *at)
 {
     int64_t offset = df_json_scan_offset(&s->scan) - (s->scan.p - at);
     return df_err_at(&s->err, DF_E_TOO_LARGE, offset,
@@ -60,7 +60,7 @@ static enum df_code too_large(struct df_json_stream *s, const char *at)
                      s->max_token_bytes);
 }
 
-static enum df_code hand_out(struct df_json_stream *s, enum df_json_token t)
+static enum df_code hand_token_out(struct df_json_stream *s, enum df_json_token t)
 {
     const struct df_json_scan *scan = &s->scan;
     bool opens = t == DF_TOK_OBJECT || t == DF_TOK_ARRAY;
@@ -68,9 +68,9 @@ static enum df_code hand_out(struct df_json_stream *s, enum df_json_token t)
     struct df_str text = is_text || t == DF_TOK_NUMBER ? scan->text : DF_STR_NULL;
 
     if ((t == DF_TOK_KEY || t == DF_TOK_NUMBER) && text.len > s->max_token_bytes)
-        return too_large(s, scan->start);
+        return refuse_token(s, scan->start);
     if (is_text && scan->escaped) {
-        reserve(&s->text, &s->text_cap, text.len);
+        reserve_bytes(&s->text, &s->text_cap, text.len);
         text = df_json_unescape(text, s->text);
     }
     enum df_code rc =
@@ -87,7 +87,7 @@ static enum df_code scan_window(struct df_json_stream *s, struct df_str window, 
 
     df_json_scan_window(&s->scan, window, s->offset, final);
     while ((t = df_json_scan_next(&s->scan)) > DF_TOK_END) {
-        enum df_code rc = hand_out(s, t);
+        enum df_code rc = hand_token_out(s, t);
         if (rc != DF_OK)
             return rc;
     }
@@ -97,16 +97,16 @@ static enum df_code scan_window(struct df_json_stream *s, struct df_str window, 
     s->offset += (int64_t)*ret_used;
     /* The quotes of a name do not count. */
     if (window.len - *ret_used > s->max_token_bytes + 2)
-        return too_large(s, s->scan.p);
+        return refuse_token(s, s->scan.p);
     return DF_OK;
 }
 
-/* The cut token with some more of the input behind it. */
+/* Scans the cut token together with some more input. */
 static enum df_code scan_rest(struct df_json_stream *s, struct df_str more, bool final)
 {
     size_t used = 0;
 
-    reserve(&s->rest, &s->rest_cap, s->rest_len + more.len + 1);
+    reserve_bytes(&s->rest, &s->rest_cap, s->rest_len + more.len + 1);
     if (more.len > 0)
         memcpy(s->rest + s->rest_len, more.ptr, more.len);
     s->rest_len += more.len;
@@ -130,7 +130,7 @@ enum df_code df_json_stream_feed(struct df_json_stream *s, struct df_str piece, 
             rc = scan_window(s, piece, false, &used);
             if (rc == DF_OK && used < piece.len) {
                 s->rest_len = piece.len - used;
-                reserve(&s->rest, &s->rest_cap, s->rest_len);
+                reserve_bytes(&s->rest, &s->rest_cap, s->rest_len);
                 memcpy(s->rest, piece.ptr + used, s->rest_len);
                 used = piece.len;
             }

@@ -14,9 +14,9 @@ struct df_json_stream;
 
 /*
  * STRING_PART is followed by further parts or by STRING, which is the last one and may be empty.
- * depth counts the levels open around the token: 0 for the outermost brackets, 1 for what stands in
- * them. The text is the callee's until it returns. Anything but DF_OK ends the stream with that
- * code.
+ * depth counts the levels open around the token: 0 for the outermost brackets, 1 for their
+ * children. The text is borrowed until the call returns. A code other than DF_OK ends the stream
+ * with that code.
  */
 struct df_json_handler {
     enum df_code (*token)(void *arg, enum df_json_token t, struct df_str text, unsigned depth,
@@ -24,17 +24,17 @@ struct df_json_handler {
     void *arg;
 };
 
-/* flags as for df_json_scan_init; max_token_bytes is at least 16, the length of the longest escape.
- */
+/* flags as for df_json_scan_init; max_token_bytes is at least
+ * 16, the length of the longest escape. */
 struct df_json_stream *df_json_stream_new(struct df_json_handler handler, unsigned flags,
                                           unsigned max_depth, size_t max_token_bytes);
 void df_json_stream_free(struct df_json_stream *s);
 
-/* Takes all of it, or fails, and then does so again whenever called. */
+/* Consumes the whole piece, or fails; after a failure every call fails the same way. */
 enum df_code df_json_stream_feed(struct df_json_stream *s, struct df_str piece,
                                  struct df_err *err) DF_MUST_CHECK;
 
-/* Nothing more comes: was it a whole document? */
+/* The input has ended: checks that it was a whole document. */
 enum df_code df_json_stream_finish(struct df_json_stream *s, struct df_err *err) DF_MUST_CHECK;
 
 #endif

@@ -12,7 +12,7 @@ void df_json_out_init(struct df_json_out *j, struct df_buf *buf)
     *j = (struct df_json_out){.buf = buf};
 }
 
-/* Before every item; whoever writes a key takes the comma away from its value. */
+/* Called before every item; a key clears the flag, so that its value gets no comma. */
 static void separate(struct df_json_out *j)
 {
     if (j->comma)
@@ -69,7 +69,7 @@ void df_json_int(struct df_json_out *j, int64_t v)
     df_buf_add_i64(j->buf, v);
 }
 
-/* The shortest of those that read back as the same number. */
+/* Writes the shortest form that reads back as the same number. */
 void df_json_double(struct df_json_out *j, double v)
 {
     char text[32];

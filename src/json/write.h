@@ -1,6 +1,6 @@
 /*
- * JSON writer onto a df_buf. Commas are put where they belong; the caller only opens, closes and
- * names. Text must be valid UTF-8 (invalid bytes become U+FFFD rather than an invalid document).
+ * Writes JSON to a df_buf. The writer adds the commas; the caller only opens, closes and names.
+ * Text must be valid UTF-8 (invalid bytes become U+FFFD rather than an invalid document).
  *
  *     struct df_json_out j;
  *     df_json_out_init(&j, &buf);

@@ -1,7 +1,7 @@
 /*
- * Which addresses are the public Internet's. The tables follow IANA's special-purpose registries
- * (RFC 6890 and later): whatever is not globally reachable, or leads on to an address that may not
- * be, is not public. IPv6 forms that carry an IPv4 address are judged by it.
+ * Tells public Internet addresses from others. The tables follow IANA's special-purpose registries
+ * (RFC 6890 and later): an address is not public if it is not globally reachable, or may lead to
+ * one that is not. IPv6 forms that embed an IPv4 address are judged by that address.
  */
 #include "net/client.h"
 
@@ -45,7 +45,7 @@ struct net6 {
     enum verdict6 verdict;
 };
 
-/* The first row that matches decides; what matches none must be global unicast, 2000::/3. */
+/* The first row that matches decides; an address without a row must be global unicast, 2000::/3. */
 static const struct net6 special6[] = {
     {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96, INNER_AT_12}, /* IPv4-mapped */
     {{0}, 96, REFUSED},                                            /* ::, ::1, IPv4-compatible */

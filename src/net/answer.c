@@ -15,7 +15,7 @@
 
 /* --- setting an answer ------------------------------------------------------------------------ */
 
-/* Framing belongs to the server. */
+/* Handlers may not set these: the server does. */
 static bool is_reserved(struct df_str name)
 {
     static const char *const names[] = {"Content-Length", "Transfer-Encoding", "Connection", "Date",
@@ -75,12 +75,13 @@ static void set_answer(struct df_req *req, unsigned status, const char *content_
         req->answer.body = body;
         return;
     }
-    /* Given back by the thread that took it: memory that wanders between threads is dear. */
+    /* Copied, so that the thread that allocated the body also frees it: freeing memory of another
+     * thread is slow. */
     req->answer.body = df_arena_str(&req->arena, df_str_n(body, len)).ptr;
     free(body);
 }
 
-/* How many refusals there are to tell; 0: it was told not long ago. */
+/* How many refusals to log; 0: the last log line is too recent. */
 static int64_t refusals_to_tell(struct df_http_server *s)
 {
     int64_t now_ms = df_mono_ms(df_clock_real());
@@ -221,15 +222,13 @@ static void add_retry_after(struct df_req *req, enum df_code code)
 
     if (req->answer.retry_after)
         return;
-    if (status == 429 || code == DF_E_DISK_FULL) /* somebody has to make room */
+    if (status == 429 || code == DF_E_DISK_FULL) /* an operator has to make room */
         (void)df_req_add_header(req, "Retry-After", DF_STR("60"));
     else if (status == 503)
         (void)df_req_add_header(req, "Retry-After", DF_STR("1"));
 }
 
-/* What is for the operator goes to the log; the peer gets the identifier under which it stands
- * there.
- */
+/* Details for the operator are logged; the peer gets the identifier of the log line. */
 static const char *detail_for_peer(struct df_req *req, enum df_code code, const struct df_err *err)
 {
     const char *fixed = df_code_outside(code);
@@ -243,7 +242,7 @@ static const char *detail_for_peer(struct df_req *req, enum df_code code, const 
     return fixed;
 }
 
-/* name: NULL is the code's own. */
+/* name: NULL means the code's own name. */
 static void answer_problem(struct df_req *req, const struct df_err *err, const char *name,
                            const struct df_field_error *fields, size_t count)
 {
@@ -262,7 +261,7 @@ static void answer_problem(struct df_req *req, const struct df_err *err, const c
         write_fields(&b, fields, count);
     df_buf_addc(&b, '}');
     if (df_buf_failed(&b)) {
-        /* Fields without end: the problem stands without them. */
+        /* Too many fields: the problem is sent without them. */
         b.failed = false;
         b.len = mark;
         df_buf_addc(&b, '}');
@@ -302,7 +301,7 @@ void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
 
 typedef void (*emit_fn)(void *to, const char *name, const char *value);
 
-static void each_header(struct df_req *req, emit_fn emit, void *to)
+static void emit_headers(struct df_req *req, emit_fn emit, void *to)
 {
     const struct df_answer *a = &req->answer;
 
@@ -336,7 +335,7 @@ static struct MHD_Response *make_response(struct df_answer *a)
         a->has_file = !response;
         return response;
     }
-    /* The body is the request's and outlives the response; libmicrohttpd only reads it. */
+    /* The request owns the body, which outlives the response; libmicrohttpd only reads it. */
     memcpy(&body, &a->body, sizeof(body));
     return MHD_create_response_from_buffer(a->body_len, body, MHD_RESPMEM_PERSISTENT);
 }
@@ -348,10 +347,10 @@ enum MHD_Result df_answer_queue(struct df_req *req)
 
     if (!response)
         return MHD_NO;
-    /* libmicrohttpd takes a bare line feed between chunks, so that it may see the body's end where
-       a proxy in front of us does not: what comes behind is no request of anybody's. */
+    /* libmicrohttpd accepts a bare line feed between chunks, and so may see the body's end earlier
+     * than a proxy in front of us: bytes after it must not be read as a request. */
     a->close = a->close || req->declared_length < 0;
-    each_header(req, emit_mhd, response);
+    emit_headers(req, emit_mhd, response);
     req->stage = DF_STAGE_SENDING;
     df_conn_set_phase(req->conn, DF_PHASE_SEND);
     enum MHD_Result rc = MHD_queue_response(req->conn->mhd, a->status, response);
@@ -364,7 +363,7 @@ static void emit_raw(void *to, const char *name, const char *value)
     df_buf_addf(to, "%s: %s\r\n", name, value);
 }
 
-/* RFC 9110 wants English names whatever the locale, so strftime is out. */
+/* RFC 9110 wants English names in any locale, which strftime does not give. */
 static void add_date(struct df_buf *b, const struct df_clock *clock)
 {
     static const char days[] = "SunMonTueWedThuFriSat";
@@ -388,7 +387,7 @@ void df_answer_send_raw(struct df_req *req)
     df_buf_addf(&b, "HTTP/1.1 %u %s\r\n", a->status, MHD_get_reason_phrase_for(a->status));
     add_date(&b, req->conn->server->opt.clock);
     df_buf_addf(&b, "Content-Length: %zu\r\n", a->body_len);
-    each_header(req, emit_raw, &b);
+    emit_headers(req, emit_raw, &b);
     df_buf_addz(&b, "\r\n");
     df_buf_add(&b, a->body, a->body_len);
     if (!df_buf_failed(&b))

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #define ADDRESS_BITS 128
-#define V4_BITS      96 /* of the prefix that IPv4 addresses stand under */
+#define V4_BITS      96 /* length of the prefix of IPv4 addresses */
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
@@ -99,7 +99,7 @@ static bool bit_of(const struct df_ip *ip, unsigned i)
 
 static bool is_within(const struct df_ip *ip, const struct df_proxy_net *n)
 {
-    /* ::/8 does not mean IPv4, whatever form it has here. */
+    /* ::/8 does not include IPv4, although both have this form here. */
     if (is_v4(ip) != is_v4(&n->net))
         return false;
     for (unsigned i = 0; i < n->bits; i++) {
@@ -186,8 +186,8 @@ static bool is_port(struct df_str s)
     return true;
 }
 
-/* A node: 192.0.2.7, 192.0.2.7:4711, [2001:db8::1], [2001:db8::1]:4711; bare: 2001:db8::1 as well.
- */
+/* A node: 192.0.2.7, 192.0.2.7:4711, [2001:db8::1],
+ * [2001:db8::1]:4711; bare: 2001:db8::1 as well. */
 static bool parse_node(struct df_str s, struct df_ip *ret)
 {
     struct df_str port;
@@ -210,7 +210,7 @@ static bool parse_node(struct df_str s, struct df_ip *ret)
     return df_ip_parse(s, ret) && is_port(port);
 }
 
-/* The next hop of a list, from left to right: what stands at the end is the last not trusted. */
+/* Adds the next hop of a list, from left to right: the last untrusted hop remains. */
 static void add_hop(enum df_named *named, struct df_ip *at, const struct df_proxies *p,
                     struct df_str node)
 {
@@ -238,8 +238,8 @@ static void add_list(struct df_forwarded *f, const struct df_proxies *p, struct 
 }
 
 /*
- * Cuts at the first sep that is not within quotes. False: a quote is never closed. No escape is
- * undone, since no address needs one.
+ * Cuts at the first sep outside quotes. False: a quote is not closed. Escapes stay, since no
+ * address needs one.
  */
 static bool cut_unquoted(struct df_str *rest, char sep, struct df_str *head)
 {
@@ -262,7 +262,7 @@ static bool cut_unquoted(struct df_str *rest, char sep, struct df_str *head)
     return !quoted;
 }
 
-/* for=… of one element; empty when it does not say. */
+/* The for=… of one element; empty when it has none. */
 static struct df_str node_of(struct df_str element)
 {
     while (element.ptr) {

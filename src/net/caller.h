@@ -1,12 +1,11 @@
 /*
- * Who calls, when proxies stand between the caller and this server. The caller is the peer of the
- * connection, unless the peer is a trusted proxy: then it is the last address of `Forwarded` or
- * `X-Forwarded-For` that is not a trusted proxy's itself. Whatever stands further to the left was
- * written by somebody who is not trusted.
+ * Finds the caller's address behind proxies. The caller is the peer of the connection, unless the
+ * peer is a trusted proxy: then it is the last address of `Forwarded` or `X-Forwarded-For` that is
+ * not itself a trusted proxy's. Entries to the left of it were written by untrusted hosts.
  *
- * Where the fields name nobody (`unknown`, an obfuscated name, text that is no address, trusted
- * proxies only), the caller is the peer. So it is where both fields are there and name two
- * different callers: a proxy that writes one of them passes the other one on as the caller sent it.
+ * The caller is also the peer when the fields name no caller (`unknown`, an obfuscated name, text
+ * that is no address, trusted proxies only), and when both fields are present and name different
+ * callers: a proxy that writes one of them passes the other on as the caller sent it.
  *
  * Nothing here touches a socket or keeps state; `struct df_proxies` is read-only once parsed.
  */
@@ -20,7 +19,7 @@
 
 struct sockaddr;
 
-/* IPv4 as ::ffff:a.b.c.d, so that one form serves both. */
+/* IPv4 is kept as ::ffff:a.b.c.d, so that one form serves both. */
 struct df_ip {
     unsigned char bytes[16];
 };
@@ -35,8 +34,8 @@ struct df_proxies {
     size_t count;
 };
 
-/* "10.0.0.0/8, 192.0.2.7, 2001:db8::/32"; NULL and "" name nobody. DF_E_CONFIG and what is wrong.
- */
+/* Parses "10.0.0.0/8, 192.0.2.7, 2001:db8::/32"; NULL and "" are an empty list. DF_E_CONFIG: err
+ * says what is wrong. */
 enum df_code df_proxies_parse(const char *text, struct df_proxies *ret,
                               struct df_err *err) DF_MUST_CHECK;
 void df_proxies_release(struct df_proxies *p);
@@ -46,7 +45,7 @@ bool df_ip_of_sockaddr(const struct sockaddr *sa, struct df_ip *ret);
 /* An address in its usual spelling; no name, no port, no zone. */
 bool df_ip_parse(struct df_str text, struct df_ip *ret);
 bool df_ip_is_loopback(const struct df_ip *ip);
-/* The address itself for IPv4; for IPv6 the /64 it lies in, all of which one caller has. */
+/* The address itself for IPv4; for IPv6 its /64 network, all of which belongs to one caller. */
 struct df_ip df_ip_network(const struct df_ip *ip);
 
 #define DF_IP_TEXT      INET6_ADDRSTRLEN
@@ -56,7 +55,7 @@ void df_ip_text(const struct df_ip *ip, char out[DF_IP_TEXT]);
 /* "192.0.2.7", "2001:db8:0:1::/64" */
 void df_ip_network_text(const struct df_ip *ip, char out[DF_NETWORK_TEXT]);
 
-/* What the fields of a request say; fed with its header lines in their order. */
+/* What the fields of a request say about the caller; fed with its header lines in order. */
 enum df_named { DF_NAMED_NOBODY, DF_NAMED_UNKNOWN, DF_NAMED_ADDRESS };
 
 struct df_forwarded {
@@ -66,7 +65,7 @@ struct df_forwarded {
     struct df_ip x_forwarded_for_ip;
 };
 
-/* One header line; fields with other names are none of its business. */
+/* Adds one header line; lines with other names are ignored. */
 void df_forwarded_add(struct df_forwarded *f, const struct df_proxies *p, struct df_str name,
                       struct df_str value);
 /* False: the caller is the peer. */

@@ -1,15 +1,15 @@
 /*
  * The client's thread owns the CURLM, every easy handle, the lines and the deadlines. Other threads
- * only append to `incoming` under the lock. One turn of the loop: take what came in, put it in
- * line, fail what has waited too long, start what may start, let libcurl work, finish what is done,
- * sleep.
+ * only append to `incoming` under the lock. One turn of the loop: take incoming calls, put them in
+ * line, fail those past their deadline, start those that may start, let libcurl work, finish those
+ * that are done, sleep.
  *
- * A sender wakes the thread only when `incoming` was empty: if it was not, somebody has already
- * woken it and it has not looked yet. The wake-up is given under the lock, so that whoever saw its
- * call done may free the client without a sender still being inside it.
+ * A sender wakes the thread only when `incoming` was empty: otherwise another sender has woken it
+ * already. The wake-up happens under the lock, so that the client can be freed as soon as a call is
+ * done, without a sender still inside it.
  *
- * Once stopped, a turn is shorter: everything is cancelled, wherever it stands. The thread goes on
- * until the client is freed, so that whoever sends late gets an end like everybody else.
+ * Once the client is stopped, a turn only cancels all calls. The thread goes on until the client is
+ * freed, so that late calls are ended too.
  */
 #include "net/client.h"
 
@@ -32,7 +32,7 @@
 #define SLEEP_MAX_MS       60000
 #define STOPPED            "the client was stopped"
 
-/* How a call can end: the metric's label. */
+/* How a call ended: the metric's label. */
 enum outcome {
     OUT_2XX,
     OUT_3XX,
@@ -64,12 +64,12 @@ struct df_http_client {
     struct df_list incoming DF_GUARDED_BY(lock);
     bool stopping DF_GUARDED_BY(lock); /* calls are cancelled */
     bool ending DF_GUARDED_BY(lock);   /* the thread is to end */
-    bool is_empty DF_GUARDED_BY(lock); /* stopping, and no call is in hand */
+    bool is_empty DF_GUARDED_BY(lock); /* stopping, and no call is left */
     pthread_cond_t became_empty;
 
-    /* The thread's own. */
+    /* Used by the client's thread only. */
     struct df_lines lines;
-    struct df_transfer **transfers; /* made as they are needed */
+    struct df_transfer **transfers; /* created on demand */
     size_t transfer_count;
     size_t transfer_max;
     struct df_transfer **idle; /* a stack */
@@ -101,7 +101,7 @@ static struct df_metric_family in_flight_family = {
     .type = DF_GAUGE,
 };
 
-/* Which client's thread this is: `done` may send, and needs to wake nobody. */
+/* The client whose thread this is: a `done` that sends needs to wake no thread. */
 static _Thread_local const struct df_http_client *on_thread_of;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -151,8 +151,8 @@ static void hand_back(struct df_http_client *c, struct df_call *call)
     call->done(call);
 }
 
-/* For a call that has no transfer; its code and words stand in *err. */
-static void fail(struct df_http_client *c, struct df_call *call, const struct df_err *err)
+/* Ends a call that has no transfer with the error in *err. */
+static void fail_call(struct df_http_client *c, struct df_call *call, const struct df_err *err)
 {
     call->code = err->code;
     call->err = *err;
@@ -167,7 +167,8 @@ static void fail(struct df_http_client *c, struct df_call *call, const struct df
     hand_back(c, call);
 }
 
-static void finish(struct df_http_client *c, struct df_transfer *t, CURLcode result, bool cancelled)
+static void finish_transfer(struct df_http_client *c, struct df_transfer *t, CURLcode result,
+                            bool cancelled)
 {
     struct df_call *call = df_transfer_call(t);
 
@@ -194,7 +195,7 @@ static bool take_incoming(struct df_http_client *c, struct df_list *to)
     return stopping;
 }
 
-static void admit(struct df_http_client *c, struct df_list *calls)
+static void admit_calls(struct df_http_client *c, struct df_list *calls)
 {
     struct df_call *call;
 
@@ -205,11 +206,11 @@ static void admit(struct df_http_client *c, struct df_list *calls)
         if (df_transfer_check(call, &url, &err) == DF_OK)
             df_lines_add(&c->lines, call, &url);
         else
-            fail(c, call, &err);
+            fail_call(c, call, &err);
     }
 }
 
-static void expire(struct df_http_client *c, int64_t now_ns)
+static void expire_calls(struct df_http_client *c, int64_t now_ns)
 {
     struct df_call *call;
 
@@ -218,7 +219,7 @@ static void expire(struct df_http_client *c, int64_t now_ns)
         (void)df_err_set(&err, DF_E_NET_TIMEOUT,
                          "%s: the time was up before there was room to send",
                          df_lines_destination(call));
-        fail(c, call, &err);
+        fail_call(c, call, &err);
     }
 }
 
@@ -235,7 +236,7 @@ static struct df_transfer *idle_transfer(struct df_http_client *c)
     return t;
 }
 
-/* Whether another call may be started. */
+/* Starts the next call; false when none may start. */
 static bool start_one(struct df_http_client *c, int64_t now_ns)
 {
     struct df_transfer *t = idle_transfer(c);
@@ -260,7 +261,7 @@ static bool start_one(struct df_http_client *c, int64_t now_ns)
         return true;
     }
     df_lines_leave(&c->lines, call);
-    fail(c, call, &err);
+    fail_call(c, call, &err);
     df_transfer_recycle(t);
     c->idle[c->idle_count++] = t;
     return true;
@@ -268,7 +269,7 @@ static bool start_one(struct df_http_client *c, int64_t now_ns)
 
 /* --- the thread --- */
 
-static bool collect(struct df_http_client *c)
+static bool finish_transfers(struct df_http_client *c)
 {
     bool any = false;
     int left = 0;
@@ -278,7 +279,7 @@ static bool collect(struct df_http_client *c)
         if (msg->msg != CURLMSG_DONE)
             continue;
         any = true;
-        finish(c, df_transfer_of(msg->easy_handle), msg->data.result, false);
+        finish_transfer(c, df_transfer_of(msg->easy_handle), msg->data.result, false);
     }
     return any;
 }
@@ -302,7 +303,7 @@ static void wait_for_work(struct df_http_client *c)
     }
 }
 
-/* `done` may send again meanwhile: until nothing comes in any more. */
+/* Repeats until no call comes in, since a `done` may send again. */
 static void cancel_all(struct df_http_client *c, struct df_list *incoming)
 {
     struct df_err err = DF_ERR_INIT;
@@ -310,18 +311,19 @@ static void cancel_all(struct df_http_client *c, struct df_list *incoming)
     (void)df_err_set(&err, DF_E_CANCELLED, STOPPED);
     for (size_t i = 0; i < c->transfer_count; i++)
         if (df_transfer_call(c->transfers[i]))
-            finish(c, c->transfers[i], CURLE_ABORTED_BY_CALLBACK, true);
+            finish_transfer(c, c->transfers[i], CURLE_ABORTED_BY_CALLBACK, true);
     struct df_call *call;
     while ((call = df_lines_expired(&c->lines, INT64_MAX)))
-        fail(c, call, &err);
+        fail_call(c, call, &err);
     do {
         while ((call = DF_LIST_TAKE(incoming, struct df_call, link)))
-            fail(c, call, &err);
+            fail_call(c, call, &err);
         (void)take_incoming(c, incoming);
     } while (incoming->count > 0);
 }
 
-/* Everything was cancelled. Tells whoever waits for that, unless more has come; true: the end. */
+/* All calls were cancelled: wakes df_http_client_stop, unless more have come. True: the thread
+ * ends. */
 static bool tell_empty(struct df_http_client *c)
 {
     df_lock(&c->lock);
@@ -349,16 +351,16 @@ static void run_client(void *arg)
             wait_for_work(c);
             continue;
         }
-        admit(c, &came);
+        admit_calls(c, &came);
         int64_t now_ns = df_mono_ns(df_clock_real());
-        expire(c, now_ns);
+        expire_calls(c, now_ns);
         while (start_one(c, now_ns))
             ;
         CURLMcode m = curl_multi_perform(c->multi, &running);
         if (m != CURLM_OK)
             df_log_error("HttpClientFailed", "libcurl: %s", curl_multi_strerror(m));
-        /* What was finished has made room for others. */
-        if (!collect(c) && !c->sent_here)
+        /* A finished call makes room for others: look again before sleeping. */
+        if (!finish_transfers(c) && !c->sent_here)
             wait_for_work(c);
     }
 }
@@ -385,7 +387,7 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
     df_unlock(&c->lock);
 }
 
-static void release(struct df_http_client *c)
+static void release_client(struct df_http_client *c)
 {
     for (size_t i = 0; i < c->transfer_count; i++)
         df_transfer_free(c->transfers[i]);
@@ -406,7 +408,7 @@ static int64_t or_default(int64_t value, int64_t def)
     return value > 0 ? value : def;
 }
 
-static struct df_http_client *make(const struct df_http_client_options *opt)
+static struct df_http_client *make_client(const struct df_http_client_options *opt)
 {
     struct df_http_client *c = df_calloc(1, sizeof(*c));
     int64_t in_flight = or_default(opt->max_in_flight, 256);
@@ -455,12 +457,13 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
         return DF_E_CONFIG;
     }
 
-    struct df_http_client *c = make(opt);
+    struct df_http_client *c = make_client(opt);
     if (!make_multi(c)) {
-        release(c);
+        release_client(c);
         return df_err_set(err, DF_E_INTERNAL, "libcurl gave no multi handle");
     }
-    df_thread_start(&c->thread, "df-http-client", run_client, c); /* and libcurl's, from it */
+    df_thread_start(&c->thread, "df-http-client", run_client,
+                    c); /* libcurl's own threads start from it */
     *ret = c;
     return DF_OK;
 }
@@ -488,5 +491,5 @@ void df_http_client_free(struct df_http_client *c)
     (void)curl_multi_wakeup(c->multi);
     df_unlock(&c->lock);
     df_thread_join(&c->thread);
-    release(c);
+    release_client(c);
 }

@@ -2,26 +2,27 @@
  * The HTTP client: libcurl's multi interface on one thread, connections kept alive and shared.
  * Calls are handed over from any thread; thousands may wait.
  *
- * Limits by owner and by destination (scheme, host, port) keep one slow peer, and whoever has many
- * of them, from taking every slot: what is over the limit waits in a line of its own, and the
- * deadline runs meanwhile. lines.h says what each one's share is.
+ * Limits by owner and by destination (scheme, host, port) keep a slow peer, or an owner with many
+ * slow peers, from taking every slot: calls over the limit wait in a line of their own while their
+ * deadline runs. lines.h defines the shares.
  *
  * Addresses: unless a call allows private targets, loopback, private, link-local, multicast,
  * unspecified, carrier-grade NAT, documentation, IPv4-mapped and NAT64 forms of these are refused
- * at connect time, on the address actually dialled, so that a name that resolves differently the
- * second time gains nothing. A kept-alive connection is checked again before it is used.
+ * at connect time, on the address actually dialled, so that a name cannot pass the check with one
+ * address and be dialled at another. A kept-alive connection is checked again before it is used.
  *
- * Redirects are never followed. Only http and https. TLS 1.2 at least, certificates verified.
- * Proxies and credentials of the environment (http_proxy, .netrc) are not used.
+ * Redirects are never followed. Only http and https are allowed, TLS 1.2 or later, with verified
+ * certificates. Proxies and credentials of the environment (http_proxy, .netrc) are not used.
  *
  * A connection that was kept alive may turn out to be closed only when the request has been
- * written. libcurl then sends it again on a new one; here that happens only to what is safe to
- * repeat (GET, HEAD, PUT, DELETE, OPTIONS, or an Idempotency-Key). Anything else fails with
- * DF_E_NET.
+ * written. libcurl then repeats the request on a new connection; this client allows that only for
+ * requests that are safe to repeat (GET, HEAD, PUT, DELETE, OPTIONS, or an Idempotency-Key). Other
+ * requests fail with DF_E_NET.
  *
- * HTTP/2 is offered to TLS peers on request (`http2`), and only for what is safe to repeat: libcurl
- * 7.88 resets streams that have ended, some peers close the connection when they have counted a
- * thousand resets, and libcurl sends again what was in flight. HTTP/1.1 was measured faster, too.
+ * HTTP/2 is offered to TLS peers only when `http2` is set, and only for requests that are safe to
+ * repeat: libcurl 7.88 resets streams that have ended, some peers close the connection after a
+ * thousand resets, and libcurl then repeats the requests in flight. HTTP/1.1 was also measured
+ * faster.
  */
 #ifndef DF_NET_CLIENT_H
 #define DF_NET_CLIENT_H
@@ -37,7 +38,7 @@ struct df_http_client;
 
 struct df_http_client_options {
     int64_t max_in_flight;       /* 0: 256 */
-    int64_t max_per_destination; /* of tenants, and of all others; 0: 64 */
+    int64_t max_per_destination; /* for tenants, and again for operators; 0: 64 */
     int64_t connect_timeout_ms;  /* 0: 5000 */
     const char *ca_file;         /* NULL: the system's */
     const char *user_agent;      /* NULL: "DataFlow" */
@@ -55,11 +56,11 @@ struct df_call_header {
 /*
  * A call. The caller fills the first part (zero the rest); everything it points to must stay valid
  * until `done`. The client fills the second part before it calls `done`, on its own thread, exactly
- * once; `done` must not block and may free the call, or send it or another.
+ * once; `done` must not block. It may free the call, send it again, or send another.
  *
  * Headers: names are tokens, values have no control characters. Framing belongs to the client:
- * Content-Length, Transfer-Encoding, Connection, Expect and the like are refused. Whatever cannot
- * be sent as asked ends with DF_E_BAD_REQUEST.
+ * Content-Length, Transfer-Encoding, Connection, Expect and the like are refused. A call that
+ * cannot be sent as asked ends with DF_E_BAD_REQUEST.
  */
 struct df_call {
     const char *method;
@@ -68,26 +69,27 @@ struct df_call {
     size_t header_count;
     struct df_str body;
     int64_t timeout_ms;      /* whole call, queueing included; 0: 30000 */
-    size_t max_answer_bytes; /* of the body kept. 0: 64 KiB. The next MiB is read and dropped, which
-                                keeps the connection; of what is longer the rest is not read */
-    struct df_str owner;     /* whose share of the slots it is; absent: nobody's, it has no limit */
-    struct df_account *account; /* asked for the answer's memory, which stays taken after `done`; an
-                                   answer for which there is none is cut. NULL: nobody is */
-    bool of_tenant;             /* the owner is a tenant, and not a part of the server */
+    size_t max_answer_bytes; /* body bytes kept; 0: 64 KiB. The next MiB is read and dropped to keep
+                                the connection; the rest is not read */
+    struct df_str
+        owner; /* whose share of the slots it takes; absent: no share, no limit of an owner */
+    struct df_account *account; /* charged for the answer's memory, also after `done`; without room
+                                   the answer is cut. NULL: not charged */
+    bool of_tenant;             /* the owner is a tenant, not an operator */
     bool allow_private;
     bool keep_headers; /* answer_headers is wanted */
     void (*done)(struct df_call *call);
     void *arg;
 
-    /* The answer. code DF_OK: some HTTP answer came, whatever its status. */
+    /* The answer. DF_OK: an HTTP answer arrived, with any status. */
     enum df_code code;
     struct df_err err;
     unsigned status;
-    struct df_buf answer;       /* borrowed: `done` copies what it wants to keep */
-    bool answer_cut;            /* there was more than max_answer_bytes, or than memory */
-    struct df_str content_type; /* of the answer; absent if none; borrowed like it */
-    /* With keep_headers: its fields in the order of arrival, the first DF_ANSWER_HEADERS of them, a
-       repeated name as often as it came; borrowed like it. */
+    struct df_buf answer;       /* borrowed: `done` copies what it keeps */
+    bool answer_cut;            /* it exceeded max_answer_bytes or the account */
+    struct df_str content_type; /* of the answer; absent if none; borrowed */
+    /* With keep_headers: the first DF_ANSWER_HEADERS fields in order of arrival, repeated names
+     * included; borrowed. */
     const struct df_call_header *answer_headers;
     size_t answer_header_count;
     int64_t retry_after_ms; /* from Retry-After (seconds or date), at most a day, -1 if none */
@@ -105,14 +107,14 @@ struct df_call {
 enum df_code df_http_client_new(const struct df_http_client_options *opt,
                                 struct df_http_client **ret, struct df_err *err) DF_MUST_CHECK;
 /*
- * The end, in two steps; NULL is fine in both, and neither may be called from `done`.
+ * Ending takes two steps. NULL is fine in both, and neither may be called from `done`.
  *
- * stop: what is waiting and in flight ends with DF_E_CANCELLED, through `done`; returns when that
- * has happened to all of it. From then on anybody may still send: it is cancelled the same way, by
- * the client's thread. So whoever sends need not know whether the server is stopping.
+ * stop: all calls, waiting or in flight, end with DF_E_CANCELLED through `done`; returns when the
+ * last one has. Calls may still be sent afterwards; the client's thread cancels them the same way.
+ * So senders need not know whether the server is stopping.
  *
- * free: stops, and ends the thread. Nobody may be sending any more; what a `done` sends meanwhile
- * is cancelled too.
+ * free: stops, and ends the thread. No other thread may send any more; a call that a `done` sends
+ * meanwhile is cancelled too.
  */
 void df_http_client_stop(struct df_http_client *c);
 void df_http_client_free(struct df_http_client *c);
@@ -120,7 +122,7 @@ void df_http_client_free(struct df_http_client *c);
 /* Never fails: refusals arrive through `done`, on the client's thread. */
 void df_http_client_send(struct df_http_client *c, struct df_call *call);
 
-/* Whether an address may be dialled without allow_private. Also for checks at registration. */
+/* Whether an address may be dialled without allow_private. Also used for checks at registration. */
 struct sockaddr;
 bool df_address_is_public(const struct sockaddr *sa);
 

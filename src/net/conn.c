@@ -1,4 +1,4 @@
-/* The table of connections: who is there, and how many from where. */
+/* The table of connections, and how many there are from each network. */
 #include "net/http_int.h"
 
 #include "base/mem.h"
@@ -23,7 +23,7 @@ static struct df_str peer_key(const struct df_ip *network)
     return df_str_n((const char *)network, sizeof(*network));
 }
 
-/* False: there are too many. One peer owns all of an IPv6 network's second half. */
+/* False: there are too many. IPv6 peers are counted by their /64, all of which one peer owns. */
 static bool count_peer(struct df_http_server *s, const struct df_ip *ip) DF_REQUIRES(s->lock)
 {
     struct df_ip network = df_ip_network(ip);
@@ -91,10 +91,10 @@ static void *conn_new(struct df_http_server *s, struct MHD_Connection *mhd)
 }
 
 /*
- * Closing a socket with unread input resets the connection, and the reset may overtake the answer
- * that says why. A duplicate is left to the keeper, which reads on for a while.
+ * Closing a socket with unread input resets the connection, and the reset may overtake the answer.
+ * The keeper gets a duplicate of the socket and reads from it for a while.
  */
-static void linger(struct df_conn *c)
+static void leave_lingering(struct df_conn *c)
 {
     struct df_http_server *s = c->server;
     int unread = 0;
@@ -120,12 +120,12 @@ static void conn_free(struct df_conn *c)
     df_list_remove(&s->conns, &c->link);
     if (c->counted)
         uncount_peer(s, &c->ip);
-    linger(c);
+    leave_lingering(c);
     df_unlock(&s->lock);
 
     size_t before = atomic_fetch_sub(&s->open, 1);
     if (before == (size_t)s->opt.settings.max_connections)
-        df_keeper_wake(s); /* it had stopped accepting */
+        df_keeper_wake(s); /* it may have stopped accepting */
     df_buf_release(&c->req.body);
     df_arena_release(&c->req.arena);
     free(c);

@@ -5,7 +5,7 @@ static bool is_alnum(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The NUL at a literal's end would be found by strchr. */
+/* strchr would also find the NUL that ends the set. */
 static bool is_one_of(char c, const char *set)
 {
     return c != '\0' && strchr(set, c) != NULL;
@@ -95,7 +95,7 @@ bool df_field_is_json(struct df_str content_type)
     return true;
 }
 
-/* Visible ASCII, but for what would need care in HTML or a quoted string. */
+/* Visible ASCII except characters that need escaping in HTML or a quoted string. */
 bool df_field_correlation_ok(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++) {

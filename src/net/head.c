@@ -1,13 +1,12 @@
 /*
- * What can be said of a request by its header alone.
+ * Checks a request by its header alone.
  *
- * libmicrohttpd 0.9.75 is lenient, and each leniency is a way to make it see another request than a
- * proxy in front of it saw: it takes Content-Length beside Transfer-Encoding, several of either,
- * bare line feeds, folded lines (which it glues to the *name*) and NULs (where it cuts). The first
- * kind is found by looking at the fields. For the second there is only the memory in which the
- * header was parsed: lines are terminated in place, so in a well-formed header each line begins two
- * bytes (CR LF) after the end of the one before, and the whole is as long as libmicrohttpd says it
- * was.
+ * libmicrohttpd 0.9.75 is lenient, and each leniency can make it see another request than a proxy
+ * in front of it: it accepts Content-Length beside Transfer-Encoding, several of either, bare line
+ * feeds, folded lines (which it appends to the *name*) and NULs (where it cuts). The first two show
+ * in the fields. The others show only in the memory in which the header was parsed: lines are
+ * terminated in place, so in a well-formed header each line begins two bytes (CR LF) after the end
+ * of the line before, and the whole is as long as libmicrohttpd reports.
  */
 #include "net/http_int.h"
 
@@ -16,7 +15,7 @@
 
 struct head {
     struct df_req *req;
-    const char *next_line; /* where the next one must begin */
+    const char *next_line; /* where the next line must begin */
     size_t count;
     bool broken;
     bool bad_name;
@@ -25,10 +24,10 @@ struct head {
     struct df_str length;
     struct df_str transfer;
     struct df_str expect;
-    bool twice; /* one of those that must not be */
+    bool twice; /* a unique field was repeated */
 };
 
-/* What may come only once goes to *slot. */
+/* Stores a field that may come only once in *slot. */
 static void take_once(struct head *h, struct df_str *slot, struct df_str value)
 {
     if (slot->ptr)
@@ -46,7 +45,7 @@ static void take_field(struct head *h, struct df_str name, struct df_str value)
 {
     struct df_req *req = h->req;
 
-    /* The length picks the candidate; most fields are none. */
+    /* The length picks the candidate; most fields match no length. */
     switch (name.len) {
     case 4:
         if (df_str_ieq(name, DF_STR("Host")))
@@ -83,8 +82,8 @@ static void take_field(struct head *h, struct df_str name, struct df_str value)
     }
 }
 
-static enum MHD_Result each_field(void *arg, enum MHD_ValueKind kind, const char *name,
-                                  size_t name_len, const char *value, size_t value_len)
+static enum MHD_Result check_field(void *arg, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_len, const char *value, size_t value_len)
 {
     struct head *h = arg;
     struct df_str n = df_str_n(name, name_len);
@@ -140,7 +139,7 @@ enum df_code df_head_check(struct df_req *req, const char *method, const char *v
     const union MHD_ConnectionInfo *info;
 
     req->http_1_0 = strcmp(version, "HTTP/1.0") == 0;
-    (void)MHD_get_connection_values_n(req->conn->mhd, MHD_HEADER_KIND, each_field, &h);
+    (void)MHD_get_connection_values_n(req->conn->mhd, MHD_HEADER_KIND, check_field, &h);
     info = MHD_get_connection_info(req->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     bool broken_end = !info || method + info->header_size != h.next_line + 2;
 
@@ -185,7 +184,7 @@ static void put_correlation(struct df_req *req, const struct df_clock *clock)
     req->correlation[req->correlation_len] = '\0';
 }
 
-/* This request's own span, in the caller's trace or in a new one. */
+/* Starts this request's own span, in the caller's trace or in a new one. */
 static void put_trace(struct df_req *req, const struct df_clock *clock)
 {
     struct df_trace caller;

@@ -4,19 +4,18 @@
  *
  * Life of a request: headers are checked (framing, sizes) → the route is found (404, 405) →
  * `authorize` → the body is read within the route's limit (413 while it arrives) → `handle` → an
- * answer. authorize and handle run on an HTTP thread and must not block: what needs the database
- * calls df_req_suspend(), hands a job to the store, and the job's `done` sets the answer and calls
- * df_req_resume(). A request belongs to exactly one thread at a time: the HTTP thread, or between
- * suspend and resume the worker.
+ * answer. authorize and handle run on an HTTP thread and must not block: a handler that needs the
+ * database calls df_req_suspend() and hands a job to the store; the job's `done` sets the answer
+ * and calls df_req_resume(). A request belongs to exactly one thread at a time: the HTTP thread or,
+ * between suspend and resume, the worker.
  *
- * Every answer carries X-Correlation-Id (taken from the request if it is sane, else made) and the
+ * Every answer carries X-Correlation-Id (taken from the request if valid, else generated) and the
  * request's traceparent. Errors are application/problem+json.
  *
- * Deadlines: the header must be complete within header_timeout, the body must keep up a minimum
- * rate and so must whoever reads an answer, an idle connection is closed; a thread of our own
- * enforces it, because libmicrohttpd's timeout does not notice a trickle. A request that is set
- * aside is never timed out, and a peer that leaves meanwhile is noticed only afterwards, or when
- * df_req_peer_gone is asked.
+ * Deadlines: the header must be complete within header_timeout, bodies and the reading of answers
+ * must keep a minimum rate, and idle connections are closed. A thread of our own enforces this,
+ * because libmicrohttpd's timeout does not notice a trickle. A suspended request is never timed
+ * out; a peer that leaves meanwhile is noticed only after the resume, or by df_req_peer_gone.
  */
 #ifndef DF_NET_HTTP_H
 #define DF_NET_HTTP_H
@@ -44,20 +43,20 @@ struct df_route {
     const char *method;  /* "GET" also serves HEAD */
     const char *pattern; /* "/admin/clients/{clientId}"; a last segment {name...} takes the rest */
     enum df_body body;
-    unsigned access;       /* for `authorize`: meaning belongs to the application */
+    unsigned access;       /* for `authorize`; the application defines its meaning */
     const char *scope;     /* likewise */
     size_t max_body_bytes; /* 0: the server's */
     void (*handle)(struct df_req *req);
-    /* STREAM only. An error answers with that problem and closes. Must not keep data. It may call
-       df_req_suspend after consuming the data; reading goes on after the resume. */
+    /* STREAM only. An error is answered as a problem and closes the connection. Must not keep the
+     * data. May call df_req_suspend after consuming the data; reading goes on after the resume. */
     enum df_code (*on_data)(struct df_req *req, const char *data, size_t len, struct df_err *err);
-    /* After the answer went out or the peer left, on the request's HTTP thread; may be NULL. Only
-       for requests that authorize, on_data or handle have seen. */
+    /* Called after the answer went out or the peer left, on the request's HTTP thread, for requests
+     * that authorize, on_data or handle have seen; may be NULL. */
     void (*on_end)(struct df_req *req);
-    const void *handler; /* for a `handle` that many routes share: what tells them apart */
+    const void *handler; /* distinguishes routes that share one `handle` */
 };
 
-/* The routes of one feature, and what they work with. */
+/* The routes of one feature, and their argument. */
 struct df_route_table {
     const struct df_route *routes; /* ended by method NULL */
     void *arg;                     /* df_req_route_arg */
@@ -81,35 +80,35 @@ struct df_http_options {
 
     /* Ended by routes NULL; copied. The routes outlive the server. */
     const struct df_route_table *tables;
-    unsigned absent; /* bits 1 << access of routes that this server does not have */
+    unsigned absent; /* bits 1 << access of the routes to leave out */
     enum df_verdict (*authorize)(struct df_req *req, void *arg); /* may be NULL */
     void *arg;                                                   /* df_req_server_arg */
 };
 
-/* Whether `listen` has the right form; DF_E_CONFIG and why. Needs no network. */
+/* Checks the form of `listen`: DF_E_CONFIG and the reason. Needs no network. */
 enum df_code df_http_check_address(const char *listen, struct df_err *err) DF_MUST_CHECK;
 
 enum df_code df_http_start(const struct df_http_options *opt, struct df_http_server **ret,
                            struct df_err *err) DF_MUST_CHECK;
 /* "127.0.0.1:8080" as bound, for messages; borrowed. */
 const char *df_http_address(const struct df_http_server *s);
-size_t df_http_active(const struct df_http_server *s); /* requests in hand */
+size_t df_http_active(const struct df_http_server *s); /* requests in progress */
 
-/* Stops accepting and tells keep-alive peers to close; requests in hand go on. */
+/* Stops accepting and tells keep-alive peers to close; requests in progress go on. */
 void df_http_drain(struct df_http_server *s);
-/* Waits up to timeout_ms for the requests in hand, when draining also for their connections. True
-   when no request is left. */
+/* Waits up to timeout_ms for the requests in progress and, when draining, for their connections.
+ * True when no request is left. */
 bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms);
 /*
- * The end of authorize, on_data and handle: when this returns none of them runs, and none will be
- * called again. Requests in hand that are not set aside are answered 503 when their next piece
- * comes; those that are have the answer that whoever has them sets. What these three callbacks use
- * may be stopped from here on, but not freed before df_http_stop has returned: on_end may use it.
+ * Ends the calls to the application: when this returns, authorize, on_data and handle do not run
+ * and will not be called again. Requests in progress are answered 503 when their next piece
+ * arrives; suspended ones get the answer that their worker sets. Whatever these callbacks use may
+ * be stopped from here on, but not freed before df_http_stop has returned: on_end may use it.
  */
 void df_http_shut(struct df_http_server *s);
-/* Every suspended request must have been resumed before (the store is stopped first): one that is
-   not is answered 503 and told in the log, and resuming it later would be a use after free. When it
-   returns on_end has been called for every request. */
+/* Every suspended request must have been resumed before (the store is stopped first): one that was
+ * not is answered 503 and logged, and resuming it later would be a use after free. When this
+ * returns, on_end has been called for every request. */
 void df_http_stop(struct df_http_server *s);
 
 /* --- the request --- */
@@ -123,24 +122,25 @@ struct df_str df_req_path_raw(const struct df_req *req);
 struct df_str df_req_query_raw(const struct df_req *req);
 /* Value of {name} in the pattern, percent-decoded. */
 struct df_str df_req_param(const struct df_req *req, const char *name);
-/* Query parameter, decoded, name without regard to case; absent if not there, empty for "?x" and
- * "?x=". */
+/* A query parameter, decoded; the name is matched without regard to case. Absent if missing, empty
+ * for "?x" and "?x=". */
 struct df_str df_req_query(const struct df_req *req, const char *name);
 struct df_str df_req_header(const struct df_req *req, const char *name);
-/* Calls `each` for every header line in the order of arrival, names as they were written, a
-   repeated name as often as it came. What it is given lives as long as the request. */
+/* Calls `each` for every header line in order of arrival, with names as written and repeated names
+ * included. The slices live as long as the request. */
 void df_req_each_header(const struct df_req *req,
                         void (*each)(void *arg, struct df_str name, struct df_str value),
                         void *arg);
 struct df_str df_req_body(const struct df_req *req);
 /* Content-Length as declared, -1 when chunked. */
 int64_t df_req_declared_length(const struct df_req *req);
-/* Who calls: the peer's address without its port, or what a trusted proxy says (caller.h). */
+/* The caller: the peer's address without its port, or the address that a trusted proxy gives
+ * (caller.h). */
 struct df_str df_req_peer(const struct df_req *req);
-/* What limits by address go by: IPv4 as it is, IPv6 by its /64 ("2001:db8:0:1::/64"). */
+/* The key for limits by address: IPv4 as it is, IPv6 by its /64 ("2001:db8:0:1::/64"). */
 struct df_str df_req_peer_network(const struct df_req *req);
-/* The peer is on this machine and speaks for itself: nothing shows that it passes on what somebody
-   else sent, be it a trusted proxy or not. */
+/* The peer is on this machine and no header shows that it forwards another caller's request, as a
+ * proxy would, trusted or not. */
 bool df_req_peer_is_loopback(const struct df_req *req);
 const struct df_route *df_req_route(const struct df_req *req);
 void *df_req_route_arg(const struct df_req *req);  /* of the route's table */
@@ -148,45 +148,48 @@ void *df_req_server_arg(const struct df_req *req); /* options.arg */
 struct df_str df_req_correlation_id(const struct df_req *req);
 const struct df_trace *df_req_trace(const struct df_req *req); /* this request's own span */
 struct df_str df_req_trace_id(const struct df_req *req);
-/* Fields set here stand in every line logged for this request, the access log included. */
+/* Fields set here appear in every line logged for this request, the access log included. */
 struct df_log_ctx *df_req_log(struct df_req *req);
-/* One slot for what authorize found out; what it points to lives in the arena or longer. */
+/* A slot for the result of authorize; it must point into the arena or to something that lives
+ * longer. */
 void df_req_set_user(struct df_req *req, void *user);
 void *df_req_user(const struct df_req *req);
-/* One slot for the route's own handlers, from the first on_data to on_end, which frees it. */
+/* A slot for the route's handlers, from the first on_data to on_end, which frees it. */
 void df_req_set_state(struct df_req *req, void *state);
 void *df_req_state(const struct df_req *req);
 
 /* --- memory --- */
 
 /*
- * Bodies, what is made of them, and answers that are still to be read have one budget, of which an
- * owner has at most a quarter (base/budget.h). Collected bodies and answers are counted by
- * themselves; whoever makes more of a body than a few kilobytes says so beforehand. All is given
+ * Bodies, the data made from them, and unread answers share one budget, of which an owner gets at
+ * most a quarter (base/budget.h). Collected bodies and answers are charged automatically; a handler
+ * that derives more than a few kilobytes from a body charges them beforehand. Everything is given
  * back when the request ends.
  */
 
-/* Whom it counts for: a client's id. Once, by authorize; without it the caller's network. */
+/* Sets the owner, a client's id: once, by authorize. Until then the owner is the caller's
+ * network. */
 void df_req_set_owner(struct df_req *req, struct df_str owner);
-/* False: there is no room, and the answer (503, or 413 if there never will be) is set. */
+/* False: there is no room, and the answer is set (503, or 413 if it can never fit). */
 bool df_req_charge(struct df_req *req, size_t bytes);
-/* A buffer for the answer that asks as it grows; when it is refused df_req_answer says so. */
+/* A buffer for the answer that is charged as it grows; when that is refused, df_req_answer sends
+ * the error. */
 void df_req_buf(struct df_req *req, struct df_buf *ret, size_t max_bytes);
-/* For whoever fills a buffer of the request's elsewhere. */
+/* For code that fills a buffer of the request elsewhere. */
 struct df_account *df_req_account(struct df_req *req);
 
 /* --- the answer; the first one set wins --- */
 
 /* Extra header; name and value are copied. Values with control characters are refused (false). */
 bool df_req_add_header(struct df_req *req, const char *name, struct df_str value);
-/* Takes the buffer's content. One that came to its maximum is answered 500 instead; one for which
-   there is no memory 503, or 413 if there never will be. */
+/* Takes the buffer's content. A buffer that exceeded its maximum is answered 500 instead; one that
+ * was refused memory 503, or 413 if it can never fit. */
 void df_req_answer(struct df_req *req, unsigned status, const char *content_type,
                    struct df_buf *take_body);
 void df_req_answer_static(struct df_req *req, unsigned status, const char *content_type,
                           struct df_str body); /* body must outlive the server */
-/* Takes the descriptor: the first size bytes of a file, which must not change any more. From handle
- * only, or after it. */
+/* Takes the descriptor and sends the first `size` bytes of the file, which must not change any
+ * more. Only from handle or later. */
 void df_req_answer_file(struct df_req *req, unsigned status, const char *content_type, int take_fd,
                         uint64_t size);
 void df_req_answer_empty(struct df_req *req, unsigned status);
@@ -198,24 +201,24 @@ struct df_field_error {
 };
 
 /* problem+json from the error table's row; Retry-After is set for 429 and 503 unless already there.
-   The detail of a 500 goes to the log, as RequestFailed, and not to the peer. */
+ * The detail of a 500 is logged as RequestFailed and not sent to the peer. */
 void df_req_problem(struct df_req *req, const struct df_err *err);
-/* The same under another code (PascalCase), which is the configuration's. */
+/* The same with another code (PascalCase), given by the configuration. */
 void df_req_problem_as(struct df_req *req, const struct df_err *err, const char *code);
 void df_req_problem_fields(struct df_req *req, const struct df_err *err,
                            const struct df_field_error *fields, size_t count);
-/* Shorthand. */
+/* Sets err from the arguments and calls df_req_problem. */
 void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Closes the connection without an answer (the sandbox's fault). */
+/* Closes the connection without an answer (for the sandbox's faults). */
 void df_req_drop(struct df_req *req);
 
 /* --- setting a request aside --- */
 
 void df_req_suspend(struct df_req *req); /* on its HTTP thread, from authorize, on_data or handle */
 void df_req_resume(struct df_req *req);  /* from any thread, once for each suspend */
-/* Whether the peer has left, or says that it sends no more: by whoever has a suspended request and
- * wonders whether it is worth going on. */
+/* Whether the peer has left or has finished sending: for the worker of a suspended request, to
+ * decide whether to go on. */
 bool df_req_peer_gone(const struct df_req *req);
 
 /* --- server-sent events --- */
@@ -223,14 +226,13 @@ bool df_req_peer_gone(const struct df_req *req);
 /*
  * Turns the request into an event stream. The stream lives until df_sse_close; `df_sse_send` may be
  * called from any thread and returns false once the peer has gone or lags more than 256 KiB behind,
- * or less where memory is short.
- * A comment line is sent every 15 seconds of silence, which is also how a peer that left is
- * noticed.
+ * or less when memory is short. After 15 seconds of silence a comment line is sent, which also
+ * detects a peer that has left.
  */
 struct df_sse;
 struct df_sse *df_req_sse(struct df_req *req);
 bool df_sse_send(struct df_sse *s, const char *event, struct df_str data);
-/* Whether the peer has gone, as far as it was noticed, or the stream was ended by a drain. */
+/* Whether the peer is known to have gone, or a drain has ended the stream. */
 bool df_sse_gone(struct df_sse *s);
 void df_sse_close(struct df_sse *s);
 

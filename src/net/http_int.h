@@ -1,5 +1,5 @@
 /*
- * What the files of the HTTP server share; nobody else includes this.
+ * What the files of the HTTP server share; no other file includes this.
  *
  *   server.c   start, drain, stop            listen.c  the socket        tls.c  certificate and key
  *   keeper.c   one thread: accepts, enforces deadlines, lingers, sends heartbeats
@@ -11,9 +11,9 @@
  *
  * Threads. Each HTTP thread is a libmicrohttpd daemon of its own without a listen socket; the
  * keeper hands it connections. A connection and its request belong to that thread for good, except
- * between df_req_suspend and df_req_resume. The keeper looks at connections through its atomic
- * members alone, and touches their sockets only under the server's lock, which a
- * connection must take before its descriptor can be closed.
+ * between df_req_suspend and df_req_resume. The keeper reads only the atomic members of
+ * connections, and touches their sockets only under the server's lock, which is taken before a
+ * descriptor is closed.
  */
 #ifndef DF_NET_HTTP_INT_H
 #define DF_NET_HTTP_INT_H
@@ -34,7 +34,7 @@
 
 /* --- the connection --------------------------------------------------------------------------- */
 
-/* What a connection waits for. From DF_PHASE_HEAD on a request is in hand. */
+/* What a connection waits for. From DF_PHASE_HEAD on a request is in progress. */
 enum df_phase {
     DF_PHASE_NEW,  /* the first request */
     DF_PHASE_IDLE, /* another request */
@@ -44,18 +44,18 @@ enum df_phase {
     DF_PHASE_SEND, /* the peer to read the answer */
 };
 
-/* Where a request stands; request.c tells the story. */
+/* The stages of a request; request.c describes them. */
 enum df_stage {
     DF_STAGE_HEAD,
     DF_STAGE_AUTHORIZE,
     DF_STAGE_BODY,
-    DF_STAGE_DISCARD, /* answered; what is left of the body is read and dropped */
+    DF_STAGE_DISCARD, /* answered; the rest of the body is read and dropped */
     DF_STAGE_HANDLE,
-    DF_STAGE_ANSWER, /* answered; goes out as soon as libmicrohttpd takes it */
+    DF_STAGE_ANSWER, /* answered; sent as soon as libmicrohttpd takes it */
     DF_STAGE_SENDING,
 };
 
-/* What became of df_req_suspend; request.c tells. */
+/* The progress of df_req_suspend; see request.c. */
 enum df_park { DF_PARK_NONE, DF_PARK_ASKED, DF_PARK_PARKED, DF_PARK_RESUMED };
 
 struct df_extra_header {
@@ -66,7 +66,7 @@ struct df_extra_header {
 
 struct df_answer {
     bool set;
-    bool drop;         /* close without a word */
+    bool drop;         /* close without an answer */
     bool close;        /* close after the answer */
     bool is_static;    /* may be cached */
     bool retry_after;  /* the header was added */
@@ -86,7 +86,7 @@ struct df_req {
     struct df_arena arena;
     enum df_stage stage;
     _Atomic int park;
-    bool entered; /* the application has seen it: on_end is due */
+    bool entered; /* the application has seen the request: on_end is due */
 
     struct df_str raw_path; /* of the target as sent */
     struct df_str raw_query;
@@ -108,7 +108,7 @@ struct df_req {
 
     struct df_account account; /* open from the end of the header on */
     size_t max_body_bytes;
-    uint64_t body_start; /* of the connection's body_seen */
+    uint64_t body_start; /* body_seen of the connection when the request began */
     struct df_buf body;
 
     char correlation[129];
@@ -129,24 +129,24 @@ struct df_conn {
     struct MHD_Connection *mhd;
     int fd;
 
-    _Atomic uint32_t phase;    /* enum df_phase, and above it how often it changed */
+    _Atomic uint32_t phase;    /* enum df_phase, and in the higher bits a count of its changes */
     _Atomic uint32_t requests; /* begun so far */
     _Atomic uint64_t body_seen;
     _Atomic bool killed;
-    _Atomic bool inside; /* its thread is in authorize, on_data or handle */
+    _Atomic bool inside; /* the thread is in authorize, on_data or handle */
 
-    /* The keeper's: what it saw last. */
+    /* The keeper's own: what it saw last. */
     uint32_t seen_phase;
-    int64_t seen_ms;     /* since when the phase is that */
-    uint64_t seen_bytes; /* how many had moved then */
+    int64_t seen_ms;     /* when the phase was first seen */
+    uint64_t seen_bytes; /* bytes that had moved by then */
     bool end_seen;       /* the peer has closed, at the last look */
-    uint64_t end_bytes;  /* of its bodies so far, then */
+    uint64_t end_bytes;  /* body bytes seen by then */
     uint32_t body_request;
-    int64_t body_ms; /* how long that request's body has kept us waiting */
+    int64_t body_ms; /* how long we have waited for that request's body */
 
-    bool linger;  /* the peer is still sending what we will not read */
-    bool counted; /* against its address's limit */
-    bool trusted; /* a proxy: its requests say who calls */
+    bool linger;  /* the peer is still sending data that will not be read */
+    bool counted; /* counted against the limit of its address */
+    bool trusted; /* a trusted proxy: its requests name the caller */
     struct df_ip ip;
     char peer[DF_IP_TEXT];
     char network[DF_NETWORK_TEXT];
@@ -172,10 +172,11 @@ static inline void df_conn_set_phase(struct df_conn *c, enum df_phase phase)
 
 /* --- the server ------------------------------------------------------------------------------- */
 
-#define DF_LINGER_MAX     64
-#define DF_SSE_MAX_BYTES  ((size_t)256 * 1024)
-#define DF_DISCARD_MAX    65536 /* of a refused body, read for the connection's sake */
-#define DF_HEADER_RESERVE 8192  /* of a connection's memory: header records, our own header */
+#define DF_LINGER_MAX    64
+#define DF_SSE_MAX_BYTES ((size_t)256 * 1024)
+#define DF_DISCARD_MAX   65536 /* bytes of a refused body read to keep the connection */
+/* Of a connection's memory, kept for header records and for our own header. */
+#define DF_HEADER_RESERVE 8192
 
 struct df_linger {
     int fd;
@@ -191,7 +192,7 @@ struct df_http_server {
     struct df_proxies proxies;
     struct df_budget *budget;
     struct df_http_metrics *metrics; /* NULL: none */
-    struct df_route_series *series;  /* one for each route and one for what has none */
+    struct df_route_series *series;  /* one for each route, and one for requests without a route */
     struct MHD_Daemon **daemons;
     size_t daemon_count;
     char address[80];
@@ -203,20 +204,20 @@ struct df_http_server {
     int64_t accept_from_ms;
     int64_t scan_ms;
     _Atomic bool draining;
-    _Atomic bool shut;       /* the application is not called any more, but for on_end */
+    _Atomic bool shut;       /* the application is not called any more, except on_end */
     _Atomic bool stopping;   /* the keeper ends */
-    _Atomic int64_t refused; /* for want of memory, since it was last told */
+    _Atomic int64_t refused; /* requests refused for want of memory since the last log line */
     _Atomic int64_t refusal_told_ms;
     _Atomic size_t open; /* connections handed over and not yet closed */
 
-    struct df_mutex lock; /* guards all that follows */
+    struct df_mutex lock;
     pthread_cond_t changed;
-    bool listening;
-    struct df_list conns;
-    struct df_map peers; /* struct df_peer_count of conn.c */
-    struct df_list streams;
-    struct df_linger lingering[DF_LINGER_MAX];
-    size_t linger_count;
+    bool listening DF_GUARDED_BY(lock);
+    struct df_list conns DF_GUARDED_BY(lock);
+    struct df_map peers DF_GUARDED_BY(lock); /* struct df_peer_count of conn.c */
+    struct df_list streams DF_GUARDED_BY(lock);
+    struct df_linger lingering[DF_LINGER_MAX] DF_GUARDED_BY(lock);
+    size_t linger_count DF_GUARDED_BY(lock);
 };
 
 /* --- between the files ------------------------------------------------------------------------ */
@@ -244,7 +245,7 @@ void df_conn_notify(void *server, struct MHD_Connection *mhd, void **socket_cont
 size_t df_conn_active(struct df_http_server *s);
 /* Whether a thread is in a callback of the application, on_end apart. */
 bool df_conn_any_inside(struct df_http_server *s);
-/* Ends what is still parked; returns how many there were. */
+/* Answers 503 to the requests that are still parked; returns how many there were. */
 size_t df_conn_give_up_parked(struct df_http_server *s);
 void df_conn_release_table(struct df_http_server *s);
 
@@ -261,23 +262,24 @@ enum MHD_Result df_request_on_access(void *server, struct MHD_Connection *mhd, c
 void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **context,
                              enum MHD_RequestTerminationCode how);
 
-/* head.c: everything that can be said of a request by its header alone. Errors close. */
+/* head.c: checks that need only the header. An error closes the connection. */
 enum df_code df_head_check(struct df_req *req, const char *method, const char *version,
                            struct df_err *err) DF_MUST_CHECK;
 void df_head_identify(struct df_req *req);
-/* After the check: who calls, where the peer is a trusted proxy. */
+/* After the check: finds the caller when the peer is a trusted proxy. */
 void df_head_find_caller(struct df_req *req);
 
 /* answer.c */
-/* Why the account refused, counted and now and then told; `what` is the body or the answer. */
+/* The error for memory that the account refused; counts it and logs it now and then. `what` is the
+ * body or the answer. */
 enum df_code df_memory_error(struct df_req *req, const char *what, struct df_err *err);
 enum MHD_Result df_answer_queue(struct df_req *req);
-/* Past the point where libmicrohttpd takes an answer: written to the socket by ourselves. */
+/* Writes the answer to the socket directly, where libmicrohttpd takes none any more. */
 void df_answer_send_raw(struct df_req *req);
 
 /* sse.c */
 struct MHD_Response *df_sse_response(struct df_sse *s);
-/* The request has ended; the stream stays the application's until df_sse_close. */
+/* The request has ended; the application holds the stream until df_sse_close. */
 uint64_t df_sse_detach(struct df_sse *s);
 /* On the keeper's thread or in stop. */
 void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms);

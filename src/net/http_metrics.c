@@ -7,8 +7,7 @@
 
 #define ROUTES_MAX 2000
 
-/* Families are registered for good, so one set is kept for each prefix and shared by its servers.
- */
+/* Families are never unregistered, so the servers with one prefix share one set. */
 struct df_http_metrics {
     char *prefix;
     char names[6][64];
@@ -21,8 +20,8 @@ struct df_http_metrics {
 };
 
 /*
- * The series a route has used so far, so that finding one again takes no lock. A slot's key is set
- * after its series and never changes; when all are taken, the registry is asked each time.
+ * A cache of the series that a route has used, read without a lock. A slot's key is set after its
+ * series and never changes; when all slots are taken, the registry is asked each time.
  */
 #define SERIES_SLOTS 16
 
@@ -33,7 +32,7 @@ struct df_route_series {
 };
 
 static struct df_mutex all_lock = DF_MUTEX_INIT;
-static struct df_map all; /* by prefix; they live for ever */
+static struct df_map all DF_GUARDED_BY(all_lock); /* by prefix; never freed */
 
 static void define(struct df_http_metrics *m, const char *prefix, int i, const char *suffix,
                    struct df_metric_family *f)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* What a document takes beside its text, for each byte of a short one. */
+/* Bytes that a parsed document takes for each byte of a short text. */
 #define DOC_RATIO ((size_t)8)
 
 void df_input_init(struct df_input *in, struct df_arena *arena, const struct df_json *object)
@@ -69,7 +69,7 @@ bool df_input_ok(struct df_input *in, struct df_req *req)
 }
 
 /* False: it is absent or null. */
-static bool get(struct df_input *in, const char *field, struct df_json *ret)
+static bool get_member(struct df_input *in, const char *field, struct df_json *ret)
 {
     (void)df_json_find(in->object, field, ret);
     if (ret->twice)
@@ -81,7 +81,7 @@ struct df_str df_input_text(struct df_input *in, const char *field, size_t max_c
                             enum df_need need)
 {
     struct df_json v;
-    if (!get(in, field, &v)) {
+    if (!get_member(in, field, &v)) {
         if (need == DF_REQUIRED)
             df_input_error(in, field, "is required");
         return DF_STR_NULL;
@@ -102,7 +102,7 @@ struct df_str df_input_text(struct df_input *in, const char *field, size_t max_c
 int64_t df_input_int(struct df_input *in, const char *field, int64_t min, int64_t max, int64_t def)
 {
     struct df_json v;
-    if (!get(in, field, &v))
+    if (!get_member(in, field, &v))
         return def;
     int64_t n;
     if (df_json_to_i64(&v, &n) && n >= min && n <= max)
@@ -116,7 +116,7 @@ bool df_input_bool(struct df_input *in, const char *field, bool def)
 {
     struct df_json v;
     bool b = def;
-    if (get(in, field, &v) && !df_json_to_bool(&v, &b))
+    if (get_member(in, field, &v) && !df_json_to_bool(&v, &b))
         df_input_error(in, field, "must be true or false");
     return b;
 }

@@ -1,8 +1,7 @@
 /*
- * Reading a request's fields. Every problem is collected, so that one answer names all bad fields
- * and not the first. Names are matched without regard to case, so that two spellings of one are an
- * error; booleans and numbers are taken as strings too. What is returned is borrowed from the
- * document's arena.
+ * Reads a request's fields. All problems are collected, so that one answer names every bad field.
+ * Names are matched without regard to case, and two spellings of one name are an error; booleans
+ * and numbers may also be given as strings. Returned text is borrowed from the document's arena.
  *
  *     struct df_input in;
  *     if (!df_input_json(&in, req)) return;               -- answered 400
@@ -16,7 +15,7 @@
 #include "json/doc.h"
 
 #define DF_INPUT_ERRORS_MAX 64
-/* The words for a member that is there `twice`. */
+/* The text for a member that is given `twice`. */
 #define DF_INPUT_TWICE "stands twice, in two spellings"
 
 enum df_need { DF_OPTIONAL, DF_REQUIRED };
@@ -33,8 +32,8 @@ void df_input_init(struct df_input *in, struct df_arena *arena, const struct df_
 
 /* Parses the request's body, which must be an object. False: the answer is set. */
 bool df_input_json(struct df_input *in, struct df_req *req);
-/* For whoever parses a body by itself: the memory for that, where its texts with escapes are
-   copied. False: there is none, and the answer is set. */
+/* Charges the memory that parsing the body takes, where escaped texts are copied; for handlers that
+ * parse by themselves. False: there is no memory, and the answer is set. */
 bool df_input_charge(struct df_req *req);
 
 void df_input_error(struct df_input *in, const char *field, const char *fmt, ...)
@@ -56,11 +55,11 @@ bool df_input_bool(struct df_input *in, const char *field, bool def);
 int64_t df_input_query_int(struct df_input *in, const struct df_req *req, const char *name,
                            int64_t min, int64_t max, int64_t def);
 
-/* Text among the query parameters, without the blanks around it. Empty is absent: a form sends all
- * of its fields. */
+/* A query parameter as text, trimmed. Empty counts as absent, since a form sends all of its
+ * fields. */
 struct df_str df_input_filter(const struct df_req *req, const char *name);
-/* Likewise, one of `names` (ended by NULL) as it is spelled there, in whatever case it was given.
- */
+/* The same for one of `names` (ended by NULL): matched without regard to case, returned as spelled
+ * in `names`. */
 struct df_str df_input_choice(struct df_input *in, const struct df_req *req, const char *name,
                               const char *const *names);
 
@@ -80,7 +79,7 @@ void df_page_read(struct df_input *in, const struct df_req *req, struct df_page 
 struct df_json_out;
 /* After the items array: "page", "pageSize", "total". */
 void df_page_write(const struct df_page *p, struct df_json_out *out);
-/* A whole answer, {"items": [ … ], "page": …}: what stands before the items, and after them. */
+/* The parts of an answer {"items": [ … ], "page": …} before the items and after them. */
 void df_page_open(struct df_json_out *out);
 void df_page_close(const struct df_page *p, struct df_json_out *out);
 

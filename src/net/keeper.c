@@ -1,14 +1,14 @@
 /*
- * The keeper: one thread that does what libmicrohttpd leaves undone.
+ * The keeper: one thread with three tasks that libmicrohttpd does not do, or not well enough.
  *
- * It accepts. With the listen socket inside libmicrohttpd 0.9.75, to stop listening means
- * MHD_quiesce_daemon, which races with the threads it concerns and then aborts the process; so the
- * socket stays here and connections are handed over one by one, to each thread in turn.
+ * It accepts. With the listen socket inside libmicrohttpd 0.9.75, the only way to stop listening is
+ * MHD_quiesce_daemon, which races with its threads and may abort the process; so the socket stays
+ * here, and connections are handed to the threads in turn.
  *
  * It enforces deadlines. libmicrohttpd's own timeout is renewed by every byte, so that a peer who
- * sends a byte now and then stays for ever. Every scan compares each connection's phase with what
- * it was the scan before; one that has not moved on for too long is shut down, upon which its own
- * thread notices and closes it. Nothing is done to a connection that waits for us.
+ * sends a byte now and then stays for ever. Every scan compares each connection's phase with that
+ * of the scan before; a connection that stays in a phase for too long is shut down, and its own
+ * thread then closes it. A connection that waits for us is left alone.
  *
  * It lingers on connections closed early (conn.c), and sends the heartbeats of event streams.
  */
@@ -27,7 +27,7 @@
 #define ACCEPTS_AT_ONCE   64
 #define SCAN_MAX_MS       1000
 #define DRAIN_SCAN_MS     20
-#define DRAIN_NEW_MS      200  /* for the first request of a connection */
+#define DRAIN_NEW_MS      200  /* time for the first request of a connection */
 #define CROWDED_IDLE_MS   1000 /* instead of the idle timeout while the server is full */
 #define ACCEPT_BACKOFF_MS 100
 
@@ -52,7 +52,7 @@ static void hand_over(struct df_http_server *s, int fd, const struct sockaddr_st
     }
 }
 
-/* Returns false when there is nobody left to accept. */
+/* Returns false when no connection is left to accept. */
 static bool accept_some(struct df_http_server *s, int64_t now_ms)
 {
     for (int i = 0; i < ACCEPTS_AT_ONCE && !is_full(s); i++) {
@@ -67,7 +67,7 @@ static bool accept_some(struct df_http_server *s, int64_t now_ms)
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             return false;
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            /* The waiting connection would wake us again at once. */
+            /* Without a pause the waiting connection would wake us again at once. */
             s->accept_from_ms = now_ms + ACCEPT_BACKOFF_MS;
             df_http_metrics_rejected(s->metrics, "Resources");
             return false;
@@ -76,7 +76,7 @@ static bool accept_some(struct df_http_server *s, int64_t now_ms)
     return !is_full(s);
 }
 
-/* Who has already connected is still served. */
+/* Connections that are already in the backlog are still served. */
 static void stop_listening(struct df_http_server *s, int64_t now_ms)
 {
     while (accept_some(s, now_ms))
@@ -89,7 +89,7 @@ static void stop_listening(struct df_http_server *s, int64_t now_ms)
     df_unlock(&s->lock);
 }
 
-/* --- deadlines -------------------------------------------------------------------------------- */
+/* --- deadlines: all under the server's lock, which keeps sockets open ------------------------- */
 
 static void kill_conn(struct df_conn *c, const char *reason)
 {
@@ -145,7 +145,8 @@ static void judge_new(struct df_conn *c, int64_t waited_ms)
         kill_conn(c, "Draining");
 }
 
-/* Nobody is refused here, except one whose request is on its way and does not arrive. */
+/* An idle connection is closed quietly; only one whose request has begun and does not arrive is
+ * refused. */
 static void judge_idle(struct df_conn *c, int64_t waited_ms, bool crowded)
 {
     const struct df_http_options *opt = &c->server->opt;
@@ -159,9 +160,9 @@ static void judge_idle(struct df_conn *c, int64_t waited_ms, bool crowded)
 }
 
 /*
- * libmicrohttpd's epoll is edge-triggered: an end of the stream that comes together with the last
- * bytes is not seen until something else happens. Believed at the second look at which nothing has
- * moved, since what came before the end may still be on its way through the connection's thread.
+ * libmicrohttpd's epoll is edge-triggered: an end of stream that arrives together with the last
+ * bytes is not seen until something else happens. It counts when nothing has moved between two
+ * looks, since the connection's thread may still be reading the bytes before the end.
  */
 static bool has_left(struct df_conn *c)
 {
@@ -194,8 +195,8 @@ static bool is_reading(enum df_phase phase)
     return false;
 }
 
-/* Under the lock. The phase is what it was at seen_ms. */
-static void judge(struct df_conn *c, enum df_phase phase, int64_t now_ms, bool crowded)
+/* The phase has not changed since seen_ms. */
+static void judge_conn(struct df_conn *c, enum df_phase phase, int64_t now_ms, bool crowded)
 {
     int64_t waited_ms = now_ms - c->seen_ms;
 
@@ -224,8 +225,8 @@ static void judge(struct df_conn *c, enum df_phase phase, int64_t now_ms, bool c
 }
 
 /*
- * A body that is set aside now and then changes its phase all the time. Its clock therefore runs by
- * request, and only from one look to the next at which we were waiting for the peer.
+ * A request that is suspended while its body arrives changes its phase all the time. The clock of a
+ * body therefore runs by request, and only between two looks at which we were waiting for the peer.
  */
 static void look_at_body(struct df_conn *c, enum df_phase before, int64_t since_ms)
 {
@@ -260,11 +261,11 @@ static void look_at(struct df_conn *c, int64_t now_ms, int64_t since_ms, bool cr
         c->killed = true;
         (void)shutdown(c->fd, SHUT_RDWR);
     } else if (!changed || phase == DF_PHASE_BODY) {
-        judge(c, phase, now_ms, crowded);
+        judge_conn(c, phase, now_ms, crowded);
     }
 }
 
-static void scan(struct df_http_server *s, int64_t now_ms, int64_t since_ms)
+static void scan_connections(struct df_http_server *s, int64_t now_ms, int64_t since_ms)
 {
     bool crowded = is_full(s);
     struct df_conn *c;
@@ -279,7 +280,7 @@ static void scan(struct df_http_server *s, int64_t now_ms, int64_t since_ms)
 
 /* --- lingering -------------------------------------------------------------------------------- */
 
-/* Returns true when the peer is done or has had its time. */
+/* Returns true when the peer is done or its time is up. */
 static bool drain_socket(const struct df_linger *l, int64_t now_ms)
 {
     char scratch[16384];
@@ -294,7 +295,8 @@ static bool drain_socket(const struct df_linger *l, int64_t now_ms)
     return !waits || now_ms >= l->until_ms;
 }
 
-/* Only the keeper takes entries out, and others only append: what is copied here stays its own. */
+/* Other threads only append and only the keeper removes, so these entries stay valid without the
+ * lock. */
 static size_t copy_lingering(struct df_http_server *s, struct df_linger *out)
 {
     df_lock(&s->lock);
@@ -368,7 +370,7 @@ static void keep_connections(void *arg)
         serve_lingering(s, now_ms);
         if (now_ms >= next_scan_ms) {
             bool draining = atomic_load(&s->draining);
-            scan(s, now_ms, now_ms - last_scan_ms);
+            scan_connections(s, now_ms, now_ms - last_scan_ms);
             if (draining)
                 df_sse_end_all(s);
             else

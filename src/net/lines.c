@@ -5,10 +5,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Idle lanes are kept, because a peer called once is called again; not more than this. */
+/* At most this many idle lanes are kept for the next call to the same peer. */
 #define IDLE_MAX 2048
 
-/* What only one kind of owner asks for is counted by kind: they do not wait for each other. */
+/* Places are counted by kind of owner, since the kinds do not wait for each other. */
 struct df_destination {
     size_t active[DF_OWNER_KINDS];
     size_t lanes;
@@ -18,11 +18,11 @@ struct df_destination {
 struct df_owner {
     struct df_link turn;
     enum df_owner_kind kind;
-    struct df_list waiting; /* lanes with somebody in them, in turn */
+    struct df_list waiting; /* lanes with waiting calls, in turn */
     size_t active;
     size_t lanes;
     size_t name_len;
-    char name[]; /* empty: nobody's */
+    char name[]; /* empty: calls without an owner */
 };
 
 struct df_lane {
@@ -59,7 +59,7 @@ static struct df_str lane_key(const struct df_lane *lane)
     return df_str_n((const char *)&lane->between, sizeof(lane->between));
 }
 
-/* Lanes that nobody uses, then owners and destinations that have no lane. */
+/* Frees unused lanes, then owners and destinations without a lane. */
 static void drop_idle(struct df_lines *l)
 {
     struct df_lane *lane;
@@ -184,15 +184,15 @@ static bool has_place_at(const struct df_lines *l, const struct df_lane *lane)
 }
 
 /*
- * The next lane of the owner that may go on; NULL: none. Those that may not go behind: they are as
- * few as there are destinations that are full.
+ * The owner's next lane that may send; NULL: none. Lanes that may not send move to the end; there
+ * are only as many as full destinations.
  */
 static struct df_lane *next_lane(const struct df_lines *l, struct df_owner *o)
 {
     for (size_t left = o->waiting.count; left > 0; left--) {
         struct df_lane *lane = DF_LIST_TAKE(&o->waiting, struct df_lane, turn);
         if (lane->calls.count == 0)
-            continue; /* whoever waited there has gone */
+            continue; /* its calls have expired */
         if (has_place_at(l, lane))
             return lane;
         df_list_add(&o->waiting, &lane->turn);
@@ -278,7 +278,7 @@ void df_lines_add(struct df_lines *l, struct df_call *call, const struct df_url 
         df_list_add(&l->waiting, &o->turn);
 }
 
-static struct df_call *start(struct df_lines *l, struct df_lane *lane)
+static struct df_call *start_call(struct df_lines *l, struct df_lane *lane)
 {
     struct df_owner *o = lane->between.owner;
     struct df_call *call = DF_LIST_FIRST(&lane->calls, struct df_call, link);
@@ -294,13 +294,13 @@ static struct df_call *start(struct df_lines *l, struct df_lane *lane)
     return call;
 }
 
-/* An owner that may not go on has places already, so that those passed over are few. */
+/* Only owners that already have places are passed over, so there are few. */
 struct df_call *df_lines_next(struct df_lines *l)
 {
     for (size_t left = l->waiting.count; left > 0; left--) {
         struct df_owner *o = DF_LIST_TAKE(&l->waiting, struct df_owner, turn);
         struct df_lane *lane = has_place(l, o) ? next_lane(l, o) : NULL;
-        struct df_call *call = lane ? start(l, lane) : NULL;
+        struct df_call *call = lane ? start_call(l, lane) : NULL;
         if (o->waiting.count > 0)
             df_list_add(&l->waiting, &o->turn);
         if (call)

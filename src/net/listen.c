@@ -85,7 +85,7 @@ static enum df_code name_bound(int fd, char *text, size_t text_size, struct df_e
     return DF_OK;
 }
 
-static enum df_code explain(struct df_err *err, const char *address, int error)
+static enum df_code explain_errno(struct df_err *err, const char *address, int error)
 {
     if (error == EADDRINUSE)
         return df_err_set(err, DF_E_IO, "address already in use: %s", address);
@@ -114,7 +114,7 @@ enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, si
     if (gai != 0)
         return df_err_set(err, DF_E_CONFIG, "cannot resolve the address %s: %s", address,
                           gai_strerror(gai));
-    /* IPv6 first where every address is meant, because its socket takes both. */
+    /* IPv6 first when listening on every address, because its socket accepts both. */
     for (int pass = 0; pass < 2 && fd < 0; pass++) {
         for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
             if (host[0] ? pass == 1 : (a->ai_family == AF_INET6) != (pass == 0))
@@ -126,7 +126,7 @@ enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, si
     }
     freeaddrinfo(found);
     if (fd < 0)
-        return explain(err, address, error);
+        return explain_errno(err, address, error);
     rc = name_bound(fd, ret_text, text_size, err);
     if (rc != DF_OK) {
         close(fd);

@@ -1,14 +1,14 @@
 /*
- * The body is a line of delimiters with things between them:
+ * The body is a sequence of delimiters with content between them:
  *
  *     PREAMBLE ──delimiter──► LINE ──CRLF──► HEADER ──empty line──► DATA ──delimiter──► LINE ...
  *                              └──"--"──► EPILOGUE
  *
- * A delimiter is CRLF "--" boundary. It has one CR, its first byte, so where a piece ends inside of
- * what may be one it is enough to know how much of it was there (`matched`): those bytes are the
- * delimiter's own, and if it turns out to be none they are handed out from there; and what does not
- * go on can begin again only at another CR. The CRLF before the first delimiter, and that of a
- * part without content, may be missing: `lent` bytes of what is matched never came.
+ * A delimiter is CRLF "--" boundary. Its only CR is its first byte. So when a piece ends inside a
+ * possible delimiter, it is enough to keep the number of bytes that matched (`matched`): if it
+ * turns out not to be a delimiter, these bytes are handed out from the delimiter itself, and the
+ * next match can begin only at another CR. The CRLF before the first delimiter, and that of a part
+ * without content, may be missing: `lent` of the matched bytes never arrived.
  */
 #include "net/multipart.h"
 
@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-#define PADDING_MAX 64 /* white space behind a delimiter: nobody sends it, the RFC allows it */
+#define PADDING_MAX 64 /* white space after a delimiter: rare, but allowed by the RFC */
 
 enum state { PREAMBLE, LINE, HEADER, DATA, EPILOGUE };
 
@@ -29,13 +29,14 @@ struct df_multipart {
     size_t delimiter_len;
     size_t matched;
     size_t lent;
-    char last;     /* LINE: the byte before, NUL for none */
+    char last;     /* LINE: the previous byte, NUL if none */
     size_t passed; /* bytes of preamble or epilogue, or of padding */
     unsigned parts;
-    struct df_buf head; /* with the CRLF of the line before it, so that it ends the same always */
+    struct df_buf head; /* begins with the CRLF of the line before, so that an empty header ends
+                           like any other */
     struct df_arena arena;
     int64_t offset;
-    int64_t head_at;   /* where the header begins, for what is wrong in it */
+    int64_t head_at;   /* where the header begins, for error messages */
     struct df_err err; /* once failed */
 };
 
@@ -69,30 +70,30 @@ void df_multipart_free(struct df_multipart *m)
     free(m);
 }
 
-static enum df_code refuse(struct df_multipart *m, const char *why)
+static enum df_code refuse_body(struct df_multipart *m, const char *why)
 {
     int64_t at = m->state == HEADER ? m->head_at : m->offset;
 
     return df_err_at(&m->err, DF_E_BAD_REQUEST, at, "%s, at byte %lld", why, (long long)at);
 }
 
-static enum df_code pass(struct df_multipart *m, size_t len, size_t max, const char *why)
+static enum df_code skip_bytes(struct df_multipart *m, size_t len, size_t max, const char *why)
 {
     m->passed += len;
-    return m->passed > max ? refuse(m, why) : DF_OK;
+    return m->passed > max ? refuse_body(m, why) : DF_OK;
 }
 
 /* --- up to a delimiter ------------------------------------------------------------------------ */
 
-static enum df_code emit(struct df_multipart *m, const char *ptr, size_t len)
+static enum df_code emit_data(struct df_multipart *m, const char *ptr, size_t len)
 {
     if (m->state == PREAMBLE)
-        return pass(m, len, DF_MULTIPART_PREAMBLE_BYTES,
-                    "too much stands before the first boundary");
+        return skip_bytes(m, len, DF_MULTIPART_PREAMBLE_BYTES,
+                          "too much stands before the first boundary");
     return len > 0 ? m->handler.data(m->handler.arg, df_str_n(ptr, len), &m->err) : DF_OK;
 }
 
-static enum df_code found(struct df_multipart *m)
+static enum df_code end_section(struct df_multipart *m)
 {
     enum df_code rc = m->state == DATA ? m->handler.end(m->handler.arg, &m->err) : DF_OK;
 
@@ -103,7 +104,7 @@ static enum df_code found(struct df_multipart *m)
     return rc;
 }
 
-/* How much of the end of s may be the beginning of a delimiter. */
+/* How many bytes at the end of s may begin a delimiter. */
 static size_t cut_delimiter(const struct df_multipart *m, struct df_str s)
 {
     size_t tail = s.len < m->delimiter_len ? s.len : m->delimiter_len - 1;
@@ -113,7 +114,7 @@ static size_t cut_delimiter(const struct df_multipart *m, struct df_str s)
     return len > 0 && memcmp(cr, m->delimiter, len) == 0 ? len : 0;
 }
 
-static enum df_code search(struct df_multipart *m, struct df_str s, size_t *ret_used)
+static enum df_code search_delimiter(struct df_multipart *m, struct df_str s, size_t *ret_used)
 {
     enum df_code rc;
 
@@ -123,9 +124,9 @@ static enum df_code search(struct df_multipart *m, struct df_str s, size_t *ret_
         if (memcmp(s.ptr, m->delimiter + m->matched, n) == 0) {
             m->matched += n;
             *ret_used = n;
-            return n == rest ? found(m) : DF_OK;
+            return n == rest ? end_section(m) : DF_OK;
         }
-        rc = emit(m, m->delimiter + m->lent, m->matched - m->lent);
+        rc = emit_data(m, m->delimiter + m->lent, m->matched - m->lent);
         if (rc != DF_OK)
             return rc;
         m->matched = m->lent = 0;
@@ -134,12 +135,12 @@ static enum df_code search(struct df_multipart *m, struct df_str s, size_t *ret_
     if (at) {
         size_t before = (size_t)(at - s.ptr);
         *ret_used = before + m->delimiter_len;
-        rc = emit(m, s.ptr, before);
-        return rc == DF_OK ? found(m) : rc;
+        rc = emit_data(m, s.ptr, before);
+        return rc == DF_OK ? end_section(m) : rc;
     }
     *ret_used = s.len;
     m->matched = cut_delimiter(m, s);
-    return emit(m, s.ptr, s.len - m->matched);
+    return emit_data(m, s.ptr, s.len - m->matched);
 }
 
 /* --- after it --------------------------------------------------------------------------------- */
@@ -147,7 +148,7 @@ static enum df_code search(struct df_multipart *m, struct df_str s, size_t *ret_
 static enum df_code enter_header(struct df_multipart *m)
 {
     if (m->parts++ == DF_MULTIPART_PARTS_MAX)
-        return refuse(m, "the body has too many parts");
+        return refuse_body(m, "the body has too many parts");
     m->state = HEADER;
     m->head_at = m->offset + 1;
     df_buf_reset(&m->head);
@@ -155,25 +156,25 @@ static enum df_code enter_header(struct df_multipart *m)
     return DF_OK;
 }
 
-/* The rest of a delimiter's line, byte by byte: there are two of them. */
+/* Reads the rest of a delimiter's line byte by byte: usually two bytes. */
 static enum df_code read_line(struct df_multipart *m, char c)
 {
     char last = m->last;
 
     m->last = c;
     if (last == '\r')
-        return c == '\n' ? enter_header(m) : refuse(m, "the line of a boundary does not end");
+        return c == '\n' ? enter_header(m) : refuse_body(m, "the line of a boundary does not end");
     if (last == '-') {
         m->state = EPILOGUE;
-        return c == '-' ? DF_OK : refuse(m, "the line of a boundary is malformed");
+        return c == '-' ? DF_OK : refuse_body(m, "the line of a boundary is malformed");
     }
     if (c == '\n')
-        return refuse(m, "a line ends in LF, not in CRLF");
+        return refuse_body(m, "a line ends in LF, not in CRLF");
     if (c == ' ' || c == '\t')
-        return pass(m, 1, PADDING_MAX, "the line of a boundary does not end");
+        return skip_bytes(m, 1, PADDING_MAX, "the line of a boundary does not end");
     if (c == '\r' || (c == '-' && last == '\0'))
         return DF_OK;
-    return refuse(m, "the line of a boundary is malformed");
+    return refuse_body(m, "the line of a boundary is malformed");
 }
 
 static enum df_code begin_part(struct df_multipart *m)
@@ -192,7 +193,7 @@ static enum df_code begin_part(struct df_multipart *m)
     return rc;
 }
 
-/* One line of it, or what has come of that. */
+/* Reads one line of the header, or the part of it that has arrived. */
 static enum df_code read_header(struct df_multipart *m, struct df_str s, size_t *ret_used)
 {
     const char *lf = memchr(s.ptr, '\n', s.len);
@@ -200,33 +201,33 @@ static enum df_code read_header(struct df_multipart *m, struct df_str s, size_t 
 
     df_buf_add(&m->head, s.ptr, n);
     if (df_buf_failed(&m->head))
-        return refuse(m, "the header of a part is longer than 8192 bytes");
+        return refuse_body(m, "the header of a part is longer than 8192 bytes");
     *ret_used = n;
     if (!lf)
         return DF_OK;
     struct df_str head = df_buf_str(&m->head);
     if (!df_str_ends(head, DF_STR("\r\n")))
-        return refuse(m, "a line ends in LF, not in CRLF");
+        return refuse_body(m, "a line ends in LF, not in CRLF");
     return df_str_ends(head, DF_STR("\r\n\r\n")) ? begin_part(m) : DF_OK;
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static enum df_code step(struct df_multipart *m, struct df_str s, size_t *ret_used)
+static enum df_code feed_some(struct df_multipart *m, struct df_str s, size_t *ret_used)
 {
     *ret_used = 1;
     switch (m->state) {
     case PREAMBLE:
     case DATA:
-        return search(m, s, ret_used);
+        return search_delimiter(m, s, ret_used);
     case LINE:
         return read_line(m, s.ptr[0]);
     case HEADER:
         return read_header(m, s, ret_used);
     case EPILOGUE:
         *ret_used = s.len;
-        return pass(m, s.len, DF_MULTIPART_EPILOGUE_BYTES,
-                    "too much stands after the closing boundary");
+        return skip_bytes(m, s.len, DF_MULTIPART_EPILOGUE_BYTES,
+                          "too much stands after the closing boundary");
     }
     abort();
 }
@@ -237,7 +238,7 @@ enum df_code df_multipart_feed(struct df_multipart *m, struct df_str piece, stru
 
     while (rc == DF_OK && piece.len > 0) {
         size_t used;
-        rc = step(m, piece, &used);
+        rc = feed_some(m, piece, &used);
         m->err.code = rc;
         m->offset += (int64_t)used;
         piece.ptr += used;

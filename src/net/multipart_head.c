@@ -1,5 +1,5 @@
 /*
- * Names and file names, as they are really sent:
+ * Parses names and file names as clients really send them:
  *
  *   browsers, curl from 7.81   UTF-8, a quote as %22, a backslash as itself
  *   curl before, many others   UTF-8, quote and backslash behind a backslash
@@ -7,8 +7,8 @@
  *   .NET                       filename="=?utf-8?B?...?=" and filename*=utf-8''...
  *   Python's requests          filename*=utf-8''... alone, when it is not ASCII
  *
- * So in a quoted string a backslash counts only before a quote or a backslash, and of the percent
- * signs only %22: a line break in a name, which browsers write as %0D%0A, stays as written.
+ * So in a quoted string a backslash escapes only a quote or a backslash, and of the percent escapes
+ * only %22 is decoded: a line break in a name, which browsers write as %0D%0A, stays as written.
  */
 #include "net/multipart_head.h"
 
@@ -18,7 +18,7 @@
 struct param {
     struct df_str name;
     struct df_str value;
-    bool quoted; /* the value stood in quotes, and what is in it is still escaped */
+    bool quoted; /* the value was quoted and is still escaped */
 };
 
 static struct df_str between(const char *from, const char *to)
@@ -26,8 +26,8 @@ static struct df_str between(const char *from, const char *to)
     return df_str_n(from, (size_t)(to - from));
 }
 
-/* A name may end in a backslash, which browsers do not escape: before the last quote of all it is
- * just that. */
+/* A name may end in a backslash, which browsers do not escape: before the last quote it stands for
+ * itself. */
 static const char *closing_quote(const char *p, const char *end)
 {
     for (; p < end && *p != '"'; p++) {
@@ -94,7 +94,7 @@ bool df_multipart_is(struct df_str content_type)
     return df_str_ieq(split_type(content_type, &rest), DF_STR("multipart/form-data"));
 }
 
-/* RFC 2046; a space may not be the last. */
+/* The characters of RFC 2046; the last one must not be a space. */
 static bool boundary_ok(struct df_str b)
 {
     static const char marks[] = "'()+_,-./:=? ";
@@ -159,8 +159,7 @@ static struct df_str unescape(struct df_arena *arena, struct df_str s)
     return df_str_n(out, len);
 }
 
-/* RFC 2047, as .NET writes it: one word in UTF-8 and base64. Anything else is what it looks like.
- */
+/* RFC 2047, as .NET writes it: one word in UTF-8 and base64. Other text is returned as it is. */
 static struct df_str decode_word(struct df_arena *arena, struct df_str s)
 {
     const struct df_str begin = DF_STR("=?utf-8?B?");
@@ -180,7 +179,7 @@ static struct df_str decode_word(struct df_arena *arena, struct df_str s)
     return df_str_n(out, len + more);
 }
 
-/* RFC 5987: charset'language'text, the text percent-encoded. False: it is not that. */
+/* RFC 5987: charset'language'text, with the text percent-encoded. False: s is malformed. */
 static bool decode_extended(struct df_arena *arena, struct df_str s, struct df_str *ret)
 {
     struct df_str charset;
@@ -204,7 +203,7 @@ static bool decode_extended(struct df_arena *arena, struct df_str s, struct df_s
         } else if (c >= 0x80) {
             return false;
         }
-        /* Two bytes for the three of %XX. */
+        /* Two bytes fit in place of the three of %XX. */
         if (latin1 && c >= 0x80) {
             out[len++] = (char)(0xC0 | c >> 6);
             c = 0x80 | (c & 0x3F);
@@ -231,7 +230,7 @@ static enum df_code check_text(struct df_str s, const char *what, struct df_err 
 
 /* --- a part's: lines -------------------------------------------------------------------------- */
 
-static enum df_code once(bool before, const char *what, struct df_err *err)
+static enum df_code check_once(bool before, const char *what, struct df_err *err)
 {
     return before ? df_err_set(err, DF_E_BAD_REQUEST, "a part has two of %s", what) : DF_OK;
 }
@@ -242,7 +241,7 @@ static enum df_code read_disposition(struct df_arena *arena, struct df_str value
     struct df_str rest;
     struct df_str extended = DF_STR_NULL;
     struct param p = {0};
-    enum df_code rc = once(ret->name.ptr, "Content-Disposition", err);
+    enum df_code rc = check_once(ret->name.ptr, "Content-Disposition", err);
 
     if (rc != DF_OK)
         return rc;
@@ -251,12 +250,12 @@ static enum df_code read_disposition(struct df_arena *arena, struct df_str value
     while ((rc = next_param(&rest, &p, err)) == DF_ROW) {
         bool is_name = df_str_ieq(p.name, DF_STR("name"));
         if (df_str_ieq(p.name, DF_STR("filename*"))) {
-            rc = once(extended.ptr, "filename*", err);
+            rc = check_once(extended.ptr, "filename*", err);
             if (rc == DF_OK && !decode_extended(arena, p.value, &extended))
                 rc = df_err_set(err, DF_E_BAD_REQUEST, "a part's filename* is malformed");
         } else if (is_name || df_str_ieq(p.name, DF_STR("filename"))) {
             struct df_str *to = is_name ? &ret->name : &ret->file_name;
-            rc = once(to->ptr, is_name ? "name" : "filename", err);
+            rc = check_once(to->ptr, is_name ? "name" : "filename", err);
             *to = decode_word(arena, p.quoted ? unescape(arena, p.value) : p.value);
         }
         if (rc != DF_ROW && rc != DF_OK)
@@ -275,7 +274,7 @@ static enum df_code read_disposition(struct df_arena *arena, struct df_str value
 static enum df_code read_type(struct df_str value, struct df_multipart_part *ret,
                               struct df_err *err)
 {
-    enum df_code rc = once(ret->content_type.ptr, "Content-Type", err);
+    enum df_code rc = check_once(ret->content_type.ptr, "Content-Type", err);
 
     if (rc != DF_OK)
         return rc;

@@ -1,6 +1,6 @@
 /*
- * What multipart.c reads of headers: the boundary in the request's, and those of a part. Private to
- * net/.
+ * Header parsing for multipart.c: the boundary in the request's header, and the header of a part.
+ * Private to net/.
  */
 #ifndef DF_NET_MULTIPART_HEAD_H
 #define DF_NET_MULTIPART_HEAD_H

@@ -33,7 +33,7 @@ struct df_str df_req_param(const struct df_req *req, const char *name)
     return df_match_param(&req->match, df_str_c(name));
 }
 
-/* The arena grows with what is decoded, whatever the caller may change of the request itself. */
+/* Decoding adds to the arena, even when the caller holds the request as const. */
 static struct df_arena *arena_of(const struct df_req *req)
 {
     return &req->conn->req.arena;
@@ -196,7 +196,7 @@ void *df_req_state(const struct df_req *req)
     return req->state;
 }
 
-/* libmicrohttpd leaves the socket of a suspended connection alone, and open. */
+/* libmicrohttpd keeps the socket of a suspended connection open and does not touch it. */
 bool df_req_peer_gone(const struct df_req *req)
 {
     char byte;

@@ -1,7 +1,8 @@
 /*
- * A request's way. libmicrohttpd calls df_request_on_line when the request line is there, then
- * df_request_on_access: once after the header, once for each piece of the body, once after the
- * body. Where it is called depends on libmicrohttpd's own state, what is done on ours:
+ * The stages of a request. libmicrohttpd calls df_request_on_line when the request line has
+ * arrived, then df_request_on_access: once after the header, once for each piece of the body, once
+ * after the body. libmicrohttpd's state decides when it is called; our own stage decides what is
+ * done:
  *
  *   HEAD ──► AUTHORIZE ──► BODY ──► HANDLE ──► SENDING
  *     │          │           │
@@ -14,15 +15,15 @@
  *   - otherwise kept until the body has been read and dropped, and the connection lives on;
  *   - in the middle of a body written to the socket by ourselves, and the connection is closed.
  *
- * Suspension. df_req_suspend only marks the request (ASKED). When the application returns,
- * settle() asks libmicrohttpd to set the connection aside and then declares it PARKED. A
- * resume that comes before that finds ASKED and only leaves a mark (RESUMED); one that comes later
- * wakes libmicrohttpd. So the order of the two threads does not matter, and a job that is done
- * before the callback returned costs no suspension at all.
+ * Suspension. df_req_suspend only marks the request ASKED. When the application returns,
+ * park_if_asked() has libmicrohttpd suspend the connection and then marks the request PARKED. A
+ * resume that comes before that finds ASKED and only marks it RESUMED; a later one wakes
+ * libmicrohttpd. So the order of the two threads does not matter, and a job that is done before the
+ * callback returns costs no suspension at all.
  *
- * The gate. Whoever calls the application first says so (`inside`) and then looks whether the gate
- * is shut; df_http_shut first shuts it and then waits until nobody is inside. Both orders are
- * sequentially consistent, so one of the two sees the other.
+ * The gate. A thread that calls the application first sets `inside` and then checks whether the
+ * gate is shut; df_http_shut first shuts it and then waits until no thread is inside. Both use
+ * sequentially consistent operations, so one of the two sees the other.
  */
 #include "net/http_int.h"
 
@@ -34,7 +35,7 @@
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-static void begin(struct df_req *req, struct df_str path, struct df_str query)
+static void begin_request(struct df_req *req, struct df_str path, struct df_str query)
 {
     req->stage = DF_STAGE_HEAD;
     atomic_store_explicit(&req->park, DF_PARK_NONE, memory_order_relaxed);
@@ -61,15 +62,16 @@ static void begin(struct df_req *req, struct df_str path, struct df_str query)
 }
 
 /*
- * The query is copied and hidden: libmicrohttpd would parse it into records of its own, and where
- * those do not fit into the connection's memory it neither answers nor closes.
+ * The query is copied and cut off: libmicrohttpd would parse it into records of its own, and when
+ * these do not fit into the connection's memory it neither answers nor closes.
  */
 static struct df_str take_query(struct df_req *req, const char *mark, size_t len)
 {
     struct df_str query = df_arena_str(&req->arena, df_str_n(mark + 1, len));
     char *writable;
 
-    memcpy(&writable, &mark, sizeof(writable)); /* libmicrohttpd ends the path here itself */
+    /* libmicrohttpd itself writes here to end the path. */
+    memcpy(&writable, &mark, sizeof(writable));
     writable[1] = '\0';
     return query;
 }
@@ -94,7 +96,7 @@ void *df_request_on_line(void *server, const char *uri, struct MHD_Connection *m
         query = take_query(&c->req, mark, target.len - path.len - 1);
     }
     c->req.raw_len = target.len;
-    begin(&c->req, path, query);
+    begin_request(&c->req, path, query);
     return &c->req;
 }
 
@@ -111,7 +113,7 @@ void df_req_resume(struct df_req *req)
     struct MHD_Connection *mhd = req->conn->mhd;
     int park = DF_PARK_ASKED;
 
-    /* Nobody may be called before the peer sends more, and meanwhile it is the peer who is slow. */
+    /* Nothing happens until the peer sends more, so from now on its time counts. */
     if (req->stage == DF_STAGE_BODY)
         df_conn_set_phase(req->conn, DF_PHASE_BODY);
     if (atomic_compare_exchange_strong(&req->park, &park, DF_PARK_RESUMED))
@@ -120,8 +122,8 @@ void df_req_resume(struct df_req *req)
     MHD_resume_connection(mhd);
 }
 
-/* True: the request is somebody else's now and must not be touched. */
-static bool settle(struct df_req *req)
+/* True: the request belongs to another thread now and must not be touched. */
+static bool park_if_asked(struct df_req *req)
 {
     int park = atomic_load(&req->park);
 
@@ -132,7 +134,7 @@ static bool settle(struct df_req *req)
         if (atomic_compare_exchange_strong(&req->park, &park, DF_PARK_PARKED))
             return true;
         MHD_resume_connection(req->conn->mhd);
-        return true; /* it comes back by way of libmicrohttpd, which now thinks it is aside */
+        return true; /* libmicrohttpd, which regards it as suspended, will call again */
     }
     atomic_store_explicit(&req->park, DF_PARK_NONE, memory_order_relaxed);
     return false;
@@ -150,9 +152,9 @@ static enum df_code shutting_down(struct df_err *err)
     return df_err_set(err, DF_E_DRAINING, "the server is shutting down");
 }
 
-/* Back from being aside, or never away. Without an answer there will be nobody to give one, once
- * the application is not called any more. */
-static void come_back(struct df_req *req)
+/* The request is resumed, or never was suspended. If the gate is shut and no answer is set, the
+ * application cannot give one any more. */
+static void take_back(struct df_req *req)
 {
     if (atomic_load(&req->park) == DF_PARK_NONE)
         return;
@@ -164,7 +166,7 @@ static void come_back(struct df_req *req)
 /* --- the application -------------------------------------------------------------------------- */
 
 /* False: the gate is shut, and the application must not be called. */
-static bool enter(struct df_req *req)
+static bool enter_application(struct df_req *req)
 {
     struct df_conn *c = req->conn;
 
@@ -178,17 +180,17 @@ static bool enter(struct df_req *req)
     return true;
 }
 
-/* The request may be somebody else's by now; the connection is still its thread's. */
-static void leave(struct df_conn *c)
+/* The request may belong to another thread by now; the connection still belongs to this one. */
+static void leave_application(struct df_conn *c)
 {
     atomic_store(&c->inside, false);
 }
 
 /* --- refusing --------------------------------------------------------------------------------- */
 
-static void refuse(struct df_req *req, const struct df_err *err)
+static void refuse_request(struct df_req *req, const struct df_err *err)
 {
-    if (err->code != DF_E_BUSY) /* which was counted by its reason */
+    if (err->code != DF_E_BUSY) /* already counted by its reason */
         df_http_metrics_rejected(req->conn->server->metrics, df_code_name(err->code));
     df_req_problem(req, err);
 }
@@ -276,7 +278,7 @@ static enum df_code check_head(struct df_req *req, const char *method, const cha
     return rc;
 }
 
-/* What the route asks of the body, as far as the header tells. */
+/* Checks the body against the route, as far as the header allows. */
 static enum df_code check_body_head(struct df_req *req, struct df_err *err)
 {
     const struct df_route *route = req->match.route;
@@ -297,14 +299,14 @@ static enum df_code check_body_head(struct df_req *req, struct df_err *err)
                           req->max_body_bytes);
     if (req->content_encoding.len > 0 && !df_str_ieq(req->content_encoding, DF_STR("identity")))
         return df_err_set(err, DF_E_MEDIA_TYPE, "no Content-Encoding is accepted");
-    /* A chunked body may turn out to be empty; what it is called matters from its first byte on. */
+    /* A chunked body may turn out to be empty; its type is checked at its first byte. */
     if (route->body == DF_BODY_JSON && req->declared_length > 0 &&
         !df_field_is_json(req->content_type))
         return df_err_set(err, DF_E_MEDIA_TYPE, "the body must be JSON: application/json in UTF-8");
     return DF_OK;
 }
 
-/* The sender is known now: room for the body, as far as its length is. */
+/* The owner is known now: reserves room for the body if its length is known. */
 static enum df_code reserve_body(struct df_req *req, struct df_err *err)
 {
     enum df_body kind = req->match.route->body;
@@ -313,7 +315,7 @@ static enum df_code reserve_body(struct df_req *req, struct df_err *err)
     req->body.account = &req->account;
     if ((kind == DF_BODY_JSON || kind == DF_BODY_ANY) && req->declared_length > 0 &&
         !df_buf_grow(&req->body, (size_t)req->declared_length)) {
-        req->answer.close = true; /* told at once, whatever of it is still to come */
+        req->answer.close = true; /* answered at once, without reading the rest of the body */
         return df_memory_error(req, "body", err);
     }
     return DF_OK;
@@ -325,7 +327,7 @@ static enum MHD_Result after_authorize(struct df_req *req)
 
     if (!req->answer.set && !req->answer.drop &&
         (check_body_head(req, &err) != DF_OK || reserve_body(req, &err) != DF_OK))
-        refuse(req, &err);
+        refuse_request(req, &err);
     if (req->answer.set || req->answer.drop)
         return answer_after_head(req);
     req->stage = DF_STAGE_BODY;
@@ -336,26 +338,26 @@ static enum MHD_Result after_authorize(struct df_req *req)
     return MHD_YES;
 }
 
-static enum MHD_Result authorize(struct df_req *req)
+static enum MHD_Result call_authorize(struct df_req *req)
 {
     struct df_http_server *s = req->conn->server;
 
     req->stage = DF_STAGE_AUTHORIZE;
     if (!s->opt.authorize)
         return after_authorize(req);
-    if (!enter(req)) {
+    if (!enter_application(req)) {
         df_req_fail(req, DF_E_DRAINING, "the server is shutting down");
         return after_authorize(req);
     }
     const struct df_log_ctx *before = df_log_ctx_use(&req->log);
     enum df_verdict verdict = s->opt.authorize(req, s->opt.arg);
     df_log_ctx_use(before);
-    leave(req->conn);
+    leave_application(req->conn);
     switch (verdict) {
     case DF_PASS:
         break;
     case DF_DEFERRED:
-        if (settle(req))
+        if (park_if_asked(req))
             return MHD_YES;
         break;
     case DF_ANSWERED:
@@ -385,10 +387,10 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
     if (rc == DF_OK)
         rc = find_route(req, &err);
     if (rc != DF_OK) {
-        refuse(req, &err);
+        refuse_request(req, &err);
         return answer_after_head(req);
     }
-    return authorize(req);
+    return call_authorize(req);
 }
 
 /* --- body, handle ----------------------------------------------------------------------------- */
@@ -396,10 +398,10 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
 static enum df_code stream_data(struct df_req *req, const char *data, size_t len,
                                 struct df_err *err)
 {
-    if (!enter(req))
+    if (!enter_application(req))
         return shutting_down(err);
     enum df_code rc = req->match.route->on_data(req, data, len, err);
-    leave(req->conn);
+    leave_application(req->conn);
     return rc;
 }
 
@@ -443,15 +445,15 @@ static enum MHD_Result on_data(struct df_req *req, const char *data, size_t *siz
     uint64_t total = atomic_load_explicit(&c->body_seen, memory_order_relaxed) + len;
     atomic_store_explicit(&c->body_seen, total, memory_order_relaxed);
     uint64_t seen = total - req->body_start;
-    if (req->answer.set || req->answer.drop) /* while it was aside */
+    if (req->answer.set || req->answer.drop) /* while it was suspended */
         return answer_amid_body(req, seen);
 
     const struct df_log_ctx *before = df_log_ctx_use(&req->log);
     enum df_code rc = take_data(req, data, len, seen, &err);
     df_log_ctx_use(before);
     if (rc != DF_OK)
-        refuse(req, &err);
-    else if (settle(req))
+        refuse_request(req, &err);
+    else if (park_if_asked(req))
         return MHD_YES;
     return req->answer.set || req->answer.drop ? answer_amid_body(req, seen) : MHD_YES;
 }
@@ -465,21 +467,21 @@ static enum MHD_Result after_handle(struct df_req *req)
     return df_answer_queue(req);
 }
 
-static enum MHD_Result handle(struct df_req *req)
+static enum MHD_Result call_handler(struct df_req *req)
 {
     if (req->answer.set || req->answer.drop) /* by on_data's worker, at the very end */
         return after_handle(req);
     req->stage = DF_STAGE_HANDLE;
     df_conn_set_phase(req->conn, DF_PHASE_WORK);
-    if (!enter(req)) {
+    if (!enter_application(req)) {
         df_req_fail(req, DF_E_DRAINING, "the server is shutting down");
         return after_handle(req);
     }
     const struct df_log_ctx *before = df_log_ctx_use(&req->log);
     req->match.route->handle(req);
     df_log_ctx_use(before);
-    leave(req->conn);
-    return settle(req) ? MHD_YES : after_handle(req);
+    leave_application(req->conn);
+    return park_if_asked(req) ? MHD_YES : after_handle(req);
 }
 
 enum MHD_Result df_request_on_access(void *server, struct MHD_Connection *mhd, const char *url,
@@ -494,17 +496,18 @@ enum MHD_Result df_request_on_access(void *server, struct MHD_Connection *mhd, c
 
     if (!req)
         return MHD_NO;
-    /* Pieces that are already in memory are offered even while the request is aside: not yet. */
+    /* libmicrohttpd offers pieces that are already in memory even while the request is suspended:
+     * leave them. */
     if (body_piece && is_aside(req))
         return MHD_YES;
-    come_back(req);
+    take_back(req);
     switch (req->stage) {
     case DF_STAGE_HEAD:
         return on_head(req, method, version);
     case DF_STAGE_AUTHORIZE:
         return after_authorize(req);
     case DF_STAGE_BODY:
-        return body_piece ? on_data(req, data, size) : handle(req);
+        return body_piece ? on_data(req, data, size) : call_handler(req);
     case DF_STAGE_DISCARD:
         if (!body_piece)
             return df_answer_queue(req);
@@ -531,7 +534,7 @@ static void write_access_log(struct df_req *req, unsigned status, int64_t ns, ui
 
     if (!req->conn->server->opt.settings.access_log || !df_log_enabled(level))
         return;
-    int64_t us = ns / 1000; /* no more digits than that */
+    int64_t us = ns / 1000; /* microseconds are enough digits */
     struct df_log_field fields[] = {
         DF_F("method", df_str_c(df_method_name(req->method))),
         DF_F("route", df_str_c(route ? route->pattern : "none")),
@@ -544,7 +547,7 @@ static void write_access_log(struct df_req *req, unsigned status, int64_t ns, ui
     df_log_ctx_use(before);
 }
 
-/* libmicrohttpd answers some errors by itself, before we are asked. */
+/* libmicrohttpd answers some errors by itself, before it calls us. */
 static unsigned final_status(const struct df_req *req)
 {
     const union MHD_ConnectionInfo *info =
@@ -555,7 +558,7 @@ static unsigned final_status(const struct df_req *req)
     return info ? info->http_status : 0;
 }
 
-static void report(struct df_req *req)
+static void report_request(struct df_req *req)
 {
     struct df_http_server *s = req->conn->server;
     const struct df_route *route = req->match.route;
@@ -589,7 +592,7 @@ void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **co
     if (!req)
         return;
     *context = NULL;
-    report(req);
+    report_request(req);
     if (req->entered && req->match.route->on_end) {
         const struct df_log_ctx *before = df_log_ctx_use(&req->log);
         req->match.route->on_end(req);

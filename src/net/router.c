@@ -12,7 +12,7 @@ static const char *const method_names[] = {
 
 enum kind { LITERAL, PARAM, REST };
 
-/* One segment of one or more patterns. Siblings stand in the order in which they are tried. */
+/* One segment of one or more patterns. Siblings are in the order in which they are tried. */
 struct node {
     enum kind kind;
     struct df_str text; /* LITERAL */
@@ -48,7 +48,7 @@ const char *df_method_name(enum df_method m)
 
 /* --- patterns --------------------------------------------------------------------------------- */
 
-/* What stands between the braces, without "..."; the whole segment if there are no braces. */
+/* The text between the braces, without "..."; the whole segment if there are no braces. */
 static enum df_code parse_segment(struct df_str s, enum kind *ret_kind, struct df_str *ret_text)
 {
     bool opens = s.len > 0 && s.ptr[0] == '{';
@@ -88,8 +88,8 @@ static struct node *child_of(struct node *parent, enum kind kind, struct df_str 
     return n;
 }
 
-/* The node at which the pattern ends; NULL and err if there is something wrong with it. */
-static struct node *grow(struct df_router *r, const char *pattern, struct df_err *err)
+/* Adds the pattern's nodes and returns the last one; NULL and err for a bad pattern. */
+static struct node *add_pattern(struct df_router *r, const char *pattern, struct df_err *err)
 {
     struct node *n = r->root;
     struct df_str rest = df_str_c(pattern);
@@ -118,14 +118,14 @@ static struct node *grow(struct df_router *r, const char *pattern, struct df_err
     return NULL;
 }
 
-static enum df_code add(struct df_router *r, const struct df_route *route, void *arg,
-                        struct df_err *err)
+static enum df_code add_route(struct df_router *r, const struct df_route *route, void *arg,
+                              struct df_err *err)
 {
     enum df_method m = df_method_of(df_str_c(route->method));
 
     if (m == DF_METHOD_OTHER)
         return df_err_set(err, DF_E_CONFIG, "no route can have the method \"%s\"", route->method);
-    struct node *n = grow(r, route->pattern, err);
+    struct node *n = add_pattern(r, route->pattern, err);
     if (!n)
         return DF_E_CONFIG;
     if (n->routes[m])
@@ -152,7 +152,7 @@ enum df_code df_router_new(const struct df_route_table *tables, unsigned absent,
     for (const struct df_route_table *t = tables; t && t->routes; t++) {
         for (const struct df_route *route = t->routes; rc == DF_OK && route->method; route++) {
             if (!(absent & 1u << route->access))
-                rc = add(r, route, t->arg, err);
+                rc = add_route(r, route, t->arg, err);
         }
     }
     if (rc != DF_OK) {
@@ -167,7 +167,7 @@ static void free_node(struct node *n)
 {
     while (n) {
         struct node *next = n->sibling;
-        free_node(n->child); /* as deep as the deepest pattern */
+        free_node(n->child); /* recursion is as deep as the deepest pattern */
         free(n);
         n = next;
     }
@@ -223,7 +223,7 @@ static struct df_str rest_of_path(const struct df_target *t, size_t from)
     return df_str_n(start, (size_t)(t->path.ptr + t->path.len - start));
 }
 
-static bool walk(struct search *s, const struct node *n, size_t depth, size_t params)
+static bool search_node(struct search *s, const struct node *n, size_t depth, size_t params)
 {
     const struct df_target *t = s->target;
 
@@ -233,11 +233,11 @@ static bool walk(struct search *s, const struct node *n, size_t depth, size_t pa
         bool found = false;
         switch (c->kind) {
         case LITERAL:
-            found = df_str_eq(c->text, t->segments[depth]) && walk(s, c, depth + 1, params);
+            found = df_str_eq(c->text, t->segments[depth]) && search_node(s, c, depth + 1, params);
             break;
         case PARAM:
             s->match->params[params] = t->segments[depth];
-            found = walk(s, c, depth + 1, params + 1);
+            found = search_node(s, c, depth + 1, params + 1);
             break;
         case REST:
             s->match->params[params] = rest_of_path(t, depth);
@@ -258,7 +258,7 @@ void df_router_find(const struct df_router *r, enum df_method method, const stru
     ret->route = NULL;
     ret->allowed = 0;
     if (!t->unroutable)
-        (void)walk(&s, r->root, 0, 0);
+        (void)search_node(&s, r->root, 0, 0);
 }
 
 struct df_str df_match_param(const struct df_match *m, struct df_str name)

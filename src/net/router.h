@@ -2,9 +2,9 @@
  * Finds the route of a request: a tree of segments built once at start and read-only afterwards, so
  * that every thread may use it without a lock.
  *
- * A literal segment wins over {name}, and {name} over a last {name...}; where the better match
- * lacks the method, the next one is tried. {name} and {name...} take at least one segment; a slash
- * behind the last one is taken by {name...} alone.
+ * A literal segment wins over {name}, and {name} over a last {name...}; when the better match lacks
+ * the method, the next one is tried. {name} and {name...} take at least one segment; only {name...}
+ * accepts a trailing slash.
  */
 #ifndef DF_NET_ROUTER_H
 #define DF_NET_ROUTER_H
@@ -33,15 +33,15 @@ const char *df_method_name(enum df_method m);
 struct df_router;
 
 struct df_match {
-    const struct df_route *route; /* NULL: nothing has this path and method */
+    const struct df_route *route; /* NULL: no route has this path and method */
     void *arg;                    /* of the route's table */
     size_t index;                 /* of the route, counted through all tables */
     unsigned allowed;             /* without a route: bits 1 << enum df_method of the same path */
     struct df_str params[DF_ROUTE_PARAMS_MAX]; /* in the pattern's order */
 };
 
-/* Without the routes whose `access` is among the bits of `absent`. A bad pattern or a route that is
- * there twice is DF_E_CONFIG. The routes must outlive the router. */
+/* Leaves out the routes whose `access` is among the bits of `absent`. A bad pattern or a duplicate
+ * route is DF_E_CONFIG. The routes must outlive the router. */
 enum df_code df_router_new(const struct df_route_table *tables, unsigned absent,
                            struct df_router **ret, struct df_err *err) DF_MUST_CHECK;
 void df_router_free(struct df_router *r);

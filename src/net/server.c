@@ -20,7 +20,7 @@ static void default_i64(int64_t *v, int64_t def)
         *v = def;
 }
 
-static void fill_in(struct df_http_options *o)
+static void fill_in_defaults(struct df_http_options *o)
 {
     struct df_http_settings *set = &o->settings;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -56,7 +56,7 @@ __attribute__((format(printf, 2, 0))) static void on_mhd_log(void *arg, const ch
     df_log_debug("HttpLibrary", "%s", text);
 }
 
-/* libmicrohttpd has found itself in a state that it cannot leave. */
+/* libmicrohttpd calls this when its state is inconsistent. */
 __attribute__((noreturn)) static void on_mhd_panic(void *arg, const char *file, unsigned line,
                                                    const char *reason)
 {
@@ -65,7 +65,7 @@ __attribute__((noreturn)) static void on_mhd_panic(void *arg, const char *file, 
     abort();
 }
 
-/* Paths are decoded by target.c, strictly. */
+/* Switches off libmicrohttpd's decoding: target.c decodes paths, strictly. */
 static size_t keep_escapes(void *arg, struct MHD_Connection *mhd, char *text)
 {
     (void)arg;
@@ -86,7 +86,8 @@ static struct MHD_Daemon *start_daemon(struct df_http_server *s, const struct df
 
     if (tls->cert)
         flags |= MHD_USE_TLS;
-    /* The logger comes first, so that the other options can complain. Limits are the keeper's. */
+    /* The logger comes first, so that errors of the other options are logged. The keeper enforces
+     * limits. */
     return MHD_start_daemon(
         flags, 0, NULL, NULL, df_request_on_access, s, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, NULL,
         MHD_OPTION_URI_LOG_CALLBACK, df_request_on_line, s, MHD_OPTION_NOTIFY_COMPLETED,
@@ -111,7 +112,7 @@ static enum df_code start_daemons(struct df_http_server *s, struct df_err *err)
         if (rc != DF_OK)
             goto out;
     }
-    /* Signals are the main thread's. */
+    /* The main thread handles signals. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     MHD_set_panic_func(on_mhd_panic, NULL);
@@ -131,14 +132,14 @@ out:
 
 /* --- start ------------------------------------------------------------------------------------ */
 
-static void collect(void *arg)
+static void collect_gauges(void *arg)
 {
     struct df_http_server *s = arg;
     df_http_metrics_gauges(s->metrics, atomic_load(&s->open), df_conn_active(s),
                            df_budget_used(s->budget));
 }
 
-static enum df_code start(struct df_http_server *s, struct df_err *err)
+static enum df_code start_server(struct df_http_server *s, struct df_err *err)
 {
     enum df_code rc = df_proxies_parse(s->opt.settings.trusted_proxies, &s->proxies, err);
     if (rc == DF_OK)
@@ -157,7 +158,7 @@ static enum df_code start(struct df_http_server *s, struct df_err *err)
     if (rc != DF_OK)
         return rc;
     if (s->metrics)
-        df_metric_on_collect(collect, s);
+        df_metric_on_collect(collect_gauges, s);
     return DF_OK;
 }
 
@@ -171,9 +172,9 @@ enum df_code df_http_start(const struct df_http_options *opt, struct df_http_ser
     s->wake_fd = -1;
     df_mutex_init(&s->lock);
     df_cond_init(&s->changed);
-    fill_in(&s->opt);
+    fill_in_defaults(&s->opt);
     s->budget = df_budget_new((size_t)s->opt.settings.memory_budget_bytes);
-    enum df_code rc = start(s, err);
+    enum df_code rc = start_server(s, err);
     if (rc != DF_OK) {
         df_http_stop(s);
         return rc;
@@ -226,13 +227,13 @@ bool df_http_wait_idle(struct df_http_server *s, int64_t timeout_ms)
 void df_http_shut(struct df_http_server *s)
 {
     atomic_store(&s->shut, true);
-    while (df_conn_any_inside(s)) /* callbacks do not block, so it is a matter of moments */
+    while (df_conn_any_inside(s)) /* callbacks do not block, so this is short */
         usleep(1000);
 }
 
 /*
- * MHD_stop_daemon aborts the process if a connection is still set aside. Whoever should have
- * resumed it is gone by now, so it is answered 503 here. Answers get a moment to go out.
+ * MHD_stop_daemon aborts the process if a connection is still suspended. The workers are gone by
+ * now, so the request is answered 503 here. Answers get a moment to go out.
  */
 static void give_up_suspended(struct df_http_server *s)
 {
@@ -254,7 +255,7 @@ void df_http_stop(struct df_http_server *s)
         return;
     if (s->keeper.running) {
         if (s->metrics)
-            df_metric_off_collect(collect, s);
+            df_metric_off_collect(collect_gauges, s);
         df_http_drain(s);
         df_http_shut(s);
         give_up_suspended(s);

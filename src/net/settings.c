@@ -15,11 +15,11 @@ void df_net_check_url(const char *section, const char *name, struct df_str url,
         return;
     if (df_url_parse(url, &parts, &err) != DF_OK)
         df_buf_addf(complaints, "[%s] %s: %s\n", section, name, err.detail);
-    else if (parts.userinfo.ptr) /* it would stand in rows and answers */
+    else if (parts.userinfo.ptr) /* they would appear in rows and answers */
         df_buf_addf(complaints, "[%s] %s: may not hold credentials\n", section, name);
 }
 
-/* A key in one of these would be there twice, or no request at all. */
+/* Headers that we set ourselves: a key in one of them would be sent twice or break the request. */
 static bool is_set_by_us(struct df_str name)
 {
     static const char *const names[] = {"Content-Type",     "Host",        "Idempotency-Key",
@@ -51,7 +51,7 @@ void df_http_check_settings(const struct df_http_settings *s, struct df_buf *com
     if (df_proxies_parse(s->trusted_proxies, &proxies, &err) != DF_OK)
         df_buf_addf(complaints, "[server] trusted_proxies: %s\n", err.detail);
     df_proxies_release(&proxies);
-    /* Twice, because texts with escapes are copied. */
+    /* Twice the body, because escaped texts are copied. */
     int64_t share = s->memory_budget_bytes / 4;
     if (share < 2 * s->max_body_bytes + DF_MIB)
         df_buf_addf(complaints,

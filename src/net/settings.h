@@ -1,11 +1,11 @@
-/* What an HTTP server is told by section [server], and checks of settings that several rooms have.
- */
+/* The HTTP server's settings of section [server], and checks of settings that several rooms
+ * share. */
 #ifndef DF_NET_SETTINGS_H
 #define DF_NET_SETTINGS_H
 
 #include "base/config.h"
 
-/* The table is the program's, which has keys of other rooms in the section. 0: the default. */
+/* The table of keys is in app, since the section has keys of other rooms too. 0: the default. */
 struct df_http_settings {
     const char *listen;        /* "127.0.0.1:8080", "[::1]:8080", ":8080"; port 0 picks one */
     int64_t threads;           /* 0: the number of processors, at most 8 */
@@ -23,10 +23,10 @@ struct df_http_settings {
 
 /* Each complaint is a line: "[section] name: why". */
 void df_http_check_settings(const struct df_http_settings *s, struct df_buf *complaints);
-/* A URL without credentials, which would stand in rows and answers. Absent: fine. */
+/* Checks a URL, which must not hold credentials: it appears in rows and answers. Absent is fine. */
 void df_net_check_url(const char *section, const char *name, struct df_str url,
                       struct df_buf *complaints);
-/* [section] api_key_header: one that we do not set ourselves. */
+/* Checks [section] api_key_header, which must not be a header that we set ourselves. */
 void df_net_check_header(const char *section, const char *name, struct df_buf *complaints);
 
 #endif

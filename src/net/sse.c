@@ -1,8 +1,8 @@
 /*
  * Event streams. A stream has two holders, the request and the application, and is freed when both
- * have let go. What is to be sent waits in `pending`; libmicrohttpd asks for it through
- * read_pending. When there is nothing, the connection is parked inside libmicrohttpd (returning
- * nothing would make it ask again at once, for ever) and woken by the next event, heartbeat or end.
+ * have let go. Events wait in `pending`, and libmicrohttpd takes them through read_pending. When
+ * there are none, the connection is suspended inside libmicrohttpd (which would otherwise ask again
+ * at once, for ever) and resumed by the next event, heartbeat or end.
  *
  * Order of locks: the server's, then a stream's, then those inside libmicrohttpd.
  */
@@ -10,25 +10,26 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define BLOCK_BYTES 4096
-#define KEPT_BYTES  1024 /* of a stream that has caught up */
+#define KEPT_BYTES  1024 /* buffer kept by a stream that has caught up */
 
 struct df_sse {
     struct df_http_server *server;
     struct df_conn *conn;
     struct df_link link; /* in the server's list, under the server's lock */
 
-    struct df_mutex lock; /* guards all that follows */
-    unsigned holders;
-    struct df_buf pending;
-    size_t sent; /* of pending */
-    uint64_t sent_total;
-    int64_t last_ms;
-    bool parked;
-    bool ended; /* nothing more will be added */
-    bool gone;  /* the request has ended: conn is not valid any more */
+    struct df_mutex lock;
+    unsigned holders DF_GUARDED_BY(lock);
+    struct df_buf pending DF_GUARDED_BY(lock);
+    size_t sent DF_GUARDED_BY(lock); /* of pending */
+    uint64_t sent_total DF_GUARDED_BY(lock);
+    int64_t last_ms DF_GUARDED_BY(lock);
+    bool parked DF_GUARDED_BY(lock);
+    bool ended DF_GUARDED_BY(lock); /* nothing more will be added */
+    bool gone DF_GUARDED_BY(lock);  /* the request has ended: conn is not valid any more */
 };
 
 /* --- lifetime --------------------------------------------------------------------------------- */
@@ -45,7 +46,7 @@ struct df_sse *df_req_sse(struct df_req *req)
     df_mutex_init(&sse->lock);
     df_buf_init(&sse->pending, DF_SSE_MAX_BYTES);
     if (df_req_answered(req)) {
-        /* Too late: the application gets a stream whose peer has already gone. */
+        /* Too late for a stream: the application gets one whose peer has already gone. */
         sse->gone = true;
         return sse;
     }
@@ -55,7 +56,7 @@ struct df_sse *df_req_sse(struct df_req *req)
     req->answer.content_type = "text/event-stream";
     req->answer.sse = sse;
     sse->pending.account = &req->account;
-    /* Proxies would collect the events otherwise. */
+    /* Otherwise proxies would buffer the events. */
     (void)df_req_add_header(req, "X-Accel-Buffering", DF_STR("no"));
 
     df_lock(&s->lock);
@@ -64,9 +65,10 @@ struct df_sse *df_req_sse(struct df_req *req)
     return sse;
 }
 
-static void let_go(struct df_sse *sse)
+static void release_holder(struct df_sse *sse)
 {
     df_lock(&sse->lock);
+    assert(sse->holders > 0);
     bool last = --sse->holders == 0;
     df_unlock(&sse->lock);
     if (!last)
@@ -89,16 +91,15 @@ uint64_t df_sse_detach(struct df_sse *sse)
     sse->parked = false;
     uint64_t total = sse->sent_total;
     df_buf_release(&sse->pending);
-    sse->pending.account = NULL; /* the request's, which ends */
+    sse->pending.account = NULL; /* it belongs to the request, which ends */
     df_unlock(&sse->lock);
-    let_go(sse);
+    release_holder(sse);
     return total;
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-/* With the stream's lock held. */
-static void wake(struct df_sse *sse)
+static void wake_stream(struct df_sse *sse) DF_REQUIRES(sse->lock)
 {
     if (!sse->parked)
         return;
@@ -146,7 +147,7 @@ struct MHD_Response *df_sse_response(struct df_sse *sse)
                                              NULL);
 }
 
-/* Every line of the data is a field of its own; any of the three line ends counts. */
+/* Every line of the data becomes a field of its own; CR, LF and CRLF all end a line. */
 static void write_event(struct df_buf *b, const char *event, struct df_str data)
 {
     size_t start = 0;
@@ -182,7 +183,7 @@ bool df_sse_send(struct df_sse *sse, const char *event, struct df_str data)
             sse->pending.failed = false;
         }
         sse->last_ms = df_mono_ms(df_clock_real());
-        wake(sse);
+        wake_stream(sse);
     }
     df_unlock(&sse->lock);
     return ok;
@@ -196,12 +197,12 @@ bool df_sse_gone(struct df_sse *sse)
     return gone;
 }
 
-static void end(struct df_sse *sse)
+static void end_stream(struct df_sse *sse)
 {
     df_lock(&sse->lock);
     sse->ended = true;
     if (!sse->gone)
-        wake(sse);
+        wake_stream(sse);
     df_unlock(&sse->lock);
 }
 
@@ -209,8 +210,8 @@ void df_sse_close(struct df_sse *sse)
 {
     if (!sse)
         return;
-    end(sse);
-    let_go(sse);
+    end_stream(sse);
+    release_holder(sse);
 }
 
 /* --- from the keeper -------------------------------------------------------------------------- */
@@ -225,7 +226,7 @@ void df_sse_heartbeats(struct df_http_server *s, int64_t now_ms)
         if (!sse->ended && now_ms - sse->last_ms >= s->opt.heartbeat_ms && sse->pending.len == 0) {
             df_buf_addz(&sse->pending, ":\n\n");
             sse->last_ms = now_ms;
-            wake(sse);
+            wake_stream(sse);
         }
         df_unlock(&sse->lock);
     }
@@ -238,6 +239,6 @@ void df_sse_end_all(struct df_http_server *s)
 
     df_lock(&s->lock);
     DF_LIST_EACH (sse, &s->streams, link)
-        end(sse);
+        end_stream(sse);
     df_unlock(&s->lock);
 }

@@ -1,6 +1,7 @@
 #include "net/target.h"
 
-/* Bytes that a client must encode. Those past 0x7F are let pass: many send UTF-8 as it is. */
+/* Bytes that a client must encode. Bytes above 0x7F are allowed: many clients send UTF-8 as
+ * it is. */
 static bool is_forbidden(char c)
 {
     unsigned char u = (unsigned char)c;
@@ -32,7 +33,7 @@ static enum df_code check_encoding(struct df_str s, struct df_err *err)
 }
 
 /* s passed check_encoding. Returns the decoded length, never more than s.len. */
-static size_t decode(struct df_str s, bool plus_is_space, char *out)
+static size_t decode_into(struct df_str s, bool plus_is_space, char *out)
 {
     size_t n = 0;
 
@@ -50,19 +51,19 @@ static size_t decode(struct df_str s, bool plus_is_space, char *out)
     return n;
 }
 
-static struct df_str decoded(struct df_arena *arena, struct df_str s, bool plus_is_space)
+static struct df_str decode_copy(struct df_arena *arena, struct df_str s, bool plus_is_space)
 {
     bool plain = s.len == 0 ||
                  (!memchr(s.ptr, '%', s.len) && (!plus_is_space || !memchr(s.ptr, '+', s.len)));
     if (plain)
         return s;
     char *out = df_arena_alloc(arena, s.len + 1);
-    size_t n = decode(s, plus_is_space, out);
+    size_t n = decode_into(s, plus_is_space, out);
     out[n] = '\0';
     return df_str_n(out, n);
 }
 
-/* http://host/path, as sent to proxies: the authority is the Host header's business. */
+/* http://host/path, as sent to proxies: the authority is dropped, since the Host header counts. */
 static enum df_code cut_absolute_form(struct df_str *path, struct df_err *err)
 {
     struct df_str s = *path;
@@ -105,10 +106,10 @@ static enum df_code check_decoded(struct df_str path, struct df_err *err)
 }
 
 /*
- * Decodes and splits in one go. The slices of the segments lie one behind the other in t->path,
- * with a slash between them, so that the rest of a path is a slice too.
+ * Decodes and splits in one pass. The segments lie one after another in t->path, with a slash
+ * between them, so that the rest of a path is a slice too.
  */
-static void split(struct df_arena *arena, struct df_str raw, struct df_target *t)
+static void split_path(struct df_arena *arena, struct df_str raw, struct df_target *t)
 {
     bool plain = !memchr(raw.ptr, '%', raw.len);
     char *out = plain ? NULL : df_arena_alloc(arena, raw.len + 1);
@@ -120,7 +121,7 @@ static void split(struct df_arena *arena, struct df_str raw, struct df_target *t
         rest = df_str_cut(rest, '/', &part);
         if (!plain) {
             out[used++] = '/';
-            size_t n = decode(part, false, out + used);
+            size_t n = decode_into(part, false, out + used);
             part = df_str_n(out + used, n);
             used += n;
         }
@@ -147,7 +148,7 @@ static bool is_version(struct df_str s)
 
 static void drop_version(struct df_target *t)
 {
-    /* After an empty segment nothing is a version; such a path is unroutable anyway. */
+    /* A version after an empty segment does not count; that path is unroutable anyway. */
     if (t->segment_count == 0 || t->segments[0].ptr != t->path.ptr + 1 ||
         !is_version(t->segments[0]))
         return;
@@ -175,7 +176,7 @@ static enum df_code check_query(struct df_arena *arena, struct df_str query, str
     enum df_code rc = check_encoding(query, err);
     if (rc != DF_OK)
         return rc;
-    struct df_str text = decoded(arena, query, false);
+    struct df_str text = decode_copy(arena, query, false);
     if (df_utf8_valid_prefix(text) != text.len)
         return df_err_set(err, DF_E_BAD_REQUEST, "the query is not valid UTF-8");
     return DF_OK;
@@ -205,14 +206,14 @@ enum df_code df_target_parse(struct df_arena *arena, struct df_str path, struct 
     if (path.len == 1)
         t.path = path;
     else
-        split(arena, path, &t);
+        split_path(arena, path, &t);
     rc = check_decoded(t.path, err);
     if (rc != DF_OK)
         return rc;
     if (version_prefix)
         drop_version(&t);
 
-    /* The segments that are not used stay unset: they are most of the struct. */
+    /* Unused segments are not copied: they are most of the struct. */
     ret->path = t.path;
     ret->raw = t.raw;
     ret->query = t.query;
@@ -230,8 +231,8 @@ struct df_str df_target_query(struct df_arena *arena, struct df_str query, struc
         struct df_str key;
         query = df_str_cut(query, '&', &pair);
         struct df_str value = df_str_cut(pair, '=', &key);
-        if (pair.len > 0 && df_str_ieq(decoded(arena, key, true), name))
-            return value.ptr ? decoded(arena, value, true) : DF_STR("");
+        if (pair.len > 0 && df_str_ieq(decode_copy(arena, key, true), name))
+            return value.ptr ? decode_copy(arena, value, true) : DF_STR("");
     }
     return DF_STR_NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * The certificate and the key, and writing to a TLS session by ourselves.
+ * Loads the certificate and the key, and writes to a TLS session directly.
  *
  * libmicrohttpd speaks TLS through GnuTLS and reports a bad file as "failed to start"; the files
  * are therefore read and compared here first, with OpenSSL's libcrypto, which the program uses
@@ -22,7 +22,7 @@
 
 #define FILE_MAX_BYTES 65536
 
-/* Read in one piece of memory: growing would leave copies of the key behind. */
+/* Reads into memory of the full size: a growing buffer would leave copies of the key behind. */
 static enum df_code read_file(const char *what, const char *path, char **ret, size_t *ret_len,
                               struct df_err *err)
 {
@@ -121,8 +121,8 @@ void df_tls_release(struct df_tls_files *t)
 }
 
 /*
- * GnuTLS is in the process because libmicrohttpd is linked with it. One function of it is wanted
- * here, which is not worth a build dependency.
+ * GnuTLS is in the process because libmicrohttpd is linked with it. One of its functions is looked
+ * up at run time, which is not worth a build dependency.
  */
 static bool send_tls(void *session, struct df_str data)
 {

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 
 #define ANSWER_DEFAULT   ((size_t)64 << 10)
-#define DROP_MAX         ((size_t)1 << 20)  /* read beyond what is kept, to keep the connection */
-#define KEEP_BYTES       ((size_t)16 << 10) /* of buffers, from one call to the next */
+#define DROP_MAX         ((size_t)1 << 20)  /* read beyond the kept part, to keep the connection */
+#define KEEP_BYTES       ((size_t)16 << 10) /* buffer kept from one call to the next */
 #define HEADERS_MAX      100
 #define HEADER_BYTES_MAX ((size_t)64 << 10) /* of all headers together */
 #define METHOD_MAX       16
@@ -27,13 +27,13 @@ struct df_transfer {
 
     struct df_buf answer;
     size_t answer_max;
-    size_t dropped;                /* of the answer, beyond that */
-    struct df_call_header *fields; /* DF_ANSWER_HEADERS, once somebody wants them */
+    size_t dropped;                /* bytes of the answer beyond that */
+    struct df_call_header *fields; /* DF_ANSWER_HEADERS of them, allocated when first needed */
 
     char message[CURL_ERROR_SIZE];
-    char method[METHOD_MAX + 1];    /* CURLOPT_CUSTOMREQUEST as it stands; empty: none */
-    char refused[INET6_ADDRSTRLEN]; /* an address that the filter did not let pass */
-    bool dialled;                   /* some other address was */
+    char method[METHOD_MAX + 1];    /* current CURLOPT_CUSTOMREQUEST; empty: none */
+    char refused[INET6_ADDRSTRLEN]; /* an address that the filter refused */
+    bool dialled;                   /* another address was dialled */
     bool http2;
     bool repeatable;
     unsigned writes; /* how often the request was about to be written */
@@ -115,9 +115,9 @@ static bool text_is_public(const char *ip)
 }
 
 /*
- * Called when a connection stands, new or kept alive, and the request is about to be written. A
- * connection that a call with allow_private opened must not serve one without. The second time for
- * one call means that libcurl repeats it.
+ * Called when a connection, new or kept alive, is ready and the request is about to be written. A
+ * connection that a call with allow_private opened must not serve a call without it. A second time
+ * for one call means that libcurl repeats it.
  */
 static int before_request(void *arg, char *peer_ip, char *local_ip, int peer_port, int local_port)
 {
@@ -139,7 +139,7 @@ static int before_request(void *arg, char *peer_ip, char *local_ip, int peer_por
     return CURL_PREREQFUNC_OK;
 }
 
-/* Whoever answers without end is not listened to: what was wanted is there. */
+/* Stops reading an endless answer once the wanted part is there. */
 static size_t take_answer(char *data, size_t size, size_t count, void *arg)
 {
     struct df_transfer *t = arg;
@@ -179,7 +179,7 @@ static bool set_constants(struct df_transfer *t, const struct df_transfer_option
     bad |= curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
     if (opt->ca_file) {
-        /* Without this the system's certificates would be trusted beside the file's. */
+        /* Otherwise the system's certificates would be trusted besides the file's. */
         bad |= curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
         bad |= curl_easy_setopt(e, CURLOPT_CAINFO, opt->ca_file);
     }
@@ -240,8 +240,8 @@ struct df_transfer *df_transfer_of(CURL *easy)
 /* --- a call's beginning --- */
 
 /*
- * curl_slist is a public struct; libcurl only reads the list. "Name:" alone takes a default header
- * away, "Name;" sends an empty one.
+ * curl_slist is a public struct, and libcurl only reads the list. "Name:" removes a default header,
+ * "Name;" sends an empty one.
  */
 static struct curl_slist *build_headers(struct df_transfer *t, const struct df_call *call)
 {
@@ -264,7 +264,7 @@ static struct curl_slist *build_headers(struct df_transfer *t, const struct df_c
         t->repeatable = t->repeatable || df_str_ieq(h->name, DF_STR("Idempotency-Key"));
     }
     if (!typed) {
-        /* libcurl would call the body a form. */
+        /* Otherwise libcurl would declare the body a form. */
         starts[n++] = t->lines.len;
         df_buf_add(&t->lines, "Content-Type:", sizeof("Content-Type:"));
     }
@@ -315,7 +315,8 @@ enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int6
     t->message[0] = '\0';
     t->answer_max = call->max_answer_bytes ? call->max_answer_bytes : ANSWER_DEFAULT;
     if (call->account)
-        df_buf_release(&t->answer); /* what is kept from others was not paid for */
+        df_buf_release(
+            &t->answer); /* memory kept from other calls is not charged to this account */
     t->answer.max = t->answer_max;
     t->answer.account = call->account;
     t->dropped = 0;
@@ -325,7 +326,7 @@ enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int6
     bad |= curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, build_headers(t, call));
     bad |= curl_easy_setopt(t->easy, CURLOPT_URL, call->url);
     bad |= curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
-    /* With TLS the first calls wait to see whether their connection can be shared. */
+    /* With TLS, calls wait for the first connection to show whether it can be shared. */
     bool shared = t->http2 && t->repeatable && strncasecmp(call->url, "https", 5) == 0;
     bad |= curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION,
                             shared ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
@@ -391,7 +392,7 @@ int64_t df_retry_after_ms(struct df_str value, int64_t now_ms)
     return ms < RETRY_AFTER_MAX ? ms : RETRY_AFTER_MAX;
 }
 
-/* The text is libcurl's, and stands until the handle's next call. */
+/* libcurl owns the text, which is valid until the handle's next call. */
 static void keep_headers(struct df_transfer *t)
 {
     struct df_call *call = t->call;
@@ -435,7 +436,7 @@ void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destina
     call->answer_header_count = 0;
     call->retry_after_ms = -1;
     call->maybe_sent = t->writes > 0;
-    t->answer.account = NULL; /* the call may be gone before the buffer is */
+    t->answer.account = NULL; /* the buffer may outlive the call */
     call->answer = t->answer;
     if (result == CURLE_OK || (result == CURLE_WRITE_ERROR && t->dropped > DROP_MAX))
         fill_answer(t);

@@ -1,7 +1,6 @@
 /*
- * One libcurl easy handle and what it needs for a call: its header list, its answer, what its
- * callbacks saw. Handles are made once and used for call after call; options that never change are
- * set once.
+ * One libcurl easy handle with its state for a call: the header list, the answer, the notes of its
+ * callbacks. Handles are created once and reused; options that never change are set once.
  *
  * Belongs to the client's thread.
  */
@@ -24,7 +23,7 @@ struct df_transfer_options {
     const struct df_clock *clock;
 };
 
-/* NULL when libcurl gives no handle. */
+/* Returns NULL when libcurl gives no handle. */
 struct df_transfer *df_transfer_new(const struct df_transfer_options *opt);
 void df_transfer_free(struct df_transfer *t);
 
@@ -34,7 +33,7 @@ struct df_call *df_transfer_call(struct df_transfer *t);
 /* CURLOPT_PRIVATE of a transfer's handle. */
 struct df_transfer *df_transfer_of(CURL *easy);
 
-/* Whether the call can be sent as it is: URL, method, headers. */
+/* Checks the call's URL, method and headers. */
 enum df_code df_transfer_check(const struct df_call *call, struct df_url *ret_url,
                                struct df_err *err) DF_MUST_CHECK;
 
@@ -42,7 +41,7 @@ enum df_code df_transfer_check(const struct df_call *call, struct df_url *ret_ur
 enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int64_t timeout_ms,
                                struct df_err *err) DF_MUST_CHECK;
 
-/* Fills the call's answer. The answer is the transfer's: it stands until df_transfer_recycle. */
+/* Fills the call's answer, which the transfer owns until df_transfer_recycle. */
 void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destination);
 void df_transfer_recycle(struct df_transfer *t);
 

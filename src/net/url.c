@@ -5,7 +5,8 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* Space, controls and bytes over 0x7e must be percent-encoded; a backslash is a slash to some. */
+/* Space, control characters and bytes above 0x7e must be percent-encoded; some readers take a
+ * backslash for a slash. */
 static enum df_code check_characters(struct df_str url, struct df_err *err)
 {
     if (url.len == 0)
@@ -50,7 +51,7 @@ static bool is_ipv6_char(char c)
            c == '.';
 }
 
-/* Cuts the host off the front of s; what is left is empty or the port with its colon. */
+/* Cuts the host off the front of s and leaves nothing, or the port with its colon. */
 static bool take_host(struct df_str *s, struct df_url *u)
 {
     size_t n = 0;
@@ -105,7 +106,7 @@ enum df_code df_url_parse(struct df_str url, struct df_url *ret, struct df_err *
     const char *at = memrchr(authority.ptr, '@', authority.len);
     if (at) {
         u.userinfo = df_str_n(authority.ptr, (size_t)(at - authority.ptr));
-        /* A second '@' is where readers of URLs disagree about the host. */
+        /* With a second '@', readers of URLs disagree about the host. */
         if (memchr(u.userinfo.ptr, '@', u.userinfo.len))
             return df_err_set(err, DF_E_BAD_REQUEST, "the URL's user part contains an @");
         authority = df_str_n(at + 1, authority.len - u.userinfo.len - 1);
@@ -119,7 +120,7 @@ enum df_code df_url_parse(struct df_str url, struct df_url *ret, struct df_err *
 }
 
 /* The host in lower case, without a dot at its end; an IPv6 address as inet_ntop writes it. */
-static void put_host(const struct df_url *u, char out[DF_DESTINATION_SIZE])
+static void write_host(const struct df_url *u, char out[DF_DESTINATION_SIZE])
 {
     struct in6_addr address;
     size_t len = u->host.len;
@@ -138,8 +139,8 @@ struct df_str df_url_destination(const struct df_url *u, char out[DF_DESTINATION
     char host[DF_DESTINATION_SIZE];
     char port[8] = "";
 
-    assert(u->host.len <= 253); /* df_url_parse sees to it */
-    put_host(u, host);
+    assert(u->host.len <= 253); /* df_url_parse has checked it */
+    write_host(u, host);
     if (u->port != (u->tls ? 443 : 80))
         (void)snprintf(port, sizeof(port), ":%u", u->port);
     int len = snprintf(out, DF_DESTINATION_SIZE, u->ipv6 ? "%s://[%s]%s" : "%s://%s%s",

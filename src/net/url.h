@@ -1,6 +1,6 @@
 /*
- * Absolute http and https URLs, taken apart strictly: what passes here means the same to every
- * library that reads it later. Slices are borrowed from the URL.
+ * Absolute http and https URLs, parsed strictly: an accepted URL means the same to every library
+ * that reads it later. Slices are borrowed from the URL.
  */
 #ifndef DF_NET_URL_H
 #define DF_NET_URL_H
@@ -20,17 +20,17 @@ struct df_url {
 };
 
 /*
- * Where a URL leads, as it is named everywhere: keys of breakers and shares, metrics, log,
- * messages. "scheme://host", and ":port" behind it unless it is the scheme's own; in lower case,
- * without credentials and without the dot that a host may end in, an IPv6 address in its shortest
- * form in brackets. So two URLs of one destination have one name however they are written.
+ * The name of a URL's destination in keys of breakers and shares, metrics, log and messages:
+ * "scheme://host", with ":port" unless it is the scheme's default. It is in lower case, without
+ * credentials and without the dot that may end a host; an IPv6 address is in brackets, in its
+ * shortest form. So all URLs of one destination have the same name.
  */
 #define DF_DESTINATION_SIZE 272
 struct df_str df_url_destination(const struct df_url *u, char out[DF_DESTINATION_SIZE]);
-/* Of a URL that was not taken apart; "invalid URL" when it cannot be. */
+/* The same for an unparsed URL; "invalid URL" when it cannot be parsed. */
 struct df_str df_destination_of(const char *url, char out[DF_DESTINATION_SIZE]);
 
-/* DF_E_BAD_REQUEST with the reason; the reason contains nothing of the URL but its scheme. */
+/* DF_E_BAD_REQUEST with the reason, which holds no part of the URL except its scheme. */
 enum df_code df_url_parse(struct df_str url, struct df_url *ret, struct df_err *err) DF_MUST_CHECK;
 
 #endif

@@ -64,7 +64,7 @@ static void judge_event(struct df_relay *r, struct relay_claimed *c)
         break;
     case DF_DISPATCH_NONE:
         verdict = DF_BREAKER_IGNORED;
-        /* fall through */
+        __attribute__((fallthrough));
     case DF_DISPATCH_RETRY:
         c->outcome = e->attempt > r->s->max_retries ? RELAY_FAILED : RELAY_RETRY;
         c->delay_ms = df_retry_delay_ms(&r->retry, e->attempt, e->retry_after_ms, r->opt.clock);

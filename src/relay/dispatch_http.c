@@ -18,6 +18,7 @@
  */
 #include "base/buf.h"
 #include "base/checksum.h"
+#include "base/list.h"
 #include "base/mem.h"
 #include "base/trace.h"
 #include "delivery/sign.h"
@@ -48,7 +49,7 @@ struct df_sink {
 
 /* A call and the events that it carries. */
 struct send {
-    struct send *next;
+    struct df_link link;
     struct df_out out;
     struct df_sink *sink;
     struct df_event *const *events;
@@ -425,21 +426,20 @@ static int64_t left_ms(const struct df_sink *s, int64_t deadline_ms)
 static size_t send_round(struct df_sink *s, struct df_event *const *events, size_t n, size_t most,
                          int64_t deadline_ms, struct df_arena *a, struct df_event **again)
 {
-    struct send *first = NULL;
-    struct send **last = &first;
+    struct df_list sent = {.count = 0};
+    struct send *c;
     size_t count = 0;
 
     for (size_t i = 0; i < n;) {
-        struct send *c = build_call(s, events + i, n - i < most ? n - i : most, a);
+        c = build_call(s, events + i, n - i < most ? n - i : most, a);
         i += c ? c->count : 1;
         if (!c)
             continue;
-        *last = c;
-        last = &c->next;
+        df_list_add(&sent, &c->link);
         hand_over(s, c, left_ms(s, deadline_ms));
     }
     wait_for_all(s);
-    for (struct send *c = first; c; c = c->next)
+    DF_LIST_EACH (c, &sent, link)
         if (!settle_call(c, a))
             for (size_t i = 0; i < c->count; i++)
                 again[count++] = c->events[i];

@@ -160,9 +160,7 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     r->workers = df_calloc(r->worker_count, sizeof *r->workers);
     for (size_t i = 0; i < r->worker_count; i++) {
         r->workers[i] = (struct relay_worker){.relay = r, .index = i};
-        if (pthread_create(&r->workers[i].thread, NULL, relay_work, &r->workers[i]) != 0)
-            abort();
-        pthread_setname_np(r->workers[i].thread, "relay");
+        df_thread_start(&r->workers[i].thread, "relay", relay_work, &r->workers[i]);
     }
     if (s->notify_channel)
         r->notifier = df_notifier_new(&(struct df_notifier_options){.url = s->url,
@@ -206,9 +204,7 @@ void df_relay_stop(struct df_relay *r, int64_t drain_ms)
 void df_relay_end(struct df_relay *r)
 {
     for (size_t i = 0; r && i < r->worker_count; i++)
-        pthread_join(r->workers[i].thread, NULL);
-    if (r)
-        r->worker_count = 0;
+        df_thread_join(&r->workers[i].thread);
 }
 
 void df_relay_drain(struct df_relay *r)

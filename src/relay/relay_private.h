@@ -3,8 +3,8 @@
 #ifndef DF_RELAY_PRIVATE_H
 #define DF_RELAY_PRIVATE_H
 
-#include "base/lock.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/metrics.h"
 #include "relay/sql.h"
 
@@ -37,12 +37,12 @@ struct relay_shape {
 struct relay_worker {
     struct df_relay *relay;
     size_t index;
-    pthread_t thread;
+    struct df_thread thread;
     struct df_db *db;
     struct relay_shape *shape; /* the one whose statements the connection has prepared */
     struct df_sink *sink;
     struct df_arena arena;
-    int64_t backoff_ms;
+    struct df_backoff backoff;
 };
 
 struct df_relay {
@@ -156,7 +156,7 @@ bool relay_stopping(struct df_relay *r);
 
 /* --- worker.c --- */
 
-void *relay_work(void *arg);
+void relay_work(void *arg);
 
 /* --- relay.c --- */
 

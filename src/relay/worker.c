@@ -171,15 +171,15 @@ static bool take_shape(struct relay_worker *w)
 /* --- the loop --------------------------------------------------------------------------------- */
 
 /* Waits without the lock, and serves the sink's heartbeats. */
-static void sleep_a_while(struct df_relay *r, const struct relay_worker *w, int64_t ms)
-    DF_REQUIRES(r->lock)
+static void sleep_a_while(struct df_relay *r, struct df_sink *sink, int64_t ms) DF_REQUIRES(r->lock)
 {
-    bool idle = r->dispatcher->idle && w->sink;
+    bool idle = r->dispatcher->idle && sink;
 
-    (void)df_cond_wait_ms(&r->changed, &r->lock, idle && ms > IDLE_MS ? IDLE_MS : ms);
+    (void)df_clock_wait_ms(r->opt.clock, &r->changed, &r->lock,
+                           idle && ms > IDLE_MS ? IDLE_MS : ms);
     if (idle) {
         df_unlock(&r->lock);
-        r->dispatcher->idle(w->sink);
+        r->dispatcher->idle(sink);
         df_lock(&r->lock);
     }
 }
@@ -187,12 +187,12 @@ static void sleep_a_while(struct df_relay *r, const struct relay_worker *w, int6
 static void pause_worker(struct relay_worker *w, int64_t ms)
 {
     struct df_relay *r = w->relay;
-    int64_t until_ms = df_mono_ms(df_clock_real()) + ms;
+    int64_t until_ms = df_mono_ms(r->opt.clock) + ms;
     int64_t left_ms;
 
     df_lock(&r->lock);
-    while (!r->stopping && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
-        sleep_a_while(r, w, left_ms);
+    while (!r->stopping && (left_ms = until_ms - df_mono_ms(r->opt.clock)) > 0)
+        sleep_a_while(r, w->sink, left_ms);
     df_unlock(&r->lock);
 }
 
@@ -212,12 +212,12 @@ static void wait_for_work(struct relay_worker *w)
     while (!r->stopping) {
         if (!looks && !r->looked_after) {
             looks = r->looked_after = true;
-            until_ms = df_mono_ms(df_clock_real()) + r->s->poll_ms;
+            until_ms = df_mono_ms(r->opt.clock) + r->s->poll_ms;
         }
-        int64_t left_ms = looks ? until_ms - df_mono_ms(df_clock_real()) : INT32_MAX;
+        int64_t left_ms = looks ? until_ms - df_mono_ms(r->opt.clock) : INT32_MAX;
         if (left_ms <= 0 || (looks && r->woken) || r->more > 0)
             break;
-        sleep_a_while(r, w, left_ms);
+        sleep_a_while(r, w->sink, left_ms);
     }
     if (looks) {
         r->looked_after = r->woken = false;
@@ -244,10 +244,8 @@ static void recover_from(struct relay_worker *w, enum df_code code, const struct
         relay_problem(r, "%s", err->detail);
         df_unlock(&r->lock);
     }
-    w->backoff_ms = w->backoff_ms == 0                   ? BACKOFF_MIN_MS
-                    : w->backoff_ms * 2 < BACKOFF_MAX_MS ? w->backoff_ms * 2
-                                                         : BACKOFF_MAX_MS;
-    pause_worker(w, code == DF_E_CONFIG ? RECHECK_MS : w->backoff_ms);
+    int64_t wait_ms = df_backoff_more(&w->backoff);
+    pause_worker(w, code == DF_E_CONFIG ? RECHECK_MS : wait_ms);
 }
 
 /* Whether the worker is connected and has statements that fit the table. False: it has waited, or
@@ -389,12 +387,12 @@ static void worker_turn(struct relay_worker *w)
     if (!begin_batch(r))
         return;
     enum df_code code = relay_run_batch(w, limit, &b, &err);
-    end_batch(r, code == DF_OK && w->backoff_ms > 0);
+    end_batch(r, code == DF_OK && w->backoff.now_ms > 0);
     if (code != DF_OK) {
         recover_from(w, code, &err);
         return;
     }
-    w->backoff_ms = 0;
+    df_backoff_reset(&w->backoff);
     if (b.full && limit == (size_t)r->s->batch)
         call_another(r);
     /* No wait if rows may be left: with chains the events behind a head may be due next, and a
@@ -422,11 +420,12 @@ static bool open_sink(struct relay_worker *w)
     return false;
 }
 
-void *relay_work(void *arg)
+void relay_work(void *arg)
 {
     struct relay_worker *w = arg;
 
     df_arena_init(&w->arena);
+    w->backoff = (struct df_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
     while (!relay_stopping(w->relay)) {
         if (w->sink || open_sink(w))
             worker_turn(w);
@@ -437,5 +436,4 @@ void *relay_work(void *arg)
     if (w->sink)
         w->relay->dispatcher->close(w->sink);
     df_arena_release(&w->arena);
-    return NULL;
 }

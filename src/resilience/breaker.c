@@ -15,15 +15,15 @@
  *   any        done IGNORED                                     not counted; a probe is free again
  *   any        done with a permit given out in an earlier state not counted
  *
- * Two rates are kept of the same calls, failed and slow; a failed call may be slow too. The window
- * is a ring of the last calls, as long as there are probes while HALF_OPEN; while OPEN it stays as
- * it was when it opened, to be shown.
+ * Two rates are computed from the same calls, failed and slow; a failed call may be slow too. The
+ * window is a ring of the last calls. While HALF_OPEN it is as long as the number of probes; while
+ * OPEN it keeps its content, to be shown.
  *
  * Differences from Resilience4j, on purpose:
- * - There a call that outlives its state is counted in the next one: an answer to what was sent
- *   before the breaker opened would pass for a probe. Here each state has a generation, and a
+ * - There, a call that outlives its state is counted in the next one: the answer to a call sent
+ *   before the breaker opened would count as a probe. Here, each state has a generation, and a
  *   permit counts only in its own.
- * - There min_calls, if smaller, decides for half_open_calls. Here all probes are waited for.
+ * - There, min_calls, if smaller, limits half_open_calls. Here, all probes must finish.
  */
 #include "resilience/breaker.h"
 
@@ -32,10 +32,11 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define NS_PER_MS     INT64_C(1000000)
-#define PROBE_WAIT_MS 100 /* while probes are under way: soon, but not in a tight loop */
+#define PROBE_WAIT_MS 100 /* retry time while probes are under way: short, but no tight loop */
 #define NAMES_MAX     200 /* shown by name in metrics; the rest together as "other" */
 
 enum { FAILED = 1, SLOW = 2 }; /* bits of a call in the ring */
@@ -46,7 +47,7 @@ static const char *const outcome_names[OUTCOMES] = {"success", "failure", "ignor
                                                     "not_permitted"};
 
 struct df_breaker {
-    size_t holders; /* this and the next: the registry's, under its lock */
+    size_t holders; /* this and `used` are guarded by the registry's lock */
     uint64_t used;
 
     char *name;
@@ -57,20 +58,20 @@ struct df_breaker {
     struct df_metric *shown;
     struct df_metric *calls_total[OUTCOMES];
 
-    struct df_mutex lock; /* guards the rest */
-    enum df_breaker_state state;
-    uint64_t generation; /* grows with each change of state */
-    int64_t since_ms;
-    int64_t open_until_ns;
-    int64_t probes_left; /* HALF_OPEN: that may still begin */
-    int64_t not_permitted;
-    int64_t last_failure_ms;
-    int64_t window; /* calls that the ring holds in this state */
-    int64_t calls;
-    int64_t failed;
-    int64_t slow;
-    int64_t at; /* where the next call goes: once the ring is full, the oldest */
-    unsigned char ring[];
+    struct df_mutex lock;
+    enum df_breaker_state state DF_GUARDED_BY(lock);
+    uint64_t generation DF_GUARDED_BY(lock); /* grows with each change of state */
+    int64_t since_ms DF_GUARDED_BY(lock);
+    int64_t open_until_ns DF_GUARDED_BY(lock);
+    int64_t probes_left DF_GUARDED_BY(lock); /* HALF_OPEN: probes that may still begin */
+    int64_t not_permitted DF_GUARDED_BY(lock);
+    int64_t last_failure_ms DF_GUARDED_BY(lock);
+    int64_t window DF_GUARDED_BY(lock); /* calls that the ring holds in this state */
+    int64_t calls DF_GUARDED_BY(lock);
+    int64_t failed DF_GUARDED_BY(lock);
+    int64_t slow DF_GUARDED_BY(lock);
+    int64_t at DF_GUARDED_BY(lock); /* slot of the next call; in a full ring, of the oldest */
+    unsigned char ring[] DF_GUARDED_BY(lock);
 };
 
 struct df_breakers {
@@ -98,11 +99,12 @@ static struct df_metric_family calls_total = {
 
 /* How many breakers without a name in the metrics are in each state. */
 static struct df_mutex others_lock = DF_MUTEX_INIT;
-static size_t others[DF_BREAKER_HALF_OPEN + 1];
+static size_t others[DF_BREAKER_HALF_OPEN + 1] DF_GUARDED_BY(others_lock);
 
 /* --- metrics --- */
 
-/* The family of states, which has "other" from the start, decides who is shown by name. */
+/* The family of states decides which breakers are shown by name: it has the series "other" from the
+ * start. */
 static void find_metrics(struct df_breaker *b)
 {
     struct df_str name = df_str_n(b->name, b->name_len);
@@ -115,13 +117,15 @@ static void find_metrics(struct df_breaker *b)
     }
 }
 
-/* The worst of the others is shown for all of them. */
+/* Shows the worst state of the unnamed breakers for all of them. */
 static void show_other(const struct df_breaker *b, enum df_breaker_state from,
                        enum df_breaker_state to)
 {
     df_lock(&others_lock);
-    if (from != DF_BREAKER_CLOSED)
+    if (from != DF_BREAKER_CLOSED) {
+        assert(others[from] > 0);
         others[from]--;
+    }
     if (to != DF_BREAKER_CLOSED)
         others[to]++;
     enum df_breaker_state worst = DF_BREAKER_CLOSED;
@@ -133,8 +137,9 @@ static void show_other(const struct df_breaker *b, enum df_breaker_state from,
     df_unlock(&others_lock);
 }
 
-/* Under the breaker's lock: two changes at once must not be shown in the wrong order. */
-static void show(const struct df_breaker *b, enum df_breaker_state from, enum df_breaker_state to)
+/* The lock keeps two changes from being shown in the wrong order. */
+static void show_state(const struct df_breaker *b, enum df_breaker_state from,
+                       enum df_breaker_state to) DF_REQUIRES(b->lock)
 {
     if (b->other)
         show_other(b, from, to);
@@ -142,7 +147,7 @@ static void show(const struct df_breaker *b, enum df_breaker_state from, enum df
         df_metric_set(b->shown, to);
 }
 
-/* --- one breaker; functions ending in _locked need b->lock --- */
+/* --- one breaker --- */
 
 const char *df_breaker_state_name(enum df_breaker_state state)
 {
@@ -172,7 +177,9 @@ struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_se
     b->since_ms = df_wall_ms(clock);
     df_mutex_init(&b->lock);
     find_metrics(b);
-    show(b, DF_BREAKER_CLOSED, DF_BREAKER_CLOSED);
+    df_lock(&b->lock);
+    show_state(b, DF_BREAKER_CLOSED, DF_BREAKER_CLOSED);
+    df_unlock(&b->lock);
     return b;
 }
 
@@ -180,21 +187,25 @@ void df_breaker_free(struct df_breaker *b)
 {
     if (!b)
         return;
-    show(b, b->state, DF_BREAKER_CLOSED);
+    df_lock(&b->lock);
+    show_state(b, b->state, DF_BREAKER_CLOSED);
+    df_unlock(&b->lock);
     df_mutex_destroy(&b->lock);
     free(b->name);
     free(b);
 }
 
 /* How many calls must be recorded before the rates count. */
-static int64_t calls_needed(const struct df_breaker *b)
+static int64_t calls_needed(const struct df_breaker *b) DF_REQUIRES(b->lock)
 {
     bool probing = b->state == DF_BREAKER_HALF_OPEN;
     return probing || b->set.min_calls > b->window ? b->window : b->set.min_calls;
 }
 
-static void record_locked(struct df_breaker *b, unsigned char call)
+static void record_locked(struct df_breaker *b, unsigned char call) DF_REQUIRES(b->lock)
 {
+    assert(b->calls <= b->window && b->at < b->window);
+    assert(b->failed <= b->calls && b->slow <= b->calls);
     unsigned char *slot = &b->ring[b->at];
     if (b->calls == b->window) {
         b->failed -= (*slot & FAILED) != 0;
@@ -208,14 +219,14 @@ static void record_locked(struct df_breaker *b, unsigned char call)
     b->at = (b->at + 1) % b->window;
 }
 
-/* In whole numbers: exact where a quotient would be rounded. */
-static bool is_over(const struct df_breaker *b)
+/* Computed in whole numbers, without the rounding of a quotient. */
+static bool is_over(const struct df_breaker *b) DF_REQUIRES(b->lock)
 {
     return b->failed * 100 >= b->set.failure_rate * b->calls ||
            b->slow * 100 >= b->set.slow_call_rate * b->calls;
 }
 
-/* What a change of state tells the log, once the lock is free. */
+/* A change of state, logged once the lock is free. */
 struct change {
     bool made;
     enum df_breaker_state to;
@@ -225,10 +236,11 @@ struct change {
 };
 
 static void change_locked(struct df_breaker *b, enum df_breaker_state to, int64_t now_ns,
-                          int64_t wall_ms, struct change *ret)
+                          int64_t wall_ms, struct change *ret) DF_REQUIRES(b->lock)
 {
+    assert(to != b->state);
     *ret = (struct change){true, to, b->calls, b->failed, b->slow};
-    show(b, b->state, to);
+    show_state(b, b->state, to);
     b->state = to;
     b->generation++;
     b->since_ms = wall_ms;
@@ -249,8 +261,8 @@ static void log_change(const struct df_breaker *b, const struct change *c)
     switch (c->to) {
     case DF_BREAKER_OPEN:
         df_log_write(DF_LOG_WARN, "CircuitBreakerOpened", destination, 1,
-                     "of the last %lld calls %lld failed and %lld were slow: none for %lld ms",
-                     (long long)c->calls, (long long)c->failed, (long long)c->slow,
+                     "%lld of the last %lld calls failed and %lld were slow: no calls for %lld ms",
+                     (long long)c->failed, (long long)c->calls, (long long)c->slow,
                      (long long)b->set.open_ms);
         return;
     case DF_BREAKER_HALF_OPEN:
@@ -259,22 +271,22 @@ static void log_change(const struct df_breaker *b, const struct change *c)
         return;
     case DF_BREAKER_CLOSED:
         df_log_write(DF_LOG_INFO, "CircuitBreakerClosed", destination, 1,
-                     "of %lld probes %lld failed and %lld were slow: calls go on",
-                     (long long)c->calls, (long long)c->failed, (long long)c->slow);
+                     "%lld of %lld probes failed and %lld were slow: calls go on",
+                     (long long)c->failed, (long long)c->calls, (long long)c->slow);
         return;
     }
 }
 
-/* Rounded up: whoever asks again then is not told to wait for nothing. */
-static int64_t open_left_ms(const struct df_breaker *b, int64_t now_ns)
+/* Rounded up, so that a caller who asks again after this time is not refused. */
+static int64_t open_left_ms(const struct df_breaker *b, int64_t now_ns) DF_REQUIRES(b->lock)
 {
     int64_t left_ns = b->open_until_ns - now_ns;
     return left_ns > 0 ? (left_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
 }
 
-/* 0: permitted; else how long to wait. */
+/* Returns 0 when permitted, else how long to wait. */
 static int64_t ask_locked(struct df_breaker *b, int64_t now_ns, int64_t wall_ms,
-                          struct change *change)
+                          struct change *change) DF_REQUIRES(b->lock)
 {
     if (b->state == DF_BREAKER_CLOSED)
         return 0;
@@ -284,6 +296,7 @@ static int64_t ask_locked(struct df_breaker *b, int64_t now_ns, int64_t wall_ms,
             return left_ms;
         change_locked(b, DF_BREAKER_HALF_OPEN, now_ns, wall_ms, change);
     }
+    assert(b->probes_left >= 0 && b->probes_left <= b->set.half_open_calls);
     if (b->probes_left == 0)
         return PROBE_WAIT_MS;
     b->probes_left--;
@@ -322,7 +335,7 @@ void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
     if (failed)
         b->last_failure_ms = wall_ms;
     if (p.generation == b->generation && outcome == DF_BREAKER_IGNORED) {
-        b->probes_left++; /* read only while HALF_OPEN, which sets it anew */
+        b->probes_left++; /* read only while HALF_OPEN; entering that state resets it */
     } else if (p.generation == b->generation) {
         record_locked(b, (unsigned char)((failed ? FAILED : 0) | (slow ? SLOW : 0)));
         if (b->calls >= calls_needed(b)) {
@@ -390,8 +403,8 @@ static struct df_str key_of(const struct df_breaker *b)
     return df_str_n(b->name, b->name_len);
 }
 
-/* Whether x is the better one to forget: closed rather than not, then the longest unused. */
-static bool goes_before(const struct df_breaker *x, const struct df_breaker *y)
+/* Whether x is evicted before y: a closed one first, then the longest unused. */
+static bool is_evicted_before(const struct df_breaker *x, const struct df_breaker *y)
 {
     bool x_closed = x->state == DF_BREAKER_CLOSED;
     bool y_closed = y->state == DF_BREAKER_CLOSED;
@@ -399,14 +412,14 @@ static bool goes_before(const struct df_breaker *x, const struct df_breaker *y)
 }
 
 /*
- * What nobody holds does not change, so that its state is read here without its lock. Looking at
- * all of them is only for the destination that is one too many.
+ * A breaker without holders does not change, so its state is read here without its lock. The search
+ * through all of them happens only when the registry is full.
  */
 static bool evict_locked(struct df_breakers *r) DF_REQUIRES(r->lock)
 {
     struct df_breaker *b, *victim = NULL;
     for (size_t at = 0; (b = df_map_next(&r->by_key, &at));)
-        if (b->holders == 0 && (!victim || goes_before(b, victim)))
+        if (b->holders == 0 && (!victim || is_evicted_before(b, victim)))
             victim = b;
     if (!victim)
         return false;
@@ -415,9 +428,9 @@ static bool evict_locked(struct df_breakers *r) DF_REQUIRES(r->lock)
     return true;
 }
 
-/* The key's breaker, made with these settings if there is none; held once more. */
-static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
-                               const struct df_breaker_settings *set)
+/* The key's breaker, created with these settings if there is none; adds a holder. */
+static struct df_breaker *hold_breaker(struct df_breakers *r, struct df_str key,
+                                       const struct df_breaker_settings *set)
 {
     df_lock(&r->lock);
     struct df_breaker *b = df_map_get(&r->by_key, key);
@@ -435,17 +448,18 @@ static struct df_breaker *hold(struct df_breakers *r, struct df_str key,
 void df_breakers_configure(struct df_breakers *r, struct df_str key,
                            const struct df_breaker_settings *set)
 {
-    (void)hold(r, key, set); /* and never put back */
+    (void)hold_breaker(r, key, set); /* never put back, so never evicted */
 }
 
 struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key)
 {
-    return hold(r, key, &r->set);
+    return hold_breaker(r, key, &r->set);
 }
 
 void df_breakers_put(struct df_breakers *r, struct df_breaker *b)
 {
     df_lock(&r->lock);
+    assert(b->holders > 0);
     b->holders--;
     b->used = ++r->ticks;
     df_unlock(&r->lock);
@@ -458,7 +472,7 @@ static int by_name(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/* Holds them all meanwhile, which keeps them from being freed, but does not count as use. */
+/* Holds all breakers meanwhile, so that none is freed; that does not count as use. */
 void df_breakers_each(struct df_breakers *r,
                       void (*each)(void *arg, const struct df_breaker_snapshot *s), void *arg)
 {

@@ -1,6 +1,6 @@
 /*
- * Circuit breaker: stops calling a destination that fails or has become slow, and finds out with a
- * few probes whether it is well again. The semantics are those of Resilience4j's COUNT_BASED
+ * Circuit breaker: stops calls to a destination that fails or has become slow, and finds out with a
+ * few probes whether it has recovered. The semantics are those of Resilience4j's COUNT_BASED
  * window; breaker.c has the table of transitions and the differences.
  *
  *     if (!df_breaker_allow(b, &permit, &retry_ms))
@@ -8,11 +8,11 @@
  *     ... call
  *     df_breaker_done(b, permit, DF_BREAKER_SUCCESS, duration_ms);
  *
- * Every permit is given back with df_breaker_done, exactly once and whatever happened: a probe that
- * is never reported keeps its breaker half open for ever.
+ * Every permit must be given back with df_breaker_done exactly once, whatever happened: a probe
+ * that is never reported keeps its breaker half open for ever.
  *
- * A registry has one breaker for each destination, made when first asked for. Thread-safe; short
- * locks, none held while a callback runs or a line is logged.
+ * A registry has one breaker for each destination, created when first asked for. Thread-safe; locks
+ * are short, and none is held while a callback runs or a line is logged.
  */
 #ifndef DF_RESILIENCE_BREAKER_H
 #define DF_RESILIENCE_BREAKER_H
@@ -39,30 +39,30 @@ struct df_breaker_snapshot {
     struct df_str name; /* borrowed from the breaker */
     enum df_breaker_state state;
     int64_t since_ms;    /* wall clock: in this state since */
-    int64_t retry_ms;    /* OPEN: until a probe is let through; else 0 */
+    int64_t retry_ms;    /* OPEN: until a probe is allowed; else 0 */
     double failure_rate; /* per cent; -1 until enough calls are recorded */
     double slow_rate;    /* likewise */
-    int64_t window;      /* calls looked at in this state; OPEN: in the one before */
-    int64_t calls;       /* of them recorded; OPEN: when it opened */
+    int64_t window;      /* calls in the window of this state; OPEN: of the one before */
+    int64_t calls;       /* calls recorded; OPEN: when it opened */
     int64_t failed;
     int64_t slow;
-    int64_t not_permitted;   /* since the breaker was made */
-    int64_t last_failure_ms; /* wall clock; 0: none since the breaker was made */
+    int64_t not_permitted;   /* since the breaker was created */
+    int64_t last_failure_ms; /* wall clock; 0: none */
 };
 
 struct df_breaker;
 
 /*
- * The name, as a registry's key, is seen in log, metrics and the admin's pages: scheme, host and
- * port, or a channel's name, never a URL with a query or credentials.
+ * The name, which is the registry's key, appears in the log, metrics and admin pages: scheme, host
+ * and port, or a channel's name; never a URL with a query or credentials.
  */
 struct df_breaker *df_breaker_new(struct df_str name, const struct df_breaker_settings *set,
                                   const struct df_clock *clock);
 void df_breaker_free(struct df_breaker *b);
 
 /*
- * Whether a call may be made now. True: *ret is to be given back. False: *ret_retry_ms is when it
- * is worth asking again; the rest of open_ms, or a guess while all probes are under way.
+ * Whether a call may be made now. True: *ret must be given back. False: *ret_retry_ms is the time
+ * after which to ask again: the rest of open_ms, or a guess while all probes are under way.
  */
 bool df_breaker_allow(struct df_breaker *b, struct df_breaker_permit *ret, int64_t *ret_retry_ms);
 
@@ -75,28 +75,28 @@ void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret);
 const char *df_breaker_state_name(enum df_breaker_state state);
 
 /*
- * Past this many the one not used for longest gives way to a new one: of those that nobody holds, a
- * CLOSED one if there is any. If all are held the registry grows.
+ * Beyond this number a new breaker replaces one that has no holders: a CLOSED one if there is any,
+ * the longest unused. If all have holders, the registry grows.
  */
 #define DF_BREAKERS_MAX 1024
 
 struct df_breakers;
 
-/* The settings are for all of its breakers but those that are configured. */
+/* The settings apply to all of its breakers except those that are configured. */
 struct df_breakers *df_breakers_new(const struct df_breaker_settings *set,
                                     const struct df_clock *clock);
-/* Nobody may hold a breaker any more. */
+/* No breaker may have a holder any more. */
 void df_breakers_free(struct df_breakers *r);
 
 /*
- * Makes the key's breaker with settings of its own. It never gives way, and is shown from now on,
- * used or not. Before anybody asks for the key: one that is there keeps the settings it was made
- * with.
+ * Creates the key's breaker with settings of its own. It is never evicted, and is shown from now on
+ * even if unused. Must come before the first df_breakers_get of the key: an existing breaker keeps
+ * its settings.
  */
 void df_breakers_configure(struct df_breakers *r, struct df_str key,
                            const struct df_breaker_settings *set);
 
-/* The key's breaker; put it back once the permits taken from it are. Never NULL. */
+/* The key's breaker, never NULL. Put it back after its permits. */
 struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key);
 void df_breakers_put(struct df_breakers *r, struct df_breaker *b);
 

@@ -10,18 +10,21 @@
 #define SECOND_NS   INT64_C(1000000000)
 #define MINUTE_NS   (60 * SECOND_NS)
 #define TICK_NS     (SECOND_NS / 2)
-#define TICKS       121 /* a minute, and the tick that is going on */
+#define TICKS       121 /* a minute, and the current tick */
 #define BURST_SHARE 20
 #define BURST_LEAST 5
-#define SHARE_LEAST 0.01 /* of the limit: who was not heard of yet gets at least that */
-#define SWEEP       256  /* entries looked at when there is no room */
+#define SHARE_LEAST                                                                                \
+    0.01          /* of the limit: the least share of a process that has not reported yet          \
+                   */
+#define SWEEP 256 /* entries checked when there is no room */
 
 struct entry {
     struct df_link link;
     char key[DF_LIMITER_KEY_MAX + 1];
-    int64_t limit; /* a minute, as it was last given; 0: none */
+    int64_t limit; /* per minute, as last given; 0: none */
 
-    /* The sliding minute: admitted in each tick, the sum, and the first tick that has any. */
+    /* The sliding minute: requests admitted in each tick, their sum, and the first tick with
+     * any. */
     uint32_t ticks[TICKS];
     int64_t sum;
     int64_t tick;
@@ -36,14 +39,15 @@ struct entry {
     struct df_limiter_use elsewhere;
 
     int64_t refused;
-    int64_t told_ns; /* when a refusal was last worth telling; -1: never */
+    int64_t told_ns; /* when a refusal was last logged; -1: never */
 };
 
 struct df_limiter {
     const struct df_clock *clock;
     struct df_mutex lock;
     struct df_map entries DF_GUARDED_BY(lock);
-    struct df_list looked_at DF_GUARDED_BY(lock); /* all of them; for room, the longest ago first */
+    struct df_list looked_at
+        DF_GUARDED_BY(lock); /* all entries, in the order in which make_room checks them */
     int64_t reported_ns DF_GUARDED_BY(lock);
 };
 
@@ -70,8 +74,8 @@ void df_limiter_free(struct df_limiter *l)
 
 /* --- entries; all of this under the lock --- */
 
-/* Ticks that have left the minute are taken off. */
-static void advance(struct entry *e, int64_t now)
+/* Removes the ticks that have left the minute. */
+static void advance_ticks(struct entry *e, int64_t now)
 {
     int64_t tick = now / TICK_NS;
     if (tick - e->tick >= TICKS) {
@@ -95,12 +99,12 @@ static bool at_rest(const struct entry *e)
     return e->sum == 0 && e->held == 0;
 }
 
-/* Room for one more: whoever has nothing here or elsewhere goes. A few are looked at each time. */
+/* Makes room for one more: removes entries at rest, here and elsewhere. Checks a few each time. */
 static void make_room(struct df_limiter *l, int64_t now) DF_REQUIRES(l->lock)
 {
     for (size_t i = 0; i < SWEEP; i++) {
         struct entry *e = DF_LIST_TAKE(&l->looked_at, struct entry, link);
-        advance(e, now);
+        advance_ticks(e, now);
         if (!at_rest(e) || e->elsewhere.requests || e->elsewhere.held) {
             df_list_add(&l->looked_at, &e->link);
             continue;
@@ -110,8 +114,9 @@ static void make_room(struct df_limiter *l, int64_t now) DF_REQUIRES(l->lock)
     }
 }
 
-/* NULL: too many are active. */
-static struct entry *get(struct df_limiter *l, struct df_str key, int64_t now) DF_REQUIRES(l->lock)
+/* Finds or adds the key's entry; NULL: too many are active. */
+static struct entry *get_entry(struct df_limiter *l, struct df_str key, int64_t now)
+    DF_REQUIRES(l->lock)
 {
     struct entry *e = df_map_get(&l->entries, key);
     if (e || key.len > DF_LIMITER_KEY_MAX)
@@ -138,14 +143,14 @@ static int64_t burst_of(int64_t limit)
     return burst < limit ? burst : limit;
 }
 
-static double larger(double a, double b)
+static double max_of(double a, double b)
 {
     return a > b ? a : b;
 }
 
 /*
- * What of the limit this process may give, from 0 to 1: what the others leave over or, where all
- * together want more than there is, its part of the demand.
+ * The share of the limit that this process may admit, from 0 to 1: what the others leave over or,
+ * when the total demand exceeds the limit, its part of the demand.
  */
 static double share_of(const struct entry *e)
 {
@@ -153,10 +158,10 @@ static double share_of(const struct entry *e)
     if (others <= 0)
         return 1;
     double part = e->demand / (e->demand + others);
-    return larger(larger(part, 1 - others / limit), SHARE_LEAST);
+    return max_of(max_of(part, 1 - others / limit), SHARE_LEAST);
 }
 
-/* The bucket's rate, a nanosecond, and its size. */
+/* The bucket's rate per nanosecond, and its size. */
 struct pace {
     double per_ns;
     double size;
@@ -166,11 +171,11 @@ static struct pace pace_of(const struct entry *e)
 {
     double share = share_of(e);
     return (struct pace){.per_ns = share * (double)e->limit / (double)MINUTE_NS,
-                         .size = larger(share * (double)burst_of(e->limit), 1)};
+                         .size = max_of(share * (double)burst_of(e->limit), 1)};
 }
 
-/* A limit begins when it is set: what went before does not count. One that changed goes on with
- * what is left of it. */
+/* A new limit starts empty: earlier requests do not count. A changed limit goes on with what is
+ * left. */
 static void set_limit(struct entry *e, int64_t limit, int64_t now)
 {
     if (e->limit == limit)
@@ -214,12 +219,14 @@ static void fill_answer(const struct entry *e, const struct pace *p, int64_t now
     a->burst_reset_s = tokens < p->size ? seconds_up((p->size - e->tokens) / p->per_ns) : 0;
 }
 
-/* Both rules have to agree again. What the others had leaves the minute we know not when. */
-static void refuse(struct entry *e, const struct pace *p, int64_t now, struct df_limiter_answer *a)
+/* Waits until both rules allow it. When the other processes' requests leave the minute is not
+ * known. */
+static void refuse_request(struct entry *e, const struct pace *p, int64_t now,
+                           struct df_limiter_answer *a)
 {
     double wait_ns = (1 - e->tokens) / p->per_ns;
     if (a->remaining == 0)
-        wait_ns = larger(wait_ns, e->sum > 0 ? (double)((e->oldest + TICKS) * TICK_NS - now)
+        wait_ns = max_of(wait_ns, e->sum > 0 ? (double)((e->oldest + TICKS) * TICK_NS - now)
                                              : (double)SECOND_NS);
     a->wait_ms = (int64_t)(wait_ns / 1e6) + 1;
     e->refused++;
@@ -231,26 +238,26 @@ static void refuse(struct entry *e, const struct pace *p, int64_t now, struct df
     }
 }
 
-static void count(struct entry *e)
+static void count_request(struct entry *e)
 {
     e->sum++;
     e->ticks[e->tick % TICKS]++;
 }
 
-static void take(struct entry *e, int64_t now, struct df_limiter_answer *a)
+static void take_token(struct entry *e, int64_t now, struct df_limiter_answer *a)
 {
     struct pace p = pace_of(e);
     refill(e, &p, now);
     e->asked++;
-    /* A token that is short by less than a millionth is one: sums of fractions. */
+    /* A token that is short by less than a millionth counts as one: fractions add up inexactly. */
     a->admitted = e->sum + e->elsewhere.requests < e->limit && e->tokens >= 1 - 1e-6;
     if (a->admitted) {
         e->tokens -= 1;
-        count(e);
+        count_request(e);
     }
     fill_answer(e, &p, now, a);
     if (!a->admitted)
-        refuse(e, &p, now, a);
+        refuse_request(e, &p, now, a);
 }
 
 void df_limiter_take(struct df_limiter *l, struct df_str key, int64_t per_minute,
@@ -259,14 +266,14 @@ void df_limiter_take(struct df_limiter *l, struct df_str key, int64_t per_minute
     int64_t now = df_mono_ns(l->clock);
     *ret = (struct df_limiter_answer){.admitted = true, .remaining = per_minute};
     df_lock(&l->lock);
-    struct entry *e = get(l, key, now);
+    struct entry *e = get_entry(l, key, now);
     if (e) {
-        advance(e, now);
+        advance_ticks(e, now);
         set_limit(e, per_minute, now);
         if (per_minute > 0)
-            take(e, now, ret);
+            take_token(e, now, ret);
         else
-            count(e);
+            count_request(e);
     }
     df_unlock(&l->lock);
 }
@@ -277,7 +284,7 @@ bool df_limiter_hold(struct df_limiter *l, struct df_str key, int64_t most)
 {
     bool room = true;
     df_lock(&l->lock);
-    struct entry *e = get(l, key, df_mono_ns(l->clock));
+    struct entry *e = get_entry(l, key, df_mono_ns(l->clock));
     if (e) {
         room = most <= 0 || e->held + e->elsewhere.held < most;
         e->held += room;
@@ -302,7 +309,7 @@ void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_
     df_lock(&l->lock);
     struct entry *e = df_map_get(&l->entries, key);
     if (e) {
-        advance(e, now);
+        advance_ticks(e, now);
         *ret = e->elsewhere;
         memcpy(ret->key, e->key, sizeof ret->key);
         ret->requests += e->sum;
@@ -314,10 +321,10 @@ void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_
 
 /* --- between processes --- */
 
-/* False: it is at rest. Half of the demand is what it was: one second says little. */
+/* False: the entry is at rest. Half of the old demand is kept, as one second says little. */
 static bool report_entry(struct entry *e, int64_t now, double minutes, struct df_limiter_use *ret)
 {
-    advance(e, now);
+    advance_ticks(e, now);
     double lately = (double)e->asked / minutes;
     e->demand = e->demand < 1 ? lately : (e->demand + lately) / 2;
     e->asked = 0;
@@ -354,7 +361,7 @@ void df_limiter_set_elsewhere(struct df_limiter *l, const struct df_limiter_use 
     for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
         e->elsewhere = (struct df_limiter_use){0};
     for (size_t i = 0; i < count; i++) {
-        e = get(l, df_str_c(uses[i].key), now);
+        e = get_entry(l, df_str_c(uses[i].key), now);
         if (e)
             e->elsewhere = uses[i];
     }

@@ -41,7 +41,7 @@ enum df_retry_class df_retry_class_of(unsigned http_status)
         return DF_CLASS_SUCCESS;
     if (http_status == 408 || http_status == 425 || http_status == 429)
         return DF_CLASS_RETRY;
-    /* A status that does not exist is to be taken for a 5xx (RFC 9110, section 15). */
+    /* An invalid status is treated as a 5xx (RFC 9110, section 15). */
     if (http_status < 100 || http_status > 499)
         return DF_CLASS_RETRY;
     return DF_CLASS_PERMANENT; /* 3xx too: redirects are not followed */

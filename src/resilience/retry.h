@@ -1,15 +1,17 @@
 /*
- * When to try again, and whether: one schedule for every channel. Pure functions; the randomness
- * comes from the clock.
+ * Whether and when to retry: one schedule for every channel. Pure functions; the randomness comes
+ * from the clock.
  */
 #ifndef DF_RESILIENCE_RETRY_H
 #define DF_RESILIENCE_RETRY_H
 
 #include "base/clock.h"
 
-#define DF_RETRY_AFTER_MAX_MS (INT64_C(24) * 3600 * 1000) /* what a peer may ask us to wait */
+#define DF_RETRY_AFTER_MAX_MS                                                                      \
+    (INT64_C(24) * 3600 * 1000) /* the longest wait a peer may ask for                             \
+                                 */
 
-/* Exponential with full jitter, or, with delays, fixed: those, to the letter. */
+/* Exponential with full jitter or, with delays_ms, exactly these delays. */
 struct df_retry_policy {
     int64_t base_ms;
     int64_t cap_ms;
@@ -21,11 +23,11 @@ struct df_retry_policy {
 /*
  * How long to wait after the failure of `attempt`, counted from 1.
  *
- * Exponential: uniform between 1 ms and base * 2^(attempt - 1), at most the cap. Not 0: a failed
- * row must be due later than now, or the claim that follows in the same moment takes it again.
+ * Exponential: uniform between 1 ms and base * 2^(attempt - 1), at most the cap. Never 0: a failed
+ * row must be due later than now, or a claim in the same moment would take it again.
  *
- * retry_after_ms (-1: none) is what the peer asked for: never earlier than that, however much more
- * than the cap it is, up to a day.
+ * retry_after_ms (-1: none) is what the peer asked for: the wait is never shorter, even if it
+ * exceeds the cap, up to a day.
  */
 int64_t df_retry_delay_ms(const struct df_retry_policy *p, int64_t attempt, int64_t retry_after_ms,
                           const struct df_clock *clock);
@@ -35,11 +37,11 @@ bool df_retry_exhausted(const struct df_retry_policy *p, int64_t attempt);
 
 enum df_retry_class {
     DF_CLASS_SUCCESS,
-    DF_CLASS_RETRY,     /* the same request may go well later */
-    DF_CLASS_PERMANENT, /* it will not: a person has to look */
+    DF_CLASS_RETRY,     /* the same request may succeed later */
+    DF_CLASS_PERMANENT, /* it will not: a person has to intervene */
 };
 
-/* Of an answer. Without one, df_code_retry() (base/err.h) says what its error means. */
+/* The class of an answer. Without an answer, df_code_retry() (base/err.h) classifies the error. */
 enum df_retry_class df_retry_class_of(unsigned http_status);
 
 #endif

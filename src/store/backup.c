@@ -1,10 +1,10 @@
 /*
- * The only file beside sqlite.c that calls SQLite itself: its backup interface copies pages, which
- * is nothing that the common interface of the databases could offer.
+ * Backup and restore call SQLite directly, as otherwise only its driver does: SQLite's backup
+ * interface copies pages, which db.h cannot offer for every database.
  *
  * Backup holds one read transaction on the source from the first page to the last. In WAL mode that
- * blocks no writer, and the copy is what the database was at that moment. (Without it, SQLite would
- * start over whenever somebody commits between two steps, and under steady load never finish.)
+ * blocks no writer, and the copy shows the database at that moment. Without the transaction, SQLite
+ * would start over after every commit between two steps and never finish under steady load.
  */
 #include "store/backup.h"
 
@@ -59,7 +59,7 @@ static enum df_code open_database(const char *path, int flags, sqlite3 **ret, st
     return code;
 }
 
-static enum df_code run(sqlite3 *db, const char *path, const char *sql, struct df_err *err)
+static enum df_code exec_sql(sqlite3 *db, const char *path, const char *sql, struct df_err *err)
 {
     int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
 
@@ -69,8 +69,8 @@ static enum df_code run(sqlite3 *db, const char *path, const char *sql, struct d
 }
 
 /* DF_E_USAGE with `complaint` unless the first value that sql returns is `expected`. */
-static enum df_code expect(sqlite3 *db, const char *path, const char *sql, const char *expected,
-                           const char *complaint, struct df_err *err)
+static enum df_code expect_value(sqlite3 *db, const char *path, const char *sql,
+                                 const char *expected, const char *complaint, struct df_err *err)
 {
     sqlite3_stmt *stmt = NULL;
     enum df_code code = DF_OK;
@@ -92,7 +92,7 @@ static enum df_code expect(sqlite3 *db, const char *path, const char *sql, const
     return code;
 }
 
-/* All pages, `step_pages` at a time (-1: at once). */
+/* Copies all pages, `step_pages` at a time (-1: all at once). */
 static enum df_code copy_pages(sqlite3 *to, sqlite3 *from, int step_pages, struct df_err *err)
 {
     int waited_ms = 0;
@@ -120,7 +120,7 @@ static enum df_code copy_pages(sqlite3 *to, sqlite3 *from, int step_pages, struc
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Not taken for a URI or another special name by SQLite. */
+/* Makes a path that SQLite does not take for a URI or another special name. */
 static const char *plain_path(struct df_arena *arena, const char *path)
 {
     return path[0] == '/' ? path : df_arena_printf(arena, "./%s", path).ptr;
@@ -165,7 +165,7 @@ static enum df_code sync_directory_of(struct df_arena *arena, const char *path, 
     return sync_path(len ? df_arena_cstr(arena, df_str_n(path, len)) : "/", O_DIRECTORY, err);
 }
 
-/* Removes a database and what SQLite may have put beside it. */
+/* Removes a database and the files that SQLite may have put beside it. */
 static void remove_database(struct df_arena *arena, const char *path)
 {
     static const char *const suffixes[] = {"", "-journal", "-wal", "-shm"};
@@ -195,7 +195,8 @@ static enum df_code rename_new(const char *from, const char *to, struct df_err *
         return DF_OK;
     if (errno == EEXIST)
         return refuse_existing(err, to);
-    /* Some file systems cannot refuse; that the name was free a moment ago has to do there. */
+    /* Some file systems cannot refuse. There, the check that the name was free a moment ago must
+     * suffice. */
     if ((errno == EINVAL || errno == ENOSYS) && rename(from, to) == 0)
         return DF_OK;
     return df_err_errno(err, "cannot rename %s to %s", from, to);
@@ -210,7 +211,7 @@ static enum df_code copy_snapshot(const char *from_path, sqlite3 *to, struct df_
 
     /* The first read takes the snapshot; BEGIN alone does not. */
     if (code == DF_OK)
-        code = run(from, from_path, "BEGIN; SELECT COUNT(*) FROM sqlite_schema;", err);
+        code = exec_sql(from, from_path, "BEGIN; SELECT COUNT(*) FROM sqlite_schema;", err);
     if (code == DF_OK)
         code = copy_pages(to, from, STEP_PAGES, err);
     sqlite3_close(from);
@@ -223,17 +224,17 @@ static enum df_code write_copy(const char *from_path, const char *to_path, struc
     sqlite3 *to = NULL;
     enum df_code code = open_database(to_path, SQLITE_OPEN_READWRITE, &to, err);
 
-    /* Nobody needs half a copy, so it needs no journal while it is made. */
+    /* Half a copy is useless, so it needs no journal while it is written. */
     if (code == DF_OK)
-        code = run(to, to_path, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;", err);
+        code = exec_sql(to, to_path, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;", err);
     if (code == DF_OK)
         code = copy_snapshot(from_path, to, err);
-    /* The copy says WAL, as its source did; a file that is one file does not. */
+    /* The copy is in WAL mode, as its source is; a single file must leave it. */
     if (code == DF_OK)
-        code = expect(to, to_path, "PRAGMA journal_mode = DELETE", "delete",
-                      "cannot leave write-ahead mode", err);
+        code = expect_value(to, to_path, "PRAGMA journal_mode = DELETE", "delete",
+                            "cannot leave write-ahead mode", err);
     if (code == DF_OK)
-        code = expect(to, to_path, "PRAGMA quick_check(1)", "ok", "is damaged", err);
+        code = expect_value(to, to_path, "PRAGMA quick_check(1)", "ok", "is damaged", err);
     sqlite3_close(to);
     if (code == DF_OK)
         code = sync_path(to_path, 0, err);
@@ -276,7 +277,7 @@ out:
 
 /* --- restore ---------------------------------------------------------------------------------- */
 
-/* A last page that was cut short would be read as if it ended in zeros. */
+/* SQLite would read a truncated last page as if it ended in zeros. */
 static enum df_code check_length(sqlite3 *db, const char *file, struct df_err *err)
 {
     struct stat st;
@@ -288,25 +289,26 @@ static enum df_code check_length(sqlite3 *db, const char *file, struct df_err *e
                    "SELECT CASE %lld %% page_size WHEN 0 THEN 'ok' ELSE 'its end is missing' END "
                    "FROM pragma_page_size",
                    (long long)st.st_size);
-    return expect(db, file, sql, "ok", "is damaged", err);
+    return expect_value(db, file, sql, "ok", "is damaged", err);
 }
 
 static enum df_code check_backup(sqlite3 *db, const char *file, struct df_err *err)
 {
-    /* The file may come from anywhere: what its schema says is not run. */
+    /* The file may come from anywhere: do not run code from its schema. */
     enum df_code code =
-        run(db, file, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;", err);
+        exec_sql(db, file, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;", err);
 
     if (code == DF_OK)
-        code = expect(db, file, "PRAGMA integrity_check(1)", "ok", "is damaged or not a database",
-                      err);
+        code = expect_value(db, file, "PRAGMA integrity_check(1)", "ok",
+                            "is damaged or not a database", err);
     if (code == DF_OK)
         code = check_length(db, file, err);
     if (code == DF_OK)
-        code = expect(db, file,
-                      "SELECT CASE COUNT(*) WHEN 0 THEN 'SchemaScripts is missing' ELSE 'ok' END "
-                      "FROM sqlite_schema WHERE type = 'table' AND name = 'SchemaScripts'",
-                      "ok", "is not a DataFlow database", err);
+        code = expect_value(
+            db, file,
+            "SELECT CASE COUNT(*) WHEN 0 THEN 'SchemaScripts is missing' ELSE 'ok' END "
+            "FROM sqlite_schema WHERE type = 'table' AND name = 'SchemaScripts'",
+            "ok", "is not a DataFlow database", err);
     return code;
 }
 
@@ -332,7 +334,7 @@ static enum df_code replace_content(struct df_arena *arena, const char *path, sq
         return code;
     code = open_database(path, SQLITE_OPEN_READWRITE, &to, err);
     if (code == DF_OK)
-        code = run(to, path, "PRAGMA synchronous = FULL;", err);
+        code = exec_sql(to, path, "PRAGMA synchronous = FULL;", err);
     if (code == DF_OK)
         code = copy_pages(to, from, -1, err);
     sqlite3_close(to);

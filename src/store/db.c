@@ -5,6 +5,7 @@
 #include "base/uuid.h"
 #include "store/driver.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define TIME_FIRST_MS INT64_C(-62135596800000) /* 0001-01-01 */
@@ -103,14 +104,13 @@ void df_db_url_masked(const char *url, char *out, size_t size)
     if (size == 0)
         return;
     if (!authority) {
-        /* sqlite:PATH has nothing to hide; of something misspelt only the scheme is safe to show.
-         */
+        /* sqlite:PATH holds no secret; in a misspelt URL only the scheme is safe to show. */
         bool path = has_scheme(url, "sqlite:");
         (void)snprintf(out, size, "%.*s", path ? (int)strlen(url) : (int)strcspn(url, ":"), url);
         return;
     }
     authority += 3;
-    /* The last @: a password with an unescaped one must not leave its second half in sight. */
+    /* The last @: a password may hold an unescaped one, and no part of it may be shown. */
     const char *at = strrchr(authority, '@');
     const char *host = at ? at + 1 : authority;
     (void)snprintf(out, size, "%.*s%s%.*s", (int)(authority - url), url, at ? "***@" : "",
@@ -187,9 +187,10 @@ void df_db_reset(struct df_db *db)
 
 /* --- what may be called when ------------------------------------------------------------------ */
 
-/* For everything that talks to the database. */
+/* Checked by every call that talks to the database. */
 static enum df_code check_ready(const struct df_db *db, struct df_err *err)
 {
+    assert(db->in_transaction || (!db->in_savepoint && !db->failed));
     if (!db->alive)
         return df_err_set(err, DF_E_DB_UNAVAILABLE, "the database connection is lost");
     if (db->open_result)
@@ -197,7 +198,7 @@ static enum df_code check_ready(const struct df_db *db, struct df_err *err)
     return DF_OK;
 }
 
-/* For everything that a failed transaction does not take. */
+/* Checked by every call that a failed transaction refuses. */
 static enum df_code check_usable(const struct df_db *db, struct df_err *err)
 {
     enum df_code code = check_ready(db, err);
@@ -206,7 +207,7 @@ static enum df_code check_usable(const struct df_db *db, struct df_err *err)
     return code;
 }
 
-/* Why no database is to be asked to keep this value; NULL when there is nothing against it. */
+/* Why this value is refused for every database; NULL when it is fine. */
 static const char *refusal_of(const struct df_value *v, enum df_code *ret_code)
 {
     struct df_uuid uuid;
@@ -267,8 +268,8 @@ static enum df_code check_statement(const struct df_db *db, const struct df_quer
     return DF_OK;
 }
 
-/* The outcome of a statement, which decides whether the transaction can go on. */
-static enum df_code settle(struct df_db *db, enum df_code code)
+/* Marks the transaction as failed when one of its statements failed. */
+static enum df_code settle_statement(struct df_db *db, enum df_code code)
 {
     bool ok = code == DF_OK || code == DF_ROW || code == DF_DONE;
     if (!ok && db->in_transaction)
@@ -281,7 +282,7 @@ static enum df_code settle(struct df_db *db, enum df_code code)
 enum df_code df_db_ping(struct df_db *db, struct df_err *err)
 {
     enum df_code code = check_usable(db, err);
-    return code == DF_OK ? settle(db, db->ops->ping(db, err)) : code;
+    return code == DF_OK ? settle_statement(db, db->ops->ping(db, err)) : code;
 }
 
 enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struct df_value *params,
@@ -295,7 +296,7 @@ enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struc
         return code;
 
     int64_t start = now_ns();
-    code = settle(db, db->ops->query(db, q, params, &r, err));
+    code = settle_statement(db, db->ops->query(db, q, params, &r, err));
     count_call(CALL_QUERY, q->name, start);
     if (code != DF_OK)
         return code;
@@ -311,13 +312,14 @@ enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struc
 
 enum df_code df_result_step(struct df_result *r, struct df_err *err)
 {
-    return settle(r->db, r->db->ops->step(r, err));
+    return settle_statement(r->db, r->db->ops->step(r, err));
 }
 
 void df_result_free(struct df_result *r)
 {
     if (!r)
         return;
+    assert(r->db->open_result == r);
     r->db->open_result = NULL;
     r->db->ops->result_free(r);
 }
@@ -387,7 +389,7 @@ enum df_code df_db_exec(struct df_db *db, const struct df_query *q, const struct
         return code;
 
     int64_t start = now_ns();
-    code = settle(db, db->ops->exec(db, q, params, &affected, err));
+    code = settle_statement(db, db->ops->exec(db, q, params, &affected, err));
     count_call(CALL_EXEC, q->name, start);
     if (code == DF_OK && ret_affected)
         *ret_affected = affected;
@@ -419,8 +421,8 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
     }
 
     int64_t start = now_ns();
-    code = settle(db, db->ops->exec_many(db, q, params, row_count, on_row, arg, ret_affected,
-                                         failed_row, err));
+    code = settle_statement(db, db->ops->exec_many(db, q, params, row_count, on_row, arg,
+                                                   ret_affected, failed_row, err));
     count_call(CALL_EXEC_MANY, q->name, start);
     return code;
 }
@@ -481,7 +483,7 @@ enum df_code df_db_savepoint(struct df_db *db, struct df_err *err)
         return code;
     if (!db->in_transaction || db->in_savepoint)
         return df_err_set(err, DF_E_USAGE, "a savepoint needs a transaction without one");
-    code = settle(db, db->ops->savepoint(db, err));
+    code = settle_statement(db, db->ops->savepoint(db, err));
     if (code == DF_OK)
         db->in_savepoint = true;
     return code;
@@ -494,7 +496,7 @@ enum df_code df_db_release(struct df_db *db, struct df_err *err)
         return code;
     if (!db->in_savepoint)
         return df_err_set(err, DF_E_USAGE, "no savepoint is open");
-    code = settle(db, db->ops->release(db, err));
+    code = settle_statement(db, db->ops->release(db, err));
     if (code == DF_OK)
         db->in_savepoint = false;
     return code;
@@ -508,7 +510,7 @@ enum df_code df_db_rollback_to(struct df_db *db, struct df_err *err)
         return code;
     if (!db->in_savepoint)
         return df_err_set(err, DF_E_USAGE, "no savepoint is open");
-    code = settle(db, db->ops->rollback_to(db, err));
+    code = settle_statement(db, db->ops->rollback_to(db, err));
     if (code == DF_OK) {
         db->in_savepoint = false;
         db->failed = false;
@@ -561,8 +563,7 @@ const struct df_value *df_query_bind(const struct df_query *q, const struct df_b
         size_t at = 0;
         while (at < count && strcmp(values[at].name, q->params[i]) != 0)
             at++;
-        if (at == count || i == DF_ANY_MAX)
-            abort(); /* a mistake in the program: the query asks for what it is not given */
+        assert(at < count && i < DF_ANY_MAX); /* the caller gives every parameter of the query */
         out[i] = values[at].value;
     }
     return out;
@@ -573,7 +574,7 @@ const struct df_value *df_query_bind(const struct df_query *q, const struct df_b
 enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err)
 {
     enum df_code code = check_usable(db, err);
-    return code == DF_OK ? settle(db, db->ops->script(db, sql, err)) : code;
+    return code == DF_OK ? settle_statement(db, db->ops->script(db, sql, err)) : code;
 }
 
 enum df_code df_db_schema_lock(struct df_db *db, struct df_err *err)

@@ -1,6 +1,6 @@
 /*
- * One connection to a database, whichever it is. Drivers (sqlite.c, postgres.c, odbc.c) implement
- * struct df_db_ops; nobody else knows which one is behind. A connection belongs to one thread at a
+ * One connection to a database of any kind. Drivers (sqlite.c, postgres.c, odbc.c) implement struct
+ * df_db_ops; no other code knows which of them it talks to. A connection belongs to one thread at a
  * time and has at most one open result.
  *
  * SQL is never written in C: queries are blocks of .sql files, embedded at build time as struct
@@ -21,10 +21,9 @@
  *
  * NULL is kept apart from the empty string everywhere. So that all databases behave alike, a value
  * that one of them could not keep is refused for all: text that is not UTF-8 or has a NUL
- * (DF_E_INVALID_TEXT), a UUID that is none (the same), a time before the year 1 or past 9999, a
- * number that is not finite, more than DF_VALUE_MAX bytes. And as in PostgreSQL, a transaction in
- * which a statement failed takes no further statement until it is rolled back, to the savepoint at
- * least.
+ * (DF_E_INVALID_TEXT), a malformed UUID (the same), a time before the year 1 or past 9999, a number
+ * that is not finite, more than DF_VALUE_MAX bytes. As in PostgreSQL, a transaction in which a
+ * statement failed refuses further statements until it is rolled back, at least to its savepoint.
  */
 #ifndef DF_STORE_DB_H
 #define DF_STORE_DB_H
@@ -41,10 +40,10 @@ struct df_query {
     const char *name;
     const char *const *params;
     size_t param_count;
-    size_t column_count; /* of its rows; 0: it has none, or they are not known */
+    size_t column_count; /* 0: the query returns no rows, or its columns are not known */
     struct {
         const char *sql; /* NULL: no text for this dialect */
-        /* SQL Server's markers are bare '?': which parameter each of them takes. */
+        /* SQL Server's markers are bare '?': the parameter that each of them takes. */
         const unsigned char *markers;
         size_t marker_count;
     } text[DF_DIALECT_COUNT];
@@ -101,20 +100,20 @@ struct df_db_options {
     const char *url;
     int64_t connect_timeout_ms;   /* 0: 5000 */
     int64_t statement_timeout_ms; /* 0: 30000. SQLite: how long to wait for a lock */
-    int64_t idle_transaction_ms;  /* PostgreSQL: a transaction left alone for longer is ended. 0:
-                                     60000 */
-    bool read_only;               /* readers of SQLite; a hint elsewhere */
-    bool existing;                /* SQLite: no file is made where there is none */
-    bool foreign; /* somebody else's tables: how they are read is the database's choice */
+    int64_t idle_transaction_ms;  /* PostgreSQL ends a transaction idle for longer. 0: 60000 */
+    bool read_only;               /* writes are refused */
+    bool existing;                /* SQLite: the file must exist already */
+    bool foreign; /* another application's tables: the database chooses how to read them */
 };
 
-/* Which database a URL names; DF_E_CONFIG when it names none. Needs no connection. */
+/* The kind of database that a URL names; DF_E_CONFIG when it names none. Needs no connection. */
 enum df_code df_db_dialect_of(const char *url, enum df_dialect *ret,
                               struct df_err *err) DF_MUST_CHECK;
-/* Whether the URL can be understood, as far as that can be told without a connection. */
+/* Checks the URL as far as is possible without a connection. */
 enum df_code df_db_check_url(const char *url, struct df_err *err) DF_MUST_CHECK;
-/* Says in `out`, as a sentence without its subject and without the URL, that the way to the server
- * is not secured, and what to write; nothing when it is, or when it does not leave the machine. */
+/* Warns in `out` when the connection to the server is not secured, and says what to write instead:
+ * a sentence whose subject the caller adds, never with the URL in it. Writes nothing when the
+ * connection is secured or does not leave the machine. */
 void df_db_url_risk(const char *url, struct df_buf *out);
 const char *df_dialect_name(enum df_dialect d); /* "sqlite", "postgres", "sqlserver" */
 
@@ -136,10 +135,10 @@ bool df_db_alive(const struct df_db *db);
 
 /*
  * q, params and param_count are DF_Q, DF_Q0 or DF_ANY, below. The statement has run when this
- * returns (outside a transaction it is committed): a violated constraint is told here, whether or
- * not the rows are looked at. The result's text is borrowed until the next step or free. Always
- * free the result, also after an error of step, and before the transaction ends. A server's rows
- * arrive whole: page through what may be long.
+ * returns (outside a transaction it is committed): a violated constraint is reported here, whether
+ * or not the rows are read. The result's text is borrowed until the next step or free. Always free
+ * the result, even after an error of step, and before the transaction ends. A server's rows arrive
+ * whole: page through what may be long.
  */
 enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struct df_value *params,
                          size_t param_count, struct df_result **ret,
@@ -165,14 +164,16 @@ enum df_code df_db_exec(struct df_db *db, const struct df_query *q, const struct
                         struct df_err *err) DF_MUST_CHECK;
 
 /*
- * Runs the query and calls `row` for each of its rows, which r stands on; text is borrowed until it
- * returns. A row that cannot be used is noted in arg. `row` runs no query on this connection.
+ * Runs the query and calls `row` for each row; r stands on it, and its text is borrowed until `row`
+ * returns. `row` reports a row that it cannot use through arg, and runs no query on this
+ * connection.
  */
 enum df_code df_db_each(struct df_db *db, const struct df_query *q, const struct df_value *params,
                         size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
                         struct df_err *err) DF_MUST_CHECK;
-/* The same for a query of one row at most: ret_found tells whether there was one. Where ret_found
- * is NULL there must be: DF_E_NOT_FOUND. row may be NULL: there need only be one. */
+/* The same for a query that returns at most one row; ret_found tells whether there was one. When
+ * ret_found is NULL, a missing row is DF_E_NOT_FOUND. `row` may be NULL when only the existence of
+ * the row matters. */
 enum df_code df_db_one(struct df_db *db, const struct df_query *q, const struct df_value *params,
                        size_t param_count, void (*row)(void *arg, struct df_result *r), void *arg,
                        bool *ret_found, struct df_err *err) DF_MUST_CHECK;
@@ -186,8 +187,9 @@ enum df_code df_db_query_int(struct df_db *db, const struct df_query *q,
  * The same statement for many rows of parameters, `params` holding row after row, in as few round
  * trips as the database allows. Runs inside the caller's transaction (one is needed). For each row
  * of parameters `on_row` (may be NULL) is called with each row it returned, in order. ret_affected
- * (may be NULL) is an array of row_count. On an error the transaction is to be rolled back (to a
- * savepoint at least); *ret_failed_row (may be NULL) tells which row, where known, else -1.
+ * (may be NULL) is an array of row_count. After an error the caller must roll the transaction back,
+ * at least to a savepoint; *ret_failed_row (may be NULL) is the row that failed, or -1 when it is
+ * not known.
  */
 enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              const struct df_value *params, size_t param_count, size_t row_count,
@@ -197,20 +199,20 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
 
 /*
  * Transactions. `write` takes SQLite's write lock at once (BEGIN IMMEDIATE). After commit the
- * transaction is over, also when it failed. BEGIN may be held back like SAVEPOINT below.
+ * transaction is over, even when commit failed. BEGIN may be held back like SAVEPOINT below.
  */
 enum df_code df_db_begin(struct df_db *db, bool write, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_db_commit(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 void df_db_rollback(struct df_db *db);
 bool df_db_in_transaction(const struct df_db *db);
-/* Frees a result and rolls back a transaction that were left open: for owners of pooled
- * connections. */
+/* Frees a result and rolls back a transaction that were left open, before a pooled connection is
+ * used again. */
 void df_db_reset(struct df_db *db);
 
 /*
  * One level of savepoint inside a transaction; release and rollback_to both end it. Drivers may
- * hold SAVEPOINT, RELEASE and ROLLBACK TO back and send them together with the next statement: no
- * round trip of their own.
+ * hold SAVEPOINT, RELEASE and ROLLBACK TO back and send them together with the next statement,
+ * without a round trip of their own.
  */
 enum df_code df_db_savepoint(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_db_release(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
@@ -218,18 +220,18 @@ enum df_code df_db_rollback_to(struct df_db *db, struct df_err *err) DF_MUST_CHE
 
 /* Schema scripts: several statements as they stand in a file. */
 enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err) DF_MUST_CHECK;
-/* Held by one process at a time, freed by unlock or by the connection's end. Not inside a
+/* Held by one process at a time; released by unlock or when the connection ends. Not inside a
  * transaction. */
 enum df_code df_db_schema_lock(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 void df_db_schema_unlock(struct df_db *db);
 
 /*
  * A query with its parameters, all of them and each by its name: q, params and param_count of the
- * functions above. One that is left out is DF_E_USAGE when the query runs.
+ * functions above. A parameter that is left out makes the query fail with DF_E_USAGE.
  */
 #define DF_Q(query, ...) &df_q_##query, DF_ROW(query, __VA_ARGS__), DF_WIDTH(query)
 #define DF_Q0(query)     DF_NO_VALUES(&df_q_##query)
-#define DF_NO_VALUES(q)  (q), NULL, 0 /* of a query without parameters */
+#define DF_NO_VALUES(q)  (q), NULL, 0 /* for a query without parameters */
 /* A struct of parameters, or an array of them, as the values that functions and jobs take. */
 #define DF_VALUES(params) ((const struct df_value *)(params))
 /* The parameters alone, of one row. */
@@ -240,9 +242,8 @@ void df_db_schema_unlock(struct df_db *db);
     &df_q_##query, (const struct df_value *)(const struct df_p_##query *){(rows)}, DF_WIDTH(query)
 
 /*
- * The same for a query that is chosen when the program runs: values with the names of their
- * parameters, in any order. What the query does not ask for is passed over; one that it asks for
- * and does not get aborts.
+ * The same for a query that is chosen at run time: values with the names of their parameters, in
+ * any order. Values that the query does not use are ignored; a missing one aborts the program.
  *
  *     df_db_query_int(db, DF_ANY(own ? &df_q_own_count : &df_q_count, {"client", id}), &n, err)
  */
@@ -258,8 +259,8 @@ struct df_binding {
                           sizeof(struct df_binding),                                               \
                       (struct df_value[DF_ANY_MAX]){{0}}),                                         \
         (q)->param_count
-/* Writes the parameters of q to `out`, which has room for q->param_count of them, and returns it.
- */
+/* Writes the parameters of q to `out`, which has room for
+ * q->param_count of them, and returns it. */
 const struct df_value *df_query_bind(const struct df_query *q, const struct df_binding *values,
                                      size_t count, struct df_value *out);
 

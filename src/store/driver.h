@@ -1,9 +1,8 @@
 /*
- * What a database driver implements. Included by db.c and the drivers, by nobody else. The
- * semantics are those of db.h; db.c checks arguments and the order of calls (a savepoint only in a
- * transaction, no statement in a failed one, one result at a time), times the calls and counts
- * them; drivers only do the work. close and rollback are called whatever state the connection is
- * in, also when it is lost.
+ * What a database driver implements. Included only by db.c and the drivers. The semantics are those
+ * of db.h; db.c checks arguments and the order of calls (a savepoint only in a transaction, no
+ * statement in a failed one, one result at a time), and times and counts the calls; drivers only do
+ * the work. close and rollback are called in any state of the connection, even when it is lost.
  */
 #ifndef DF_STORE_DRIVER_H
 #define DF_STORE_DRIVER_H
@@ -26,7 +25,7 @@ struct df_result {
 struct df_db_ops {
     enum df_dialect dialect;
     enum df_code (*check_url)(const char *url, struct df_err *err);
-    /* NULL: there is no such risk. See df_db_url_risk. */
+    /* See df_db_url_risk. NULL: the driver has nothing to warn of. */
     void (*url_risk)(const char *url, struct df_buf *out);
     enum df_code (*open)(const struct df_db_options *opt, struct df_db **ret, struct df_err *err);
     void (*close)(struct df_db *db);

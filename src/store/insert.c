@@ -53,7 +53,7 @@ bool df_insert_find(const char *sql, struct df_insert *ret)
         }
         if (start && !v.word && word_at(p, "VALUES"))
             v.word = p;
-        /* Several statements, other kinds of INSERT, or what this does not read. */
+        /* Several statements, other kinds of INSERT, or syntax that is not understood here. */
         if (*p == ';' || *p == '[' || ((*p == '?' || *p == '$') && !v.word) ||
             (start && (word_at(p, "SELECT") || word_at(p, "OUTPUT") || word_at(p, "RETURNING"))))
             return false;

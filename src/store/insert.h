@@ -1,6 +1,6 @@
 /*
- * Plain INSERT ... VALUES (...) statements, which drivers write for many rows at once. Anything
- * more than that (a SELECT, a RETURNING, something behind the list) is not one of them.
+ * Recognises plain INSERT ... VALUES (...) statements, which drivers rewrite for many rows at once.
+ * A statement with anything more (a SELECT, a RETURNING, text after the list) does not count.
  */
 #ifndef DF_STORE_INSERT_H
 #define DF_STORE_INSERT_H
@@ -15,7 +15,7 @@ struct df_insert {
 };
 
 bool df_insert_find(const char *sql, struct df_insert *ret);
-/* Behind a string or a quoted name that starts at p. */
+/* The character after the string or quoted name that starts at p. */
 const char *df_insert_skip_quoted(const char *p);
 
 #endif

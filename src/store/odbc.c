@@ -1,14 +1,14 @@
 /*
- * SQL Server by unixODBC and FreeTDS: connection, transactions, schema. What goes over the wire and
- * how is in odbc_run.c.
+ * SQL Server by unixODBC and FreeTDS: connection, transactions, schema. odbc_run.c sends and
+ * receives.
  *
- * BEGIN and SAVEPOINT only leave a mark (`held`). A savepoint is set by the text of the next
+ * BEGIN and SAVEPOINT only set a bit in `held`. A savepoint is set by the text of the next
  * statement, in the same round trip; BEGIN goes alone (with the savepoint, if there is one), since
  * a parametrised statement runs inside a procedure, which may not end with more transactions than
  * it began with. Rolling back to a savepoint is done at once: the server rolls the whole
  * transaction back for some errors, and nothing may be written after that as if it were still open.
  *
- * XACT_ABORT is off, or no error would leave a savepoint to go back to.
+ * XACT_ABORT is off: with it, every error would undo the savepoint as well.
  */
 #include "store/odbc_private.h"
 
@@ -74,7 +74,7 @@ static void odbc_close(struct df_db *db)
     free(o);
 }
 
-/* A question with a number in it. */
+/* df_odbc_ask with `number` in place of the format's %lld. */
 static enum df_code ask_with(struct odbc_db *o, const char *what, const char *format,
                              int64_t number, int64_t *answers, size_t count, struct df_err *err)
 {
@@ -97,17 +97,17 @@ static enum df_code apply_settings(struct odbc_db *o, const struct df_db_options
     enum { SNAPSHOT, DURABILITY, COUNT };
     int64_t answers[COUNT] = {0};
 
-    /* Locks are given up first, or one would never learn that a lock was the reason. */
+    /* The lock timeout is shorter, so that the error names the lock as the reason. */
     enum df_code code = ask_with(o, "settings", o->flavour->settings,
                                  opt->statement_timeout_ms / 3 + 1, answers, COUNT, err);
     if (code != DF_OK)
         return code;
     o->snapshot = answers[SNAPSHOT] == 1;
     int64_t bulk = ODBC_BULK_NONE;
-    /* Below compatibility level 130 the question is an error, and the answer no. */
+    /* Below compatibility level 130 the question is an error: then there is no bulk insert. */
     if (o->flavour->bulk && df_odbc_ask(o, "bulk", o->flavour->bulk, &bulk, 1, NULL) == DF_OK)
         o->bulk = (enum odbc_bulk)bulk;
-    /* What was answered 2xx must be on disk. */
+    /* Data answered with 2xx must be on disk. */
     if (answers[DURABILITY] == 2 && !opt->read_only)
         return df_err_set(err, DF_E_CONFIG,
                           "the database has DELAYED_DURABILITY = FORCED: a commit would not be on "
@@ -171,7 +171,7 @@ enum df_code df_odbc_open_string(const char *connection_string, const struct odb
 }
 
 /* It holds a password. */
-static void wipe(struct df_buf *text)
+static void wipe_text(struct df_buf *text)
 {
     if (text->ptr)
         explicit_bzero(text->ptr, text->len);
@@ -184,7 +184,7 @@ static enum df_code odbc_check_url(const char *url, struct df_err *err)
 
     df_buf_init(&text, STRING_MAX_BYTES);
     enum df_code code = df_odbc_connection_string(url, &text, err);
-    wipe(&text);
+    wipe_text(&text);
     return code;
 }
 
@@ -198,13 +198,13 @@ static enum df_code odbc_open(const struct df_db_options *opt, struct df_db **re
     df_buf_addc(&text, '\0');
     if (code == DF_OK)
         code = df_odbc_open_string(df_buf_str(&text).ptr, &sqlserver, opt, ret, err);
-    wipe(&text);
+    wipe_text(&text);
     return code;
 }
 
 /* --- statements ------------------------------------------------------------------------------- */
 
-/* The server has no reading sessions; the promise is kept here. */
+/* SQL Server has no read-only sessions, so writes on a reading connection are refused here. */
 static enum df_code check_writable(const struct odbc_db *o, const struct df_query *q,
                                    struct df_err *err)
 {
@@ -213,10 +213,11 @@ static enum df_code check_writable(const struct odbc_db *o, const struct df_quer
     return df_err_set(err, DF_E_USAGE, "%s: the connection is for reading", q->name);
 }
 
-/* Runs it; where the server has forgotten the statement, which only a single one outside a
- * transaction can be asked to repeat, runs it again. */
-static enum df_code run(struct df_db *db, const struct df_query *q, const struct df_value *params,
-                        size_t rows, struct odbc_sink *sink, struct df_err *err)
+/* Runs the query. When the server has forgotten the prepared statement, runs it once more, which is
+ * safe only for a single statement outside a transaction. */
+static enum df_code run_query(struct df_db *db, const struct df_query *q,
+                              const struct df_value *params, size_t rows, struct odbc_sink *sink,
+                              struct df_err *err)
 {
     struct odbc_db *o = odbc_of(db);
     enum df_code code = check_writable(o, q, err);
@@ -242,7 +243,7 @@ static enum df_code odbc_query(struct df_db *db, const struct df_query *q,
     struct odbc_result *r = &odbc_of(db)->result;
     struct odbc_sink sink = {.keep = true};
 
-    enum df_code code = run(db, q, params, 1, &sink, err);
+    enum df_code code = run_query(db, q, params, 1, &sink, err);
     if (code != DF_OK) {
         df_odbc_result_reset(r);
         return code;
@@ -257,7 +258,7 @@ static enum df_code odbc_exec(struct df_db *db, const struct df_query *q,
                               struct df_err *err)
 {
     struct odbc_sink sink = {.affected = ret_affected};
-    return run(db, q, params, 1, &sink, err);
+    return run_query(db, q, params, 1, &sink, err);
 }
 
 static enum df_code odbc_exec_many(struct df_db *db, const struct df_query *q,
@@ -267,15 +268,15 @@ static enum df_code odbc_exec_many(struct df_db *db, const struct df_query *q,
                                    struct df_err *err)
 {
     struct odbc_sink sink = {.on_row = on_row, .arg = arg, .affected = ret_affected};
-    enum df_code code = run(db, q, params, row_count, &sink, err);
+    enum df_code code = run_query(db, q, params, row_count, &sink, err);
     *ret_failed_row = sink.failed_row;
     return code;
 }
 
 /* --- transactions ----------------------------------------------------------------------------- */
 
-static enum df_code control(struct odbc_db *o, const char *what, const char *text,
-                            struct df_err *err)
+static enum df_code run_control(struct odbc_db *o, const char *what, const char *text,
+                                struct df_err *err)
 {
     struct odbc_sink sink = {0};
     return df_odbc_direct(o, what, df_str_c(text), &sink, err);
@@ -304,7 +305,7 @@ static enum df_code odbc_commit(struct df_db *db, struct df_err *err)
     o->held = 0;
     if (unbegun)
         return DF_OK;
-    return control(o, "commit", o->reading ? o->flavour->end_read : o->flavour->commit, err);
+    return run_control(o, "commit", o->reading ? o->flavour->end_read : o->flavour->commit, err);
 }
 
 static void odbc_rollback(struct df_db *db)
@@ -315,8 +316,8 @@ static void odbc_rollback(struct df_db *db)
     o->held = 0;
     if (!db->alive || unbegun)
         return;
-    if (control(o, "rollback", o->reading ? o->flavour->end_read : o->flavour->rollback, NULL) !=
-        DF_OK)
+    if (run_control(o, "rollback", o->reading ? o->flavour->end_read : o->flavour->rollback,
+                    NULL) != DF_OK)
         db->alive = false;
 }
 
@@ -327,7 +328,7 @@ static enum df_code odbc_savepoint(struct df_db *db, struct df_err *err)
     return DF_OK;
 }
 
-/* True when the savepoint was still held back: nothing happened under it, and it is forgotten. */
+/* Drops a savepoint that was still held back, as nothing happened under it. False: it was sent. */
 static bool forget_savepoint(struct odbc_db *o)
 {
     bool held = o->held & ODBC_HELD_SAVEPOINT;
@@ -341,7 +342,7 @@ static enum df_code odbc_release(struct df_db *db, struct df_err *err)
 
     if (forget_savepoint(o) || !o->flavour->release)
         return DF_OK;
-    return control(o, "release", o->flavour->release, err);
+    return run_control(o, "release", o->flavour->release, err);
 }
 
 static enum df_code odbc_rollback_to(struct df_db *db, struct df_err *err)
@@ -350,7 +351,7 @@ static enum df_code odbc_rollback_to(struct df_db *db, struct df_err *err)
 
     if (forget_savepoint(o))
         return DF_OK;
-    return control(o, "rolling back to the savepoint", o->flavour->rollback_to, err);
+    return run_control(o, "rolling back to the savepoint", o->flavour->rollback_to, err);
 }
 
 /* --- schema ----------------------------------------------------------------------------------- */
@@ -394,9 +395,9 @@ static enum df_code odbc_script(struct df_db *db, const char *sql, struct df_err
             *err = why;
         line += lines;
     }
-    /* A script may have begun a transaction and not come to its end. */
+    /* A failed script may have left its own transaction open. */
     if (!db->in_transaction && db->alive &&
-        control(o, "rollback", o->flavour->rollback, NULL) != DF_OK)
+        run_control(o, "rollback", o->flavour->rollback, NULL) != DF_OK)
         db->alive = false;
     return code;
 }
@@ -405,7 +406,8 @@ static enum df_code odbc_schema_lock(struct df_db *db, struct df_err *err)
 {
     struct odbc_db *o = odbc_of(db);
     int64_t start_ms = df_mono_ms(df_clock_real());
-    /* The server waits: one that is asked again and again (Babelfish) loses memory each time. */
+    /* The wait is on the server, not a poll: Babelfish leaks memory at each request for the
+     * lock. */
     int64_t wait_ms = o->timeout_ms / 2 < LOCK_WAIT_MS ? o->timeout_ms / 2 : LOCK_WAIT_MS;
     int64_t locked = 0;
 
@@ -419,7 +421,7 @@ static enum df_code odbc_schema_lock(struct df_db *db, struct df_err *err)
             return df_err_set(err, DF_E_DB_TIMEOUT, "another process holds the schema lock");
         df_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
     }
-    /* Building an index on a large table takes its time. */
+    /* Building an index on a large table may take long. */
     o->schema_locked = true;
     return DF_OK;
 }
@@ -431,7 +433,7 @@ static void odbc_schema_unlock(struct df_db *db)
     bool locked = o->schema_locked;
 
     o->schema_locked = false;
-    if (locked && db->alive && control(o, "schema unlock", o->flavour->unlock, NULL) != DF_OK)
+    if (locked && db->alive && run_control(o, "schema unlock", o->flavour->unlock, NULL) != DF_OK)
         db->alive = false;
 }
 

@@ -1,21 +1,22 @@
 /*
  * Many rows of one INSERT as one statement with one parameter: the rows as JSON, which the server
- * takes apart again with OPENJSON. One plan, one parse and one answer for a thousand rows: several
- * times as fast as the statement a thousand times.
+ * takes apart again with OPENJSON. One plan, one parse and one answer for a thousand rows are
+ * several times as fast as a thousand statements.
  *
- * Only a plain INSERT ... VALUES (...) can be written so, and only values that JSON can hold
- * without loss. And when a row is refused nobody learns which: the caller then takes the long way,
- * as it does for a database whose compatibility level is below 130, which does not know OPENJSON.
+ * Only a plain INSERT ... VALUES (...) can be written this way, and only values that JSON can hold
+ * without loss. When a row is refused, the server does not say which: the caller then sends the
+ * rows one by one, as it does for a database with a compatibility level below 130, which has no
+ * OPENJSON.
  */
 #include "base/clock.h"
 #include "base/escape.h"
 #include "store/insert.h"
 #include "store/odbc_private.h"
 
-/* Longer ones the server would cut or lose without a word. */
+/* The server would silently cut or lose longer texts. */
 #define SHORT_UNITS 4000
 
-/* What the tilde's digits stand for; the tilde itself is put back last. */
+/* The characters that ~0, ~1 … stand for; the tilde itself is restored last. */
 static const char tilde_chars[] = "~\"\\\t\n\r";
 static const char *const tilde_sql[] = {"N'~'",     "N'\"'",     "N'\\'",
                                         "NCHAR(9)", "NCHAR(10)", "NCHAR(13)"};
@@ -30,7 +31,7 @@ static bool has_tildes(struct df_str s)
     return false;
 }
 
-/* Characters without a digit. */
+/* Characters that have no tilde code. */
 static bool has_rare(struct df_str s)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -107,7 +108,7 @@ void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape,
     size_t marker = 0;
 
     if (!df_insert_find(sql, &v))
-        return; /* df_odbc_bulk_fits has said that it is one */
+        return; /* cannot happen: df_odbc_bulk_fits has checked it */
     df_buf_add(out, sql, (size_t)(v.word - sql));
     df_buf_addz(out, "SELECT ");
     for (const char *p = v.open + 1; p < v.close;) {
@@ -123,7 +124,7 @@ void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape,
     df_buf_addz(out, "\nFROM OPENJSON(CAST(? AS NVARCHAR(MAX))) WITH (");
     for (size_t i = 0; i < q->param_count; i++)
         df_buf_addf(out, "p%zu %s '$[%zu]', ", i, type_name(&shape[i]), i);
-    /* In the order of the rows, as identities are given. */
+    /* In the order of the rows, so that identities are assigned in that order. */
     df_buf_addf(out, "n INT '$[%zu]') AS r\nORDER BY r.n", q->param_count);
 }
 

@@ -1,4 +1,4 @@
-/* What ODBC reports, as our codes. */
+/* Translates what ODBC reports into our codes. */
 #include "base/utf16.h"
 #include "store/odbc_private.h"
 
@@ -114,7 +114,7 @@ enum df_code df_odbc_sqlserver_code(const char *state, int native, const char *m
         if (strstr(message, babelfish[i].text))
             return babelfish[i].code;
     }
-    /* Raised by a trigger or a procedure: a rule that the database's owner has made. */
+    /* Raised by a trigger or a procedure: a rule of the database's owner. */
     if (native >= 50000 && native != BABELFISH_OTHER)
         return DF_E_DB_CONSTRAINT;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
@@ -137,8 +137,8 @@ static const char *without_origin(const char *message)
 }
 
 /*
- * The server quotes values: of a duplicate key in parentheses at the end, else in quotes. They are
- * people's data and have no place in logs.
+ * The server quotes values: those of a duplicate key in parentheses at the end, others in quotes.
+ * They are personal data and must not reach the logs.
  */
 static void without_values(char *message, bool data)
 {
@@ -190,7 +190,8 @@ static bool read_record(SQLSMALLINT type, SQLHANDLE handle, SQLSMALLINT number, 
     return true;
 }
 
-/* The first that is an error: beside it stand notices like "The statement has been terminated". */
+/* Reads the first record that is an error; others are notices like "The statement has been
+ * terminated". */
 static bool read_error(SQLSMALLINT type, SQLHANDLE handle, struct diagnosis *d)
 {
     struct diagnosis first;
@@ -221,7 +222,7 @@ enum df_code df_odbc_fail(struct odbc_db *o, SQLSMALLINT type, SQLHANDLE handle,
 
     (void)read_error(type, handle, &d);
     enum df_code code = o->flavour->code_of(d.state, d.native, d.message);
-    /* The names that the violated constraints are known by stand in quotes as well. */
+    /* These errors quote names of constraints and columns, not values. */
     bool names = d.native == 547 || d.native == 515 || d.native == 2627 || d.native == 2601 ||
                  d.native == 1505;
     without_values(d.message, code == DF_E_DB_CONSTRAINT && !names);
@@ -229,8 +230,8 @@ enum df_code df_odbc_fail(struct odbc_db *o, SQLSMALLINT type, SQLHANDLE handle,
         *ret = (struct odbc_trouble){.line = d.line, .forgotten = d.native == NO_SUCH_HANDLE};
     if (strncmp(d.state, "08", 2) == 0 || d.native == 596 || d.native == 3906 || is_dead(o)) {
         o->base.alive = false;
-        /* A server that does not answer a cancelled statement in time is given up, too; the
-         * time is still the reason. */
+        /* The connection is also dropped when the server does not answer a cancellation in time;
+         * the reason is still the timeout. */
         if (code != DF_E_DB_TIMEOUT && type == SQL_HANDLE_STMT)
             return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: the database connection is lost: %s",
                               what, d.message);

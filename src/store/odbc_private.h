@@ -1,7 +1,7 @@
 /*
  * What the parts of the ODBC driver share: odbc.c (connection, transactions, schema), odbc_url.c
  * (the connection string), odbc_stmt.c (cached statements and their parameters), odbc_run.c (round
- * trips and what comes back), odbc_result.c (columns), odbc_error.c (diagnostics). Nobody else
+ * trips and what comes back), odbc_result.c (columns), odbc_error.c (diagnostics). No other code
  * knows of ODBC.
  */
 #ifndef DF_STORE_ODBC_PRIVATE_H
@@ -15,12 +15,13 @@
 #include <sql.h>
 #include <sqlext.h>
 
-/* Column of the statement that stands behind each row's: where one row's results end. */
+/* The column of the SELECT after each row's statement, which marks the end of the row's results. */
 #define ODBC_ROW_END "df_row_end"
 
 /*
- * What the product says to the server beside its queries. There is one, for SQL Server; tests of
- * the mechanics bring another, for a server that CI can run. Texts may hold several statements.
+ * The statements sent to the server besides the queries. The product has one flavour, for SQL
+ * Server; tests of the mechanics bring another, for a server that CI can run. A text may hold
+ * several statements.
  */
 struct odbc_flavour {
     /* Once, after connecting; answers with one row: whether reading transactions can have a
@@ -38,20 +39,20 @@ struct odbc_flavour {
     const char *savepoint;
     const char *release; /* NULL: none is needed */
     const char *rollback_to;
-    const char *lock; /* the schema; answers with one row: 1 when it is ours now. %lld: milliseconds
-                         to wait for it */
+    const char *lock; /* the schema lock; answers with one row: 1 when it is ours. %lld:
+                         milliseconds to wait */
     const char *unlock;
     enum df_code (*code_of)(const char *state, int native, const char *message);
 };
 
-/* Statements of transactions that wait for the next statement to travel with. */
+/* Transaction statements that are held back until the next statement. */
 enum odbc_held {
     ODBC_HELD_BEGIN = 1 << 0,
     ODBC_HELD_BEGIN_READ = 1 << 1,
     ODBC_HELD_SAVEPOINT = 1 << 2,
 };
 
-/* What the server does with rows as JSON. */
+/* How well the server reads rows as JSON. */
 enum odbc_bulk {
     ODBC_BULK_NONE, /* nothing */
     ODBC_BULK_RAW,  /* leaves the escapes in strings as they are */
@@ -62,7 +63,7 @@ struct odbc_param {
     enum df_type type;
     bool bound;
     bool is_long;     /* bound without a limit; stays so */
-    bool tildes;      /* of a column of JSON: has characters that travel in disguise */
+    bool tildes;      /* a column of JSON: has characters written as tilde codes */
     SQLLEN length;    /* in bytes, or SQL_NULL_DATA */
     const void *data; /* where the driver was told to look */
     union {
@@ -75,10 +76,10 @@ struct odbc_param {
 
 struct odbc_stmt {
     const struct df_query *query;
-    size_t rows;    /* so many times the query stands in the text; 0: as one INSERT of many */
-    bool ends;      /* each with row_end behind it; always when there are several */
+    size_t rows;    /* how often the text holds the query; 0: one INSERT of many rows */
+    bool ends;      /* row_end follows each; always so when there are several */
     bool savepoint; /* with the savepoint in front */
-    bool prepared;  /* has run once: the server knows it */
+    bool prepared;  /* has run once, so the server knows it */
     SQLHSTMT handle;
     SQLHDESC apd;
     struct odbc_param *params;
@@ -118,8 +119,8 @@ struct odbc_db {
     SQLHSTMT direct;      /* for texts without parameters */
     struct df_list stmts; /* prepared; the one used last first */
     unsigned held;
-    bool reading;  /* the transaction is one that only reads */
-    bool snapshot; /* the database has them */
+    bool reading;  /* the transaction only reads */
+    bool snapshot; /* the database allows snapshots */
     bool read_only;
     enum odbc_bulk bulk;
     int64_t timeout_ms; /* of a statement */
@@ -143,9 +144,9 @@ enum df_code df_odbc_open_string(const char *connection_string, const struct odb
 
 /* --- odbc_url.c ------------------------------------------------------------------------------- */
 
-/* What the driver manager is told for database.url. out holds a password afterwards. */
 /* As df_db_url_risk. */
 void df_odbc_url_risk(const char *url, struct df_buf *out);
+/* The driver manager's connection string for database.url; `out` then holds a password. */
 enum df_code df_odbc_connection_string(const char *url, struct df_buf *out,
                                        struct df_err *err) DF_MUST_CHECK;
 
@@ -153,13 +154,14 @@ enum df_code df_odbc_connection_string(const char *url, struct df_buf *out,
 
 struct odbc_trouble {
     int line;       /* of the text, where the server names one; else 0 */
-    bool forgotten; /* the server does not know the prepared statement any more */
+    bool forgotten; /* the server has forgotten the prepared statement */
 };
 
-/* Turns what the driver reports for a handle into ours; `what` was being done. ret may be NULL. */
+/* Translates the error that the driver reports for a handle; `what` names the failed operation. ret
+ * may be NULL. */
 enum df_code df_odbc_fail(struct odbc_db *o, SQLSMALLINT type, SQLHANDLE handle, const char *what,
                           struct odbc_trouble *ret, struct df_err *err);
-/* For SQL Server, by its error number and, where that says nothing, by the SQLSTATE. */
+/* The code for an error of SQL Server, by its number or else by the SQLSTATE. */
 enum df_code df_odbc_sqlserver_code(const char *state, int native, const char *message);
 
 /* --- odbc_stmt.c ------------------------------------------------------------------------------ */
@@ -167,21 +169,21 @@ enum df_code df_odbc_sqlserver_code(const char *state, int native, const char *m
 /* The cached statement, made if need be; NULL: err says why. */
 struct odbc_stmt *df_odbc_stmt(struct odbc_db *o, const struct df_query *q, size_t rows, bool ends,
                                bool savepoint, struct df_err *err);
-/* The same for an INSERT of many, made for these rows and for what earlier ones needed. */
+/* The same for an INSERT of many rows; its columns are wide enough for these rows and for earlier
+ * ones. */
 struct odbc_stmt *df_odbc_bulk_stmt(struct odbc_db *o, const struct df_query *q,
                                     const struct df_value *params, size_t rows, struct df_err *err);
 /* Takes the statement out of the cache; the next use prepares it again. */
 void df_odbc_stmt_drop(struct odbc_db *o, struct odbc_stmt *st);
 void df_odbc_stmts_release(struct odbc_db *o);
-/* Gives the statement the values of all its rows. They must stay where they are until it has run.
- */
+/* Gives the statement the values of all its rows, which must not move until it has run. */
 enum df_code df_odbc_bind(struct odbc_db *o, struct odbc_stmt *st, const struct df_value *params,
                           struct df_err *err) DF_MUST_CHECK;
 /* How many question marks its text has. */
 size_t df_odbc_markers(const struct df_query *q);
-/* Starts with SELECT, or WITH, which the house uses for reading only. */
+/* Whether the query starts with SELECT or WITH; our queries use WITH only for reading. */
 bool df_odbc_reads(const struct df_query *q);
-/* About how much the values of one row take on the way. */
+/* About how many bytes the values of one row take on the wire. */
 size_t df_odbc_row_bytes(const struct df_query *q, const struct df_value *params);
 /* UTF-16 in o->units, until its next use. */
 SQLWCHAR *df_odbc_wide(struct odbc_db *o, struct df_str text, SQLINTEGER *ret_count);
@@ -191,21 +193,21 @@ SQLWCHAR *df_odbc_wide(struct odbc_db *o, struct df_str text, SQLINTEGER *ret_co
 /* Whether these rows can be written as one INSERT of many. */
 bool df_odbc_bulk_fits(enum odbc_bulk bulk, const struct df_query *q, const struct df_value *params,
                        size_t rows);
-/* What the columns of its JSON must hold; shape has one element for each parameter of the query,
- * zeroed, or as it was for earlier rows. */
+/* Widens `shape`, which has one element for each parameter of the query, to what the columns of the
+ * JSON must hold. It is zeroed at first, and kept for later rows. */
 void df_odbc_bulk_shape(enum odbc_bulk bulk, const struct df_query *q,
                         const struct df_value *params, size_t rows, struct odbc_param *shape);
 /* The statement; its one parameter is the JSON. */
 void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape,
                        struct df_buf *out);
-/* The JSON of as many rows as fit, of at least one; returns how many. */
+/* Writes the JSON of as many rows as fit, but at least one; returns how many. */
 size_t df_odbc_bulk_json(enum odbc_bulk bulk, const struct df_query *q,
                          const struct df_value *params, size_t rows, size_t max_bytes,
                          struct df_buf *out);
 
 /* --- odbc_run.c ------------------------------------------------------------------------------- */
 
-/* What is to be done with the results of the rows of one run; zeroed: nothing. */
+/* Where the results of one run go; zeroed: nowhere. */
 struct odbc_sink {
     bool keep; /* all rows stay in o->result */
     void (*on_row)(void *arg, size_t row, struct df_result *r);
@@ -233,7 +235,7 @@ enum df_code df_odbc_flush(struct odbc_db *o, struct df_err *err) DF_MUST_CHECK;
 /* Forgets the rows. */
 void df_odbc_result_reset(struct odbc_result *r);
 void df_odbc_result_release(struct odbc_result *r);
-/* Room for one more row, which it stands on afterwards. */
+/* Adds a row and makes it the current one. */
 struct odbc_cell *df_odbc_result_add(struct odbc_result *r);
 
 enum df_code df_odbc_step(struct df_result *r, struct df_err *err);

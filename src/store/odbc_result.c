@@ -1,4 +1,4 @@
-/* Rows from ODBC: all of them in memory, each column as the kind its type is. */
+/* Rows from ODBC, all of them in memory; each column is stored by its kind. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/odbc_private.h"
@@ -112,7 +112,7 @@ int64_t df_odbc_col_int(const struct df_result *r, size_t col)
     case ODBC_TEXT:
         break;
     }
-    return strtoll(c->s.ptr, NULL, 10); /* of a number the part before the point */
+    return strtoll(c->s.ptr, NULL, 10); /* a number: the part before the point */
 }
 
 bool df_odbc_col_bool(const struct df_result *r, size_t col)
@@ -132,7 +132,7 @@ int64_t df_odbc_col_time(const struct df_result *r, size_t col)
     return kind_of(r, col) == ODBC_TEXT && df_time_parse(c->s, &ms) ? ms : -1;
 }
 
-/* The text that SQLite would give. */
+/* The text that SQLite would return. */
 struct df_str df_odbc_col_text(const struct df_result *r, size_t col)
 {
     const struct odbc_cell *c = cell_of(r, col);

@@ -1,13 +1,14 @@
 /*
- * Round trips, and reading what comes back to its end: a connection has one active statement, and
- * an error may stand behind rows that look fine.
+ * Runs statements and reads their results to the end: a connection has one active statement, and an
+ * error may follow rows that look fine.
  *
- * Many rows go as one text that holds the query many times, each followed by a SELECT of one column
- * with a name of its own, which tells where a row's results end, whatever the query or a trigger
- * returned, and how many rows were written: FreeTDS forgets the counts of all statements of a text
- * but the first. (Parameter arrays would be the ODBC way; it reports success for rows that failed.)
- * The sizes of such texts are powers of two, so that few of them have to be prepared. A statement
- * that fails does not end the text: the rest runs, to be rolled back by who asked for it.
+ * Many rows go as one text that holds the query many times. Each copy is followed by a SELECT of
+ * one column with a reserved name. It marks the end of the row's results, whatever the query or a
+ * trigger returned, and gives the number of rows written: FreeTDS keeps that count only for the
+ * first statement of a text. (ODBC's parameter arrays are not used: they report success for rows
+ * that failed.) The sizes of these texts are powers of two, so that few of them have to be
+ * prepared. A statement that fails does not end the text: the rest runs, and the caller rolls it
+ * back.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -25,7 +26,7 @@
 #define TRIP_BYTES   ((size_t)4 << 20)
 #define COLUMN_BYTES ((size_t)8 << 10)
 #define KEEP_BYTES   ((size_t)1 << 20)
-/* A driver that keeps failing without an end is not asked for ever. */
+/* Limits the loop over a driver that never stops reporting errors. */
 #define ERRORS_MAX 4096
 
 struct run {
@@ -33,10 +34,10 @@ struct run {
     SQLHSTMT handle;
     const char *what;
     struct odbc_sink *sink;
-    size_t row;   /* of the caller's */
+    size_t row;   /* index into the caller's rows */
     bool ends;    /* the text has row_end */
-    bool writes;  /* else nothing is counted */
-    bool outputs; /* rows that come back are rows that were written */
+    bool writes;  /* otherwise nothing is counted */
+    bool outputs; /* the rows returned are the rows written */
     enum df_code code;
     struct df_err *err;
 };
@@ -100,7 +101,7 @@ static bool is_row_end(const SQLWCHAR *name, size_t len)
 }
 
 /* Sets the kinds of the result's columns. */
-static bool describe(struct run *r, size_t columns, bool *ret_row_end)
+static bool describe_columns(struct run *r, size_t columns, bool *ret_row_end)
 {
     struct odbc_result *result = &r->o->result;
     SQLWCHAR name[32];
@@ -131,8 +132,8 @@ static bool describe(struct run *r, size_t columns, bool *ret_row_end)
     return true;
 }
 
-static bool get(struct run *r, size_t col, SQLSMALLINT c_type, void *to, size_t size,
-                SQLLEN *ret_length)
+static bool get_data(struct run *r, size_t col, SQLSMALLINT c_type, void *to, size_t size,
+                     SQLLEN *ret_length)
 {
     SQLRETURN rc =
         SQLGetData(r->handle, (SQLUSMALLINT)(col + 1), c_type, to, (SQLLEN)size, ret_length);
@@ -175,7 +176,7 @@ static bool get_long(struct run *r, size_t col, SQLSMALLINT c_type, bool *ret_nu
             return true;
         }
         df_buf_grown(b, room - end);
-        /* What is left, when the driver knows, else as much again. */
+        /* The rest, when the driver knows its length; otherwise as much again. */
         room = known ? (size_t)length - (room - end) + end : b->len + COLUMN_BYTES;
     }
 }
@@ -231,19 +232,19 @@ static bool get_cell(struct run *r, size_t col, enum odbc_kind kind, struct odbc
 
     switch (kind) {
     case ODBC_INT:
-        ok = get(r, col, SQL_C_SBIGINT, &i, sizeof(i), &length);
+        ok = get_data(r, col, SQL_C_SBIGINT, &i, sizeof(i), &length);
         cell->i = i;
         break;
     case ODBC_REAL:
-        ok = get(r, col, SQL_C_DOUBLE, &cell->d, sizeof(cell->d), &length);
+        ok = get_data(r, col, SQL_C_DOUBLE, &cell->d, sizeof(cell->d), &length);
         break;
     case ODBC_TIME:
-        ok = get(r, col, SQL_C_TYPE_TIMESTAMP, &t, sizeof(t), &length);
+        ok = get_data(r, col, SQL_C_TYPE_TIMESTAMP, &t, sizeof(t), &length);
         if (ok && length != SQL_NULL_DATA)
             cell->i = join_time(&t);
         break;
     case ODBC_UUID:
-        ok = get(r, col, SQL_C_GUID, &u, sizeof(u), &length);
+        ok = get_data(r, col, SQL_C_GUID, &u, sizeof(u), &length);
         if (ok && length != SQL_NULL_DATA)
             cell->s = keep_uuid(r, &u);
         break;
@@ -277,8 +278,8 @@ static bool fetch_row(struct run *r)
     return true;
 }
 
-/* Hands on the row just read; nobody needs it afterwards. */
-static void hand_on(struct run *r)
+/* Hands the current row to on_row, then frees it. */
+static void hand_row_on(struct run *r)
 {
     struct odbc_db *o = r->o;
 
@@ -288,7 +289,7 @@ static void hand_on(struct run *r)
         r->sink->on_row(r->sink->arg, r->row, &o->result.base);
         o->base.open_result = NULL;
     }
-    /* The kinds of the columns stand in the same arena: keep them. */
+    /* The kinds of the columns live in the same arena: save them over the reset. */
     enum odbc_kind kinds[64];
     size_t columns = o->result.columns;
     bool fits = columns <= sizeof(kinds) / sizeof(kinds[0]);
@@ -306,7 +307,7 @@ static void take_row_end(struct run *r)
     SQLBIGINT written = -1;
     SQLLEN length = 0;
 
-    if (!get(r, 0, SQL_C_SBIGINT, &written, sizeof(written), &length))
+    if (!get_data(r, 0, SQL_C_SBIGINT, &written, sizeof(written), &length))
         return;
     if (written >= 0 && r->sink->affected && r->writes && !r->outputs)
         r->sink->affected[r->row] = written;
@@ -318,8 +319,8 @@ static void fetch_rows(struct run *r, size_t columns)
     struct odbc_sink *sink = r->sink;
     bool row_end = false;
 
-    /* After an error it does not matter any more which row is which. */
-    if (r->code != DF_OK || !describe(r, columns, &row_end))
+    /* After an error the remaining rows are only skipped. */
+    if (r->code != DF_OK || !describe_columns(r, columns, &row_end))
         return;
     for (;;) {
         SQLRETURN rc = SQLFetch(r->handle);
@@ -338,7 +339,7 @@ static void fetch_rows(struct run *r, size_t columns)
         if (sink->affected && r->outputs)
             sink->affected[r->row]++;
         if (!sink->keep)
-            hand_on(r);
+            hand_row_on(r);
     }
 }
 
@@ -354,7 +355,7 @@ static void take_count(struct run *r)
 }
 
 /* Reads all results of what was executed with the outcome rc. */
-static void walk(struct run *r, SQLRETURN rc)
+static void walk_results(struct run *r, SQLRETURN rc)
 {
     for (size_t errors = 0; errors < ERRORS_MAX && r->o->base.alive;) {
         SQLSMALLINT columns = 0;
@@ -394,7 +395,7 @@ enum df_code df_odbc_direct(struct odbc_db *o, const char *what, struct df_str t
     sink->failed_row = -1;
     SQLWCHAR *units = df_odbc_wide(o, text, &count);
     set_timeout(o, o->direct);
-    walk(&r, SQLExecDirectW(o->direct, units, count));
+    walk_results(&r, SQLExecDirectW(o->direct, units, count));
     return r.code;
 }
 
@@ -434,7 +435,7 @@ enum df_code df_odbc_flush(struct odbc_db *o, struct df_err *err)
 }
 
 /* Gives the statement its values, runs it and reads everything. */
-static void execute(struct run *r, struct odbc_stmt *st, const struct df_value *params)
+static void execute_stmt(struct run *r, struct odbc_stmt *st, const struct df_value *params)
 {
     struct odbc_db *o = r->o;
 
@@ -442,10 +443,10 @@ static void execute(struct run *r, struct odbc_stmt *st, const struct df_value *
     r->code = df_odbc_bind(o, st, params, r->err);
     if (r->code == DF_OK) {
         set_timeout(o, st->handle);
-        walk(r, SQLExecute(st->handle));
+        walk_results(r, SQLExecute(st->handle));
     }
-    /* What failed the first time may or may not be prepared: it is not trusted. Later failures are
-     * the values' fault. */
+    /* A statement that fails at its first run may or may not be prepared, so it is dropped. Later
+     * failures are the values' fault. */
     if (r->code == DF_OK)
         st->prepared = true;
     else if (!st->prepared || r->code == DF_E_DB || r->code == DF_E_DB_TIMEOUT || !o->base.alive ||
@@ -453,8 +454,9 @@ static void execute(struct run *r, struct odbc_stmt *st, const struct df_value *
         df_odbc_stmt_drop(o, st);
 }
 
-static enum df_code trip(struct odbc_db *o, const struct df_query *q, const struct df_value *params,
-                         size_t first_row, size_t rows, struct odbc_sink *sink, struct df_err *err)
+static enum df_code run_trip(struct odbc_db *o, const struct df_query *q,
+                             const struct df_value *params, size_t first_row, size_t rows,
+                             struct odbc_sink *sink, struct df_err *err)
 {
     const char *sql = q->text[DF_SQLSERVER].sql;
     struct run r = {.o = o, .what = q->name, .sink = sink, .row = first_row, .err = err};
@@ -470,13 +472,13 @@ static enum df_code trip(struct odbc_db *o, const struct df_query *q, const stru
     if (!st)
         return o->base.alive ? DF_E_DB : DF_E_DB_UNAVAILABLE;
     o->held = 0;
-    execute(&r, st, params);
+    execute_stmt(&r, st, params);
     return r.code;
 }
 
 /*
- * As many of the rows as fit in one INSERT; *ret_rows: how many went. 0 with DF_OK: these rows have
- * to go the long way.
+ * Writes as many rows as fit in one INSERT; *ret_rows: how many. 0 with DF_OK: these rows must be
+ * written one by one.
  */
 static enum df_code bulk_trip(struct odbc_db *o, const struct df_query *q,
                               const struct df_value *params, size_t first_row, size_t left,
@@ -499,7 +501,7 @@ static enum df_code bulk_trip(struct odbc_db *o, const struct df_query *q,
     if (!st || df_buf_failed(&o->json))
         return DF_OK;
     struct df_value json = df_text(df_buf_str(&o->json));
-    execute(&r, st, &json);
+    execute_stmt(&r, st, &json);
     if (o->json.cap > KEEP_BYTES)
         df_buf_release(&o->json);
     if (r.code == DF_OK) {
@@ -508,7 +510,8 @@ static enum df_code bulk_trip(struct odbc_db *o, const struct df_query *q,
         *ret_rows = rows;
         return DF_OK;
     }
-    /* Which row was it? That can only be asked in a transaction that is still open. */
+    /* To find the row at fault, the rows are written one by one, for which the transaction must
+     * still be open. */
     int64_t open = 0;
     if (df_code_retry(r.code) == DF_RETRY_NEVER && o->base.alive &&
         df_odbc_ask(o, "state", o->flavour->in_transaction, &open, 1, NULL) == DF_OK && open)
@@ -562,11 +565,11 @@ enum df_code df_odbc_run(struct odbc_db *o, const struct df_query *q, const stru
         if (row >= one_by_one)
             code = bulk_trip(o, q, at, row, row_count - row, sink, &rows, err);
         if (code == DF_OK && rows == 0) {
-            /* One of these made a bulk fail, or none can go so. */
+            /* A row among these made the bulk insert fail, or they cannot be written in bulk. */
             if (row >= one_by_one)
                 one_by_one = row + BULK_MAX;
             rows = row_count == 1 ? 1 : trip_rows(q, at, row_count - row);
-            code = trip(o, q, at, row, rows, sink, err);
+            code = run_trip(o, q, at, row, rows, sink, err);
         }
         row += rows;
     }

@@ -67,7 +67,7 @@ SQLWCHAR *df_odbc_wide(struct odbc_db *o, struct df_str text, SQLINTEGER *ret_co
     return units;
 }
 
-static enum df_code prepare(struct odbc_db *o, struct odbc_stmt *st, struct df_err *err)
+static enum df_code prepare_stmt(struct odbc_db *o, struct odbc_stmt *st, struct df_err *err)
 {
     const char *sql = st->query->text[DF_SQLSERVER].sql;
     struct df_buf text;
@@ -101,11 +101,11 @@ static enum df_code open_stmt(struct odbc_db *o, struct odbc_stmt *st, struct df
     if (!SQL_SUCCEEDED(
             SQLGetStmtAttr(st->handle, SQL_ATTR_APP_PARAM_DESC, &st->apd, SQL_IS_POINTER, NULL)))
         return df_odbc_fail(o, SQL_HANDLE_STMT, st->handle, st->query->name, NULL, err);
-    return prepare(o, st, err);
+    return prepare_stmt(o, st, err);
 }
 
-/* The one used last stands first: what is called often is found soon, and a round trip to the
- * server takes longer than to look at them all. */
+/* The list is in order of last use, so common statements are found soon; even a full search is
+ * cheap beside a round trip. */
 static struct odbc_stmt *find_stmt(struct odbc_db *o, const struct df_query *q, size_t rows,
                                    bool ends, bool savepoint)
 {
@@ -121,10 +121,10 @@ static struct odbc_stmt *find_stmt(struct odbc_db *o, const struct df_query *q, 
     return st;
 }
 
-/* Takes st: into the cache, or it is freed and NULL returned. */
+/* Puts the statement into the cache; when it cannot be opened, frees it and returns NULL. */
 static struct odbc_stmt *add_stmt(struct odbc_db *o, struct odbc_stmt *take_st, struct df_err *err)
 {
-    /* The program has fewer queries than this; whoever has more pays for it. */
+    /* The program has fewer queries than this; with more, the cache is simply emptied. */
     if (o->stmts.count >= STMTS_MAX)
         df_odbc_stmts_release(o);
     take_st->params = df_calloc(take_st->param_count, sizeof(*take_st->params));
@@ -211,7 +211,7 @@ size_t df_odbc_row_bytes(const struct df_query *q, const struct df_value *params
     return bytes;
 }
 
-/* What the value travels as: very old times as text, which the server reads as it should. */
+/* The type that is sent: very old times go as text, which the server reads correctly. */
 static enum df_type type_of(const struct df_value *v)
 {
     return v->type == DF_TIME && !v->null && v->i < TIME_SURE_MS ? DF_TEXT : v->type;
@@ -297,7 +297,7 @@ static void set_time(SQL_TIMESTAMP_STRUCT *to, int64_t ms)
     };
 }
 
-/* Returns where the value is. *units advances behind the text that was written there. */
+/* Returns the address of the value. *units moves past the text that was written there. */
 static const void *set_value(struct odbc_param *p, const struct df_value *v, SQLWCHAR **units)
 {
     if (v->null) {

@@ -1,9 +1,9 @@
 /*
- * sqlserver://user:password@host:port/database?options, and what FreeTDS is told for it.
+ * Turns sqlserver://user:password@host:port/database?options into a connection string for FreeTDS.
  *
  * Neither unixODBC nor FreeTDS has a way to quote every character: a value in braces ends at the
- * first "}" for the one and at the first "};" for the other. So values go as they are where that
- * works, in braces where that works, and are refused otherwise.
+ * first "}" for the one and at the first "};" for the other. So a value is written as it is where
+ * possible, else in braces where possible, and is refused otherwise.
  */
 #include "store/odbc_private.h"
 
@@ -15,8 +15,7 @@ enum option { OPTION_ENCRYPT, OPTION_APP, OPTION_DRIVER, OPTION_SERVERNAME, OPTI
 
 static const char *const option_names[OPTION_COUNT] = {"encrypt", "app", "driver", "servername"};
 
-/* What people know from other drivers, which write it with and without underscores, and this one
- * has not. */
+/* Options of other drivers that this one does not have; spelt with or without underscores. */
 static const struct {
     const char *name;
     const char *why;
@@ -43,14 +42,14 @@ struct url_parts {
     struct df_str options[OPTION_COUNT];
 };
 
-static enum df_code refuse(struct df_err *err, const char *why)
+static enum df_code refuse_url(struct df_err *err, const char *why)
 {
-    /* Never the URL itself: a misplaced password would stand in the log. */
+    /* Never shows the URL itself: a misplaced password would reach the log. */
     return df_err_set(err, DF_E_CONFIG,
                       "database.url sqlserver://user:password@host:port/database: %s", why);
 }
 
-static bool decode(struct df_arena *a, struct df_str s, struct df_str *ret)
+static bool decode_part(struct df_arena *a, struct df_str s, struct df_str *ret)
 {
     char *out = df_arena_alloc(a, s.len + 1);
     size_t len = 0;
@@ -88,18 +87,18 @@ static enum df_code take_option(struct df_arena *a, struct df_str pair, struct u
     }
     for (size_t i = 0; i < sizeof(refused_options) / sizeof(refused_options[0]); i++) {
         if (df_str_ieq(df_str_n(plain, len), df_str_c(refused_options[i].name)))
-            return refuse(err, refused_options[i].why);
+            return refuse_url(err, refused_options[i].why);
     }
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (!df_str_eq(key, df_str_c(option_names[i])))
             continue;
         if (p->options[i].ptr)
-            return refuse(err, "an option is given twice");
-        if (!value.ptr || !decode(a, value, &p->options[i]))
-            return refuse(err, "an option is not percent-encoded UTF-8");
+            return refuse_url(err, "an option is given twice");
+        if (!value.ptr || !decode_part(a, value, &p->options[i]))
+            return refuse_url(err, "an option is not percent-encoded UTF-8");
         return DF_OK;
     }
-    return refuse(err, "an unknown option; there are encrypt, app, driver and servername");
+    return refuse_url(err, "an unknown option; there are encrypt, app, driver and servername");
 }
 
 static enum df_code take_host(struct df_str authority, struct url_parts *p, struct df_err *err)
@@ -110,29 +109,29 @@ static enum df_code take_host(struct df_str authority, struct url_parts *p, stru
     if (authority.len > 0 && authority.ptr[0] == '[') {
         const char *close = memchr(authority.ptr, ']', authority.len);
         if (!close)
-            return refuse(err, "the address has no closing bracket");
+            return refuse_url(err, "the address has no closing bracket");
         p->host = df_str_n(authority.ptr + 1, (size_t)(close - authority.ptr) - 1);
         port = df_str_n(close + 1, (size_t)(authority.ptr + authority.len - close) - 1);
         if (port.len > 0 && port.ptr[0] != ':')
-            return refuse(err, "something stands behind the bracket that is no port");
+            return refuse_url(err, "something stands behind the bracket that is no port");
         port = port.len > 0 ? df_str_n(port.ptr + 1, port.len - 1) : DF_STR_NULL;
     } else {
         port = df_str_cut(authority, ':', &p->host);
     }
     if (p->host.len == 0)
-        return refuse(err, "the host is missing");
+        return refuse_url(err, "the host is missing");
     if (memchr(p->host.ptr, '\\', p->host.len))
-        return refuse(err, refused_options[0].why);
+        return refuse_url(err, refused_options[0].why);
     if (strspn(p->host.ptr, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                             ".-_:%") < p->host.len)
-        return refuse(err, "the host has a character that no host has");
+        return refuse_url(err, "the host has a character that no host has");
     if (port.ptr && (!df_str_to_i64(port, &p->port) || p->port < 1 || p->port > 65535))
-        return refuse(err, "the port is not a number from 1 to 65535");
+        return refuse_url(err, "the port is not a number from 1 to 65535");
     return DF_OK;
 }
 
-static enum df_code parse(struct df_arena *a, const char *url, struct url_parts *p,
-                          struct df_err *err)
+static enum df_code parse_url(struct df_arena *a, const char *url, struct url_parts *p,
+                              struct df_err *err)
 {
     static const char scheme[] = "sqlserver://";
     struct df_str rest = df_str_c(url + sizeof(scheme) - 1);
@@ -143,7 +142,7 @@ static enum df_code parse(struct df_arena *a, const char *url, struct url_parts 
     struct df_str database = df_str_cut(path, '/', &authority);
     const char *at = memrchr(authority.ptr, '@', authority.len);
     if (!at)
-        return refuse(err, "the user is missing; integrated authentication is not supported");
+        return refuse_url(err, "the user is missing; integrated authentication is not supported");
     struct df_str user;
     struct df_str password =
         df_str_cut(df_str_n(authority.ptr, (size_t)(at - authority.ptr)), ':', &user);
@@ -153,15 +152,15 @@ static enum df_code parse(struct df_arena *a, const char *url, struct url_parts 
         take_host(df_str_n(authority.ptr + host_at, authority.len - host_at), p, err);
     if (code != DF_OK)
         return code;
-    if (!decode(a, user, &p->user) ||
-        !decode(a, password.ptr ? password : DF_STR(""), &p->password))
-        return refuse(err, "user or password are not percent-encoded UTF-8");
+    if (!decode_part(a, user, &p->user) ||
+        !decode_part(a, password.ptr ? password : DF_STR(""), &p->password))
+        return refuse_url(err, "user or password are not percent-encoded UTF-8");
     if (p->user.len == 0)
-        return refuse(err, "the user is missing; integrated authentication is not supported");
+        return refuse_url(err, "the user is missing; integrated authentication is not supported");
     if (!database.ptr || database.len == 0)
-        return refuse(err, "the database is missing");
-    if (!decode(a, database, &p->database) || memchr(p->database.ptr, '/', p->database.len))
-        return refuse(err, "the database's name is not percent-encoded UTF-8");
+        return refuse_url(err, "the database is missing");
+    if (!decode_part(a, database, &p->database) || memchr(p->database.ptr, '/', p->database.len))
+        return refuse_url(err, "the database's name is not percent-encoded UTF-8");
     while (code == DF_OK && query.ptr && query.len > 0) {
         struct df_str pair;
         query = df_str_cut(query, '&', &pair);
@@ -170,8 +169,8 @@ static enum df_code parse(struct df_arena *a, const char *url, struct url_parts 
     return code;
 }
 
-/* False: there is no way to say it. */
-static bool add(struct df_buf *out, const char *key, struct df_str value)
+/* False: ODBC cannot express the value. */
+static bool add_attribute(struct df_buf *out, const char *key, struct df_str value)
 {
     bool braces = value.len > 0 && (memchr(value.ptr, ';', value.len) || value.ptr[0] == '{' ||
                                     value.ptr[0] == ' ' || value.ptr[value.len - 1] == ' ');
@@ -190,32 +189,34 @@ enum df_code df_odbc_connection_string(const char *url, struct df_buf *out, stru
     bool encrypt = true;
 
     df_arena_init(&arena);
-    enum df_code code = parse(&arena, url, &p, err);
+    enum df_code code = parse_url(&arena, url, &p, err);
     if (code != DF_OK)
         goto out;
     struct df_str app = p.options[OPTION_APP];
     struct df_str driver = p.options[OPTION_DRIVER];
     if (p.options[OPTION_ENCRYPT].ptr && !df_str_to_bool(p.options[OPTION_ENCRYPT], &encrypt)) {
-        code = refuse(err, "encrypt is on or off");
+        code = refuse_url(err, "encrypt is on or off");
         goto out;
     }
     struct df_str section = p.options[OPTION_SERVERNAME];
-    /* FreeTDS reads freetds.conf only for a section that is named; host and port are then its. */
-    bool said = add(out, "DRIVER", driver.ptr ? driver : DF_STR("FreeTDS")) &&
-                add(out, section.ptr ? "Servername" : "Server", section.ptr ? section : p.host) &&
-                add(out, "UID", p.user) && add(out, "PWD", p.password) &&
-                add(out, "Database", p.database) &&
-                add(out, "APP", app.ptr ? app : DF_STR("dataflow"));
+    /* FreeTDS reads freetds.conf only for a named section, which then gives host and port. */
+    bool said =
+        add_attribute(out, "DRIVER", driver.ptr ? driver : DF_STR("FreeTDS")) &&
+        add_attribute(out, section.ptr ? "Servername" : "Server", section.ptr ? section : p.host) &&
+        add_attribute(out, "UID", p.user) && add_attribute(out, "PWD", p.password) &&
+        add_attribute(out, "Database", p.database) &&
+        add_attribute(out, "APP", app.ptr ? app : DF_STR("dataflow"));
     if (!section.ptr)
         df_buf_addf(out, "Port=%lld;", (long long)p.port);
     df_buf_addf(out, "TDS_Version=7.4;Encryption=%s;", encrypt ? "require" : "off");
-    /* Else freetds.conf may say 64 KiB, and longer texts would be cut. */
+    /* Overrides freetds.conf, which may limit texts to 64 KiB and would cut longer ones. */
     df_buf_addz(out, "TextSize=2147483647;ClientCharset=UTF-8;");
     if (!said)
-        code = refuse(err, "a value with both ';' (or a blank at an end, or '{' at the start) and "
-                           "'}' cannot be said to ODBC");
+        code =
+            refuse_url(err, "a value with both ';' (or a blank at an end, or '{' at the start) and "
+                            "'}' cannot be said to ODBC");
     else if (df_buf_failed(out))
-        code = refuse(err, "it is too long");
+        code = refuse_url(err, "it is too long");
 out:
     df_arena_release(&arena);
     return code;
@@ -228,7 +229,7 @@ void df_odbc_url_risk(const char *url, struct df_buf *out)
     bool encrypt = true;
 
     df_arena_init(&arena);
-    bool understood = parse(&arena, url, &p, NULL) == DF_OK;
+    bool understood = parse_url(&arena, url, &p, NULL) == DF_OK;
     if (understood && p.options[OPTION_ENCRYPT].ptr)
         (void)df_str_to_bool(p.options[OPTION_ENCRYPT], &encrypt);
     if (understood && !df_host_is_loopback(p.host) &&

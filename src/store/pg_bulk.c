@@ -2,8 +2,9 @@
  * Many rows of a plain INSERT as one statement with as many lists of values: the server starts and
  * ends a statement once for 64 rows, which costs it more than a small row does.
  *
- * When a row is refused nobody learns which. So it is done under a savepoint of its own; after a
- * failure that is a row's own fault, that is rolled back and the rows go one by one.
+ * When a row is refused, the server does not say which. So the statement runs under a savepoint of
+ * its own; after a failure caused by a row, the savepoint is rolled back and the rows go one by
+ * one.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -16,7 +17,7 @@
 #define PARAMS_MAX 16384 /* the protocol allows 65535 */
 #define SQL_MAX    ((size_t)1 << 20)
 
-/* The list of values with its parameters' numbers `by` higher. */
+/* Adds the list of values with its parameter numbers raised by `by`. */
 static void add_list(struct df_buf *out, const struct df_insert *v, size_t by)
 {
     for (const char *p = v->open; p <= v->close;) {
@@ -32,7 +33,7 @@ static void add_list(struct df_buf *out, const struct df_insert *v, size_t by)
     }
 }
 
-static struct pg_bulk *make(const struct df_query *q)
+static struct pg_bulk *make_bulk(const struct df_query *q)
 {
     const char *sql = q->text[DF_POSTGRES].sql;
     struct df_insert v;
@@ -81,7 +82,7 @@ bool df_pg_bulk_insert(struct pg_db *pg, const struct df_query *q, const struct 
     struct pg_stmt *st = df_pg_stmt(pg, q);
 
     if (!st->bulk_known) {
-        st->bulk = make(q);
+        st->bulk = make_bulk(q);
         st->bulk_known = true;
     }
     if (!st->bulk)

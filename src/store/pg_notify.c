@@ -1,7 +1,7 @@
 /*
- * LISTEN and NOTIFY by libpq. The thread sleeps in poll until the server speaks, or somebody has
- * something to tell. NOTIFY takes a lock of the whole server at commit, so it is sent at most every
- * TELL_MS, whatever the load.
+ * LISTEN and NOTIFY by libpq. The thread sleeps in poll until the server sends something or a topic
+ * is to be told. NOTIFY takes a server-wide lock at commit, so it is sent at most every TELL_MS
+ * under any load.
  */
 #include "base/log.h"
 #include "base/loop.h"
@@ -37,7 +37,7 @@ struct df_notifier {
     PGconn *conn;
 };
 
-static bool run(PGconn *conn, const char *sql)
+static bool run_command(PGconn *conn, const char *sql)
 {
     PGresult *res = PQexec(conn, sql);
     bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;
@@ -81,7 +81,7 @@ static bool run_on_channel(const struct df_notifier *n, PGconn *conn, const char
         return false;
     (void)snprintf(sql, sizeof(sql), "%s %s%s", verb, channel, payload);
     PQfreemem(channel);
-    return run(conn, sql);
+    return run_command(conn, sql);
 }
 
 static bool connect_server(struct df_notifier *n)
@@ -94,8 +94,8 @@ static bool connect_server(struct df_notifier *n)
     return false;
 }
 
-/* What others have told. */
-static void hear(struct df_notifier *n)
+/* Reports the topics that other processes have told. */
+static void report_heard(struct df_notifier *n)
 {
     unsigned heard = 0;
     PGnotify *note;
@@ -117,8 +117,8 @@ static void hear(struct df_notifier *n)
     }
 }
 
-/* False: the connection is lost, and what could not be told is told over the next one. */
-static bool tell(struct df_notifier *n)
+/* Sends the pending topics. False: the connection is lost, and the rest goes over the next one. */
+static bool tell_pending(struct df_notifier *n)
 {
     unsigned pending = atomic_exchange(&n->pending, 0);
     char payload[96];
@@ -136,10 +136,10 @@ static bool tell(struct df_notifier *n)
 }
 
 /*
- * By a second connection, while the first one is idle: a pooler delivers what arrives during the
- * listener's own statement even though it would swallow it later.
+ * Sends a test notification over a second connection while the first one is idle. A pooler delivers
+ * a notification that arrives during the listener's own statement, even though it drops later ones.
  */
-static void probe(struct df_notifier *n)
+static void probe_delivery(struct df_notifier *n)
 {
     PGconn *other = open_connection(n);
     int64_t until_ms = df_mono_ms(df_clock_real()) + PROBE_MS;
@@ -157,20 +157,20 @@ static void probe(struct df_notifier *n)
         (void)poll(fds, 2, (int)left_ms);
         if (!PQconsumeInput(n->conn))
             break;
-        hear(n);
+        report_heard(n);
     }
     PQfinish(other);
     if (!n->stopping && PQstatus(n->conn) == CONNECTION_OK)
         n->opt.probed(n->opt.arg, n->probe_seen);
 }
 
-/* Until the connection is lost. */
-static void serve(struct df_notifier *n)
+/* Listens and tells until the connection is lost or the notifier stops. */
+static void serve_connection(struct df_notifier *n)
 {
     struct pollfd fds[2] = {{.fd = PQsocket(n->conn), .events = POLLIN},
                             {.fd = n->wake, .events = POLLIN}};
 
-    if (!tell(n)) /* what came while there was no connection */
+    if (!tell_pending(n)) /* what came while there was no connection */
         return;
     while (!n->stopping) {
         if (poll(fds, 2, 60000) < 0)
@@ -178,12 +178,12 @@ static void serve(struct df_notifier *n)
         if (fds[1].revents) {
             eventfd_t count;
             (void)eventfd_read(n->wake, &count);
-            if (!tell(n))
+            if (!tell_pending(n))
                 return;
         }
         if (!PQconsumeInput(n->conn) || PQstatus(n->conn) != CONNECTION_OK)
             return;
-        hear(n);
+        report_heard(n);
         if (fds[1].revents && !n->stopping) {
             struct pollfd quiet = {.fd = fds[0].fd, .events = POLLIN};
             (void)poll(&quiet, 1, TELL_MS);
@@ -191,22 +191,22 @@ static void serve(struct df_notifier *n)
     }
 }
 
-/* A connection, from its beginning to its end. What is to be told while there is none is told by
- * the next. */
+/* One connection from its beginning to its end. Topics told while there is no connection go over
+ * the next one. */
 static int64_t connect_and_serve(void *arg)
 {
     struct df_notifier *n = arg;
     bool connected = connect_server(n);
 
     if (connected) {
-        /* What was told while nobody listened is not heard any more: look once. */
+        /* Notifications sent while nobody listened are lost: have the callers look once. */
         for (size_t i = 0; i < n->topics; i++)
             n->opt.heard(n->opt.arg, i);
         if (n->opt.channel)
             n->opt.heard(n->opt.arg, 0);
         if (n->opt.probed)
-            probe(n);
-        serve(n);
+            probe_delivery(n);
+        serve_connection(n);
         PQfinish(n->conn);
         n->conn = NULL;
     }

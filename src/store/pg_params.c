@@ -33,7 +33,7 @@ static size_t room_for(const struct df_value *v)
 }
 
 /* Writes v at p and returns its length. */
-static size_t put(char *p, const struct df_value *v)
+static size_t put_value(char *p, const struct df_value *v)
 {
     switch (v->type) {
     case DF_INT:
@@ -56,7 +56,7 @@ static size_t put(char *p, const struct df_value *v)
     return 0;
 }
 
-static void reserve(struct pg_params *p, size_t count, size_t text_bytes)
+static void reserve_params(struct pg_params *p, size_t count, size_t text_bytes)
 {
     if (count > p->cap) {
         p->values = df_realloc(p->values, count * sizeof(*p->values));
@@ -65,7 +65,7 @@ static void reserve(struct pg_params *p, size_t count, size_t text_bytes)
         p->types = df_realloc(p->types, count * sizeof(*p->types));
         p->cap = count;
     }
-    /* What one large document needed is given back when the small ones return. */
+    /* Memory that one large document needed is freed when small values follow. */
     if (text_bytes > p->text_cap || p->text_cap > KEEP_BYTES + text_bytes * 2) {
         free(p->text);
         p->text_cap = text_bytes + text_bytes / 2 + 256;
@@ -78,7 +78,7 @@ void df_pg_params_set(struct pg_params *p, const struct df_value *values, size_t
     size_t room = 0;
     for (size_t i = 0; i < count; i++)
         room += room_for(&values[i]);
-    reserve(p, count, room);
+    reserve_params(p, count, room);
 
     char *at = p->text;
     p->bytes = 64;
@@ -95,7 +95,7 @@ void df_pg_params_set(struct pg_params *p, const struct df_value *values, size_t
             len = v->s.len;
         } else {
             p->values[i] = at;
-            len = put(at, v);
+            len = put_value(at, v);
             at += len + 1;
         }
         p->lengths[i] = (int)len;

@@ -23,14 +23,13 @@ enum {
 };
 
 /*
- * Statements of transactions that wait for the next statement to travel with; sent in the order of
- * these bits. A savepoint that nothing was sent under is forgotten without the server ever hearing
- * of it.
+ * Transaction statements that are held back until the next statement; sent in the order of these
+ * bits. A savepoint under which nothing was sent is dropped without a message to the server.
  */
 enum pg_held {
     PG_HELD_BEGIN = 1 << 0,
     PG_HELD_BEGIN_READ = 1 << 1,
-    PG_HELD_BULK_UNDO = 1 << 2, /* of what was written for many rows at once; see pg_bulk.c */
+    PG_HELD_BULK_UNDO = 1 << 2, /* undoes a bulk insert; see pg_bulk.c */
     PG_HELD_BULK_END = 1 << 3,
     PG_HELD_ROLLBACK_TO = 1 << 4,
     PG_HELD_RELEASE = 1 << 5,
@@ -42,12 +41,12 @@ enum pg_held {
 struct pg_stmt {
     const struct df_query *query;
     bool prepared;
-    bool bulk_known;      /* whether it can be written for many rows was found out */
-    struct pg_bulk *bulk; /* NULL: it cannot */
+    bool bulk_known;      /* `bulk` is set, or known to be impossible */
+    struct pg_bulk *bulk; /* NULL: the query cannot be written for many rows */
     char name[40];
 };
 
-/* An INSERT written for so many rows at once, for each size. */
+/* An INSERT is written for these numbers of rows at once. */
 #define PG_BULK_SIZES 2
 static const size_t pg_bulk_rows[PG_BULK_SIZES] = {64, 8};
 
@@ -84,11 +83,10 @@ struct pg_db {
     unsigned name_serial;
     unsigned held;
     bool control_failed; /* a held statement failed: savepoints are no longer what we think */
-    int64_t silence_ms;  /* the connection is given up when the server says nothing for so long; 0:
-                            never */
+    int64_t silence_ms;  /* the connection counts as lost after such a silence; 0: never */
     int64_t statement_timeout_ms;
     bool read_only;
-    bool pooled; /* statements are known by name no longer than their transaction: none has one */
+    bool pooled; /* behind a pooler, names do not outlive a transaction: statements get none */
     struct pg_params params;
     struct pg_result result;
     struct df_arena arena;
@@ -101,9 +99,9 @@ static inline struct pg_db *pg_of(struct df_db *db)
 
 /* --- postgres.c ------------------------------------------------------------------------------- */
 
-/* Turns an error the server sent into ours; `what` was being done. */
-/* What a SQLSTATE is to us. */
+/* The code for a SQLSTATE. */
 enum df_code df_pg_code(const char *state);
+/* Translates an error that the server sent; `what` names the failed operation. */
 enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
                         struct df_err *err);
 
@@ -114,7 +112,7 @@ void df_pg_params_release(struct pg_params *p);
 
 /* --- pg_wire.c -------------------------------------------------------------------------------- */
 
-/* What is to be done with the results of the rows of one run; zeroed: nothing. */
+/* Where the results of one run go; zeroed: nowhere. */
 struct pg_sink {
     PGresult **ret_result; /* the first row's result goes to the caller */
     void (*on_row)(void *arg, size_t row, struct df_result *r);
@@ -130,7 +128,7 @@ struct pg_sink {
  */
 enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
                        size_t row_count, struct pg_sink *sink, struct df_err *err);
-/* The same, as few statements as the rows need; which of them failed is not known. */
+/* The same with as few statements as possible; the row that failed is not known. */
 enum df_code df_pg_run_bulk(struct pg_db *pg, const struct df_query *q, const struct pg_bulk *bulk,
                             const struct df_value *params, size_t row_count, struct pg_sink *sink,
                             struct df_err *err);
@@ -139,7 +137,7 @@ void df_pg_stmts_release(struct pg_db *pg);
 
 /* --- pg_bulk.c -------------------------------------------------------------------------------- */
 
-/* False: it is not for this. */
+/* False: the query cannot be written for many rows, and nothing was done. */
 bool df_pg_bulk_insert(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
                        size_t row_count, struct pg_sink *sink, enum df_code *ret,
                        struct df_err *err);

@@ -1,4 +1,4 @@
-/* Rows of PostgreSQL: text by text, told apart by the type of their column. */
+/* Rows of PostgreSQL. All values arrive as text; the column's type says how to read it. */
 #include "base/clock.h"
 #include "store/pg_private.h"
 
@@ -60,7 +60,7 @@ bool df_pg_col_null(const struct df_result *base, size_t col)
            PQgetisnull(r->res, r->row, (int)col);
 }
 
-static struct df_str raw(const struct df_result *base, size_t col)
+static struct df_str column_text(const struct df_result *base, size_t col)
 {
     const struct pg_result *r = result_of(base);
     if (df_pg_col_null(base, col))
@@ -76,7 +76,7 @@ static Oid type_of(const struct df_result *r, size_t col)
 
 int64_t df_pg_col_int(const struct df_result *r, size_t col)
 {
-    struct df_str s = raw(r, col);
+    struct df_str s = column_text(r, col);
     if (!s.ptr)
         return 0;
     switch (type_of(r, col)) {
@@ -88,7 +88,7 @@ int64_t df_pg_col_int(const struct df_result *r, size_t col)
         return d >= 0x1p63 ? INT64_MAX : d > -0x1p63 ? (int64_t)d : INT64_MIN;
     }
     default:
-        return strtoll(s.ptr, NULL, 10); /* of a numeric the part before the point */
+        return strtoll(s.ptr, NULL, 10); /* a numeric: the part before the point */
     }
 }
 
@@ -99,15 +99,15 @@ bool df_pg_col_bool(const struct df_result *r, size_t col)
 
 int64_t df_pg_col_time(const struct df_result *r, size_t col)
 {
-    struct df_str s = raw(r, col);
+    struct df_str s = column_text(r, col);
     int64_t ms;
     return s.ptr && df_time_parse(s, &ms) ? ms : -1;
 }
 
-/* The text that SQLite would give: it stores these types so. */
+/* The text that SQLite would return, which stores these types as text. */
 struct df_str df_pg_col_text(const struct df_result *r, size_t col)
 {
-    struct df_str s = raw(r, col);
+    struct df_str s = column_text(r, col);
     if (!s.ptr)
         return s;
     switch (type_of(r, col)) {
@@ -127,7 +127,7 @@ struct df_str df_pg_col_text(const struct df_result *r, size_t col)
     }
 }
 
-static unsigned char nibble(char c)
+static unsigned char hex_value(char c)
 {
     return (unsigned char)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
 }
@@ -135,12 +135,12 @@ static unsigned char nibble(char c)
 /* bytea_output is hex: \x and two digits a byte. */
 struct df_str df_pg_col_blob(struct df_result *r, size_t col)
 {
-    struct df_str s = raw(r, col);
+    struct df_str s = column_text(r, col);
     if (!s.ptr || type_of(r, col) != PG_BYTEA || s.len < 2)
         return s;
     size_t len = (s.len - 2) / 2;
     unsigned char *bytes = df_arena_alloc(result_of(r)->arena, len + 1);
     for (size_t i = 0; i < len; i++)
-        bytes[i] = (unsigned char)(nibble(s.ptr[2 + 2 * i]) << 4 | nibble(s.ptr[3 + 2 * i]));
+        bytes[i] = (unsigned char)(hex_value(s.ptr[2 + 2 * i]) << 4 | hex_value(s.ptr[3 + 2 * i]));
     return df_str_n((const char *)bytes, len);
 }

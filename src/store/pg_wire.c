@@ -1,16 +1,15 @@
 /*
  * The wire to PostgreSQL: prepared statements and the pipeline.
  *
- * The connection is in pipeline mode and nonblocking at all times (but for schema scripts).
- * Whatever is to be done goes out as one batch: the held back statements of transactions, the Parse
- * of a statement that is used for the first time, the statement itself once for each row, and one
- * Sync. So a batch costs one round trip, whatever is in it. After an error the server skips
- * everything up to the Sync and libpq reports those as aborted; the first error is the one that
- * counts.
+ * The connection is always nonblocking and in pipeline mode, except for schema scripts. All work
+ * goes out as one batch: the transaction statements that were held back, the Parse of a statement
+ * that is used for the first time, the statement itself once for each row, and one Sync. So a batch
+ * costs one round trip. After an error the server skips everything up to the Sync, and libpq
+ * reports the skipped statements as aborted; only the first error counts.
  *
- * While a batch goes out, answers are read and handed on. It must be so: the server stops reading
- * when nobody takes its answers, and both sides would wait for the other for ever; and neither a
- * batch nor its answers need fit in memory.
+ * While a batch goes out, answers are read and handed on, for two reasons: the server stops reading
+ * when its answers are not taken, so that both sides would wait for ever; and neither a batch nor
+ * its answers need fit in memory.
  *
  * Results come in the order in which statements were sent, one for each: `index` counts them.
  */
@@ -23,31 +22,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The held statements and the Parse of each, and the Parse of the statement itself in its sizes. */
+/* The held statements with the Parse of each, and the Parse of the statement itself in all its
+ * sizes. */
 #define HEAD_MAX (2 * PG_HELD_COUNT + 1 + PG_BULK_SIZES)
 /* Output that may gather in memory before the sender waits for the socket. */
 #define UNSENT_MAX_BYTES ((size_t)256 * 1024)
-/* How long libpq's socket is trusted under TLS, which may have read more from it than it gave out.
- */
+/* How long to poll the socket under TLS, which may already have read data that libpq has not
+ * seen. */
 #define TLS_SLICE_MS 100
 
 struct batch {
     struct pg_db *pg;
     struct pg_sink *sink;
-    struct pg_stmt *stmt;       /* of the rows; NULL: there are none */
-    const struct pg_bulk *bulk; /* they go many at once; NULL: one by one */
+    struct pg_stmt *stmt;       /* run once for each row; NULL: there are no rows */
+    const struct pg_bulk *bulk; /* the rows go many at once; NULL: one by one */
     struct {
         struct pg_stmt *stmt;
         bool parse;
-    } head[HEAD_MAX]; /* what goes before the rows */
+    } head[HEAD_MAX]; /* statements sent before the rows */
     size_t head_count;
-    size_t control_count; /* so many of the head belong to what was held back */
+    size_t control_count; /* how many of the head were held back */
     size_t sent;          /* statements, those of the head included */
     size_t index;         /* the statement whose result comes next */
     size_t unsent_bytes;  /* about */
     bool sync_sent;
     bool synced;
-    bool stale; /* the server does not know the statement, or not like this any more */
+    bool stale; /* the server does not know the statement, or its schema changed */
     enum df_code code;
     struct df_err *err;
 };
@@ -55,8 +55,8 @@ struct batch {
 /* --- prepared statements ---------------------------------------------------------------------- */
 
 /*
- * Names are unique among all clients: behind a pooler several of them may share a connection of the
- * server, and a name of another client's would run another client's statement.
+ * Names are unique among all clients: behind a pooler several clients may share a server
+ * connection, and a shared name would run another client's statement.
  */
 static void name_stmt(struct pg_db *pg, struct pg_stmt *st)
 {
@@ -70,7 +70,7 @@ static struct df_str stmt_key(const struct df_query *const *q)
     return df_str_n((const char *)q, sizeof(*q));
 }
 
-/* There are never more than the program has queries. */
+/* The table never has more entries than the program has queries. */
 struct pg_stmt *df_pg_stmt(struct pg_db *pg, const struct df_query *q)
 {
     struct pg_stmt *st = df_map_get(&pg->stmts, stmt_key(&q));
@@ -98,10 +98,10 @@ void df_pg_stmts_release(struct pg_db *pg)
 /* --- results ---------------------------------------------------------------------------------- */
 
 /*
- * Whatever else went wrong in the batch: a lost connection is what the caller must know. The
- * server's own last words are better than libpq's.
+ * A lost connection outranks every other error of the batch. The server's own last message is
+ * better than libpq's.
  */
-static bool lost(struct batch *b, const char *why)
+static bool lose_connection(struct batch *b, const char *why)
 {
     b->pg->base.alive = false;
     if (b->code == DF_E_DB_UNAVAILABLE)
@@ -145,9 +145,9 @@ static void accept_row(struct batch *b, size_t row, PGresult *take_res)
 }
 
 /*
- * The schema changed under a prepared statement (told from other errors of its class by where in
- * the server it comes from), or the server does not know it: to be sent afresh. The latter means
- * that a pooler gave us another connection of the server, which it will do again.
+ * Whether the statement must be prepared again: the schema changed under it (recognised by the
+ * server function that reports the error), or the server does not know it. The latter means that a
+ * pooler gave us another server connection, which it will do again.
  */
 static bool is_stale(struct pg_db *pg, const PGresult *res)
 {
@@ -162,14 +162,14 @@ static bool is_stale(struct pg_db *pg, const PGresult *res)
            strcmp(function, "RevalidateCachedQuery") == 0;
 }
 
-static void refuse(struct batch *b, size_t index, const PGresult *res)
+static void note_refusal(struct batch *b, size_t index, const PGresult *res)
 {
     if (b->code != DF_OK)
         return;
     struct pg_stmt *st = index < b->head_count ? b->head[index].stmt : b->stmt;
 
     b->code = df_pg_fail(b->pg, res, st ? st->query->name : "transaction", b->err);
-    /* Past the last there is only the Sync, and nobody's error but the connection's. */
+    /* After the last statement comes the Sync; its errors belong to the connection. */
     if (index >= b->head_count && index < b->sent && !b->bulk)
         b->sink->failed_row = (int64_t)(index - b->head_count);
     if (index < b->control_count)
@@ -182,7 +182,7 @@ static void refuse(struct batch *b, size_t index, const PGresult *res)
     }
 }
 
-/* Takes one result, which is there already. */
+/* Takes one result, which has arrived already. */
 static bool take_result(struct batch *b)
 {
     PGconn *conn = b->pg->conn;
@@ -190,7 +190,7 @@ static bool take_result(struct batch *b)
     ExecStatusType status = PQresultStatus(res); /* FATAL_ERROR for NULL */
 
     if (!res)
-        return lost(b, "the server's answers do not match what was asked");
+        return lose_connection(b, "the server's answers do not match what was asked");
     if (status == PGRES_PIPELINE_SYNC) {
         b->synced = true;
         PQclear(res);
@@ -205,12 +205,12 @@ static bool take_result(struct batch *b)
             res = NULL;
         }
     } else if (status != PGRES_PIPELINE_ABORTED) {
-        refuse(b, index, res);
+        note_refusal(b, index, res);
     }
     PQclear(res);
     if (PQstatus(conn) == CONNECTION_BAD)
-        return lost(b, PQerrorMessage(conn));
-    /* A NULL ends the results of each statement; nothing may be sent before it was taken. */
+        return lose_connection(b, PQerrorMessage(conn));
+    /* A NULL ends the results of each statement and must be taken before more is sent. */
     while ((res = PQgetResult(conn)))
         PQclear(res);
     return true;
@@ -234,16 +234,16 @@ static bool wait_ready(struct batch *b, bool output)
         if (pg->silence_ms > 0) {
             left = pg->silence_ms - (df_mono_ms(df_clock_real()) - start_ms);
             if (left <= 0)
-                return lost(b, "the server does not answer");
+                return lose_connection(b, "the server does not answer");
         }
         if (tls && (left < 0 || left > TLS_SLICE_MS))
             left = TLS_SLICE_MS;
         int n = poll(&pfd, 1, (int)left);
         if (n < 0 && errno != EINTR)
-            return lost(b, "the socket cannot be waited for");
+            return lose_connection(b, "the socket cannot be waited for");
         if ((n > 0 && (pfd.revents & ~POLLOUT)) || (n == 0 && tls)) {
             if (!PQconsumeInput(pg->conn) || (tls && !PQconsumeInput(pg->conn)))
-                return lost(b, PQerrorMessage(pg->conn));
+                return lose_connection(b, PQerrorMessage(pg->conn));
             if (!PQisBusy(pg->conn))
                 return true;
         }
@@ -252,16 +252,16 @@ static bool wait_ready(struct batch *b, bool output)
     }
 }
 
-/* Until everything sent has left (finish: until the answer to the Sync is here), taking answers
- * meanwhile. */
-static bool pump(struct batch *b, bool finish)
+/* Takes answers until all output has left; with finish, until the answer to the Sync has
+ * arrived. */
+static bool pump_batch(struct batch *b, bool finish)
 {
     PGconn *conn = b->pg->conn;
 
     for (;;) {
         int unsent = PQflush(conn);
         if (unsent < 0)
-            return lost(b, PQerrorMessage(conn));
+            return lose_connection(b, PQerrorMessage(conn));
         while ((b->index < b->sent || (b->sync_sent && !b->synced)) && !PQisBusy(conn)) {
             if (!take_result(b))
                 return false;
@@ -285,7 +285,7 @@ static bool send_parse(struct batch *b, struct pg_stmt *st, const struct pg_para
     b->head[b->head_count].stmt = st;
     b->head[b->head_count++].parse = true;
     if (!PQsendPrepare(conn, st->name, q->text[DF_POSTGRES].sql, (int)q->param_count, p->types))
-        return lost(b, PQerrorMessage(conn));
+        return lose_connection(b, PQerrorMessage(conn));
     b->sent++;
     return true;
 }
@@ -300,7 +300,7 @@ static bool send_execute(struct batch *b, const struct pg_stmt *st, const struct
                                                    p->formats, 0);
 
     if (!sent)
-        return lost(b, PQerrorMessage(conn));
+        return lose_connection(b, PQerrorMessage(conn));
     b->sent++;
     return true;
 }
@@ -347,7 +347,7 @@ static bool send_held(struct batch *b)
     return true;
 }
 
-/* What is sent for the next rows, and for how many of them. */
+/* The statement for the next rows; *ret_rows: how many rows it takes. */
 static struct pg_stmt *next_step(struct batch *b, const struct df_query *q, size_t left,
                                  size_t *ret_rows)
 {
@@ -361,7 +361,7 @@ static struct pg_stmt *next_step(struct batch *b, const struct df_query *q, size
     return df_pg_stmt(b->pg, q);
 }
 
-/* Every statement that the rows need goes before them. */
+/* Prepares every statement that the rows need before the first row. */
 static bool send_parses(struct batch *b, const struct df_query *q, const struct df_value *params,
                         size_t row_count)
 {
@@ -395,7 +395,7 @@ static bool send_rows(struct batch *b, const struct df_query *q, const struct df
         if (!send_execute(b, st, &pg->params))
             return false;
         b->unsent_bytes += pg->params.bytes;
-        if (b->unsent_bytes > UNSENT_MAX_BYTES && !pump(b, false))
+        if (b->unsent_bytes > UNSENT_MAX_BYTES && !pump_batch(b, false))
             return false;
         if (b->code != DF_OK)
             break; /* what would follow is skipped by the server anyway */
@@ -411,11 +411,11 @@ static void run_batch(struct batch *b, const struct df_query *q, const struct df
     if (q && !send_rows(b, q, params, row_count))
         return;
     if (!PQpipelineSync(b->pg->conn)) {
-        (void)lost(b, PQerrorMessage(b->pg->conn));
+        (void)lose_connection(b, PQerrorMessage(b->pg->conn));
         return;
     }
     b->sync_sent = true;
-    (void)pump(b, true);
+    (void)pump_batch(b, true);
 }
 
 enum df_code df_pg_run_bulk(struct pg_db *pg, const struct df_query *q, const struct pg_bulk *bulk,

@@ -1,14 +1,11 @@
 /*
- * PostgreSQL by libpq: connection, transactions, errors. What goes over the wire and how is in
- * pg_wire.c.
+ * PostgreSQL by libpq: connection, transactions, errors. pg_wire.c sends and receives.
  *
- * BEGIN, SAVEPOINT, RELEASE and ROLLBACK TO only leave a mark (`held`); they go out with the next
- * statement, in the same round trip. A COMMIT with nothing before it but a BEGIN that was held back
- * needs no server at all.
+ * BEGIN, SAVEPOINT, RELEASE and ROLLBACK TO only set a bit in `held`; they go out with the next
+ * statement, in the same round trip. When BEGIN is still held back, COMMIT sends nothing at all.
  *
- * The schema lock is a session's advisory lock, asked for again and again rather than waited for:
- * who waits in the server holds a snapshot, for which CREATE INDEX CONCURRENTLY of the lock's
- * holder would wait in turn.
+ * The schema lock is a session-level advisory lock, which is polled: a session that waits in the
+ * server holds a snapshot, and CREATE INDEX CONCURRENTLY of the lock's holder would wait for it.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -29,8 +26,8 @@
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-/* Copies a message without what stands in double quotes, which may be a value, or part of a URL. */
-static void without_quoted(const char *message, char *out, size_t size)
+/* Copies a message without the text in double quotes, which may be a value or part of a URL. */
+static void copy_unquoted(const char *message, char *out, size_t size)
 {
     bool quoted = false;
     size_t len = 0;
@@ -82,8 +79,8 @@ enum df_code df_pg_code(const char *state)
     return DF_E_DB;
 }
 
-/* Reading connections are opened so that they cannot write; others find that they cannot when the
- * server became a standby. */
+/* Reading connections are opened read-only. A writing one gets this error when the server has
+ * become a standby. */
 static enum df_code fail_read_only(struct pg_db *pg, const char *what, struct df_err *err)
 {
     if (pg->read_only)
@@ -98,19 +95,19 @@ enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
     const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
     char safe[256];
 
-    /* Without a state it is libpq that speaks: the connection is in trouble. */
+    /* An error without a SQLSTATE comes from libpq: the connection is in trouble. */
     if (!state)
         return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s: %s", what, PQresultErrorMessage(res));
     if (!message)
         message = "";
     if (strcmp(state, "25006") == 0)
         return fail_read_only(pg, what, err);
-    /* Data exceptions quote the value. The DETAIL of the others, which does so too, is left out. */
+    /* Data exceptions quote the value. Other errors do so in their DETAIL, which is left out. */
     if (in_class(state, "22")) {
-        without_quoted(message, safe, sizeof(safe));
+        copy_unquoted(message, safe, sizeof(safe));
         message = safe;
     }
-    /* Written for whoever sent it. */
+    /* This text reaches the client that sent the value. */
     enum df_code code = df_pg_code(state);
     if (code == DF_E_INVALID_TEXT)
         return df_err_set(err, code, "A text holds a character that the database cannot store.");
@@ -127,17 +124,18 @@ static void on_notice(void *arg, const PGresult *res)
 }
 
 /*
- * The settings of a session travel with the start-up packet, those of the URL among them. What
- * reading the rows relies on stands last and wins.
+ * The session's settings travel with the start-up packet, those of the URL among them. Settings
+ * that the reading of rows relies on come last and win.
  *
- * A plan is made once and kept. Made while a table is small it would go through all of it, and
- * still when it is large: until the table is next analyzed, which may be a minute of full load.
- * Every condition of ours that may meet many rows has its index, so whatever can use one shall.
+ * A plan is made once and kept. A plan made while a table is small would scan it, and would go on
+ * scanning when the table is large, until the table is next analyzed: perhaps a minute of full
+ * load. Every condition of ours that may meet many rows has an index, so sequential scans are
+ * switched off.
  */
 static void session_options(const struct df_db_options *opt, const char *from_url,
                             struct df_buf *out)
 {
-    /* Locks are given up first, or one would never learn that a lock was the reason. */
+    /* The lock timeout is shorter, so that the error names the lock as the reason. */
     int64_t lock_ms = opt->statement_timeout_ms / 3 + 1;
     df_buf_addf(out, "-c statement_timeout=%lld -c lock_timeout=%lld",
                 (long long)opt->statement_timeout_ms, (long long)lock_ms);
@@ -155,11 +153,11 @@ static void session_options(const struct df_db_options *opt, const char *from_ur
 static PGconn *start_connection(const struct df_db_options *opt, const char *options)
 {
     char timeout[24];
-    /* libpq counts in seconds and takes 1 for 2. */
+    /* libpq counts in seconds, and treats 1 as 2. */
     (void)snprintf(timeout, sizeof(timeout), "%lld",
                    (long long)((opt->connect_timeout_ms + 999) / 1000));
     const char *const settings[][2] = {
-        /* Before dbname: defaults, which the URL may change. */
+        /* Before dbname: defaults, which the URL may override. */
         {"connect_timeout", timeout},
         {"fallback_application_name", "dataflow"},
         {"keepalives_idle", "10"},
@@ -193,7 +191,7 @@ static PQconninfoOption *parse_url(const char *url, struct df_err *err)
     PQconninfoOption *parsed = PQconninfoParse(url, &message);
     if (!parsed) {
         df_db_url_masked(url, masked, sizeof(masked));
-        without_quoted(message ? message : "", safe, sizeof(safe));
+        copy_unquoted(message ? message : "", safe, sizeof(safe));
         PQfreemem(message);
         df_err_set(err, DF_E_CONFIG, "database.url %s is not understood: %s", masked, safe);
     }
@@ -219,7 +217,7 @@ static const char *option_of(const PQconninfoOption *all, const char *keyword, c
     return value && *value ? value : NULL;
 }
 
-/* Hosts may be several, and directories of sockets. */
+/* `hosts` may be a list, and may name directories of Unix sockets. */
 static bool leaves_machine(const char *hosts)
 {
     struct df_str rest = df_str_c(hosts);
@@ -234,7 +232,8 @@ static bool leaves_machine(const char *hosts)
     return false;
 }
 
-/* libpq verifies nothing unless told to: by the mode, or with `require` by an authority's file. */
+/* libpq verifies the server only with a verifying mode, or with `require` and a root
+ * certificate. */
 static void pg_url_risk(const char *url, struct df_buf *out)
 {
     PQconninfoOption *all = PQconninfoParse(url, NULL);
@@ -244,7 +243,8 @@ static void pg_url_risk(const char *url, struct df_buf *out)
     const char *mode = option_of(all, "sslmode", "PGSSLMODE");
     const char *address = option_of(all, "hostaddr", "PGHOSTADDR");
     const char *hosts = address ? address : option_of(all, "host", "PGHOST");
-    bool by_service = !mode && option_of(all, "service", "PGSERVICE"); /* whatever that file says */
+    bool by_service =
+        !mode && option_of(all, "service", "PGSERVICE"); /* the service file may set the mode */
     bool verified =
         mode && (df_str_starts(df_str_c(mode), DF_STR("verify-")) ||
                  (strcmp(mode, "require") == 0 && option_of(all, "sslrootcert", "PGSSLROOTCERT")));
@@ -300,8 +300,8 @@ static void pg_close(struct df_db *db)
 }
 
 /*
- * What was answered 2xx must be on disk: a server that is set to commit asynchronously is asked not
- * to, for this session. Behind a pooler there is no session to ask.
+ * Data answered with 2xx must be on disk: when the server commits asynchronously, this session
+ * turns that off. Behind a pooler a session setting does not last.
  */
 static enum df_code require_durability(struct pg_db *pg, struct df_err *err)
 {
@@ -324,9 +324,9 @@ static enum df_code require_durability(struct pg_db *pg, struct df_err *err)
 }
 
 /*
- * A pooler stands in between when the process that serves us is not the one that greeted us. In
- * transaction mode the next transaction may be another process's, which knows none of the
- * statements prepared before; found out in the middle of a transaction, that would undo it.
+ * There is a pooler when the backend that serves us is not the one that greeted us. In transaction
+ * mode another backend may run the next transaction, and it knows none of the statements prepared
+ * before; an error about that in the middle of a transaction would undo it.
  */
 static enum df_code detect_pooler(struct pg_db *pg, struct df_err *err)
 {
@@ -334,7 +334,7 @@ static enum df_code detect_pooler(struct pg_db *pg, struct df_err *err)
     PGresult *res = NULL;
     struct pg_sink sink = {.ret_result = &res};
 
-    pg->pooled = true; /* until it is known */
+    pg->pooled = true; /* until the answer is known */
     enum df_code code = df_pg_run(pg, &q, NULL, 1, &sink, err);
     if (code == DF_OK)
         pg->pooled = strtol(PQgetvalue(res, 0, 0), NULL, 10) != PQbackendPID(pg->conn);
@@ -430,7 +430,7 @@ static enum df_code pg_begin(struct df_db *db, bool write, struct df_err *err)
     struct pg_db *pg = pg_of(db);
     (void)err;
 
-    /* As in SQLite, who only reads sees one moment. */
+    /* As in SQLite, a reading transaction sees one moment. */
     pg->held = write ? PG_HELD_BEGIN : PG_HELD_BEGIN_READ;
     pg->control_failed = false;
     return DF_OK;
@@ -452,7 +452,7 @@ static enum df_code pg_commit(struct df_db *db, struct df_err *err)
         return DF_OK;
     }
     enum df_code code = df_pg_run(pg, &q, NULL, 1, &sink, err);
-    /* COMMIT of a failed transaction rolls back, and calls that a success. */
+    /* COMMIT of a failed transaction rolls back and reports success. */
     if (code == DF_OK && strcmp(sink.tag, "COMMIT") != 0)
         code = df_err_set(err, DF_E_DB, "commit: the server has rolled the transaction back");
     return code;
@@ -479,7 +479,7 @@ static enum df_code pg_savepoint(struct df_db *db, struct df_err *err)
     return DF_OK;
 }
 
-/* True when the savepoint was still held back: nothing happened under it, and it is forgotten. */
+/* Drops a savepoint that was still held back, as nothing happened under it. False: it was sent. */
 static bool forget_savepoint(struct pg_db *pg)
 {
     if (!(pg->held & PG_HELD_SAVEPOINT))
@@ -549,7 +549,7 @@ static void enter_pipeline(struct pg_db *pg)
         pg->base.alive = false;
 }
 
-/* Several statements in one text are for the simple protocol, which a pipeline does not have. */
+/* Several statements in one text need the simple protocol, which pipeline mode does not allow. */
 static enum df_code pg_script(struct df_db *db, const char *sql, struct df_err *err)
 {
     struct pg_db *pg = pg_of(db);
@@ -562,7 +562,7 @@ static enum df_code pg_script(struct df_db *db, const char *sql, struct df_err *
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_EMPTY_QUERY)
         code = fail_script(pg, res, sql, err);
     PQclear(res);
-    /* A script may have begun a transaction and not come to its end. */
+    /* A failed script may have left its own transaction open. */
     if (!db->in_transaction && PQtransactionStatus(pg->conn) != PQTRANS_IDLE)
         PQclear(PQexec(pg->conn, "ROLLBACK"));
     enter_pipeline(pg);
@@ -601,7 +601,7 @@ static enum df_code pg_schema_lock(struct df_db *db, struct df_err *err)
             return df_err_set(err, DF_E_DB_TIMEOUT, "another process holds the schema lock");
         df_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
     }
-    /* Building an index on a large table takes its time. */
+    /* Building an index on a large table may take long. */
     pg->silence_ms = 0;
     return pg_script(db, "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0",
                      err);

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ID_BYTES 39 /* a UUID, its quotes and the comma */
@@ -40,8 +39,8 @@ struct df_ids df_ids_for(struct df_arena *a, size_t most, bool quoted)
 
 void df_ids_add(struct df_ids *ids, struct df_str id)
 {
-    if (ids->most-- == 0 || id.len > ID_BYTES - 3)
-        abort();
+    assert(ids->most > 0 && id.len <= ID_BYTES - 3);
+    ids->most--;
     ids->text[ids->len] = ids->len ? ',' : '[';
     ids->len++;
     if (ids->quoted)

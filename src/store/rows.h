@@ -1,6 +1,6 @@
 /*
- * Rows of parameters for one statement, gathered before df_db_exec_many writes them. Memory: the
- * arena's.
+ * Rows of parameters for one statement, gathered before df_db_exec_many writes them. The arena owns
+ * their memory.
  */
 #ifndef DF_STORE_ROWS_H
 #define DF_STORE_ROWS_H
@@ -16,12 +16,13 @@ struct df_rows {
 };
 
 struct df_rows df_rows_for(struct df_arena *a, const struct df_query *q, size_t most);
-/* One row more, parameters by name: DF_ROWS_ADD(&rows, item_insert, .id = …, .status = …). */
+/* Adds a row, with parameters by name: DF_ROWS_ADD(&rows, item_insert, .id = …, .status = …). */
 #define DF_ROWS_ADD(rows, name, ...) df_rows_put((rows), DF_Q(name, __VA_ARGS__))
-/* Likewise with DF_ANY, where the query is chosen when the program runs. */
+/* The same with DF_ANY, for a query that is chosen at run time. */
 void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_value *values,
                  size_t count);
-/* None: nothing is done. affected (may be NULL): as for df_db_exec_many. */
+/* Writes the rows; does nothing when there are none. affected (may be NULL): as for
+ * df_db_exec_many. */
 enum df_code df_rows_run(struct df_db *db, const struct df_rows *r, int64_t *affected,
                          struct df_err *err) DF_MUST_CHECK;
 

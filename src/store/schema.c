@@ -11,13 +11,13 @@
 enum script_state { SCRIPT_MISSING, SCRIPT_CHANGED, SCRIPT_CURRENT };
 
 struct script {
-    struct df_str name; /* without the dialect's folder: what SchemaScripts knows it by */
+    struct df_str name; /* without the dialect's folder; the key in SchemaScripts */
     struct df_str text;
     char checksum[DF_CHECKSUM_LEN + 1];
     enum script_state state;
 };
 
-/* What the binary has, held against what the database has recorded. */
+/* The scripts of the binary, compared with those recorded in the database. */
 struct plan {
     struct df_arena arena;
     struct script *scripts;
@@ -58,7 +58,8 @@ static struct script *plan_find(struct plan *p, struct df_str name)
     return NULL;
 }
 
-/* What a newer binary recorded under a name known to both stands: see schema.h. */
+/* Scripts that a newer binary recorded under a name known to both count as current: see
+ * schema.h. */
 static void plan_defer_to_newer(struct plan *p)
 {
     for (size_t i = 0; p->unknown > 0 && i < p->count; i++)
@@ -144,7 +145,7 @@ static struct df_str take_word(struct df_str *s)
     return word;
 }
 
-/* The statement at the start, with its semicolon; all of it when there is none. */
+/* The first statement of s with its semicolon; all of s when it has none. */
 static struct df_str statement_at(struct df_str s)
 {
     char quote = 0;
@@ -167,7 +168,7 @@ static struct df_str statement_at(struct df_str s)
 
 static const struct df_str directive = {"-- add column if missing:", 25};
 
-/* The next directive at the start of a line, as far as the end of s; absent: there is none. */
+/* The rest of s from the next directive at the start of a line; absent when there is none. */
 static struct df_str find_directive(struct df_str s)
 {
     const char *end = s.ptr + s.len;
@@ -191,9 +192,9 @@ static enum df_code run_text(struct df_db *db, struct df_arena *arena, struct df
 }
 
 /*
- * s starts with the directive. Runs the ALTER TABLE behind it if the column is missing; *ret_rest
- * is what follows the statement. The directive must name what the statement does, or it would guard
- * nothing.
+ * s starts with the directive. Runs the ALTER TABLE after it if the column is missing; *ret_rest is
+ * the text after the statement. The directive must name the same table and column as the statement,
+ * or it would guard nothing.
  */
 static enum df_code add_column(struct df_db *db, struct df_arena *arena, struct df_str s,
                                struct df_str *ret_rest, struct df_err *err)
@@ -272,8 +273,8 @@ static enum df_code run_in_transaction(struct df_db *db, struct df_arena *arena,
     return DF_OK;
 }
 
-/* A script locks tables that servers of the version before write meanwhile, in an order of theirs:
- * of two that wait for each other the database may end the script. */
+/* Servers of the previous version write to the tables while a script locks them, in another order:
+ * the database may resolve the deadlock by ending the script. */
 #define CONFLICT_TRIES 5
 
 static enum df_code run_script(struct df_db *db, struct df_arena *arena, struct script *s,
@@ -331,8 +332,8 @@ enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files
                           df_dialect_name(df_db_dialect(db)));
         goto out;
     }
-    /* Looked at without the lock first: mostly there is nothing to do, and no right to do it is
-     * needed. */
+    /* Look without the lock first: usually there is nothing to do, and then the user needs no right
+     * to change the schema. */
     code = plan_read(&plan, db, err);
     if (code == DF_OK && plan_next(&plan))
         code = apply_locked(&plan, db, &applied, err);
@@ -399,7 +400,7 @@ static void print_record(enum df_dialect d, const struct script *s, struct df_bu
     df_buf_addz(out, ";\n");
 }
 
-/* What stands around each script, so that it is applied whole or not at all. */
+/* The text around each printed script, so that it is applied whole or not at all. */
 struct frame {
     const char *head; /* of all */
     const char *begin;
@@ -410,7 +411,7 @@ struct frame {
 static const struct frame frames[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = {"", "BEGIN;\n\n", "\n", "\nCOMMIT;\n"},
     [DF_POSTGRES] = {"", "BEGIN;\n\n", "\n", "\nCOMMIT;\n"},
-    /* Some tools go on after an error, with the transaction gone. */
+    /* Some tools go on after an error, when the transaction is gone. */
     [DF_SQLSERVER] = {"SET XACT_ABORT ON;\nGO\n\n", "BEGIN TRANSACTION;\nGO\n\n",
                       "\nIF @@TRANCOUNT = 0\n    RAISERROR(N'The script was not applied', 16, 1);\n"
                       "ELSE\nBEGIN\n",

@@ -1,19 +1,18 @@
 /*
  * The schema: idempotent scripts (scripts/<dialect>/NNN_*.sql), embedded in the binary, applied in
  * the order of their names and recorded in SchemaScripts with their checksum. A script that is
- * recorded with the same checksum is not run again; one that changed is, since it is idempotent.
+ * recorded with the same checksum is not run again; a changed one is, since scripts are idempotent.
  * Several replicas may start at once: one applies, the others wait and find nothing to do.
  *
- * A database that records scripts unknown to this binary was migrated by a newer one. Its schema
- * only has more than this binary needs, so a replica that is still of the old version goes on
- * working; what the newer one recorded under a name that both know is left as it is.
+ * A database that records scripts unknown to this binary was migrated by a newer one. Newer schemas
+ * only add to older ones, so a replica of the old version goes on working; scripts that both
+ * versions know are left as the newer one recorded them.
  *
- * Adding a column: PostgreSQL has ADD COLUMN IF NOT EXISTS. Where a database has no such thing the
- * line
+ * To add a column: PostgreSQL has ADD COLUMN IF NOT EXISTS. For the other databases, the line
  *
  *     -- add column if missing: TABLE COLUMN
  *
- * stands before the ALTER TABLE statement, which is left out when the table has the column already.
+ * stands before the ALTER TABLE statement, which is skipped when the table has the column already.
  */
 #ifndef DF_STORE_SCHEMA_H
 #define DF_STORE_SCHEMA_H
@@ -30,11 +29,12 @@ enum df_code df_schema_apply(struct df_db *db, size_t *ret_applied,
 enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files, size_t count,
                                    size_t *ret_applied, struct df_err *err) DF_MUST_CHECK;
 
-/* DF_OK when every embedded script is recorded as it is; else DF_E_DB_UNAVAILABLE and why. */
+/* DF_OK when every embedded script is recorded with its checksum; else DF_E_SCHEMA and the
+ * reason. */
 enum df_code df_schema_check(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
 
-/* The scripts of a dialect as they would be run and recorded, for a DBA to read or to run by hand.
- */
+/* The scripts of a dialect as they would be run and recorded,
+ * for a DBA to read or to run by hand. */
 void df_schema_print(enum df_dialect d, struct df_buf *out);
 
 #endif

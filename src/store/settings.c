@@ -10,7 +10,7 @@ const struct df_config_key df_store_keys[] = {
     DF_KEY_INT("pool_size", S, pool_size, "0", 0, 256, "Connections; 0: 3 on SQLite, 8 on a server."),
     DF_KEY_BOOL("migrate", S, migrate, "on", "Apply the schema scripts at start."),
     DF_KEY_INT("group_max", S, group_max, "256", 1, 4096, "Most writes in one commit."),
-    DF_KEY_INT("queue_size", S, queue_size, "4096", 16, 1000000, "Most jobs waiting for the database; beyond: 503."),
+    DF_KEY_INT("queue_size", S, queue_size, "4096", 16, 1000000, "Most jobs waiting for the database; beyond it 503."),
     {.key = NULL},
 };
 /* clang-format on */

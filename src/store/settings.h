@@ -5,9 +5,9 @@
 #include "base/config.h"
 
 struct df_store_settings {
-    const char *url;    /* never NULL once loaded: the default depends on server.data_dir */
+    const char *url;    /* never NULL once loaded; the default depends on server.data_dir */
     int64_t pool_size;  /* connections in all; 0: chosen for the database */
-    bool migrate;       /* the schema scripts, at start */
+    bool migrate;       /* apply the schema scripts at start */
     int64_t group_max;  /* jobs in one commit; 0: 256 */
     int64_t queue_size; /* jobs waiting for each kind of worker; 0: 4096 */
 };

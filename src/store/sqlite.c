@@ -3,9 +3,9 @@
  * has been fsynced. One connection writes at a time; readers see the last commit and block nobody.
  *
  * Checkpoints happen inside the commit that makes the WAL longer than a thousand pages, and that
- * commit's callers wait for it. Four thousand gained 2 % of throughput and doubled the p99 latency
- * of a busy server. A checkpointing thread beside a busy writer would never catch up with it and
- * let the WAL grow without bound.
+ * commit's callers wait for it. Four thousand pages gained 2 % of throughput and doubled the p99
+ * latency of a busy server. A checkpointing thread would never catch up with a busy writer, and the
+ * WAL would grow without bound.
  *
  * The schema lock is an flock on PATH.lock, not a transaction: it must outlast the transactions of
  * the scripts that run under it, and the kernel drops it with the process.
@@ -48,7 +48,7 @@ static enum df_code constraint_code(int rc)
     }
 }
 
-/* The system's number is that of the last input or output that failed, which may be long ago. */
+/* os_error belongs to the last I/O error, which may be old: it counts only for I/O results. */
 bool df_sqlite_is_full(int rc, int os_error)
 {
     switch (rc & 0xff) {
@@ -62,8 +62,7 @@ bool df_sqlite_is_full(int rc, int os_error)
     }
 }
 
-/* Errors of the file rather than of the statement. They name the file: that is what an operator
- * looks at. */
+/* Errors of the file rather than of the statement. Their texts name the file for the operator. */
 static enum df_code fail_file(struct sqlite_db *s, int rc, const char *message, struct df_err *err)
 {
     int os_error = s->handle ? sqlite3_system_errno(s->handle) : 0;
@@ -73,8 +72,7 @@ static enum df_code fail_file(struct sqlite_db *s, int rc, const char *message, 
     if (df_sqlite_is_full(rc, os_error))
         return df_err_set(err, DF_E_DISK_FULL, "the disk is full: make room for the database %s",
                           s->path);
-    /* Another connection may do better: the file may have been replaced, the disk be mounted again.
-     */
+    /* A new connection may succeed: the file may have been replaced, the disk mounted again. */
     s->base.alive = false;
     switch (rc & 0xff) {
     case SQLITE_CORRUPT:
@@ -138,8 +136,8 @@ static void init_library(void)
 }
 
 /*
- * Asks again every millisecond at first. SQLite's own handler soon sleeps 100 ms at a time and
- * would rarely meet the moment between two transactions of a busy writer in another process.
+ * Retries every millisecond at first. SQLite's own handler soon sleeps 100 ms at a time and would
+ * rarely hit the gap between two transactions of a busy writer in another process.
  */
 static int on_busy(void *arg, int count)
 {
@@ -177,14 +175,14 @@ static enum df_code create_private(const char *path, struct df_err *err)
                       strerror_r(errno, reason, sizeof(reason)));
 }
 
-static enum df_code pragmas(struct sqlite_db *s, const char *sql, struct df_err *err)
+static enum df_code run_pragmas(struct sqlite_db *s, const char *sql, struct df_err *err)
 {
     int rc = sqlite3_exec(s->handle, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? DF_OK : df_sqlite_fail(s, rc, "opening the database", err);
 }
 
-/* Going over to WAL needs the file alone for a moment, and does not wait for it as a statement
- * would. */
+/* Switching to WAL needs the file exclusively for a moment, and SQLite does not call the busy
+ * handler for it. */
 static enum df_code enter_wal(struct sqlite_db *s, struct df_err *err)
 {
     int64_t start = df_mono_ms(df_clock_real());
@@ -213,7 +211,7 @@ static enum df_code enter_wal(struct sqlite_db *s, struct df_err *err)
     return code;
 }
 
-static enum df_code configure(struct sqlite_db *s, struct df_err *err)
+static enum df_code configure_connection(struct sqlite_db *s, struct df_err *err)
 {
     sqlite3_extended_result_codes(s->handle, 1);
     sqlite3_busy_handler(s->handle, on_busy, s);
@@ -221,22 +219,22 @@ static enum df_code configure(struct sqlite_db *s, struct df_err *err)
     sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
 
-    enum df_code code = pragmas(s,
-                                "PRAGMA trusted_schema=OFF;"
-                                "PRAGMA foreign_keys=ON;"
-                                "PRAGMA temp_store=MEMORY;"
-                                "PRAGMA cache_size=-2048;",
-                                err);
+    enum df_code code = run_pragmas(s,
+                                    "PRAGMA trusted_schema=OFF;"
+                                    "PRAGMA foreign_keys=ON;"
+                                    "PRAGMA temp_store=MEMORY;"
+                                    "PRAGMA cache_size=-2048;",
+                                    err);
     if (code != DF_OK || s->read_only)
         return code;
     code = enter_wal(s, err);
     if (code != DF_OK)
         return code;
-    return pragmas(s,
-                   "PRAGMA synchronous=FULL;"
-                   "PRAGMA wal_autocheckpoint=1000;"
-                   "PRAGMA journal_size_limit=67108864;",
-                   err);
+    return run_pragmas(s,
+                       "PRAGMA synchronous=FULL;"
+                       "PRAGMA wal_autocheckpoint=1000;"
+                       "PRAGMA journal_size_limit=67108864;",
+                       err);
 }
 
 static void sqlite_close(struct df_db *db)
@@ -253,7 +251,7 @@ static void sqlite_close(struct df_db *db)
     free(s);
 }
 
-/* Connections share a file; what SQLite keeps in memory each would have for itself. */
+/* Connections share a file; a database in memory would be private to each connection. */
 static enum df_code sqlite_check_url(const char *url, struct df_err *err)
 {
     const char *path = url + strlen("sqlite:");
@@ -296,7 +294,7 @@ static enum df_code sqlite_open(const struct df_db_options *opt, struct df_db **
                           "its file is read-only",
                           path);
     else
-        code = configure(s, err);
+        code = configure_connection(s, err);
 out:
     if (code != DF_OK) {
         sqlite_close(&s->base);
@@ -308,7 +306,7 @@ out:
 
 /* --- transactions ----------------------------------------------------------------------------- */
 
-static enum df_code control(struct sqlite_db *s, enum control c, struct df_err *err)
+static enum df_code run_control(struct sqlite_db *s, enum control c, struct df_err *err)
 {
     int rc = SQLITE_OK;
     if (!s->control[c])
@@ -326,8 +324,7 @@ static enum df_code control(struct sqlite_db *s, enum control c, struct df_err *
     return code;
 }
 
-/* SQLite goes on writing to a file that was deleted or replaced: what is committed there is lost.
- */
+/* SQLite goes on writing to a file that was deleted or replaced, and its commits would be lost. */
 static enum df_code check_file(struct sqlite_db *s, struct df_err *err)
 {
     int moved = 0;
@@ -344,7 +341,7 @@ static enum df_code check_file(struct sqlite_db *s, struct df_err *err)
 static enum df_code sqlite_ping(struct df_db *db, struct df_err *err)
 {
     enum df_code code = check_file(sqlite_of(db), err);
-    return code == DF_OK ? control(sqlite_of(db), CTL_PING, err) : code;
+    return code == DF_OK ? run_control(sqlite_of(db), CTL_PING, err) : code;
 }
 
 static enum df_code sqlite_begin(struct df_db *db, bool write, struct df_err *err)
@@ -352,32 +349,32 @@ static enum df_code sqlite_begin(struct df_db *db, bool write, struct df_err *er
     enum df_code code = check_file(sqlite_of(db), err);
     if (code != DF_OK)
         return code;
-    return control(sqlite_of(db), write ? CTL_BEGIN_WRITE : CTL_BEGIN, err);
+    return run_control(sqlite_of(db), write ? CTL_BEGIN_WRITE : CTL_BEGIN, err);
 }
 
 static enum df_code sqlite_commit(struct df_db *db, struct df_err *err)
 {
     enum df_code code = check_file(sqlite_of(db), err);
-    return code == DF_OK ? control(sqlite_of(db), CTL_COMMIT, err) : code;
+    return code == DF_OK ? run_control(sqlite_of(db), CTL_COMMIT, err) : code;
 }
 
 static void sqlite_rollback(struct df_db *db)
 {
     struct sqlite_db *s = sqlite_of(db);
 
-    /* A full disk and the like have SQLite roll back by itself. */
-    if (!sqlite3_get_autocommit(s->handle) && control(s, CTL_ROLLBACK, NULL) != DF_OK)
+    /* After a full disk and similar errors SQLite has rolled back already. */
+    if (!sqlite3_get_autocommit(s->handle) && run_control(s, CTL_ROLLBACK, NULL) != DF_OK)
         db->alive = false;
 }
 
 static enum df_code sqlite_savepoint(struct df_db *db, struct df_err *err)
 {
-    return control(sqlite_of(db), CTL_SAVEPOINT, err);
+    return run_control(sqlite_of(db), CTL_SAVEPOINT, err);
 }
 
 static enum df_code sqlite_release(struct df_db *db, struct df_err *err)
 {
-    return control(sqlite_of(db), CTL_RELEASE, err);
+    return run_control(sqlite_of(db), CTL_RELEASE, err);
 }
 
 static enum df_code sqlite_rollback_to(struct df_db *db, struct df_err *err)
@@ -386,8 +383,8 @@ static enum df_code sqlite_rollback_to(struct df_db *db, struct df_err *err)
 
     if (sqlite3_get_autocommit(s->handle))
         return df_err_set(err, DF_E_DB, "SQLite has rolled the whole transaction back");
-    enum df_code code = control(s, CTL_ROLLBACK_TO, err);
-    return code == DF_OK ? control(s, CTL_RELEASE, err) : code;
+    enum df_code code = run_control(s, CTL_ROLLBACK_TO, err);
+    return code == DF_OK ? run_control(s, CTL_RELEASE, err) : code;
 }
 
 /* --- schema ----------------------------------------------------------------------------------- */
@@ -422,7 +419,7 @@ static enum df_code sqlite_script(struct df_db *db, const char *sql, struct df_e
         sqlite3_finalize(h);
         p = tail;
     }
-    /* A script may have begun a transaction and not come to its end. */
+    /* A failed script may have left its own transaction open. */
     if (!db->in_transaction)
         sqlite_rollback(db);
     return code;

@@ -11,7 +11,7 @@
 #define STMT_SETS 32
 #define STMT_WAYS 4
 
-/* Times and UUIDs in the form in which they are stored, one for each parameter of a statement. */
+/* A time or UUID as it is stored; one for each parameter of a statement. */
 union scratch {
     char time[DF_TIME_LEN + 1];
     struct df_uuid uuid;
@@ -21,21 +21,22 @@ struct stmt {
     const struct df_query *query; /* NULL: the slot is free */
     sqlite3_stmt *handle;
     union scratch *scratch;
-    uint64_t used; /* the smallest of its set makes room for another */
+    uint64_t used; /* when last used; the oldest of its set is evicted */
 };
 
 struct sqlite_result {
     struct df_result base;
     sqlite3_stmt *handle;
     size_t columns;
-    int ahead; /* what the step taken by query() gave: SQLITE_ROW, SQLITE_DONE; 0: already told */
+    int ahead; /* result of the step that query() took: SQLITE_ROW or SQLITE_DONE; 0: already
+                  returned */
     bool done;
     const char *name;
 
-    /* Rows read in advance; NULL: the statement stands on its row. */
+    /* Rows read in advance; NULL: columns come from the statement. */
     sqlite3_value **kept;
     size_t kept_rows;
-    size_t kept_at; /* rows stepped over: the current one is the one before */
+    size_t kept_at; /* rows stepped over; the current row is kept_at - 1 */
 };
 
 enum control {
@@ -69,10 +70,10 @@ static inline struct sqlite_db *sqlite_of(struct df_db *db)
     return (struct sqlite_db *)db;
 }
 
-/* Turns an error of SQLite into ours; `what` was being done. */
+/* Translates an error of SQLite; `what` names the failed operation. */
 enum df_code df_sqlite_fail(struct sqlite_db *s, int rc, const char *what, struct df_err *err);
 
-/* Whether there is no room on the disk: SQLite's result, and the system's number behind it. */
+/* Whether the disk is full, by SQLite's result code and the errno behind it. */
 bool df_sqlite_is_full(int rc, int os_error);
 
 void df_sqlite_stmts_release(struct sqlite_db *s);

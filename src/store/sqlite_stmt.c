@@ -1,9 +1,10 @@
 /*
  * Statements of the SQLite driver: preparing, binding, stepping, columns.
  *
- * Statements are prepared once a connection and query, in a small set-associative cache and not in
- * base/map.h's table: it is bounded, and a lookup, which every statement begins with, compares at
- * most STMT_WAYS pointers. At most one result is open, so a statement is never in use twice.
+ * Each connection prepares a query once and keeps it in a small set-associative cache. The cache is
+ * not base/map.h's table because it must be bounded, and because the lookup, which every statement
+ * begins with, compares at most STMT_WAYS pointers. At most one result is open, so a statement is
+ * never in use twice.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -11,8 +12,8 @@
 
 #include <stdlib.h>
 
-static enum df_code prepare(struct sqlite_db *s, const struct df_query *q, struct stmt *slot,
-                            struct df_err *err)
+static enum df_code prepare_stmt(struct sqlite_db *s, const struct df_query *q, struct stmt *slot,
+                                 struct df_err *err)
 {
     sqlite3_stmt *h = NULL;
     int rc = sqlite3_prepare_v3(s->handle, q->text[DF_SQLITE].sql, -1, SQLITE_PREPARE_PERSISTENT,
@@ -33,10 +34,10 @@ static enum df_code prepare(struct sqlite_db *s, const struct df_query *q, struc
     return DF_OK;
 }
 
-static enum df_code find(struct sqlite_db *s, const struct df_query *q, struct stmt **ret,
-                         struct df_err *err)
+static enum df_code find_stmt(struct sqlite_db *s, const struct df_query *q, struct stmt **ret,
+                              struct df_err *err)
 {
-    /* The low bits of an address say little and neighbours differ in the middle ones. */
+    /* Addresses differ mostly in their middle bits; multiplying carries those to the top. */
     uint64_t hash = (uint64_t)(uintptr_t)q * UINT64_C(0x9E3779B97F4A7C15);
     struct stmt *set = s->stmts[hash >> 59];
     struct stmt *slot = &set[0];
@@ -51,7 +52,7 @@ static enum df_code find(struct sqlite_db *s, const struct df_query *q, struct s
         if (set[i].used < slot->used)
             slot = &set[i];
     }
-    enum df_code code = prepare(s, q, slot, err);
+    enum df_code code = prepare_stmt(s, q, slot, err);
     if (code == DF_OK) {
         slot->used = ++s->uses;
         *ret = slot;
@@ -70,7 +71,8 @@ void df_sqlite_stmts_release(struct sqlite_db *s)
 }
 
 /* `keep` is SQLITE_STATIC when the statement ends before the caller's values do. */
-static int bind(struct stmt *st, size_t i, const struct df_value *v, sqlite3_destructor_type keep)
+static int bind_value(struct stmt *st, size_t i, const struct df_value *v,
+                      sqlite3_destructor_type keep)
 {
     sqlite3_stmt *h = st->handle;
     union scratch *scratch = &st->scratch[i];
@@ -103,7 +105,7 @@ static int bind_row(struct stmt *st, const struct df_value *params, sqlite3_dest
 {
     int rc = SQLITE_OK;
     for (size_t i = 0; i < st->query->param_count && rc == SQLITE_OK; i++)
-        rc = bind(st, i, &params[i], keep);
+        rc = bind_value(st, i, &params[i], keep);
     return rc;
 }
 
@@ -134,9 +136,9 @@ static void drop_kept(struct sqlite_result *r)
 }
 
 /*
- * A statement that writes and returns rows outside a transaction commits at its end, not before its
- * rows: those are read in advance, so that an error of the commit is told by query() and not lost
- * by who frees the result early.
+ * Outside a transaction, a statement that writes and returns rows commits after its last row. Its
+ * rows are read in advance, so that query() reports an error of the commit even if the caller frees
+ * the result early.
  */
 static int keep_rows(struct sqlite_result *r)
 {
@@ -165,11 +167,11 @@ enum df_code df_sqlite_query(struct df_db *db, const struct df_query *q,
 {
     struct sqlite_db *s = sqlite_of(db);
     struct stmt *st;
-    enum df_code code = find(s, q, &st, err);
+    enum df_code code = find_stmt(s, q, &st, err);
     if (code != DF_OK)
         return code;
 
-    /* The rows are read after the caller's values are gone. */
+    /* The rows are read later, when the caller's values may be gone: SQLite copies them. */
     int rc = bind_row(st, params, SQLITE_TRANSIENT);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(st->handle);
@@ -238,7 +240,7 @@ enum df_code df_sqlite_exec_many(struct df_db *db, const struct df_query *q,
 {
     struct sqlite_db *s = sqlite_of(db);
     struct stmt *st;
-    enum df_code code = find(s, q, &st, err);
+    enum df_code code = find_stmt(s, q, &st, err);
     if (code != DF_OK)
         return code;
 
@@ -273,8 +275,8 @@ static const struct sqlite_result *result_of(const struct df_result *r)
     return (const struct sqlite_result *)r;
 }
 
-/* NULL: the row is the statement's, not a kept one. */
-static sqlite3_value *kept(const struct sqlite_result *r, size_t col)
+/* NULL: columns come from the statement, not from a kept row. */
+static sqlite3_value *kept_value(const struct sqlite_result *r, size_t col)
 {
     size_t row = r->kept_at ? r->kept_at - 1 : 0;
     return r->kept ? r->kept[row * r->columns + col] : NULL;
@@ -290,7 +292,7 @@ bool df_sqlite_col_null(const struct df_result *base, size_t col)
     const struct sqlite_result *r = result_of(base);
     if (col >= r->columns)
         return true;
-    sqlite3_value *v = kept(r, col);
+    sqlite3_value *v = kept_value(r, col);
     int type = v ? sqlite3_value_type(v) : sqlite3_column_type(r->handle, (int)col);
     return type == SQLITE_NULL;
 }
@@ -300,7 +302,7 @@ int64_t df_sqlite_col_int(const struct df_result *base, size_t col)
     const struct sqlite_result *r = result_of(base);
     if (col >= r->columns)
         return 0;
-    sqlite3_value *v = kept(r, col);
+    sqlite3_value *v = kept_value(r, col);
     return v ? sqlite3_value_int64(v) : sqlite3_column_int64(r->handle, (int)col);
 }
 
@@ -315,7 +317,7 @@ struct df_str df_sqlite_col_text(const struct df_result *base, size_t col)
     const struct sqlite_result *r = result_of(base);
     if (df_sqlite_col_null(base, col))
         return DF_STR_NULL;
-    sqlite3_value *v = kept(r, col);
+    sqlite3_value *v = kept_value(r, col);
     const unsigned char *ptr = v ? sqlite3_value_text(v) : sqlite3_column_text(r->handle, (int)col);
     int len = v ? sqlite3_value_bytes(v) : sqlite3_column_bytes(r->handle, (int)col);
     return ptr ? df_str_n((const char *)ptr, (size_t)len) : DF_STR_NULL;
@@ -326,10 +328,11 @@ struct df_str df_sqlite_col_blob(struct df_result *base, size_t col)
     const struct sqlite_result *r = result_of(base);
     if (df_sqlite_col_null(base, col))
         return DF_STR_NULL;
-    sqlite3_value *v = kept(r, col);
+    sqlite3_value *v = kept_value(r, col);
     const char *ptr = v ? sqlite3_value_blob(v) : sqlite3_column_blob(r->handle, (int)col);
     int len = v ? sqlite3_value_bytes(v) : sqlite3_column_bytes(r->handle, (int)col);
-    return ptr ? df_str_n(ptr, (size_t)len) : DF_STR(""); /* SQLite has no address for nothing */
+    return ptr ? df_str_n(ptr, (size_t)len)
+               : DF_STR(""); /* SQLite returns NULL for an empty blob */
 }
 
 int64_t df_sqlite_col_time(const struct df_result *r, size_t col)

@@ -2,15 +2,16 @@
  * The pool: threads, their connections, and the readers. Writers are in writer.c.
  *
  * A connection that dies is replaced by its worker: at once, then after pauses that double from
- * BACKOFF_FIRST_MS to BACKOFF_LAST_MS, whether or not a job asks for it. A connection that was not
- * used for long, or that was last seen alive before another worker lost its own, is tried with a
- * ping before a job is trusted to it: a job that finds out by itself would have to be run again.
+ * BACKOFF_FIRST_MS to BACKOFF_LAST_MS, whether or not a job asks for it. A connection that has been
+ * idle for long, or was last seen alive before another worker lost its own, is pinged before it
+ * gets a job: a job that meets a dead connection has to run again.
  */
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/store_private.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,10 +20,10 @@
 #define RECONNECT_LIMIT_MS 2000
 #define IDLE_NS            (INT64_C(30) * 1000000000)
 #define FULL_NS            (INT64_C(10) * 1000000000)
-/* The lock of SQLite is another process's for longer than this only when something is wrong. */
+/* Another process holds SQLite's lock for longer than this only when something is wrong. */
 #define SQLITE_LOCK_MS 5000
-/* PostgreSQL keeps so many subtransactions at hand; past 64, reading anything becomes slow for
- * everybody. */
+/* PostgreSQL caches 64 subtransactions of a transaction; beyond that, reads become slow for every
+ * session. */
 #define POSTGRES_SAVEPOINTS 60
 #define POOL_MAX            1024
 #define QUEUE_MAX           (1 << 20)
@@ -103,7 +104,7 @@ static void init_metrics(void)
     metrics.reconnects = df_metric_get(&reconnects, NULL);
 }
 
-static void collect(void *arg)
+static void collect_waiting(void *arg)
 {
     struct df_store *s = arg;
     for (size_t i = 0; i < 2; i++)
@@ -112,7 +113,7 @@ static void collect(void *arg)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-static void disconnect(struct store_worker *w)
+static void close_connection(struct store_worker *w)
 {
     if (!w->db)
         return;
@@ -121,10 +122,11 @@ static void disconnect(struct store_worker *w)
     df_metric_add(w->store->metrics->connections, -1);
 }
 
-static void connected(struct store_worker *w, struct df_db *take_db)
+static void adopt_connection(struct store_worker *w, struct df_db *take_db)
 {
     struct df_store *s = w->store;
 
+    assert(!w->db);
     w->db = take_db;
     w->proven_ns = store_now_ns();
     df_backoff_reset(&w->backoff);
@@ -147,8 +149,8 @@ void df_store_lost(struct store_worker *w, const struct df_err *why)
 {
     atomic_store(&w->store->lost_ns, store_now_ns());
     tell_lost(w->store, why->detail);
-    disconnect(w);
-    w->next_try_ns = store_now_ns(); /* now, also if no job asks for it */
+    close_connection(w);
+    w->next_try_ns = store_now_ns(); /* at once, even if no job needs it */
 }
 
 static enum df_code open_connection(const struct store_worker *w, int64_t timeout_ms,
@@ -159,7 +161,7 @@ static enum df_code open_connection(const struct store_worker *w, int64_t timeou
         .connect_timeout_ms = timeout_ms,
         .statement_timeout_ms = w->store->dialect == DF_SQLITE ? SQLITE_LOCK_MS : 0,
         .read_only = !w->writer,
-        .existing = w->was_connected, /* a disk that went away leaves an empty directory behind */
+        .existing = w->was_connected, /* an unmounted disk leaves an empty directory behind */
     };
     return df_db_open(&opt, ret, err);
 }
@@ -170,7 +172,7 @@ static void try_connect(struct store_worker *w)
     struct df_err err = DF_ERR_INIT;
 
     if (open_connection(w, RECONNECT_LIMIT_MS, &db, &err) == DF_OK) {
-        connected(w, db);
+        adopt_connection(w, db);
         return;
     }
     w->refusal = err;
@@ -180,8 +182,8 @@ static void try_connect(struct store_worker *w)
     tell_lost(w->store, err.detail);
 }
 
-/* Lets go of a connection that does not answer. */
-static void prove(struct store_worker *w)
+/* Closes an idle or suspect connection that does not answer. */
+static void drop_dead_connection(struct store_worker *w)
 {
     int64_t now = store_now_ns();
 
@@ -192,12 +194,12 @@ static void prove(struct store_worker *w)
     if (df_db_ping(w->db, NULL) == DF_OK)
         w->proven_ns = now;
     else
-        disconnect(w);
+        close_connection(w);
 }
 
 enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns, struct df_err *err)
 {
-    prove(w);
+    drop_dead_connection(w);
     while (!w->db) {
         int64_t now = store_now_ns();
         if (w->next_try_ns > now) {
@@ -280,7 +282,7 @@ static void run_read(struct store_worker *w, struct df_job *job)
     df_store_finish(w, &job, 1);
 }
 
-/* How long to wait for a job before it is time to try for a connection again; -1: for ever. */
+/* How long to wait for a job before it is time to reconnect; -1: for ever. */
 static int64_t wait_ms(const struct store_worker *w)
 {
     if (w->db || w->next_try_ns == 0)
@@ -308,12 +310,12 @@ static void work_off_jobs(void *arg)
         else if (n > 0)
             run_read(w, w->jobs[0]);
     }
-    disconnect(w);
+    close_connection(w);
 }
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-static int64_t bounded(int64_t v, int64_t def, int64_t min, int64_t max)
+static int64_t bounded_setting(int64_t v, int64_t def, int64_t min, int64_t max)
 {
     int64_t n = v > 0 ? v : def;
     return n < min ? min : n > max ? max : n;
@@ -322,7 +324,7 @@ static int64_t bounded(int64_t v, int64_t def, int64_t min, int64_t max)
 static void add_workers(struct df_store *s, int64_t pool_size)
 {
     bool sqlite = s->dialect == DF_SQLITE;
-    size_t count = (size_t)bounded(pool_size, sqlite ? 3 : 8, 2, POOL_MAX);
+    size_t count = (size_t)bounded_setting(pool_size, sqlite ? 3 : 8, 2, POOL_MAX);
     size_t writers = sqlite || count < 4 ? 1 : count / 4;
 
     s->workers = df_calloc(count, sizeof(*s->workers));
@@ -364,17 +366,18 @@ enum df_code df_store_open(const struct df_store_options *opt, struct df_store *
     s->url = df_strdup(df_str_c(opt->settings.url));
     s->dialect = dialect;
     s->clock = opt->clock ? opt->clock : df_clock_real();
-    s->group_max = (size_t)bounded(opt->settings.group_max, 256, 1, QUEUE_MAX);
+    s->group_max = (size_t)bounded_setting(opt->settings.group_max, 256, 1, QUEUE_MAX);
     s->savepoints_max = dialect == DF_POSTGRES ? POSTGRES_SAVEPOINTS : SIZE_MAX;
     s->metrics = &metrics;
     for (size_t i = 0; i < 2; i++)
-        df_queue_init(&s->queues[i], (size_t)bounded(opt->settings.queue_size, 4096, 1, QUEUE_MAX));
+        df_queue_init(&s->queues[i],
+                      (size_t)bounded_setting(opt->settings.queue_size, 4096, 1, QUEUE_MAX));
     add_workers(s, opt->settings.pool_size);
-    df_metric_on_collect(collect, s);
+    df_metric_on_collect(collect_waiting, s);
 
     code = open_connection(&s->workers[0], 0, &db, err);
     if (code == DF_OK) {
-        connected(&s->workers[0], db);
+        adopt_connection(&s->workers[0], db);
         start_workers(s);
     } else {
         df_store_close(s);
@@ -393,7 +396,7 @@ void df_store_stop(struct df_store *s)
     for (size_t i = 0; i < s->worker_count; i++) {
         struct store_worker *w = &s->workers[i];
         df_thread_join(&w->thread);
-        disconnect(w);
+        close_connection(w);
     }
 }
 
@@ -409,7 +412,7 @@ void df_store_close(struct df_store *s)
         free(w->affected);
         free(w->values);
     }
-    df_metric_off_collect(collect, s);
+    df_metric_off_collect(collect_waiting, s);
     for (size_t i = 0; i < 2; i++)
         df_queue_release(&s->queues[i]);
     free(s->workers);
@@ -419,8 +422,9 @@ void df_store_close(struct df_store *s)
 
 /* --- what callers use ------------------------------------------------------------------------- */
 
-static bool submit(struct df_store *s, struct df_job *job, bool write)
+static bool submit_job(struct df_store *s, struct df_job *job, bool write)
 {
+    assert(job->done && (job->run || job->query));
     job->queued_ns = store_now_ns();
     if (df_queue_push(&s->queues[write], job))
         return true;
@@ -430,19 +434,19 @@ static bool submit(struct df_store *s, struct df_job *job, bool write)
 
 bool df_store_write(struct df_store *s, struct df_job *job)
 {
-    return submit(s, job, true);
+    return submit_job(s, job, true);
 }
 
 bool df_store_read(struct df_store *s, struct df_job *job)
 {
-    return submit(s, job, false);
+    return submit_job(s, job, false);
 }
 
 struct waiter {
     struct df_mutex lock;
     pthread_cond_t ended;
-    bool done;
-    enum df_code code;
+    bool done DF_GUARDED_BY(lock);
+    enum df_code code; /* set before done, and not changed afterwards */
     struct df_err err;
 };
 
@@ -450,6 +454,7 @@ static void wake_waiter(struct df_job *job, enum df_code code, const struct df_e
 {
     struct waiter *waiter = job->waiter;
 
+    assert(waiter);
     df_lock(&waiter->lock);
     waiter->code = code;
     waiter->err = *err;
@@ -465,7 +470,7 @@ static enum df_code submit_and_wait(struct df_store *s, struct df_job *job, bool
 
     job->waiter = &waiter;
     job->done = wake_waiter;
-    if (!submit(s, job, write)) {
+    if (!submit_job(s, job, write)) {
         job->waiter = NULL;
         bool closed = df_queue_closed(&s->queues[write]);
         return df_err_set(err, closed ? DF_E_DRAINING : DF_E_BUSY,

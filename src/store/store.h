@@ -2,7 +2,7 @@
  * The store: a pool of connections with threads of their own, to which the rest of the program
  * hands jobs. Readers run one job after another. Writers commit in groups: a writer takes what is
  * queued, runs each job under a savepoint, commits once, and only then answers all of them. So a
- * hundred requests waiting cost one fsync, and a job that fails takes nobody with it.
+ * hundred waiting requests cost one fsync, and a job that fails does not fail the others.
  *
  * One writer on SQLite (the database has one write lock), a few on the servers.
  *
@@ -17,11 +17,11 @@
  * by one df_db_exec_many. That is the fast way for single statements.
  *
  * Readers run outside a transaction; a job may begin one of its own (df_db_begin with write=false)
- * to see several tables at one moment. Their connections cannot write.
+ * to see several tables at one moment. Readers' connections cannot write.
  *
- * While the database is away jobs fail with DF_E_DB_UNAVAILABLE, after two seconds of trying at
- * most; when it is back all goes on by itself. While its disk is full, jobs that need room fail
- * with DF_E_DISK_FULL, the others go on.
+ * While the database is away, jobs fail with DF_E_DB_UNAVAILABLE after at most two seconds of
+ * trying; when it is back, work resumes by itself. While its disk is full, jobs that need room fail
+ * with DF_E_DISK_FULL and the others go on.
  *
  * Threads: df_store_write and df_store_read may be called from any thread. Queues are bounded.
  */
@@ -49,7 +49,7 @@ struct df_job {
     enum df_code code;
     struct df_err err;
     int64_t queued_ns;
-    bool expelled; /* failed, and took the transaction with it: the others run again without it */
+    bool expelled; /* failed and undid the whole transaction: the others run again without it */
 };
 
 struct df_store_options {
@@ -57,19 +57,21 @@ struct df_store_options {
     const struct df_clock *clock; /* its randomness spreads retries; waiting is in real time */
 };
 
-/* Opens the first connection (so a wrong URL or password is told here) and starts the threads. */
+/* Opens the first connection, so that a wrong URL or password is reported here, and starts the
+ * threads. */
 enum df_code df_store_open(const struct df_store_options *opt, struct df_store **ret,
                            struct df_err *err) DF_MUST_CHECK;
 /* Refuses new jobs and finishes those queued: no `done` is called afterwards. NULL is fine. */
 void df_store_stop(struct df_store *s);
-/* Stops, if that is still to be done, and frees. NULL is fine. */
+/* Stops the store if it still runs, and frees it. NULL is fine. */
 void df_store_close(struct df_store *s);
 
 /* false: the queue is full or closed, `done` will not be called; answer 503. */
 bool df_store_write(struct df_store *s, struct df_job *job);
 bool df_store_read(struct df_store *s, struct df_job *job);
 
-/* The same, waiting for the end: for command line and start-up, never on an HTTP thread. */
+/* The same, but wait for the job's end: for the command line and start-up, never on an HTTP
+ * thread. */
 enum df_code df_store_write_wait(struct df_store *s, struct df_job *job,
                                  struct df_err *err) DF_MUST_CHECK;
 enum df_code df_store_read_wait(struct df_store *s, struct df_job *job,

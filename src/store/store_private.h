@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-/* How often a deadlock and its like is tried again before a caller hears of it. */
+/* How often a deadlock or another conflict is retried before it is reported to the caller. */
 #define STORE_CONFLICTS_MAX 5
 /* How long a job waits for a database that is away, from when it was queued. */
 #define STORE_PATIENCE_NS (INT64_C(2) * 1000000000)
@@ -25,7 +25,7 @@ struct store_metrics {
     struct df_metric *reconnects;
 };
 
-/* A thread and its connection. Nobody else touches either. */
+/* A thread and its connection. No other thread touches the connection. */
 struct store_worker {
     struct df_store *store;
     struct df_thread thread;
@@ -33,9 +33,9 @@ struct store_worker {
     struct df_db *db;    /* NULL: not connected (yet) */
     bool was_connected;  /* the next connection is a reconnection */
     int64_t proven_ns;   /* when the connection was last known to work */
-    int64_t next_try_ns; /* not to be tried again before; 0: at once */
+    int64_t next_try_ns; /* when to connect again; 0: as soon as a job needs it */
     struct df_backoff backoff;
-    struct df_err refusal; /* why the last one did not */
+    struct df_err refusal; /* why the last attempt to connect failed */
 
     /* Writers: the group in hand and its row jobs' values, row after row. */
     void **items; /* as the queue gave them */
@@ -43,8 +43,8 @@ struct store_worker {
     int64_t *affected;
     struct df_value *values;
     size_t value_cap;
-    int64_t commit_failed_ns; /* when that was last logged, */
-    uint64_t commit_failures; /* and how many there were since */
+    int64_t commit_failed_ns; /* when a failed commit was last logged */
+    uint64_t commit_failures; /* failed commits since then */
 };
 
 struct df_store {
@@ -57,7 +57,8 @@ struct df_store {
     struct store_worker *workers;
     size_t worker_count;
     _Atomic bool down;
-    _Atomic int64_t lost_ns; /* connections proven before are suspect */
+    _Atomic int64_t
+        lost_ns; /* when a connection was last lost; connections proven before that are suspect */
     _Atomic int64_t full_ns; /* when a job last failed for want of room; 0: never */
     const struct store_metrics *metrics;
 };
@@ -68,17 +69,18 @@ static inline int64_t store_now_ns(void)
 }
 
 /*
- * Sees to it that w->db is connected and, after a time without use, still alive. Tries again and
- * again until deadline_ns, at least once unless a try has just failed.
+ * Makes sure that w->db is connected and, after an idle time, still alive. Retries until
+ * deadline_ns; tries at least once, unless the worker is still pausing after a failure.
  */
 enum df_code df_store_connect(struct store_worker *w, int64_t deadline_ns,
                               struct df_err *err) DF_MUST_CHECK;
-/* The connection died at work. */
+/* The connection died while a job used it: drops it, logs it, and has the worker reconnect. */
 void df_store_lost(struct store_worker *w, const struct df_err *why);
-/* A moment before trying again what met a conflict; longer with every attempt, and never the same
- * for two. */
+/* Pauses before work that met a conflict is retried; the pause is random and grows with every
+ * attempt. */
 void df_store_pause(const struct df_store *s, int attempt);
-/* Figures, then `done`, in order. The jobs are their owners' afterwards. */
+/* Counts the jobs, then calls `done` for each, in order. Afterwards the jobs belong to their owners
+ * again. */
 void df_store_finish(const struct store_worker *w, struct df_job **jobs, size_t count);
 
 /* Runs jobs and commits them, in one transaction or a few; sets their codes and finishes them. */

@@ -5,29 +5,30 @@
  * in one transaction and commits once for all; while it waits for the disk the next group gathers.
  * Nothing is gained by waiting for more jobs, and nothing waits: a lonely job is committed at once.
  *
- * Jobs do not know of each other. Each runs under a savepoint of its own, and one that fails is
- * rolled back to it and told so, while the others go on. Neighbouring row jobs with the same query
- * share a savepoint and one df_db_exec_many. When a row of those fails, the rows before it are
- * written again, it is told, and those behind it go on as a batch; when too many fail, they are
- * taken one by one.
+ * Jobs do not know of each other. Each runs under a savepoint of its own. A job that fails is
+ * rolled back to its savepoint and gets its error, while the others go on. Neighbouring row jobs
+ * with the same query share a savepoint and one df_db_exec_many. When one of their rows fails, the
+ * rows before it are written again, its job gets the error, and the rows after it go on as a batch;
+ * after too many failures the rows are written one by one.
  *
  * What can happen to a group as a whole (enum outcome):
  *
- * - SETTLED: committed, or every job failed by its own fault and nothing was left to commit.
- * - AGAIN: a deadlock, a lock that was not to be had: rolled back and run again, after a short
- *   pause, up to STORE_CONFLICTS_MAX times. In the last round a job that meets a conflict fails
- *   alone.
- * - EXPELLED: a job failed by its own fault, and the database rolled the whole transaction back for
- *   it (SQL Server does, for some errors): the others run again without it.
- * - LOST: the connection died before COMMIT was sent: nothing of it can have happened; run again
- *   once, on a new one.
- * - FAILED: everything else: the connection died in COMMIT (nobody knows whether it happened), a
- *   disk is full. All fail.
+ * - SETTLED: committed, or every job failed through its own fault and nothing was left to commit.
+ * - AGAIN: a deadlock or a lock that was not granted. The group is rolled back and run again after
+ *   a short pause, up to STORE_CONFLICTS_MAX times. In the last round a job that meets a conflict
+ *   fails alone.
+ * - EXPELLED: a job failed through its own fault, and the database rolled the whole transaction
+ *   back for it, as SQL Server does for some errors. The others run again without it.
+ * - LOST: the connection died before COMMIT was sent, so nothing was committed. The group runs once
+ *   more, on a new connection.
+ * - FAILED: everything else. The connection died during COMMIT, so that its outcome is unknown, or
+ *   a disk is full. All jobs fail.
  */
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/store_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Failing rows in one batch after which the rest goes one by one. */
@@ -41,12 +42,12 @@ struct group {
     struct df_db *db;
     struct df_job **jobs;
     size_t count;
-    bool single;       /* no batches: one of them took the transaction with it */
-    bool last_round;   /* conflicts are a job's own from here on */
-    struct df_err err; /* why the group as a whole came to nothing */
+    bool single;       /* no batches: a batch undid the whole transaction */
+    bool last_round;   /* a conflict now fails only the job that meets it */
+    struct df_err err; /* why the group as a whole failed */
 };
 
-static void set_fresh(struct df_job *job)
+static void reset_job(struct df_job *job)
 {
     job->code = DF_OK;
     job->affected = 0;
@@ -55,19 +56,20 @@ static void set_fresh(struct df_job *job)
     job->err.detail[0] = '\0';
 }
 
-static void set_failed(struct df_job *job, enum df_code code, const struct df_err *err)
+static void fail_job(struct df_job *job, enum df_code code, const struct df_err *err)
 {
+    assert(code != DF_OK);
     job->code = code;
     job->err = *err;
     job->err.code = code;
 }
 
 /*
- * After a failure under a savepoint: can the group go on? The database may have met the error with
- * rolling back the whole transaction. That is the culprit's affair, unless it is of the kind that
- * is everybody's, like a full disk.
+ * After a failure under a savepoint: can the group go on? The database may have rolled the whole
+ * transaction back because of the error. Then only the job at fault fails, unless the error
+ * concerns all jobs, as a full disk does.
  */
-static enum outcome contain(struct group *g, enum df_code code, const struct df_err *err)
+static enum outcome contain_failure(struct group *g, enum df_code code, const struct df_err *err)
 {
     struct df_err why = DF_ERR_INIT;
 
@@ -89,7 +91,7 @@ static enum outcome run_job(struct group *g, struct df_job *job)
     struct df_err err = DF_ERR_INIT;
     enum df_code code = df_db_savepoint(g->db, &err);
 
-    set_fresh(job);
+    reset_job(job);
     if (code == DF_OK) {
         const struct df_log_ctx *outer = df_log_ctx_use(job->log);
         code = job->run(g->db, job, &err);
@@ -99,16 +101,17 @@ static enum outcome run_job(struct group *g, struct df_job *job)
         code = df_db_release(g->db, &err);
     if (code == DF_OK)
         return GOES_ON;
-    set_failed(job, code, &err);
-    enum outcome o = contain(g, code, &err);
+    fail_job(job, code, &err);
+    enum outcome o = contain_failure(g, code, &err);
     job->expelled = o == EXPELLED;
     return o;
 }
 
 /* --- row jobs --------------------------------------------------------------------------------- */
 
-/* The values of `count` jobs in a row. Those of one are used where they are. */
-static const struct df_value *gather(struct store_worker *w, struct df_job **jobs, size_t count)
+/* The values of `count` jobs, row after row. A single job's values are used in place. */
+static const struct df_value *gather_values(struct store_worker *w, struct df_job **jobs,
+                                            size_t count)
 {
     size_t width = jobs[0]->query->param_count;
     if (count == 1 || width == 0)
@@ -136,12 +139,12 @@ static enum df_code write_rows(struct group *g, struct df_job **jobs, size_t cou
     *ret_failed_row = -1;
     enum df_code code = df_db_savepoint(g->db, err);
     if (code == DF_OK)
-        code = df_db_exec_many(g->db, q, gather(w, jobs, count), q->param_count, count, NULL, NULL,
-                               w->affected, ret_failed_row, err);
+        code = df_db_exec_many(g->db, q, gather_values(w, jobs, count), q->param_count, count, NULL,
+                               NULL, w->affected, ret_failed_row, err);
     if (code == DF_OK)
         code = df_db_release(g->db, err);
     for (size_t i = 0; i < count && code == DF_OK; i++) {
-        set_fresh(jobs[i]);
+        reset_job(jobs[i]);
         jobs[i]->affected = w->affected[i];
     }
     return code;
@@ -150,7 +153,7 @@ static enum df_code write_rows(struct group *g, struct df_job **jobs, size_t cou
 static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count)
 {
     size_t failures = g->single ? ROW_FAILURES_MAX : 0;
-    size_t failed = SIZE_MAX; /* known to fail once those before it are written */
+    size_t failed = SIZE_MAX; /* known to fail; skipped once the rows before it are written */
     size_t start = 0;
     size_t len = g->single ? 1 : count;
 
@@ -169,12 +172,13 @@ static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count
                 len = failures < ROW_FAILURES_MAX ? count - start : 1;
             continue;
         }
-        enum outcome o = contain(g, code, &err);
+        assert(row >= -1 && row < (int64_t)len);
+        enum outcome o = contain_failure(g, code, &err);
         if (o == EXPELLED && row < 0 && len > 1) {
-            g->single = true; /* to find out which it was */
+            g->single = true; /* the next round finds the job at fault */
         } else if (o == EXPELLED) {
             struct df_job *job = jobs[start + (row < 0 ? 0 : (size_t)row)];
-            set_failed(job, code, &err);
+            fail_job(job, code, &err);
             job->expelled = true;
         }
         if (o != GOES_ON)
@@ -187,12 +191,12 @@ static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count
         }
         len = row < 0 ? 0 : (size_t)row;
         failed = start + len;
-        set_failed(jobs[failed], code, &err);
+        fail_job(jobs[failed], code, &err);
     }
     return GOES_ON;
 }
 
-/* How many jobs from here on are written by one statement. */
+/* How many jobs, from the first on, are written by one statement. */
 static size_t run_length(struct df_job **jobs, size_t count)
 {
     size_t n = 1;
@@ -205,7 +209,7 @@ static size_t run_length(struct df_job **jobs, size_t count)
 
 /* --- groups ----------------------------------------------------------------------------------- */
 
-/* Once a second at most: a disk that is full fails thousands, and may be the one with the log. */
+/* Logs at most once a second: a full disk fails thousands of commits, and may hold the log too. */
 static void log_commit_failed(const struct group *g)
 {
     struct store_worker *w = g->w;
@@ -221,7 +225,7 @@ static void log_commit_failed(const struct group *g)
     w->commit_failures = 0;
 }
 
-static enum outcome commit(struct group *g)
+static enum outcome commit_group(struct group *g)
 {
     struct df_err why = DF_ERR_INIT;
     int64_t start = store_now_ns();
@@ -247,7 +251,7 @@ static enum outcome commit(struct group *g)
     return FAILED;
 }
 
-static enum outcome run_all(struct group *g)
+static enum outcome run_jobs(struct group *g)
 {
     size_t ok = 0;
 
@@ -266,7 +270,7 @@ static enum outcome run_all(struct group *g)
         df_db_rollback(g->db);
         return SETTLED;
     }
-    return commit(g);
+    return commit_group(g);
 }
 
 static enum outcome try_group(struct group *g)
@@ -276,7 +280,7 @@ static enum outcome try_group(struct group *g)
     enum outcome o;
 
     if (code == DF_OK)
-        o = run_all(g);
+        o = run_jobs(g);
     else if (!df_db_alive(g->db))
         o = LOST;
     else
@@ -285,7 +289,7 @@ static enum outcome try_group(struct group *g)
     return o;
 }
 
-/* Runs the group to its end, whichever that is; afterwards every job has its code. */
+/* Runs the group until it is settled or has failed; afterwards every job has its code. */
 static void run_group(struct group *g)
 {
     struct store_worker *w = g->w;
@@ -307,13 +311,14 @@ static void run_group(struct group *g)
         if (o == AGAIN) {
             df_store_pause(w->store, conflicts++);
         } else if (o == EXPELLED) {
-            continue; /* one fewer, or smaller steps: it comes to an end */
+            continue; /* ends: each round has one job fewer, or writes row by row */
         } else if (o == LOST && !lost_before) {
             lost_before = true;
         } else {
             for (size_t i = 0; i < g->count; i++) {
+                assert(!g->jobs[i]->expelled || g->jobs[i]->code != DF_OK);
                 if (!g->jobs[i]->expelled)
-                    set_failed(g->jobs[i], g->err.code, &g->err);
+                    fail_job(g->jobs[i], g->err.code, &g->err);
             }
             return;
         }

@@ -8,7 +8,7 @@
 
 struct df_column {
     struct df_str name;
-    unsigned copies; /* the last number given to another one of this name */
+    unsigned copies; /* the last number given to a column of the same name */
 };
 
 void df_columns_release(struct df_columns *c)
@@ -19,7 +19,7 @@ void df_columns_release(struct df_columns *c)
     *c = (struct df_columns){.count = 0};
 }
 
-static void make_room(struct df_columns *c, size_t index)
+static void reserve_columns(struct df_columns *c, size_t index)
 {
     if (index >= c->cap) {
         c->cap = index < 32 ? 64 : index * 2;
@@ -27,10 +27,11 @@ static void make_room(struct df_columns *c, size_t index)
     }
     while (c->count <= index)
         c->list[c->count++] = NULL;
+    assert(c->count <= c->cap);
 }
 
-/* The name with a number that nobody has. */
-static struct df_str numbered(struct df_columns *c, struct df_str name, unsigned *copies)
+/* The name with the next number that makes it unique. */
+static struct df_str numbered_name(struct df_columns *c, struct df_str name, unsigned *copies)
 {
     char *text = df_arena_alloc(&c->arena, name.len + 16);
 
@@ -48,7 +49,7 @@ static void add_column(struct df_columns *c, size_t index, struct df_str name)
     struct df_column *same = df_map_get(&c->by_name, name);
     struct df_column *column = DF_ARENA_NEW(&c->arena, struct df_column);
 
-    column->name = same ? numbered(c, name, &same->copies) : df_arena_str(&c->arena, name);
+    column->name = same ? numbered_name(c, name, &same->copies) : df_arena_str(&c->arena, name);
     column->copies = 1;
     df_map_add(&c->by_name, column->name, column);
     c->list[index] = column;
@@ -58,7 +59,7 @@ void df_columns_set(struct df_columns *c, size_t index, struct df_str header)
 {
     struct df_str name = df_str_trim(header);
 
-    make_room(c, index);
+    reserve_columns(c, index);
     assert(!c->list[index]);
     if (name.len > 0)
         add_column(c, index, name);
@@ -66,7 +67,7 @@ void df_columns_set(struct df_columns *c, size_t index, struct df_str header)
 
 struct df_str df_columns_name(struct df_columns *c, size_t index)
 {
-    make_room(c, index);
+    reserve_columns(c, index);
     if (!c->list[index]) {
         char letters[DF_COLUMN_LETTERS], name[DF_COLUMN_LETTERS + 8];
         df_column_letters(index, letters);

@@ -1,8 +1,9 @@
 /*
- * The names of a table's columns, made unique: trimmed; an empty one is "Column D", as a
- * spreadsheet would call it; one that was there already gets " (2)". Columns without a name in the
- * header get theirs when they are first asked for, so that they take none that stands there. Names
- * stay where they are until release. One thread at a time.
+ * The names of a table's columns, made unique. Names are trimmed; a name that another column has
+ * already gets " (2)"; a column without a name is called "Column D", after its letter in a
+ * spreadsheet. A column without a name is named when it is first asked for, after the whole header
+ * was read, so that it cannot take a name that stands in the header. Names stay at their address
+ * until release. One thread at a time.
  */
 #ifndef DF_TABULAR_COLUMNS_H
 #define DF_TABULAR_COLUMNS_H
@@ -20,10 +21,10 @@ struct df_columns {
     struct df_map by_name;
 };
 
-/* A zeroed struct is a valid empty table. How many there may be is the caller's to bound. */
+/* A zeroed struct is a valid empty table. The caller bounds the number of columns. */
 void df_columns_release(struct df_columns *c);
 
-/* What the header says of the column at index, from 0; nothing is fine too. Once for each. */
+/* Sets the header's text of the column at index, from 0; it may be empty. Once for each column. */
 void df_columns_set(struct df_columns *c, size_t index, struct df_str header);
 
 /* The name of the column at index, from 0. */

@@ -1,7 +1,8 @@
 #include "tabular/formula.h"
 
-/* =, +, - and @ as U+FF1D, U+FF0B, U+FF0D and U+FF20, all of which begin with EF BC. Some programs
- * take them for the narrow ones. *ret_len: bytes of the sign; 0: it is none. */
+/* The sign that s begins with, and its length in *ret_len; 0: no sign. Some programs read the
+ * full-width =, +, - and @ (U+FF1D, U+FF0B, U+FF0D, U+FF20; all begin with EF BC) as the ASCII
+ * ones. */
 static char sign_of(struct df_str s, size_t *ret_len)
 {
     static const struct {
@@ -22,7 +23,7 @@ static char sign_of(struct df_str s, size_t *ret_len)
     return '\0';
 }
 
-/* A phone in E.164 is no danger, and should stay one. */
+/* A phone in E.164 is harmless and must stay as it is. */
 static bool is_formula(struct df_str s)
 {
     static const char harmless[] = {'0', '1', '2', '3', '4', '5', '6', '7',

@@ -1,8 +1,9 @@
 #include "tabular/headers_map.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-#define KNOWN_MAX 40 /* folded: what is longer is no known name */
+#define KNOWN_MAX 40 /* bytes of the longest known name, folded */
 
 static const char *const names[DF_HEADER_COUNT] = {
     [DF_HEADER_PHONE] = "PhoneNumber",
@@ -26,7 +27,7 @@ static const char *const names[DF_HEADER_COUNT] = {
     [DF_HEADER_BUDGET] = "Budget",
 };
 
-/* In the order of their bytes. */
+/* Sorted by bytes, for bsearch. */
 const struct df_known_header df_known_headers[] = {
     {"additionaldata", DF_HEADER_LEAD_CONTEXT},
     {"additionalinfo", DF_HEADER_LEAD_CONTEXT},
@@ -330,12 +331,12 @@ const struct df_known_header df_known_headers[] = {
 };
 const size_t df_known_header_count = sizeof(df_known_headers) / sizeof(df_known_headers[0]);
 
-/* U+00C0 to U+017F without their accents, for two letters the first; ' ': not a letter. */
+/* U+00C0 to U+017F without their accents; the first letter of a ligature; ' ': not a letter. */
 static const char latin[] = "aaaaaaaceeeeiiiidnooooo ouuuuytsaaaaaaaceeeeiiiidnooooo ouuuuyty"
                             "aaaaaaccccccccddddeeeeeeeeeegggggggghhhhiiiiiiiiiiiijjkkklllllll"
                             "lllnnnnnnnnnoooooooorrrrrrssssssssttttttuuuuuuuuuuuuwwyyyzzzzzzs";
 
-/* The letter or digit that a character is read as, or 0. */
+/* The ASCII letter or digit for a character, or 0. */
 static char fold_char(unsigned c)
 {
     if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'))
@@ -351,8 +352,8 @@ static char fold_char(unsigned c)
     return 0;
 }
 
-/* Letters of other scripts are kept as they are: they make a name another one. Accents that stand
- * by themselves after their letter (U+0300 to U+036F), spaces and dashes are dropped. */
+/* Letters of other scripts are kept, since they make a different name. Combining accents (U+0300 to
+ * U+036F), spaces and dashes are dropped. */
 size_t df_header_fold(struct df_str name, char *out)
 {
     const unsigned char *p = (const unsigned char *)name.ptr;
@@ -375,7 +376,7 @@ size_t df_header_fold(struct df_str name, char *out)
     return n;
 }
 
-static int compare(const void *key, const void *entry)
+static int compare_header(const void *key, const void *entry)
 {
     const struct df_str *name = key;
     const struct df_known_header *k = entry;
@@ -394,7 +395,7 @@ enum df_header df_header_find(struct df_str name, bool *ret_exact)
         return DF_HEADER_OTHER;
     key.len = df_header_fold(name, folded);
     const struct df_known_header *k = bsearch(&key, df_known_headers, df_known_header_count,
-                                              sizeof(df_known_headers[0]), compare);
+                                              sizeof(df_known_headers[0]), compare_header);
     if (!k)
         return DF_HEADER_OTHER;
     *ret_exact = df_str_ieq(key, df_str_c(names[k->header]));
@@ -403,5 +404,6 @@ enum df_header df_header_find(struct df_str name, bool *ret_exact)
 
 const char *df_header_name(enum df_header h)
 {
+    assert(h < DF_HEADER_COUNT);
     return names[h];
 }

@@ -1,22 +1,22 @@
 /*
- * What the name of a column or member means: names in Portuguese and English to the canonical ones
- * of the item. Accents, case and everything that is neither letter nor digit are ignored, so that
- * "E-mail", "e_mail" and "EMAIL" are one name. docs/imports.md has the table; a test holds the two
- * together. Thread-safe.
+ * Maps the name of a column or member, in Portuguese or English, to the canonical name in the item.
+ * Accents, case and everything that is neither letter nor digit are ignored, so that "E-mail",
+ * "e_mail" and "EMAIL" are one name. docs/imports.md has the table; a test compares it with this
+ * one. Thread-safe.
  */
-#ifndef DF_IMPORTS_HEADERS_MAP_H
-#define DF_IMPORTS_HEADERS_MAP_H
+#ifndef DF_TABULAR_HEADERS_MAP_H
+#define DF_TABULAR_HEADERS_MAP_H
 
 #include "base/str.h"
 
 enum df_header {
-    DF_HEADER_OTHER, /* stays under its own name */
+    DF_HEADER_OTHER, /* keeps its own name */
     DF_HEADER_PHONE,
     DF_HEADER_ORIGIN,
     DF_HEADER_PROPERTY,
     DF_HEADER_LEAD_CONTEXT,
     DF_HEADER_LEAD,                  /* from here on: members of LeadContextJson */
-    DF_HEADER_AREA = DF_HEADER_LEAD, /* of a phone that stands in another column without it */
+    DF_HEADER_AREA = DF_HEADER_LEAD, /* area code of a phone in another column */
     DF_HEADER_NAME,
     DF_HEADER_EMAIL,
     DF_HEADER_DOCUMENT,
@@ -34,13 +34,13 @@ enum df_header {
     DF_HEADER_COUNT
 };
 
-/* *ret_exact: it is the canonical name itself, in any spelling. */
+/* *ret_exact: name is the canonical name, in any spelling, and not a synonym. */
 enum df_header df_header_find(struct df_str name, bool *ret_exact);
 
-/* "PhoneNumber", ...; NULL for OTHER. */
+/* "PhoneNumber", …; NULL for OTHER. */
 const char *df_header_name(enum df_header h);
 
-/* Names, folded, and what they mean. */
+/* The known names, folded, and what they mean. */
 struct df_known_header {
     const char *name;
     enum df_header header;

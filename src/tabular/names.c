@@ -3,13 +3,14 @@
 #include "base/escape.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-/* Beyond that a file is not one whose names repeat. */
+/* A file with more names than this does not repeat them; the cache starts again. */
 #define NAMES_MAX 8192
 #define BYTES_MAX ((size_t)2 << 20)
 
-static void forget(struct df_names *n)
+static void forget_names(struct df_names *n)
 {
     struct df_name *name;
 
@@ -23,7 +24,7 @@ static void forget(struct df_names *n)
 
 void df_names_release(struct df_names *n)
 {
-    forget(n);
+    forget_names(n);
     free(n->places);
     *n = (struct df_names){.size_bytes = 0};
 }
@@ -31,7 +32,7 @@ void df_names_release(struct df_names *n)
 void df_names_begin(struct df_names *n, size_t field_count)
 {
     if (n->by_text.count > NAMES_MAX || n->size_bytes > BYTES_MAX)
-        forget(n);
+        forget_names(n);
     if (field_count > n->place_cap) {
         size_t cap = field_count < 32 ? 32 : field_count * 2;
         n->places = df_realloc(n->places, cap * sizeof(void *));
@@ -40,8 +41,8 @@ void df_names_begin(struct df_names *n, size_t field_count)
     }
 }
 
-/* The length of the blank at p, 0 if it is none: ASCII, no-break, U+2000 to U+200B, U+202F,
- * U+3000, U+FEFF. */
+/* The length of the blank at p, or 0. Blanks are ASCII controls and space, the no-break space,
+ * U+2000 to U+200B, U+202F, U+3000 and U+FEFF. */
 static size_t blank_at(const unsigned char *p, size_t len)
 {
     if (p[0] <= ' ')
@@ -116,7 +117,7 @@ static struct df_name *name_new(struct df_str text)
     return name;
 }
 
-/* memcmp for names, which are short: two words that overlap, without a call. */
+/* memcmp for short names: compares two overlapping words instead of calling. */
 static inline bool same_bytes(const char *a, const char *b, size_t len)
 {
     uint64_t a64[2], b64[2];
@@ -141,7 +142,7 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
     return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
 }
 
-static const struct df_name *find_name(struct df_names *n, struct df_str text)
+static const struct df_name *find_or_add_name(struct df_names *n, struct df_str text)
 {
     struct df_name *name = df_map_get(&n->by_text, text);
 
@@ -155,9 +156,10 @@ static const struct df_name *find_name(struct df_names *n, struct df_str text)
 
 const struct df_name *df_names_find(struct df_names *n, size_t place, struct df_str text)
 {
+    assert(place < n->place_cap);
     const struct df_name *name = n->places[place];
 
     if (!name || name->text.len != text.len || !same_bytes(name->text.ptr, text.ptr, text.len))
-        n->places[place] = name = find_name(n, text);
+        n->places[place] = name = find_or_add_name(n, text);
     return name;
 }

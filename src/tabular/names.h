@@ -1,10 +1,10 @@
 /*
- * What each name in a file means, found out once: files have few names and give them over and over,
- * mostly in the same order, so the name at the same place of the record before is tried first.
- * Private to the normaliser. One thread at a time.
+ * A cache of what each name in a file means. Files repeat a few names in every record, mostly in
+ * the same order, so the name at the same place in the previous record is tried first. Private to
+ * the normaliser. One thread at a time.
  */
-#ifndef DF_IMPORTS_NAMES_H
-#define DF_IMPORTS_NAMES_H
+#ifndef DF_TABULAR_NAMES_H
+#define DF_TABULAR_NAMES_H
 
 #include "base/map.h"
 #include "tabular/headers_map.h"
@@ -12,11 +12,11 @@
 struct df_name {
     struct df_str text;      /* as in the file */
     struct df_str own;       /* trimmed */
-    struct df_str key;       /* the latter as a JSON string with its colon */
-    struct df_str canonical; /* the same of the canonical name, if it is a member's */
+    struct df_str key;       /* own as a JSON string, with the colon */
+    struct df_str canonical; /* the canonical name likewise; empty below DF_HEADER_LEAD */
     enum df_header header;
     bool exact;   /* the canonical name, in any spelling */
-    bool altered; /* by trimming, or there is nothing left: another one may come to the same */
+    bool altered; /* trimming changed it or left nothing: it may collide with another name */
     char bytes[];
 };
 
@@ -30,13 +30,15 @@ struct df_names {
 /* A zeroed struct is valid. */
 void df_names_release(struct df_names *n);
 
-/* Before a record of this many fields: only here are names forgotten, when there are too many. */
+/* Call before each record, with its number of fields. Only this call forgets names, when there are
+ * too many. */
 void df_names_begin(struct df_names *n, size_t field_count);
 
-/* Valid until the next begin. place is less than what begin was told. */
+/* The result is valid until the next begin. place is less than begin's field_count. */
 const struct df_name *df_names_find(struct df_names *n, size_t place, struct df_str text);
 
-/* Without white space around it, of Unicode too: what spreadsheets and web pages leave. */
+/* s without white space around it, including the Unicode spaces that spreadsheets and web pages
+ * leave behind. */
 struct df_str df_names_trim(struct df_str s);
 
 #endif

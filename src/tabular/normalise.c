@@ -1,12 +1,15 @@
 /*
- * Each record goes through three steps. Its names are looked up; for each canonical field one
- * column is chosen (the canonical name before its synonyms, what has a value before what has none,
- * the first before the second; of phones the first that is valid); the item is written, with all
- * columns that were not chosen under their own names in LeadContextJson. Nothing but white space is
- * lost on the way.
+ * Each record goes through three steps.
  *
- * The item is put together in memory of our own with room for the worst that escaping can do, so
- * that writing needs no checks, and copied out when it is whole.
+ *   1. Its names are looked up.
+ *   2. One column is chosen for each canonical field: a column with a value before an empty one,
+ *      the canonical name before a synonym, the first before the second. For the phone, the first
+ *      valid one.
+ *   3. The item is written. Columns that were not chosen keep their own names under
+ *      LeadContextJson. Only white space is lost.
+ *
+ * The item is built in a buffer with room for the worst case of escaping, so that writing needs no
+ * checks, and copied out when it is complete.
  */
 #include "tabular/normalise.h"
 
@@ -17,16 +20,17 @@
 #include "tabular/seen.h"
 #include "json/scan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define ITEM_MAX     ((size_t)1 << 20)
 #define ITEM_CAP_MAX (16 * ITEM_MAX) /* a record that might need more is too large in any case */
 #define ORIGIN_MAX   200
-#define PHONES_MAX   16 /* columns tried; the others stay under their names */
+#define PHONES_MAX   16 /* phone columns tried; the others keep their names */
 #define NONE         SIZE_MAX
-#define SLACK        64 /* bytes that may be written past the end of what counts */
-/* Of a value: the request that carries items puts four levels around it. */
+#define SLACK        64 /* bytes that a block copy may write past the end of a text */
+/* A value's depth: the request that carries the items puts four levels around it. */
 #define JSON_DEPTH (DF_JSON_DEPTH - 4)
 
 struct df_normaliser {
@@ -34,13 +38,13 @@ struct df_normaliser {
     struct df_str origin_default; /* ours */
     struct df_names names;
     const struct df_name **name; /* of each field of the record */
-    bool *taken;                 /* each field: stands elsewhere than under LeadContextJson */
+    bool *taken;                 /* for each field: it stands outside LeadContextJson */
     size_t cap;
     size_t chosen[DF_HEADER_COUNT];
     bool rivals;  /* more than one column for a field */
     bool crowded; /* names under LeadContextJson may collide */
     struct df_columns used;
-    unsigned depth; /* of the deepest value of the item */
+    unsigned depth; /* of the item's deepest value */
     char phone[17];
     char *item;
     size_t item_cap;
@@ -57,7 +61,7 @@ static char *put(char *to, const char *from, size_t len)
 
 #define PUT(to, literal) put((to), literal, sizeof(literal) - 1)
 
-/* What is not ASCII is valid UTF-8. */
+/* s is valid UTF-8. */
 static char *put_string(char *to, struct df_str s)
 {
     *to++ = '"';
@@ -66,7 +70,7 @@ static char *put_string(char *to, struct df_str s)
     return to;
 }
 
-/* Checked JSON without the white space between its tokens: an item has no line breaks. */
+/* Copies valid JSON without the white space between its tokens: an item has no line breaks. */
 static char *put_json(struct df_normaliser *n, char *to, struct df_str json)
 {
     const char *p = json.ptr, *end = p + json.len;
@@ -126,7 +130,7 @@ bool df_record_is_empty(const struct df_record *record)
     return empty;
 }
 
-static void make_room(struct df_normaliser *n, size_t count)
+static void reserve_fields(struct df_normaliser *n, size_t count)
 {
     if (count <= n->cap)
         return;
@@ -135,18 +139,18 @@ static void make_room(struct df_normaliser *n, size_t count)
     n->taken = df_realloc(n->taken, n->cap * sizeof(*n->taken));
 }
 
-/* Which of two columns stands for the field: more is better, and of equals the first. */
-static int worth(const struct df_normaliser *n, const struct df_record *record, size_t i)
+/* The column with the higher worth stands for the field; the first of equals. */
+static int column_worth(const struct df_normaliser *n, const struct df_record *record, size_t i)
 {
     return (has_value(&record->fields[i]) ? 2 : 0) + n->name[i]->exact;
 }
 
-/* False: nothing in it has a value. */
-static bool choose(struct df_normaliser *n, const struct df_record *record)
+/* Looks up the record's names and chooses a column for each field. False: no field has a value. */
+static bool choose_columns(struct df_normaliser *n, const struct df_record *record)
 {
     bool any = false;
 
-    make_room(n, record->count);
+    reserve_fields(n, record->count);
     df_names_begin(&n->names, record->count);
     for (size_t h = 0; h < DF_HEADER_COUNT; h++)
         n->chosen[h] = NONE;
@@ -161,16 +165,16 @@ static bool choose(struct df_normaliser *n, const struct df_record *record)
         if (name->header == DF_HEADER_OTHER)
             continue;
         n->rivals = n->rivals || *chosen != NONE;
-        /* Only the canonical name itself can be that of another column under its canonical name. */
+        /* A chosen synonym takes the canonical name, which the column of that name has too. */
         if (*chosen != NONE && (name->exact || n->name[*chosen]->exact))
             n->crowded = n->crowded || name->header >= DF_HEADER_LEAD;
-        if (*chosen == NONE || worth(n, record, i) > worth(n, record, *chosen))
+        if (*chosen == NONE || column_worth(n, record, i) > column_worth(n, record, *chosen))
             *chosen = i;
     }
     return any;
 }
 
-/* The phone in this column, with the area code of another if it has none itself. */
+/* Tries the phone in column i: by itself, then with the area code from the area column. */
 static bool try_phone(struct df_normaliser *n, const struct df_record *record, size_t i,
                       const char **ret_why)
 {
@@ -192,7 +196,7 @@ static bool try_phone(struct df_normaliser *n, const struct df_record *record, s
     return true;
 }
 
-/* The column that the phone is in; *ret_why if it is no good, or there is none (NONE). */
+/* The column of the phone, or NONE. *ret_why: why there is no valid phone; NULL: n->phone is it. */
 static size_t choose_phone(struct df_normaliser *n, const struct df_record *record,
                            const char **ret_why)
 {
@@ -226,7 +230,7 @@ static bool is_scalar(const struct df_field *f)
 
 /* --- the parts of an item --------------------------------------------------------------------- */
 
-/* Text that is an object or array itself. */
+/* Whether the text is valid JSON that begins with one of these brackets. */
 static bool is_json(struct df_str text, const char *brackets)
 {
     return text.len > 1 && strchr(brackets, text.ptr[0]) && text.ptr[0] &&
@@ -246,14 +250,14 @@ static char *put_phone(struct df_normaliser *n, char *to, const struct df_record
     } else {
         to = PUT(to, "null");
     }
-    /* Of several numbers in an array one was taken: the array stays as it is, too. */
+    /* An array may hold more numbers than the one that was used: it stays under LeadContextJson. */
     if (i != NONE && (is_scalar(&record->fields[i]) || !valid))
         n->taken[i] = true;
     return to;
 }
 
-/* Runs of white space become one space. Writes at most s.len bytes. */
-static size_t collapse(struct df_str s, char *out)
+/* Writes s into out with each run of white space as one space; at most s.len bytes. */
+static size_t collapse_blanks(struct df_str s, char *out)
 {
     size_t len = 0;
     bool blank = false;
@@ -275,7 +279,7 @@ static size_t collapse(struct df_str s, char *out)
     return len;
 }
 
-/* *ret_why when it is too long. */
+/* *ret_why is set when the origin is too long. */
 static char *put_origin(struct df_normaliser *n, char *to, const struct df_record *record,
                         const char **ret_why)
 {
@@ -287,9 +291,9 @@ static char *put_origin(struct df_normaliser *n, char *to, const struct df_recor
     if (i != NONE && is_scalar(&record->fields[i]))
         n->taken[i] = true;
     if (given) {
-        /* Collapsed where it is escaped from: the room was counted six times over. */
+        /* The buffer has six bytes for each byte of the text: the last sixth serves as scratch. */
         char *scratch = to + 5 * record->fields[i].text.len + SLACK;
-        origin = df_str_n(scratch, collapse(df_names_trim(record->fields[i].text), scratch));
+        origin = df_str_n(scratch, collapse_blanks(df_names_trim(record->fields[i].text), scratch));
     }
     if (!origin.ptr)
         return PUT(to, "null");
@@ -319,7 +323,7 @@ static char *put_property(struct df_normaliser *n, char *to, const struct df_rec
     return to;
 }
 
-/* A name that nobody has yet under LeadContextJson, with a number if need be. */
+/* Writes a name that is unique under LeadContextJson, with a number if need be. */
 static char *put_unique(struct df_normaliser *n, char *to, struct df_str name)
 {
     size_t next = n->used.count;
@@ -339,7 +343,7 @@ static char *put_key(struct df_normaliser *n, char *to, const struct df_name *na
     return put(to, key.ptr, key.len);
 }
 
-/* The members of an object, as they are. */
+/* Copies the members of an object into LeadContextJson. */
 static char *put_members(struct df_normaliser *n, char *to, struct df_str json)
 {
     struct df_json_scan s;
@@ -362,7 +366,7 @@ static char *put_members(struct df_normaliser *n, char *to, struct df_str json)
     return to;
 }
 
-/* The object that a column for LeadContextJson holds, or the absent slice. */
+/* The object in a column that is named LeadContextJson, or the absent slice. */
 static struct df_str context_of(const struct df_field *f)
 {
     struct df_str text = f->kind == DF_FIELD_TEXT ? df_names_trim(f->text) : f->text;
@@ -372,8 +376,8 @@ static struct df_str context_of(const struct df_field *f)
     return f->kind == DF_FIELD_TEXT && is_json(text, "{") ? text : DF_STR_NULL;
 }
 
-/* Everything that is not taken: first the columns, which keep their names, then what objects hold.
- */
+/* Writes everything that is not taken: first the columns, which keep their names, then the members
+ * of objects. */
 static char *put_lead(struct df_normaliser *n, char *to, const struct df_record *record)
 {
     char *begin;
@@ -395,7 +399,7 @@ static char *put_lead(struct df_normaliser *n, char *to, const struct df_record 
             objects = true;
             continue;
         }
-        /* The rival without a value would only come under a name with a number. */
+        /* A column that was not chosen and is empty would only add a numbered name. */
         if (name->header != DF_HEADER_OTHER && !chosen && !has_value(f))
             continue;
         to = put_key(n, to, name, chosen);
@@ -417,9 +421,9 @@ static char *put_lead(struct df_normaliser *n, char *to, const struct df_record 
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* Room for the item whatever it holds: six bytes for each of the record's, and for each member
- * inside an object a name that got a number. False: it would be too large in any case. */
-static bool reserve(struct df_normaliser *n, const struct df_record *record)
+/* Makes room for the largest item that the record can become: six bytes for each byte, and as much
+ * again for objects, whose members may get numbered names. False: the item is too large anyway. */
+static bool reserve_item(struct df_normaliser *n, const struct df_record *record)
 {
     size_t need = 1024 + 6 * n->origin_default.len;
 
@@ -432,8 +436,8 @@ static bool reserve(struct df_normaliser *n, const struct df_record *record)
     if (need > ITEM_CAP_MAX)
         return false;
     if (need > n->item_cap) {
-        n->item_cap =
-            need < ITEM_MAX ? 2 * need : need; /* what is large is seldom and kept small */
+        /* Large items are rare: no room in advance for larger ones. */
+        n->item_cap = need < ITEM_MAX ? 2 * need : need;
         free(n->item);
         n->item = df_malloc(n->item_cap);
     }
@@ -452,14 +456,14 @@ static char *put_sequence(char *to, int64_t sequence)
     return put(PUT(to, "{\"sequence\":"), digits + i, sizeof(digits) - i);
 }
 
-/* What is left of a record that is not fit to be shown. */
+/* The item of a record whose values are left out. */
 static char *put_nothing(char *to)
 {
     return PUT(to, ",\"PhoneNumber\":null,\"Origin\":null,\"PropertyContextJson\":null,"
                    "\"LeadContextJson\":null}");
 }
 
-static struct df_str because(struct df_normaliser *n, const char *field, const char *why)
+static struct df_str reason_for(struct df_normaliser *n, const char *field, const char *why)
 {
     int len = snprintf(n->reason, sizeof(n->reason), "%s: %s", field, why);
     return df_str_n(n->reason, (size_t)len);
@@ -472,7 +476,7 @@ static enum df_code copy_out(struct df_normaliser *n, const char *end, struct df
     return df_buf_failed(out) ? df_err_set(err, DF_E_TOO_LARGE, "no room for another item") : DF_OK;
 }
 
-/* The item of a record with values in it. *ret_reason: why it is not sent; else absent. */
+/* The item of a record that has values. *ret_reason: why it cannot be sent; else absent. */
 static char *put_item(struct df_normaliser *n, const struct df_record *record, char *head,
                       struct df_str *ret_reason)
 {
@@ -486,6 +490,7 @@ static char *put_item(struct df_normaliser *n, const struct df_record *record, c
     to = put_lead(n, to, record);
     *to++ = '}';
     *ret_reason = DF_STR_NULL;
+    assert((size_t)(to - n->item) <= n->item_cap);
     if ((size_t)(to - n->item) > ITEM_MAX)
         *ret_reason = DF_STR("the item would be larger than 1 MiB");
     else if (n->depth > JSON_DEPTH)
@@ -493,9 +498,9 @@ static char *put_item(struct df_normaliser *n, const struct df_record *record, c
     if (ret_reason->ptr)
         return put_nothing(head);
     if (why_phone)
-        *ret_reason = because(n, "PhoneNumber", why_phone);
+        *ret_reason = reason_for(n, "PhoneNumber", why_phone);
     else if (why_origin)
-        *ret_reason = because(n, "Origin", why_origin);
+        *ret_reason = reason_for(n, "Origin", why_origin);
     return to;
 }
 
@@ -503,8 +508,8 @@ enum df_code df_normalise(struct df_normaliser *n, const struct df_record *recor
                           struct df_buf *out, enum df_item_verdict *ret_verdict,
                           struct df_str *ret_reason, struct df_err *err)
 {
-    bool any = choose(n, record);
-    bool fits = reserve(n, record);
+    bool any = choose_columns(n, record);
+    bool fits = reserve_item(n, record);
     char *head = put_sequence(n->item, sequence);
     bool repeated = false;
 
@@ -536,7 +541,7 @@ struct df_normaliser *df_normaliser_new(const struct df_normalise_options *opt)
     n->seen = df_seen_new(opt->temp_dir, opt->seen_bytes);
     if (origin.len > 0) {
         char *text = df_malloc(origin.len);
-        n->origin_default = df_str_n(text, collapse(origin, text));
+        n->origin_default = df_str_n(text, collapse_blanks(origin, text));
     }
     n->item_cap = 64 << 10;
     n->item = df_malloc(n->item_cap);

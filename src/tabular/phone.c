@@ -1,23 +1,25 @@
 /*
- * Phones as people type and tools export them, to E.164. The text is cut into runs of digits that
- * may each be a number; the first that is one wins, else what is wrong with the first is said.
+ * Phones as people type them and tools export them, turned into E.164. The text is cut into runs of
+ * digits; the first run that is a valid number wins. If none is, the reason is that of the first.
  *
- * Where a number may be Brazilian it is decided by its length alone, so that nothing is guessed:
+ * The length alone decides how a number without + or 00 is read, so that nothing is guessed:
  *
  *     8, 9     a subscriber number: refused, the area code is missing
  *     10, 11   area code and subscriber number (55 is an area code too)
  *     12, 13   the same after the country code 55
  *
- * each after any trunk zero, and after a carrier's code when there was a trunk zero. Everything
- * else must begin with + or 00. No libphonenumber: Debian's is C++ and drags in protobuf and ICU,
- * and what is wanted of it is these pages.
+ * Trunk zeros do not count, nor does a carrier's code after a trunk zero. Every other number must
+ * begin with + or 00.
+ *
+ * Written here because Debian's libphonenumber is C++ and brings protobuf and ICU, for what takes
+ * one file.
  */
 #include "tabular/normalise.h"
 
-#define DIGITS_MAX       32 /* of a run: what is longer is no number whatever it holds */
+#define DIGITS_MAX       32 /* a longer run is no number */
 #define NUMBER_MIN       8  /* digits after which a separator or a word ends a number */
-#define NUMBER_WITH_AREA 10 /* digits that another number has at least */
-#define NUMBER_BYTES     64 /* in which they stand: each blank of a long text is looked behind */
+#define NUMBER_WITH_AREA 10 /* digits of the shortest number with an area code */
+#define NUMBER_BYTES     64 /* searched for a second number; bounds the work for each blank */
 
 static const char why_empty[] = "no digits in it";
 static const char why_short[] = "too few digits";
@@ -40,10 +42,10 @@ struct run {
     size_t count;
     bool plus;
     bool letters;
-    bool zero_x; /* the last thing was a trunk zero, or an x after it: 0XX11 */
+    bool zero_x; /* the last character was a trunk zero, or an x after it, as in 0XX11 */
 };
 
-/* 67 of them: bit n % 10 of row n / 10. */
+/* Brazil's 67 area codes: code n is bit n % 10 of row n / 10. */
 static const unsigned short areas[10] = {
     0,
     0x3FE,                                                        /* 11-19 */
@@ -57,10 +59,7 @@ static const unsigned short areas[10] = {
     0x3FE,                                                        /* 91-99 */
 };
 
-/*
- * Country codes that are in use (ITU E.164): those of one and two digits whole, those of three
- * digits by the first two and the third.
- */
+/* Country codes in use (ITU E.164) of two and of three digits; 1 and 7 are in country_code. */
 static const char *const countries_two = "20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 "
                                          "52 53 54 55 56 57 58 60 61 62 63 64 65 66 81 82 84 86 90 "
                                          "91 92 93 94 95 98 ";
@@ -73,7 +72,7 @@ static const char *const countries_three =
     "677 678 679 680 681 682 683 685 686 687 688 689 690 691 692 850 852 853 855 856 870 880 881 "
     "882 883 886 960 961 962 963 964 965 966 967 968 970 971 972 973 974 975 976 977 979 992 993 "
     "994 995 996 998 ";
-/* Where the national form begins with a zero that the international one never has. */
+/* Countries whose national form begins with a zero that the international form drops. */
 static const char *const countries_trunk = "31 32 33 41 43 44 46 49 61 64 81 82 ";
 
 static bool has_code(const char *list, const char *code, size_t len)
@@ -96,7 +95,8 @@ static size_t country_code(const char *d, size_t count)
     return count > 2 && has_code(countries_three, d, 3) ? 3 : 0;
 }
 
-static const char *put(char *out, const char *code, size_t code_len, const char *d, size_t count)
+static const char *put_number(char *out, const char *code, size_t code_len, const char *d,
+                              size_t count)
 {
     *out++ = '+';
     memcpy(out, code, code_len);
@@ -110,7 +110,8 @@ static bool is_area(const char *d)
     return areas[d[0] - '0'] >> (d[1] - '0') & 1;
 }
 
-/* 0800, 0300, 0500, 0900 without the zero; as ten digits, no area code is 80, 30, 50 or 90. */
+/* 0800, 0300, 0500 and 0900 without the zero. No area code is 80, 30, 50 or 90, so ten digits that
+ * begin with one of these are a service number too. */
 static bool is_service(const char *d, size_t count)
 {
     return count >= 9 && count <= 11 && d[1] == '0' && d[2] == '0' &&
@@ -122,8 +123,9 @@ static bool all_same(const char *d, size_t count)
     return count > 0 && memcmp(d, d + 1, count - 1) == 0;
 }
 
-/* Area code and subscriber number, nothing else. Each of these returns NULL or why not. */
-static const char *brazil(const char *d, size_t count, char *out)
+/* d is an area code and a subscriber number. This and the functions below write the number into out
+ * and return NULL, or return why it is not valid. */
+static const char *brazil_number(const char *d, size_t count, char *out)
 {
     char full[11];
 
@@ -138,16 +140,16 @@ static const char *brazil(const char *d, size_t count, char *out)
     if (all_same(d, count))
         return why_same;
     if (count == 11)
-        return d[2] == '9' ? put(out, "55", 2, d, count) : why_nine;
+        return d[2] == '9' ? put_number(out, "55", 2, d, count) : why_nine;
     if (d[2] < '2')
         return why_eight;
     if (d[2] < '6')
-        return put(out, "55", 2, d, count);
+        return put_number(out, "55", 2, d, count);
     /* A mobile number from before the ninth digit. */
     memcpy(full, d, 2);
     full[2] = '9';
     memcpy(full + 3, d + 2, 8);
-    return put(out, "55", 2, full, 11);
+    return put_number(out, "55", 2, full, 11);
 }
 
 static const char *without_zeros(const char *d, size_t *count)
@@ -159,7 +161,7 @@ static const char *without_zeros(const char *d, size_t *count)
     return d;
 }
 
-static const char *international(const char *d, size_t count, char *out)
+static const char *international_number(const char *d, size_t count, char *out)
 {
     size_t code = country_code(d, count);
     const char *rest = d + code;
@@ -169,35 +171,36 @@ static const char *international(const char *d, size_t count, char *out)
         return count == 0 ? why_empty : why_country;
     if (code == 2 && memcmp(d, "55", 2) == 0) {
         rest = without_zeros(rest, &len);
-        return brazil(rest, len, out);
+        return brazil_number(rest, len, out);
     }
     if (code == 1 && d[0] == '1')
-        return len == 10 && rest[0] >= '2' && rest[3] >= '2' ? put(out, d, 1, rest, len) : why_nanp;
+        return len == 10 && rest[0] >= '2' && rest[3] >= '2' ? put_number(out, d, 1, rest, len)
+                                                             : why_nanp;
     if (code == 2 && len > 0 && *rest == '0' && has_code(countries_trunk, d, 2)) {
         rest++;
         len--;
     }
     if (len < 4 || code + len < 7 || code + len > 15)
         return why_foreign;
-    return all_same(rest, len) ? why_same : put(out, d, code, rest, len);
+    return all_same(rest, len) ? why_same : put_number(out, d, code, rest, len);
 }
 
-/* After 00: another country's number or ours, perhaps with the carrier's code before it. 55 is no
- * carrier: a wrong number of ours is not one of the country that its area code looks like. */
-static const char *dialled_abroad(const char *d, size_t count, char *out)
+/* A number dialled with 00: a country code follows, perhaps after a carrier's code. 55 is never a
+ * carrier's code: else an invalid Brazilian number would be read as one of another country. */
+static const char *dialled_number(const char *d, size_t count, char *out)
 {
-    const char *why = international(d, count, out);
+    const char *why = international_number(d, count, out);
     char other[17];
 
     if (why && count > 12 && memcmp(d, "55", 2) != 0 &&
-        international(d + 2, count - 2, other) == NULL) {
+        international_number(d + 2, count - 2, other) == NULL) {
         memcpy(out, other, sizeof(other));
         return NULL;
     }
     return why;
 }
 
-static const char *domestic(const char *d, size_t count, char *out)
+static const char *domestic_number(const char *d, size_t count, char *out)
 {
     const char *n = d;
     size_t len = count;
@@ -205,15 +208,15 @@ static const char *domestic(const char *d, size_t count, char *out)
 
     n = without_zeros(n, &len);
     if (len >= 12 && len <= 13 && n[0] == '5' && n[1] == '5')
-        return brazil(n + 2, len - 2, out);
+        return brazil_number(n + 2, len - 2, out);
     if (trunk && len >= 12 && len <= 13 && n[1] != '0')
-        return brazil(n + 2, len - 2, out); /* the carrier's code */
+        return brazil_number(n + 2, len - 2, out); /* the carrier's code */
     if (trunk && is_service(n, len))
         return why_service;
-    return len > 11 ? why_long : brazil(n, len, out);
+    return len > 11 ? why_long : brazil_number(n, len, out);
 }
 
-static const char *number_of(const struct run *r, char *out)
+static const char *run_to_number(const struct run *r, char *out)
 {
     const char *d = r->digits;
 
@@ -224,13 +227,13 @@ static const char *number_of(const struct run *r, char *out)
     if (r->count == DIGITS_MAX)
         return why_long;
     if (r->plus)
-        return international(d, r->count, out);
+        return international_number(d, r->count, out);
     if (r->count > 11 && d[0] == '0' && d[1] == '0')
-        return dialled_abroad(d + 2, r->count - 2, out);
-    return domestic(d, r->count, out);
+        return dialled_number(d + 2, r->count - 2, out);
+    return domestic_number(d, r->count, out);
 }
 
-/* What a character is here. */
+/* What a character means in a phone. */
 enum what { DIGIT, PLUS, BLANK, MARK, CUT, SOFT_CUT, COLON, LETTER };
 
 struct glyph {
@@ -260,8 +263,7 @@ static struct glyph ascii_glyph(char c)
     return g;
 }
 
-/* The rest of Unicode: full-width forms, spaces, dashes and invisible marks; else it is a letter.
- */
+/* Knows full-width forms, spaces, dashes and invisible marks of Unicode; the rest are letters. */
 static struct glyph glyph_at(const char *text, const char *end)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -294,15 +296,15 @@ struct cursor {
     const char *end;
 };
 
-/* " - " between two numbers, "(0)" after a country code: more than one character tells. */
-static bool is_at(const struct cursor *c, const char *what)
+/* For marks of several characters: " - " between two numbers, "(0)" after a country code. */
+static bool text_is_at(const struct cursor *c, const char *what)
 {
     size_t len = strlen(what);
     return (size_t)(c->end - c->p) >= len && memcmp(c->p, what, len) == 0;
 }
 
-/* A letter: of a label before the number, an x of 0XX, what comes after the number, or a mistake.
- * False: the run ends before it. */
+/* A letter belongs to a label before the number, is an x of 0XX, begins a text after the number, or
+ * is a mistake. False: the run ends before it. */
 static bool take_letter(struct run *r, char c)
 {
     if (r->count >= NUMBER_MIN)
@@ -323,14 +325,14 @@ static void take_digit(struct run *r, char digit)
         r->digits[r->count++] = digit;
 }
 
-/* At a blank behind a whole number: whether another one follows, with nothing else between. */
-static bool is_between(const struct cursor *c, const struct run *r)
+/* At a blank after a complete number: whether another number follows directly. */
+static bool another_follows(const struct cursor *c, const struct run *r)
 {
     const char *end = c->end - c->p > NUMBER_BYTES ? c->p + NUMBER_BYTES : c->end;
     size_t digits = 0;
     char number[17];
 
-    if (number_of(r, number) != NULL)
+    if (run_to_number(r, number) != NULL)
         return false;
     for (const char *p = c->p; p < end;) {
         struct glyph g = glyph_at(p, c->end);
@@ -351,7 +353,7 @@ static bool next_run(struct cursor *c, struct run *r)
     while (c->p < c->end) {
         struct glyph g = glyph_at(c->p, c->end);
         bool enough = r->count >= NUMBER_MIN;
-        if (r->plus && is_at(c, "(0)"))
+        if (r->plus && text_is_at(c, "(0)"))
             g = (struct glyph){MARK, 0, 3};
         switch (g.what) {
         case DIGIT:
@@ -372,7 +374,7 @@ static bool next_run(struct cursor *c, struct run *r)
             *r = (struct run){.count = 0};
             break;
         case BLANK:
-            if (enough && (is_at(c, " - ") || is_between(c, r)))
+            if (enough && (text_is_at(c, " - ") || another_follows(c, r)))
                 goto ended;
             break;
         case SOFT_CUT:
@@ -393,10 +395,11 @@ ended:
 }
 
 /*
- * A number that went through a spreadsheet: "5511912345678.0" has a fraction of zeros to lose;
- * "5.511912345678E+12" is whole, "5,51E+12" is not. True: it is one; *ret_why says if it is bad.
+ * Reads a number that a spreadsheet stored as a float. "5511912345678.0" loses its fraction of
+ * zeros; "5.511912345678E+12" has all its digits, "5,51E+12" does not. False: not a float. True and
+ * *ret_why: digits are missing.
  */
-static bool from_float(struct df_str text, struct run *r, const char **ret_why)
+static bool read_float(struct df_str text, struct run *r, const char **ret_why)
 {
     size_t i = 0, point = 0, fraction = 0;
     unsigned exponent = 0;
@@ -424,7 +427,7 @@ static bool from_float(struct df_str text, struct run *r, const char **ret_why)
                 return false;
             exponent = exponent * 10 + (unsigned)(text.ptr[i] - '0');
         }
-        /* Zeros after the point that the exponent does not use up. */
+        /* Drop zeros after the point that the exponent does not reach. */
         while (fraction > exponent && r->digits[r->count - 1] == '0') {
             r->count--;
             fraction--;
@@ -443,11 +446,11 @@ static bool from_float(struct df_str text, struct run *r, const char **ret_why)
 }
 
 /*
- * Most phones are one number with nothing unusual: digits, brackets, dashes and single spaces.
- * False when it takes more to tell. A bracket before a zero may be "(0)", a dash between spaces may
- * part two numbers, and so many digits may be two.
+ * Most phones are one number of digits, brackets, dashes and spaces: those are read here, quickly.
+ * False: the text needs the full reading. A bracket before a zero may be "(0)", a dash after a
+ * space may part two numbers, and many digits may be two numbers.
  */
-static bool is_plain(struct df_str text, struct run *r)
+static bool is_plain_phone(struct df_str text, struct run *r)
 {
     const char *p = text.ptr, *end = p + text.len;
 
@@ -472,21 +475,21 @@ bool df_phone_normalise(struct df_str text, char *out, const char **ret_why)
     struct cursor c;
     struct run r;
     const char *first = NULL;
-    bool digits = false; /* was first said of something with digits in it? */
+    bool digits = false; /* the run that gave the reason had digits */
 
-    if (is_plain(text, &r)) {
-        *ret_why = number_of(&r, out);
+    if (is_plain_phone(text, &r)) {
+        *ret_why = run_to_number(&r, out);
         return !*ret_why;
     }
     text = df_str_trim(text);
-    if (from_float(text, &r, ret_why)) {
+    if (read_float(text, &r, ret_why)) {
         if (!*ret_why)
-            *ret_why = number_of(&r, out);
+            *ret_why = run_to_number(&r, out);
         return !*ret_why;
     }
     c = (struct cursor){text.ptr, text.ptr + text.len};
     while (next_run(&c, &r)) {
-        const char *why = number_of(&r, out);
+        const char *why = run_to_number(&r, out);
         if (!why)
             return true;
         if (!first || (!digits && r.count > 0))

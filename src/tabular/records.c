@@ -4,8 +4,8 @@
 
 #define LOOK_BYTES 4096
 
-static enum df_code read_some(const struct df_bytes *file, uint64_t offset, char *ptr, size_t len,
-                              size_t *ret_len, struct df_err *err)
+static enum df_code read_up_to(const struct df_bytes *file, uint64_t offset, char *ptr, size_t len,
+                               size_t *ret_len, struct df_err *err)
 {
     enum df_code code = DF_OK;
     size_t have = 0, got = 1;
@@ -17,7 +17,8 @@ static enum df_code read_some(const struct df_bytes *file, uint64_t offset, char
     return code;
 }
 
-/* Microsoft's container for what came before .xlsx, and for an .xlsx with a password. */
+/* Refuses Microsoft's OLE container, which holds the formats before .xlsx and any .xlsx with a
+ * password. */
 static enum df_code refuse_ole(const struct df_bytes *file, const char *head, size_t head_len,
                                struct df_err *err)
 {
@@ -28,7 +29,8 @@ static enum df_code refuse_ole(const struct df_bytes *file, const char *head, si
         const unsigned char *h = (const unsigned char *)head;
         unsigned shift = h[0x1E] == 12 ? 12 : 9;
         uint64_t first = h[0x30] | h[0x31] << 8 | (uint64_t)h[0x32] << 16 | (uint64_t)h[0x33] << 24;
-        enum df_code code = read_some(file, (first + 1) << shift, sector, sizeof sector, &len, err);
+        enum df_code code =
+            read_up_to(file, (first + 1) << shift, sector, sizeof sector, &len, err);
         if (code != DF_OK)
             return code;
     }
@@ -62,7 +64,7 @@ static enum df_code refuse_text(struct df_str text, struct df_err *err)
     return DF_OK;
 }
 
-/* UTF-16, as Excel's "Unicode text": the parsers say what they take of it. */
+/* UTF-16, as in Excel's "Unicode text": CSV is read, and the JSON parser refuses it by name. */
 static bool detect_utf16(struct df_str all, enum df_file_type *ret)
 {
     bool little = df_str_starts(all, DF_STR("\xFF\xFE"));
@@ -79,7 +81,7 @@ enum df_code df_file_type_detect(const struct df_bytes *file, enum df_file_type 
 {
     char head[LOOK_BYTES];
     size_t len = 0;
-    enum df_code code = read_some(file, 0, head, sizeof head, &len, err);
+    enum df_code code = read_up_to(file, 0, head, sizeof head, &len, err);
     if (code != DF_OK)
         return code;
     struct df_str all = df_str_n(head, len), text = all;

@@ -1,15 +1,15 @@
 /*
- * Records out of a file of any supported format, one after the other, in memory that does not
- * depend on the file: the one interface behind which the parsers stand (json, xlsx, csv). The same
- * file gives the same records in the same order every time: after a crash the work is taken up by
- * reading from the start again. One thread at a time.
+ * Reads the records of a file, one after the other, in memory that does not grow with the file. It
+ * is the one interface to the parsers (JSON, XLSX, CSV). The same file always gives the same
+ * records in the same order: work resumes after a crash by reading from the start again. One thread
+ * at a time.
  *
  *     while ((code = df_records_next(r, &record, err)) == DF_ROW)
  *         ...
  *     // DF_DONE, or what is wrong with the file
  */
-#ifndef DF_IMPORTS_RECORDS_H
-#define DF_IMPORTS_RECORDS_H
+#ifndef DF_TABULAR_RECORDS_H
+#define DF_TABULAR_RECORDS_H
 
 #include "base/bytes.h"
 
@@ -30,32 +30,33 @@ struct df_field {
     struct df_str text;
 };
 
-/* Fields in the file's order; cells that are empty are left out. A record without fields is an
- * empty row. Borrowed until the next call. */
+/* Fields in the file's order, without empty cells. A record without fields is an empty row.
+ * Borrowed until the next call. */
 struct df_record {
     const struct df_field *fields;
     size_t count;
 };
 
-/* Over one of them the file is refused: DF_E_TOO_LARGE, and which. 0: the default. */
+/* A file over one of these limits is refused with DF_E_TOO_LARGE, and the message names the limit.
+ * 0: the default. */
 struct df_record_limits {
     uint64_t max_records;      /* 2^31 - 1: ImportItem.Sequence is an INT */
     size_t max_record_bytes;   /* 1 MiB */
     size_t max_fields;         /* of a record; 4096 */
-    uint64_t max_inflated;     /* bytes that a workbook may grow to; 8 GiB */
+    uint64_t max_inflated;     /* bytes of a workbook when unpacked; 8 GiB */
     uint64_t max_ratio;        /* of inflated to stored bytes of an entry over 1 MiB; 500 */
     size_t max_entries;        /* of a workbook's archive; 4096 */
-    uint64_t max_rows;         /* the highest number of a sheet's row; 1,048,576, as in Excel */
+    uint64_t max_rows;         /* the highest row number of a sheet; 1,048,576, as in Excel */
     size_t max_string_bytes;   /* of a cell; 1 MiB */
     uint64_t max_shared_bytes; /* of the table of shared strings; see xlsx_strings.c */
 };
 
 struct df_records_options {
-    struct df_str sheet; /* of a workbook, without regard to case; absent: the first visible */
+    struct df_str sheet; /* of a workbook, in any case; absent: the first visible one */
     struct df_record_limits limits;
-    const char *temp_dir; /* for what does not fit in memory: files without a name */
-    size_t strings_bytes; /* of a workbook's strings in memory; 0: as usual */
-    bool unguard;         /* the apostrophe that an error report (CSV) puts before formulas goes */
+    const char *temp_dir; /* for unnamed files that hold what does not fit in memory */
+    size_t strings_bytes; /* of a workbook's strings in memory; 0: the default of xlsx_strings.h */
+    bool unguard;         /* CSV: remove the apostrophe that error reports put before formulas */
 };
 
 struct df_records;
@@ -68,19 +69,19 @@ struct df_records_ops {
 /* Parsers embed it as their first member. */
 struct df_records {
     const struct df_records_ops *ops;
-    bool unguarded; /* some were taken off */
+    bool unguarded; /* an apostrophe was removed */
 };
 
-/* Which format the content is of, by its first bytes (up to a few KiB of them) and, for an archive,
- * its directory. DF_E_MEDIA_TYPE: none. */
+/* Tells the format by the file's first few KiB and, for an archive, its directory.
+ * DF_E_MEDIA_TYPE: not a supported one. */
 enum df_code df_file_type_detect(const struct df_bytes *file, enum df_file_type *ret,
                                  struct df_err *err) DF_MUST_CHECK;
 
-/* file and opt are copied; what they point to outlives the reader. */
+/* file and opt are copied; the memory they point to must outlive the reader. */
 enum df_code df_records_open(enum df_file_type type, const struct df_bytes *file,
                              const struct df_records_options *opt, struct df_records **ret,
                              struct df_err *err) DF_MUST_CHECK;
-/* DF_ROW, DF_DONE, or an error, which names the place (row, byte) and ends the file. */
+/* DF_ROW, DF_DONE, or an error that names the place (row, byte); the file ends with the error. */
 enum df_code df_records_next(struct df_records *r, struct df_record *ret,
                              struct df_err *err) DF_MUST_CHECK;
 void df_records_free(struct df_records *r);
@@ -92,7 +93,7 @@ enum df_code df_xlsx_records_open(const struct df_bytes *file, const struct df_r
                                   struct df_records **ret, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_csv_records_open(const struct df_bytes *file, const struct df_records_options *opt,
                                  struct df_records **ret, struct df_err *err) DF_MUST_CHECK;
-/* Whether the archive holds a workbook: [Content_Types].xml and a workbook part are there. */
+/* Whether the file is an archive with [Content_Types].xml and a workbook part. */
 bool df_xlsx_is_workbook(const struct df_bytes *file);
 
 #endif

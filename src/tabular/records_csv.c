@@ -1,14 +1,17 @@
 /*
- * Records of a CSV file. The file passes through a window of UTF-8 in which a row must lie whole:
- * when the window ends inside one it is scanned again with at least twice as much of it, so that no
- * byte is scanned often. Cells are slices of the window; quotes inside quotes are taken out there,
- * once the row is known to be whole.
+ * Records of a CSV file. Written here because libcsv, the library that Debian has, knows neither
+ * encodings nor limits, takes the separator as given, and calls back for each cell.
  *
- * Encodings: UTF-16 becomes UTF-8 on its way into the window. Everything else is UTF-8; a cell that
- * is not is read as Windows-1252, each by itself, so that a file put together from two sources is
- * read right; unless a byte order mark says that the file is UTF-8.
+ * The file passes through a window of UTF-8 that holds at least one whole row. When the window ends
+ * inside a row, it is filled with at least twice as much of the row and scanned again, so that no
+ * byte is scanned often. Cells are slices of the window; doubled quotes are resolved in place once
+ * the row is complete.
  *
- * Rows without a value are records only when another one follows, so they are counted first.
+ * Encodings: UTF-16 becomes UTF-8 on its way into the window. All other files are read as UTF-8,
+ * and each cell that is not valid UTF-8 as Windows-1252: that also reads a file joined from two
+ * sources. With a byte order mark of UTF-8, such a cell is an error.
+ *
+ * Rows without a value are records only if a row with a value follows; until then they are counted.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -33,7 +36,7 @@
 enum encoding { ANY, UTF8, UTF16_LITTLE, UTF16_BIG };
 
 struct cell {
-    size_t start, end; /* in the row, with quotes */
+    size_t start, end; /* offsets in the row, quotes included */
     bool quoted;
 };
 
@@ -43,8 +46,8 @@ struct csv_records {
     struct df_record_limits limits;
     enum encoding encoding;
     bool unguard;
-    uint64_t offset; /* what was read of the file */
-    char *raw;       /* UTF-16: what was read and is not decoded yet */
+    uint64_t offset; /* bytes of the file read so far */
+    char *raw;       /* UTF-16: bytes read and not decoded yet; else NULL */
     size_t raw_len;
 
     char *window; /* [pos, fill) is still to be read */
@@ -63,15 +66,15 @@ struct csv_records {
     size_t scratch_cap;
 
     uint64_t empty; /* rows without a value before the one in fields */
-    bool have;      /* fields wait to be handed out */
+    bool have;      /* fields hold a row that was not handed out yet */
     uint64_t count;
-    enum df_code result; /* DF_DONE or the error, once it is over */
+    enum df_code result; /* DF_DONE or the error, once reading has ended */
     struct df_err err;
 };
 
 /* --- the window ------------------------------------------------------------------------------- */
 
-static enum df_code too_large(const struct csv_records *r, struct df_err *err)
+static enum df_code row_too_large(const struct csv_records *r, struct df_err *err)
 {
     bool open_quote = r->cell_count > 0 && r->cells[r->cell_count - 1].quoted;
 
@@ -90,13 +93,13 @@ static enum df_code read_utf8(struct csv_records *r, struct df_err *err)
     r->offset += len;
     r->fill += len;
     r->eof = len == 0;
-    /* What programs of DOS's time end a text with. */
+    /* Programs of the DOS era end a text with 1A. */
     while (r->eof && r->fill > r->pos && r->window[r->fill - 1] == 0x1A)
         r->fill--;
     return DF_OK;
 }
 
-/* An odd byte and the first half of a pair wait for what follows them. */
+/* An odd byte and the first half of a surrogate pair stay in raw until the rest is read. */
 static enum df_code read_utf16(struct csv_records *r, struct df_err *err)
 {
     uint16_t units[RAW_BYTES / 2];
@@ -123,8 +126,8 @@ static enum df_code read_utf16(struct csv_records *r, struct df_err *err)
     return DF_OK;
 }
 
-/* Drops what was read and reads on: at least as much again as was kept. */
-static enum df_code refill(struct csv_records *r, struct df_err *err)
+/* Drops the rows before pos and reads at least as many bytes again as are kept. */
+static enum df_code refill_window(struct csv_records *r, struct df_err *err)
 {
     enum df_code rc = DF_OK;
 
@@ -134,7 +137,7 @@ static enum df_code refill(struct csv_records *r, struct df_err *err)
     r->pos = 0;
     if (r->cap - r->fill < WINDOW_LEAST / 2) {
         if (r->cap == r->cap_max)
-            return too_large(r, err);
+            return row_too_large(r, err);
         r->cap = r->cap > r->cap_max / 2 ? r->cap_max : r->cap * 2;
         r->window = df_realloc(r->window, r->cap);
     }
@@ -175,7 +178,7 @@ static const char *find_stop(const char *p, const char *end, char sep)
 
 enum scan { ROW, MORE, OPEN_QUOTE, TOO_MANY };
 
-/* Past the quote that closes the cell at p, whose first byte is a quote. NULL: there is none. */
+/* The byte after the closing quote of the quoted cell at p, or NULL. */
 static const char *find_quote(const char *p, const char *end)
 {
     for (p++; (p = memchr(p, '"', (size_t)(end - p))); p += 2) {
@@ -197,7 +200,7 @@ static struct cell *add_cell(struct csv_records *r)
     return &r->cells[r->cell_count++];
 }
 
-/* The cells of the row at pos; *ret_len is its length with the line end. */
+/* Finds the cells of the row at pos. *ret_len: the row's length with its line end. */
 static enum scan scan_cells(struct csv_records *r, size_t *ret_len)
 {
     const char *row = r->window + r->pos, *end = r->window + r->fill, *p = row;
@@ -209,7 +212,7 @@ static enum scan scan_cells(struct csv_records *r, size_t *ret_len)
         *c = (struct cell){.start = (size_t)(p - row), .quoted = p < end && *p == '"'};
         if (c->quoted) {
             const char *after = find_quote(p, end);
-            /* A quote at the very end may be the first of two. */
+            /* A quote at the window's end may be the first of two. */
             if (!after || (after == end && !r->eof))
                 return r->eof ? OPEN_QUOTE : MORE;
             p = after;
@@ -231,15 +234,16 @@ static enum scan scan_cells(struct csv_records *r, size_t *ret_len)
     return ROW;
 }
 
-/* UTF-16 that ends with half a character: said when its last row is reached. */
-static enum df_code at_end(const struct csv_records *r, enum df_code rc, struct df_err *err)
+/* rc, or the error for UTF-16 that ends with half a character; called at the file's last row. */
+static enum df_code check_last_unit(const struct csv_records *r, enum df_code rc,
+                                    struct df_err *err)
 {
     return r->raw_len == 0
                ? rc
                : df_err_set(err, DF_E_INVALID_TEXT, "the file ends in the middle of a character");
 }
 
-/* DF_ROW and the row's cells; DF_DONE at the end. */
+/* Scans the next row into cells: DF_ROW, or DF_DONE at the end. */
 static enum df_code scan_row(struct csv_records *r, size_t *ret_len, struct df_err *err)
 {
     enum scan found;
@@ -248,8 +252,8 @@ static enum df_code scan_row(struct csv_records *r, size_t *ret_len, struct df_e
     r->cell_count = 0;
     while (r->pos == r->fill || (found = scan_cells(r, ret_len)) == MORE) {
         if (r->eof)
-            return at_end(r, DF_DONE, err);
-        enum df_code rc = refill(r, err);
+            return check_last_unit(r, DF_DONE, err);
+        enum df_code rc = refill_window(r, err);
         if (rc != DF_OK)
             return rc;
     }
@@ -265,14 +269,14 @@ static enum df_code scan_row(struct csv_records *r, size_t *ret_len, struct df_e
         break;
     }
     if (*ret_len > r->limits.max_record_bytes)
-        return too_large(r, err);
-    return is_line_end(r->window[r->pos + *ret_len - 1]) ? DF_ROW : at_end(r, DF_ROW, err);
+        return row_too_large(r, err);
+    return is_line_end(r->window[r->pos + *ret_len - 1]) ? DF_ROW : check_last_unit(r, DF_ROW, err);
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* Whether it is all ASCII; *ret_nul: a NUL is in it. */
-static bool is_ascii(const char *p, size_t len, bool *ret_nul)
+/* Whether the text is all ASCII. *ret_nul: it contains a NUL. */
+static bool scan_ascii(const char *p, size_t len, bool *ret_nul)
 {
     const uint64_t ones = 0x0101010101010101U;
     const uint64_t tops = 0x8080808080808080U;
@@ -288,26 +292,26 @@ static bool is_ascii(const char *p, size_t len, bool *ret_nul)
         any |= (unsigned char)p[i];
         zero |= p[i] == '\0' ? tops : 0;
     }
-    /* What is not ASCII may look like a zero beside it, but no zero is missed. */
+    /* A borrow may mark the byte after a zero; no zero is missed. */
     *ret_nul = (zero & tops) && memchr(p, '\0', len);
     return !(any & tops);
 }
 
-/* The bytes 80 to 9F of Windows-1252; 0 where there is nothing. */
-static const uint16_t windows[32] = {
+/* The bytes 80 to 9F; 0: not assigned. */
+static const uint16_t windows_1252[32] = {
     0x20AC, 0,      0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
     0x2039, 0x0152, 0,      0x017D, 0,      0,      0x2018, 0x2019, 0x201C, 0x201D, 0x2022,
     0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0,      0x017E, 0x0178,
 };
 
-/* out has room for three bytes a character. 0: a byte that is nothing in Windows-1252 either. */
-static size_t from_windows(struct df_str s, char *out)
+/* out has room for three bytes a character. 0: a byte is not assigned in Windows-1252. */
+static size_t windows_to_utf8(struct df_str s, char *out)
 {
     char *to = out;
 
     for (size_t i = 0; i < s.len; i++) {
         unsigned c = (unsigned char)s.ptr[i];
-        if (c >= 0x80 && c < 0xA0 && (c = windows[c - 0x80]) == 0)
+        if (c >= 0x80 && c < 0xA0 && (c = windows_1252[c - 0x80]) == 0)
             return 0;
         if (c < 0x80) {
             *to++ = (char)c;
@@ -323,7 +327,8 @@ static size_t from_windows(struct df_str s, char *out)
     return (size_t)(to - out);
 }
 
-/* Without its quotes: two inside are one, and what follows the closing one is kept as it is. */
+/* Removes the cell's quotes in place: a doubled quote becomes one, and text after the closing quote
+ * is kept. */
 static struct df_str unquote(char *p, size_t len)
 {
     const char *end = p + len;
@@ -349,7 +354,8 @@ static struct df_str unquote(char *p, size_t len)
     return df_str_n(p, (size_t)(to - p));
 }
 
-static enum df_code bad_text(const struct csv_records *r, const char *what, struct df_err *err)
+static enum df_code row_text_error(const struct csv_records *r, const char *what,
+                                   struct df_err *err)
 {
     return df_err_set(err, DF_E_INVALID_TEXT, "row %llu: %s", (unsigned long long)r->row, what);
 }
@@ -362,12 +368,12 @@ static enum df_code cell_text(struct csv_records *r, const struct cell *c, bool 
     bool nul;
     struct df_str s = c->quoted ? unquote(p, c->end - c->start) : df_str_n(p, c->end - c->start);
 
-    if (!ascii && !is_ascii(s.ptr, s.len, &nul) && df_utf8_valid_prefix(s) < s.len) {
+    if (!ascii && !scan_ascii(s.ptr, s.len, &nul) && df_utf8_valid_prefix(s) < s.len) {
         if (r->encoding == UTF8)
-            return bad_text(r, "not UTF-8, as the file's first bytes say it is", err);
-        size_t len = from_windows(s, *to);
+            return row_text_error(r, "not UTF-8, although the file's first bytes say so", err);
+        size_t len = windows_to_utf8(s, *to);
         if (len == 0)
-            return bad_text(r, "neither UTF-8 nor Windows-1252", err);
+            return row_text_error(r, "neither UTF-8 nor Windows-1252", err);
         s = df_str_n(*to, len);
         *to += len;
     }
@@ -382,14 +388,14 @@ static enum df_code cell_text(struct csv_records *r, const struct cell *c, bool 
     return DF_OK;
 }
 
-/* The row's cells that are not empty as fields; of the header, all of them as names. */
+/* Turns the scanned cells into fields, without empty cells; of the header, into column names. */
 static enum df_code take_row(struct csv_records *r, size_t len, bool header, struct df_err *err)
 {
-    bool nul, ascii = is_ascii(r->window + r->pos, len, &nul);
+    bool nul, ascii = scan_ascii(r->window + r->pos, len, &nul);
     char *to = NULL;
 
     if (nul)
-        return bad_text(r, "a NUL character", err);
+        return row_text_error(r, "a NUL character", err);
     if (!ascii && 3 * len > r->scratch_cap) {
         r->scratch_cap = 3 * len + 4096;
         free(r->scratch);
@@ -414,11 +420,11 @@ static enum df_code take_row(struct csv_records *r, size_t len, bool header, str
 
 /* --- the header ------------------------------------------------------------------------------- */
 
-/* The character i after pos, or -1 at the end of the file. */
-static enum df_code peek(struct csv_records *r, size_t i, int *ret, struct df_err *err)
+/* The byte at pos + i, or -1 at the end of the file. */
+static enum df_code peek_char(struct csv_records *r, size_t i, int *ret, struct df_err *err)
 {
     while (r->pos + i >= r->fill && !r->eof) {
-        enum df_code rc = refill(r, err);
+        enum df_code rc = refill_window(r, err);
         if (rc != DF_OK)
             return rc;
     }
@@ -426,13 +432,13 @@ static enum df_code peek(struct csv_records *r, size_t i, int *ret, struct df_er
     return DF_OK;
 }
 
-/* "sep=;" as the first line, which Excel writes and reads. */
+/* Reads the first line "sep=;", Excel's own, if it is there. */
 static enum df_code read_sep_line(struct csv_records *r, struct df_err *err)
 {
     int c[6] = {0};
 
     for (size_t i = 0; i < 6; i++) {
-        enum df_code rc = peek(r, i, &c[i], err);
+        enum df_code rc = peek_char(r, i, &c[i], err);
         if (rc != DF_OK)
             return rc;
     }
@@ -443,21 +449,21 @@ static enum df_code read_sep_line(struct csv_records *r, struct df_err *err)
     r->sep = (char)c[4];
     r->row++;
     r->pos += 5;
-    return peek(r, 0, &c[0], err);
+    return peek_char(r, 0, &c[0], err);
 }
 
-/* Lines before the header that hold nothing. */
+/* Skips the lines before the header that hold only blanks, quotes and separators. */
 static enum df_code skip_blank_lines(struct csv_records *r, struct df_err *err)
 {
     int c;
 
     for (size_t i = 0;; i++) {
-        enum df_code rc = peek(r, i, &c, err);
+        enum df_code rc = peek_char(r, i, &c, err);
         if (rc != DF_OK || c < 0 || !strchr(" \t,;\"\r\n", c))
             return rc;
         if (c == '\n' || c == '\r') {
             int next = 0;
-            rc = peek(r, i + 1, &next, err);
+            rc = peek_char(r, i + 1, &next, err);
             if (rc != DF_OK)
                 return rc;
             r->pos += i + (c == '\r' && next == '\n' ? 2 : 1);
@@ -467,8 +473,8 @@ static enum df_code skip_blank_lines(struct csv_records *r, struct df_err *err)
     }
 }
 
-/* The one that occurs most in the header outside quotes; the rarer in names, when as often. A bar
- * is one when there is no other. */
+/* Takes the separator that occurs most often in the header outside quotes; of equals the first in
+ * seps, which names contain more rarely. A bar counts only when there is no other. */
 static enum df_code find_sep(struct csv_records *r, struct df_err *err)
 {
     static const char seps[4] = {'\t', ';', ',', '|'};
@@ -477,7 +483,7 @@ static enum df_code find_sep(struct csv_records *r, struct df_err *err)
     int c;
 
     for (size_t i = 0;; i++) {
-        enum df_code rc = peek(r, i, &c, err);
+        enum df_code rc = peek_char(r, i, &c, err);
         if (rc != DF_OK)
             return rc;
         if (c < 0 || (!quoted && is_line_end((char)c)))
@@ -577,7 +583,7 @@ static void csv_free(struct df_records *base)
 
 static const struct df_records_ops csv_ops = {csv_next, csv_free};
 
-/* By a byte order mark, or a NUL beside the first character. */
+/* Tells the encoding by a byte order mark, or by a NUL beside the first character. */
 static enum df_code find_encoding(struct csv_records *r, struct df_err *err)
 {
     char b[3] = {' ', ' ', ' '};

@@ -1,6 +1,6 @@
 /*
- * Records of a JSON file: json/reader.h with the file under it. A name twice in one object, a NUL
- * and a lone surrogate are refused, as in requests: nobody can tell which of the two was meant.
+ * Records of a JSON file, read by json/reader.h. A repeated name in an object, a NUL and a lone
+ * surrogate are refused, as in requests: it is unclear what the sender meant.
  */
 #include "base/mem.h"
 #include "tabular/records.h"
@@ -15,7 +15,7 @@
 struct json_records {
     struct df_records base;
     struct df_bytes file;
-    uint64_t offset; /* what was read of the file */
+    uint64_t offset; /* bytes of the file read so far */
     struct df_json_reader *reader;
     struct df_field *fields;
     size_t field_cap;
@@ -26,7 +26,8 @@ struct json_records {
     struct df_err err;
 };
 
-static enum df_code read_file(void *arg, char *ptr, size_t len, size_t *ret_len, struct df_err *err)
+static enum df_code read_json_file(void *arg, char *ptr, size_t len, size_t *ret_len,
+                                   struct df_err *err)
 {
     struct json_records *r = arg;
     enum df_code rc = r->file.read_at(r->file.arg, r->offset, ptr, len, ret_len, err);
@@ -63,8 +64,8 @@ static struct df_field field_of(const struct df_json *v)
     return f;
 }
 
-static enum df_code too_large(struct json_records *r, const char *what, size_t limit,
-                              struct df_err *err)
+static enum df_code record_too_large(struct json_records *r, const char *what, size_t limit,
+                                     struct df_err *err)
 {
     r->over = true;
     df_err_set(&r->err, DF_E_TOO_LARGE, "record %llu: more than %zu %s",
@@ -89,7 +90,7 @@ static enum df_code json_next(struct df_records *base, struct df_record *ret, st
     if (rc != DF_ROW)
         return rc;
     if (r->count == r->max_records)
-        return too_large(r, "records", (size_t)r->max_records, err);
+        return record_too_large(r, "records", (size_t)r->max_records, err);
     if (object->count > r->field_cap) {
         r->field_cap = object->count < 32 ? 32 : object->count * 2;
         r->fields = df_realloc(r->fields, r->field_cap * sizeof(*r->fields));
@@ -97,7 +98,7 @@ static enum df_code json_next(struct df_records *base, struct df_record *ret, st
     for (; n < object->count; n++) {
         const struct df_json *v = &object->fields[n];
         if (v->raw.len > r->max_string)
-            return too_large(r, "bytes in a value", r->max_string, err);
+            return record_too_large(r, "bytes in a value", r->max_string, err);
         r->fields[n] = field_of(v);
     }
     r->count++;
@@ -116,7 +117,7 @@ static void json_free(struct df_records *base)
 
 static const struct df_records_ops json_ops = {json_next, json_free};
 
-/* The scanner would only say that there is a strange byte: this is what it is. */
+/* The scanner would only report an unexpected byte; this says what the file is. */
 static enum df_code refuse_utf16(const struct df_bytes *file, struct df_err *err)
 {
     char b[4] = {' ', ' ', ' ', ' '};
@@ -150,7 +151,7 @@ enum df_code df_json_records_open(const struct df_bytes *file, const struct df_r
     r->max_records = limits.max_records ? limits.max_records : RECORDS_MAX;
     r->max_string = limits.max_string_bytes ? limits.max_string_bytes : STRING_MAX;
     r->reader =
-        df_json_reader_new((struct df_json_source){read_file, r},
+        df_json_reader_new((struct df_json_source){read_json_file, r},
                            DF_JSON_UNIQUE_KEYS | DF_JSON_NO_NUL | DF_JSON_BOM, &reader_limits);
     *ret = &r->base;
     return DF_OK;

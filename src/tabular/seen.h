@@ -1,7 +1,7 @@
 /*
- * The set of what was seen in a file: 128-bit hashes, in memory while they are few and in a
- * temporary file without a name beyond that, so that memory is bounded for any number of them. The
- * file is read and written by the page, through the system's cache. One thread at a time.
+ * The set of records seen in a file, as 128-bit hashes. It starts in memory and moves to an unnamed
+ * temporary file when it grows, so that memory is bounded for any number of records. The file is
+ * read and written by the page, through the system's cache. One thread at a time.
  */
 #ifndef DF_TABULAR_SEEN_H
 #define DF_TABULAR_SEEN_H
@@ -16,7 +16,7 @@ struct df_seen;
 struct df_seen *df_seen_new(const char *temp_dir, size_t max_memory_bytes);
 void df_seen_free(struct df_seen *s);
 
-/* Adds it, and says whether it was there already. An error is the disk's. */
+/* Adds the hash, and tells whether it was in the set already. An error is one of the disk. */
 enum df_code df_seen_add(struct df_seen *s, struct df_hash128 hash, bool *ret_seen,
                          struct df_err *err) DF_MUST_CHECK;
 

@@ -1,8 +1,9 @@
 /*
- * Rows of a sheet as records. The first row in which something can be seen is the header; what
- * stands above it or beside it is passed over. Rows without values are records without fields when
- * a row with values follows, be they in the file or, as most programs have it, left out of it: what
- * formatting left at the end of a sheet is not, nor is a desert that somebody's stray cell ends.
+ * Rows of a sheet as records. The first row with a visible value is the header; empty rows above it
+ * are skipped. Below it, a row without values is a record without fields if a row with values
+ * follows, whether the file contains the empty row or, as most programs do, leaves it out. Two
+ * kinds of empty rows are not records: those at the end of a sheet, which formatting leaves behind,
+ * and a gap of more than GAP_MAX rows before a stray cell.
  */
 #include "tabular/xlsx.h"
 
@@ -15,8 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SHARED_MAX (2ULL << 30) /* of shared strings, which go to disk */
-#define GAP_MAX    1000         /* rows left out in one place that still are rows */
+#define SHARED_MAX (2ULL << 30) /* bytes of shared strings, most of them on disk */
+#define GAP_MAX    1000         /* a longer gap of rows that the file leaves out is skipped */
 
 struct xlsx {
     struct df_records base;
@@ -28,16 +29,16 @@ struct xlsx {
     struct df_sheet_rows *rows;
     struct df_columns columns;
     bool has_header;
-    enum df_code answer; /* once it is not DF_ROW: for good */
+    enum df_code answer; /* DF_ROW; DF_DONE or an error once reading has ended */
     struct df_err err;
     uint64_t records;
-    uint64_t last_row;   /* its number */
-    uint64_t empty_rows; /* seen since the last row with values */
-    bool held;           /* a record waits until the empty ones before it are given */
+    uint64_t last_row;   /* number of the last row read */
+    uint64_t empty_rows; /* still to be handed out before the row in fields */
+    bool held;           /* fields hold a row that was not handed out yet */
     struct df_field *fields;
     size_t field_count, field_room;
     size_t record_bytes;
-    struct df_buf text; /* of the record: what was formatted or came from disk */
+    struct df_buf text; /* the record's texts that were formatted or came from disk */
     struct place {
         uint32_t column;
         size_t at; /* of the field's text in the buffer, or SIZE_MAX */
@@ -68,7 +69,7 @@ static enum df_field_kind number_text(struct xlsx *x, const struct df_cell *c, s
         *ret_stays = true;
         return DF_FIELD_NUMBER;
     }
-    struct df_str raw = df_str_trim(c->text); /* some indent even this */
+    struct df_str raw = df_str_trim(c->text); /* some programs indent it */
     enum df_field_kind kind = c->type == DF_CELL_DATE
                                   ? df_format_iso(f, raw, &x->text)
                                   : df_format_number(f, x->book.date1904, raw, &x->text);
@@ -78,7 +79,7 @@ static enum df_field_kind number_text(struct xlsx *x, const struct df_cell *c, s
     return kind;
 }
 
-/* What is seen of a cell. *ret_stays: as long as the row does; else it must be copied at once. */
+/* The visible text of a cell. *ret_stays: it is valid as long as the row; else copy it at once. */
 static enum df_code cell_text(struct xlsx *x, const struct df_row *row, const struct df_cell *c,
                               enum df_field_kind *ret_kind, struct df_str *ret, bool *ret_stays,
                               struct df_err *err)
@@ -126,7 +127,7 @@ static enum df_code add_field(struct xlsx *x, const struct df_row *row, const st
     f->text = text;
     x->places[x->field_count] = (struct place){c->column, stays ? SIZE_MAX : x->text.len};
     if (!stays) {
-        if (text.ptr == x->text.ptr + x->text.len) /* formatted where it will be kept */
+        if (text.ptr == x->text.ptr + x->text.len) /* it was formatted in place */
             x->text.len += text.len;
         else
             df_buf_adds(&x->text, text);
@@ -135,7 +136,7 @@ static enum df_code add_field(struct xlsx *x, const struct df_row *row, const st
     return DF_OK;
 }
 
-/* All of a row's cells as fields; names are absent while there is no header. */
+/* Turns a row's cells into fields; without names before the header was read. */
 static enum df_code add_fields(struct xlsx *x, const struct df_row *row, struct df_err *err)
 {
     enum df_code code = DF_OK;
@@ -152,7 +153,7 @@ static enum df_code add_fields(struct xlsx *x, const struct df_row *row, struct 
             df_strings_prefetch(x->strings, row->cells[i].index);
     for (size_t i = 0; code == DF_OK && i < row->count; i++)
         code = add_field(x, row, &row->cells[i], err);
-    /* The buffer has stopped moving. */
+    /* The buffer does not move any more: set the pointers. */
     for (size_t i = 0; i < x->field_count; i++)
         if (x->places[i].at != SIZE_MAX)
             x->fields[i].text.ptr = x->text.ptr + x->places[i].at;
@@ -168,8 +169,8 @@ static void read_header(struct xlsx *x)
 
 /* --- the records ------------------------------------------------------------------------------ */
 
-/* Reads on to the next row with values: DF_ROW and its fields, DF_DONE, or an error. */
-static enum df_code read_row(struct xlsx *x, struct df_err *err)
+/* Reads the next row with values into fields: DF_ROW, DF_DONE, or an error. */
+static enum df_code read_row_with_values(struct xlsx *x, struct df_err *err)
 {
     struct df_row row;
     enum df_code code;
@@ -191,10 +192,10 @@ static enum df_code read_row(struct xlsx *x, struct df_err *err)
     return code;
 }
 
-static enum df_code next_record(struct xlsx *x, struct df_record *ret, struct df_err *err)
+static enum df_code xlsx_next_record(struct xlsx *x, struct df_record *ret, struct df_err *err)
 {
     if (!x->held) {
-        enum df_code code = read_row(x, err);
+        enum df_code code = read_row_with_values(x, err);
         if (code != DF_ROW)
             return code;
         x->held = true;
@@ -213,17 +214,17 @@ static enum df_code next_record(struct xlsx *x, struct df_record *ret, struct df
     return DF_ROW;
 }
 
-static enum df_code next(struct df_records *r, struct df_record *ret, struct df_err *err)
+static enum df_code xlsx_next(struct df_records *r, struct df_record *ret, struct df_err *err)
 {
     struct xlsx *x = (struct xlsx *)r;
     if (x->answer == DF_ROW)
-        x->answer = next_record(x, ret, &x->err);
+        x->answer = xlsx_next_record(x, ret, &x->err);
     if (x->answer != DF_ROW && x->answer != DF_DONE && err)
         *err = x->err;
     return x->answer;
 }
 
-static void free_records(struct df_records *r)
+static void xlsx_free(struct df_records *r)
 {
     struct xlsx *x = (struct xlsx *)r;
     df_sheet_rows_free(x->rows);
@@ -237,7 +238,7 @@ static void free_records(struct df_records *r)
     free(x);
 }
 
-static void set_defaults(struct df_record_limits *l)
+static void set_default_limits(struct df_record_limits *l)
 {
     l->max_records = l->max_records ? l->max_records : INT32_MAX;
     l->max_record_bytes = l->max_record_bytes ? l->max_record_bytes : 1U << 20;
@@ -287,20 +288,20 @@ enum df_code df_xlsx_records_open_tuned(const struct df_bytes *file,
                                         const struct df_xlsx_tuning *tuning,
                                         struct df_records **ret, struct df_err *err)
 {
-    static const struct df_records_ops ops = {.next = next, .free = free_records};
+    static const struct df_records_ops ops = {.next = xlsx_next, .free = xlsx_free};
     struct xlsx *x = df_calloc(1, sizeof *x);
     x->base.ops = &ops;
     x->file = *file;
     x->opt = *opt;
     x->answer = DF_ROW;
     x->err = DF_ERR_INIT;
-    set_defaults(&x->opt.limits);
-    /* Formatted numbers are longer than what they were made of by a pattern at most. */
+    set_default_limits(&x->opt.limits);
+    /* Formatting makes a number longer by one pattern at most. */
     df_buf_init(&x->text, 2 * x->opt.limits.max_record_bytes + x->opt.limits.max_string_bytes);
-    df_buf_grow(&x->text, 256); /* so that it has an address */
+    df_buf_grow(&x->text, 256); /* number_text needs an address */
     enum df_code code = open_sheet(x, tuning, err);
     if (code != DF_OK)
-        free_records(&x->base);
+        xlsx_free(&x->base);
     else
         *ret = &x->base;
     return code;
@@ -318,7 +319,7 @@ enum df_code df_xlsx_probe(const struct df_bytes *file, struct df_err *err)
     struct df_record_limits limits = {0};
     struct df_zip zip;
     const struct df_zip_entry *main = NULL;
-    set_defaults(&limits);
+    set_default_limits(&limits);
     enum df_code code = df_zip_init(&zip, file, &limits, err);
     if (code == DF_OK)
         code = df_book_find(&zip, &main, err);

@@ -1,12 +1,12 @@
-/* Private to imports/ and its tests: what records.h does not show of the reader of workbooks. */
-#ifndef DF_IMPORTS_XLSX_H
-#define DF_IMPORTS_XLSX_H
+/* The reader of workbooks, beyond records.h. Private to this room and its tests. */
+#ifndef DF_TABULAR_XLSX_H
+#define DF_TABULAR_XLSX_H
 
 #include "tabular/records.h"
 
 struct df_xlsx_tuning {
     bool strict;          /* libxml2 reads everything */
-    size_t strings_bytes; /* of shared strings in memory; 0: as usual */
+    size_t strings_bytes; /* of shared strings in memory; 0: the default of xlsx_strings.h */
 };
 
 enum df_code df_xlsx_records_open_tuned(const struct df_bytes *file,
@@ -14,8 +14,8 @@ enum df_code df_xlsx_records_open_tuned(const struct df_bytes *file,
                                         const struct df_xlsx_tuning *tuning,
                                         struct df_records **ret, struct df_err *err) DF_MUST_CHECK;
 
-/* DF_OK for a workbook that we read; DF_E_MEDIA_TYPE and what it is instead; or how it is broken.
- * The file begins as an archive does. */
+/* DF_OK for a workbook that can be read; DF_E_MEDIA_TYPE for another kind of file, which the
+ * message names; or the error of a broken archive. */
 enum df_code df_xlsx_probe(const struct df_bytes *file, struct df_err *err) DF_MUST_CHECK;
 
 #endif

@@ -9,10 +9,10 @@
 #define SHEETS_MAX  4096
 #define STYLES_MAX  65536
 #define FORMATS_MAX 4096
-#define NAME_BYTES  1024        /* bytes of a name, an id, a path or a format's code */
-#define PART_MAX    (64U << 20) /* of a part that is read whole: styles are the largest */
+#define NAME_BYTES  1024        /* of a name, an id, a path or a format's code */
+#define PART_MAX    (64U << 20) /* bytes of a part read here; styles are the largest */
 
-/* A relationship of a part to another. */
+/* A relationship from one part to another. */
 struct rel {
     struct df_str id;
     struct df_str type; /* what follows the last '/' */
@@ -25,20 +25,21 @@ struct rels {
     size_t count, room;
 };
 
-static enum df_code nothing_at_end(void *arg, struct df_err *err)
+static enum df_code ignore_end(void *arg, struct df_err *err)
 {
     (void)arg, (void)err;
     return DF_OK;
 }
 
-static enum df_code no_text(void *arg, struct df_str piece, struct df_err *err)
+static enum df_code ignore_text(void *arg, struct df_str piece, struct df_err *err)
 {
     (void)arg, (void)piece, (void)err;
     return DF_OK;
 }
 
-/* One more of a growing list in the arena; what it grew out of is left there, less than it has. */
-static void *grow(struct df_arena *arena, void *list, size_t *room, size_t count, size_t size)
+/* Makes room for one more element. The old list stays in the arena; together the old ones are
+ * smaller than the new one. */
+static void *grow_list(struct df_arena *arena, void *list, size_t *room, size_t count, size_t size)
 {
     if (count < *room)
         return list;
@@ -90,14 +91,14 @@ static enum df_code on_rel(void *arg, const struct df_xml_tag *tag, struct df_er
         return DF_OK;
     if (r->count == RELS_MAX)
         return too_many(err, "relationships", RELS_MAX);
-    r->list = grow(r->arena, r->list, &r->room, r->count, sizeof *r->list);
+    r->list = grow_list(r->arena, r->list, &r->room, r->count, sizeof *r->list);
     r->list[r->count++] = (struct rel){.id = df_arena_str(r->arena, id),
                                        .type = df_arena_str(r->arena, last_segment(type)),
                                        .target = df_arena_str(r->arena, target)};
     return DF_OK;
 }
 
-/* The relationships of the part of that name, or of the package if it is empty. */
+/* Reads the relationships of the part of that name, or of the package if the name is empty. */
 static enum df_code read_rels(struct rels *r, const struct df_zip *zip, struct df_str part,
                               struct df_err *err)
 {
@@ -106,13 +107,13 @@ static enum df_code read_rels(struct rels *r, const struct df_zip *zip, struct d
         df_arena_printf(r->arena, "%.*s_rels/%.*s.rels", (int)(part.len - file.len),
                         part.ptr ? part.ptr : "", DF_STR_ARG(file));
     const struct df_zip_entry *e = df_zip_find(zip, path);
-    struct df_xml_sink sink = {on_rel, nothing_at_end, no_text, r};
+    struct df_xml_sink sink = {on_rel, ignore_end, ignore_text, r};
     return e ? read_part(zip, e, sink, err) : DF_OK;
 }
 
-/* Where a target that stands in the relationships of `part` leads. ".." goes up, never out. */
-static const struct df_zip_entry *resolve(const struct df_zip *zip, struct df_str part,
-                                          struct df_str target)
+/* The entry that a target in the relationships of `part` names. ".." never leaves the archive. */
+static const struct df_zip_entry *resolve_target(const struct df_zip *zip, struct df_str part,
+                                                 struct df_str target)
 {
     char path[2 * NAME_BYTES + 2];
     size_t len = 0, base = part.len - last_segment(part).len;
@@ -160,9 +161,9 @@ static const struct rel *rel_by_id(const struct rels *r, struct df_str id)
 /* --- which document it is -------------------------------------------------------------------- */
 
 struct types {
-    struct df_str part; /* whose content type is asked */
+    struct df_str part; /* the part whose content type is wanted */
     char type[160];
-    bool found;
+    bool found; /* by the part's name, which counts more than its extension */
 };
 
 static enum df_code on_type(void *arg, const struct df_xml_tag *tag, struct df_err *err)
@@ -208,10 +209,10 @@ static enum df_code other_document(const struct df_zip *zip, struct df_err *err)
                       "the file is an archive, but no workbook; send the .xlsx file itself");
 }
 
-/* The part that the package's relationships lead to, and its content type. */
-static enum df_code find_main(const struct df_zip *zip, struct df_arena *arena,
-                              const struct df_zip_entry **ret, struct types *types,
-                              struct df_err *err)
+/* The main part by the package's relationships, and its content type. */
+static enum df_code find_main_part(const struct df_zip *zip, struct df_arena *arena,
+                                   const struct df_zip_entry **ret, struct types *types,
+                                   struct df_err *err)
 {
     struct rels rels = {.arena = arena};
     const struct df_zip_entry *content = df_zip_find(zip, DF_STR("[Content_Types].xml"));
@@ -223,13 +224,13 @@ static enum df_code find_main(const struct df_zip *zip, struct df_arena *arena,
     const struct rel *rel = rel_by_type(&rels, "officeDocument");
     if (!rel)
         return other_document(zip, err);
-    *ret = resolve(zip, DF_STR(""), rel->target);
+    *ret = resolve_target(zip, DF_STR(""), rel->target);
     if (!*ret)
         return df_err_set(err, DF_E_VALIDATION,
                           "the workbook's main part, " DF_STR_FMT ", is not there",
                           (int)df_utf8_cut(rel->target, 100).len, rel->target.ptr);
     types->part = (*ret)->name;
-    return read_part(zip, content, (struct df_xml_sink){on_type, nothing_at_end, no_text, types},
+    return read_part(zip, content, (struct df_xml_sink){on_type, ignore_end, ignore_text, types},
                      err);
 }
 
@@ -239,7 +240,7 @@ enum df_code df_book_find(const struct df_zip *zip, const struct df_zip_entry **
     struct df_arena arena = {0};
     struct types types = {.type = ""};
     const struct df_zip_entry *book = NULL;
-    enum df_code code = find_main(zip, &arena, &book, &types, err);
+    enum df_code code = find_main_part(zip, &arena, &book, &types, err);
     df_arena_release(&arena);
     if (code != DF_OK)
         return code;
@@ -268,13 +269,13 @@ struct loading {
     } * numbers;
 };
 
-static bool truth(struct df_str s)
+static bool is_true(struct df_str s)
 {
     return df_str_eq(s, DF_STR("1")) || df_str_ieq(s, DF_STR("true")) ||
            df_str_ieq(s, DF_STR("on"));
 }
 
-static enum df_code on_book(void *arg, const struct df_xml_tag *tag, struct df_err *err)
+static enum df_code on_book_start(void *arg, const struct df_xml_tag *tag, struct df_err *err)
 {
     struct loading *l = arg;
     struct df_book *b = l->book;
@@ -284,7 +285,7 @@ static enum df_code on_book(void *arg, const struct df_xml_tag *tag, struct df_e
     if (tag->ns != DF_XML_MAIN)
         return DF_OK;
     if (l->depth == 2 && df_str_eq(tag->name, DF_STR("workbookPr")))
-        b->date1904 = truth(df_xml_attr(tag, DF_XML_NONE, DF_STR("date1904")));
+        b->date1904 = is_true(df_xml_attr(tag, DF_XML_NONE, DF_STR("date1904")));
     if (l->depth != 3 || !df_str_eq(tag->name, DF_STR("sheet")))
         return DF_OK;
     if (b->sheet_count == SHEETS_MAX)
@@ -294,7 +295,7 @@ static enum df_code on_book(void *arg, const struct df_xml_tag *tag, struct df_e
     struct df_str state = df_xml_attr(tag, DF_XML_NONE, DF_STR("state"));
     if (name.len > NAME_BYTES || id.len > NAME_BYTES)
         return df_err_set(err, DF_E_VALIDATION, "a sheet's name is too long");
-    b->sheets = grow(&b->arena, b->sheets, &l->room, b->sheet_count, sizeof *b->sheets);
+    b->sheets = grow_list(&b->arena, b->sheets, &l->room, b->sheet_count, sizeof *b->sheets);
     b->sheets[b->sheet_count++] =
         (struct df_sheet){.name = df_arena_str(&b->arena, name),
                           .rel_id = df_arena_str(&b->arena, id),
@@ -302,7 +303,7 @@ static enum df_code on_book(void *arg, const struct df_xml_tag *tag, struct df_e
     return DF_OK;
 }
 
-static enum df_code on_end(void *arg, struct df_err *err)
+static enum df_code on_element_end(void *arg, struct df_err *err)
 {
     struct loading *l = arg;
     (void)err;
@@ -312,7 +313,7 @@ static enum df_code on_end(void *arg, struct df_err *err)
 
 /* --- styles ---------------------------------------------------------------------------------- */
 
-static unsigned number_of(struct df_str s)
+static unsigned parse_unsigned(struct df_str s)
 {
     int64_t v = 0;
     return df_str_to_i64(s, &v) && v >= 0 && v < UINT32_MAX ? (unsigned)v : 0;
@@ -325,9 +326,10 @@ static enum df_code on_number_format(struct loading *l, const struct df_xml_tag 
     struct df_format *format = DF_ARENA_NEW(&l->book->arena, struct df_format);
     if (l->number_count == FORMATS_MAX)
         return too_many(err, "number formats", FORMATS_MAX);
-    l->numbers =
-        grow(&l->book->arena, l->numbers, &l->number_room, l->number_count, sizeof *l->numbers);
-    l->numbers[l->number_count].id = number_of(df_xml_attr(tag, DF_XML_NONE, DF_STR("numFmtId")));
+    l->numbers = grow_list(&l->book->arena, l->numbers, &l->number_room, l->number_count,
+                           sizeof *l->numbers);
+    l->numbers[l->number_count].id =
+        parse_unsigned(df_xml_attr(tag, DF_XML_NONE, DF_STR("numFmtId")));
     *format = df_format_parse(code, &l->book->arena);
     l->numbers[l->number_count++].format = format;
     return DF_OK;
@@ -353,8 +355,8 @@ static const struct df_format *format_of(struct loading *l, unsigned id)
     return df_format_builtin(id);
 }
 
-/* Depths: 1 styleSheet, 2 numFmts or cellXfs (which follows), 3 numFmt or xf. */
-static enum df_code on_style(void *arg, const struct df_xml_tag *tag, struct df_err *err)
+/* Depth 1 is styleSheet, 2 is numFmts and then cellXfs, 3 is numFmt or xf. */
+static enum df_code on_style_start(void *arg, const struct df_xml_tag *tag, struct df_err *err)
 {
     struct loading *l = arg;
     struct df_book *b = l->book;
@@ -372,9 +374,9 @@ static enum df_code on_style(void *arg, const struct df_xml_tag *tag, struct df_
         return DF_OK;
     if (b->format_count == STYLES_MAX)
         return too_many(err, "styles", STYLES_MAX);
-    b->formats = grow(&b->arena, b->formats, &l->room, b->format_count, sizeof(void *));
+    b->formats = grow_list(&b->arena, b->formats, &l->room, b->format_count, sizeof(void *));
     b->formats[b->format_count++] =
-        format_of(l, number_of(df_xml_attr(tag, DF_XML_NONE, DF_STR("numFmtId"))));
+        format_of(l, parse_unsigned(df_xml_attr(tag, DF_XML_NONE, DF_STR("numFmtId"))));
     return DF_OK;
 }
 
@@ -387,7 +389,7 @@ static void find_sheets(struct df_book *b, const struct df_zip *zip, const struc
         struct df_sheet *s = &b->sheets[i];
         const struct rel *rel = rel_by_id(rels, s->rel_id);
         s->is_cells = rel && df_str_eq(rel->type, DF_STR("worksheet"));
-        s->part = s->is_cells ? resolve(zip, main, rel->target) : NULL;
+        s->part = s->is_cells ? resolve_target(zip, main, rel->target) : NULL;
         s->is_cells |= !rel;
     }
 }
@@ -398,19 +400,21 @@ enum df_code df_book_init(struct df_book *b, const struct df_zip *zip,
     struct loading l = {.book = b};
     *b = (struct df_book){.date1904 = false};
     struct rels rels = {.arena = &b->arena};
-    enum df_code code =
-        read_part(zip, main, (struct df_xml_sink){on_book, on_end, no_text, &l}, err);
+    enum df_code code = read_part(
+        zip, main, (struct df_xml_sink){on_book_start, on_element_end, ignore_text, &l}, err);
     if (code == DF_OK)
         code = read_rels(&rels, zip, main->name, err);
     if (code != DF_OK)
         return code;
     find_sheets(b, zip, &rels, main->name);
     const struct rel *rel = rel_by_type(&rels, "sharedStrings");
-    b->strings = rel ? resolve(zip, main->name, rel->target) : NULL;
+    b->strings = rel ? resolve_target(zip, main->name, rel->target) : NULL;
     rel = rel_by_type(&rels, "styles");
-    const struct df_zip_entry *styles = rel ? resolve(zip, main->name, rel->target) : NULL;
+    const struct df_zip_entry *styles = rel ? resolve_target(zip, main->name, rel->target) : NULL;
     l = (struct loading){.book = b};
-    return styles ? read_part(zip, styles, (struct df_xml_sink){on_style, on_end, no_text, &l}, err)
+    return styles ? read_part(zip, styles,
+                              (struct df_xml_sink){on_style_start, on_element_end, ignore_text, &l},
+                              err)
                   : DF_OK;
 }
 
@@ -420,8 +424,8 @@ void df_book_release(struct df_book *b)
     *b = (struct df_book){.date1904 = false};
 }
 
-/* Lower case of ASCII and, in UTF-8, of Latin-1: C3 80..9E but the multiplication sign. */
-static char fold(const struct df_str s, size_t i)
+/* Lower case of ASCII and of Latin-1's letters in UTF-8 (C3 80 to C3 9E without C3 97). */
+static char fold_byte(const struct df_str s, size_t i)
 {
     unsigned char c = (unsigned char)s.ptr[i];
     if (c >= 'A' && c <= 'Z')
@@ -436,7 +440,7 @@ static bool same_name(struct df_str a, struct df_str b)
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; i++)
-        if (fold(a, i) != fold(b, i))
+        if (fold_byte(a, i) != fold_byte(b, i))
             return false;
     return true;
 }
@@ -468,7 +472,7 @@ enum df_code df_book_sheet(const struct df_book *b, struct df_str name, const st
     }
     if (!name.ptr && !found)
         found = hidden;
-    int64_t number = 0; /* as a person counts them, and only when none is called so */
+    int64_t number = 0; /* from 1; only when no sheet has this name */
     if (!found && df_str_to_i64(name, &number) && number >= 1 && number <= (int64_t)b->sheet_count)
         found = &b->sheets[number - 1];
     if (!found)

@@ -1,9 +1,9 @@
 /*
- * What a workbook says of itself: where its parts are, which sheets it has, whether its days count
- * from 1904, what its styles make of numbers. Memory is bounded by the limits in xlsx_book.c.
+ * The description of a workbook: where its parts are, its sheets, whether its days count from 1904,
+ * and the number formats of its styles. Memory is bounded by the limits in xlsx_book.c.
  */
-#ifndef DF_IMPORTS_XLSX_BOOK_H
-#define DF_IMPORTS_XLSX_BOOK_H
+#ifndef DF_TABULAR_XLSX_BOOK_H
+#define DF_TABULAR_XLSX_BOOK_H
 
 #include "tabular/xlsx_format.h"
 #include "tabular/xlsx_zip.h"
@@ -11,7 +11,7 @@
 struct df_sheet {
     struct df_str name;
     struct df_str rel_id;
-    const struct df_zip_entry *part; /* NULL: not a sheet of cells, or not there */
+    const struct df_zip_entry *part; /* NULL: not a sheet of cells, or missing */
     bool is_cells;
     bool hidden;
 };
@@ -26,10 +26,8 @@ struct df_book {
     const struct df_zip_entry *strings; /* NULL: none */
 };
 
-/*
- * Whether the archive is a workbook that we read, and its main part; else DF_E_MEDIA_TYPE and what
- * it is instead.
- */
+/* Finds the main part of a workbook. DF_E_MEDIA_TYPE for another kind of archive, which the message
+ * names. */
 enum df_code df_book_find(const struct df_zip *zip, const struct df_zip_entry **ret,
                           struct df_err *err) DF_MUST_CHECK;
 
@@ -38,7 +36,8 @@ enum df_code df_book_init(struct df_book *b, const struct df_zip *zip,
                           const struct df_zip_entry *main, struct df_err *err) DF_MUST_CHECK;
 void df_book_release(struct df_book *b);
 
-/* The sheet of that name, without regard to case, or the first visible one if it is absent. */
+/* The sheet of that name, in any case, or by its number from 1 if no sheet has that name; the first
+ * visible one if name is absent. */
 enum df_code df_book_sheet(const struct df_book *b, struct df_str name, const struct df_sheet **ret,
                            struct df_err *err) DF_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* Format codes: which are dates, which are digits and literals. Values are in xlsx_value.c. */
+/* Parses format codes: dates, and codes of digits and literals. xlsx_value.c applies them. */
 #include "tabular/xlsx_format.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #define ALWAYS    '\1'
 #define SOMETIMES '\2'
 
-/* What stands in brackets at p: the byte after it. Elapsed time ([h], [mm], [ss]) is told. */
-static const char *bracket(const char *p, const char *end, bool *ret_elapsed)
+/* The byte after the brackets at p. *ret_elapsed becomes true for [h], [mm] or [ss]. */
+static const char *skip_bracket(const char *p, const char *end, bool *ret_elapsed)
 {
     const char *close = memchr(p, ']', (size_t)(end - p));
     if (!close)
@@ -22,8 +22,8 @@ static const char *bracket(const char *p, const char *end, bool *ret_elapsed)
     return close + 1;
 }
 
-/* Past a literal at p (quoted, escaped, padding), or p itself. */
-static const char *literal(const char *p, const char *end)
+/* The byte after a literal at p (quoted, escaped, padding), or p. */
+static const char *skip_literal(const char *p, const char *end)
 {
     if (*p == '"') {
         const char *close = memchr(p + 1, '"', (size_t)(end - p - 1));
@@ -39,13 +39,13 @@ static struct df_str first_section(struct df_str code)
     const char *p = code.ptr, *end = p + code.len;
     bool elapsed = false;
     while (p < end && *p != ';') {
-        const char *after = literal(p, end);
-        p = after != p ? after : *p == '[' ? bracket(p, end, &elapsed) : p + 1;
+        const char *after = skip_literal(p, end);
+        p = after != p ? after : *p == '[' ? skip_bracket(p, end, &elapsed) : p + 1;
     }
     return df_str_n(code.ptr, (size_t)(p - code.ptr));
 }
 
-/* Which letters of dates a section has outside its literals. */
+/* The letters of dates that a section has outside its literals. */
 struct letters {
     bool year, month_or_minute, day, hour, second, elapsed;
     unsigned fraction_digits;
@@ -93,11 +93,11 @@ static struct letters read_letters(struct df_str section)
     struct letters l = {0};
     const char *p = section.ptr, *end = p + section.len;
     while (p < end) {
-        const char *after = literal(p, end);
+        const char *after = skip_literal(p, end);
         if (after != p)
             p = after;
         else if (*p == '[')
-            p = bracket(p, end, &l.elapsed);
+            p = skip_bracket(p, end, &l.elapsed);
         else if (end - p >= 7 && strncasecmp(p, "General", 7) == 0)
             p += 7;
         else if (end - p >= 5 && strncasecmp(p, "AM/PM", 5) == 0)
@@ -108,9 +108,9 @@ static struct letters read_letters(struct df_str section)
     return l;
 }
 
-/* A condition in brackets at p ([<=9999999]) into s; colours, currencies and locales are passed
- * over. */
-static const char *condition(const char *p, const char *end, struct df_format_section *s)
+/* Reads a condition in brackets at p ([<=9999999]) into s; skips colours, currencies and locales.
+ */
+static const char *read_condition(const char *p, const char *end, struct df_format_section *s)
 {
     const char *close = memchr(p, ']', (size_t)(end - p));
     if (!close)
@@ -142,7 +142,7 @@ struct pattern {
     unsigned zeros;
     unsigned places;
     bool between; /* a literal stands between two places */
-    bool pending;
+    bool pending; /* a literal stands after the last place so far */
 };
 
 static void add_literal(struct pattern *p, const char *from, size_t len)
@@ -162,11 +162,11 @@ static void add_place(struct pattern *p, char c)
         p->text[p->len++] = c == '0' ? ALWAYS : SOMETIMES;
 }
 
-/* One byte or construct of a section of digits at p; NULL when it is something else. */
+/* Reads one byte or construct of a section of digits at p; NULL: the section is something else. */
 static const char *digit_step(const char *p, const char *end, struct df_format_section *s,
                               struct pattern *pat)
 {
-    const char *after = literal(p, end);
+    const char *after = skip_literal(p, end);
     if (after != p) {
         if (*p == '"')
             add_literal(pat, p + 1, (size_t)(after - p) - (after[-1] == '"' && after - p > 1) - 1);
@@ -175,7 +175,7 @@ static const char *digit_step(const char *p, const char *end, struct df_format_s
         return after;
     }
     if (*p == '[')
-        return condition(p, end, s);
+        return read_condition(p, end, s);
     if (*p == '0' || *p == '#' || *p == '?') {
         add_place(pat, *p);
         return p + 1;
@@ -187,8 +187,8 @@ static const char *digit_step(const char *p, const char *end, struct df_format_s
     return NULL;
 }
 
-/* A section of digits and literals, or false. One zero and no more is how plain numbers are
- * written, whatever stands around it. */
+/* Reads a section of digits and literals; false: it is something else. A single zero is the format
+ * of plain numbers, whatever literals stand around it. */
 static bool digit_section(struct df_str section, struct df_format_section *s,
                           struct df_arena *arena)
 {
@@ -202,7 +202,7 @@ static bool digit_section(struct df_str section, struct df_format_section *s,
     return true;
 }
 
-static struct df_format digits(struct df_str code, struct df_arena *arena)
+static struct df_format digit_format(struct df_str code, struct df_arena *arena)
 {
     struct df_format f = {.kind = DF_FORMAT_DIGITS};
     while (f.section_count < DF_FORMAT_SECTIONS && code.ptr) {
@@ -237,7 +237,7 @@ struct df_format df_format_parse(struct df_str code, struct df_arena *arena)
     else if (time)
         f.kind = DF_FORMAT_TIME;
     else
-        f = digits(code, arena);
+        f = digit_format(code, arena);
     return f;
 }
 

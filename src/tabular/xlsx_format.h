@@ -1,11 +1,11 @@
 /*
- * Number formats: what a format code makes of a cell's number, as far as a reader of records cares.
- * A number stays a number, with the 15 digits that a person sees; dates and times become ISO 8601;
- * a code made of digits and literals (a postal code, a phone) is applied, because leading zeros are
- * in the code and not in the number. Percent, currency, decimals: the plain number.
+ * Number formats: the text of a cell's number, by its format code. Dates and times become ISO 8601.
+ * A code of digits and literals (a postal code, a phone) is applied, because the leading zeros are
+ * in the code and not in the number. Everything else (percent, currency, decimals) is the plain
+ * number with the 15 digits that Excel shows.
  */
-#ifndef DF_IMPORTS_XLSX_FORMAT_H
-#define DF_IMPORTS_XLSX_FORMAT_H
+#ifndef DF_TABULAR_XLSX_FORMAT_H
+#define DF_TABULAR_XLSX_FORMAT_H
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -23,8 +23,8 @@ enum df_format_kind {
 #define DF_FORMAT_SECTIONS    3
 #define DF_FORMAT_PATTERN_MAX 255 /* bytes; as long as Excel lets a code be */
 
-/* Of a code of digits: a condition, and the text in which '\1' is a digit that is always there, and
- * '\2' one that is there when the number has it. */
+/* A section of a code of digits: its condition, and its text, in which '\1' is a digit that is
+ * always shown, and '\2' a digit that is shown if the number has it. */
 struct df_format_section {
     char op; /* '<', '>', '=', 'l' (<=), 'g' (>=), 'n' (<>); 0: none */
     double than;
@@ -38,20 +38,20 @@ struct df_format {
     struct df_format_section sections[DF_FORMAT_SECTIONS];
 };
 
-/* Understands a code; what it keeps is copied into the arena. */
+/* Parses a code. The result's texts are in the arena. */
 struct df_format df_format_parse(struct df_str code, struct df_arena *arena);
-/* Of the codes that have a number and no text in the file. */
+/* The format of a built-in code, which the file gives by its number alone. */
 const struct df_format *df_format_builtin(unsigned id);
 
 /*
- * The text of a number cell: appended to out, which has room for 64 bytes more than the format's
- * longest pattern. What is not a number is text, as it is.
+ * Appends the text of a number cell to out, which has room for 64 bytes more than the format's
+ * longest pattern. A raw text that is not a number is copied and becomes text.
  */
 enum df_field_kind df_format_number(const struct df_format *f, bool date1904, struct df_str raw,
                                     struct df_buf *out);
-/* Whether a number as it is written is already as df_format_number writes a plain one. */
+/* Whether the number is written the way df_format_number would write a plain one. */
 bool df_number_is_plain(struct df_str raw);
-/* The same for a cell that holds a date as ISO 8601. */
+/* df_format_number for a cell that holds a date as ISO 8601. */
 enum df_field_kind df_format_iso(const struct df_format *f, struct df_str raw, struct df_buf *out);
 
 #endif

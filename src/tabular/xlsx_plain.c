@@ -1,13 +1,14 @@
 /*
- * Plain XML, token by token over a window. Every rule here is one that libxml2 has too, or is
- * narrower: what passes here gives the same events there (a fuzz target holds the two against each
- * other). Between two tokens `p` stands at the next byte; a token that the window cuts is read
- * again from its first byte once there is more of it.
+ * Reads plain XML, token by token over a window. Each rule is one of libxml2's or narrower: XML
+ * that passes here gives the same events there, and a fuzz target compares the two. Between two
+ * tokens `p` is at the next byte; a token that the window cuts is read again from its first byte
+ * once more of it is there.
  */
 #include "tabular/xlsx_xml.h"
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #if defined(__SSE2__)
@@ -19,8 +20,8 @@
 
 enum { NAME_FIRST = 1, NAME = 2, SPACE = 4, TEXT = 8, VALUE = 16 };
 
-/* What an ASCII byte may be part of; others have no bit and are looked at one by one. TEXT: a
- * character that stands for itself in text; VALUE: in a value in quotes, but for its own quote. */
+/* What an ASCII byte may be part of; other bytes have no bit and are checked by wide_character.
+ * TEXT: stands for itself in text. VALUE: stands for itself in a quoted value, except the quote. */
 /* clang-format off */
 enum {
     R = SPACE, W = SPACE | TEXT, S = SPACE | TEXT | VALUE, T = TEXT | VALUE, V = VALUE,
@@ -39,7 +40,7 @@ static const unsigned char classes[256] = {
 };
 /* clang-format on */
 
-static bool is(char c, unsigned what)
+static bool is_class(char c, unsigned what)
 {
     return classes[(unsigned char)c] & what;
 }
@@ -61,8 +62,7 @@ void df_xml_plain_release(struct df_xml_plain *x)
     x->window = NULL;
 }
 
-/* Makes the window hold more than it does, for a token that it ends in; UNUSUAL when it is full
- * already. */
+/* Reads more into the window, for a token that it cuts. UNUSUAL: the window is full already. */
 static enum df_xml_plain_answer read_more(struct df_xml_plain *x, struct df_err *err)
 {
     size_t kept = (size_t)(x->end - x->p), got = 0;
@@ -78,7 +78,7 @@ static enum df_xml_plain_answer read_more(struct df_xml_plain *x, struct df_err 
     return DF_PLAIN_GO;
 }
 
-/* Length of the character at p, which is not ASCII; 0: wrong, cut, or not allowed in XML. */
+/* Length of the character at p, which is not ASCII. 0: broken, cut, or forbidden in XML. */
 static size_t wide_character(const char *p, const char *end)
 {
     unsigned char c = (unsigned char)*p;
@@ -110,7 +110,7 @@ const char *df_xml_plain_run(const char *p, const char *end)
             p += 16;
         }
 #endif
-        while (p < end && is(*p, TEXT))
+        while (p < end && is_class(*p, TEXT))
             p++;
         if (p == end || (unsigned char)*p < 0x80)
             return p;
@@ -121,9 +121,9 @@ const char *df_xml_plain_run(const char *p, const char *end)
     }
 }
 
-/* Puts the character that a reference stands for into out; returns the byte after the reference,
- * NULL when it is none that we know, or `end` when it may be cut. */
-static const char *reference(const char *p, const char *end, char out[4], size_t *ret_len)
+/* Writes the character of a reference into out. Returns the byte after the reference, NULL for an
+ * unknown one, or `end` (with *ret_len 0) if it may be cut. */
+static const char *read_reference(const char *p, const char *end, char out[4], size_t *ret_len)
 {
     static const struct {
         struct df_str name;
@@ -182,75 +182,76 @@ static const char *reference(const char *p, const char *end, char out[4], size_t
     return stop + 1;
 }
 
-static enum df_xml_plain_answer emit(struct df_xml_plain *x, struct df_str piece,
-                                     struct df_err *err)
+static enum df_xml_plain_answer emit_text(struct df_xml_plain *x, struct df_str piece,
+                                          struct df_err *err)
 {
     return x->sink.text(x->sink.arg, piece, err) == DF_OK ? DF_PLAIN_GO : DF_PLAIN_ERROR;
 }
 
-/* A piece of text at p, within an element. */
-static enum df_xml_plain_answer text(struct df_xml_plain *x, struct df_err *err)
+/* Reads a piece of text at p, within an element. */
+static enum df_xml_plain_answer read_text(struct df_xml_plain *x, struct df_err *err)
 {
     const char *run = df_xml_plain_run(x->p, x->end);
     if (run > x->p) {
         struct df_str piece = df_str_n(x->p, (size_t)(run - x->p));
         x->p = run;
-        return emit(x, piece, err);
+        return emit_text(x, piece, err);
     }
     char out[4];
     size_t len = 0;
     const char *after;
     switch (*x->p) {
     case '&':
-        after = reference(x->p, x->end, out, &len);
+        after = read_reference(x->p, x->end, out, &len);
         if (after == x->end && len == 0)
             return read_more(x, err);
         if (!after)
             return DF_PLAIN_UNUSUAL;
         x->p = after;
-        return emit(x, df_str_n(out, len), err);
+        return emit_text(x, df_str_n(out, len), err);
     case '>':
-        /* Allowed, but not as the end of "]]>". */
+        /* Allowed, except as the end of "]]>". */
         if (x->p - x->window < 2 || (x->p[-1] == ']' && x->p[-2] == ']'))
             return DF_PLAIN_UNUSUAL;
         x->p++;
-        return emit(x, DF_STR(">"), err);
+        return emit_text(x, DF_STR(">"), err);
     case '\r':
-        /* Alone it is a line's end, before LF it is nothing. */
+        /* CR alone is a line end; before LF it is dropped. */
         if (x->end - x->p < 2)
             return read_more(x, err);
         x->p++;
-        return *x->p == '\n' ? DF_PLAIN_GO : emit(x, DF_STR("\n"), err);
+        return *x->p == '\n' ? DF_PLAIN_GO : emit_text(x, DF_STR("\n"), err);
     default:
-        /* A wide character that the window cuts, or nothing that we take. */
+        /* A wide character that the window cuts, or one that is not plain. */
         return (unsigned char)*x->p >= 0xC2 && x->end - x->p < 4 ? read_more(x, err)
                                                                  : DF_PLAIN_UNUSUAL;
     }
 }
 
-/* The name at p, with at most one prefix; *ret_local is what follows it. NULL: none. */
+/* The byte after the name at p, which has at most one prefix, or NULL. *ret_local: the name without
+ * its prefix. */
 static const char *read_name(const char *p, const char *end, struct df_str *ret_local,
                              bool *ret_prefixed)
 {
     const char *start = p;
     *ret_prefixed = false;
-    if (p == end || !is(*p, NAME_FIRST))
+    if (p == end || !is_class(*p, NAME_FIRST))
         return NULL;
-    while (p < end && is(*p, NAME))
+    while (p < end && is_class(*p, NAME))
         p++;
     if (p < end && *p == ':') {
         *ret_prefixed = true;
         start = ++p;
-        if (p == end || !is(*p, NAME_FIRST))
+        if (p == end || !is_class(*p, NAME_FIRST))
             return NULL;
-        while (p < end && is(*p, NAME))
+        while (p < end && is_class(*p, NAME))
             p++;
     }
     *ret_local = df_str_n(start, (size_t)(p - start));
     return p;
 }
 
-/* The value in quotes at p; the byte after it or NULL. References are checked, but left. */
+/* The byte after the quoted value at p, or NULL. References are checked but not resolved. */
 static const char *read_value(const char *p, const char *end, struct df_str *ret,
                               bool *ret_references)
 {
@@ -260,11 +261,11 @@ static const char *read_value(const char *p, const char *end, struct df_str *ret
     if (quote != '"' && quote != '\'')
         return NULL;
     while (p < end && *p != quote) {
-        if (is(*p, VALUE)) {
+        if (is_class(*p, VALUE)) {
             p++;
         } else if (*p == '&') {
             *ret_references = true;
-            const char *after = reference(p, end, out, &len);
+            const char *after = read_reference(p, end, out, &len);
             if (!after || after == end)
                 return NULL;
             p = after;
@@ -284,16 +285,17 @@ static bool is_main(struct df_str uri)
 }
 
 /*
- * The spaces, attributes and end of a start tag from p on; its '>' or NULL when it is unusual. Only
- * the root may set the default namespace, and must; no prefix may stand for the main one.
+ * Reads the attributes of a start tag from p on. Returns its '>' or '/', or NULL if it is unusual.
+ * The root must set the default namespace, and no other element may; no prefix may stand for the
+ * main namespace.
  */
-static const char *attributes(struct df_xml_plain *x, const char *p, const char *end,
-                              struct df_xml_tag *tag, bool *ret_references)
+static const char *read_attributes(struct df_xml_plain *x, const char *p, const char *end,
+                                   struct df_xml_tag *tag, bool *ret_references)
 {
     bool has_default = false;
     struct df_str full[DF_XML_PLAIN_ATTRS];
-    while (p < end && is(*p, SPACE)) {
-        while (p < end && is(*p, SPACE))
+    while (p < end && is_class(*p, SPACE)) {
+        while (p < end && is_class(*p, SPACE))
             p++;
         if (p == end || *p == '>' || *p == '/')
             break;
@@ -335,6 +337,7 @@ bool df_xml_plain_enter(struct df_xml_plain *x, struct df_str name)
 
 void df_xml_plain_leave(struct df_xml_plain *x)
 {
+    assert(x->depth > 0);
     x->names_len -= x->name_lens[--x->depth];
 }
 
@@ -344,7 +347,7 @@ static enum df_xml_plain_answer close_element(struct df_xml_plain *x, struct df_
     return x->sink.end(x->sink.arg, err) == DF_OK ? DF_PLAIN_GO : DF_PLAIN_ERROR;
 }
 
-static enum df_xml_plain_answer start_tag(struct df_xml_plain *x, struct df_err *err)
+static enum df_xml_plain_answer read_start_tag(struct df_xml_plain *x, struct df_err *err)
 {
     struct df_xml_tag tag = {.attrs = x->attrs};
     bool prefixed, references = false;
@@ -354,12 +357,12 @@ static enum df_xml_plain_answer start_tag(struct df_xml_plain *x, struct df_err 
         return read_more(x, err);
     struct df_str full = df_str_n(x->p + 1, (size_t)(p - x->p - 1));
     tag.ns = prefixed ? DF_XML_OTHER : DF_XML_MAIN;
-    p = attributes(x, p, end, &tag, &references);
-    /* What is wrong may be cut only: it is looked at again as long as the window can grow. */
+    p = read_attributes(x, p, end, &tag, &references);
+    /* A tag that looks wrong may only be cut: it is read again as long as the window can grow. */
     bool empty = p && p < end && *p == '/';
     if (!p || p + empty >= end || p[empty] != '>')
         return read_more(x, err);
-    /* Elements with attributes that matter have short names, and are written plainly. */
+    /* Elements whose attributes matter have short names; they are not written with references. */
     if (references && tag.name.len <= 3)
         return DF_PLAIN_UNUSUAL;
     if (!df_xml_plain_enter(x, full))
@@ -370,7 +373,7 @@ static enum df_xml_plain_answer start_tag(struct df_xml_plain *x, struct df_err 
     return empty ? close_element(x, err) : DF_PLAIN_GO;
 }
 
-static enum df_xml_plain_answer end_tag(struct df_xml_plain *x, struct df_err *err)
+static enum df_xml_plain_answer read_end_tag(struct df_xml_plain *x, struct df_err *err)
 {
     size_t len = x->name_lens[x->depth - 1];
     const char *p = x->p + 2;
@@ -378,7 +381,7 @@ static enum df_xml_plain_answer end_tag(struct df_xml_plain *x, struct df_err *e
         return read_more(x, err);
     if (memcmp(p, x->names + x->names_len - len, len) != 0)
         return DF_PLAIN_UNUSUAL;
-    for (p += len; p < x->end && is(*p, SPACE);)
+    for (p += len; p < x->end && is_class(*p, SPACE);)
         p++;
     if (p == x->end)
         return read_more(x, err);
@@ -388,8 +391,8 @@ static enum df_xml_plain_answer end_tag(struct df_xml_plain *x, struct df_err *e
     return close_element(x, err);
 }
 
-/* Byte order mark and declaration, in the forms that are written. */
-static enum df_xml_plain_answer head(struct df_xml_plain *x, struct df_err *err)
+/* Skips the byte order mark and the XML declaration, in the forms that programs write. */
+static enum df_xml_plain_answer read_head(struct df_xml_plain *x, struct df_err *err)
 {
     static const char *const forms[] = {
         "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>",
@@ -423,12 +426,12 @@ static enum df_xml_plain_answer head(struct df_xml_plain *x, struct df_err *err)
 enum df_xml_plain_answer df_xml_plain_step(struct df_xml_plain *x, struct df_err *err)
 {
     if (!x->begun) {
-        enum df_xml_plain_answer answer = head(x, err);
+        enum df_xml_plain_answer answer = read_head(x, err);
         if (answer != DF_PLAIN_GO)
             return answer;
     }
     if (x->depth == 0) { /* before the root or after it */
-        while (x->p < x->end && is(*x->p, SPACE))
+        while (x->p < x->end && is_class(*x->p, SPACE))
             x->p++;
         if (x->p == x->end && x->final)
             return x->had_root ? DF_PLAIN_DONE : DF_PLAIN_UNUSUAL;
@@ -438,10 +441,10 @@ enum df_xml_plain_answer df_xml_plain_step(struct df_xml_plain *x, struct df_err
     if (x->p == x->end)
         return read_more(x, err);
     if (*x->p != '<')
-        return text(x, err);
+        return read_text(x, err);
     if (x->end - x->p < 2)
         return read_more(x, err);
     if (x->p[1] == '/')
-        return x->depth ? end_tag(x, err) : DF_PLAIN_UNUSUAL;
-    return start_tag(x, err);
+        return x->depth ? read_end_tag(x, err) : DF_PLAIN_UNUSUAL;
+    return read_start_tag(x, err);
 }

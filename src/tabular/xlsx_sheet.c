@@ -1,10 +1,11 @@
 /*
- * Three readers, each for what the one before does not know, all ending in add_cell and end_row:
+ * There are three readers. Each takes what the one before does not know; all call add_cell and
+ * end_row:
  *
- *   1. cells of the usual shape, straight over the window of the plain reader (fast_cells)
+ *   1. fast_cells, straight over the plain reader's window, for cells of the usual shape
  *   2. the plain reader's events
- *   3. libxml2's events. Here the sheet is read again from its start, and as many rows as were
- *      given out are passed over: the readers agree on what a row is, or 1 and 2 would have stopped
+ *   3. libxml2's events. The sheet is then read again from its start, and the rows that were handed
+ *      out are skipped: the readers agree on rows, because 1 and 2 stop at anything unusual
  *
  * The sheet is  worksheet > sheetData > row > c > v, f or is > t or r > t  at depths 1 to 7.
  */
@@ -13,16 +14,18 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "tabular/columns.h"
+#include "tabular/xlsx_cell.h"
 #include "tabular/xlsx_strings.h"
 #include "tabular/xlsx_xml.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define NO_COLUMN UINT32_MAX
 
 enum depth { OUTSIDE, SHEET, DATA, ROW, CELL, VALUE, RUN, RUN_TEXT };
 
-/* Text as a place in the buffer: the buffer moves while it grows. */
+/* The text is an offset in the buffer, since the buffer moves when it grows. */
 struct raw_cell {
     uint32_t column, style, index;
     enum df_cell_type type;
@@ -38,14 +41,14 @@ struct df_sheet_rows {
     const struct df_zip *zip;
     const struct df_zip_entry *entry;
     struct df_zip_reader part;
-    struct df_xml_plain *plain; /* one of the two is there */
+    struct df_xml_plain *plain; /* exactly one of the two is set */
     struct df_xml_strict *strict;
     uint64_t given;     /* rows handed out */
-    uint64_t to_skip;   /* rows to pass over, after starting again */
-    enum df_code ended; /* DF_DONE or the error that comes once all rows are handed out */
+    uint64_t to_skip;   /* rows to skip after starting again */
+    enum df_code ended; /* DF_DONE or the error to return once all rows are handed out */
     struct df_err err;
 
-    /* Rows that are whole, and the one being read behind them. */
+    /* The complete rows, and after them the row being read. */
     struct raw_row *rows;
     size_t row_count, row_room, row_next;
     struct raw_cell *raw;
@@ -54,9 +57,9 @@ struct df_sheet_rows {
     struct df_cell *cells; /* of the row handed out */
     size_t cell_room;
 
-    /* Where we are. */
+    /* The position in the XML. */
     unsigned depth;
-    unsigned skip; /* depth of the element that is passed over; 0: none */
+    unsigned skip; /* depth of the element that is skipped; 0: none */
     bool in_text;
     bool row_open;
     uint64_t number; /* of the current row */
@@ -64,19 +67,19 @@ struct df_sheet_rows {
     uint32_t column; /* of the current cell */
     uint32_t style;
     enum df_cell_type type;
-    size_t row_text; /* where the row's and the cell's text begin */
+    size_t row_text; /* offsets in text where the row and the cell begin */
     size_t cell_text;
-    uint64_t *seen; /* for each column the serial of the last row with a cell there */
+    uint64_t *seen; /* for each column, the serial of the last row with a cell in it */
 };
 
-static enum df_code too_large(const struct df_sheet_rows *s, struct df_err *err, const char *what,
-                              size_t max)
+static enum df_code row_too_large(const struct df_sheet_rows *s, struct df_err *err,
+                                  const char *what, size_t max)
 {
     return df_err_set(err, DF_E_TOO_LARGE, "row %llu %s; %zu are allowed",
                       (unsigned long long)s->number, what, max);
 }
 
-/* --- rows and cells, whoever reads them ------------------------------------------------------- */
+/* --- rows and cells, for all readers ---------------------------------------------------------- */
 
 static enum df_code begin_row(struct df_sheet_rows *s, struct df_str number, struct df_err *err)
 {
@@ -105,6 +108,7 @@ static enum df_code begin_row(struct df_sheet_rows *s, struct df_str number, str
 
 static void end_row(struct df_sheet_rows *s)
 {
+    assert(s->row_open);
     struct raw_row *row = &s->rows[s->row_count];
     row->count = s->raw_count - row->first;
     s->row_open = false;
@@ -117,10 +121,12 @@ static void end_row(struct df_sheet_rows *s)
     }
 }
 
-/* One cell with a value, whose text is the buffer's end from cell_text on. */
+/* Adds a cell with a value; its text is the buffer from cell_text on. */
 static enum df_code add_cell(struct df_sheet_rows *s, uint32_t index, struct df_err *err)
 {
     const struct df_record_limits *limits = &s->zip->limits;
+    assert(s->row_open && s->column < DF_SHEET_COLUMNS);
+    assert(s->row_text <= s->cell_text && s->cell_text <= s->text.len);
     if (s->seen[s->column] == s->serial) {
         char letters[DF_COLUMN_LETTERS];
         df_column_letters(s->column, letters);
@@ -129,9 +135,9 @@ static enum df_code add_cell(struct df_sheet_rows *s, uint32_t index, struct df_
     }
     s->seen[s->column] = s->serial;
     if (s->raw_count - s->rows[s->row_count].first == limits->max_fields)
-        return too_large(s, err, "has too many cells", limits->max_fields);
+        return row_too_large(s, err, "has too many cells", limits->max_fields);
     if (s->text.len - s->row_text > limits->max_record_bytes)
-        return too_large(s, err, "has too many bytes", limits->max_record_bytes);
+        return row_too_large(s, err, "has too many bytes", limits->max_record_bytes);
     if (s->raw_count == s->raw_room) {
         s->raw_room = s->raw_room ? s->raw_room * 2 : 64;
         s->raw = df_realloc(s->raw, s->raw_room * sizeof *s->raw);
@@ -150,26 +156,26 @@ static enum df_code bad_cell(const struct df_sheet_rows *s, struct df_err *err, 
     return df_err_set(err, DF_E_VALIDATION, "row %llu: %s", (unsigned long long)s->number, why);
 }
 
-static enum df_code too_wide(const struct df_sheet_rows *s, struct df_err *err)
+static enum df_code row_too_wide(const struct df_sheet_rows *s, struct df_err *err)
 {
-    return too_large(s, err, "goes past the last column, XFD", DF_SHEET_COLUMNS);
+    return row_too_large(s, err, "goes past the last column, XFD", DF_SHEET_COLUMNS);
 }
 
-/* The column of a reference (AB12), or the next one when there is none. */
+/* Sets the column from a reference (AB12), or to the next one if there is none. */
 static enum df_code place_cell(struct df_sheet_rows *s, struct df_str reference, struct df_err *err)
 {
     uint32_t column = 0;
     size_t i = 0;
     if (!reference.ptr) {
         s->column++; /* NO_COLUMN becomes 0 */
-        return s->column < DF_SHEET_COLUMNS ? DF_OK : too_wide(s, err);
+        return s->column < DF_SHEET_COLUMNS ? DF_OK : row_too_wide(s, err);
     }
     for (;
          i < reference.len && (reference.ptr[i] | 0x20) >= 'a' && (reference.ptr[i] | 0x20) <= 'z';
          i++) {
         column = column * 26 + (uint32_t)((reference.ptr[i] | 0x20) - 'a' + 1);
         if (column > DF_SHEET_COLUMNS)
-            return too_wide(s, err);
+            return row_too_wide(s, err);
     }
     if (i == 0 || i == reference.len)
         return bad_cell(s, err, "a cell's reference is wrong");
@@ -178,27 +184,6 @@ static enum df_code place_cell(struct df_sheet_rows *s, struct df_str reference,
             return bad_cell(s, err, "a cell's reference is wrong");
     s->column = column - 1;
     return DF_OK;
-}
-
-static enum df_cell_type type_of(struct df_str t)
-{
-    if (t.len == 1) {
-        switch (t.ptr[0]) {
-        case 's':
-            return DF_CELL_SHARED;
-        case 'b':
-            return DF_CELL_BOOL;
-        case 'e':
-            return DF_CELL_ERROR;
-        case 'd':
-            return DF_CELL_DATE;
-        case 'n':
-            return DF_CELL_NUMBER;
-        default:
-            return DF_CELL_TEXT;
-        }
-    }
-    return t.len ? DF_CELL_TEXT : DF_CELL_NUMBER;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -211,7 +196,7 @@ static enum df_code begin_cell(struct df_sheet_rows *s, const struct df_xml_tag 
     if (text.len && (!df_str_to_i64(text, &style) || style < 0 || style > INT32_MAX))
         return bad_cell(s, err, "a cell's style is not a number");
     s->style = (uint32_t)style;
-    s->type = type_of(df_xml_attr(tag, DF_XML_NONE, DF_STR("t")));
+    s->type = df_cell_type_of(df_xml_attr(tag, DF_XML_NONE, DF_STR("t")));
     s->cell_text = s->text.len;
     return place_cell(s, df_xml_attr(tag, DF_XML_NONE, DF_STR("r")), err);
 }
@@ -251,12 +236,12 @@ static enum df_code end_cell(struct df_sheet_rows *s, struct df_err *err)
     return code == DF_OK ? add_cell(s, index, err) : code;
 }
 
-static bool named(const struct df_xml_tag *tag, struct df_str name)
+static bool is_named(const struct df_xml_tag *tag, struct df_str name)
 {
     return tag->ns == DF_XML_MAIN && df_str_eq(tag->name, name);
 }
 
-static enum df_code on_start(void *arg, const struct df_xml_tag *tag, struct df_err *err)
+static enum df_code on_sheet_start(void *arg, const struct df_xml_tag *tag, struct df_err *err)
 {
     struct df_sheet_rows *s = arg;
     enum depth depth = (enum depth)++ s->depth;
@@ -267,34 +252,34 @@ static enum df_code on_start(void *arg, const struct df_xml_tag *tag, struct df_
     case OUTSIDE:
         break;
     case SHEET:
-        if (!named(tag, DF_STR("worksheet")))
+        if (!is_named(tag, DF_STR("worksheet")))
             return df_err_set(err, DF_E_VALIDATION,
                               "the workbook's part " DF_STR_FMT " is not a sheet of cells",
                               DF_STR_ARG(s->entry->name));
         return DF_OK;
     case DATA:
-        known = named(tag, DF_STR("sheetData"));
+        known = is_named(tag, DF_STR("sheetData"));
         break;
     case ROW:
-        if (named(tag, DF_STR("row")))
+        if (is_named(tag, DF_STR("row")))
             return begin_row(s, df_xml_attr(tag, DF_XML_NONE, DF_STR("r")), err);
         break;
     case CELL:
-        if (named(tag, DF_STR("c")))
+        if (is_named(tag, DF_STR("c")))
             return begin_cell(s, tag, err);
         break;
     case VALUE:
-        known = named(tag, DF_STR("is"));
-        s->in_text = named(tag, DF_STR("v"));
-        if (known) /* what it is; a value before it repeats it */
+        known = is_named(tag, DF_STR("is"));
+        s->in_text = is_named(tag, DF_STR("v"));
+        if (known) /* a value before it repeats it */
             s->text.len = s->cell_text;
         break;
     case RUN:
-        known = named(tag, DF_STR("r")) && !s->in_text;
-        s->in_text = s->in_text || named(tag, DF_STR("t"));
+        known = is_named(tag, DF_STR("r")) && !s->in_text;
+        s->in_text = s->in_text || is_named(tag, DF_STR("t"));
         break;
     case RUN_TEXT:
-        s->in_text = named(tag, DF_STR("t")) && !s->in_text;
+        s->in_text = is_named(tag, DF_STR("t")) && !s->in_text;
         break;
     }
     if (!known && !s->in_text)
@@ -302,7 +287,7 @@ static enum df_code on_start(void *arg, const struct df_xml_tag *tag, struct df_
     return DF_OK;
 }
 
-static enum df_code on_end(void *arg, struct df_err *err)
+static enum df_code on_sheet_end(void *arg, struct df_err *err)
 {
     struct df_sheet_rows *s = arg;
     unsigned depth = s->depth--;
@@ -319,159 +304,56 @@ static enum df_code on_end(void *arg, struct df_err *err)
     return DF_OK;
 }
 
-static enum df_code on_text(void *arg, struct df_str piece, struct df_err *err)
+static enum df_code on_sheet_text(void *arg, struct df_str piece, struct df_err *err)
 {
     struct df_sheet_rows *s = arg;
     if (!s->in_text || s->skip)
         return DF_OK;
     if (s->text.len - s->cell_text + piece.len > s->zip->limits.max_string_bytes)
-        return too_large(s, err, "has a cell with too many bytes", s->zip->limits.max_string_bytes);
+        return row_too_large(s, err, "has a cell with too many bytes",
+                             s->zip->limits.max_string_bytes);
     df_buf_adds(&s->text, piece);
     return df_buf_failed(&s->text)
-               ? too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes)
+               ? row_too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes)
                : DF_OK;
 }
 
-/* --- cells of the usual shape ----------------------------------------------------------------- */
+/* --- rows of the usual shape ------------------------------------------------------------------ */
 
-/* Past `lit` at p, or NULL. The window has 16 bytes to read behind every p that comes here. */
-#define PAST(p, lit) (memcmp((p), (lit), sizeof(lit) - 1) == 0 ? (p) + sizeof(lit) - 1 : NULL)
-
-struct usual {
-    uint32_t column, style;
-    struct df_str type;
-};
-
-/* The attributes r, s and t in that order, from behind "<c"; the byte after them, or NULL. */
-static const char *usual_attributes(const char *p, struct usual *u)
-{
-    if (!(p = PAST(p, " r=\"")))
-        return NULL;
-    u->column = 0;
-    const char *first = p;
-    for (; *p >= 'A' && *p <= 'Z' && p - first < 4; p++)
-        u->column = u->column * 26 + (uint32_t)(*p - 'A' + 1);
-    const char *digits = p;
-    while (*p >= '0' && *p <= '9' && p - digits < 10)
-        p++;
-    if (digits == first || p == digits || u->column > DF_SHEET_COLUMNS || *p++ != '"')
-        return NULL;
-    u->column--;
-    u->style = 0;
-    if (p[0] == ' ' && p[1] == 's') {
-        if (!(p = PAST(p, " s=\"")))
-            return NULL;
-        for (digits = p; *p >= '0' && *p <= '9' && p - digits < 7; p++)
-            u->style = u->style * 10 + (uint32_t)(*p - '0');
-        if (p == digits || *p++ != '"')
-            return NULL;
-    }
-    u->type = DF_STR_NULL;
-    if (p[0] == ' ') {
-        if (!(p = PAST(p, " t=\"")))
-            return NULL;
-        for (first = p; *p >= 'a' && *p <= 'z' && p - first < 10;)
-            p++;
-        if (first[0] == 'i' && p - first == 6 && *p == 'S') /* inlineStr */
-            p = PAST(p, "Str");
-        if (!p || *p != '"')
-            return NULL;
-        u->type = df_str_n(first, (size_t)(p - first));
-        p++;
-    }
-    return p;
-}
-
-/* The text at p up to `close`, with references or anything else out of the ordinary: NULL. */
-static const char *usual_text(struct df_sheet_rows *s, const char *p, const char *end,
-                              struct df_str close, struct df_str *ret)
-{
-    const char *stop = df_xml_plain_run(p, end);
-    if ((size_t)(end - stop) < close.len || memcmp(stop, close.ptr, close.len) != 0)
-        return NULL;
-    *ret = df_str_n(p, (size_t)(stop - p));
-    if (ret->len > s->zip->limits.max_string_bytes ||
-        (s->type == DF_CELL_TEXT && df_xstring_escaped(*ret)))
-        return NULL;
-    return stop + close.len;
-}
-
-static const char *usual_index(const char *p, uint32_t *ret)
-{
-    uint64_t v = 0;
-    const char *first = p;
-    for (; *p >= '0' && *p <= '9' && p - first < 10; p++)
-        v = v * 10 + (uint64_t)(*p - '0');
-    if (p == first || v > UINT32_MAX)
-        return NULL;
-    *ret = (uint32_t)v;
-    return PAST(p, "</v></c>");
-}
-
-/* The content of a cell from behind its start tag; the byte after the cell, or NULL. */
-static const char *usual_content(struct df_sheet_rows *s, const char *p, const char *end,
-                                 uint32_t *ret_index, struct df_str *ret_text)
-{
-    const char *q;
-    if ((q = PAST(p, "<v>"))) {
-        if (s->type == DF_CELL_SHARED)
-            return usual_index(q, ret_index);
-        return usual_text(s, q, end, DF_STR("</v></c>"), ret_text);
-    }
-    if ((q = PAST(p, "<is><t>")))
-        return usual_text(s, q, end, DF_STR("</t></is></c>"), ret_text);
-    if ((q = PAST(p, "<is><t xml:sp")) && end - q > 32 && (q = PAST(q, "ace=\"preserve\">")))
-        return usual_text(s, q, end, DF_STR("</t></is></c>"), ret_text);
-    return NULL;
-}
-
-/*
- * As many cells as the window holds in the usual shape, and the row's end is not ours. What is cut
- * or unusual is left where it is for the plain reader. The fixed parts of a cell are shorter than
- * MARGIN, so that they can be compared without looking for the window's end.
- */
-#define MARGIN 96
-
+/* Reads the cells of the usual shape that the window holds. */
 static enum df_code fast_cells(struct df_sheet_rows *s, struct df_err *err)
 {
     struct df_xml_plain *x = s->plain;
-    const char *end = x->end;
+    size_t max_string = s->zip->limits.max_string_bytes;
     enum df_code code = DF_OK;
-    if (!df_buf_grow(&s->text, (size_t)(end - x->p)))
-        return too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes);
-    while (code == DF_OK && end - x->p > MARGIN && x->p[0] == '<' && x->p[1] == 'c') {
-        struct usual u;
-        struct df_str text = {"", 0};
-        uint32_t index = 0;
-        const char *p = usual_attributes(x->p + 2, &u);
-        if (!p)
+    if (!df_buf_grow(&s->text, (size_t)(x->end - x->p)))
+        return row_too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes);
+    while (code == DF_OK) {
+        struct df_usual_cell cell;
+        const char *after = df_usual_cell_read(x->p, x->end, max_string, &cell);
+        if (!after)
             break;
-        s->type = type_of(u.type);
-        if (p[0] == '/' && p[1] == '>') {
-            p += 2;
-        } else if (*p != '>' || end - p < 48 ||
-                   !(p = usual_content(s, p + 1, end, &index, &text))) {
-            break;
-        }
-        x->p = p;
-        s->column = u.column;
-        if (text.len == 0 && (s->type != DF_CELL_SHARED || p[-2] == '/'))
+        x->p = after;
+        s->column = cell.column;
+        if (!cell.has_value)
             continue;
-        s->style = u.style;
+        s->type = cell.type;
+        s->style = cell.style;
         s->cell_text = s->text.len;
-        df_buf_adds(&s->text, text);
+        df_buf_adds(&s->text, cell.text);
         code = df_buf_failed(&s->text)
-                   ? too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes)
-                   : add_cell(s, index, err);
+                   ? row_too_large(s, err, "has too many bytes", s->zip->limits.max_record_bytes)
+                   : add_cell(s, cell.index, err);
     }
     return code;
 }
 
-/* A row's start tag with its number and, as Excel has it, its spans; else nothing is done. */
+/* Reads a row's start tag with its number and, as Excel writes it, its spans. Leaves any other tag
+ * where it is. */
 static enum df_code fast_row(struct df_sheet_rows *s, struct df_err *err)
 {
     struct df_xml_plain *x = s->plain;
-    const char *p = x->end - x->p > MARGIN ? PAST(x->p, "<row r=\"") : NULL;
+    const char *p = x->end - x->p > DF_USUAL_MARGIN ? DF_PAST(x->p, "<row r=\"") : NULL;
     if (!p)
         return DF_OK;
     const char *first = p;
@@ -480,7 +362,7 @@ static enum df_code fast_row(struct df_sheet_rows *s, struct df_err *err)
     struct df_str number = df_str_n(first, (size_t)(p - first));
     if (*p++ != '"')
         return DF_OK;
-    const char *q = PAST(p, " spans=\"");
+    const char *q = DF_PAST(p, " spans=\"");
     if (q) {
         for (p = q; ((*p >= '0' && *p <= '9') || *p == ':') && p - q < 24;)
             p++;
@@ -510,10 +392,11 @@ static bool fast_row_end(struct df_sheet_rows *s)
 
 static struct df_xml_sink sink_of(struct df_sheet_rows *s)
 {
-    return (struct df_xml_sink){.start = on_start, .end = on_end, .text = on_text, .arg = s};
+    return (struct df_xml_sink){
+        .start = on_sheet_start, .end = on_sheet_end, .text = on_sheet_text, .arg = s};
 }
 
-/* From the part's start, by libxml2; the rows that were given out will be passed over. */
+/* Starts again at the part's first byte, with libxml2; rows that were handed out are skipped. */
 static enum df_code start_strict(struct df_sheet_rows *s, struct df_err *err)
 {
     enum df_code code = df_zip_reader_open(&s->part, s->zip, s->entry, err);
@@ -531,7 +414,7 @@ static enum df_code start_strict(struct df_sheet_rows *s, struct df_err *err)
     return code;
 }
 
-static enum df_code step(struct df_sheet_rows *s, struct df_err *err)
+static enum df_code sheet_step(struct df_sheet_rows *s, struct df_err *err)
 {
     if (!s->plain)
         return df_xml_strict_step(s->strict, err);
@@ -561,8 +444,9 @@ static enum df_code step(struct df_sheet_rows *s, struct df_err *err)
     return wrong.code;
 }
 
-static void hand_out(struct df_sheet_rows *s, struct df_row *ret)
+static void hand_out_row(struct df_sheet_rows *s, struct df_row *ret)
 {
+    assert(s->row_next < s->row_count);
     const struct raw_row *row = &s->rows[s->row_next++];
     if (row->count > s->cell_room) {
         s->cell_room = row->count * 2;
@@ -580,8 +464,8 @@ static void hand_out(struct df_sheet_rows *s, struct df_row *ret)
     *ret = (struct df_row){.number = row->number, .cells = s->cells, .count = row->count};
 }
 
-/* Takes the unfinished row, if there is one, to the front of the buffers. */
-static void forget_given(struct df_sheet_rows *s)
+/* Drops the rows that were handed out, and moves the unfinished row, if any, to the front. */
+static void forget_given_rows(struct df_sheet_rows *s)
 {
     bool open = s->row_open;
     size_t first = open ? s->rows[s->row_count].first : s->raw_count;
@@ -611,7 +495,7 @@ enum df_code df_sheet_rows_open(const struct df_zip *zip, const struct df_zip_en
     s->entry = part;
     s->err = DF_ERR_INIT;
     s->seen = df_calloc(DF_SHEET_COLUMNS, sizeof *s->seen);
-    /* Rows wait only for as long as libxml2 takes over one chunk, which they are smaller than. */
+    /* Only the rows of one chunk of libxml2 wait here; they are smaller than the chunk. */
     df_buf_init(&s->text, 2 * zip->limits.max_record_bytes + zip->limits.max_string_bytes +
                               DF_XML_PLAIN_WINDOW + 65536);
     enum df_code code = df_zip_reader_open(&s->part, zip, part, err);
@@ -648,9 +532,9 @@ void df_sheet_rows_free(struct df_sheet_rows *s)
 enum df_code df_sheet_rows_next(struct df_sheet_rows *s, struct df_row *ret, struct df_err *err)
 {
     if (s->row_next == s->row_count) {
-        forget_given(s);
+        forget_given_rows(s);
         while (s->row_count == 0 && s->ended == DF_OK) {
-            enum df_code code = step(s, &s->err);
+            enum df_code code = sheet_step(s, &s->err);
             s->ended = code == DF_ROW ? DF_OK : code;
         }
     }
@@ -659,6 +543,6 @@ enum df_code df_sheet_rows_next(struct df_sheet_rows *s, struct df_row *ret, str
             *err = s->err;
         return s->ended;
     }
-    hand_out(s, ret);
+    hand_out_row(s, ret);
     return DF_ROW;
 }

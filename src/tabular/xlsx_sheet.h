@@ -1,10 +1,11 @@
 /*
- * A sheet's rows as they stand in the file: cells with their type, style and text, not yet looked
- * up or formatted. Cells without a value are left out, rows without cells are not. Memory: the
- * cells and texts of a row, of a few rows when libxml2 reads. One thread at a time.
+ * A sheet's rows as they stand in the file: cells with their type, style and text, before shared
+ * strings are looked up and numbers are formatted. Cells without a value are left out; rows without
+ * cells are not. Memory: the cells and texts of one row, or of a few rows when libxml2 reads. One
+ * thread at a time.
  */
-#ifndef DF_IMPORTS_XLSX_SHEET_H
-#define DF_IMPORTS_XLSX_SHEET_H
+#ifndef DF_TABULAR_XLSX_SHEET_H
+#define DF_TABULAR_XLSX_SHEET_H
 
 #include "tabular/xlsx_zip.h"
 
@@ -36,7 +37,7 @@ struct df_row {
 
 struct df_sheet_rows;
 
-/* strict: by libxml2 only. */
+/* strict: only libxml2 reads. */
 enum df_code df_sheet_rows_open(const struct df_zip *zip, const struct df_zip_entry *part,
                                 bool strict, struct df_sheet_rows **ret,
                                 struct df_err *err) DF_MUST_CHECK;

@@ -1,15 +1,17 @@
 /*
- * In memory: one block, reserved whole but touched as it fills, in which texts grow upwards and
- * their ends (32 bits each) downwards. When they meet, those that follow go to disk: texts into one
- * file, their ends (64 bits each) into another. A string is then found by reading two neighbouring
- * ends and the bytes between them. What repeats most has appeared early, and stays in memory.
+ * The memory is one block, allocated whole but touched only as it fills. Texts grow upwards in it,
+ * their end offsets (32 bits each) grow downwards. When the two meet, the strings that follow go to
+ * disk: texts into one file, their ends (64 bits each) into another. A string is found by reading
+ * two neighbouring ends and the bytes between them. Strings that repeat most appear early, and so
+ * they stay in memory.
  */
 #include "tabular/xlsx_strings.h"
-#include "base/temp.h"
 
 #include "base/mem.h"
+#include "base/temp.h"
 #include "tabular/xlsx_xml.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,13 +22,13 @@
 
 struct spill {
     int fd;
-    uint64_t size; /* with what the buffer holds */
-    char *buf;     /* while writing: a block not yet in the file */
+    uint64_t size; /* of the file and the buffer together */
+    char *buf;     /* while writing: a block that is not in the file yet */
     size_t buf_len;
 };
 
 struct slot {
-    uint64_t key; /* block number × 2 + which file, + 1; 0: nothing */
+    uint64_t key; /* block number × 2 + which file, + 1; 0: the slot is empty */
     char *data;
 };
 
@@ -34,13 +36,13 @@ struct df_strings {
     struct df_strings_options opt;
     uint64_t count;
     char *memory;
-    uint64_t memory_count; /* of those in memory; the others are on disk */
+    uint64_t memory_count; /* strings in memory; the others are on disk */
     size_t memory_used;    /* by texts */
     struct spill texts, ends;
     struct slot slots[CACHE_SLOTS];
-    struct df_buf one; /* the string being read, or taken from disk */
+    struct df_buf one; /* the string being parsed, or read from disk */
     unsigned depth;
-    unsigned skip; /* depth of the element that is passed over; 0: none */
+    unsigned skip; /* depth of the element that is skipped; 0: none */
     bool in_text;
 };
 
@@ -95,7 +97,7 @@ static enum df_code spill_add(struct spill *s, const void *ptr, size_t len, stru
     return DF_OK;
 }
 
-/* The ends stand at the top of the memory, the first one last. */
+/* The ends stand at the top of the memory; the first one is at the very end. */
 static uint32_t memory_end(const struct df_strings *t, uint64_t index)
 {
     uint32_t end;
@@ -151,8 +153,8 @@ static unsigned hex4(const char *p)
     return v;
 }
 
-/* The character at p, written as _xHHHH_ once or, past U+FFFF, twice; 0: none that may stand. */
-static uint32_t escaped(const char *p, const char *end, size_t *ret_len)
+/* The character of the _xHHHH_ at p, or of two of them past U+FFFF; 0: no valid escape. */
+static uint32_t escaped_char(const char *p, const char *end, size_t *ret_len)
 {
     if (end - p < 7 || p[1] != 'x' || p[6] != '_')
         return 0;
@@ -191,7 +193,7 @@ void df_xstring_decode(struct df_buf *b, size_t from)
         return;
     for (out = p; p < end;) {
         size_t len = 0;
-        uint32_t c = *p == '_' ? escaped(p, end, &len) : 0;
+        uint32_t c = *p == '_' ? escaped_char(p, end, &len) : 0;
         if (c) {
             out += put_utf8(out, c);
             p += len;
@@ -203,8 +205,8 @@ void df_xstring_decode(struct df_buf *b, size_t from)
     b->ptr[b->len] = 0;
 }
 
-/* Depths: 1 sst, 2 si, 3 t, r or rPh, 4 the t of a run. */
-static enum df_code on_start(void *arg, const struct df_xml_tag *tag, struct df_err *err)
+/* Depth 1 is sst, 2 is si, 3 is t, r or rPh, 4 is the t of a run. */
+static enum df_code on_strings_start(void *arg, const struct df_xml_tag *tag, struct df_err *err)
 {
     struct df_strings *t = arg;
     unsigned depth = ++t->depth;
@@ -225,7 +227,7 @@ static enum df_code on_start(void *arg, const struct df_xml_tag *tag, struct df_
     return DF_OK;
 }
 
-static enum df_code on_end(void *arg, struct df_err *err)
+static enum df_code on_strings_end(void *arg, struct df_err *err)
 {
     struct df_strings *t = arg;
     unsigned depth = t->depth--;
@@ -241,7 +243,7 @@ static enum df_code on_end(void *arg, struct df_err *err)
     return add_string(t, df_buf_str(&t->one), err);
 }
 
-static enum df_code on_text(void *arg, struct df_str piece, struct df_err *err)
+static enum df_code on_strings_text(void *arg, struct df_str piece, struct df_err *err)
 {
     struct df_strings *t = arg;
     if (!t->in_text || t->skip)
@@ -254,8 +256,8 @@ static enum df_code on_text(void *arg, struct df_str piece, struct df_err *err)
     return DF_OK;
 }
 
-/* As many strings as the window holds in the usual shape; what is cut or unusual is left where it
- * is. */
+/* Reads the strings of the usual shape that the window holds. A string that is cut or unusual is
+ * left to the plain reader. */
 static enum df_code fast_strings(struct df_strings *t, struct df_xml_plain *x, struct df_err *err)
 {
     static const char open[] = "<si><t>", preserve[] = "<si><t xml:space=\"preserve\">";
@@ -280,7 +282,7 @@ static enum df_code fast_strings(struct df_strings *t, struct df_xml_plain *x, s
     return code;
 }
 
-static void start_over(struct df_strings *t)
+static void forget_strings(struct df_strings *t)
 {
     spill_close(&t->texts);
     spill_close(&t->ends);
@@ -289,10 +291,11 @@ static void start_over(struct df_strings *t)
     t->in_text = false;
 }
 
-static enum df_code load(struct df_strings *t, const struct df_zip *zip,
-                         const struct df_zip_entry *entry, struct df_err *err)
+static enum df_code load_strings(struct df_strings *t, const struct df_zip *zip,
+                                 const struct df_zip_entry *entry, struct df_err *err)
 {
-    struct df_xml_sink sink = {.start = on_start, .end = on_end, .text = on_text, .arg = t};
+    struct df_xml_sink sink = {
+        .start = on_strings_start, .end = on_strings_end, .text = on_strings_text, .arg = t};
     struct df_zip_reader part = {0};
     enum df_xml_plain_answer answer = DF_PLAIN_UNUSUAL;
     enum df_code code = df_zip_reader_open(&part, zip, entry, err);
@@ -314,7 +317,7 @@ static enum df_code load(struct df_strings *t, const struct df_zip *zip,
         }
     }
     if (code == DF_OK && answer == DF_PLAIN_UNUSUAL) {
-        start_over(t);
+        forget_strings(t);
         code = df_zip_reader_open(&part, zip, entry, err);
         if (code == DF_OK)
             code = df_xml_strict_read(sink, &part, err);
@@ -335,7 +338,7 @@ enum df_code df_strings_load(const struct df_zip *zip, const struct df_zip_entry
     t->texts.fd = t->ends.fd = -1;
     t->memory = df_malloc(t->opt.memory_bytes);
     df_buf_init(&t->one, opt->max_string_bytes);
-    enum df_code code = load(t, zip, entry, &wrong);
+    enum df_code code = load_strings(t, zip, entry, &wrong);
     if (code == DF_OK)
         code = spill_flush(&t->texts, &wrong);
     if (code == DF_OK)
@@ -363,9 +366,9 @@ void df_strings_free(struct df_strings *t)
     free(t);
 }
 
-/* A block of one of the files, from the cache or read into it. */
-static enum df_code block(struct df_strings *t, const struct spill *s, uint64_t number,
-                          const char **ret, struct df_err *err)
+/* A block of one of the files, through the cache. */
+static enum df_code read_block(struct df_strings *t, const struct spill *s, uint64_t number,
+                               const char **ret, struct df_err *err)
 {
     uint64_t key = number * 2 + (s == &t->ends) + 1;
     struct slot *slot = &t->slots[key % CACHE_SLOTS];
@@ -394,7 +397,7 @@ static enum df_code disk_end(struct df_strings *t, uint64_t index, uint64_t *ret
 {
     const char *data = NULL;
     uint64_t at = index * sizeof *ret;
-    enum df_code code = block(t, &t->ends, at / BLOCK_BYTES, &data, err);
+    enum df_code code = read_block(t, &t->ends, at / BLOCK_BYTES, &data, err);
     if (data)
         memcpy(ret, data + at % BLOCK_BYTES, sizeof *ret);
     return code;
@@ -412,7 +415,7 @@ static enum df_code disk_get(struct df_strings *t, uint64_t index, struct df_str
         const char *data = NULL;
         size_t skip = (size_t)(from % BLOCK_BYTES);
         size_t len = BLOCK_BYTES - skip < to - from ? BLOCK_BYTES - skip : (size_t)(to - from);
-        code = block(t, &t->texts, from / BLOCK_BYTES, &data, err);
+        code = read_block(t, &t->texts, from / BLOCK_BYTES, &data, err);
         if (data)
             df_buf_add(&t->one, data + skip, len);
         from += len;
@@ -430,6 +433,7 @@ void df_strings_prefetch(const struct df_strings *t, uint64_t index)
 enum df_code df_strings_get(struct df_strings *t, uint64_t index, struct df_str *ret,
                             bool *ret_stays, struct df_err *err)
 {
+    assert(index < t->count);
     *ret_stays = index < t->memory_count;
     if (!*ret_stays)
         return disk_get(t, index - t->memory_count, ret, err);

@@ -1,4 +1,4 @@
-/* A number cell's value as text, by its format. */
+/* Applies number formats: the text of a number or date cell. */
 #include "tabular/xlsx_format.h"
 
 #include "base/clock.h"
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NUMBER_MAX  400 /* characters of a number; what is longer is text */
-#define DIGITS      15  /* that a person sees of a number */
+#define NUMBER_MAX  400 /* characters of a number; a longer one is text */
+#define DIGITS      15  /* that Excel shows of a number */
 #define DAY_SECONDS 86400
 #define LAST_1900   2958465 /* 9999-12-31 */
 #define LAST_1904   2957003
@@ -43,7 +43,7 @@ static bool to_double(struct df_str raw, double *ret)
     char text[NUMBER_MAX + 1];
     if (raw.len == 0 || raw.len > NUMBER_MAX)
         return false;
-    /* Most are whole numbers that a double holds. */
+    /* Most are whole numbers that a double holds exactly. */
     uint64_t whole = 0;
     size_t digits = 0;
     for (; digits < raw.len && digits <= DIGITS && is_digit(raw.ptr[digits]); digits++)
@@ -62,7 +62,7 @@ static bool to_double(struct df_str raw, double *ret)
     return *end == 0 && isfinite(*ret);
 }
 
-/* Digits with the point where it belongs, as long as that is not absurdly long. */
+/* Writes v without an exponent, unless that takes too many zeros. */
 static void add_plain(double v, struct df_buf *out)
 {
     char text[40], digits[DIGITS + 1];
@@ -92,7 +92,7 @@ static void add_plain(double v, struct df_buf *out)
     }
 }
 
-/* Written in full by a program that knows more digits than Excel: they are kept. */
+/* A whole number of up to 21 digits: a program that knows more digits than Excel wrote it. */
 static bool is_long_integer(struct df_str raw)
 {
     size_t sign = raw.len && raw.ptr[0] == '-';
@@ -128,8 +128,8 @@ static const struct df_format_section *choose_section(const struct df_format *f,
     return &f->sections[0];
 }
 
-/* Whole numbers of up to 15 digits; the places are filled from the right, what is left over stands
- * at the first one. */
+/* Writes a whole number of up to 15 digits by its pattern. The places are filled from the right;
+ * digits left over stand at the first place. */
 static bool add_digits(const struct df_format *f, double v, struct df_buf *out)
 {
     char digits[DIGITS + 1];
@@ -174,7 +174,7 @@ static char *put_two(char *p, int64_t v)
     return p + 2;
 }
 
-/* The calendar of a count of days since 1970-01-01; years 1899 to 9999. */
+/* Writes the date of a count of days since 1970-01-01; years 1899 to 9999. */
 static void add_date(int64_t days, struct df_buf *out)
 {
     int64_t z = days + 719468; /* since 0000-03-01: leap days stand at the end of a year */
@@ -193,7 +193,7 @@ static void add_date(int64_t days, struct df_buf *out)
     df_buf_add(out, text, sizeof text);
 }
 
-/* 1900 had no 29 February, but day 60 is one: the days before it are counted one short. */
+/* Excel's day 60 is 29 February 1900, which never was: from there on, serials are one too high. */
 static int64_t epoch_days(int64_t serial, bool date1904)
 {
     if (date1904)
@@ -217,7 +217,7 @@ static void add_time(int64_t ticks, int64_t scale, unsigned fraction_digits, str
 
 static const int64_t scales[] = {1, 10, 100, 1000}; /* ticks of a second, by its fraction digits */
 
-/* What the clock shows is rounded to its last place; a day begins when it does. */
+/* Times are rounded to the last digit shown; a date alone is rounded to the millisecond. */
 static unsigned shown_fraction(const struct df_format *f)
 {
     return f->kind == DF_FORMAT_DATE ? 3 : f->fraction_digits;
@@ -278,7 +278,7 @@ enum df_field_kind df_format_number(const struct df_format *f, bool date1904, st
     return DF_FIELD_NUMBER;
 }
 
-/* Whether s begins as the form does, in which '0' is any digit. */
+/* Whether s begins like the form, in which '0' is any digit. */
 static bool has_form(struct df_str s, const char *form)
 {
     for (size_t i = 0; form[i]; i++)
@@ -287,7 +287,7 @@ static bool has_form(struct df_str s, const char *form)
     return true;
 }
 
-/* A moment as ISO 8601 has it; or an amount of time. */
+/* A moment or an amount of time, read from ISO 8601. */
 struct moment {
     bool has_date, is_amount;
     int64_t days; /* since 1970-01-01 */
@@ -302,7 +302,7 @@ static int64_t number_at(const char *p, size_t len)
     return v;
 }
 
-/* Digits with or without a fraction at the front of *s, which is left behind them. */
+/* Reads digits with or without a fraction from the front of *s, and moves *s past them. */
 static bool take_decimal(struct df_str *s, double *ret)
 {
     char text[32];
@@ -358,7 +358,8 @@ static bool read_amount(struct df_str s, struct moment *m)
     return m->seconds < 1e11;
 }
 
-/* What is shown of it: by the format, where that is of dates and the moment has what it wants. */
+/* The kind to show: the format's, if it is one of dates and the moment has a date or time for it.
+ */
 static enum df_format_kind kind_of(const struct moment *m, enum df_format_kind asked)
 {
     if (!m->has_date)
@@ -369,8 +370,8 @@ static enum df_format_kind kind_of(const struct moment *m, enum df_format_kind a
                                                                : DF_FORMAT_DATE;
 }
 
-/* Excel writes them with more digits than anybody has seen (15:59:59.99999979): they are rounded,
- * as those of numbers are. */
+/* Excel writes times with too many digits (15:59:59.99999979): they are rounded, as those of
+ * numbers are. */
 enum df_field_kind df_format_iso(const struct df_format *f, struct df_str raw, struct df_buf *out)
 {
     struct moment m = {.days = 0};

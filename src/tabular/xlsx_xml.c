@@ -15,7 +15,7 @@ struct df_xml_strict {
     xmlParserCtxtPtr ctxt;
     struct df_xml_attr *attrs;
     unsigned depth;
-    enum df_code code; /* of the sink, or of what we refuse */
+    enum df_code code; /* the sink's error, or our refusal; DF_OK: none */
     struct df_err err;
     char chunk[CHUNK_BYTES];
 };
@@ -47,7 +47,7 @@ static enum df_xml_ns namespace_of(const xmlChar *uri)
     return DF_XML_OTHER;
 }
 
-static void stop(struct df_xml_strict *x, enum df_code code)
+static void stop_parser(struct df_xml_strict *x, enum df_code code)
 {
     x->code = code;
     xmlStopParser(x->ctxt);
@@ -58,9 +58,9 @@ static struct df_str part_name(const struct df_xml_strict *x)
     return x->part->entry->name;
 }
 
-static void on_start(void *arg, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri,
-                     int ns_count, const xmlChar **namespaces, int count, int defaulted,
-                     const xmlChar **attributes)
+static void on_xml_start(void *arg, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri,
+                         int ns_count, const xmlChar **namespaces, int count, int defaulted,
+                         const xmlChar **attributes)
 {
     struct df_xml_strict *x = arg;
     struct df_xml_tag tag = {.name = df_str_c((const char *)name), .ns = namespace_of(uri)};
@@ -68,10 +68,10 @@ static void on_start(void *arg, const xmlChar *name, const xmlChar *prefix, cons
     if (x->code != DF_OK)
         return;
     if (++x->depth > DF_XML_DEPTH_MAX) {
-        stop(x, df_err_set(&x->err, DF_E_TOO_DEEP,
-                           "the workbook's part " DF_STR_FMT
-                           " is nested too deeply; %d levels are allowed",
-                           DF_STR_ARG(part_name(x)), DF_XML_DEPTH_MAX));
+        stop_parser(x, df_err_set(&x->err, DF_E_TOO_DEEP,
+                                  "the workbook's part " DF_STR_FMT
+                                  " is nested too deeply; %d levels are allowed",
+                                  DF_STR_ARG(part_name(x)), DF_XML_DEPTH_MAX));
         return;
     }
     for (int i = 0; i < count && tag.count < ATTRS_MAX; i++, attributes += 5) {
@@ -85,10 +85,10 @@ static void on_start(void *arg, const xmlChar *name, const xmlChar *prefix, cons
     tag.attrs = x->attrs;
     enum df_code code = x->sink.start(x->sink.arg, &tag, &x->err);
     if (code != DF_OK)
-        stop(x, code);
+        stop_parser(x, code);
 }
 
-static void on_end(void *arg, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri)
+static void on_xml_end(void *arg, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri)
 {
     struct df_xml_strict *x = arg;
     (void)name, (void)prefix, (void)uri;
@@ -97,10 +97,10 @@ static void on_end(void *arg, const xmlChar *name, const xmlChar *prefix, const 
     x->depth--;
     enum df_code code = x->sink.end(x->sink.arg, &x->err);
     if (code != DF_OK)
-        stop(x, code);
+        stop_parser(x, code);
 }
 
-static void on_text(void *arg, const xmlChar *text, int len)
+static void on_xml_text(void *arg, const xmlChar *text, int len)
 {
     struct df_xml_strict *x = arg;
     if (x->code != DF_OK)
@@ -108,19 +108,19 @@ static void on_text(void *arg, const xmlChar *text, int len)
     enum df_code code =
         x->sink.text(x->sink.arg, df_str_n((const char *)text, (size_t)len), &x->err);
     if (code != DF_OK)
-        stop(x, code);
+        stop_parser(x, code);
 }
 
-/* No part of a workbook has a document type; those who send one want its entities. */
+/* No part of a workbook has a document type. A file with one is an attack by its entities. */
 static void on_doctype(void *arg, const xmlChar *name, const xmlChar *id, const xmlChar *system)
 {
     struct df_xml_strict *x = arg;
     (void)name, (void)id, (void)system;
     if (x->code == DF_OK)
-        stop(x, df_err_set(&x->err, DF_E_VALIDATION,
-                           "the workbook's part " DF_STR_FMT
-                           " has a document type, which no workbook may have",
-                           DF_STR_ARG(part_name(x))));
+        stop_parser(x, df_err_set(&x->err, DF_E_VALIDATION,
+                                  "the workbook's part " DF_STR_FMT
+                                  " has a document type, which no workbook may have",
+                                  DF_STR_ARG(part_name(x))));
 }
 
 static xmlEntityPtr on_entity(void *arg, const xmlChar *name)
@@ -129,13 +129,13 @@ static xmlEntityPtr on_entity(void *arg, const xmlChar *name)
     return xmlGetPredefinedEntity(name);
 }
 
-/* The context keeps the last one; nothing is printed. */
+/* Keeps libxml2 from printing; the context keeps the last error. */
 static void on_error(void *arg, xmlErrorPtr error)
 {
     (void)arg, (void)error;
 }
 
-/* Before the first of several threads needs it. */
+/* libxml2 must be initialised before several threads use it. */
 static void init_library(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -146,11 +146,11 @@ struct df_xml_strict *df_xml_strict_new(struct df_xml_sink sink, struct df_zip_r
 {
     struct df_xml_strict *x = df_calloc(1, sizeof *x);
     xmlSAXHandler sax = {.initialized = XML_SAX2_MAGIC,
-                         .startElementNs = on_start,
-                         .endElementNs = on_end,
-                         .characters = on_text,
-                         .ignorableWhitespace = on_text,
-                         .cdataBlock = on_text,
+                         .startElementNs = on_xml_start,
+                         .endElementNs = on_xml_end,
+                         .characters = on_xml_text,
+                         .ignorableWhitespace = on_xml_text,
+                         .cdataBlock = on_xml_text,
                          .internalSubset = on_doctype,
                          .externalSubset = on_doctype,
                          .getEntity = on_entity,
@@ -163,7 +163,7 @@ struct df_xml_strict *df_xml_strict_new(struct df_xml_sink sink, struct df_zip_r
     x->ctxt = xmlCreatePushParserCtxt(&sax, x, NULL, 0, NULL);
     if (!x->ctxt)
         df_oom();
-    /* NOENT: else "&amp;" in an attribute comes as "&#38;". There are no entities but the five. */
+    /* Without NOENT, "&amp;" in an attribute comes as "&#38;". Only the five entities exist. */
     xmlCtxtUseOptions(x->ctxt, XML_PARSE_NONET | XML_PARSE_NOENT);
     return x;
 }
@@ -179,7 +179,7 @@ void df_xml_strict_free(struct df_xml_strict *x)
     free(x);
 }
 
-static enum df_code malformed(struct df_xml_strict *x, struct df_err *err)
+static enum df_code xml_error(struct df_xml_strict *x, struct df_err *err)
 {
     const xmlError *last = xmlCtxtGetLastError(x->ctxt);
     struct df_str why = df_str_trim(df_str_c(last ? last->message : NULL));
@@ -205,9 +205,9 @@ enum df_code df_xml_strict_step(struct df_xml_strict *x, struct df_err *err)
             *err = x->err;
         return x->code;
     }
-    /* Names in namespaces that were not declared are of no interest, and no reason to refuse. */
+    /* wellFormed stays true for undeclared namespaces: their names are ignored, not refused. */
     if (!x->ctxt->wellFormed || x->ctxt->disableSAX)
-        return malformed(x, err);
+        return xml_error(x, err);
     return len ? DF_ROW : DF_DONE;
 }
 

@@ -2,18 +2,18 @@
  * The XML of a workbook's parts as events: tags, ends, pieces of text. Two readers give the same
  * events to the same sink:
  *
- *   df_xml_strict  libxml2, fed in pieces: whatever XML there is, but no document type and so no
- *                  entities beyond the five, nothing fetched, a limited depth
+ *   df_xml_strict  libxml2, fed in pieces: any XML without a document type (and so with the five
+ *                  standard entities only), up to a limited depth; nothing is fetched
  *   df_xml_plain   our own, several times as fast, for the plain XML that spreadsheet programs
- *                  write: UTF-8, one default namespace, no comments, no CDATA. It judges nothing:
- *                  what it does not know, wrong XML above all, is UNUSUAL, and the part is read
- *                  again from its start by the other one
+ *                  write: UTF-8, one default namespace, no comments, no CDATA. It reports no errors
+ *                  of XML: anything it does not know is UNUSUAL, and the caller reads the part
+ *                  again from its start with libxml2
  *
- * Names are local names; what is not in a namespace of spreadsheets is DF_XML_OTHER. One thread at
+ * Names are local names; the namespace of anything but spreadsheets is DF_XML_OTHER. One thread at
  * a time.
  */
-#ifndef DF_IMPORTS_XLSX_XML_H
-#define DF_IMPORTS_XLSX_XML_H
+#ifndef DF_TABULAR_XLSX_XML_H
+#define DF_TABULAR_XLSX_XML_H
 
 #include "tabular/xlsx_zip.h"
 
@@ -22,7 +22,7 @@
 enum df_xml_ns {
     DF_XML_NONE,  /* an attribute without a prefix */
     DF_XML_MAIN,  /* spreadsheetml, transitional or strict */
-    DF_XML_REL,   /* relationships of a document, either */
+    DF_XML_REL,   /* relationships of a document, transitional or strict */
     DF_XML_PKG,   /* content types and relationships of a package */
     DF_XML_OTHER, /* of no interest */
 };
@@ -43,7 +43,7 @@ struct df_xml_tag {
 /* The value of an attribute, or absent. */
 struct df_str df_xml_attr(const struct df_xml_tag *tag, enum df_xml_ns ns, struct df_str name);
 
-/* Whatever is handed over is borrowed for the call. An error ends the reading. */
+/* Arguments are borrowed for the call. An error ends the reading. */
 struct df_xml_sink {
     enum df_code (*start)(void *arg, const struct df_xml_tag *tag, struct df_err *err);
     enum df_code (*end)(void *arg, struct df_err *err);
@@ -55,9 +55,9 @@ struct df_xml_strict;
 
 struct df_xml_strict *df_xml_strict_new(struct df_xml_sink sink, struct df_zip_reader *part);
 void df_xml_strict_free(struct df_xml_strict *x);
-/* Reads on by a few KiB: DF_ROW, DF_DONE at the end, or the error of the XML, part or sink. */
+/* Reads a few KiB more: DF_ROW, DF_DONE at the end, or an error of the XML, part or sink. */
 enum df_code df_xml_strict_step(struct df_xml_strict *x, struct df_err *err) DF_MUST_CHECK;
-/* All of it. */
+/* Reads the whole part. */
 enum df_code df_xml_strict_read(struct df_xml_sink sink, struct df_zip_reader *part,
                                 struct df_err *err) DF_MUST_CHECK;
 
@@ -68,7 +68,7 @@ struct df_xml_plain {
     struct df_zip_reader *part;
     struct df_xml_sink sink;
     char *window;
-    const char *p; /* what comes next: everything before it is settled */
+    const char *p; /* the next token */
     const char *end;
     bool final; /* the part ends with the window */
     bool begun;
@@ -89,17 +89,17 @@ enum df_xml_plain_answer {
 
 void df_xml_plain_init(struct df_xml_plain *x, struct df_xml_sink sink, struct df_zip_reader *part);
 void df_xml_plain_release(struct df_xml_plain *x);
-/* One token. */
+/* Reads one token. */
 enum df_xml_plain_answer df_xml_plain_step(struct df_xml_plain *x, struct df_err *err);
 
-/* For a caller that reads a tag of the window by itself: an element begins (false: unusual), or the
- * innermost one ends. The sink is not told. */
+/* For a caller that reads tags from the window itself: tells that an element begins (false:
+ * unusual) or that the innermost one ends. The sink is not called. */
 bool df_xml_plain_enter(struct df_xml_plain *x, struct df_str name);
 void df_xml_plain_leave(struct df_xml_plain *x);
 
 /*
- * The end of the run of text at p: where something else than a plain character stands ('<', '&',
- * '>', a control but tab and LF, broken UTF-8, what XML forbids), or a sequence is cut by `end`.
+ * The end of the run of plain text at p. The run ends before '<', '&' and '>', controls other than
+ * tab and LF, broken UTF-8, characters that XML forbids, and a character that `end` cuts.
  */
 const char *df_xml_plain_run(const char *p, const char *end);
 

@@ -17,7 +17,7 @@
 #define COMMENT_MAX    65535
 #define DIRECTORY_MAX  (4U << 20) /* of names, extra fields and comments together */
 #define IN_BYTES       65536
-#define RATIO_FLOOR    (1U << 20) /* what is smaller may be packed as tightly as it likes */
+#define RATIO_FLOOR    (1U << 20) /* smaller entries may have any ratio */
 #define FLAG_ENCRYPTED 0x0041U    /* and strong encryption */
 
 /* ZIP is little-endian throughout. */
@@ -37,7 +37,7 @@ static uint64_t u64(const char *p)
     return u32(p) | (uint64_t)u32(p + 4) << 32;
 }
 
-static enum df_code broken(struct df_err *err, const char *why)
+static enum df_code broken_archive(struct df_err *err, const char *why)
 {
     return df_err_set(err, DF_E_VALIDATION, "the workbook's archive is broken: %s", why);
 }
@@ -53,14 +53,14 @@ static enum df_code read_all(const struct df_bytes *file, uint64_t offset, char 
                              struct df_err *err)
 {
     if (offset > file->size || len > file->size - offset)
-        return broken(err, "it ends too early");
+        return broken_archive(err, "it ends too early");
     while (len) {
         size_t got = 0;
         enum df_code code = file->read_at(file->arg, offset, ptr, len, &got, err);
         if (code != DF_OK)
             return code;
         if (got == 0)
-            return broken(err, "it ends too early");
+            return broken_archive(err, "it ends too early");
         ptr += got;
         offset += got;
         len -= got;
@@ -72,10 +72,11 @@ struct directory {
     uint64_t offset;
     uint64_t size;
     uint64_t count;
-    uint64_t end; /* where what follows the directory begins */
+    uint64_t end; /* offset of the record after the directory */
 };
 
-/* The 64-bit end record, which stands before its locator, which stands before the end record. */
+/* Reads the 64-bit end record, if there is one. It stands before its locator, and the locator
+ * before the end record. */
 static enum df_code read_end64(const struct df_bytes *file, uint64_t end_at, struct directory *d,
                                struct df_err *err)
 {
@@ -85,7 +86,7 @@ static enum df_code read_end64(const struct df_bytes *file, uint64_t end_at, str
     enum df_code code = read_all(file, end_at - LOCATOR64_LEN, locator, sizeof locator, err);
     if (code != DF_OK || u32(locator) != LOCATOR64_SIG)
         return code;
-    /* Where the locator says, or, when something stands before the archive, just before it. */
+    /* It is where the locator says, or directly before the locator if the archive has a prefix. */
     uint64_t at = u64(locator + 8), before = end_at - LOCATOR64_LEN - END64_LEN;
     code = read_all(file, at <= before ? at : before, end, sizeof end, err);
     if (code == DF_OK && u32(end) != END64_SIG) {
@@ -95,14 +96,14 @@ static enum df_code read_end64(const struct df_bytes *file, uint64_t end_at, str
     if (code != DF_OK)
         return code;
     if (u32(end) != END64_SIG)
-        return broken(err, "the 64-bit end record is not where it should be");
+        return broken_archive(err, "the 64-bit end record is not where it should be");
     *d = (struct directory){
         .count = u64(end + 32), .size = u64(end + 40), .offset = u64(end + 48), .end = at};
     return DF_OK;
 }
 
-/* The last end record whose comment ends with the file; else the last one whose comment fits:
- * scripts that hand a workbook out like to add a line end. */
+/* The last end record whose comment ends with the file; else the last one whose comment fits, since
+ * scripts that serve a workbook often append a line end. */
 static const char *find_end(const char *tail, size_t len)
 {
     size_t fits = len; /* none yet */
@@ -123,20 +124,20 @@ static enum df_code read_end(const struct df_bytes *file, struct directory *d, s
 {
     size_t len = END_LEN + COMMENT_MAX;
     if (file->size < END_LEN)
-        return broken(err, "it ends too early");
+        return broken_archive(err, "it ends too early");
     if (len > file->size)
         len = (size_t)file->size;
     char *tail = df_calloc(1, len);
     enum df_code code = read_all(file, file->size - len, tail, len, err);
     const char *end = code == DF_OK ? find_end(tail, len) : NULL;
     if (code == DF_OK && !end)
-        code = broken(err, "it has no directory; was the upload cut off?");
+        code = broken_archive(err, "it has no directory; was the upload cut off?");
     if (end) {
         uint64_t at = file->size - len + (uint64_t)(end - tail);
         *d = (struct directory){
             .count = u16(end + 10), .size = u32(end + 12), .offset = u32(end + 16), .end = at};
         if (u16(end + 4) != 0 && u16(end + 4) != 0xFFFF)
-            code = broken(err, "it is one volume of several");
+            code = broken_archive(err, "it is one volume of several");
         else
             code = read_end64(file, at, d, err);
     }
@@ -144,7 +145,8 @@ static enum df_code read_end(const struct df_bytes *file, struct directory *d, s
     return code;
 }
 
-/* The 64-bit extra field: only what does not fit in 32 bits is there, in this order. */
+/* Reads the 64-bit extra field, which holds only the values that do not fit in 32 bits, in this
+ * order. */
 static bool read_extra64(struct df_zip_entry *e, const char *p, size_t len)
 {
     uint64_t *wanted[3] = {e->size == UINT32_MAX ? &e->size : NULL,
@@ -185,7 +187,7 @@ static struct df_str part_name(struct df_arena *arena, struct df_str raw)
     return df_str_n(p + skip, raw.len - skip);
 }
 
-/* One record of the directory; returns its length, or 0 when it is cut. */
+/* Reads one record of the directory. Returns its length, or 0 if it is broken. */
 static size_t read_entry(struct df_zip *z, struct df_zip_entry *e, const char *p, size_t len)
 {
     if (len < CENTRAL_LEN || u32(p) != CENTRAL_SIG)
@@ -218,8 +220,8 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* No two entries of one name or in the same bytes: an archive in which they are was made to
- * deceive one of its readers. */
+/* Refuses two entries of one name or in the same bytes: such an archive is made to show different
+ * contents to different readers. */
 static enum df_code check_entries(struct df_zip *z, uint64_t directory_at, struct df_err *err)
 {
     qsort(z->entries, z->count, sizeof *z->entries, by_offset);
@@ -244,7 +246,7 @@ static enum df_code read_directory(struct df_zip *z, const struct directory *d, 
                           "the workbook's archive has %llu entries; %zu are allowed",
                           (unsigned long long)d->count, z->limits.max_entries);
     if (d->size > d->end || d->offset > d->end - d->size)
-        return broken(err, "the directory is not where it should be");
+        return broken_archive(err, "the directory is not where it should be");
     z->prefix = d->end - d->size - d->offset;
     char *raw = df_malloc((size_t)d->size + 1);
     enum df_code code = read_all(z->file, d->end - d->size, raw, (size_t)d->size, err);
@@ -253,12 +255,12 @@ static enum df_code read_directory(struct df_zip *z, const struct directory *d, 
     while (code == DF_OK && z->count < d->count) {
         size_t len = read_entry(z, &z->entries[z->count], raw + at, (size_t)d->size - at);
         if (len == 0)
-            code = broken(err, "its directory cannot be read");
+            code = broken_archive(err, "its directory cannot be read");
         at += len;
         z->count += len != 0;
     }
     if (code == DF_OK && at != d->size)
-        code = broken(err, "its directory has more entries than it says");
+        code = broken_archive(err, "its directory has more entries than it says");
     free(raw);
     return code == DF_OK ? check_entries(z, d->offset, err) : code;
 }
@@ -296,7 +298,7 @@ const struct df_zip_entry *df_zip_find(const struct df_zip *z, struct df_str nam
     return NULL;
 }
 
-/* What is declared, before a byte of it is inflated. */
+/* Checks what the directory declares, before a byte is inflated. */
 static enum df_code check_declared(const struct df_zip *z, const struct df_zip_entry *e,
                                    struct df_err *err)
 {
@@ -353,7 +355,7 @@ void df_zip_reader_release(struct df_zip_reader *r)
     *r = (struct df_zip_reader){0};
 }
 
-static enum df_code fill(struct df_zip_reader *r, struct df_err *err)
+static enum df_code fill_input(struct df_zip_reader *r, struct df_err *err)
 {
     size_t len = r->left < IN_BYTES ? (size_t)r->left : IN_BYTES;
     enum df_code code = read_all(r->zip->file, r->next, r->in, len, err);
@@ -374,7 +376,7 @@ static enum df_code inflate_some(struct df_zip_reader *r, char *ptr, size_t len,
     s->next_out = (Bytef *)ptr;
     s->avail_out = (uInt)len;
     while (s->avail_out && !r->ended) {
-        enum df_code code = s->avail_in == 0 && r->left ? fill(r, err) : DF_OK;
+        enum df_code code = s->avail_in == 0 && r->left ? fill_input(r, err) : DF_OK;
         if (code != DF_OK)
             return code;
         int z = inflate(s, Z_NO_FLUSH);

@@ -4,22 +4,22 @@
 
 /* clang-format off */
 const struct df_config_key df_private_target_keys[] = {
-    DF_KEY_BOOL("allow_private_targets", S, allow_private, "off", "Let webhooks of clients reach loopback and private addresses. What the operator names may be anywhere."),
+    DF_KEY_BOOL("allow_private_targets", S, allow_private, "off", "Let clients' webhooks reach loopback and private addresses. Destinations that the operator configures may be anywhere."),
     {.key = NULL},
 };
 
 const struct df_config_key df_master_key_keys[] = {
-    DF_KEY_SECRET("master_key", S, key, "Key of webhook secrets in the database, 32 bytes as 64 hexadecimal digits or in base64; without it they are stored as they are."),
-    DF_KEY_SECRET("master_old_key", S, old_key, "The key before that one: secrets under it are still read, and encrypted anew at the start."),
+    DF_KEY_SECRET("master_key", S, key, "Key of webhook secrets in the database, 32 bytes as 64 hexadecimal digits or in base64; without it they are not encrypted."),
+    DF_KEY_SECRET("master_old_key", S, old_key, "The previous key: secrets under it are still read, and encrypted with the new one at start."),
     {.key = NULL},
 };
 
 const struct df_config_key df_webhooks_keys[] = {
-    DF_KEY_INT_LIST("retry_delays_ms", S, retry_delays_ms, "15000,30000,60000,300000,900000", 0, DF_DAYS, "Delays before the retries of a webhook; after the last it is given up."),
+    DF_KEY_INT_LIST("retry_delays_ms", S, retry_delays_ms, "15000,30000,60000,300000,900000", 0, DF_DAYS, "Delays before the retries of a webhook; after the last retry it is given up."),
     DF_KEY_INT("timeout_ms", S, timeout_ms, "15000", 1, DF_HOURS, "Longest time for one attempt."),
-    DF_KEY_INT_IN(DF_HOURS, "rotation_overlap_hours", S, rotation_overlap_ms, "24", 0, 720, "How long webhooks carry the old secret's signature too, after a rotation."),
+    DF_KEY_INT_IN(DF_HOURS, "rotation_overlap_hours", S, rotation_overlap_ms, "24", 0, 720, "How long webhooks also carry the old secret's signature after a rotation."),
     DF_KEY_INT("max_per_client", S, max_per_client, "20", 1, 100000, "Subscriptions that a client may have."),
-    DF_KEY_INT_IN(DF_DAYS, "disable_after_days", S, disable_after_ms, "5", 1, 365, "A subscription is disabled when it has only failed for this long."),
+    DF_KEY_INT_IN(DF_DAYS, "disable_after_days", S, disable_after_ms, "5", 1, 365, "A subscription is disabled when all its deliveries have failed for this long."),
     {.key = NULL},
 };
 /* clang-format on */

@@ -60,24 +60,19 @@ static void log_refused_target(const struct df_lookup *l, const char *problem)
     df_log_ctx_use(before);
 }
 
-static void *work(void *arg)
+static void answer_lookup(void *arg, void *item)
 {
-    struct df_subscriptions *s = arg;
-    void *item;
+    struct df_lookup *l = item;
+    const char *problem = look_up_target(arg, l->host);
 
-    while (df_queue_pop(&s->lookups, &item, 1, -1) == 1) {
-        struct df_lookup *l = item;
-        const char *problem = look_up_target(s, l->host);
-        if (problem)
-            log_refused_target(l, problem);
-        l->done(l, problem ? DF_WEBHOOK_UNREACHABLE : NULL);
-    }
-    return NULL;
+    if (problem)
+        log_refused_target(l, problem);
+    l->done(l, problem ? DF_WEBHOOK_UNREACHABLE : NULL);
 }
 
 bool df_subscriptions_lookup(struct df_subscriptions *s, struct df_lookup *l)
 {
-    return df_queue_push(&s->lookups, l);
+    return df_pool_push(&s->lookups, l);
 }
 
 /* --- events --- */
@@ -143,29 +138,20 @@ struct df_subscriptions *df_subscriptions_new(const struct df_subscriptions_opti
     struct df_subscriptions *s = df_calloc(1, sizeof(*s));
 
     s->opt = *opt;
-    df_queue_init(&s->lookups, LOOKUPS_MAX);
-    for (size_t i = 0; i < DF_LOOKUP_THREADS; i++)
-        if (pthread_create(&s->threads[i], NULL, work, s) != 0)
-            abort();
-    s->running = true;
+    df_pool_start(&s->lookups, "lookups", DF_LOOKUP_THREADS, LOOKUPS_MAX, answer_lookup, s);
     return s;
 }
 
 void df_subscriptions_stop(struct df_subscriptions *s)
 {
-    if (!s || !s->running)
-        return;
-    df_queue_close(&s->lookups);
-    for (size_t i = 0; i < DF_LOOKUP_THREADS; i++)
-        pthread_join(s->threads[i], NULL);
-    s->running = false;
+    if (s)
+        df_pool_stop(&s->lookups);
 }
 
 void df_subscriptions_free(struct df_subscriptions *s)
 {
     if (!s)
         return;
-    df_subscriptions_stop(s);
-    df_queue_release(&s->lookups);
+    df_pool_release(&s->lookups);
     free(s);
 }

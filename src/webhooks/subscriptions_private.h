@@ -2,7 +2,7 @@
 #ifndef DF_WEBHOOKS_SUBSCRIPTIONS_PRIVATE_H
 #define DF_WEBHOOKS_SUBSCRIPTIONS_PRIVATE_H
 
-#include "base/queue.h"
+#include "base/pool.h"
 #include "net/input.h"
 #include "webhooks/subscriptions.h"
 
@@ -11,9 +11,7 @@
 
 struct df_subscriptions {
     struct df_subscriptions_options opt;
-    struct df_queue lookups; /* struct df_lookup */
-    pthread_t threads[DF_LOOKUP_THREADS];
-    bool running;
+    struct df_pool lookups; /* struct df_lookup */
 };
 
 /* A name to look up. Lives until `done`, which a thread of the look-ups calls. */

@@ -38,7 +38,7 @@ test('an alert that fires is told on the start page, and is found on its own unt
 
 test('the start page tells of maintenance beforehand, and of no alert where none fires', LIMIT, async () => {
   const page = await open(bare);
-  await page.locator('#overview-maintenance', { hasText: 'no files will be taken from 2099-11-20 02:00:00.000 UTC to 2099-11-20 04:00:00.000 UTC' }).waitFor();
+  await page.locator('#overview-maintenance', { hasText: 'no files will be accepted from 2099-11-20 02:00:00.000 UTC to 2099-11-20 04:00:00.000 UTC' }).waitFor();
   assert.equal(await text(page, '#overview-alerts'), '');
   await page.finish();
 });

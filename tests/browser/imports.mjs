@@ -212,7 +212,7 @@ test('maintenance is told beforehand', LIMIT, async () => {
   const admin = (method, body) => ask(`${gateway.url}admin/clients/${gateway.clientId}/policy`, { method, headers: { 'X-Admin-Key': gateway.key }, body });
   await admin('PATCH', { maintenanceWindow: '2099-11-20T02:00Z/2099-11-20T04:00Z' });
   const page = await openSignedIn('#imports');
-  await page.locator('#imports-maintenance', { hasText: 'no files will be taken from' }).waitFor();
+  await page.locator('#imports-maintenance', { hasText: 'no files will be accepted from' }).waitFor();
   await admin('DELETE');
   await page.reload();
   await page.locator('#imports-status').waitFor();

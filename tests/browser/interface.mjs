@@ -101,7 +101,7 @@ test('tickets by status, page by page, with why they failed', LIMIT, async () =>
   await page.locator('#tickets-result tbody a').first().click();
   await step(page, 'processing').locator('.reason', { hasText: 'weights' }).waitFor();
   assert.match(await step(page, 'processing').textContent(), /send a corrected ticket/);
-  assert.match(await step(page, 'gateway').textContent(), /Pending.*Waits for the processing/s);
+  assert.match(await step(page, 'gateway').textContent(), /Pending.*Waits for processing/s);
   assert.equal(await page.locator('#tickets-result b').count(), 0, 'a name is no markup');
   await page.finish();
 });

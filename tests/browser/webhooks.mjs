@@ -47,7 +47,7 @@ test('a subscription: its secret once, a test that arrives signed, rotated, disa
   await page.locator('#secret-value', { hasText: /^whsec_\S{40}/ }).waitFor();
   assert.notEqual(await text(page, '#secret-value'), first);
   await page.getByRole('button', { name: 'I have stored it' }).click();
-  await page.locator('#webhooks-subscription', { hasText: /counts until\s*\d{4}-/ }).waitFor();
+  await page.locator('#webhooks-subscription', { hasText: /valid until\s*\d{4}-/ }).waitFor();
 
   await page.getByRole('button', { name: 'Disable' }).click();
   await page.locator('#webhooks-subscription .badge', { hasText: 'Disabled' }).waitFor();

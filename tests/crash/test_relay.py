@@ -224,8 +224,8 @@ def check_order(world):
 
 
 def check_repeats(world):
-    """An event is sent again only after a failure that is recorded, or when a blow fell before its end could be. How many
-    of these there are."""
+    """An event is sent again only after a recorded failure, or if a kill or a restart fell before the end could be
+    recorded. Returns how many of the latter there are."""
     requests = collections.defaultdict(list)
     for path in world.journal.seen.values():
         for request in path:

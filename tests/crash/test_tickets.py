@@ -113,7 +113,8 @@ Attempt = collections.namedtuple("Attempt", "number start end outcome status")
 
 
 class Journal:
-    """Everything that came to the sandbox, read while it comes: it shows no more than the last thousand of a path."""
+    """Everything that the sandbox received, read while it arrives, because the sandbox keeps only the last thousand
+    of a path."""
 
     def __init__(self, sandbox):
         self.sandbox = sandbox
@@ -274,8 +275,8 @@ def recorded_attempts(world):
 
 
 def sends_by_key(requests):
-    """Of each key its attempts in the order of time, each a list of requests: the HTTP client itself sends again what a
-    peer dropped on a connection that had been kept."""
+    """The attempts of each key in the order of time. Each is a list of requests, because the HTTP client itself sends
+    a request again that the peer dropped on a kept connection."""
     sends = collections.defaultdict(lambda: collections.defaultdict(list))
     for request in sorted(requests.elements(), key=lambda r: (r.at, r.status != "dropped")):
         sends[request.key][request.trace].append(request)
@@ -283,8 +284,8 @@ def sends_by_key(requests):
 
 
 def match(attempts, sends):
-    """The recorded attempt of each send, or None: that in whose time it came, to the precision of the clocks. What
-    timed out here may have been read there later."""
+    """The recorded attempt of each send, or None: the one during which it arrived, within the precision of the
+    clocks. A request that timed out here may have been read there later."""
     left = list(attempts)
     found = []
     for send in sends:
@@ -308,8 +309,8 @@ def check_attempts(name, attempts):
 
 
 def check_sends(name, attempts, sends, kills):
-    """A row is sent again only when the attempt before is known to have failed, or its sender may have been killed
-    before it could tell. How many of these there are."""
+    """A row is sent again only when the previous attempt is known to have failed, or its sender may have been killed
+    before it could record the end. Returns how many of the latter there are."""
     assert len(sends) <= attempts[-1].number, f"{name}: sent more often than claimed: {attempts}, {sends}"
     lost = 0
     matched = match(attempts, sends)

@@ -141,7 +141,8 @@ def post_bombs(target):
 
 
 def each_bomb_is_refused(_target, sent):
-    """At once, 503 too, where the attacker has its share of the memory already, or the connection is closed."""
+    """Refused at once (also with 503, if the attacker has its share of the memory already), or the connection is
+    closed."""
     alone, together = sent
     assert {name: answer.status for name, answer in zip(BOMBS, alone, strict=True)} == {
         name: status for name, (_, status) in BOMBS.items()}

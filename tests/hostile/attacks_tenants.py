@@ -1,4 +1,4 @@
-"""What a client, or somebody without credentials, does to others: smuggling, lock-out, slots, files, foreign documents."""
+"""Attacks on other tenants, by a client or without credentials: smuggling, lock-out, slots, files, foreign documents."""
 
 import socket
 import threading
@@ -146,7 +146,7 @@ def with_omniflow(target):
 
 
 def open_streams(target):
-    """Of one batch, all at once, and none of them is read."""
+    """Streams of one batch, all at once, and none of them is read."""
     batch = upload(target.attacker, b'[{"phone":"51999990000"}]', "one.json").json["batchId"]
     lock, statuses = threading.Lock(), []
 

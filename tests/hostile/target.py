@@ -75,7 +75,7 @@ class Peer:
 
 
 class Bystander:
-    """Another client, which goes on with its work: every request of its must be answered, and well."""
+    """Another client, which goes on with its work: every one of its requests must succeed."""
 
     def __init__(self, target):
         self.caller = target.server.new_client("a bystander")

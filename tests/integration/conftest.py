@@ -26,7 +26,7 @@ def _backend_of(item):
 
 
 def _few_rows(items):
-    """The first, the middle and the last row of every table: each row goes through the same threads."""
+    """The first, the middle and the last row of every table, because each row goes through the same threads."""
     tables = {}
     for item in items:
         tables.setdefault((item.module, item.originalname, _backend_of(item)), []).append(item)

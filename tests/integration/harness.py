@@ -280,7 +280,7 @@ class Response:
 
 
 def check_problem(response):
-    """What holds of every error answer; called for all of them."""
+    """Checks what every error answer must have."""
     assert response.headers["Content-Type"] == "application/problem+json", response
     problem = response.json
     assert problem["status"] == response.status, response
@@ -381,7 +381,7 @@ def run(*args, env=None, stdin=None, timeout=60, cwd=None, binary=BIN):
 
 
 def npm(name, *packages):
-    """The directory in which Node finds these packages; installed once, by whichever run of the tests comes first."""
+    """The directory in which Node finds these packages; the first run of the tests installs them."""
     work = ROOT / "build" / f"test-{name}"
     work.mkdir(parents=True, exist_ok=True)
     whole = work / "installed"  # unlike node_modules, not there before npm has ended

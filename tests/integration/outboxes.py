@@ -106,7 +106,7 @@ class Outbox:
         return dict(self.backend.query(f"SELECT {status}, COUNT(*) FROM {self.quoted} GROUP BY {status}"))
 
     def wait(self, timeout=40, **states):
-        """Until as many as are told are in each state, and none in another."""
+        """Waits until each state has the given number of events, and no other state has any."""
         try:
             wait_for(lambda: self.states() == states, states, timeout, 0.03)
         except AssertionError as problem:

@@ -29,7 +29,7 @@ def git(*args, **kwargs):
 
 
 def binary():
-    """Its path. Whoever comes second waits for the first."""
+    """The program's path. A second caller waits for the first."""
     if given := os.environ.get("DATAFLOW_OLD_BIN"):
         return str(ROOT / given)
     git("cat-file", "-e", COMMIT + "^{commit}")

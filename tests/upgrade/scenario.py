@@ -404,7 +404,7 @@ PASSING = {"lastSeenAt", "updatedAt", "failureSince"}  # what calls and deliveri
 
 
 def within(old, new):
-    """Everything that was told is told still; more may be."""
+    """Everything that was shown before is still shown; there may be more."""
     if isinstance(old, dict):
         return isinstance(new, dict) and all(name in PASSING or name in new and within(old[name], new[name]) for name in old)
     if isinstance(old, list):
@@ -541,7 +541,7 @@ def check_repeats(server, facts):
 
 
 def check_failures(server, facts, peer):
-    """What was given up is there, and goes out when somebody asks for it."""
+    """Deliveries that were given up are still there, and are sent when somebody retries them."""
     hook, caller = facts["hooks"]["dead"], callers(server, facts)["interface"]
     failed = caller.get(f"/clients/up-interface/webhooks/{hook}/deliveries?status=Error").json["items"]
     assert failed

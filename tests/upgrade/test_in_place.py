@@ -97,7 +97,7 @@ def test_nothing_is_lost_repeated_or_refused(name, old_binary, peer, make_backen
 
 @pytest.mark.parametrize("name", snapshot.BACKENDS)
 def test_a_stored_database_of_the_release_before(name, peer, make_backend, tmp_path):
-    """Needs no history, and is of that very release, not of what an old source becomes with today's packages."""
+    """Needs no history, and comes from that very release, not from old sources built with today's packages."""
     assert snapshot.kept(name, peer)["release"] == release.COMMIT, "run tests/upgrade/snapshot.py"
     server = Server(make_backend(name), tmp_path / "server", config=configuration(peer.address))
     try:

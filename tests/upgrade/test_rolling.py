@@ -79,8 +79,8 @@ class Rules:
 
 
 class Load:
-    """Calls by one thread of each kind, to whichever program answers, each until it is answered. What is answered with
-    anything but 2xx is kept; a connection that is refused or lost is not: whoever made it turns to the other."""
+    """Makes calls, one thread for each kind, to the program that answers, each until it is answered. Answers other
+    than 2xx are kept. After a refused or lost connection the call goes to the other program."""
 
     def __init__(self, servers, clients, rules):
         self.servers, self.clients, self.rules = list(servers), clients, rules
@@ -179,7 +179,7 @@ def make_clients(old):
 
 
 def check_clients(world):
-    """Who was registered through one program is served by both; nobody's scopes are read as fewer."""
+    """A client that was registered through one program is served by both, and neither reads fewer scopes for it."""
     for maker, other in ((world.old, world.new), (world.new, world.old)):
         for scopes in (["interface"], list(SCOPES)):
             made = maker.new_client(scopes=scopes)

@@ -12,7 +12,8 @@
  * still stands after it, in the same place. A stream that came during the look is left for the next
  * one, since what it was told at its beginning may be newer than what was looked at.
  */
-#include "base/lock.h"
+#include "base/list.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "imports/api/batch_view.h"
 #include "imports/api/batches.sql.h"
@@ -27,8 +28,6 @@
 #define BATCH_MAX ((size_t)1 << 20)
 #define GROUP_MAX (GROUP * BATCH_MAX)
 
-struct call;
-
 struct stream {
     struct df_sse *sse;
     struct df_uuid batch;
@@ -39,16 +38,16 @@ struct stream {
 
 struct df_import_events {
     struct df_store *store;
-    pthread_t thread;
+    struct df_loop loop;
+    struct look *look; /* the loop's own */
     unsigned char key[crypto_generichash_KEYBYTES];
 
-    struct df_mutex lock; /* guards all that follows */
-    pthread_cond_t wake;
-    bool stopping;
-    size_t count;
-    size_t promised_count;
-    struct call *promised; /* requests whose batch is being read; each has a place */
-    struct stream streams[DF_STREAMS_MAX];
+    struct df_mutex lock;
+    bool stopping DF_GUARDED_BY(lock);
+    size_t count DF_GUARDED_BY(lock);
+    /* Requests whose batch is being read; each has a place. */
+    struct df_list promised DF_GUARDED_BY(lock);
+    struct stream streams[DF_STREAMS_MAX] DF_GUARDED_BY(lock);
 };
 
 static void hash_text(const struct df_import_events *e, struct df_str text,
@@ -185,50 +184,42 @@ static void look_at_all(struct df_import_events *e, struct look *l) DF_REQUIRES(
     sweep(e, ended, seen);
 }
 
-static void *watch(void *arg)
+static int64_t watch_batches(void *arg)
 {
     struct df_import_events *e = arg;
-    struct look *l = df_calloc(1, sizeof *l);
 
-    l->job.run = run_look;
-    df_buf_init(&l->asked, (size_t)GROUP * (DF_UUID_LEN + 8));
-    df_buf_init(&l->text, GROUP_MAX);
     df_lock(&e->lock);
-    while (!e->stopping) {
-        if (e->count == 0)
-            df_cond_wait(&e->wake, &e->lock);
-        else if (!df_cond_wait_ms(&e->wake, &e->lock, LOOK_MS))
-            look_at_all(e, l);
-    }
+    if (e->count > 0)
+        look_at_all(e, e->look);
+    bool idle = e->count == 0;
     df_unlock(&e->lock);
-    df_buf_release(&l->text);
-    df_buf_release(&l->asked);
-    free(l);
-    return NULL;
+    return idle ? DF_LOOP_IDLE : LOOK_MS;
 }
 
-struct df_import_events *df_import_events_new(struct df_store *store)
+struct df_import_events *df_import_events_new(struct df_store *store, const struct df_clock *clock)
 {
     struct df_import_events *e = df_calloc(1, sizeof *e);
     e->store = store;
     crypto_generichash_keygen(e->key);
     df_mutex_init(&e->lock);
-    df_cond_init(&e->wake);
-    if (pthread_create(&e->thread, NULL, watch, e) != 0)
-        abort();
+    e->look = df_calloc(1, sizeof *e->look);
+    e->look->job.run = run_look;
+    df_buf_init(&e->look->asked, (size_t)GROUP * (DF_UUID_LEN + 8));
+    df_buf_init(&e->look->text, GROUP_MAX);
+    df_loop_start(&e->loop, &(struct df_loop_options){.name = "events",
+                                                      .clock = clock,
+                                                      .first_ms = DF_LOOP_IDLE,
+                                                      .turn = watch_batches,
+                                                      .arg = e});
     return e;
 }
 
 void df_import_events_stop(struct df_import_events *e)
 {
     df_lock(&e->lock);
-    bool already = e->stopping;
     e->stopping = true;
-    pthread_cond_broadcast(&e->wake);
     df_unlock(&e->lock);
-    if (already)
-        return;
-    pthread_join(e->thread, NULL);
+    df_loop_stop(&e->loop);
     df_lock(&e->lock);
     for (size_t i = 0; i < e->count; i++)
         df_sse_close(e->streams[i].sse);
@@ -238,7 +229,10 @@ void df_import_events_stop(struct df_import_events *e)
 
 void df_import_events_free(struct df_import_events *e)
 {
-    pthread_cond_destroy(&e->wake);
+    df_loop_release(&e->loop);
+    df_buf_release(&e->look->text);
+    df_buf_release(&e->look->asked);
+    free(e->look);
     df_mutex_destroy(&e->lock);
     free(e);
 }
@@ -247,13 +241,12 @@ void df_import_events_free(struct df_import_events *e)
 
 struct call {
     struct df_work w;
-    struct call *next; /* of those that were promised a place */
+    struct df_link link; /* of those that were promised a place */
     struct df_import_events *events;
     struct df_uuid id;
     struct df_uuid client;
     int64_t client_changed_ms;
     bool over;
-    bool promised;
     struct df_sse *sse; /* a stream that goes on */
 };
 
@@ -295,21 +288,17 @@ static void settle_place(struct df_work *w)
                        .client_changed_ms = c->client_changed_ms};
     bool listed = false;
 
-    if (!c->promised)
-        return;
+    if (!df_link_in_list(&c->link))
+        return; /* it was refused one */
     if (c->sse)
         hash_text(e, df_buf_str(&w->out), s.said);
     df_lock(&e->lock);
-    struct call **at = &e->promised;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
-    e->promised_count--;
+    df_list_remove(&e->promised, &c->link);
     if (c->sse && !e->stopping) {
         e->streams[e->count++] = s;
         listed = true;
         if (e->count == 1)
-            pthread_cond_signal(&e->wake);
+            df_loop_wake(&e->loop);
     }
     df_unlock(&e->lock);
     if (!listed)
@@ -334,20 +323,18 @@ static void begin_stream(struct df_work *w)
 static bool enter(struct call *c)
 {
     struct df_import_events *e = c->events;
+    const struct call *other;
     size_t own = 0;
 
     df_lock(&e->lock);
     bool stopping = e->stopping;
-    bool full = e->count + e->promised_count >= DF_STREAMS_MAX;
+    bool full = e->count + e->promised.count >= DF_STREAMS_MAX;
     for (size_t i = 0; i < e->count; i++)
         own += memcmp(e->streams[i].client.text, c->client.text, DF_UUID_LEN) == 0;
-    for (const struct call *other = e->promised; other; other = other->next)
+    DF_LIST_EACH (other, &e->promised, link)
         own += memcmp(other->client.text, c->client.text, DF_UUID_LEN) == 0;
     if (!stopping && !full && own < DF_STREAMS_PER_CLIENT) {
-        c->next = e->promised;
-        e->promised = c;
-        e->promised_count++;
-        c->promised = true;
+        df_list_add(&e->promised, &c->link);
     }
     df_unlock(&e->lock);
     if (stopping)

@@ -6,8 +6,9 @@
  * rows come from the database a few MiB at a time, however long they are: how many fit is asked
  * first. A report of a batch in work has what failed so far.
  */
+#include "base/list.h"
 #include "base/mem.h"
-#include "base/queue.h"
+#include "base/pool.h"
 #include "imports/api/batch_view.h"
 #include "imports/api/batches.sql.h"
 #include "imports/api/items.sql.h"
@@ -24,13 +25,11 @@
 struct df_import_reports {
     struct df_store *store;
     char *temp_dir;
-    struct df_queue queue;
-    pthread_t threads[DF_REPORT_THREADS];
+    struct df_pool pool;
     _Atomic bool stopping;
-    bool joined;
 
-    struct df_mutex lock; /* guards all that follows */
-    struct ask *asked;    /* the calls in hand */
+    struct df_mutex lock;
+    struct df_list asked DF_GUARDED_BY(lock); /* the calls in hand */
 };
 
 struct ask {
@@ -40,7 +39,7 @@ struct ask {
     struct df_uuid client;
     enum df_report_format format;
     struct df_str file_name;
-    struct ask *next;
+    struct df_link link;
 };
 
 /* --- rows, page by page --- */
@@ -155,15 +154,13 @@ static void add_disposition(const struct ask *a)
 
 static void leave(struct df_work *w)
 {
-    const struct ask *a = (const struct ask *)w;
+    struct ask *a = (struct ask *)w;
     struct df_import_reports *r = a->reports;
+
+    if (!df_link_in_list(&a->link))
+        return; /* it was refused */
     df_lock(&r->lock);
-    for (struct ask **at = &r->asked; *at; at = &(*at)->next) {
-        if (*at == a) {
-            *at = a->next;
-            break;
-        }
-    }
+    df_list_remove(&r->asked, &a->link);
     df_unlock(&r->lock);
 }
 
@@ -179,8 +176,9 @@ static void answer(struct ask *a, enum df_code code, int fd, uint64_t size,
     df_work_end(&a->w);
 }
 
-static void make(struct ask *a)
+static void make_report(void *arg, void *item)
 {
+    struct ask *a = item;
     struct pages *p = df_calloc(1, sizeof *p);
     struct df_report_source source = {.next = next_row, .arg = p};
     const struct df_log_ctx *before = df_log_ctx_use(df_req_log(a->w.req));
@@ -188,6 +186,7 @@ static void make(struct ask *a)
     uint64_t size = 0;
     int fd = -1;
 
+    (void)arg;
     p->job.run = run_page;
     p->reports = a->reports;
     p->id = a->id;
@@ -199,43 +198,25 @@ static void make(struct ask *a)
     answer(a, code, fd, size, &err);
 }
 
-static void *work(void *arg)
-{
-    struct df_import_reports *r = arg;
-    void *item;
-
-    while (df_queue_pop(&r->queue, &item, 1, -1) == 1)
-        make(item);
-    return NULL;
-}
-
 struct df_import_reports *df_import_reports_new(struct df_store *store, const char *temp_dir)
 {
     struct df_import_reports *r = df_calloc(1, sizeof *r);
     r->store = store;
     r->temp_dir = df_strdup(df_str_c(temp_dir));
-    df_queue_init(&r->queue, DF_REPORTS_WAITING);
     df_mutex_init(&r->lock);
-    for (size_t i = 0; i < DF_REPORT_THREADS; i++)
-        if (pthread_create(&r->threads[i], NULL, work, r) != 0)
-            abort();
+    df_pool_start(&r->pool, "reports", DF_REPORT_THREADS, DF_REPORTS_WAITING, make_report, NULL);
     return r;
 }
 
 void df_import_reports_stop(struct df_import_reports *r)
 {
-    if (r->joined)
-        return;
     atomic_store(&r->stopping, true);
-    df_queue_close(&r->queue);
-    for (size_t i = 0; i < DF_REPORT_THREADS; i++)
-        pthread_join(r->threads[i], NULL);
-    r->joined = true;
+    df_pool_stop(&r->pool);
 }
 
 void df_import_reports_free(struct df_import_reports *r)
 {
-    df_queue_release(&r->queue);
+    df_pool_release(&r->pool);
     df_mutex_destroy(&r->lock);
     free(r->temp_dir);
     free(r);
@@ -268,7 +249,7 @@ static bool queue_report(struct df_work *w, enum df_code code, const struct df_e
     (void)err;
     if (code != DF_OK)
         return false;
-    if (df_queue_push(&a->reports->queue, a))
+    if (df_pool_push(&a->reports->pool, a))
         return true;
     df_req_fail(w->req, DF_E_BUSY, "Too many error reports are being made.");
     return false;
@@ -278,15 +259,14 @@ static bool queue_report(struct df_work *w, enum df_code code, const struct df_e
 static bool enter(struct ask *a)
 {
     struct df_import_reports *r = a->reports;
+    const struct ask *other;
     size_t own = 0;
 
     df_lock(&r->lock);
-    for (const struct ask *other = r->asked; other; other = other->next)
+    DF_LIST_EACH (other, &r->asked, link)
         own += memcmp(other->client.text, a->client.text, DF_UUID_LEN) == 0;
-    if (own < DF_REPORTS_PER_CLIENT) {
-        a->next = r->asked;
-        r->asked = a;
-    }
+    if (own < DF_REPORTS_PER_CLIENT)
+        df_list_add(&r->asked, &a->link);
     df_unlock(&r->lock);
     if (own < DF_REPORTS_PER_CLIENT)
         return true;

@@ -10,19 +10,19 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/map.h"
 #include "imports/api/report.h"
 
 #include <stdio.h>
 
 enum { DF_CELL_SEQUENCE, DF_CELL_REASON, DF_CELL_PHONE, DF_CELL_ORIGIN, DF_CELL_FIXED };
 /* Then the members, PropertyContextJson, LeadContextJson. */
-#define DF_REPORT_CELLS  (DF_CELL_FIXED + DF_REPORT_MEMBERS + 2)
-#define DF_REPORT_LOOKUP 512 /* more than twice the members */
+#define DF_REPORT_CELLS (DF_CELL_FIXED + DF_REPORT_MEMBERS + 2)
 
 struct df_report_table {
     struct df_arena names;
     struct df_str members[DF_REPORT_MEMBERS];
-    uint16_t lookup[DF_REPORT_LOOKUP]; /* by hash: the member's number and 1, or 0 */
+    struct df_map by_name; /* to the member's place in `members` */
     size_t member_count;
     bool has_rest;
 

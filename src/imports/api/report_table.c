@@ -20,6 +20,7 @@ void df_report_table_init(struct df_report_table *t)
 
 void df_report_table_release(struct df_report_table *t)
 {
+    df_map_release(&t->by_name);
     df_arena_release(&t->names);
     df_arena_release(&t->arena);
     df_buf_release(&t->rest);
@@ -27,26 +28,17 @@ void df_report_table_release(struct df_report_table *t)
 
 /* --- columns --- */
 
-static size_t slot_of(const struct df_report_table *t, struct df_str name)
-{
-    size_t at = df_str_hash(name) % DF_REPORT_LOOKUP;
-
-    while (t->lookup[at] && !df_str_eq(t->members[t->lookup[at] - 1], name))
-        at = (at + 1) % DF_REPORT_LOOKUP;
-    return at;
-}
-
 static void learn_member(struct df_report_table *t, struct df_str name)
 {
-    size_t at = slot_of(t, name);
-    if (t->lookup[at])
+    if (df_map_get(&t->by_name, name))
         return;
     if (t->member_count == DF_REPORT_MEMBERS || df_utf8_count(name) > DF_REPORT_NAME_CHARS) {
         t->has_rest = true;
         return;
     }
-    t->members[t->member_count++] = df_arena_str(&t->names, name);
-    t->lookup[at] = (uint16_t)t->member_count;
+    struct df_str *member = &t->members[t->member_count++];
+    *member = df_arena_str(&t->names, name);
+    df_map_add(&t->by_name, *member, member);
 }
 
 /* NULL: the payload is no item. */
@@ -114,9 +106,9 @@ static void fill_lead(struct df_report_table *t, const struct df_json *lead)
     df_json_out_init(&out, &t->rest);
     struct df_json_each each = df_json_each(lead);
     for (const struct df_json *m; (m = df_json_next(&each));) {
-        size_t at = slot_of(t, m->key);
-        if (t->lookup[at]) {
-            t->cells[DF_CELL_FIXED + t->lookup[at] - 1] = cell_of(m);
+        const struct df_str *member = df_map_get(&t->by_name, m->key);
+        if (member) {
+            t->cells[DF_CELL_FIXED + (member - t->members)] = cell_of(m);
             continue;
         }
         if (t->rest.len == 0)

@@ -43,7 +43,7 @@ struct df_import_views {
     struct df_ack_waits *acks;
 };
 
-struct df_import_events *df_import_events_new(struct df_store *store);
+struct df_import_events *df_import_events_new(struct df_store *store, const struct df_clock *clock);
 void df_import_events_stop(struct df_import_events *e);
 void df_import_events_free(struct df_import_events *e);
 

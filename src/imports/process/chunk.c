@@ -58,10 +58,9 @@ static void chunk_reset(struct import_chunk *c)
 
 struct import_chunk *import_chunk_get(struct import_batch *b)
 {
-    struct import_chunk *c = b->hand.spare;
+    struct import_chunk *c = import_chunks_take(&b->hand.spare);
     if (!c)
         return chunk_new(b);
-    b->hand.spare = c->next;
     chunk_reset(c);
     return c;
 }
@@ -69,48 +68,18 @@ struct import_chunk *import_chunk_get(struct import_batch *b)
 void import_chunk_put(struct import_chunk *c)
 {
     assert(c->state == CHUNK_GONE && !c->out.held);
-    c->next = c->batch->hand.spare;
-    c->batch->hand.spare = c;
+    df_list_add_first(&c->batch->hand.spare, &c->link);
 }
 
-/* --- lists ------------------------------------------------------------------------------------ */
-
-void import_chunks_init(struct import_chunks *l)
+void import_chunks_move(struct df_list *from, unsigned states, struct df_list *to)
 {
-    *l = (struct import_chunks){.tail = &l->head};
-}
+    struct import_chunk *c;
 
-void import_chunks_add(struct import_chunks *l, struct import_chunk *c)
-{
-    c->next = NULL;
-    *l->tail = c;
-    l->tail = &c->next;
-    l->count++;
-}
-
-struct import_chunk *import_chunks_take(struct import_chunks *l)
-{
-    struct import_chunk *c = l->head;
-    if (!c)
-        return NULL;
-    assert(l->count > 0);
-    l->head = c->next;
-    l->count--;
-    if (!l->head)
-        l->tail = &l->head;
-    c->next = NULL;
-    return c;
-}
-
-void import_chunks_move(struct import_chunks *from, unsigned states, struct import_chunks *ret)
-{
-    struct import_chunk *c = from->head;
-
-    import_chunks_init(from);
-    import_chunks_init(ret);
-    for (struct import_chunk *next; c; c = next) {
-        next = c->next;
-        import_chunks_add(states & IMPORT_IN(c->state) ? ret : from, c);
+    DF_LIST_EACH (c, from, link) {
+        if (states & IMPORT_IN(c->state)) {
+            df_list_remove(from, &c->link);
+            df_list_add(to, &c->link);
+        }
     }
 }
 

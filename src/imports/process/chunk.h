@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/list.h"
 #include "files/storage.h"
 #include "imports/batch.h"
 #include "imports/process/chunk_state.h"
@@ -40,7 +41,7 @@ enum import_verdict {
 };
 
 struct import_chunk {
-    struct import_chunk *next;
+    struct df_link link; /* it is in one list at a time */
     struct import_batch *batch;
 
     /* What it is, from its cutting on. */
@@ -68,18 +69,12 @@ struct import_chunk {
     /* Its call. */
     struct df_out out;
     enum import_verdict verdict;
-    const char *reason;                 /* for the metric, why it failed; NULL: it did not */
-    struct import_chunk *next_answered; /* under the imports' lock */
+    const char *reason;      /* for the metric, why it failed; NULL: it did not */
+    struct df_link answered; /* in the batch's mail, under the imports' lock */
 
     /* What is to be settled. */
     enum df_chunk_status outcome;
     struct df_str error;
-};
-
-struct import_chunks {
-    struct import_chunk *head;
-    struct import_chunk **tail;
-    size_t count;
 };
 
 /* --- chunk.c --- */
@@ -89,12 +84,15 @@ struct import_chunk *import_chunk_get(struct import_batch *b);
 void import_chunk_put(struct import_chunk *c); /* it is GONE */
 void import_chunk_free(struct import_chunk *c);
 
-void import_chunks_init(struct import_chunks *l);
-void import_chunks_add(struct import_chunks *l, struct import_chunk *c);
-struct import_chunk *import_chunks_take(struct import_chunks *l);
+/* The first of a list, taken out; NULL: there is none. */
+static inline struct import_chunk *import_chunks_take(struct df_list *l)
+{
+    return DF_LIST_TAKE(l, struct import_chunk, link);
+}
+
 /* Moves those in one of the states (IMPORT_IN) from one list to the other, in their order. */
 #define IMPORT_IN(state) (1u << (state))
-void import_chunks_move(struct import_chunks *from, unsigned states, struct import_chunks *ret);
+void import_chunks_move(struct df_list *from, unsigned states, struct df_list *to);
 
 /* What an event brings along. */
 struct import_news {

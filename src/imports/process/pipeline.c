@@ -102,12 +102,13 @@ static enum df_code cut_one(struct import_batch *b, struct import_chunk *c, stru
 /* Whether another chunk may be cut. */
 static bool has_room(const struct import_batch *b)
 {
+    const struct import_chunk *c;
     size_t bytes = 0;
 
     if (b->state != BATCH_CUTTING ||
         b->hand.chunks.count >= (size_t)b->imports->opt.settings.max_parallel_chunks)
         return false;
-    for (const struct import_chunk *c = b->hand.chunks.head; c; c = c->next)
+    DF_LIST_EACH (c, &b->hand.chunks, link)
         bytes += c->body.len + c->unsent.len;
     return bytes < import_share(b->imports, HAND_BYTES, HAND_LEAST);
 }
@@ -120,7 +121,7 @@ static bool fill_hand(struct import_batch *b)
         struct import_chunk *c = import_chunk_get(b);
         enum df_code code = cut_one(b, c, &err);
         if (code == DF_ROW) {
-            import_chunks_add(&b->hand.chunks, c);
+            df_list_add(&b->hand.chunks, &c->link);
             continue;
         }
         import_chunk_drop(c);
@@ -173,54 +174,43 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
 }
 
 /* The chunks whose calls have ended, first come first. */
-static struct import_chunk *open_mail(struct import_batch *b)
-{
-    struct import_mail *m = &b->mail;
-
-    df_lock(&b->imports->lock);
-    assert(m->answered_count <= b->hand.in_flight);
-    struct import_chunk *c = m->answered;
-    m->answered = NULL;
-    m->answered_tail = &m->answered;
-    m->answered_count = 0;
-    df_unlock(&b->imports->lock);
-    return c;
-}
-
 static void take_answers(struct import_batch *b)
 {
-    for (struct import_chunk *next, *c = open_mail(b); c; c = next) {
-        next = c->next_answered;
-        take_answer(b, c);
-    }
-}
-
-static void put_back(struct import_batch *b, struct import_chunks *list)
-{
+    struct df_list answered = {.count = 0};
     struct import_chunk *c;
-    while ((c = import_chunks_take(list)))
-        import_chunks_add(&b->hand.chunks, c);
+
+    df_lock(&b->imports->lock);
+    assert(b->mail.answered.count <= b->hand.in_flight);
+    df_list_move(&answered, &b->mail.answered);
+    df_unlock(&b->imports->lock);
+    while ((c = DF_LIST_TAKE(&answered, struct import_chunk, answered)))
+        take_answer(b, c);
 }
 
 static bool store_promises(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
-    struct import_chunks named;
+    struct df_list named = {.count = 0};
+    struct import_chunk *c;
 
     import_chunks_move(&b->hand.chunks, IMPORT_IN(CHUNK_NAMED), &named);
     if (named.count == 0)
         return true;
     enum df_code code = import_begin_wait(b, &named, &err);
-    for (struct import_chunk *c = named.head; c && code == DF_OK; c = c->next)
-        import_chunk_happens(c, CHUNK_EV_PROMISE_STORED);
-    put_back(b, &named);
+    while ((c = import_chunks_take(&named))) {
+        df_list_add(&b->hand.chunks, &c->link);
+        if (code == DF_OK)
+            import_chunk_happens(c, CHUNK_EV_PROMISE_STORED);
+    }
     b->hand.polled_ms = -1; /* an ack may have been quicker */
     return code == DF_OK || import_batch_fails(b, code, &err);
 }
 
 static void take_ack(struct import_batch *b, int64_t chunk, struct df_str ack)
 {
-    for (struct import_chunk *c = b->hand.chunks.head; c; c = c->next) {
+    struct import_chunk *c;
+
+    DF_LIST_EACH (c, &b->hand.chunks, link) {
         if (c->id == chunk)
             import_chunk_happens_with(c, CHUNK_EV_ACK, (struct import_news){.ack = ack});
     }
@@ -229,11 +219,12 @@ static void take_ack(struct import_batch *b, int64_t chunk, struct df_str ack)
 /* Or an answer was lost, and the ack may come all the same. */
 static bool is_awaiting(const struct import_batch *b)
 {
-    for (const struct import_chunk *c = b->hand.chunks.head; c; c = c->next) {
+    const struct import_chunk *c;
+
+    DF_LIST_EACH (c, &b->hand.chunks, link)
         if (c->state == CHUNK_AWAITING || (c->state == CHUNK_WAITING && c->has_row))
-            return true;
-    }
-    return false;
+            break;
+    return c != NULL;
 }
 
 static bool take_acks(struct import_batch *b)
@@ -255,7 +246,9 @@ static bool take_acks(struct import_batch *b)
 
 static void run_timers(struct import_batch *b)
 {
-    for (struct import_chunk *c = b->hand.chunks.head; c; c = c->next)
+    struct import_chunk *c;
+
+    DF_LIST_EACH (c, &b->hand.chunks, link)
         import_chunk_happens(c, CHUNK_EV_TICK);
 }
 
@@ -271,14 +264,14 @@ static void pass_over(struct import_batch *b, struct import_chunk *c)
         import_chunk_put(c);
         return;
     }
-    import_chunks_add(&b->hand.chunks, c);
+    df_list_add(&b->hand.chunks, &c->link);
     b->hand.polled_ms = -1;
 }
 
-static bool settle_some(struct import_batch *b, struct import_chunks *some)
+static bool settle_some(struct import_batch *b, struct df_list *some)
 {
     struct df_err err = DF_ERR_INIT;
-    struct import_chunks passed_over;
+    struct df_list passed_over = {.count = 0};
     struct import_chunk *c;
 
     enum df_code code = import_settle(b, some, &passed_over, &err);
@@ -293,21 +286,23 @@ static bool settle_some(struct import_batch *b, struct import_chunks *some)
 
 static bool settle_judged(struct import_batch *b)
 {
-    struct import_chunks judged;
+    struct df_list judged = {.count = 0};
+    struct import_chunk *c;
     bool ok = true;
 
     import_chunks_move(&b->hand.chunks, IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED), &judged);
     while (judged.count > 0 && ok) {
-        struct import_chunks some;
+        struct df_list some = {.count = 0};
         size_t items = 0;
-        import_chunks_init(&some);
-        while (judged.head && (some.count == 0 || items + judged.head->count <= SETTLE_ITEMS)) {
-            items += judged.head->count;
-            import_chunks_add(&some, import_chunks_take(&judged));
+        while ((c = DF_LIST_FIRST(&judged, struct import_chunk, link)) &&
+               (some.count == 0 || items + c->count <= SETTLE_ITEMS)) {
+            items += c->count;
+            df_list_remove(&judged, &c->link);
+            df_list_add(&some, &c->link);
         }
         ok = settle_some(b, &some);
     }
-    put_back(b, &judged);
+    df_list_move(&b->hand.chunks, &judged);
     return ok;
 }
 
@@ -357,8 +352,9 @@ static bool look_for_others(struct import_batch *b)
 static int64_t next_due(const struct import_batch *b)
 {
     int64_t due_ms = b->renewed_ms + IMPORT_RENEW_MS;
+    const struct import_chunk *c;
 
-    for (const struct import_chunk *c = b->hand.chunks.head; c; c = c->next) {
+    DF_LIST_EACH (c, &b->hand.chunks, link) {
         if ((c->state == CHUNK_WAITING || c->state == CHUNK_AWAITING) && c->due_ms < due_ms)
             due_ms = c->due_ms;
         if (c->state == CHUNK_AWAITING && b->hand.polled_ms + IMPORT_ACK_POLL_MS < due_ms)
@@ -374,8 +370,9 @@ static void wait_for_events(struct import_batch *b)
     df_lock(&b->imports->lock);
     if (b->imports->stopping && wait_ms > STOPPING_MS)
         wait_ms = STOPPING_MS;
-    if (wait_ms > 0 && !b->mail.acked && !b->mail.answered)
-        df_cond_wait_ms(&b->imports->changed, &b->imports->lock, wait_ms);
+    if (wait_ms > 0 && !b->mail.acked && b->mail.answered.count == 0)
+        (void)df_clock_wait_ms(b->imports->opt.clock, &b->imports->changed, &b->imports->lock,
+                               wait_ms);
     df_unlock(&b->imports->lock);
 }
 
@@ -383,11 +380,11 @@ static void wait_for_events(struct import_batch *b)
 static bool is_busy(const struct import_batch *b)
 {
     const unsigned busy = IMPORT_IN(CHUNK_READY) | IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED);
+    const struct import_chunk *c;
 
-    for (const struct import_chunk *c = b->hand.chunks.head; c; c = c->next) {
+    DF_LIST_EACH (c, &b->hand.chunks, link)
         if (busy & IMPORT_IN(c->state))
             return true;
-    }
     return has_room(b);
 }
 
@@ -430,7 +427,7 @@ static void work(struct import_batch *b)
 static void wait_for_calls(struct import_batch *b)
 {
     df_lock(&b->imports->lock);
-    while (b->mail.answered_count < b->hand.in_flight)
+    while (b->mail.answered.count < b->hand.in_flight)
         df_cond_wait_ms(&b->imports->changed, &b->imports->lock, 1000);
     df_unlock(&b->imports->lock);
 }
@@ -443,10 +440,8 @@ static void release_batch(struct import_batch *b)
     import_show_in_hand(b, 0);
     while ((c = import_chunks_take(&b->hand.chunks)))
         import_chunk_drop(c);
-    while ((c = b->hand.spare)) {
-        b->hand.spare = c->next;
+    while ((c = import_chunks_take(&b->hand.spare)))
         import_chunk_free(c);
-    }
     df_normaliser_free(b->reading.normaliser);
     df_records_free(b->reading.records);
     df_stored_close(b->reading.file);
@@ -520,8 +515,6 @@ void import_process(struct import_batch *b)
 {
     const struct df_log_ctx *outer = df_log_ctx_use(&b->log);
 
-    import_chunks_init(&b->hand.chunks);
-    b->mail.answered_tail = &b->mail.answered;
     b->hand.outage_ms = b->hand.polled_ms = b->turn.since_ms = -1;
     b->started_ms = b->renewed_ms = import_mono_ms(b);
     import_note_working(1);

@@ -8,8 +8,8 @@
 #ifndef DF_IMPORTS_PROCESS_PRIVATE_H
 #define DF_IMPORTS_PROCESS_PRIVATE_H
 
-#include "base/lock.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "imports/imports.h"
 #include "imports/process/batch_state.h"
 #include "imports/process/chunk.h"
@@ -88,12 +88,12 @@ struct import_reading {
 
 /* What is on its way. */
 struct import_hand {
-    struct import_chunks chunks;
-    struct import_chunk *spare;
-    size_t in_flight;  /* of the chunks, those that are SENDING */
-    size_t shown;      /* of the chunks, in the gauge */
-    int64_t outage_ms; /* monotonic: since when nothing may be sent; -1: it may */
-    int64_t polled_ms; /* monotonic: when acks were looked for; -1: to be looked for at once */
+    struct df_list chunks;
+    struct df_list spare; /* chunks for their next use */
+    size_t in_flight;     /* of the chunks, those that are SENDING */
+    size_t shown;         /* of the chunks, in the gauge */
+    int64_t outage_ms;    /* monotonic: since when nothing may be sent; -1: it may */
+    int64_t polled_ms;    /* monotonic: when acks were looked for; -1: to be looked for at once */
 };
 
 /* Its client's turn. */
@@ -104,15 +104,13 @@ struct import_turn {
 
 /* What others leave for the worker, under the imports' lock. */
 struct import_mail {
-    struct import_chunk *answered; /* chunks whose calls have ended and were judged */
-    struct import_chunk **answered_tail;
-    size_t answered_count;
-    bool acked; /* an ack was stored */
+    struct df_list answered; /* chunks whose calls have ended and were judged */
+    bool acked;              /* an ack was stored */
 };
 
 struct import_batch {
     struct df_imports *imports;
-    struct import_batch *next; /* in the list of those in work */
+    struct df_link link; /* among those in work */
     struct df_uuid id;
     int64_t token;
     struct df_arena arena;
@@ -139,16 +137,14 @@ struct df_imports {
     char host[IMPORT_HOST_MAX + 1];
     struct df_uuid instance;
     int instance_fd;
-    pthread_t *threads;
-    size_t thread_count;
+    struct df_loop workers;
 
     struct df_mutex lock; /* and of the mail of all batches */
     pthread_cond_t changed;
-    uint64_t wakes DF_GUARDED_BY(lock);
     bool stopping DF_GUARDED_BY(lock);
     size_t threads_running DF_GUARDED_BY(lock);
     /* An id is empty while its claim is under way. */
-    struct import_batch *working DF_GUARDED_BY(lock);
+    struct df_list working DF_GUARDED_BY(lock);
     /* One of them at a time: each would to the same client. */
     const struct import_batch *yielding DF_GUARDED_BY(lock);
     bool claiming DF_GUARDED_BY(lock); /* one worker at a time: what follows is its own meanwhile */
@@ -233,14 +229,14 @@ enum df_code import_load(struct import_batch *b, struct df_err *err) DF_MUST_CHE
 enum df_code import_renew(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_set_total(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* New rows, or another attempt, of those that are PERMITTED. */
-enum df_code import_begin_sends(struct import_batch *b, struct import_chunks *chunks,
+enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks,
                                 struct df_err *err) DF_MUST_CHECK;
-enum df_code import_begin_wait(struct import_batch *b, struct import_chunks *chunks,
+enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks,
                                struct df_err *err) DF_MUST_CHECK;
-/* Moves to ret_passed_over those that were not settled: one that has an ack is settled by that and
+/* Moves to passed_over those that were not settled: one that has an ack is settled by that and
  * by nothing else. */
-enum df_code import_settle(struct import_batch *b, struct import_chunks *chunks,
-                           struct import_chunks *ret_passed_over, struct df_err *err) DF_MUST_CHECK;
+enum df_code import_settle(struct import_batch *b, struct df_list *chunks,
+                           struct df_list *passed_over, struct df_err *err) DF_MUST_CHECK;
 /* Acks that came for chunks in hand: calls `each` with the chunk's id and the ack. */
 enum df_code import_read_acks(struct import_batch *b,
                               void (*each)(struct import_batch *b, int64_t chunk,

@@ -16,10 +16,7 @@ static void chunk_answered(struct df_out *out)
     /* Here, since the answer is borrowed. */
     c->verdict = import_judge(c, &c->reason);
     df_lock(&i->lock);
-    c->next_answered = NULL;
-    *b->mail.answered_tail = c;
-    b->mail.answered_tail = &c->next_answered;
-    b->mail.answered_count++;
+    df_list_add(&b->mail.answered, &c->answered);
     pthread_cond_broadcast(&i->changed);
     df_unlock(&i->lock);
 }
@@ -55,10 +52,10 @@ void import_send(struct import_chunk *c)
 static bool send_permitted(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
-    struct import_chunks permitted;
+    struct df_list permitted = {.count = 0};
     struct import_chunk *c;
 
-    for (c = b->hand.chunks.head; c; c = c->next) {
+    DF_LIST_EACH (c, &b->hand.chunks, link) {
         if (c->state == CHUNK_READY)
             ask_breaker(b, c);
     }
@@ -71,7 +68,7 @@ static bool send_permitted(struct import_batch *b)
             import_chunk_drop(c);
             continue;
         }
-        import_chunks_add(&b->hand.chunks, c);
+        df_list_add(&b->hand.chunks, &c->link);
         import_chunk_happens(c, CHUNK_EV_SEND_STORED);
     }
     return code == DF_OK || import_batch_fails(b, code, &err);

@@ -1,6 +1,7 @@
 /*
  * What the owner of a batch commits, each time under its token (src/delivery/README.md, lease and
- * fence). DF_E_NOT_FOUND: the batch is somebody else's, and nothing of the transaction has happened.
+ * fence). DF_E_NOT_FOUND: the batch is somebody else's, and nothing of the transaction has
+ * happened.
  *
  * A job may run more than once: it computes everything afresh from the chunks, and changes none of
  * them.
@@ -22,7 +23,7 @@
 struct owner_job {
     struct df_job job;
     struct import_batch *b;
-    struct import_chunks *chunks;
+    struct df_list *chunks;
     int64_t number;
     struct df_arena arena;
     enum df_batch_status status;
@@ -199,10 +200,11 @@ static void add_chunk(struct df_rows *insert, const struct import_chunk *c, int6
                 .attempts = df_int(attempts), .sent_at = import_now(c->batch));
 }
 
-static size_t items_in(const struct import_chunks *chunks)
+static size_t items_in(const struct df_list *chunks)
 {
+    const struct import_chunk *c;
     size_t n = 0;
-    for (const struct import_chunk *c = chunks->head; c; c = c->next)
+    DF_LIST_EACH (c, chunks, link)
         n += c->count;
     return n;
 }
@@ -216,8 +218,9 @@ static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_er
     struct df_rows attempt = df_rows_for(&o->arena, &df_q_chunk_attempt, o->chunks->count);
     struct df_rows assign =
         df_rows_for(&o->arena, &df_q_again_assign, b->row.attempt > 1 ? items_in(o->chunks) : 1);
+    const struct import_chunk *c;
 
-    for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
+    DF_LIST_EACH (c, o->chunks, link) {
         if (c->has_row) {
             DF_ROWS_ADD(&attempt, chunk_attempt, .attempts = df_int(c->attempts + 1),
                         .now = import_now(b), .id = batch_id(b), .chunk = df_int(c->id));
@@ -235,17 +238,19 @@ static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_er
     return code == DF_OK ? df_rows_run(db, &assign, NULL, err) : code;
 }
 
-enum df_code import_begin_sends(struct import_batch *b, struct import_chunks *chunks,
-                                struct df_err *err)
+enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_sends}, .b = b, .chunks = chunks};
+    struct import_chunk *c;
     enum df_code code = run_as_owner(&o, err);
-    for (struct import_chunk *c = chunks->head; c && code == DF_OK; c = c->next) {
+    if (code != DF_OK)
+        return code;
+    DF_LIST_EACH (c, chunks, link) {
         c->attempts++;
         c->tries++;
         c->has_row = true;
     }
-    return code;
+    return DF_OK;
 }
 
 static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -255,8 +260,9 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
     df_arena_reset(&o->arena);
     struct df_rows await = df_rows_for(&o->arena, &df_q_chunk_await, o->chunks->count);
     struct df_rows early = df_rows_for(&o->arena, &df_q_chunk_early, o->chunks->count);
+    const struct import_chunk *c;
 
-    for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
+    DF_LIST_EACH (c, o->chunks, link) {
         char *hash = df_arena_alloc(&o->arena, DF_CHECKSUM_LEN + 1);
         df_checksum_of(c->ack_id, hash);
         DF_ROWS_ADD(&await, chunk_await, .ack_id = df_text(c->ack_id), .now = import_now(b),
@@ -270,8 +276,7 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
     return code == DF_OK ? df_rows_run(db, &early, NULL, err) : code;
 }
 
-enum df_code import_begin_wait(struct import_batch *b, struct import_chunks *chunks,
-                               struct df_err *err)
+enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_wait}, .b = b, .chunks = chunks};
     return run_as_owner(&o, err);
@@ -296,11 +301,12 @@ enum df_code import_read_acks(struct import_batch *b,
                               struct df_err *err)
 {
     /* After a takeover the ack may be quicker than the file is read: it is found with its chunk. */
-    if (!b->hand.chunks.head)
+    struct owner_job o = {.job = {.run = run_acks}, .b = b, .number = INT64_MAX, .each = each};
+    const struct import_chunk *c;
+
+    if (b->hand.chunks.count == 0)
         return DF_OK;
-    struct owner_job o = {
-        .job = {.run = run_acks}, .b = b, .number = b->hand.chunks.head->id, .each = each};
-    for (const struct import_chunk *c = b->hand.chunks.head->next; c; c = c->next)
+    DF_LIST_EACH (c, &b->hand.chunks, link)
         o.number = c->id < o.number ? c->id : o.number;
     return df_store_read_wait(b->imports->opt.store, &o.job, err);
 }
@@ -361,8 +367,9 @@ static enum df_code settle_chunks(struct df_db *db, struct owner_job *o, struct 
     struct df_rows insert = df_rows_for(&o->arena, &df_q_chunk_insert, o->chunks->count);
     struct df_rows settle = df_rows_for(&o->arena, &df_q_chunk_settle, o->chunks->count);
     const struct import_batch *b = o->b;
+    const struct import_chunk *c;
 
-    for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
+    DF_LIST_EACH (c, o->chunks, link) {
         if (!c->has_row)
             add_chunk(&insert, c, c->attempts);
         DF_ROWS_ADD(&settle, chunk_settle, .status = df_int(c->outcome),
@@ -378,6 +385,7 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
 {
     struct owner_job *o = (struct owner_job *)job;
     struct import_batch *b = o->b;
+    const struct import_chunk *c;
     struct counts n = {0};
     size_t i = 0;
 
@@ -390,7 +398,7 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
     enum df_code code = settle_chunks(db, o, err);
     if (code != DF_OK)
         return code;
-    for (const struct import_chunk *c = o->chunks->head; c; c = c->next) {
+    DF_LIST_EACH (c, o->chunks, link) {
         if (o->changed[i++] == 0)
             continue;
         count_chunk(&n, c);
@@ -410,19 +418,21 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
     return code == DF_OK ? df_rows_run(db, &settle, NULL, err) : code;
 }
 
-enum df_code import_settle(struct import_batch *b, struct import_chunks *chunks,
-                           struct import_chunks *ret_passed_over, struct df_err *err)
+enum df_code import_settle(struct import_batch *b, struct df_list *chunks,
+                           struct df_list *passed_over, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_settle}, .b = b, .chunks = chunks};
-    struct import_chunks all = *chunks;
     struct import_chunk *c;
+    size_t i = 0;
 
-    import_chunks_init(ret_passed_over);
     o.changed = df_calloc(chunks->count, sizeof(*o.changed));
     enum df_code code = run_as_owner(&o, err);
-    import_chunks_init(chunks);
-    for (size_t i = 0; (c = import_chunks_take(&all)); i++)
-        import_chunks_add(code == DF_OK && o.changed[i] == 0 ? ret_passed_over : chunks, c);
+    DF_LIST_EACH (c, chunks, link) {
+        if (code == DF_OK && o.changed[i++] == 0) {
+            df_list_remove(chunks, &c->link);
+            df_list_add(passed_over, &c->link);
+        }
+    }
     free(o.changed);
     return code;
 }

@@ -74,12 +74,13 @@ struct claim {
 /* Whether this process works on it. */
 static bool is_ours(struct df_imports *i, const struct df_uuid *id)
 {
-    bool ours = false;
+    const struct import_batch *b;
     df_lock(&i->lock);
-    for (const struct import_batch *b = i->working; b && !ours; b = b->next)
-        ours = strcmp(b->id.text, id->text) == 0;
+    DF_LIST_EACH (b, &i->working, link)
+        if (strcmp(b->id.text, id->text) == 0)
+            break;
     df_unlock(&i->lock);
-    return ours;
+    return b != NULL;
 }
 
 static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now_ms)
@@ -332,9 +333,10 @@ static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err
 
 static size_t working_count(struct df_imports *i)
 {
+    const struct import_batch *b;
     size_t n = 0;
     df_lock(&i->lock);
-    for (const struct import_batch *b = i->working; b; b = b->next)
+    DF_LIST_EACH (b, &i->working, link)
         n += b->id.text[0] != '\0';
     df_unlock(&i->lock);
     return n;
@@ -398,72 +400,40 @@ static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bo
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-static void enter(struct df_imports *i, struct import_batch *b)
+/* Claims a batch and works on it; how long there is nothing to do then. */
+static int64_t work_on_next(void *arg)
 {
-    df_lock(&i->lock);
-    b->next = i->working;
-    i->working = b;
-    df_unlock(&i->lock);
-}
-
-static void leave(struct df_imports *i, struct import_batch *b)
-{
-    df_lock(&i->lock);
-    struct import_batch **at = &i->working;
-    while (*at != b)
-        at = &(*at)->next;
-    *at = b->next;
-    df_unlock(&i->lock);
-}
-
-/* How long there is nothing to do; 0: look again at once. */
-static int64_t work_once(struct df_imports *i, int64_t *backoff_ms)
-{
+    struct df_imports *i = arg;
     struct import_batch b = {.imports = i, .row = {.total = -1}};
     struct df_err err = DF_ERR_INIT;
     bool took = false;
 
     df_arena_init(&b.arena);
-    enter(i, &b);
+    df_lock(&i->lock);
+    df_list_add(&i->working, &b.link);
+    df_unlock(&i->lock);
     enum df_code code = claim_batch(i, &b, &took, &err);
     if (took)
         import_process(&b);
-    leave(i, &b);
+    df_lock(&i->lock);
+    df_list_remove(&i->working, &b.link);
+    df_unlock(&i->lock);
     df_arena_release(&b.arena);
     if (code != DF_OK)
         df_log_error("BatchClaimFailed", "%s", err.detail);
-    if (code != DF_OK || b.state == BATCH_BROKEN) {
-        *backoff_ms = *backoff_ms ? *backoff_ms * 2 : BACKOFF_MIN_MS;
-        *backoff_ms = *backoff_ms < BACKOFF_MAX_MS ? *backoff_ms : BACKOFF_MAX_MS;
-        return *backoff_ms;
-    }
-    *backoff_ms = 0;
+    if (code != DF_OK || b.state == BATCH_BROKEN)
+        return DF_LOOP_FAILED;
     return took ? 0 : i->opt.settings.poll_ms;
 }
 
-static void *worker(void *arg)
+static void worker_ended(void *arg)
 {
     struct df_imports *i = arg;
-    int64_t backoff_ms = 0;
 
     df_lock(&i->lock);
-    while (!i->stopping) {
-        uint64_t seen = i->wakes;
-        df_unlock(&i->lock);
-        int64_t wait_ms = work_once(i, &backoff_ms);
-        df_lock(&i->lock);
-        int64_t until_ms = df_mono_ms(df_clock_real()) + wait_ms;
-        while (!i->stopping && (i->wakes == seen || backoff_ms > 0)) {
-            int64_t left_ms = until_ms - df_mono_ms(df_clock_real());
-            if (left_ms <= 0)
-                break;
-            df_cond_wait_ms(&i->changed, &i->lock, left_ms);
-        }
-    }
     i->threads_running--;
     pthread_cond_broadcast(&i->changed);
     df_unlock(&i->lock);
-    return NULL;
 }
 
 /* --- the imports ------------------------------------------------------------------------------ */
@@ -500,14 +470,15 @@ void df_imports_start(struct df_imports *i)
         return;
     }
     import_instance_hold(i);
-    i->thread_count = import_is_concurrent(i) ? (size_t)i->opt.settings.workers : 1;
-    i->threads = df_calloc(i->thread_count, sizeof(*i->threads));
-    i->threads_running = i->thread_count;
-    for (size_t k = 0; k < i->thread_count; k++) {
-        if (pthread_create(&i->threads[k], NULL, worker, i) != 0)
-            abort();
-        pthread_setname_np(i->threads[k], "imports");
-    }
+    i->threads_running = import_is_concurrent(i) ? (size_t)i->opt.settings.workers : 1;
+    df_loop_start(&i->workers, &(struct df_loop_options){.name = "imports",
+                                                         .threads = i->threads_running,
+                                                         .clock = i->opt.clock,
+                                                         .backoff_min_ms = BACKOFF_MIN_MS,
+                                                         .backoff_max_ms = BACKOFF_MAX_MS,
+                                                         .turn = work_on_next,
+                                                         .ended = worker_ended,
+                                                         .arg = i});
 }
 
 void df_imports_stop(struct df_imports *i, int64_t drain_ms)
@@ -515,6 +486,7 @@ void df_imports_stop(struct df_imports *i, int64_t drain_ms)
     if (!i)
         return;
     int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
+    df_loop_close(&i->workers);
     df_lock(&i->lock);
     i->stopping = true;
     pthread_cond_broadcast(&i->changed);
@@ -529,9 +501,7 @@ void df_imports_end(struct df_imports *i)
     if (!i)
         return;
     df_imports_stop(i, 0);
-    for (size_t k = 0; k < i->thread_count; k++)
-        pthread_join(i->threads[k], NULL);
-    i->thread_count = 0;
+    df_loop_stop(&i->workers);
     import_instance_drop(i);
 }
 
@@ -540,7 +510,7 @@ void df_imports_free(struct df_imports *i)
     if (!i)
         return;
     df_imports_end(i);
-    free(i->threads);
+    df_loop_release(&i->workers);
     free(i->unread);
     free(i->url);
     pthread_cond_destroy(&i->changed);
@@ -555,16 +525,15 @@ const struct df_imports_options *df_imports_options_of(const struct df_imports *
 
 void df_imports_wake(struct df_imports *i)
 {
-    df_lock(&i->lock);
-    i->wakes++;
-    pthread_cond_broadcast(&i->changed);
-    df_unlock(&i->lock);
+    df_loop_wake(&i->workers);
 }
 
 void df_imports_acked(struct df_imports *i, const struct df_uuid *batch)
 {
+    struct import_batch *b;
+
     df_lock(&i->lock);
-    for (struct import_batch *b = i->working; b; b = b->next) {
+    DF_LIST_EACH (b, &i->working, link) {
         if (strcmp(b->id.text, batch->text) == 0)
             b->mail.acked = true;
     }

@@ -12,10 +12,10 @@
 #define QUEUE_SIZE 1024
 
 /* False: too many are waiting, or it is the end. */
-static bool hand_over(struct df_receive *up, struct df_queue *queue, void (*run)(void *arg))
+static bool hand_over(struct df_receive *up, struct df_pool *to, void (*run)(void *arg))
 {
     up->task = (struct df_receive_task){run, up};
-    return df_queue_push(queue, &up->task);
+    return df_pool_push(to, &up->task);
 }
 
 /* The last step: the row, and the answer. */
@@ -99,16 +99,12 @@ static void take_file(void *arg)
     settle(up, code, &err);
 }
 
-static void *work(void *arg)
+static void run_task(void *arg, void *item)
 {
-    struct df_queue *queue = arg;
-    void *item;
+    struct df_receive_task *t = item;
 
-    while (df_queue_pop(queue, &item, 1, -1) == 1) {
-        struct df_receive_task *t = item;
-        t->run(t->arg);
-    }
-    return NULL;
+    (void)arg;
+    t->run(t->arg);
 }
 
 struct removal {
@@ -134,7 +130,7 @@ void df_receiver_remove(struct df_receiver *r, const struct df_uuid *batch, cons
 
     *m = (struct removal){.task = {remove_file, m}, .storage = r->opt->storage, .batch = *batch};
     (void)snprintf(m->location, sizeof m->location, "%s", location);
-    if (df_queue_push(&r->network, &m->task))
+    if (df_pool_push(&r->network, &m->task))
         return;
     df_log_warn("UploadNotRemoved", "%s: too many files are on their way, or it is the end",
                 location);
@@ -150,29 +146,18 @@ struct df_receiver *df_receiver_new(struct df_imports *imports)
     df_receive_register_metrics();
     r->imports = imports;
     r->opt = df_imports_options_of(imports);
-    df_queue_init(&r->files, QUEUE_SIZE);
-    df_queue_init(&r->network, QUEUE_SIZE);
-    for (size_t i = 0; i < DF_RECEIVE_THREADS + DF_RECEIVE_UPLOADERS; i++) {
-        if (pthread_create(&r->threads[i], NULL, work,
-                           i < DF_RECEIVE_THREADS ? &r->files : &r->network) != 0)
-            abort();
-    }
-    r->running = true;
+    df_pool_start(&r->network, "uploads", DF_RECEIVE_UPLOADERS, QUEUE_SIZE, run_task, NULL);
+    df_pool_start(&r->files, "files", DF_RECEIVE_THREADS, QUEUE_SIZE, run_task, NULL);
     return r;
 }
 
 /* Those that hand on work end before those that take it. */
 void df_receiver_stop(struct df_receiver *r)
 {
-    if (!r || !r->running)
+    if (!r)
         return;
-    r->running = false;
-    df_queue_close(&r->files);
-    for (size_t i = 0; i < DF_RECEIVE_THREADS; i++)
-        pthread_join(r->threads[i], NULL);
-    df_queue_close(&r->network);
-    for (size_t i = 0; i < DF_RECEIVE_UPLOADERS; i++)
-        pthread_join(r->threads[DF_RECEIVE_THREADS + i], NULL);
+    df_pool_stop(&r->files);
+    df_pool_stop(&r->network);
 }
 
 void df_receiver_free(struct df_receiver *r)
@@ -180,8 +165,8 @@ void df_receiver_free(struct df_receiver *r)
     if (!r)
         return;
     df_receiver_stop(r);
-    df_queue_release(&r->files);
-    df_queue_release(&r->network);
+    df_pool_release(&r->files);
+    df_pool_release(&r->network);
     free(r);
 }
 

@@ -6,7 +6,7 @@
 #define DF_IMPORTS_RECEIVE_PRIVATE_H
 
 #include "access/handler.h"
-#include "base/queue.h"
+#include "base/pool.h"
 #include "imports/batch.h"
 #include "imports/policy.h"
 #include "imports/receive/receive.h"
@@ -36,10 +36,8 @@ struct df_receive_task {
 struct df_receiver {
     struct df_imports *imports;
     const struct df_imports_options *opt;
-    struct df_queue files;   /* uploads that are whole */
-    struct df_queue network; /* what may have to do with the storage of scheduled files */
-    pthread_t threads[DF_RECEIVE_THREADS + DF_RECEIVE_UPLOADERS];
-    bool running;
+    struct df_pool files;   /* uploads that are whole */
+    struct df_pool network; /* what may have to do with the storage of scheduled files */
 };
 
 /* What the first call with the same Idempotency-Key left. */

@@ -218,7 +218,7 @@ def test_failed_logins_are_throttled_by_address(make_server):
 
 
 def forgotten(server, client):
-    """What the server remembers of the verified secret is dropped, as it is after five minutes."""
+    """Drops the server's memory of the verified secret, as happens after five minutes."""
     assert server.admin().patch(f"/admin/clients/{client.id}", {"status": "Active"}).status == 200
 
 

@@ -1,5 +1,5 @@
 """Limits of clients: the rate, what an answer tells of it, uploads at a time, several replicas, usage, maintenance told
-beforehand. The rules of the rate themselves: unit/resilience_limiter_test.c, with a clock of its own."""
+beforehand. The rules of the rate themselves: tests/unit/resilience/limiter_test.c, with a clock of its own."""
 
 import contextlib
 import re

@@ -225,7 +225,7 @@ def test_changes_leave_audit_rows(policy):
 
 
 def test_changes_at_the_same_time_are_all_kept(policy):
-    """Each sets a member of its own, from nothing: no row is made twice and none forgets another's change."""
+    """Each thread sets another member of a new policy: there is one row, and it has every change."""
     for _ in range(5):
         policy.admin.request("DELETE", policy.path)
         answers = []

@@ -26,7 +26,7 @@ def at(second):
 
 
 class Box:
-    """Rows of the three tables, written as whoever fills the outboxes would."""
+    """Rows of the three tables, as the programs that fill the outboxes write them."""
 
     def __init__(self, backend):
         self.backend = backend
@@ -375,7 +375,7 @@ def test_a_bad_body_retries_nothing(server, box, body, status):
 
 
 class Sink:
-    """Somebody to deliver to, who answers as told."""
+    """A destination that answers as told."""
 
     def __init__(self):
         sink = self
@@ -514,7 +514,7 @@ def test_a_return_on_its_way_gives_way_to_that_of_a_newer_payload(make_server, s
 
 
 def test_a_ticket_that_the_database_refuses_keeps_no_other_back(make_server):
-    """It waits as Error until it is due again, and nobody is told of it; once it is taken, all is well."""
+    """It waits in Error until it is due again, and no event is sent; once the database accepts it, it is processed."""
     server = make_server(config={"delivery": {"lease_ms": 1000, "timeout_ms": 500}}, args=("--set", "server.roles=api"))
     box = Box(server.backend)
     if server.backend.name == "sqlite":

@@ -1,4 +1,4 @@
-"""Configuration: what is refused and how it is told, precedence, secrets."""
+"""Configuration: refused values and their messages, precedence, secrets."""
 
 import os
 import re

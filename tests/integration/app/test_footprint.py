@@ -1,4 +1,4 @@
-"""What the program takes of a machine: its size, and its memory when nothing is asked of it. bench/footprint tells the figures."""
+"""The size of the program, and its memory when idle. bench/footprint prints the figures."""
 
 import re
 import subprocess

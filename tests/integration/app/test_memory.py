@@ -62,7 +62,7 @@ class Attack:
         return socket.create_connection(self.server.host_port, TIMEOUT)
 
     def ask(self, what, data):
-        """To the end of the answer, of which only the beginning is kept."""
+        """Reads to the end of the answer and keeps only its beginning."""
         answer = b""
         try:
             with self.dial() as s:

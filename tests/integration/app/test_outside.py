@@ -1,4 +1,4 @@
-"""What strangers and clients are told when the database is in trouble: fixed words. The reasons are in the log."""
+"""Answers while the database is in trouble: clients and strangers get fixed words, the reasons are in the log."""
 
 import json
 
@@ -26,7 +26,7 @@ PLAIN = {"backend", "type", "correlationId"}
 
 
 def words(value, key=None):
-    """Every text of a document, but for those that have a fixed set of values."""
+    """Every text of a document, except those with a fixed set of values."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield from words(member, name)

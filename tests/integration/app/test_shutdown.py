@@ -89,7 +89,7 @@ def configuration(peer):
 
 
 def address():
-    """Of a caller of its own, as far as limits by address go."""
+    """A new address for each caller, so that limits by address do not apply."""
     return "127.{}.{}.{}".format(*(random.randrange(1, 250) for _ in range(3)))
 
 
@@ -217,7 +217,7 @@ class Storm:
         self.ask([self.head("GET", "/whoami", who=[f"X-Client-Id: {self.client.id}", f"X-Client-Secret: {uuid.uuid4().hex}"])])
 
     def bad_bodies(self, rnd):
-        """Of somebody who is not known, half sent."""
+        """Half a request, without known credentials."""
         who = [f"X-Client-Id: {uuid.uuid4().hex}", "X-Client-Secret: no"]
         head = self.head("POST", "/api/tickets", "Content-Type: application/json", "Content-Length: 200000", who=who)
         self.ask([head + b"[" * 1000, b"0," * 1000], lambda: rnd.uniform(0, 1))

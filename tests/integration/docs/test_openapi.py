@@ -79,7 +79,7 @@ def test_the_binary_serves_exactly_these_routes():
 
 @pytest.fixture(scope="module")
 def examples(server):
-    """Answers of a running server, to hold against the schemas."""
+    """Answers of a running server, to compare with the schemas."""
     client = server.new_client("Exemplo", clientId="exemplo")
     admin = server.admin()
     return {
@@ -106,7 +106,7 @@ TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number":
 
 
 def check(value, schema, where):
-    """The part of JSON Schema that the document uses; members it does not name are an error here."""
+    """Checks the part of JSON Schema that the document uses; members that the schema does not name are an error."""
     if "$ref" in schema:
         schema = resolve(schema["$ref"])
     if "const" in schema:

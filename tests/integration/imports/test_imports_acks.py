@@ -1,4 +1,4 @@
-"""POST /imports/{batchId}/acks: what OmniFlow says of a chunk is stored once, whoever's batch it is."""
+"""POST /imports/{batchId}/acks: OmniFlow's result for a chunk is stored once, for batches of every client."""
 
 import concurrent.futures
 import json

@@ -1,4 +1,4 @@
-"""Small files that would become very much: runs of empty records, rows past the last, records without number or end."""
+"""Small files that expand to a lot: runs of empty records, rows past the last one, very many or very long records."""
 
 import csv
 import io
@@ -109,7 +109,7 @@ def test_a_file_without_runs_is_cut_as_ever(server, peer, client):  # noqa: F811
 
 
 def test_gaps_all_over_a_sheet_cost_little(server, peer, client):  # noqa: F811
-    """Rows as far from each other as still makes empty ones of what is between."""
+    """Rows as far apart as possible while the gap still counts as empty rows."""
     rows = HEAD + "".join(line(n, "1", "x") for n in range(1001, 1048576, 1000))
     data = workbook(rows)
     assert len(data) < 30_000
@@ -215,7 +215,7 @@ def test_a_file_that_grows_without_end_is_refused(make_sqlite_server, make_peer,
 
 
 def test_long_records_of_several_batches_at_a_time(make_sqlite_server, make_peer):  # noqa: F811
-    """Each as long as a record may be, of characters that grow sixfold in JSON, and as many at a time as may be set."""
+    """Records of the greatest length, of characters that grow sixfold in JSON, with several batches and large chunks."""
     from harness import BIN
 
     if "asan" in BIN or "tsan" in BIN:

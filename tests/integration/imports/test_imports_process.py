@@ -244,7 +244,7 @@ def past(minutes):
 
 
 class Acks:
-    """Acks of their own for what is answered 202."""
+    """Sends acks for chunks that were answered 202."""
 
     def __init__(self, client):
         self.client = client

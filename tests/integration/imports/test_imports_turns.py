@@ -1,4 +1,4 @@
-"""Clients take turns, and whoever goes on with a batch cuts it by the rules that it was begun with."""
+"""Clients take turns, and a later owner of a batch cuts it by the rules that it was begun with."""
 
 import collections
 import hashlib
@@ -38,7 +38,7 @@ def slow(request):
 
 
 def starts(server, batches):
-    """Whose turns began, in order: the index of each batch in `batches`."""
+    """The turns in the order in which they began: the index of each batch in `batches`."""
     return [batches.index(line["batchId"]) for line in server.log("BatchProcessingStarted") if line["batchId"] in batches]
 
 

@@ -1,4 +1,4 @@
-"""/api/functional-ack: whole acks and short ones, what is refused, what has become of them."""
+"""/api/functional-ack: complete and short acks, refused ones, and their states."""
 
 import http.server
 import json
@@ -207,7 +207,7 @@ def test_bad_queries(client, query, fields):
 
 
 class Gateway(http.server.ThreadingHTTPServer):
-    """Takes what is sent to it."""
+    """A gateway that accepts everything."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), self.Handler)

@@ -1,4 +1,4 @@
-"""Callbacks: what the gateway says of a ticket, once, again, late, wrongly."""
+"""Callbacks of the gateway: once, repeated, late, wrong."""
 
 import json
 import threading

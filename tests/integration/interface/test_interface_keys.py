@@ -15,7 +15,7 @@ Came = collections.namedtuple("Came", "path key body")
 
 
 class Gateway:
-    """Notes what comes, keeps requests back while told to, and counts how many of one path it has at once."""
+    """Records requests, holds them back while told to, and counts how many of one path it has at the same time."""
 
     def __init__(self):
         gateway = self

@@ -1,4 +1,4 @@
-"""POST /events: what is taken, in which order it stands, what a repeated call is answered; events for operators."""
+"""POST /events: accepted and refused bodies, the order of events, repeated calls; events as operators see them."""
 
 import concurrent.futures
 import json

@@ -492,7 +492,7 @@ def test_http_answers_decide_whether_it_is_tried_again(outbox, sink, make_relay)
 
 @on_postgres
 def test_http_does_not_follow_a_redirect(outbox, sink, make_relay):
-    """Where to is not for the answer to say; the event waits for a person who mends the target."""
+    """Redirects are not followed; the event waits for a person who corrects the target."""
     sink.fault(status=308)
     outbox.write(1)
     make_relay(outbox, config=PATIENT, max_retries=0, **http(sink))

@@ -61,7 +61,7 @@ def fill(disk):
 
 
 def until_refused(client, disk):
-    """The log of the database has room of its own that is used first: (documents taken, the refusal)."""
+    """The database's log has reserved space that is used up first. Returns (documents accepted, the refusal)."""
     taken_docs = []
     for _ in range(400):
         doc, answer = post(client, 200_000)

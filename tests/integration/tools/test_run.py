@@ -1,4 +1,4 @@
-"""tests/run.py, with suites of this file's: what it tells, also when it is stopped, and that nothing outlives it."""
+"""tests/run.py with suites of this file: its report, also when it is stopped, and that no process outlives it."""
 
 import os
 import re

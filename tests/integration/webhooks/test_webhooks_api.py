@@ -1,4 +1,4 @@
-"""Subscriptions to webhooks: who may have them, what is taken, their secrets, deliveries and what was given up."""
+"""Subscriptions to webhooks: access, accepted and refused values, secrets, deliveries and failures."""
 
 import base64
 import http.server
@@ -381,7 +381,7 @@ def failures(server, query=""):
 
 
 def give_up(hooks, hook, count=1):
-    """Tests of it that come to nothing; the failures they leave, oldest first."""
+    """Sends test events that fail; returns the failures, oldest first."""
     for _ in range(count):
         answer = hooks.post(hook, "/test")
         assert answer.status == 202, answer

@@ -316,19 +316,9 @@ static void errno_is_told_even_after_a_long_path(void **state)
     assert_true(df_str_ends(df_str_c(err.detail), DF_STR("p: Permission denied")));
 }
 
-/* Of the algorithm's authors. */
-static void hashes_are_those_of_fnv_1a(void **state)
-{
-    (void)state;
-    assert_true(df_str_hash(DF_STR_NULL) == UINT64_C(0xCBF29CE484222325));
-    assert_true(df_str_hash(DF_STR("a")) == UINT64_C(0xAF63DC4C8601EC8C));
-    assert_true(df_str_hash(DF_STR("foobar")) == UINT64_C(0x85944171F73967E8));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hashes_are_those_of_fnv_1a),
         cmocka_unit_test(case_is_folded_for_ascii_only),
         cmocka_unit_test(prefixes_and_suffixes),
         cmocka_unit_test(trim_takes_blanks_off_both_ends),

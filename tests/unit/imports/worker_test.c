@@ -179,8 +179,10 @@ static int64_t status(const struct df_uuid *id)
 
 static void expect_soon(const struct df_uuid *id, enum df_batch_status want)
 {
-    for (int i = 0; i < 6000 && status(id) != want; i++)
+    for (int i = 0; i < 6000 && status(id) != want; i++) {
+        df_imports_wake(imports); /* its clock stands still */
         usleep(10000);
+    }
     assert_int_equal(status(id), want);
 }
 
@@ -193,8 +195,10 @@ static void let_it_look(void)
 {
     int64_t before = testdb_int(db, &token);
 
-    for (int i = 0; i < 6000 && testdb_int(db, &token) < before + 2; i++)
+    for (int i = 0; i < 6000 && testdb_int(db, &token) < before + 2; i++) {
+        df_imports_wake(imports);
         usleep(10000);
+    }
     assert_true(testdb_int(db, &token) >= before + 2);
 }
 

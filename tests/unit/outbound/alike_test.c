@@ -243,7 +243,6 @@ static struct df_out_judgement by_imports(const struct answer *a)
 
     df_mutex_init(&imports.lock);
     df_cond_init(&imports.changed);
-    b.mail.answered_tail = &b.mail.answered;
     struct import_chunk *c = import_chunk_get(&b);
     c->state = CHUNK_SENDING;
     c->has_row = true;
@@ -252,7 +251,7 @@ static struct df_out_judgement by_imports(const struct answer *a)
     assert_true(df_outbound_ask(&outbound, &c->out));
     import_send(c);
     df_lock(&imports.lock);
-    while (b.mail.answered_count == 0)
+    while (b.mail.answered.count == 0)
         df_cond_wait(&imports.changed, &imports.lock);
     df_unlock(&imports.lock);
     struct df_out_judgement j = {verdicts[c->verdict], told(DF_STR(IMPORT_OMNIFLOW))};

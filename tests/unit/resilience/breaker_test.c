@@ -666,9 +666,9 @@ static void each_change_of_state_is_logged_with_its_destination(void **state)
         const char *level, *event, *message;
     } want[] = {
         {"warn", "CircuitBreakerOpened",
-         "of the last 5 calls 5 failed and 0 were slow: none for 10000 ms"},
+         "5 of the last 5 calls failed and 0 were slow: no calls for 10000 ms"},
         {"info", "CircuitBreakerHalfOpen", "probing with 3 calls"},
-        {"info", "CircuitBreakerClosed", "of 3 probes 1 failed and 0 were slow: calls go on"},
+        {"info", "CircuitBreakerClosed", "1 of 3 probes failed and 0 were slow: calls go on"},
     };
     for (size_t i = 0; i < 3; i++) {
         char *end = strchr(line, '\n');
