@@ -170,7 +170,7 @@ static bool take_shape(struct relay_worker *w)
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-/* Waits without the lock, and serves the sink's heartbeats. */
+/* Waits without the lock, and serves the heartbeats of the sink. */
 static void sleep_a_while(struct df_relay *r, struct df_sink *sink, int64_t ms) DF_REQUIRES(r->lock)
 {
     bool idle = r->dispatcher->idle && sink;
