@@ -1,9 +1,9 @@
 /*
  * /admin/clients and /whoami.
  *
- * Creating a client and rotating a secret go through three hands: the HTTP thread reads the input,
- * a hash thread computes Argon2, the store writes. The request travels with them; its secret is
- * wiped once the answer is built.
+ * Three threads work in turn on creating a client and on rotating a secret: the HTTP thread reads
+ * the input, a hash thread computes Argon2, the store writes. The secret is wiped once the answer
+ * is built.
  */
 #include "access/handler.h"
 #include "admin/admin.h"
@@ -16,7 +16,7 @@ struct call {
     struct df_hash_task task;
     struct df_str identifier;
     struct df_client client;
-    bool sets_status; /* of a PATCH: what stands in `client` */
+    bool sets_status; /* PATCH: `client` has a status to set */
     bool sets_scopes;
     struct df_client_secret secret;
     struct df_secret_hash hash;

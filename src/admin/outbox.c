@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define KEY_MAX 64 /* of an id as text: the width of DeliveryAttempts.RowKey */
+#define KEY_MAX 64 /* characters of an id: the width of DeliveryAttempts.RowKey */
 
 static const char *const status_names[DF_OUTBOX_STATUSES] = {"Pending", "Sending", "Sent", "Error"};
 
@@ -40,7 +40,8 @@ void df_outbox_status_names(const struct df_channel *c, char out[DF_OUTBOX_NAMES
 
 /* --- reading --- */
 
-/* NULL: no row has it. A row has one name: 007 is not 7, nor is a UUID in capitals one. */
+/* The id as a value; NULL: no row can have it. An id has one spelling: 007 is not 7, and a UUID has
+ * no capitals. */
 static struct df_value id_of(const struct df_channel *c, struct df_str id)
 {
     struct df_value v = df_channel_id(c, id);
@@ -54,7 +55,7 @@ static struct df_value id_of(const struct df_channel *c, struct df_str id)
     return df_str_eq(df_str_c(text), id) ? v : df_null(DF_INT);
 }
 
-static enum df_code no_row(const struct df_channel *c, struct df_str id, struct df_err *err)
+static enum df_code no_such_row(const struct df_channel *c, struct df_str id, struct df_err *err)
 {
     return df_err_set(err, DF_E_NOT_FOUND, "There is no row \"" DF_STR_FMT "\" in %s.",
                       DF_STR_ARG(df_utf8_cut(id, KEY_MAX)), c->name);
@@ -71,7 +72,7 @@ static void read_count(void *arg, struct df_result *r)
     enum df_outbox_status status;
 
     if (!df_outbox_status_parse(c->channel, df_col_text(r, channel_counts_Status), &status))
-        return; /* the table is open to others */
+        return; /* a state that another program wrote */
     c->counts.rows[status] += df_col_int(r, channel_counts_Documents);
     if (status == DF_OUTBOX_PENDING)
         c->counts.oldest_pending_ms = df_col_time(r, channel_counts_Oldest);
@@ -134,7 +135,7 @@ struct detail {
 static void show_detail(void *arg, struct df_result *r)
 {
     struct detail *d = arg;
-    struct df_outbox_row row = row_of(r); /* a detail begins like an item */
+    struct df_outbox_row row = row_of(r); /* a detail has the columns of an item first */
 
     row.payload = d->channel->payload_is_blob ? df_col_blob(r, channel_detail_Payload)
                                               : df_col_text(r, channel_detail_Payload);
@@ -143,7 +144,7 @@ static void show_detail(void *arg, struct df_result *r)
     d->view->row(d->view->arg, &row);
 }
 
-/* key: the id as the row has it, under which its attempts are kept. */
+/* key gets the id as the row has it, which its attempts refer to. */
 static enum df_code show_row(struct df_db *db, const struct df_channel *c, struct df_str id,
                              const struct df_outbox_view *view, char key[KEY_MAX + 1],
                              struct df_err *err)
@@ -153,10 +154,10 @@ static enum df_code show_row(struct df_db *db, const struct df_channel *c, struc
     bool found = false;
 
     if (row_id.null)
-        return no_row(c, id, err);
+        return no_such_row(c, id, err);
     enum df_code code =
         df_db_one(db, DF_ANY(c->get, {"id", row_id}), show_detail, &detail, &found, err);
-    return code == DF_OK && !found ? no_row(c, id, err) : code;
+    return code == DF_OK && !found ? no_such_row(c, id, err) : code;
 }
 
 static void show_attempt(void *arg, struct df_result *r)
@@ -190,8 +191,7 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
 
 /* --- trying again --- */
 
-/* The rows' own statement, and their mirror if it changed something; id: NULL where all are meant.
- */
+/* Runs the statement, and the mirror if something changed; id is NULL for all rows. */
 static enum df_code run_retry(struct df_db *db, const struct df_query *retry,
                               const struct df_query *mirror, struct df_value now,
                               struct df_value id, int64_t *ret_affected, struct df_err *err)
@@ -217,9 +217,9 @@ static void note_status(void *arg, const struct df_outbox_row *row)
         n->status = DF_OUTBOX_STATUSES;
 }
 
-/* Why nothing was changed. */
-static enum df_code explain(struct df_db *db, const struct df_channel *c, struct df_str id,
-                            struct df_err *err)
+/* Explains why nothing was changed. */
+static enum df_code explain_no_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
+                                     struct df_err *err)
 {
     struct noted noted = {.channel = c, .status = DF_OUTBOX_STATUSES};
     struct df_outbox_view view = {.row = note_status, .arg = &noted};
@@ -234,7 +234,7 @@ static enum df_code explain(struct df_db *db, const struct df_channel *c, struct
         return df_err_set(err, DF_E_CONFLICT, "%s %s was sent: there is nothing to try again.",
                           c->name, key);
     case DF_OUTBOX_SENDING:
-    case DF_OUTBOX_ERROR: /* it was not, a moment ago */
+    case DF_OUTBOX_ERROR: /* it was not in Error a moment ago */
     case DF_OUTBOX_STATUSES:
         break;
     }
@@ -248,12 +248,12 @@ enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struc
     struct df_value row_id = id_of(c, id);
     int64_t affected = 0;
     if (row_id.null)
-        return no_row(c, id, err);
+        return no_such_row(c, id, err);
     enum df_code code = run_retry(db, c->retry, c->mirror, df_time(now_ms), row_id, &affected, err);
     if (code != DF_OK)
         return code;
     if (affected == 0)
-        return explain(db, c, id, err);
+        return explain_no_retry(db, c, id, err);
     char target[128];
     snprintf(target, sizeof target, "%s/" DF_STR_FMT, c->name, DF_STR_ARG(id));
     return df_audit_write(db, by, "OutboxRetried", df_str_c(target), DF_STR_NULL, DF_STR_NULL,
@@ -329,7 +329,7 @@ static void write_members(const struct df_outbox_row *row, struct df_json_out *o
     df_json_kv_text(out, "lastError", row->error);
 }
 
-static void write_item(void *arg, const struct df_outbox_row *row)
+static void write_row_item(void *arg, const struct df_outbox_row *row)
 {
     struct df_json_out *out = arg;
     df_json_open(out, '{');
@@ -340,14 +340,14 @@ static void write_item(void *arg, const struct df_outbox_row *row)
 enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, struct df_str status,
                                  struct df_page *p, struct df_json_out *out, struct df_err *err)
 {
-    struct df_outbox_view view = {.row = write_item, .arg = out};
+    struct df_outbox_view view = {.row = write_row_item, .arg = out};
     df_page_open(out);
     enum df_code code = df_outbox_list(db, c, status, p, &view, err);
     df_page_close(p, out);
     return code;
 }
 
-static void write_whole(void *arg, const struct df_outbox_row *row)
+static void write_detail(void *arg, const struct df_outbox_row *row)
 {
     struct df_json_out *out = arg;
     df_json_open(out, '{');
@@ -376,7 +376,7 @@ static void write_attempt(void *arg, const struct df_outbox_attempt *a)
 enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
                                 struct df_json_out *out, struct df_err *err)
 {
-    struct df_outbox_view view = {.row = write_whole, .attempt = write_attempt, .arg = out};
+    struct df_outbox_view view = {.row = write_detail, .attempt = write_attempt, .arg = out};
     enum df_code code = df_outbox_get(db, c, id, &view, err);
     if (code != DF_OK)
         return code;

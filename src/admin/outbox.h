@@ -1,6 +1,6 @@
 /*
- * The outboxes for people: what waits, what failed, try again. The operations behind /admin/outbox
- * and `dataflow outbox`, for whatever channels the delivery engine has.
+ * The operations behind /admin/outbox and `dataflow outbox`, for all channels of the delivery
+ * engine: what waits, what failed, try again.
  */
 #ifndef DF_ADMIN_OUTBOX_H
 #define DF_ADMIN_OUTBOX_H
@@ -10,8 +10,8 @@
 #include "net/input.h"
 #include "json/write.h"
 
-extern const struct df_route df_outbox_routes[];  /* of a struct df_delivery */
-extern const struct df_route df_breaker_routes[]; /* of a struct df_breakers */
+extern const struct df_route df_outbox_routes[];  /* argument: a struct df_delivery */
+extern const struct df_route df_breaker_routes[]; /* argument: a struct df_breakers */
 
 #define DF_OUTBOX_HISTORY 50 /* attempts shown of a row */
 
@@ -23,9 +23,9 @@ enum df_outbox_status {
     DF_OUTBOX_STATUSES
 };
 
-/* As the channel calls it; NULL: it has no such state. */
+/* The channel's name for it; NULL: the channel has no such state. */
 const char *df_outbox_status_name(const struct df_channel *c, enum df_outbox_status s);
-/* Without regard to case. */
+/* Ignores case. */
 bool df_outbox_status_parse(const struct df_channel *c, struct df_str s,
                             enum df_outbox_status *ret);
 /* "Pending, Sending, Sent or Error". */
@@ -37,10 +37,10 @@ struct df_outbox_counts {
     int64_t oldest_pending_ms; /* -1: none is pending */
 };
 
-/* Times are -1 where there is none. */
+/* A time that is not there is -1. */
 struct df_outbox_row {
     struct df_str id;
-    struct df_str reference; /* the document's name in the business */
+    struct df_str reference; /* the name by which people know the document */
     struct df_str target;    /* absent: the channel's own */
     struct df_str status;
     int64_t attempts;
@@ -51,7 +51,7 @@ struct df_outbox_row {
     struct df_str error;
     /* df_outbox_get only */
     struct df_str payload;
-    struct df_str correlation_id; /* absent: the reference is */
+    struct df_str correlation_id; /* absent: it is the reference */
 };
 
 struct df_outbox_attempt {
@@ -64,7 +64,7 @@ struct df_outbox_attempt {
     struct df_str error;
 };
 
-/* Whom rows are shown to; what they are given is borrowed for the call. */
+/* Receives rows; what it is given is borrowed for the call. */
 struct df_outbox_view {
     void (*row)(void *arg, const struct df_outbox_row *row);
     void (*attempt)(void *arg, const struct df_outbox_attempt *attempt); /* df_outbox_get only */
@@ -84,19 +84,19 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
                            const struct df_outbox_view *view, struct df_err *err) DF_MUST_CHECK;
 
 /*
- * Inside the caller's transaction. What is in Error becomes Pending and due, with all its attempts
- * again, and an audit row says who wanted it; what is Pending already stays as it is.
- * DF_E_NOT_FOUND; DF_E_CONFLICT when it is Sending or Sent.
+ * Inside the caller's transaction. A row in Error becomes Pending and due, with all its attempts
+ * again, and an audit row says who wanted it; a row that is Pending already stays as it is.
+ * DF_E_NOT_FOUND; DF_E_CONFLICT if it is Sending or Sent.
  */
 enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
                              const struct df_actor *by, int64_t now_ms,
                              struct df_err *err) DF_MUST_CHECK;
-/* The same for all that are in Error; *ret: how many were. */
+/* The same for all rows in Error; *ret is their number. */
 enum df_code df_outbox_retry_all(struct df_db *db, const struct df_channel *c,
                                  const struct df_actor *by, int64_t now_ms, int64_t *ret,
                                  struct df_err *err) DF_MUST_CHECK;
 
-/* The same as JSON documents: the answers of the API, and what --json prints. */
+/* The same as JSON documents, for the answers of the API and for --json. */
 enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery *d,
                                      struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, struct df_str status,

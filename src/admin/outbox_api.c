@@ -2,7 +2,7 @@
 #include "access/handler.h"
 #include "admin/outbox.h"
 
-#define ANSWER_MAX (64 << 20) /* a row's payload with every other character escaped, and more */
+#define ANSWER_MAX (64 << 20) /* enough for a row's payload with every other character escaped */
 
 struct call {
     struct df_work w; /* its arg is the delivery engine */
@@ -12,7 +12,7 @@ struct call {
     int64_t retried;
 };
 
-/* Of a path with {channel}. */
+/* For a path with {channel}. */
 static bool read_channel(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
@@ -111,7 +111,7 @@ static const struct df_handler retry = {
     .done = retried,
 };
 
-/* No body says the same as {}. */
+/* No body means the same as {}. */
 static bool read_filter(struct df_work *w, struct df_input *in)
 {
     const struct call *c = (const struct call *)w;

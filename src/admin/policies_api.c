@@ -43,7 +43,7 @@ static const struct df_handler get = {
 
 /* --- PUT, PATCH --- */
 
-/* The value as text, which is how the command line has it; false: an array or object. */
+/* The value as text, as the command line has it; false: an array or object. */
 static bool value_text(struct df_arena *arena, const struct df_json *v, struct df_str *ret)
 {
     int64_t whole;
@@ -68,7 +68,7 @@ static bool value_text(struct df_arena *arena, const struct df_json *v, struct d
     return false;
 }
 
-/* What GET shows beside the fields may come back with a PUT; it says nothing new. */
+/* Members that GET shows besides the fields may come back with a PUT; they are ignored. */
 static bool is_shown_only(const struct call *c, struct df_input *in, const struct df_json *v)
 {
     if (df_str_ieq(v->key, DF_STR("clientId"))) {
@@ -105,7 +105,7 @@ static bool read_patch(struct df_work *w, struct df_input *in)
     return true;
 }
 
-/* What is remembered of the client is read again. */
+/* Has the client's row and policy read again. */
 static void forget_policy(const struct call *c)
 {
     df_policies_forget(c->w.access->policies, &c->client_id);

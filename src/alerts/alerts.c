@@ -1,8 +1,8 @@
 /*
- * The evaluation: one job for the store, and so one commit. It takes the turn, reads what fires,
- * asks the rules, and writes what has begun and what is over, with the messages of each. Whoever
- * comes while another has the turn finds nothing to do. What is over for long is removed
- * afterwards.
+ * The evaluation is one job for the store, and so one commit. It takes the turn, reads the alerts
+ * that fire, asks the rules, and writes which alerts begin and which are over, with their messages.
+ * A process that comes while another has the turn finds nothing to do. Alerts that have been over
+ * for long are removed afterwards.
  */
 #include "alerts/alerts_private.h"
 
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PRUNE_ROWS     500 /* of one step, which is a commit */
-#define PRUNE_STEPS    100 /* of one evaluation: more than can have fired since the last */
-#define PRUNE_PAUSE_MS 20  /* between two: others write meanwhile */
-/* What is over is kept for so long: as attempts of deliveries are. */
+#define PRUNE_ROWS     500 /* removed in one step, which is a commit */
+#define PRUNE_STEPS    100 /* in one evaluation: more than can have fired since the last */
+#define PRUNE_PAUSE_MS 20  /* between steps, for other writers */
+/* How long an alert that is over is kept: as long as the attempts of deliveries. */
 #define KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 static struct df_metric_family firing = {
@@ -79,11 +79,11 @@ struct evaluation {
     struct df_alerts *a;
     int64_t now_ms;
     struct df_arena arena;
-    struct df_list open[ALERT_RULES]; /* as they stood before */
+    struct df_list open[ALERT_RULES]; /* alerts that fired before */
     struct df_list fired;
     struct df_list resolved;
-    int64_t firing[ALERT_RULES]; /* afterwards */
-    int64_t mine;                /* whether it had the turn */
+    int64_t firing[ALERT_RULES]; /* alerts that fire afterwards */
+    int64_t mine;                /* 1 if this evaluation has the turn */
 };
 
 static void read_open(void *arg, struct df_result *r)
@@ -113,8 +113,8 @@ static struct alert *find_open(const struct df_list *open, struct df_str subject
     return alert;
 }
 
-static enum df_code fire(struct evaluation *e, struct df_db *db, struct alert *alert,
-                         struct df_err *err)
+static enum df_code fire_alert(struct evaluation *e, struct df_db *db, struct alert *alert,
+                               struct df_err *err)
 {
     alert->id = df_uuid_v7(e->a->opt.clock);
     enum df_code code = alert_insert(db, alert, err);
@@ -124,8 +124,8 @@ static enum df_code fire(struct evaluation *e, struct df_db *db, struct alert *a
     return code;
 }
 
-static enum df_code resolve(struct evaluation *e, struct df_db *db, struct alert *alert,
-                            struct df_err *err)
+static enum df_code resolve_alert(struct evaluation *e, struct df_db *db, struct alert *alert,
+                                  struct df_err *err)
 {
     alert->resolved_ms = e->now_ms;
     enum df_code code = df_db_exec(
@@ -153,14 +153,14 @@ static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum a
             known->seen = true;
         } else if (count < ALERT_FIRING_MAX) {
             count++;
-            code = fire(e, db, alert, err);
+            code = fire_alert(e, db, alert, err);
         }
     }
     while (code == DF_OK && !cut && (alert = DF_LIST_TAKE(open, struct alert, link))) {
         if (alert->seen)
             continue;
         count--;
-        code = resolve(e, db, alert, err);
+        code = resolve_alert(e, db, alert, err);
     }
     e->firing[rule] = (int64_t)count;
     return code;
@@ -175,12 +175,13 @@ static void read_count(void *arg, struct df_result *r)
         e->firing[rule] = df_col_int(r, alert_firing_counts_Firing);
 }
 
-/* May run again: it begins afresh. */
-static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err)
+/* May run more than once, and starts afresh each time. */
+static enum df_code run_evaluation(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct evaluation *e = (struct evaluation *)job;
     int64_t interval_ms = e->a->opt.settings.interval_ms;
-    /* A little less: the thread that calls does not come to the millisecond. */
+    /* A little less than the interval, since the calling thread does not come to the
+     * millisecond. */
     struct df_value before = df_time(e->now_ms - interval_ms * 9 / 10);
 
     df_arena_reset(&e->arena);
@@ -197,7 +198,7 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
                    &e->mine, err);
     if (code != DF_OK)
         return code;
-    if (e->mine == 0) /* somebody else evaluates: the figures are read */
+    if (e->mine == 0) /* another process evaluates: only the figures are read */
         return df_db_each(db, DF_Q0(alert_firing_counts), read_count, e, err);
     code = df_db_each(db, DF_Q0(alert_firing), read_open, e, err);
     for (int i = 0; code == DF_OK && i < ALERT_RULES; i++)
@@ -205,10 +206,10 @@ static enum df_code run(struct df_db *db, struct df_job *job, struct df_err *err
     return code;
 }
 
-/* --- old ones --------------------------------------------------------------------------------- */
+/* --- old alerts ------------------------------------------------------------------------------- */
 
-/* In small steps, until none is left. */
-static void prune(struct df_alerts *a)
+/* Removes old alerts in small steps until none is left. */
+static void prune_alerts(struct df_alerts *a)
 {
     struct df_job job = {.query = &df_q_alert_prune,
                          .params = DF_ROW(alert_prune,
@@ -227,9 +228,9 @@ static void prune(struct df_alerts *a)
     }
 }
 
-/* --- around it -------------------------------------------------------------------------------- */
+/* --- the call --------------------------------------------------------------------------------- */
 
-static void tell(const struct df_list *list, enum df_log_level level, const char *event)
+static void log_alerts(const struct df_list *list, enum df_log_level level, const char *event)
 {
     const struct alert *alert;
 
@@ -247,15 +248,16 @@ static void tell(const struct df_list *list, enum df_log_level level, const char
 
 void df_alerts_evaluate(struct df_alerts *a)
 {
-    struct evaluation e = {.job = {.run = run}, .a = a, .now_ms = df_wall_ms(a->opt.clock)};
+    struct evaluation e = {
+        .job = {.run = run_evaluation}, .a = a, .now_ms = df_wall_ms(a->opt.clock)};
     struct df_err err = DF_ERR_INIT;
 
     df_arena_init(&e.arena);
     if (df_store_write_wait(a->opt.store, &e.job, &err) != DF_OK) {
         df_log_warn("AlertsNotEvaluated", "%s", err.detail);
     } else {
-        tell(&e.fired, DF_LOG_WARN, "AlertFired");
-        tell(&e.resolved, DF_LOG_INFO, "AlertResolved");
+        log_alerts(&e.fired, DF_LOG_WARN, "AlertFired");
+        log_alerts(&e.resolved, DF_LOG_INFO, "AlertResolved");
         for (int i = 0; i < ALERT_RULES; i++)
             df_metric_set(a->firing[i], (double)e.firing[i]);
         if (a->delivery && e.fired.count + e.resolved.count > 0)
@@ -263,5 +265,5 @@ void df_alerts_evaluate(struct df_alerts *a)
     }
     df_arena_release(&e.arena);
     if (e.mine)
-        prune(a);
+        prune_alerts(a);
 }

@@ -1,17 +1,17 @@
 /*
- * Alerts: rules about what an operator wants to be told of, evaluated now and then by the role
- * `maintain`, and messages to PagerDuty (Events API v2) and Teams (a Workflows webhook).
+ * Alerts: rules that the role `maintain` evaluates now and then, and messages to the operator
+ * through PagerDuty (Events API v2) and Teams (a Workflows webhook).
  *
  *     nothing --condition true, one commit--> firing --condition gone, one commit--> resolved
  *                 writes `trigger` for                    writes `resolve` for
  *                 each sink                               each sink
  *
- * An alert is a row; of rule and subject there is one that fires at a time, by a unique index. The
+ * An alert is a row. A unique index lets one alert at a time fire for a rule and a subject. The
  * messages are rows of the channel "alerts", written in the transaction of the change: a crash
- * neither loses nor repeats one. Any number of processes may evaluate: a row that they take in turn
- * lets one of them do it in each interval.
+ * neither loses nor repeats one. Any number of processes may call evaluate; a row that they compete
+ * for lets one of them do it in each interval.
  *
- * Without a sink configured alerts are kept, shown and counted all the same.
+ * Without a configured sink alerts are still stored, shown and counted.
  */
 #ifndef DF_ALERTS_ALERTS_H
 #define DF_ALERTS_ALERTS_H
@@ -26,14 +26,15 @@ struct df_alerts_options {
     struct df_store *store; /* NULL: only the channel is wanted */
     const struct df_clock *clock;
     struct df_alerts_settings settings;
-    struct df_retry_policy retry; /* of messages; its number of attempts is the alerts' own */
+    struct df_retry_policy retry; /* of messages; the number of attempts is not taken from it */
 };
 
-/* The settings' texts and secrets are borrowed for good. */
+/* The settings' texts and secrets are borrowed and must outlive the alerts. */
 struct df_alerts *df_alerts_new(const struct df_alerts_options *opt);
 void df_alerts_free(struct df_alerts *a); /* after the engine is gone */
 
-/* Before the engine starts. The rule of stuck deliveries looks at the channels it has then. */
+/* Before the engine starts. The rule of stuck deliveries looks at the channels that the engine has
+ * then. */
 void df_alerts_add_channel(struct df_alerts *a, struct df_delivery *d);
 
 /* Evaluates the rules unless another process has just done so. Waits for the store; one thread at a

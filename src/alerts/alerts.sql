@@ -1,6 +1,7 @@
--- Alerts: whose turn it is to evaluate, what the rules find, and the alerts themselves.
+-- Alerts: which process evaluates, what the rules find, and the alerts themselves.
 
--- Nobody waits for another who evaluates: it does the same work. :ahead is for a clock that was set back.
+-- A process does not wait for another that evaluates, since that one does the same work. :ahead is for a clock that was
+-- set back.
 -- name: alert_evaluation_begin
 -- dialect: sqlite
 UPDATE AlertEvaluation SET EvaluatedAt = :now
@@ -17,10 +18,10 @@ WHERE Id IN (SELECT e.Id FROM AlertEvaluation AS e WITH (UPDLOCK, READPAST, ROWL
 
 -- --- the rules: by subject; no more than :limit ---
 
--- Since when nothing has come of a batch: the last chunk that was settled, or the beginning. UpdatedAt alone would not do,
--- every owner that takes the batch up and dies sets it; only an attempt by a person's wish has no other beginning.
--- Of those that wait the first in line counts, when nobody works on any, nor has for as long. One that gave way waits, too;
--- when it goes on, it has been at it since TurnAt.
+-- Since when a batch has made no progress: since the last chunk that was settled, or since its beginning. UpdatedAt
+-- alone would not do, because every owner that takes the batch and dies sets it; only an attempt that a person asked
+-- for has no other beginning. Of the batches that wait, the first in line counts if no batch is being worked on, nor
+-- was for as long. A batch that gave way waits too; when it goes on, its time counts from TurnAt.
 -- name: alert_batches_stuck
 SELECT s.Id, c.ClientIdentifier, s.Status, s.ProcessedRecords, s.TotalRecords, s.Since
 FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
@@ -73,10 +74,10 @@ JOIN Clients AS c ON c.Id = s.ClientId
 WHERE s.Since <= :before
 ORDER BY s.Id;
 
--- Active, and deliveries were given up that nobody replayed; or switched off by the server. Not those that a person switched
--- off (src/webhooks/subscriptions_api.c gives the reason): what waited for them is given up by that person's will.
--- Here and below the UNION has each part found by its own index; grouped at once, SQLite would go through the whole table, in
--- the order of the groups, while everybody else waits to write.
+-- Subscriptions that are active and have deliveries that were given up and not replayed, or that the server switched
+-- off. Subscriptions that a person switched off (src/webhooks/subscriptions_api.c gives the reason) do not count: that
+-- person wanted their deliveries to be given up. Here and below, the UNION lets each part use its own index; with one
+-- GROUP BY, SQLite would go through the whole table in the order of the groups while all writers wait.
 -- name: alert_webhooks_failing
 SELECT s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END AS Reason
 FROM (SELECT u.SubscriptionId, CAST(SUM(u.GivenUp) AS BIGINT) AS Failures
@@ -105,7 +106,7 @@ WHERE (s.IsActive <> :inactive AND t.Failures >= :failures)
    OR (s.IsActive = :inactive AND s.DisabledReason NOT LIKE 'Switched off by %')
 ORDER BY s.Id;
 
--- Of batches that ended lately or are in work, by client.
+-- Batches that ended lately or are being worked on, by client.
 -- name: alert_error_rates
 SELECT c.Id, c.ClientIdentifier, t.Failed, t.Processed
 FROM (SELECT b.ClientId, CAST(SUM(CAST(b.ErrorCount AS BIGINT)) AS BIGINT) AS Failed,
@@ -142,8 +143,8 @@ VALUES (:id, :rule_name, :subject, :dedup_key, :severity, :summary, :details_jso
 -- name: alert_resolve
 UPDATE Alerts SET Status = 'resolved', ResolvedAt = :now WHERE Id = :id AND ResolvedAt IS NULL;
 
--- Those that are over for long, in pieces; the oldest first, which the index over FiredAt finds. Not while a message about one is
--- still on its way.
+-- Removes alerts that have been over for long, in pieces, the oldest first, which the index over FiredAt finds. An
+-- alert stays while a message about it is on its way.
 -- name: alert_prune
 -- dialect: sqlite, postgres
 DELETE FROM Alerts

@@ -65,7 +65,7 @@ static const struct df_handler list = {
 
 /* --- POST /admin/alerts/test ------------------------------------------------------------------ */
 
-/* It begins and is over at once, so that nobody has an incident to close. */
+/* The alert begins and is over at once, so that nobody has to close an incident. */
 static enum df_code run_test(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;

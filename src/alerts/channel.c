@@ -1,12 +1,12 @@
 /*
- * The channel "alerts": a row for each sink and event. What belongs to the operator's account, the
- * routing key and the URLs, is added when a message is built; the database has neither.
+ * The channel "alerts": a row for each sink and event. The routing key and the URLs, which belong
+ * to the operator's account, are added when a message is built; the database has neither.
  */
 #include "alerts/alerts_private.h"
 #include "alerts/messages.sql.h"
 #include "base/escape.h"
 
-/* With the waits that [delivery] says, up to retry_cap_ms: at its default about eight hours. */
+/* With the delays of [delivery], up to retry_cap_ms, these last about eight hours by default. */
 #define ATTEMPTS 100
 
 static const char *const sink_names[ALERT_SINKS] = {"pagerduty", "teams"};
@@ -56,7 +56,7 @@ enum df_code alert_send(const struct df_alerts *a, struct df_db *db, enum alert_
     return code;
 }
 
-/* {"routing_key":"…", and what the row has behind its brace. */
+/* {"routing_key":"…", followed by the row's text behind its first brace. */
 static struct df_str with_routing_key(const struct df_alerts *a, struct df_str payload,
                                       struct df_arena *arena)
 {
@@ -73,9 +73,9 @@ static struct df_str with_routing_key(const struct df_alerts *a, struct df_str p
     return body;
 }
 
-static enum df_code build(const struct df_channel *c, struct df_str id, struct df_result *r,
-                          struct df_arena *arena, struct df_delivery_request *ret,
-                          struct df_err *err)
+static enum df_code build_message(const struct df_channel *c, struct df_str id, struct df_result *r,
+                                  struct df_arena *arena, struct df_delivery_request *ret,
+                                  struct df_err *err)
 {
     const struct df_alerts *a = c->arg;
     bool pagerduty =
@@ -104,7 +104,7 @@ void alert_channel_init(struct df_alerts *a)
         .name = "alerts",
         .id_type = DF_UUID,
         DF_CHANNEL_OUTBOX(alert_delivery),
-        .build = build,
+        .build = build_message,
         .schedule = &a->opt.retry,
         .arg = a,
     };

@@ -1,6 +1,7 @@
--- Messages about alerts, as a channel of the delivery engine (src/delivery/channel.h says what each query takes and gives).
+-- Messages about alerts, as a channel of the delivery engine (src/delivery/channel.h documents the queries).
 
--- A resolution waits until its alert's message has left or was given up: overtaken by it, an incident would stay open for ever.
+-- A `resolve` waits until the `trigger` of its alert was sent or given up: if it overtook that, the incident would stay
+-- open for ever.
 -- template: ../delivery/outbox.sqlt
 -- with: name = alert_delivery
 -- with: table = AlertDeliveries
@@ -18,7 +19,7 @@
 INSERT INTO AlertDeliveries (Id, AlertId, Sink, EventAction, PayloadJson, CreatedAt, NextAttemptAt)
 VALUES (:id, :alert_id, :sink, :event_action, :payload_json, :now, :now);
 
--- The message of an alert that is over by now is not sent any more: nobody would close the incident.
+-- The `trigger` of an alert that is over by now is no longer sent: nothing would close the incident.
 -- name: alert_delivery_retry
 UPDATE AlertDeliveries
 SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now

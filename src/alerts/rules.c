@@ -1,6 +1,6 @@
 /*
- * The rules: what is asked of the database and how it is said. Each finds its subjects; whether an
- * alert of one fires already is not its business.
+ * The rules: the queries that find subjects, and the texts about them. Whether an alert of a
+ * subject fires already is decided in alerts.c.
  */
 #include "alerts/alerts.sql.h"
 #include "alerts/alerts_private.h"
@@ -42,14 +42,14 @@ bool alert_rule_parse(struct df_str name, enum alert_rule *ret)
     return false;
 }
 
-/* --- what is said of a row -------------------------------------------------------------------- */
+/* --- a row in words --------------------------------------------------------------------------- */
 
 struct finding {
     const struct df_alerts *a;
     int64_t now_ms;
     struct df_arena *arena;
     struct df_list *list;
-    const struct df_channel *channel; /* that is asked */
+    const struct df_channel *channel; /* whose query runs */
     struct df_buf json;
     struct df_json_out details;
 };
@@ -184,7 +184,7 @@ static void describe_channel(void *arg, struct df_result *r)
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* A channel that is not configured keeps its rows by the operator's own will. */
+/* The operator chose not to configure such a channel, so its rows may wait. */
 static enum df_code find_channels(struct finding *f, struct df_db *db, struct df_err *err)
 {
     const struct df_delivery *d = f->a->delivery;
@@ -198,7 +198,8 @@ static enum df_code find_channels(struct finding *f, struct df_db *db, struct df
     return code;
 }
 
-static enum df_code find(struct finding *f, enum alert_rule r, struct df_db *db, struct df_err *err)
+static enum df_code find_subjects(struct finding *f, enum alert_rule r, struct df_db *db,
+                                  struct df_err *err)
 {
     const struct df_alerts_settings *o = &f->a->opt.settings;
     struct df_value limit = df_int(ALERT_SUBJECTS);
@@ -236,7 +237,7 @@ enum df_code alert_rule_find(const struct df_alerts *a, enum alert_rule r, struc
     struct finding f = {.a = a, .now_ms = now_ms, .arena = arena, .list = to};
 
     df_buf_init(&f.json, ALERT_JSON_MAX);
-    enum df_code code = find(&f, r, db, err);
+    enum df_code code = find_subjects(&f, r, db, err);
     *ret_cut = to->count >= ALERT_SUBJECTS;
     df_buf_release(&f.json);
     return code;

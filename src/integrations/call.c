@@ -6,12 +6,14 @@
  *                 │  └ breaker open ─► give up ◄┘
  *                 └─── waits ◄──────            └─► 503, or kept: 202
  *
- * Every attempt asks the breaker. Whoever sets the answer ends the work, and the call is gone then.
+ * Every attempt asks the breaker. The function that sets the answer ends the work, and then the
+ * call is gone.
  */
 #include "integrations/integrations_private.h"
 
 #include "net/field.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define ANSWER_MAX ((size_t)16 << 20)
@@ -31,9 +33,10 @@ void integration_call_count(struct df_work *w)
         integrations_end(c->all, &c->client);
 }
 
-/* The answer was set. */
+/* Ends the call after its answer was set. */
 static void end_call(struct integration_call *c, enum integration_outcome outcome)
 {
+    assert(df_req_answered(c->w.req) && outcome < INTEGRATION_OUTCOMES);
     c->outcome = outcome;
     df_work_end(&c->w);
 }
@@ -68,8 +71,8 @@ void integration_call_refuse(struct integration_call *c, const char *because)
     df_req_problem_as(c->w.req, &err, c->to->set->unavailable_code);
 }
 
-/* Outcome and reason are set. */
-static void give_up(struct integration_call *c)
+/* Keeps the call or answers 503; outcome and reason must be set. */
+static void give_up_call(struct integration_call *c)
 {
     const char *because = "";
 
@@ -93,12 +96,12 @@ static void give_up_for(struct integration_call *c, enum integration_outcome out
     c->outcome = outcome;
     c->reason = reason;
     c->retry_ms = retry_ms;
-    give_up(c);
+    give_up_call(c);
 }
 
 /* --- passing back ----------------------------------------------------------------------------- */
 
-/* Tabs are spaces to whoever reads them, and refused by libmicrohttpd. */
+/* Replaces tabs by spaces, which mean the same: libmicrohttpd refuses tabs. */
 static struct df_str plain_value(struct df_arena *a, struct df_str value)
 {
     value = df_str_trim(value);
@@ -108,7 +111,8 @@ static struct df_str plain_value(struct df_arena *a, struct df_str value)
     return df_str_n(copy, value.len);
 }
 
-/* The content type, which has a place of its own; NULL: none, or it is not passed back. */
+/* Passes headers back and returns the content type, which is set apart; NULL: none, or not passed
+ * back. */
 static const char *return_headers(struct integration_call *c)
 {
     struct df_arena *a = df_req_arena(c->w.req);
@@ -127,7 +131,7 @@ static const char *return_headers(struct integration_call *c)
     return type;
 }
 
-static void pass_back(struct integration_call *c)
+static void pass_answer_back(struct integration_call *c)
 {
     const struct df_call *call = &c->out.call;
     struct df_buf body;
@@ -150,20 +154,20 @@ static void pass_back(struct integration_call *c)
     const char *type = return_headers(c);
     df_buf_init(&body, ANSWER_MAX);
     df_buf_adds(&body, df_buf_str(&call->answer));
-    body.account = df_req_account(c->w.req); /* paid for as it came */
+    body.account = df_req_account(c->w.req); /* counted as it arrived */
     df_req_answer(c->w.req, call->status, type, &body);
     end_call(c, call->status < 400 ? INTEGRATION_SUCCESS : INTEGRATION_CLIENT_ERROR);
 }
 
 /* --- attempts --------------------------------------------------------------------------------- */
 
-static struct df_str why(const struct integration_call *c)
+static struct df_str failure_reason(const struct integration_call *c)
 {
     const struct df_call *call = &c->out.call;
     struct df_arena *a = df_req_arena(c->w.req);
     const char *s = c->attempt == 1 ? "" : "s";
 
-    /* The words of a network error name the peer's address, which is not the caller's business. */
+    /* The text of a network error names the peer's address, which the caller must not see. */
     if (call->code == DF_OK)
         return df_arena_printf(a, "HTTP %u (%lld attempt%s)", call->status, (long long)c->attempt,
                                s);
@@ -171,7 +175,7 @@ static struct df_str why(const struct integration_call *c)
                            (long long)c->attempt, s);
 }
 
-/* A call that cannot be sent as it is. */
+/* Answers a call that cannot be sent. */
 static void answer_fault(struct integration_call *c)
 {
     log_call(c, DF_LOG_ERROR, "IntegrationCallFailed", df_str_c(c->out.call.err.detail));
@@ -180,14 +184,14 @@ static void answer_fault(struct integration_call *c)
 }
 
 /* On the client's thread. */
-static void answered(struct df_out *out)
+static void call_answered(struct df_out *out)
 {
     struct integration_call *c = out->arg;
     struct integration_verdict v = integration_judge(c->to->set, out, c->attempt, c->safe);
 
     c->maybe_done = v.maybe_done;
     if (v.next == INTEGRATION_PASS_BACK) {
-        pass_back(c);
+        pass_answer_back(c);
         return;
     }
     if (out->verdict == DF_OUT_REFUSED) {
@@ -197,14 +201,15 @@ static void answered(struct df_out *out)
     log_call(c, DF_LOG_WARN, "IntegrationAttemptFailed",
              df_str_c(out->call.code == DF_OK ? "" : out->call.err.detail));
     c->outcome = INTEGRATION_UNAVAILABLE;
-    c->reason = out->verdict == DF_OUT_STOPPED ? DF_STR("the server is shutting down") : why(c);
+    c->reason =
+        out->verdict == DF_OUT_STOPPED ? DF_STR("the server is shutting down") : failure_reason(c);
     c->retry_ms = out->retry_ms;
     if (v.next == INTEGRATION_RETRY && integration_wait(c, v.wait_ms))
         return;
-    give_up(c);
+    give_up_call(c);
 }
 
-static void attempt(struct integration_call *c)
+static void make_attempt(struct integration_call *c)
 {
     struct df_outbound *outbound = c->all->opt.outbound;
     struct df_account *account = df_req_account(c->w.req);
@@ -218,13 +223,13 @@ static void attempt(struct integration_call *c)
                  .owner = df_uuid_str(&c->client),
                  .of_tenant = true,
                  .account = account,
-                 .allow_private = true, /* the operator's own choice of an address */
+                 .allow_private = true, /* the operator chose the address */
                  .keep_headers = true},
         .headers = c->headers,
         .correlation_id = df_req_correlation_id(c->w.req),
         .trace = *df_req_trace(c->w.req),
         .breaker = c->to->breaker_key,
-        .done = answered,
+        .done = call_answered,
         .arg = c,
     };
     if (!df_outbound_ask(outbound, &out)) {
@@ -232,10 +237,10 @@ static void attempt(struct integration_call *c)
                     out.retry_ms);
         return;
     }
-    c->out = out; /* now that nothing more is told of the attempt before */
+    c->out = out; /* overwrites the attempt before only now: a refusal logs that one */
     if (c->attempt++ == 0)
         c->taken_before = account->taken;
-    df_account_give(account, account->taken - c->taken_before); /* the attempt before */
+    df_account_give(account, account->taken - c->taken_before); /* of the attempt before */
     df_outbound_send(outbound, &c->out);
 }
 
@@ -246,7 +251,7 @@ void integration_call_again(struct integration_call *c)
         return;
     }
     df_metric_add(c->to->retries, 1);
-    attempt(c);
+    make_attempt(c);
 }
 
 void integration_call_stopped(struct integration_call *c)
@@ -274,8 +279,8 @@ static void look_at_connection(void *arg, struct df_str name, struct df_str valu
     }
 }
 
-/* A field that Connection names is for the first hop alone (RFC 9110, section 7.6.1). */
-static bool is_for_us_alone(const struct df_req *req, struct df_str name)
+/* A field that Connection names is meant for this hop alone (RFC 9110, section 7.6.1). */
+static bool is_hop_header(const struct df_req *req, struct df_str name)
 {
     struct connection_option o = {.name = name};
     df_req_each_header(req, look_at_connection, &o);
@@ -287,13 +292,13 @@ static void take_header(void *arg, struct df_str name, struct df_str value)
     struct integration_call *c = arg;
     bool key = df_str_ieq(name, DF_STR("Idempotency-Key"));
 
-    if (!integration_rules_forward(&c->to->rules, name) || is_for_us_alone(c->w.req, name) ||
+    if (!integration_rules_forward(&c->to->rules, name) || is_hop_header(c->w.req, name) ||
         (key && value.len == 0))
         return;
     df_headers_add(&c->headers, name, value);
     if (!key)
         return;
-    /* Two different ones: which would the peer go by? */
+    /* With two different keys it is unclear which one the peer would use. */
     if (c->key.ptr && !df_str_eq(c->key, value))
         df_req_fail(c->w.req, DF_E_BAD_REQUEST, "there are two different Idempotency-Keys");
     c->key = value;
@@ -373,7 +378,7 @@ static void begin_call(struct df_work *w)
     c->started_ns = df_mono_ns(c->all->opt.clock);
     c->counted = integrations_begin(c->all, &c->client);
     if (c->counted)
-        attempt(c);
+        make_attempt(c);
     else
         give_up_for(c, INTEGRATION_NOT_PERMITTED,
                     DF_STR("the client has as many calls under way as it may"), 1000);

@@ -1,5 +1,5 @@
--- Calls to integrations that were kept for later, as a channel of the delivery engine (src/delivery/channel.h says what each
--- query takes and gives).
+-- Calls to integrations that were kept for later, as a channel of the delivery engine (src/delivery/channel.h documents
+-- the queries).
 
 -- template: ../delivery/outbox.sqlt
 -- with: name = integration_call

@@ -1,6 +1,6 @@
 /*
- * The integrations as a whole, and the timer that sends again what waits for its next attempt: when
- * it is due, or, when the server stops, at once. What the client cuts off then is not sent again.
+ * The integrations as a whole, and the timer of calls that wait for their next attempt. A stop of
+ * the server ends these calls at once.
  */
 #include "base/mem.h"
 #include "integrations/integrations_private.h"
@@ -39,7 +39,7 @@ static const char *const outcome_labels[INTEGRATION_OUTCOMES] = {
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-static void go_on(struct df_timer_item *item, bool stopping)
+static void call_due(struct df_timer_item *item, bool stopping)
 {
     struct integration_call *c =
         (struct integration_call *)((char *)item - offsetof(struct integration_call, waits));
@@ -52,7 +52,7 @@ static void go_on(struct df_timer_item *item, bool stopping)
 
 bool integration_wait(struct integration_call *c, int64_t wait_ms)
 {
-    c->waits.fire = go_on;
+    c->waits.fire = call_due;
     return df_timer_add(c->all->timer, &c->waits, wait_ms);
 }
 
@@ -87,8 +87,8 @@ void integrations_end(struct df_integrations *all, const struct df_uuid *client)
 
 /* --- the room --------------------------------------------------------------------------------- */
 
-static void init_one(struct df_integrations *all, struct integration *in,
-                     const struct df_integration_settings *s)
+static void init_integration(struct df_integrations *all, struct integration *in,
+                             const struct df_integration_settings *s)
 {
     in->set = s;
     in->name = df_str_c(s->name);
@@ -118,7 +118,7 @@ struct df_integrations *df_integrations_new(const struct df_integrations_options
     all->items = df_calloc(opt->count, sizeof(*all->items));
     df_mutex_init(&all->lock);
     for (size_t i = 0; i < opt->count; i++)
-        init_one(all, &all->items[i], &opt->settings[i]);
+        init_integration(all, &all->items[i], &opt->settings[i]);
     integration_channel_init(all);
     if (opt->count > 0)
         all->timer = df_timer_new("integrations", opt->clock);

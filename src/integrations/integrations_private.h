@@ -6,7 +6,7 @@
  *   keep.c          calls that are stored for later, and their channel
  *   rules.c         header rules and the settings as a whole
  *   target.c        which path and query are passed on
- *   judge.c         what an attempt came to
+ *   judge.c         what follows an attempt
  */
 #ifndef DF_INTEGRATIONS_PRIVATE_H
 #define DF_INTEGRATIONS_PRIVATE_H
@@ -35,7 +35,7 @@ struct integration_rules {
     size_t returned_count;
 };
 
-/* What does not parse is left out, and told in *complaints (NULL: to nobody). */
+/* Rules that do not parse are left out and reported in *complaints, which may be NULL. */
 void integration_rules_read(const struct df_integration_settings *s, struct integration_rules *ret,
                             struct df_buf *complaints);
 bool integration_rules_forward(const struct integration_rules *r, struct df_str name);
@@ -44,17 +44,17 @@ bool integration_rules_return(const struct integration_rules *r, struct df_str n
 /* --- target.c --------------------------------------------------------------------------------- */
 
 /*
- * What stands behind the name in a request's raw path: "" or "/…". Where a peer might find a dot
- * segment in it, however encoded, it is refused: it would lead out of base_url.
+ * The part of a request's raw path behind the name: "" or "/…". A path in which a peer might find a
+ * dot segment, however encoded, is refused: it would lead out of base_url.
  */
 enum df_code integration_path(struct df_str raw_path, struct df_str *ret,
                               struct df_err *err) DF_MUST_CHECK;
 
-/* The query without onUnavailable, which says *ret_keep; absent: nothing is left. */
+/* The query without onUnavailable, which sets *ret_keep; absent: nothing is left. */
 enum df_code integration_query(struct df_arena *a, struct df_str raw_query, struct df_str *ret,
                                bool *ret_keep, struct df_err *err) DF_MUST_CHECK;
 
-/* Path and query as they go into a URL: what was sent without being encoded is. */
+/* Path and query as part of a URL: characters that must be encoded and are not get encoded. */
 struct df_str integration_suffix(struct df_arena *a, struct df_str path, struct df_str query);
 
 /* base_url with a suffix behind it. */
@@ -63,7 +63,7 @@ enum df_code integration_url(struct df_arena *a, const char *base_url, struct df
 
 /* --- judge.c ---------------------------------------------------------------------------------- */
 
-/* A longer Retry-After is not waited for: nobody holds a connection open for that. */
+/* A longer Retry-After is not waited for: the caller's connection is not held open for that. */
 #define INTEGRATION_WAIT_MAX_MS 10000
 
 enum integration_next {
@@ -75,10 +75,10 @@ enum integration_next {
 struct integration_verdict {
     enum integration_next next;
     int64_t wait_ms; /* RETRY */
-    bool maybe_done; /* nobody knows whether it was done, and it must not be done twice */
+    bool maybe_done; /* the call may have been done, and must not be done twice */
 };
 
-/* GET, HEAD, PUT, DELETE, OPTIONS, and whatever has a key. */
+/* GET, HEAD, PUT, DELETE, OPTIONS, and any call with a key are safe to repeat. */
 bool integration_is_safe(enum df_method method, struct df_str idempotency_key);
 
 /* attempt: from 1; safe: to repeat. */
@@ -87,7 +87,7 @@ struct integration_verdict integration_judge(const struct df_integration_setting
 
 /* --- the room --------------------------------------------------------------------------------- */
 
-/* How a call can end: the metric's label. */
+/* How a call ended: the metric's label. */
 enum integration_outcome {
     INTEGRATION_SUCCESS,       /* 2xx and 3xx */
     INTEGRATION_CLIENT_ERROR,  /* 4xx passed back */
@@ -122,7 +122,7 @@ struct df_integrations {
     size_t count;
     struct df_channel channel;
 
-    struct df_timer *timer; /* of calls that wait; NULL: there are no integrations */
+    struct df_timer *timer; /* for calls that wait; NULL: there are no integrations */
     struct df_mutex lock;
     struct df_map callers DF_GUARDED_BY(lock);
 };
@@ -130,15 +130,15 @@ struct df_integrations {
 /* NULL: there is none of that name. */
 struct integration *integration_find(const struct df_integrations *all, struct df_str name);
 
-/* One more call of the client; false: it has its share. */
+/* Counts one more call of the client; false: the client already has its share. */
 bool integrations_begin(struct df_integrations *all, const struct df_uuid *client);
 void integrations_end(struct df_integrations *all, const struct df_uuid *client);
 
 /* --- call.c ----------------------------------------------------------------------------------- */
 
 /*
- * A call on its way. It lives in the request's arena, and belongs to whoever has it in hand: the
- * HTTP thread, then the client or the timer, at last perhaps the store.
+ * A call on its way. It lives in the request's arena. One thread at a time holds it: the HTTP
+ * server's, then the client's or the timer's, at last perhaps the store's.
  */
 struct integration_call {
     struct df_work w;
@@ -149,7 +149,7 @@ struct integration_call {
     const char *url;
     struct df_str suffix; /* of the URL, behind base_url */
     struct df_headers headers;
-    size_t forwarded_count; /* the first of them: the request's own */
+    size_t forwarded_count; /* the first of the headers, which come from the request */
     struct df_str key;      /* Idempotency-Key as it is passed on; absent: none */
     bool safe;
     bool keep; /* onUnavailable=enqueue */
@@ -158,27 +158,27 @@ struct integration_call {
 
     int64_t started_ns; /* 0: it was refused before it began */
     int64_t attempt;
-    size_t taken_before; /* of the request's account, by all but the answer */
+    size_t taken_before; /* of the request's account before the first answer */
     struct df_out out;
 
     struct df_timer_item waits; /* for its next attempt */
 
-    /* How it ended; why it was given up. */
+    /* How it ended, and why it was given up. */
     enum integration_outcome outcome;
     struct df_str reason;
     int64_t retry_ms;
     bool maybe_done;
 
-    struct df_uuid id; /* of a kept one */
+    struct df_uuid id; /* of a kept call */
     struct df_p_integration_call_insert params;
 };
 
-/* Its time has come. */
+/* Makes the next attempt. */
 void integration_call_again(struct integration_call *c);
-/* It will not come. */
+/* Gives the call up, since the server stops. */
 void integration_call_stopped(struct integration_call *c);
 
-/* Waits for wait_ms, then integration_call_again; false: the server stops. */
+/* Calls integration_call_again after wait_ms; false: the server stops. */
 bool integration_wait(struct integration_call *c, int64_t wait_ms);
 
 /* The handler's cleanup: counts the call. */
@@ -190,10 +190,10 @@ void integration_call_refuse(struct integration_call *c, const char *because);
 
 #define INTEGRATION_KEY_MAX 255
 
-/* Whether it could be kept, in all that the request decides. */
+/* Checks whether the call could be kept, as far as the request decides that. */
 enum df_code integration_keep_check(const struct integration_call *c,
                                     struct df_err *err) DF_MUST_CHECK;
-/* Stores it and answers 202. */
+/* Stores the call and answers 202. */
 void integration_keep(struct integration_call *c);
 void integration_channel_init(struct df_integrations *all);
 

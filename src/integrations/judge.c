@@ -1,5 +1,5 @@
 /*
- *   what came of an attempt               safe to repeat, or certainly   not safe, and perhaps
+ *   outcome of an attempt                 safe to repeat, or certainly   not safe, and perhaps
  *                                         not seen by the peer           seen
  *   ------------------------------------  -----------------------------  ---------------------
  *   2xx, 3xx, 4xx but 408, 425, 429       passed back                    passed back
@@ -8,7 +8,7 @@
  *   our own fault (address refused, …)    given up                       -
  *   the server stops                      given up                       given up: may be done
  *
- * What counts as which, for the breaker too: outbound/outbound.h.
+ * outbound/outbound.h says which answer counts as what, for the breaker too.
  */
 #include "integrations/integrations_private.h"
 

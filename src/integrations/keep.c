@@ -1,10 +1,10 @@
 /*
- * Calls that are kept for later (?onUnavailable=enqueue): rows of IntegrationCalls, brought to the
- * other side by the delivery engine, under the same breaker as calls that somebody waits for.
+ * Calls that are kept for later (?onUnavailable=enqueue): rows of IntegrationCalls, which the
+ * delivery engine sends under the same breaker as direct calls.
  *
- * A row has what the request decided: method, path, the headers that were let pass, body, ids. What
- * the configuration adds (base_url, set_headers, the API key) is added when it is sent: a secret
- * does not get into the database, and a corrected setting serves the rows that wait.
+ * A row has what came with the request: method, path, forwarded headers, body, ids. What the
+ * configuration adds (base_url, set_headers, the API key) is added when the row is sent: no secret
+ * gets into the database, and a corrected setting applies to rows that wait.
  */
 #include "base/uuid.h"
 #include "integrations/calls.sql.h"
@@ -57,7 +57,7 @@ static struct df_str headers_json(const struct integration_call *c)
 }
 
 /* On the store's thread, in the request's log context. */
-static void kept(struct df_work *w)
+static void call_kept(struct df_work *w)
 {
     struct integration_call *c = (struct integration_call *)w;
     struct df_log_field fields[] = {DF_F("integration", c->to->name),
@@ -75,7 +75,7 @@ static void kept(struct df_work *w)
     df_json_close(&w->json, '}');
 }
 
-static bool note_failure(struct df_work *w, enum df_code code, const struct df_err *err)
+static bool note_keep_failure(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     struct integration_call *c = (struct integration_call *)w;
 
@@ -91,8 +91,8 @@ static const struct df_handler keep = {
     .size = sizeof(struct integration_call),
     .writes = true,
     .status = 202,
-    .pass_on = note_failure,
-    .done = kept,
+    .pass_on = note_keep_failure,
+    .done = call_kept,
     .cleanup = integration_call_count,
 };
 
@@ -122,9 +122,10 @@ void integration_keep(struct integration_call *c)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-/* Those of the row, but for what the configuration sets by now; the client checks them again. */
-static enum df_code add_stored(struct df_headers *h, const struct integration *in,
-                               const struct df_json *pairs, struct df_err *err)
+/* Adds the row's headers, except those that the configuration sets by now; the client checks them
+ * again. */
+static enum df_code add_stored_headers(struct df_headers *h, const struct integration *in,
+                                       const struct df_json *pairs, struct df_err *err)
 {
     struct df_json_each each = df_json_each(pairs);
 
@@ -141,9 +142,9 @@ static enum df_code add_stored(struct df_headers *h, const struct integration *i
     return DF_OK;
 }
 
-static enum df_code build_headers(const struct integration *in, struct df_str id,
-                                  struct df_result *r, struct df_arena *a,
-                                  struct df_delivery_request *ret, struct df_err *err)
+static enum df_code build_kept_headers(const struct integration *in, struct df_str id,
+                                       struct df_result *r, struct df_arena *a,
+                                       struct df_delivery_request *ret, struct df_err *err)
 {
     const struct df_json *pairs = NULL;
     struct df_str key = df_arena_str(a, df_col_text(r, integration_call_load_IdempotencyKey));
@@ -153,7 +154,7 @@ static enum df_code build_headers(const struct integration *in, struct df_str id
     if (code != DF_OK)
         return code;
 
-    code = add_stored(&ret->headers, in, pairs, err);
+    code = add_stored_headers(&ret->headers, in, pairs, err);
     for (size_t i = 0; i < in->rules.fixed_count; i++)
         df_headers_add(&ret->headers, in->rules.fixed[i].name, in->rules.fixed[i].value);
     ret->idempotency_key =
@@ -165,8 +166,8 @@ static enum df_code build_headers(const struct integration *in, struct df_str id
     return code;
 }
 
-static void whose(const struct df_channel *ch, struct df_result *r, struct df_arena *a,
-                  struct df_delivery_request *ret)
+static void whose_call(const struct df_channel *ch, struct df_result *r, struct df_arena *a,
+                       struct df_delivery_request *ret)
 {
     const struct integration *in =
         integration_find(ch->arg, df_col_text(r, integration_call_load_IntegrationName));
@@ -176,8 +177,9 @@ static void whose(const struct df_channel *ch, struct df_result *r, struct df_ar
         ret->breaker = in->breaker_key;
 }
 
-static enum df_code build(const struct df_channel *ch, struct df_str id, struct df_result *r,
-                          struct df_arena *a, struct df_delivery_request *ret, struct df_err *err)
+static enum df_code build_kept_call(const struct df_channel *ch, struct df_str id,
+                                    struct df_result *r, struct df_arena *a,
+                                    struct df_delivery_request *ret, struct df_err *err)
 {
     const struct df_integrations *all = ch->arg;
     struct df_str name = df_col_text(r, integration_call_load_IntegrationName);
@@ -192,7 +194,7 @@ static enum df_code build(const struct df_channel *ch, struct df_str id, struct 
     struct df_str suffix = df_arena_str(a, df_col_text(r, integration_call_load_Path));
     enum df_code code = integration_url(a, in->set->base_url, suffix, &ret->url, err);
     if (code == DF_OK)
-        code = build_headers(in, id, r, a, ret, err);
+        code = build_kept_headers(in, id, r, a, ret, err);
     if (code == DF_OK)
         ret->body = df_arena_str(a, df_col_blob(r, integration_call_load_Body));
     return code;
@@ -205,8 +207,8 @@ void integration_channel_init(struct df_integrations *all)
         .id_type = DF_UUID,
         DF_CHANNEL_OUTBOX(integration_call),
         .payload_is_blob = true,
-        .whose = whose,
-        .build = build,
+        .whose = whose_call,
+        .build = build_kept_call,
         .arg = all,
     };
 }

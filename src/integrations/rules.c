@@ -1,15 +1,15 @@
-/* Header rules, and whether a section of the configuration makes sense. */
+/* Header rules, and the check of a section of the configuration. */
 #include "integrations/integrations_private.h"
 
 #include "net/field.h"
 #include "net/url.h"
 
 /*
- * Nobody decides about these. Framing and the connection are client's and server's business, ids
- * and traces are set by the server, and what a caller proves itself with here is not for others.
+ * No rule may name these headers. The HTTP client and server handle framing and the connection, the
+ * server sets ids and traces, and a caller's credentials for this server are not for others.
  */
 static const char *const reserved[] = {
-    /* beside those of the framing */
+    /* besides those of the framing */
     "Cookie",
     "Date",
     "Host",
@@ -41,8 +41,9 @@ struct reader {
     struct df_buf *complaints;
 };
 
-/* value: absent, or a word of the setting; never a header's value, which may be a secret. */
-static void complain(const struct reader *r, const char *key, struct df_str value, const char *what)
+/* value: a word of the setting, or absent; never a header's value, which may be a secret. */
+static void complain_of(const struct reader *r, const char *key, struct df_str value,
+                        const char *what)
 {
     if (!r->complaints)
         return;
@@ -55,9 +56,9 @@ static void complain(const struct reader *r, const char *key, struct df_str valu
 static bool name_ok(const struct reader *r, const char *key, struct df_str name)
 {
     if (!df_field_is_token(name))
-        complain(r, key, DF_STR_NULL, "has something that is no header's name");
+        complain_of(r, key, DF_STR_NULL, "has something that is no header's name");
     else if (is_reserved(name))
-        complain(r, key, name, "is not for integrations to decide");
+        complain_of(r, key, name, "is not for integrations to decide");
     else
         return true;
     return false;
@@ -76,7 +77,7 @@ static size_t read_names(const struct reader *r, const char *key, const char *te
         if (name.len == 0 || !name_ok(r, key, name))
             continue;
         if (count == INTEGRATION_NAMES_MAX) {
-            complain(r, key, DF_STR_NULL, "has more than 64 names");
+            complain_of(r, key, DF_STR_NULL, "has more than 64 names");
             break;
         }
         out[count++] = name;
@@ -93,8 +94,8 @@ static bool is_fixed(const struct integration_rules *rules, struct df_str name)
     return false;
 }
 
-static void read_fixed_one(const struct reader *r, struct df_str field,
-                           struct integration_rules *rules)
+static void read_fixed_header(const struct reader *r, struct df_str field,
+                              struct integration_rules *rules)
 {
     static const char key[] = "set_headers";
     struct df_str name;
@@ -102,22 +103,22 @@ static void read_fixed_one(const struct reader *r, struct df_str field,
 
     name = df_str_trim(name);
     if (!value.ptr)
-        complain(r, key, DF_STR_NULL, "must be Name: value; Name: value");
+        complain_of(r, key, DF_STR_NULL, "must be Name: value; Name: value");
     else if (!name_ok(r, key, name))
         return;
     else if (df_str_ieq(name, DF_STR("Idempotency-Key")))
-        complain(r, key, name, "must differ from call to call");
+        complain_of(r, key, name, "must differ from call to call");
     else if (is_fixed(rules, name))
-        complain(r, key, name, "is there twice");
+        complain_of(r, key, name, "is there twice");
     else if (!df_field_value_ok(value))
-        complain(r, key, name, "has a control character in its value");
+        complain_of(r, key, name, "has a control character in its value");
     else if (rules->fixed_count == INTEGRATION_NAMES_MAX)
-        complain(r, key, DF_STR_NULL, "has more than 64 headers");
+        complain_of(r, key, DF_STR_NULL, "has more than 64 headers");
     else
         rules->fixed[rules->fixed_count++] = (struct df_call_header){.name = name, .value = value};
 }
 
-static void read_key(const struct reader *r, struct integration_rules *rules)
+static void read_api_key(const struct reader *r, struct integration_rules *rules)
 {
     struct df_str name = df_str_trim(df_str_c(r->set->api_key_header));
     struct df_str value = df_secret_str(r->set->api_key);
@@ -125,9 +126,9 @@ static void read_key(const struct reader *r, struct integration_rules *rules)
     if (!name_ok(r, "api_key_header", name) || !value.ptr)
         return;
     if (is_fixed(rules, name))
-        complain(r, "set_headers", name, "is the API key's");
+        complain_of(r, "set_headers", name, "is the API key's");
     else if (!df_field_value_ok(value))
-        complain(r, "api_key", DF_STR_NULL, "has a control character");
+        complain_of(r, "api_key", DF_STR_NULL, "has a control character");
     else
         rules->fixed[rules->fixed_count++] = (struct df_call_header){.name = name, .value = value};
 }
@@ -145,12 +146,12 @@ void integration_rules_read(const struct df_integration_settings *s, struct inte
         struct df_str field;
         rest = df_str_cut(rest, ';', &field);
         if (df_str_trim(field).len > 0)
-            read_fixed_one(&r, field, ret);
+            read_fixed_header(&r, field, ret);
     }
-    read_key(&r, ret);
+    read_api_key(&r, ret);
 }
 
-static bool has(const struct df_str *names, size_t count, struct df_str name)
+static bool has_name(const struct df_str *names, size_t count, struct df_str name)
 {
     for (size_t i = 0; i < count; i++) {
         if (df_str_ieq(names[i], name))
@@ -161,12 +162,12 @@ static bool has(const struct df_str *names, size_t count, struct df_str name)
 
 bool integration_rules_forward(const struct integration_rules *r, struct df_str name)
 {
-    return has(r->forwarded, r->forwarded_count, name) && !is_fixed(r, name);
+    return has_name(r->forwarded, r->forwarded_count, name) && !is_fixed(r, name);
 }
 
 bool integration_rules_return(const struct integration_rules *r, struct df_str name)
 {
-    return has(r->returned, r->returned_count, name);
+    return has_name(r->returned, r->returned_count, name);
 }
 
 /* --- the section ------------------------------------------------------------------------------ */
@@ -190,15 +191,15 @@ static void check_base_url(const struct reader *r)
     struct df_err err = DF_ERR_INIT;
 
     if (url.len == 0)
-        complain(r, "base_url", DF_STR_NULL, "is needed");
+        complain_of(r, "base_url", DF_STR_NULL, "is needed");
     else if (df_url_parse(url, &parsed, &err) != DF_OK)
-        complain(r, "base_url", DF_STR_NULL, err.detail);
+        complain_of(r, "base_url", DF_STR_NULL, err.detail);
     else if (parsed.userinfo.ptr)
-        complain(r, "base_url", DF_STR_NULL,
-                 "may not hold credentials: api_key or set_headers may");
+        complain_of(r, "base_url", DF_STR_NULL,
+                    "may not hold credentials: api_key or set_headers may");
     else if (parsed.rest.len > 0 && (memchr(parsed.rest.ptr, '?', parsed.rest.len) ||
                                      memchr(parsed.rest.ptr, '#', parsed.rest.len)))
-        complain(r, "base_url", DF_STR_NULL, "may not have a query or a fragment");
+        complain_of(r, "base_url", DF_STR_NULL, "may not have a query or a fragment");
 }
 
 void df_integration_check_settings(const struct df_integration_settings *s,
@@ -208,10 +209,10 @@ void df_integration_check_settings(const struct df_integration_settings *s,
     struct integration_rules rules;
 
     if (!s->methods)
-        complain(&r, "methods", DF_STR_NULL, "name at least one");
+        complain_of(&r, "methods", DF_STR_NULL, "name at least one");
     check_base_url(&r);
     integration_rules_read(s, &rules, complaints);
     if (!is_code(df_str_c(s->unavailable_code)))
-        complain(&r, "unavailable_code", DF_STR_NULL,
-                 "must be a code like PaymentServiceUnavailable: letters and digits");
+        complain_of(&r, "unavailable_code", DF_STR_NULL,
+                    "must be a code like PaymentServiceUnavailable: letters and digits");
 }

@@ -43,7 +43,8 @@ const struct df_config_group df_integration_group = {
                "retry_wait_ms = 500\n",
 };
 
-/* credit-check: CreditCheckServiceUnavailable. A code begins with a capital, a name may not. */
+/* "credit-check" gives CreditCheckServiceUnavailable. A code begins with a capital letter, which a
+ * name need not. */
 static char *unavailable_code(const char *name)
 {
     struct df_buf code;

@@ -11,20 +11,19 @@ struct df_integration_settings {
     int64_t timeout_ms;
     int64_t retry_max_attempts;
     int64_t retry_wait_ms;
-    struct df_breaker_settings breaker; /* once loaded, that of [breaker] where not given */
-    const char
-        *unavailable_code; /* never NULL once loaded: PaymentServiceUnavailable for payment */
+    struct df_breaker_settings breaker; /* values that are not given are those of [breaker] */
+    const char *unavailable_code;       /* once loaded never NULL */
     const struct df_secret *api_key;
     const char *api_key_header;
-    const char *forward_headers; /* comma separated; those of the request that are passed on */
-    const char *return_headers;  /* comma separated; those of the answer that are passed back */
-    /* "Name: value; Name: value": put on every call. A secret because it may hold some. */
+    const char *forward_headers; /* of the request, passed on; separated by commas */
+    const char *return_headers;  /* of the answer, passed back; separated by commas */
+    /* "Name: value; Name: value", added to every call. A secret because it may hold secrets. */
     const struct df_secret *set_headers;
 };
 
 extern const struct df_config_group df_integration_group;
 
-/* What is not given and no default can tell. */
+/* Fills in values that depend on others. */
 void df_integration_fill_settings(struct df_integration_settings *s,
                                   const struct df_breaker_settings *breaker);
 void df_integration_check_settings(const struct df_integration_settings *s,

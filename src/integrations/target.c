@@ -1,8 +1,8 @@
 /*
  * The raw path has passed the server's own checks (net/target.h): its percent-encoding is valid, it
- * has no control characters, no empty segment and no dot segment, encoded once or not. What is left
- * to refuse are the dot segments that some peers see where we do not: encoded twice, between
- * backslashes, with parameters ("..;x").
+ * has no control characters, no empty segment and no dot segment, encoded once or not. This file
+ * refuses the dot segments that only some peers see: encoded twice, between backslashes, with
+ * parameters ("..;x").
  */
 #include "integrations/integrations_private.h"
 
@@ -11,12 +11,12 @@
 
 #include <stdio.h>
 
-#define DECODINGS_MAX 8 /* what is encoded more often than that was meant to hide something */
+#define DECODINGS_MAX 8 /* text that is encoded more often is an attempt to hide something */
 
 /* --- the path --------------------------------------------------------------------------------- */
 
-/* In place. What is no encoding (any more) stays as it is. */
-static size_t decode(char *s, size_t len)
+/* Decodes in place and returns the new length. Text that is not encoded stays as it is. */
+static size_t percent_decode(char *s, size_t len)
 {
     size_t n = 0;
 
@@ -32,21 +32,21 @@ static size_t decode(char *s, size_t len)
     return n;
 }
 
-static bool is_dots(struct df_str segment)
+static bool is_dot_segment(struct df_str segment)
 {
     struct df_str name;
     (void)df_str_cut(segment, ';', &name);
     return df_str_eq(name, DF_STR(".")) || df_str_eq(name, DF_STR(".."));
 }
 
-static bool has_dots(const char *s, size_t len)
+static bool has_dot_segment(const char *s, size_t len)
 {
     size_t from = 0;
 
     for (size_t i = 0; i <= len; i++) {
         if (i < len && s[i] != '/' && s[i] != '\\')
             continue;
-        if (is_dots(df_str_n(s + from, i - from)))
+        if (is_dot_segment(df_str_n(s + from, i - from)))
             return true;
         from = i + 1;
     }
@@ -69,10 +69,10 @@ enum df_code integration_path(struct df_str raw_path, struct df_str *ret, struct
     size_t len = path.len;
     size_t before = len + 1;
     for (int i = 0; len < before; i++) {
-        if (i > DECODINGS_MAX || has_dots(text, len))
+        if (i > DECODINGS_MAX || has_dot_segment(text, len))
             return df_err_set(err, DF_E_BAD_REQUEST, "the path contains a dot segment");
         before = len;
-        len = decode(text, len);
+        len = percent_decode(text, len);
         if (memchr(text, '\0', len))
             return df_err_set(err, DF_E_BAD_REQUEST, "the path contains a NUL");
     }
@@ -82,7 +82,7 @@ enum df_code integration_path(struct df_str raw_path, struct df_str *ret, struct
 
 /* --- the query -------------------------------------------------------------------------------- */
 
-/* Whether the pair is ours; then what it says. */
+/* Reads the pair if it is ours. */
 static enum df_code read_pair(struct df_arena *a, struct df_str pair, bool *ret_ours,
                               bool *ret_keep, struct df_err *err)
 {
@@ -126,7 +126,7 @@ enum df_code integration_query(struct df_arena *a, struct df_str raw_query, stru
 
 /* --- the URL ---------------------------------------------------------------------------------- */
 
-static size_t encode(char *out, struct df_str s)
+static size_t percent_encode(char *out, struct df_str s)
 {
     size_t len = 0;
 
@@ -143,11 +143,11 @@ static size_t encode(char *out, struct df_str s)
 struct df_str integration_suffix(struct df_arena *a, struct df_str path, struct df_str query)
 {
     char *out = df_arena_alloc(a, 3 * (path.len + query.len) + 2);
-    size_t len = encode(out, path);
+    size_t len = percent_encode(out, path);
 
     if (query.ptr) {
         out[len++] = '?';
-        len += encode(out + len, query);
+        len += percent_encode(out + len, query);
     }
     return df_str_n(out, len);
 }
@@ -158,7 +158,8 @@ enum df_code integration_url(struct df_arena *a, const char *base_url, struct df
     struct df_str base = df_str_c(base_url);
     struct df_url parsed;
 
-    /* Of a stored call it comes from the database: "@…" would make the host a user. */
+    /* The suffix of a stored call comes from the database, and "@…" would turn the host into a
+     * user. */
     if (suffix.len > 0 && suffix.ptr[0] != '/' && suffix.ptr[0] != '?')
         return df_err_set(err, DF_E_BAD_REQUEST, "the path does not begin with a slash");
     if (suffix.len > 0 && suffix.ptr[0] == '/') {
