@@ -228,7 +228,7 @@ bool import_send_ready(struct import_batch *b);
 enum df_code import_load(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_renew(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_set_total(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* New rows, or another attempt, of those that are PERMITTED. */
+/* Commits PERMITTED chunks as Sending: a new row, or another attempt. */
 enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks,
                                 struct df_err *err) DF_MUST_CHECK;
 /* Commits NAMED chunks as AwaitingAck. */
