@@ -17,8 +17,8 @@ MAKEFLAGS += -j$(shell nproc)
 endif
 
 # --- what is installed ------------------------------------------------------------------------------
-# A stamp keeps the question off the fast path. Reading this file installs nothing and asks for no package: pkg-config is
-# asked once, by the first command that needs its answer, and the stamp comes before that.
+# A stamp file saves the check on every run. Reading this file installs nothing and needs no package: pkg-config runs
+# once, for the first command that needs its output, and after the stamp.
 
 PACKAGES := libmicrohttpd libcurl sqlite3 libpq odbc libsodium libcrypto libssl zlib libxml-2.0 xlsxwriter librabbitmq rdkafka
 DEPS     := build/.deps-build
@@ -44,7 +44,7 @@ LDLIBS   += $(PKG_LIBS) -lm
 ifeq ($(BUILD),release)
 CFLAGS   += -O2
 CPPFLAGS += -D_FORTIFY_SOURCE=3
-# Tables of pointers (queries, settings, routes) need a relocation each: packed they take 2 KB, not 140.
+# Every pointer in a table (queries, settings, routes) needs a relocation: packed, they take 2 KB instead of 140.
 LDFLAGS  += -Wl,-z,pack-relative-relocs
 else ifeq ($(BUILD),debug)
 CFLAGS   += -Og
@@ -110,7 +110,7 @@ endif
 $(BIN): $(MAIN_OBJ) $(LIB)
 	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# The benchmarks' own program, which some tests use too.
+# The benchmark program, which some tests use too.
 $(BENCH): $(BENCH_OBJ) $(LIB)
 	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 ifeq ($(BUILD),release)
@@ -129,7 +129,7 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Packages, then generated headers must stand before the first compilation; later the dependency files know.
+# Packages and generated headers must exist before the first compilation; later the dependency files list them.
 $(LIB_OBJ) $(MAIN_OBJ) $(BENCH_OBJ): | $(GEN) $(GEN_ROWS)
 $(BENCH_OBJ): | $(BENCH_GEN)
 $(GEN) $(GEN_ROWS) $(BENCH_GEN) $(B)/tests/kafka_mock: | $(DEPS)
@@ -140,7 +140,7 @@ $(DEPS): tools/install-deps
 	@pkg-config --exists --print-errors $(PACKAGES)
 	@touch $@
 
-# Changes when a file comes or goes, which timestamps alone do not show.
+# Changes when a file is added or removed, which timestamps alone do not show.
 $(B)/gen/.inputs: FORCE
 	@mkdir -p $(@D)
 	@echo '$(SQL) $(SCRIPTS) $(CONSOLE)' | cmp -s - $@ || echo '$(SQL) $(SCRIPTS) $(CONSOLE)' > $@
@@ -182,7 +182,7 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d $(LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS) $(TEST_LIBS)
 
-# A Kafka for tests, in a process of its own.
+# A Kafka broker for tests, in a process of its own.
 $(B)/tests/kafka_mock: tests/kafka_mock.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< -lrdkafka
@@ -199,7 +199,7 @@ check: ## install what is missing, build, and run all tests
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py $(ARGS)
 
-lint: all $(BENCH) ## formatting, static analysis, direction of includes
+lint: all $(BENCH) ## formatting, static analysis, locks, direction of includes
 	@tools/install-deps build test
 	PYTHON=$(PYTHON) B=$(B) tools/lint $(ARGS)
 
@@ -215,7 +215,7 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (default 60) each; tests/fuzz/RE
 	$(MAKE) BUILD=fuzz fuzz-bin
 	tests/fuzz/run $(or $(FUZZ_SECONDS),60) $(ARGS)
 
-fuzz-merge: ## take out of the fuzz corpus what adds nothing
+fuzz-merge: ## remove inputs that add nothing from the fuzz corpus
 	$(MAKE) BUILD=fuzz fuzz-bin
 	tests/fuzz/run --merge $(ARGS)
 

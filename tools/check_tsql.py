@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Checks every text that is meant for SQL Server, where none can run: scripts/sqlserver/*.sql and the queries of
-src/**/*.sql and bench/src/*.sql.
+"""Checks all SQL for SQL Server without a server: scripts/sqlserver/*.sql and the queries of src/**/*.sql and
+bench/src/*.sql.
 
     check_tsql.py [ROOT]            prints FILE:LINE: MESSAGE for each problem, and exits 1 if there is one
     check_tsql.py --list [ROOT]     each query with its tables, what it does to them, and its parameters
 
-A text is parsed whole (tools/tsql.py); then its names are looked up in the schema that the scripts make, in their
-order. Names are compared to the letter, since a database's collation may be case-sensitive. Beyond that there are
-rules of the house, each with its reason where it is checked, and a script must be idempotent: what makes an object
-stands under an IF that asks for this object by its name.
+Each text is parsed completely (tools/tsql.py); then its names are looked up in the schema that the scripts create, in
+their order. Names are compared exactly, since a database's collation may be case-sensitive. Further rules are our own;
+each has its reason where it is checked. A script must be idempotent: a statement that creates an object must be under an
+IF that asks for this object by its name.
 """
 
 import difflib
@@ -20,7 +20,7 @@ import embed_sql
 from tsql import (AGGREGATES, FIRST, FUNCTIONS, GLOBALS, NUMBER, TEXT, Parser, Problem, Token, Type, batches, tokens,
                   walk)
 
-# The views of the system's catalogue that are used, with their columns.
+# The catalogue views that the texts use, with their columns.
 OBJECT = "name object_id schema_id parent_object_id type type_desc create_date modify_date is_ms_shipped"
 SYSTEM = {
     "sys.objects": OBJECT,
@@ -61,7 +61,7 @@ OBJECT_TYPES = {"CREATE TABLE": "U", "CREATE TRIGGER": "TR", "CHECK": "C", "DEFA
 KEY_BYTES, CLUSTERED_KEY_BYTES = 1700, 900  # SQL Server 2016
 NAME_MAX = 128
 
-# Families that SQL Server does not convert into each other, or only by guessing what was meant.
+# Families of types that SQL Server does not convert into each other, or only by guessing.
 CLASHES = {frozenset(pair) for pair in (("text", "number"), ("time", "number"), ("guid", "number"), ("guid", "time"),
                                         ("binary", "text"), ("binary", "time"), ("binary", "number"))}
 
@@ -89,7 +89,7 @@ class Catalogue:
 
 
 class Relation:
-    """What stands in a FROM, under the name that columns are asked of it by."""
+    """A table or subquery in a FROM, under the name that qualifies its columns."""
 
     def __init__(self, name, columns, table=None):
         self.name = name
@@ -143,7 +143,7 @@ def shape(node):
 
 
 class Checker:
-    """Of one query or one script. Problems are reported, and the check goes on."""
+    """Checks one query or one script. Problems are reported, and the check goes on."""
 
     def __init__(self, catalogue, report, script=False):
         self.catalogue = catalogue
@@ -155,7 +155,7 @@ class Checker:
         self.identity_insert = None
         self.trigger = None   # the table of the trigger whose body this is
         self.catching = False
-        self.conditional = 0  # how many IFs this stands under
+        self.conditional = 0  # how many IFs are around this
         self.guards = []      # what they found to be missing
         self.ctes = {}
         self.new_batch()
@@ -251,7 +251,7 @@ class Checker:
             return self.found(node, having[0], column, 0)
         outer = scope.outer
         while outer:
-            # It would be taken from the outer query without a word, and a mistake in the inner one not be seen.
+            # SQL Server would silently take it from the outer query and hide a mistake in the inner one.
             if any(r.has(name) for r in outer.relations):
                 self.report(column, f"'{name}' is a column of the outer query: write it with its table")
                 return None
@@ -281,7 +281,7 @@ class Checker:
     def value_string(self, node, _scope):
         national = node.at.text[0] in "Nn"
         if not national and not node.at.value.isascii():
-            # The database's code page has a few of them; the others become question marks.
+            # The database's code page has only a few of these characters; the others become question marks.
             self.report(node, f"{node.at} has characters that only N'…' keeps")
         return Type("NVARCHAR" if national else "VARCHAR", max(1, len(node.at.value)))
 
@@ -433,7 +433,7 @@ class Checker:
         if column.kind != "name" or not column_type or column_type.family != "text" or column_type.national:
             return
         name = column.names[-1].value
-        # Longer than the column: what CAST cuts to the column's size could equal a value that was not asked for.
+        # The CAST must be longer than the column: a value cut to the column's size could equal another one.
         cast = f"CAST({other.at.text} AS VARCHAR({column_type.size + 1 if column_type.size != 'MAX' else 'MAX'}))"
         if other.kind == "param":
             self.report(other, f"{other.at.text} arrives as NVARCHAR and would keep the index on {name} "
@@ -474,7 +474,7 @@ class Checker:
     def core(self, core, outer, query, needs_order):
         if core.top:
             self.count(core.top, outer)
-            # Without an order the database picks the rows.
+            # Without ORDER BY the database picks any rows.
             if needs_order and not query.order:
                 self.report(core, "TOP needs ORDER BY")
             if query.offset:
@@ -634,7 +634,7 @@ class Checker:
         for before, node in zip(nodes, nodes[1:]):
             if before.kind == "update" and node.kind == "if" and node.then.kind == "insert" and \
                     any(n.at.text.upper() == "@@ROWCOUNT" for n in walk(node.condition)):
-                # Else two that find nothing both insert.
+                # Otherwise two sessions that find no row both insert.
                 given = {hint.key for hint in before.hints}
                 if "UPDLOCK" not in given or not given & {"HOLDLOCK", "SERIALIZABLE"}:
                     self.report(before, "UPDATE, else INSERT: WITH (UPDLOCK, HOLDLOCK) keeps others out between them")
@@ -709,12 +709,12 @@ class Checker:
             self.condition(node.where, scope)
         self.output(node, table, ("inserted", "deleted"), scope)
         if node.output and any(source.on for source in node.sources) and self.stands_in_from:
-            # Babelfish makes a subquery of the JOIN, and knows its tables no more.
+            # Babelfish turns the JOIN into a subquery and then does not know its tables.
             self.report(node.output, "with OUTPUT the table that is changed is not JOINed: its condition goes to WHERE")
         items = node.output.items if node.output else ()
         told = {n.names[0].value for item in items for n in walk(item) if n.kind == "name"}
         if "deleted" in told or (told and node.sources):
-            # Babelfish joins the row before and the row after the change: a bare name is one of both.
+            # Babelfish joins the rows before and after the change, so a bare name is ambiguous.
             for value in (*(v for _, v in node.changes), *([node.where] if node.where else [])):
                 for n in walk(value):
                     if n.kind == "name" and len(n.names) == 1:
@@ -742,7 +742,7 @@ class Checker:
         self.stands_in_from = relation is not None
         if not relation:
             if node.target.value in (r.table for r in scope.relations):
-                # Else the table would be joined to itself without a condition.
+                # Otherwise the table would be joined to itself without a condition.
                 self.report(node.target, f"'{node.target.value}' stands in FROM under another name")
                 return None, scope
             table = self.table(node.target, verb)
@@ -925,7 +925,7 @@ class Checker:
 
     def constraint(self, table, node):
         if not node.name:
-            # Else the database makes one up, another one in every database.
+            # Otherwise the database generates a name, a different one in every database.
             self.report(node, f"{node.type} without a name: CONSTRAINT x {node.type}")
         else:
             self.name_length(node.name)
@@ -978,7 +978,7 @@ class Checker:
             return
         table = self.table(node.table, None)
         self.name_length(node.name)
-        # It may have been made under another name: then its first column is asked for.
+        # It may have been created under another name: then the guard asks for its first column.
         self.guarded(node, "CREATE INDEX", node.name.value, node.table.value,
                      otherwise=(node.table.value, node.columns[0].value))
         if not table:
@@ -1067,7 +1067,7 @@ class Checker:
         self.catalogue.made[table.name].add(name)
 
     def same_column(self, before, after):
-        """A table made now and one that was made earlier and lacked the column must end alike."""
+        """A table created now and one created earlier without the column must end up the same."""
         def described(column):
             default = next((c for c in column.constraints if c.type == "DEFAULT"), None)
             return [f"{column.type} {'NULL' if column.null else 'NOT NULL'}",
@@ -1115,7 +1115,7 @@ def check_script(source, catalogue, report):
 
 
 def check_query(source, line, catalogue, report):
-    """What tables it uses, as Checker.uses."""
+    """The tables that it uses, as in Checker.uses."""
     checker = Checker(catalogue, report)
     try:
         checker.statements(Parser(tokens(source, line)).batch())
@@ -1125,7 +1125,7 @@ def check_query(source, line, catalogue, report):
 
 
 def check_asked(catalogue):
-    """OBJECT_ID(N'…') of something that no script makes is NULL for ever."""
+    """OBJECT_ID(N'…') of an object that no script creates is always NULL."""
     for report, node in catalogue.asked:
         if any(part.kind != "string" for part in node.parts):
             continue
@@ -1137,7 +1137,7 @@ def check_asked(catalogue):
 
 
 def check_cascades(catalogue):
-    """SQL Server refuses a table that is reached by cascades on more than one way, or from itself; others do not."""
+    """SQL Server, unlike others, refuses a table that cascades reach on several paths, or from itself."""
     def ways(table, seen):
         for parent, _, _ in catalogue.cascades.get(table, {}).values():
             yield parent

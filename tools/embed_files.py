@@ -4,8 +4,8 @@
     embed_files.py SYMBOL BASEDIR OUT.c FILES...
 
 Writes OUT.c and, beside it, OUT.h, which declares SYMBOL[] and SYMBOL_count. A file's name is its path
-relative to BASEDIR; the array is in the order of the names. A NUL follows each file's data. JSON loses its indentation,
-which is for readers of the source.
+relative to BASEDIR; the array is in the order of the names. A NUL follows each file's data. JSON is embedded without
+its indentation.
 """
 
 import json
@@ -17,7 +17,7 @@ BYTES = [f"{b}," for b in range(256)]
 
 
 def c_bytes(data):
-    # Lines of 32 numbers: quick to write and to compile, and no editor chokes on it.
+    # Lines of 32 numbers are quick to write and to compile, and editors can show them.
     rows = ("".join(map(BYTES.__getitem__, data[i:i + 32])) for i in range(0, len(data), 32))
     return "\n".join(rows)
 

@@ -5,7 +5,7 @@
     embed_sql.py --all OUT.c FILES...       the list of all queries of all files, and OUT.h
     embed_sql.py --shapes IN.sqlt OUT.h     the rows that a template names
 
-A file is a row of blocks:
+A file is a sequence of blocks:
 
     -- Comments explain what follows.
     -- name: client_insert
@@ -20,33 +20,32 @@ A file is a row of blocks:
 Columns and parameters are used by name in C. For each query the header has
 
     struct df_p_NAME        a struct df_value for each parameter: DF_Q(client_insert, .id = …, .name = …)
-    enum                    a constant for each column it answers with: df_col_text(r, client_get_Name)
+    enum                    a constant for each column it returns: df_col_text(r, client_get_Name)
 
-A column has the name it was selected by (`Name`, `c.Name`) or that of its AS; one without a name cannot be asked for, two of one
-name are a mistake, and the texts of a block answer with the same. Queries whose rows are read alike say so, and share
-the constants (client_Name):
+A column has the name by which it is selected (`Name`, `c.Name`), or the name after AS. A column without a name has no
+constant, two columns of one name are a mistake, and all texts of a block return the same columns. Queries whose rows are
+read by the same code say so, and share the constants (client_Name):
 
     -- name: client_get
     -- row: client
 
-`-- row: client, …` is for a query that has more columns behind those of a client: what they share is client_Name, and all
-of them have the query's own constants too.
+`-- row: client, …` is for a query that has more columns after those of a client: the first ones have the constants of
+client, and all of them have the query's own constants too.
 
-A template may name rows for queries of any file, which are held to it. `…` stands for what they have behind:
+A template may define rows for queries of any file, which are checked against it. `…` stands for further columns:
 
     -- shape: channel_load = Id, Attempt, Fence, …
 
-A text without a dialect line serves every dialect that has no text of its own; it stands first.
+A text without a dialect line serves every dialect that has no text of its own; it comes first.
 Parameters are written :name and numbered by their first appearance in the block's first text; all texts
-of a block have the same ones. A marker stands for the same value wherever it is repeated. Comments and
-the closing semicolon are dropped, everything else is kept as it was written. One text holds one statement; one
-for SQL Server alone may hold several.
+of a block have the same ones. A repeated parameter has the same value everywhere. Comments and the closing semicolon
+are dropped; everything else stays as written. A text holds one statement; only a text for SQL Server may hold several.
 
 `x IN EACH_INT(:ids)` and `x IN EACH_UUID(:ids)` take one text parameter, a JSON array ("[1,2,3]", '["0190…"]'), and are
-written for each dialect so that it looks the values up one by one, by an index if there is one, whatever it
-believes to know of the table.
+written for each dialect so that it looks the values up one by one, by an index if there is one, whatever its statistics
+of the table say.
 
-Queries that tables of one shape share stand in a template (.sqlt), with {places} for what differs, and are made by
+Queries shared by tables of one shape are in a template (.sqlt), with {places} for the differences. They are made by
 
     -- template: ../delivery/outbox.sqlt
     -- with: table = Orders
@@ -55,15 +54,14 @@ Queries that tables of one shape share stand in a template (.sqlt), with {places
     -- with: ready = AND EXISTS (SELECT …
     --     a value goes on in lines that are indented by four or more)
 
-The template names its places in `-- with:` lines too, with `=` and a value those that may be left out. `{o.x}` puts `o.`
-before each item of a list; an empty value takes the space before it along. A place in the text of one dialect takes the
-value of that dialect, if there is one. A query that the file itself has is not made.
+The template lists its places in `-- with:` lines too; optional ones have `=` and a default value. `{o.x}` puts `o.`
+before each item of a list; an empty value also removes the space before it. A place in the text of one dialect takes the
+value of that dialect, if there is one. A query that the file defines itself is not made.
 
-Brackets quote a name in SQLite and SQL Server but take an element of an array in PostgreSQL, so they need
-a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
+Brackets quote a name in SQLite and SQL Server but index an array in PostgreSQL, so they need a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
 behind the operators that contain a question mark (jsonb_exists).
 
-The result is checked here and not at run time: a mistake ends with status 1 and FILE:LINE: MESSAGE.
+Mistakes are found at build time: the tool prints FILE:LINE: MESSAGE and exits with status 1.
 """
 
 import os
@@ -75,7 +73,7 @@ ENUM = {"sqlite": "DF_SQLITE", "postgres": "DF_POSTGRES", "sqlserver": "DF_SQLSE
 
 # PostgreSQL cuts the names of prepared statements at 63 bytes; a driver may put something before them.
 NAME_MAX = 56
-PARAM_MAX = 255  # df_query.markers are bytes
+PARAM_MAX = 255  # the elements of df_query.markers are bytes
 
 NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 DIRECTIVE = re.compile(r"--\s*(name|dialect|row|shape|template|with)\s*:", re.IGNORECASE)
@@ -110,7 +108,7 @@ class Text:
     """The SQL of one variant: a list of strings and, for parameters, tuples: a name, and for EACH the type of its values."""
 
     def __init__(self, dialects, line):
-        self.dialects = dialects  # None: whatever the others leave
+        self.dialects = dialects  # None: those that have no text of their own
         self.line = line
         self.parts = []
         self.ended = False  # a semicolon was seen
@@ -119,7 +117,7 @@ class Text:
         return list(dict.fromkeys(p[0] for p in self.parts if isinstance(p, tuple)))
 
     def may_go_on(self):
-        """Several statements in one text: only T-SQL has no other way (an UPDATE, and an INSERT if it found no row)."""
+        """Several statements in one text: only T-SQL needs them (an UPDATE, then an INSERT if it found no row)."""
         return self.dialects == ["sqlserver"]
 
     def empty(self):
@@ -130,8 +128,8 @@ class Block:
     def __init__(self, name, line):
         self.name = name
         self.line = line
-        self.row = None  # what its rows are called; None: as the query
-        self.more = False  # it has more columns than such a row
+        self.row = None  # name of its rows; None: the query's name
+        self.more = False  # it has more columns than the row
         self.texts = []
 
     def by_dialect(self):
@@ -160,7 +158,7 @@ class Template:
                 self.defaults[m[1]] = None if m["given"] is None else m[3] or ""
 
     def fill(self, values, own_names):
-        """The lines of those queries that the file does not have itself."""
+        """The lines of the queries that the file does not define itself."""
         out, dialect, wanted = [], None, False
 
         def value(m):
@@ -202,7 +200,7 @@ def values_behind(lines, at):
 
 
 def expand(path, source, folder):
-    """The source with what its templates make behind it, and for each line of that the line that made it."""
+    """The source followed by the queries of its templates, and for each of their lines the line that made it."""
     lines = source.split("\n")
     own_names = {m[2] for line in lines if (m := STRICT_DIRECTIVE.match(line)) and m[1] == "name"}
     made, origins, at = [], [], 0
@@ -227,7 +225,7 @@ def expand(path, source, folder):
 # --- the text -------------------------------------------------------------------------------------
 
 class Parser:
-    """Lexes the whole file at once: a directive inside a string or a block comment is none."""
+    """Lexes the whole file at once, so that a directive inside a string or a block comment does not count."""
 
     def __init__(self, path, source, folder=None):
         self.path = path
@@ -300,7 +298,7 @@ class Parser:
 
     def emit(self, what, end, space=False):
         if space:
-            # Space between blocks belongs to nobody.
+            # Space between blocks is dropped.
             if self.blocks and self.blocks[-1].texts:
                 self.blocks[-1].texts[-1].parts.append(what)
         else:
@@ -514,7 +512,7 @@ def word(part):
 
 
 def at_top(parts):
-    """(index, part) of those outside of parentheses."""
+    """(index, part) of the parts outside parentheses."""
     depth = 0
     for i, part in enumerate(parts):
         depth -= part == ")"
@@ -552,7 +550,7 @@ def items_from(parts, start):
 
 
 def at_top_whole(parts):
-    """The list, what is in parentheses as one part, up to the word that ends it."""
+    """The items of the list up to the word that ends it; parentheses are one part."""
     depth, inside = 0, []
     for i, part in enumerate(parts):
         if depth == 0 and word(part) in LIST_ENDS:
@@ -565,7 +563,7 @@ def at_top_whole(parts):
 
 
 def answered(parts):
-    """The items that a statement answers with; None: it has no rows."""
+    """The items that a statement returns; None: it returns no rows."""
     words = [(i, word(p)) for i, p in at_top(parts)]
     verb = next(((i, w) for i, w in words if w in VERBS), None)
     if not verb:
@@ -587,7 +585,7 @@ def column_name(item):
 
 
 def columns_of(text):
-    """The columns of the first of its statements that has rows; None for one without a name."""
+    """The columns of the first statement that returns rows; None for a column without a name."""
     statement = []
     for part in [*text.parts, ";"]:
         if part != ";":
@@ -605,7 +603,7 @@ def shown(columns):
 
 
 def shapes_in(path):
-    """{name: columns} that a template names; the last one may be …"""
+    """{name: columns} of the rows that a template defines; the last column may be …"""
     found = {}
     for number, line in enumerate(read(path).split("\n"), 1):
         if not line.startswith("-- shape:"):
@@ -618,7 +616,7 @@ def shapes_in(path):
 
 
 def all_shapes(path):
-    """Those of all templates of the tree that the file is in."""
+    """The rows of all templates of the tree that holds the file."""
     root, below, _ = os.path.abspath(path).rpartition("/src/")
     found = {}
     for folder, _, names in os.walk(root + "/src") if below else ():
@@ -641,7 +639,7 @@ def c_enum(name, columns):
 
 
 def c_columns(path, blocks):
-    """The constants for the columns, of each kind of row once."""
+    """The constants for the columns, once for each kind of row."""
     shapes, rows, out = all_shapes(path), {}, []
     for b in blocks:
         columns = columns_of(b.texts[0])
@@ -705,7 +703,7 @@ CHARS = char_literals()
 
 
 def c_array(symbol, text):
-    """An array and not a string literal: those longer than 4095 bytes are not portable C."""
+    """An array, because string literals longer than 4095 bytes are not portable C."""
     items = [CHARS[b] for b in text.encode()] + ["0"]
     rows = [", ".join(items[i:i + 20]) for i in range(0, len(items), 20)]
     return f"static const char {symbol}[] = {{\n    " + ",\n    ".join(rows) + ",\n};\n"

@@ -1,17 +1,17 @@
 """T-SQL as this project uses it: tokens and syntax trees, for tools/check_tsql.py.
 
-It is a part of the language on purpose. What is not understood is a Problem with its line, so that a text that
-parses has been read whole: no part is skipped over. Semicolons are optional, as in T-SQL, save before WITH and THROW.
+It deliberately covers only a part of the language. Text that it does not understand is a Problem with its line; nothing
+is skipped. Semicolons are optional, as in T-SQL, except before WITH and THROW.
 
-A tree is made of Nodes. `kind` says what one is, `at` is its first token, `parts` are its expressions in order, and
-what else it has stands under names of its own. Conditions are told apart from values, as T-SQL has no boolean type.
+A tree is made of Nodes: `kind` is the kind of node, `at` its first token, `parts` its expressions in order; other
+attributes have names of their own. Conditions are distinct from values, as T-SQL has no boolean type.
 """
 
 import re
 
 # --- words ----------------------------------------------------------------------------------------
 
-# These name nothing unless they are quoted.
+# These cannot be names unless they are quoted.
 RESERVED = frozenset("""
 ADD ALL ALTER AND ANY AS ASC AUTHORIZATION BACKUP BEGIN BETWEEN BREAK BROWSE BULK BY CASCADE CASE CHECK CHECKPOINT
 CLOSE CLUSTERED COALESCE COLLATE COLUMN COMMIT COMPUTE CONSTRAINT CONTAINS CONTAINSTABLE CONTINUE CONVERT CREATE CROSS
@@ -28,8 +28,8 @@ TRUNCATE TRY_CONVERT TSEQUAL UNION UNIQUE UNPIVOT UPDATE UPDATETEXT USE USER VAL
 WHILE WITH WITHIN WRITETEXT
 """.split())
 
-# What other dialects, or newer versions, have in its place: said wherever one of these stands unexpected. Being no
-# reserved words, some of them would pass for an alias.
+# Words of other dialects or newer versions, with what to write instead, for messages about unexpected tokens. They are
+# not reserved, so some of them would pass for an alias.
 ELSEWHERE = {
     "LIMIT": "T-SQL has no LIMIT: TOP (n), or ORDER BY … OFFSET n ROWS FETCH NEXT n ROWS ONLY",
     "RETURNING": "T-SQL has no RETURNING: OUTPUT inserted.x before WHERE or VALUES",
@@ -79,7 +79,7 @@ class Problem(Exception):
 
 
 class Token:
-    """key is the word in capitals or the operator, None for all else: a quoted name is never a keyword."""
+    """key: the word in capitals or the operator, else None; a quoted name is never a keyword."""
 
     __slots__ = ("kind", "text", "value", "key", "line", "begin", "end")
 
@@ -132,7 +132,7 @@ def value_of(kind, text):
 
 
 def tokens(source, line=1):
-    """All tokens and an end."""
+    """All tokens, and an end token."""
     found, pos, counted = [], 0, 0
     while pos < len(source):
         m = LEXEME.match(source, pos)
@@ -152,7 +152,7 @@ def tokens(source, line=1):
 
 
 def batches(source):
-    """A script's tokens, cut at GO as sqlcmd does: at a line that holds nothing else, whatever it is in."""
+    """A script's tokens, cut at GO as sqlcmd does: at a line with nothing else, even inside a string or comment."""
     if "$(" in source:
         raise Problem(source.count("\n", 0, source.index("$(")) + 1, "sqlcmd would replace '$(…)', also in a string")
     found, current = [], []
@@ -238,7 +238,7 @@ class Node:
 
 
 def walk(node):
-    """The node and the expressions in it; what stands in a query of its own is not among them."""
+    """The node and the expressions in it, except those of subqueries."""
     yield node
     for part in node.parts:
         yield from walk(part)
@@ -251,7 +251,7 @@ def walk(node):
 NUMBER, TEXT = Type("BIGINT"), Type("NVARCHAR", "MAX")
 FIRST = "first"  # of the type of its first argument that has one
 
-# By what comes out: the functions, and how many arguments each takes.
+# The functions by the type of their result, with their numbers of arguments.
 SIGNATURES = (
     (FIRST, """ABS 1, CEILING 1, FLOOR 1, ROUND 2-3, LEFT 2, RIGHT 2, LOWER 1, UPPER 1, LTRIM 1, RTRIM 1, REPLACE 3,
         SUBSTRING 3, STUFF 4, REPLICATE 2, REVERSE 1, ISNULL 2, COALESCE 2-254, NULLIF 2, SUM 1, MIN 1, MAX 1, AVG 1,
@@ -270,7 +270,7 @@ SIGNATURES = (
     (Type("VARBINARY", "MAX"), "HASHBYTES 2"),
     (None, "IIF 3, DATABASEPROPERTYEX 2, SERVERPROPERTY 1"),
 )
-FUNCTIONS = {}  # name: least and most arguments, and what comes out
+FUNCTIONS = {}  # name: least and most arguments, and the type of the result
 for _result, _functions in SIGNATURES:
     for _name, _count in (f.split() for f in _functions.split(",")):
         _least, _, _most = _count.partition("-")
@@ -283,7 +283,7 @@ DATE_PARTS = frozenset(("YEAR", "QUARTER", "MONTH", "DAYOFYEAR", "DAY", "WEEK", 
 CASTS = frozenset(("CAST", "TRY_CAST", "CONVERT", "TRY_CONVERT"))
 GLOBALS = frozenset(("@@ROWCOUNT", "@@ERROR", "@@TRANCOUNT", "@@SPID", "@@VERSION", "@@LOCK_TIMEOUT", "@@OPTIONS"))
 
-# Newer than SQL Server 2016, of another dialect, or not what is wanted.
+# Functions that are newer than SQL Server 2016, of another dialect, or not wanted.
 FUNCTIONS_ELSEWHERE = {
     **{name: "is newer than SQL Server 2016" for name in
        ("STRING_AGG", "TRANSLATE", "GENERATE_SERIES", "DATE_BUCKET", "JSON_OBJECT", "JSON_ARRAY", "JSON_PATH_EXISTS",
@@ -1063,7 +1063,7 @@ class Parser:
         return Node("set", at, settings=settings, on=self.need("ON", "OFF").key == "ON")
 
     def execute(self):
-        """A text is parsed in its turn, as a batch of its own; of procedures only some are known."""
+        """Parses a text as a batch of its own; only some procedures are known."""
         at = self.next()
         if self.at("("):
             text = self.in_parentheses(lambda: self.next() if self.tok.kind == "string" else self.unexpected(
@@ -1297,7 +1297,7 @@ class Parser:
         elif self.take_all("ALTER", "COLUMN"):
             node.changed = self.name("a column"), self.type()
             if self.at("NULL", "NOT"):
-                # Without a word SQL Server makes it nullable.
+                # SQL Server silently makes it nullable.
                 self.fail(self.tok, "Babelfish takes neither NULL nor NOT NULL here: change nullable columns only")
         elif self.at("WITH"):
             self.fail(self.tok, "no WITH CHECK: Babelfish has none, and a new constraint is checked in any case")

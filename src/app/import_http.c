@@ -1,6 +1,6 @@
 #include "app/import_http.h"
 
-#include "base/clock.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "net/url.h"
 #include "json/doc.h"
@@ -17,6 +17,7 @@
     120 /* seconds without a byte in either direction: the server writes the file to disk */
 #define STREAM_STALL 60000 /* the server sends something every 15 seconds */
 #define PATIENCE_MS  300000
+#define PAUSE_MIN_MS 500
 #define PAUSE_MAX_MS 5000
 
 struct df_import_http {
@@ -348,7 +349,7 @@ enum df_code df_import_watch(struct df_import_http *h, const char *batch_id,
                              const struct df_import_watcher *watcher, struct df_err *err)
 {
     int64_t heard_ms = df_mono_ms(df_clock_real());
-    int64_t wait_ms = 500;
+    struct df_backoff pause = {.min_ms = PAUSE_MIN_MS, .max_ms = PAUSE_MAX_MS};
 
     for (;;) {
         bool heard = false;
@@ -358,14 +359,13 @@ enum df_code df_import_watch(struct df_import_http *h, const char *batch_id,
             return code;
         if (heard) {
             heard_ms = now_ms;
-            wait_ms = 500;
+            df_backoff_reset(&pause);
         }
         if (now_ms - heard_ms > PATIENCE_MS)
             return code;
         watcher->lost(watcher->arg, err->detail);
-        pause_watching(h, watcher, wait_ms);
+        pause_watching(h, watcher, df_backoff_more(&pause));
         if (*h->server.interrupted)
             return df_err_set(err, DF_E_CANCELLED, "interrupted");
-        wait_ms = wait_ms * 2 < PAUSE_MAX_MS ? wait_ms * 2 : PAUSE_MAX_MS;
     }
 }

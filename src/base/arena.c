@@ -10,7 +10,7 @@
 #define LAST_BLOCK  ((size_t)65536)
 #define ALIGNMENT   ((size_t)16)
 
-/* The newest ordinary block stands first; a large allocation's own block goes behind it. */
+/* The newest ordinary block comes first; the block of a large allocation goes after it. */
 struct df_arena_block {
     struct df_arena_block *next;
     size_t cap;
@@ -56,7 +56,7 @@ void df_arena_reset(struct df_arena *a)
     df_arena_release(a);
 }
 
-static void *take(struct df_arena *a, size_t size)
+static void *take_bytes(struct df_arena *a, size_t size)
 {
     struct df_arena_block *b = new_block(size);
     b->next = a->blocks;
@@ -71,7 +71,7 @@ void df_arena_reset(struct df_arena *a)
     struct df_arena_block *kept = NULL;
     struct df_arena_block *next;
 
-    /* An idle arena holds no more than a block of the first size. */
+    /* An idle arena keeps at most one block of the first size. */
     for (struct df_arena_block *b = a->blocks; b; b = next) {
         next = b->next;
         if (!kept && b->cap == FIRST_BLOCK - sizeof(*b)) {
@@ -97,7 +97,7 @@ static void add_block(struct df_arena *a)
     a->blocks = b;
 }
 
-static void *take(struct df_arena *a, size_t size)
+static void *take_bytes(struct df_arena *a, size_t size)
 {
     size = size == 0 ? ALIGNMENT : (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     if (!a->blocks)
@@ -126,7 +126,7 @@ void *df_arena_alloc(struct df_arena *a, size_t size)
     if (size > SIZE_MAX / 2)
         df_oom();
     a->used_bytes += size;
-    return take(a, size);
+    return take_bytes(a, size);
 }
 
 void *df_arena_zalloc(struct df_arena *a, size_t size)

@@ -1,7 +1,7 @@
 /*
- * Arena: memory of one request, batch or delivery, given back all at once. Allocation cannot fail
- * (out of memory aborts); what a peer can size must be bounded before it gets here. One thread at a
- * time. Arena memory never goes into a queue that outlives the arena: copy.
+ * Arena: memory of one request, batch or delivery, freed all at once. Allocation cannot fail (out
+ * of memory aborts), so sizes that a peer controls must be bounded before. One thread at a time.
+ * Never put arena memory into a queue that outlives the arena: copy it.
  *
  * With DF_ARENA_DEBUG (the asan build sets it) every allocation is its own malloc, so that
  * AddressSanitizer sees each overrun and each use after reset.
@@ -15,14 +15,14 @@ struct df_arena_block;
 
 struct df_arena {
     struct df_arena_block *blocks;
-    size_t used_bytes; /* handed out since the last reset: for limits and figures */
+    size_t used_bytes; /* allocated since the last reset; for limits and metrics */
 };
 
 /* A zeroed struct is a valid empty arena too. */
 void df_arena_init(struct df_arena *a);
 void df_arena_release(struct df_arena *a);
 
-/* Frees what was handed out but keeps the first block for reuse. */
+/* Frees all allocations but keeps the first block for reuse. */
 void df_arena_reset(struct df_arena *a);
 
 /* Aligned for any type. Zero bytes give a valid pointer. */

@@ -3,14 +3,14 @@
 #include <endian.h>
 
 enum {
-    SPACE = 0x80, /* what is no character of an alphabet has this bit */
+    SPACE = 0x80, /* set for bytes that are in no alphabet */
     PAD,
     BAD,
 };
 
 enum {
-    BEGIN, /* it may be a data: URL: what looks like one is kept in `prefix` */
-    URL,   /* it is one, up to its comma */
+    BEGIN, /* may be a data: URL: bytes that look like one are kept in `prefix` */
+    URL,   /* in a data: URL, before its comma */
     TEXT,
     PADDED,
 };
@@ -54,8 +54,8 @@ static inline uint32_t group_at(const char *p)
     return a << 18 | b << 12 | c << 6 | d | ((a | b | c | d) & SPACE) << 24;
 }
 
-/* Whole groups, two at a time, as long as nothing else comes; moves *out. Bytes too many are
- * written, for which there is room; they are overwritten by what follows. */
+/* Decodes whole groups, two at a time, up to the first other byte; moves *out. Writes a few bytes
+ * too many, for which there is room; the next bytes overwrite them. */
 static const char *decode_groups(const char *p, const char *end, char **out)
 {
     char *to = *out;
@@ -88,7 +88,7 @@ static enum df_code bad_byte(const struct df_base64 *d, int64_t offset, struct d
     return df_err_at(err, DF_E_BAD_REQUEST, offset, "%s, at byte %lld", why, (long long)offset);
 }
 
-/* The bytes of the last group; its spare bits must be zero, or something was cut off. */
+/* Writes the bytes of the last group; its spare bits must be zero, or the text was cut. */
 static enum df_code end_group(struct df_base64 *d, char **out, struct df_err *err)
 {
     unsigned spare = d->count == 2 ? 4 : 2;
@@ -130,7 +130,8 @@ static void take_char(struct df_base64 *d, unsigned value, char **out)
     }
 }
 
-static enum df_code decode(struct df_base64 *d, struct df_str text, char **out, struct df_err *err)
+static enum df_code decode_text(struct df_base64 *d, struct df_str text, char **out,
+                                struct df_err *err)
 {
     const char *p = text.ptr;
     const char *end = p + text.len;
@@ -155,21 +156,20 @@ static enum df_code decode(struct df_base64 *d, struct df_str text, char **out, 
     return rc;
 }
 
-static char lower(char c)
+static char lower_case(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* What was kept is text after all; its offsets are those of the first bytes but for space. */
+/* The kept prefix is base64 text after all; its offsets count from the start, white space aside. */
 static enum df_code give_up_url(struct df_base64 *d, char **out, struct df_err *err)
 {
     d->state = TEXT;
     d->offset -= (int64_t)d->prefix_len;
-    return decode(d, df_str_n(d->prefix, d->prefix_len), out, err);
+    return decode_text(d, df_str_n(d->prefix, d->prefix_len), out, err);
 }
 
-/* One byte of what may be the prefix of a data: URL. *ret_used is false if it belongs to the text.
- */
+/* Takes one byte that may belong to the prefix of a data: URL. *ret_used: false if it is text. */
 static enum df_code take_prefix(struct df_base64 *d, char c, char **out, bool *ret_used,
                                 struct df_err *err)
 {
@@ -180,7 +180,7 @@ static enum df_code take_prefix(struct df_base64 *d, char c, char **out, bool *r
     if (d->state == BEGIN) {
         if (d->prefix_len == 0 && values[(unsigned char)c] == SPACE)
             return DF_OK;
-        *ret_used = lower(c) == scheme[d->prefix_len];
+        *ret_used = lower_case(c) == scheme[d->prefix_len];
         if (!*ret_used)
             return give_up_url(d, out, err);
         d->prefix[d->prefix_len++] = c;
@@ -217,7 +217,7 @@ enum df_code df_base64_feed(struct df_base64 *d, struct df_str text, char *out, 
         }
     }
     if (rc == DF_OK && text.len > 0)
-        rc = decode(d, text, &to, err);
+        rc = decode_text(d, text, &to, err);
     *ret_len = (size_t)(to - out);
     return rc;
 }

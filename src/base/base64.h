@@ -2,8 +2,8 @@
  * Decodes base64 that arrives piece by piece (RFC 4648). libsodium's decoder wants the whole text,
  * so this one is ours; libsodium's is the reference in its tests.
  *
- * Both alphabets are taken, also mixed; padding may be there or not, but not in part; white space
- * may stand anywhere. A data: URL is taken too, if it is one of base64. One thread at a time.
+ * Both alphabets are accepted, even mixed; padding is optional, but not in part; white space may
+ * occur anywhere. A data: URL in base64 is accepted too. One thread at a time.
  *
  *     df_base64_init(&d);
  *     while (...)
@@ -16,29 +16,29 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* Room that feed needs for text of n bytes; finish needs that for none. */
+/* Room that feed needs for text of n bytes; finish needs DF_BASE64_ROOM(0). */
 #define DF_BASE64_ROOM(n) ((n) / 4 * 3 + 16)
 
-/* What stands before the comma of a data: URL. */
+/* Longest text before the comma of a data: URL. */
 #define DF_BASE64_PREFIX_MAX 256
 
 struct df_base64 {
     int state;
-    uint32_t bits;  /* of the group that is not complete */
-    unsigned count; /* its characters, 0 to 3 */
+    uint32_t bits;  /* of the incomplete group */
+    unsigned count; /* characters of that group, 0 to 3 */
     unsigned pads;  /* = seen */
-    int64_t offset; /* bytes of text taken */
+    int64_t offset; /* bytes of text consumed */
     size_t prefix_len;
     char prefix[DF_BASE64_PREFIX_MAX];
 };
 
 void df_base64_init(struct df_base64 *d);
 
-/* Takes all of text. DF_E_BAD_REQUEST with the offset, in all the text, of what is wrong. */
+/* Consumes all of `text`. DF_E_BAD_REQUEST with the offset of the error in the whole text. */
 enum df_code df_base64_feed(struct df_base64 *d, struct df_str text, char *out, size_t *ret_len,
                             struct df_err *err) DF_MUST_CHECK;
 
-/* Nothing more comes: the bytes that are left (at most 3), or what is missing. */
+/* The text has ended: writes the bytes that are left (at most 3), or reports what is missing. */
 enum df_code df_base64_finish(struct df_base64 *d, char *out, size_t *ret_len,
                               struct df_err *err) DF_MUST_CHECK;
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #define SHARES  4
-#define RESERVE 8 /* one in so many bytes is for small accounts */
+#define RESERVE 8 /* one part in eight is reserved for small accounts */
 
-/* There while it has something. */
+/* Exists while the owner has taken something. */
 struct owner {
     char name[DF_ACCOUNT_OWNER];
     size_t bytes;
@@ -63,7 +63,7 @@ static struct owner *add_owner(struct df_budget *b, struct df_str name) DF_REQUI
     return o;
 }
 
-/* bytes: how many more; bill: of the account, with them. */
+/* bytes: how many more; bill: the account's bill including them. */
 static enum df_refusal raise_bill(struct df_budget *b, struct df_str name, size_t bytes,
                                   size_t bill)
 {

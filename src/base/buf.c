@@ -10,7 +10,7 @@
 
 void df_buf_init(struct df_buf *b, size_t max_bytes)
 {
-    /* One byte is the NUL's. */
+    /* One byte is for the NUL. */
     *b = (struct df_buf){.max = max_bytes < SIZE_MAX ? max_bytes : SIZE_MAX - 1};
 }
 
@@ -120,7 +120,7 @@ void df_buf_vaddf(struct df_buf *b, const char *fmt, va_list ap)
     } else if ((size_t)n < room) {
         b->len += (size_t)n;
     } else {
-        /* The first try may have left a cut text past the end: grow or take it back. */
+        /* The first attempt may have left a cut text past the end: remove it, or grow. */
         if (room)
             b->ptr[b->len] = '\0';
         char *to = df_buf_grow(b, (size_t)n);

@@ -5,13 +5,13 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
-/* The struct is only a name for libcrypto's: one allocation, and its header stays in this file. */
+/* The struct is only a name for libcrypto's context, whose header stays in this file. */
 static EVP_MD_CTX *context(struct df_checksum *c)
 {
     return (EVP_MD_CTX *)(void *)c;
 }
 
-/* SHA-256 fails only for want of memory or in a broken installation of the library. */
+/* SHA-256 fails only when memory runs out or the library is broken. */
 static void must(int result)
 {
     if (result != 1)

@@ -1,4 +1,4 @@
-/* SHA-256 of bytes as they come, told in hexadecimal. */
+/* SHA-256 of a stream of bytes, in hexadecimal. */
 #ifndef DF_BASE_CHECKSUM_H
 #define DF_BASE_CHECKSUM_H
 

@@ -32,7 +32,7 @@ static void from_kernel(unsigned char *ptr, size_t len)
         if (n < 0) {
             if (errno == EINTR)
                 continue;
-            abort(); /* keys and identifiers without randomness are worse than no service */
+            abort(); /* no service is better than keys and identifiers without randomness */
         }
         ptr += n;
         len -= (size_t)n;
@@ -41,8 +41,8 @@ static void from_kernel(unsigned char *ptr, size_t len)
 
 /*
  * A pool for each thread saves a system call for most identifiers. Bytes are wiped as they are
- * handed out, so that the pool never tells what was given. The program does not fork without exec,
- * which would give parent and child the same pool.
+ * handed out, so that the pool never holds bytes in use. The program never forks without exec, so
+ * parent and child never share a pool.
  */
 static void real_random(const struct df_clock *c, void *ptr, size_t len)
 {
@@ -79,7 +79,7 @@ bool df_clock_wait_ms(const struct df_clock *c, pthread_cond_t *cond, struct df_
 
 uint64_t df_random_below(const struct df_clock *c, uint64_t bound)
 {
-    /* 2^64 mod bound values too many would favour the small results: those draws are repeated. */
+    /* Draws among the first 2^64 mod bound values would favour small results: they are repeated. */
     uint64_t skip = -bound % bound;
     uint64_t r;
     do {
@@ -91,9 +91,9 @@ uint64_t df_random_below(const struct df_clock *c, uint64_t bound)
 /* --- text ------------------------------------------------------------------------------------- */
 
 /*
- * Days since 1970-01-01 and the proleptic Gregorian calendar. Counted by hand because gmtime_r and
- * timegm take the C library's time zone lock, once for every line logged. The year is taken to
- * begin in March, so that the leap day is its last.
+ * Days since 1970-01-01 and the proleptic Gregorian calendar. Computed here because gmtime_r and
+ * timegm take the C library's time zone lock, for every line logged. Years begin in March here, so
+ * that the leap day is the last day.
  */
 static int64_t days_from_date(int64_t year, int64_t month, int64_t day)
 {

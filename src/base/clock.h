@@ -3,7 +3,7 @@
  * tested without sleeping and repeats exactly. Production uses df_clock_real(); tests use a fake
  * clock (tests/unit/fake_clock.h). Thread-safe.
  *
- * wall_ms is UTC since the epoch: for what is stored and shown. mono_ns never goes back: for
+ * wall_ms is UTC since the epoch, for times that are stored and shown. mono_ns never goes back, for
  * durations and deadlines.
  */
 #ifndef DF_BASE_CLOCK_H
@@ -67,7 +67,7 @@ void df_time_format(int64_t wall_ms, char out[DF_TIME_LEN + 1]);
  */
 bool df_time_parse(struct df_str s, int64_t *ret_wall_ms);
 
-/* A moment as the calendar and the clock on the wall in UTC show it. */
+/* A moment as calendar fields in UTC. */
 struct df_date_time {
     int year; /* 0 to 9999 */
     int month;
@@ -78,12 +78,12 @@ struct df_date_time {
     int ms;
 };
 
-/* A moment outside the years 0 to 9999 is taken for the nearest inside. */
+/* A moment outside the years 0 to 9999 is moved to the nearest inside. */
 struct df_date_time df_time_split(int64_t wall_ms);
 /* The fields must be those of a real date. */
 int64_t df_time_join(const struct df_date_time *t);
 
-/* In real time, through signals. */
+/* Sleeps in real time; signals do not shorten it. */
 void df_sleep_ms(int64_t ms);
 
 #endif

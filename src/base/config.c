@@ -1,7 +1,7 @@
 /*
- * Sources are gone through in their order of precedence. A value is checked where it stands, even
- * if a later source replaces it, so that a fault is found before the day it counts. Only secret
- * files are read at the end: a path that was replaced need not exist.
+ * Sources are read in their order of precedence. Every value is checked, even if a later source
+ * replaces it, so that mistakes are found before they matter. Only secret files are read at the
+ * end: a path that was replaced need not exist.
  */
 #include "base/config.h"
 
@@ -30,7 +30,7 @@ struct given {
 /* Where the values of a table go: a room's struct, or an element of a group. */
 struct place {
     const struct df_config_group_at *at; /* NULL: a plain section */
-    const char *section;                 /* server; of a group its prefix, relay */
+    const char *section;                 /* server; for a group its prefix, relay */
     const char *name;                    /* in a group: orders */
     const struct df_config_key *keys;
     char *base;
@@ -41,14 +41,15 @@ struct load {
     const struct df_config_table *table;
     const struct df_config_sources *src;
     void *settings;
-    struct place *places; /* the plain sections, then those of groups as they appear */
+    struct place *places; /* the plain sections, then those of groups in order of appearance */
     size_t plain_count;
     size_t place_count;
-    struct place *reading; /* of the file's section: a group's; NULL: a plain one, or refused */
+    struct place
+        *reading; /* the current section of the file, if a group's; NULL: a plain one, or refused */
     bool refused;
     struct df_buf *complaints;
     size_t complaint_count;
-    bool has_secret;   /* the INI file itself */
+    bool has_secret;   /* the INI file itself holds a secret */
     struct df_buf why; /* scratch */
 };
 
@@ -66,7 +67,7 @@ static struct given *given_of(struct found f)
 
 /* --- complaints ------------------------------------------------------------------------------- */
 
-/* Names and texts come from outside: one line must stay one. */
+/* Names and texts come from outside: each complaint must stay one line. */
 static void add_line(struct df_buf *to, struct df_str where, struct df_str why)
 {
     struct df_str parts[] = {where, DF_STR(": "), why};
@@ -87,16 +88,16 @@ static void add_line(struct df_buf *to, struct df_str where, struct df_str why)
     df_buf_addc(to, '\n');
 }
 
-/* The reason stands in l->why, which is emptied. */
-static void complain(struct load *l, struct df_str where)
+/* The reason is in l->why, which is emptied. */
+static void add_complaint(struct load *l, struct df_str where)
 {
     if (++l->complaint_count <= COMPLAINTS_MAX)
         add_line(l->complaints, where, df_buf_str(&l->why));
     df_buf_reset(&l->why);
 }
 
-/* Likewise, of what is not refused. */
-static void warn_of(struct load *l, struct df_str where)
+/* The same for a warning. */
+static void add_warning(struct load *l, struct df_str where)
 {
     if (l->src->warnings)
         add_line(l->src->warnings, where, df_buf_str(&l->why));
@@ -153,7 +154,7 @@ static void complain_of(struct load *l, struct found f, enum source source, size
         df_buf_addf(&where, "--set %s.%s%s", df_buf_str(&section).ptr, f.key->key, suffix);
         break;
     }
-    complain(l, df_buf_str(&where));
+    add_complaint(l, df_buf_str(&where));
     df_buf_release(&section);
     df_buf_release(&where);
 }
@@ -163,7 +164,7 @@ static void complain_of_line(struct load *l, size_t line)
     struct df_buf where;
     df_buf_init(&where, WHY_MAX_BYTES);
     df_buf_addf(&where, "%s:%zu", l->src->file, line);
-    complain(l, df_buf_str(&where));
+    add_complaint(l, df_buf_str(&where));
     df_buf_release(&where);
 }
 
@@ -196,7 +197,7 @@ static bool find_key(struct place *p, struct df_str name, struct found *ret)
     return false;
 }
 
-/* Rooms may share a section: it has a place for each. */
+/* Rooms may share a section, which then has a place for each. */
 static bool find_plain_key(struct load *l, struct df_str section, struct df_str name,
                            struct found *ret)
 {
@@ -210,7 +211,7 @@ static bool find_plain_key(struct load *l, struct df_str section, struct df_str 
 
 /* --- sections of groups ----------------------------------------------------------------------- */
 
-/* A place whose keys have their defaults. */
+/* Adds a place and sets the defaults of its keys. */
 static struct place *add_place(struct load *l, struct place p)
 {
     struct place *added = &l->places[l->place_count++];
@@ -227,7 +228,7 @@ static struct place *add_place(struct load *l, struct place p)
     return added;
 }
 
-/* The group that a section's name, relay.orders, belongs to, and what it is called in it. */
+/* The group of a section such as relay.orders; *ret_name is the name within it, orders. */
 static const struct df_config_group_at *find_group(const struct df_config_table *t,
                                                    struct df_str section, struct df_str *ret_name)
 {
@@ -282,7 +283,7 @@ static struct place *make_section(struct load *l, const struct df_config_group_a
                                        .base = item});
 }
 
-/* The group's section of this name, made if there is none. NULL: the reason stands in l->why. */
+/* The group's section of this name, created if there is none. NULL: the reason is in l->why. */
 static struct place *open_section(struct load *l, const struct df_config_group_at *g,
                                   struct df_str name, enum source source)
 {
@@ -355,8 +356,8 @@ static bool is_path(struct df_str s)
     return s.len > 0 && s.len <= PATH_MAX_BYTES;
 }
 
-static void give(struct load *l, struct found f, enum source source, size_t line,
-                 struct df_str value)
+static void give_value(struct load *l, struct found f, enum source source, size_t line,
+                       struct df_str value)
 {
     struct given *g = given_of(f);
     const char *fault = df_ini_text_fault(value);
@@ -385,7 +386,7 @@ static void give(struct load *l, struct found f, enum source source, size_t line
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* What follows the header of a section that was refused is passed over. */
+/* Entries after the header of a refused section are skipped. */
 static void on_section(void *arg, size_t line, struct df_str section)
 {
     struct load *l = arg;
@@ -407,7 +408,7 @@ static void on_entry(void *arg, size_t line, struct df_str section, struct df_st
     if (l->refused)
         return;
     if (l->reading ? find_key(l->reading, key, &f) : find_plain_key(l, section, key, &f)) {
-        give(l, f, FROM_FILE, line, value);
+        give_value(l, f, FROM_FILE, line, value);
         return;
     }
     df_buf_addf(&l->why, "[" DF_STR_FMT "] " DF_STR_FMT ": ", DF_STR_ARG(df_utf8_cut(section, 80)),
@@ -430,20 +431,21 @@ static void load_file(struct load *l)
     char *text = df_config_read(l->src->file, false, CONFIG_MAX_BYTES, &len, &shared, &l->why);
 
     if (!text) {
-        complain(l, df_str_c(l->src->file));
+        add_complaint(l, df_str_c(l->src->file));
         return;
     }
     const struct df_ini_handler handler = {on_section, on_entry, on_complaint, l};
     df_ini_read(df_str_n(text, len), &handler);
     if (shared && l->has_secret) {
         why_shared(l, shared);
-        warn_of(l, df_str_c(l->src->file));
+        add_warning(l, df_str_c(l->src->file));
     }
     df_wipe(text, len);
     free(text);
 }
 
-/* A secret in a file may be longer than one that is written down, and have lines: a key, say. */
+/* A secret in a file may be longer than one in the INI file and have several lines, as a key
+ * has. */
 static void take_file(struct load *l, struct found f, struct df_str text)
 {
     const char *fault = df_ini_text_fault(text);
@@ -458,7 +460,7 @@ static void take_file(struct load *l, struct found f, struct df_str text)
         complain_of(l, f, given_of(f)->source, given_of(f)->line);
 }
 
-/* One newline at the end is the editor's, not the secret's. */
+/* One newline at the end comes from the editor and is dropped. */
 static void load_secret_file(struct load *l, struct found f)
 {
     const struct given *g = given_of(f);
@@ -488,7 +490,7 @@ static void load_secret_file(struct load *l, struct found f)
         take_file(l, f, secret);
         if (shared) {
             why_shared(l, shared);
-            warn_of(l, df_str_c(g->path));
+            add_warning(l, df_str_c(g->path));
         }
     }
     if (text)
@@ -496,7 +498,7 @@ static void load_secret_file(struct load *l, struct found f)
     free(text);
 }
 
-/* And gives back what was noted of the place's keys. */
+/* Also frees the notes about the place's keys. */
 static void load_secret_files(struct load *l, struct place *p)
 {
     for (size_t i = 0; p->keys[i].key; i++) {
@@ -509,7 +511,7 @@ static void load_secret_files(struct load *l, struct place *p)
 
 /* --- environment and options ------------------------------------------------------------------ */
 
-/* *ret_ours: the variable names a section, so that it is not some other program's. */
+/* *ret_ours: the variable names one of our sections. */
 static bool find_plain_env(struct load *l, struct df_str name, struct found *ret, bool *ret_ours)
 {
     for (size_t i = 0; i < l->plain_count; i++) {
@@ -577,11 +579,11 @@ static void load_env(struct load *l)
         if (!df_str_starts(name, DF_STR(DF_CFG_ENV_PREFIX)) || !value.ptr)
             continue;
         if (find_env(l, name, &f, &ours)) {
-            give(l, f, FROM_ENV, 0, value);
+            give_value(l, f, FROM_ENV, 0, value);
         } else if (ours) {
             if (l->why.len == 0)
                 df_buf_addz(&l->why, "no such setting");
-            complain(l, name);
+            add_complaint(l, name);
         }
     }
 }
@@ -594,9 +596,9 @@ static void load_set(struct load *l, size_t number)
     struct found f;
 
     if (!dot || dot == name.ptr || dot == name.ptr + name.len - 1) {
-        /* What was given is not shown: without its name, it may be anything. */
+        /* The text is not shown: without a key it may be a secret. */
         df_buf_addf(&l->why, "option number %zu is not of the form section.key=value", number + 1);
-        complain(l, DF_STR("--set"));
+        add_complaint(l, DF_STR("--set"));
         return;
     }
     struct df_str section = df_str_n(name.ptr, (size_t)(dot - name.ptr));
@@ -605,7 +607,7 @@ static void load_set(struct load *l, size_t number)
     const struct df_config_group_at *g = find_group(l->table, section, &called);
     struct place *p = g ? open_section(l, g, called, FROM_SET) : NULL;
     if (g ? p && find_key(p, key, &f) : find_plain_key(l, section, key, &f)) {
-        give(l, f, FROM_SET, 0, value);
+        give_value(l, f, FROM_SET, 0, value);
         return;
     }
     struct df_buf where;
@@ -613,7 +615,7 @@ static void load_set(struct load *l, size_t number)
     df_buf_addf(&where, "--set " DF_STR_FMT, DF_STR_ARG(df_utf8_cut(name, 120)));
     if (l->why.len == 0)
         why_unknown(l, section);
-    complain(l, df_buf_str(&where));
+    add_complaint(l, df_buf_str(&where));
     df_buf_release(&where);
 }
 

@@ -1,31 +1,32 @@
 /*
- * Configuration from tables: name, type, unit, default, range, secret or not, where the value goes,
- * and a line of help. Parsing, `check-config`, `help config` and docs/configuration.md all come
- * from them. Each room has the tables of its own settings, which fill one struct of the room; the
- * program says in which section each table stands and where in its settings the struct lies.
+ * Configuration from tables: name, type, unit, default, range, whether it is secret, where the
+ * value goes, and a line of help. Parsing, `check-config`, `help config` and docs/configuration.md
+ * all use them. Each room has tables for its own settings, which fill a struct of the room; the
+ * program assigns each table a section and a place for the struct in its settings.
  *
  * Order of precedence, later wins: default, INI file, environment (DATAFLOW_<SECTION>_<KEY>), --set
  * section.key=value. An unknown section or key, a value of the wrong type or out of range, a key
  * given twice in the file and an unreadable file are refused, all of them at once, each with its
- * file and line (or the variable's or option's name). A DATAFLOW_ variable that names no section of
- * the table is somebody else's and is left alone.
+ * file and line (or the variable's or option's name).
  *
- * A number is kept in the unit that the code wants: where lock_timeout_minutes fills a member
+ * A number is stored in the unit that the code uses: when lock_timeout_minutes fills a member
  * lock_timeout_ms, the table says DF_MINUTES. Range, default and messages are in the written unit.
  *
  * A group is any number of sections with the same keys, [prefix.NAME]; each fills one element of an
- * array, in the order of first appearance. Every source may make one: [relay.orders] in the file,
- * --set relay.orders.url=…, DATAFLOW_RELAY_ORDERS_URL=…. Names are told apart without regard to
- * case. A variable's key is the longest that it ends with, and what stands before it the name,
- * where '_' also stands for '-'; if no section has it, the new one's is in lower case.
+ * array, in the order of first appearance. Every source may create one: [relay.orders] in the file,
+ * --set relay.orders.url=…, DATAFLOW_RELAY_ORDERS_URL=…. Names are compared without regard to case.
+ * In a variable, the longest matching key at the end is the key and the text before it is the name,
+ * where '_' also stands for '-'; if no section has that name, one is created with the name in lower
+ * case.
  *
  * A key with DF_CFG_SECRET or DF_CFG_URL also exists as <key>_file: the path of a file that holds
  * the value (one trailing newline is dropped). Giving both in one source is refused; from two
- * sources the later wins. Secrets are kept in struct df_secret and are never printed. A file that
- * holds one, be it this or the INI file, and can be read by others than who needs it, is warned of.
+ * sources the later wins. Secrets are kept in struct df_secret and are never printed. A file with a
+ * secret, this or the INI file, that other users may read gives a warning.
  *
- * Of the environment, variables that begin with DATAFLOW_ are looked at; an unknown one is refused
- * too, except DATAFLOW_CONFIG and DATAFLOW_TEST_*, which are others' business.
+ * Only environment variables that begin with DATAFLOW_ are read. One that names a section but no
+ * key of it is refused. One that names no section is ignored: it has another reader, as
+ * DATAFLOW_CONFIG and DATAFLOW_TEST_* have.
  *
  * The settings struct is plain data owned by the caller; df_config_release frees its strings.
  */
@@ -59,11 +60,11 @@ struct df_config_key {
     const char *key;
     enum df_config_type type;
     size_t offset;   /* in the room's struct */
-    const char *def; /* as it would be written; NULL: unset */
+    const char *def; /* as written in a file; NULL: unset */
     int64_t min;     /* INT, INT_LIST; for STRING the longest length is max, 0: 4096 */
     int64_t max;
-    int64_t unit;               /* INT, INT_LIST: what is written is kept times this; 0: 1 */
-    bool empty_is_none;         /* STRING, URL: an empty text is as good as none */
+    int64_t unit;               /* INT, INT_LIST: the written value is multiplied by this; 0: 1 */
+    bool empty_is_none;         /* STRING, URL: an empty text counts as unset */
     const char *const *choices; /* ENUM, FLAGS: NULL-terminated */
     const char *help;
 };
@@ -76,8 +77,8 @@ struct df_config_key {
 #define DF_MIB     (INT64_C(1) << 20)
 
 /*
- * A line of a table. T is the struct, m the member; one of the wrong type does not compile. A table
- * ends with a key that is NULL.
+ * A row of a table. T is the struct, m the member; a member of the wrong type does not compile. A
+ * table ends with a key that is NULL.
  */
 #define DF_CFG_AT(T, m, type) _Generic(((T *)0)->m, type : offsetof(T, m))
 #define DF_CFG_TEXT(name, T, m, kind, standard, what)                                              \
@@ -132,7 +133,7 @@ struct df_config_key {
         .def = (standard), .choices = (list), .help = (what)                                       \
     }
 
-/* A table in a section. Rooms may share one: then the section stands here once for each table. */
+/* A table in a section. Rooms may share a section, which is then listed once for each table. */
 struct df_config_section {
     const char *name;
     const struct df_config_key *keys;
@@ -148,8 +149,8 @@ struct df_config_group {
     const struct df_config_key *keys;
     size_t size;         /* of an element */
     size_t name_offset;  /* const char * in the element: NAME as it was first written */
-    const char *help;    /* for the reference: what a section is, */
-    const char *example; /* and one, as INI text */
+    const char *help;    /* for the reference: what a section is */
+    const char *example; /* an example as INI text */
 };
 
 /* Where in the settings a group's elements are. */
@@ -169,18 +170,18 @@ struct df_config_sources {
     char *const *env;        /* NULL-terminated, as environ */
     const char *const *sets; /* "section.key=value" */
     size_t set_count;
-    struct df_buf *warnings; /* what is not refused and yet unwise, one a line; NULL: nobody asks */
+    struct df_buf *warnings; /* unwise settings that are accepted, one a line; NULL: not wanted */
 };
 
 /*
- * Fills *settings (zeroed by the caller). On failure every complaint stands in *complaints, one a
- * line, and whatever was set is released.
+ * Fills *settings (zeroed by the caller). On failure *complaints holds every complaint, one a line,
+ * and the values set so far are released.
  */
 enum df_code df_config_load(const struct df_config_table *t, const struct df_config_sources *src,
                             void *settings, struct df_buf *complaints) DF_MUST_CHECK;
 void df_config_release(const struct df_config_table *t, void *settings);
 
-/* Numbers of a room's struct that are unset get those of another. */
+/* Unset numbers of a room's struct are copied from another one. */
 void df_config_inherit(const struct df_config_key *keys, void *settings, const void *from);
 
 /* The effective configuration as an INI file, secrets as "(set)". */

@@ -11,7 +11,7 @@ static bool is_first_of_name(const struct df_config_section *all, const struct d
     return all == s;
 }
 
-/* Calls row for the keys of each section together, whatever the order of the tables. */
+/* Calls `row` for all keys of a section together, in any order of the tables. */
 static void each_section(const struct df_config_table *t, struct df_buf *out, const void *settings,
                          head_fn *head, row_fn *row)
 {
@@ -67,7 +67,7 @@ static void docs_head(const char *section, struct df_buf *out)
     df_buf_addf(out, "## [%s]\n\n" TABLE_HEAD, section);
 }
 
-/* A bar would end the cell, also between backquotes. */
+/* A bar would end the cell, even between backquotes. */
 static void add_cell(struct df_buf *out, struct df_str text)
 {
     while (text.ptr) {

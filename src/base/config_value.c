@@ -8,7 +8,7 @@
 #define TEXT_MAX_BYTES 4096
 #define SHOWN_CHARS    60
 
-/* Table and struct are made for each other: the offset leads to an object of the key's type. */
+/* The macros of config.h guarantee that the offset leads to an object of the key's type. */
 static void *slot_of(const struct df_config_key *k, void *settings)
 {
     return (char *)settings + k->offset;
@@ -19,8 +19,8 @@ static const void *const_slot_of(const struct df_config_key *k, const void *sett
     return (const char *)settings + k->offset;
 }
 
-/* Where a pointer lies that this file owns and the room borrows: const there, and so copied. */
-static void *owned(const void *slot)
+/* Reads a pointer that this file owns and the room borrows: it is const there, hence the copy. */
+static void *owned_pointer(const void *slot)
 {
     void *ptr;
     memcpy(&ptr, slot, sizeof(ptr));
@@ -66,7 +66,7 @@ static int64_t unit_of(const struct df_config_key *k)
     return k->unit > 0 ? k->unit : 1;
 }
 
-/* The range in the written unit, so far as what is kept is still a number. */
+/* The range in the written unit, limited so that the stored value does not overflow. */
 static int64_t least_of(const struct df_config_key *k)
 {
     int64_t least = unit_of(k) == 1 ? INT64_MIN : -(INT64_MAX / unit_of(k));
@@ -173,13 +173,13 @@ void df_config_value_set_secret(const struct df_config_key *k, void *settings, s
 {
     void *slot = slot_of(k, settings);
 
-    df_secret_free(owned(slot));
+    df_secret_free(owned_pointer(slot));
     set_owned(slot, df_secret_new(text));
 }
 
 static bool set_string(const struct df_config_key *k, struct df_str text, void *slot)
 {
-    free(owned(slot));
+    free(owned_pointer(slot));
     set_owned(slot, k->empty_is_none && text.len == 0 ? NULL : df_strdup(text));
     return true;
 }
@@ -236,9 +236,9 @@ void df_config_value_release(const struct df_config_key *k, void *settings)
     bool is_text = k->type == DF_CFG_STRING || k->type == DF_CFG_URL;
 
     if (is_text)
-        free(owned(slot));
+        free(owned_pointer(slot));
     else if (k->type == DF_CFG_SECRET)
-        df_secret_free(owned(slot));
+        df_secret_free(owned_pointer(slot));
     if (is_text || k->type == DF_CFG_SECRET)
         set_owned(slot, NULL);
 }
@@ -290,7 +290,7 @@ static bool print_text(const char *text, struct df_buf *out)
     return text;
 }
 
-/* scheme://user:***@host: the last @ counts, should a password have one unescaped. */
+/* scheme://user:***@host. The last @ counts, since a password may hold an unescaped one. */
 static bool print_url(const char *url, struct df_buf *out)
 {
     const char *authority = url ? strstr(url, "://") : NULL;
@@ -315,11 +315,11 @@ bool df_config_value_print(const struct df_config_key *k, const void *settings, 
 
     switch (k->type) {
     case DF_CFG_STRING:
-        return print_text(owned(slot), out);
+        return print_text(owned_pointer(slot), out);
     case DF_CFG_URL:
-        return print_url(owned(slot), out);
+        return print_url(owned_pointer(slot), out);
     case DF_CFG_SECRET:
-        return print_text(owned(slot) ? "(set)" : NULL, out);
+        return print_text(owned_pointer(slot) ? "(set)" : NULL, out);
     case DF_CFG_INT:
         return print_int(k, *(const int64_t *)slot, out);
     case DF_CFG_BOOL:
@@ -381,7 +381,7 @@ size_t df_config_item_count(const struct df_config_group_at *g, const void *sett
 
 static char *items_of(const struct df_config_group_at *g, const void *settings)
 {
-    return owned((const char *)settings + g->items_offset);
+    return owned_pointer((const char *)settings + g->items_offset);
 }
 
 static void set_items(const struct df_config_group_at *g, void *settings, char *items, size_t count)
@@ -398,7 +398,7 @@ void *df_config_item(const struct df_config_group_at *g, const void *settings, s
 
 const char *df_config_item_name(const struct df_config_group *g, const void *item)
 {
-    return owned((const char *)item + g->name_offset);
+    return owned_pointer((const char *)item + g->name_offset);
 }
 
 void *df_config_item_add(const struct df_config_group_at *g, void *settings, struct df_str name)
@@ -419,7 +419,7 @@ void df_config_items_release(const struct df_config_group_at *g, void *settings)
         char *item = df_config_item(g, settings, i);
         for (const struct df_config_key *k = g->group->keys; k->key; k++)
             df_config_value_release(k, item);
-        free(owned(item + g->group->name_offset));
+        free(owned_pointer(item + g->group->name_offset));
     }
     free(items_of(g, settings));
     set_items(g, settings, NULL, 0);

@@ -56,9 +56,8 @@ const char *df_err_outside(const struct df_err *err)
     return fixed ? fixed : err->detail;
 }
 
-/* Libraries end their messages with newlines and cut texts end in half a character: neither may
- * show. */
-static void tidy(char *detail)
+/* Removes the newlines that end libraries' messages, and half a character that ends a cut text. */
+static void tidy_detail(char *detail)
 {
     size_t len = strlen(detail);
     while (len > 0 && (unsigned char)detail[len - 1] <= ' ')
@@ -81,11 +80,11 @@ enum df_code df_err_vset(struct df_err *err, enum df_code code, const char *fmt,
 {
     if (!err)
         return code;
-    /* By way of a copy, so that err->detail itself may be among the arguments. */
+    /* Formats into a copy, so that err->detail itself may be among the arguments. */
     char detail[sizeof(err->detail)];
     if (vsnprintf(detail, sizeof(detail), fmt, ap) < 0)
         detail[0] = '\0';
-    tidy(detail);
+    tidy_detail(detail);
     err->code = code;
     err->offset = -1;
     memcpy(err->detail, detail, sizeof(detail));
@@ -124,7 +123,7 @@ enum df_code df_err_errno(struct df_err *err, const char *fmt, ...)
         what[0] = '\0';
     va_end(ap);
     const char *text = strerror_r(saved, reason, sizeof(reason));
-    /* What failed may be a long path; the reason must still be seen. */
+    /* `what` may hold a long path; the reason must still fit. */
     size_t room = sizeof(what) - 3 - strlen(text);
     enum df_code code = saved == ENOSPC || saved == EDQUOT ? DF_E_DISK_FULL : DF_E_IO;
     return df_err_set(err, code, "%.*s: %s", (int)room, what, text);

@@ -3,12 +3,12 @@
  * the HTTP status it answers with, whether trying again can help, and the title of the problem
  * document. API and retry logic read the same row and so cannot disagree.
  *
- * The last column says who may read err->detail. NULL: it was written for the caller. A text: it
- * was written for the operator and may name files, hosts, statements or what a library said. It
- * goes to the log, and outsiders get that text instead (df_err_outside). So a code is never used
- * for both: who has words of its own for a caller uses a code without a text.
+ * The last column says who may read err->detail. NULL: the detail is written for the caller. A
+ * text: the detail is written for the operator and may name files, hosts, statements or a library's
+ * message. It goes to the log, and outsiders get the text instead (df_err_outside). So a code never
+ * serves both: a detail for the caller needs a code without a text.
  *
- * Functions return enum df_code and fill a struct df_err with the words. DF_OK is 0; DF_ROW and
+ * Functions return enum df_code and fill a struct df_err with the message. DF_OK is 0; DF_ROW and
  * DF_DONE are results of a step, not errors.
  */
 #ifndef DF_BASE_ERR_H
@@ -21,8 +21,8 @@
 
 enum df_retry {
     DF_RETRY_NEVER, /* the same call fails again */
-    DF_RETRY_LATER, /* the world may be better later: back off and repeat */
-    DF_RETRY_NOW,   /* a conflict between equals (deadlock, serialization): repeat at once */
+    DF_RETRY_LATER, /* may succeed later: back off and repeat */
+    DF_RETRY_NOW,   /* a conflict (deadlock, serialization): repeat at once */
 };
 
 /* clang-format off */
@@ -97,7 +97,8 @@ enum df_code {
 struct df_err {
     enum df_code code;
     int64_t offset;   /* byte offset in the input, or -1 */
-    char detail[480]; /* one line for a person; never a secret or a payload. Who: see above */
+    char detail[480]; /* one line for a person, never with a secret or a payload; see above for its
+                         readers */
 };
 
 #define DF_ERR_INIT ((struct df_err){.code = DF_OK, .offset = -1})
@@ -107,9 +108,9 @@ const char *df_code_title(enum df_code code);
 unsigned df_code_http(enum df_code code);
 enum df_retry df_code_retry(enum df_code code);
 
-/* What outsiders are told in place of the detail; NULL: the detail is for them. */
+/* The text for outsiders in place of the detail; NULL: the detail is for them. */
 const char *df_code_outside(enum df_code code);
-/* The words of an error that anybody may read: its detail, or what stands in the table for it. */
+/* The text of an error for outsiders: its detail, or the table's text for it. */
 const char *df_err_outside(const struct df_err *err);
 
 /* Fill err (NULL is allowed) and return the code, so that a caller can `return df_err_set(...)`. */

@@ -1,7 +1,7 @@
 /*
  * Runs of plain text are copied while they are looked at, sixteen bytes at a time with SSE2, which
- * every x86-64 has, and eight at a time elsewhere. A run is copied up to the first byte that is not
- * plain and then some: what is too much is written over.
+ * every x86-64 has, and eight at a time elsewhere. A copy may go past the first byte that is not
+ * plain; the excess is overwritten.
  */
 #include "base/escape.h"
 
@@ -66,7 +66,8 @@ static size_t put_code(char *out, unsigned code)
     return 6;
 }
 
-/* The character at p, which is not plain: its form in out, its own length in *ret_taken. */
+/* Writes the escaped form of the character at p, which is not plain, to out; its own length to
+ * *ret_taken. */
 static size_t escape_one(const char *p, const char *end, enum df_escape kind, char out[8],
                          size_t *ret_taken)
 {
@@ -88,8 +89,8 @@ static size_t escape_one(const char *p, const char *end, enum df_escape kind, ch
     return len;
 }
 
-/* The last few bytes at once, if they are plain: the last eight without those that were before p.
- */
+/* Copies the last few bytes at once, if they are plain: the last eight, of which some may lie
+ * before p. */
 static inline char *copy_rest(char *to, const char *stop, const char *begin, const char **p,
                               const char *end, enum df_escape kind)
 {
@@ -112,7 +113,7 @@ static inline char *copy_rest(char *to, const char *stop, const char *begin, con
 #endif
 }
 
-/* Once for each kind, so that what a kind does not ask for costs nothing. */
+/* Compiled once for each kind, so that the checks of other kinds cost nothing. */
 static inline __attribute__((always_inline)) char *
 escape_text(char *to, const char *stop, struct df_str *text, enum df_escape kind)
 {
@@ -138,7 +139,7 @@ escape_text(char *to, const char *stop, struct df_str *text, enum df_escape kind
             to += 8;
         }
         to = copy_rest(to, stop, text->ptr, &p, end, kind);
-        const char *again = end - p > 16 ? p + 16 : end; /* then sixteen at a time may do */
+        const char *again = end - p > 16 ? p + 16 : end; /* then sixteen at a time may work again */
         while (p < again && to < stop) {
             size_t n = is_plain((unsigned char)*p, kind)                     ? 1
                        : kind == DF_ESCAPE_JSON && (unsigned char)*p >= 0x80 ? df_utf8_char(p, end)
@@ -180,8 +181,8 @@ char *df_escape(char *to, const char *stop, struct df_str *text, enum df_escape 
     return to;
 }
 
-/* The result is at least as long as the text: that much room is asked for, all that there is is
- * used, and what is left of the text then is treated like another. */
+/* The result is at least as long as the text. Each round reserves that much room, uses all room
+ * there is, and goes on with the rest of the text. */
 void df_buf_add_escaped(struct df_buf *b, struct df_str text)
 {
     while (text.len > 0) {
@@ -192,7 +193,7 @@ void df_buf_add_escaped(struct df_buf *b, struct df_str text)
         size_t room = b->cap - 1 < b->max ? b->cap - 1 : b->max;
         char *end = escape_text(to, b->ptr + room, &text, DF_ESCAPE_JSON);
         df_buf_grown(b, (size_t)(end - to));
-        if (end == to) { /* not even the next one fits */
+        if (end == to) { /* not even the next character fits */
             end = escape_text(one, one + sizeof(one), &text, DF_ESCAPE_JSON);
             df_buf_add(b, one, (size_t)(end - one));
         }

@@ -1,6 +1,6 @@
 /*
  * A file embedded in the binary at build time (tools/embed_files.py): schema scripts, the console.
- * A NUL stands one past the data and is not counted, so that text files can be used as C strings.
+ * A NUL follows the data and is not counted, so that text files can be used as C strings.
  */
 #ifndef DF_BASE_FILE_H
 #define DF_BASE_FILE_H

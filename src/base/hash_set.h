@@ -1,8 +1,8 @@
 /*
- * A set of 128-bit hashes: which of millions of keys were seen. Not base/map.h, which takes some 60
- * bytes a key: here it is 16, at most 21 of the table, and the slots are in the order of the
- * hashes, nearly, so that what goes to disk goes there from one end to the other. Hashes come from
- * the caller and are not zero. Nothing is removed. One thread at a time.
+ * A set of 128-bit hashes, to know which of millions of keys were seen. base/map.h would take some
+ * 60 bytes a key; this set takes 16, or 21 with free slots. The slots are nearly in the order of
+ * the hashes, so that writing the set to disk is sequential. The caller computes the hashes, which
+ * are never zero. Nothing is removed. One thread at a time.
  */
 #ifndef DF_BASE_HASH_SET_H
 #define DF_BASE_HASH_SET_H
@@ -32,14 +32,14 @@ static inline bool df_hash_same(const struct df_hash128 *a, const struct df_hash
     return a->high == b->high && a->low == b->low;
 }
 
-/* Whether it must grow before the next one is added: three quarters are used, or there is none. */
+/* Whether the set must grow before the next hash: three quarters are used, or there is no table. */
 bool df_hash_set_is_full(const struct df_hash_set *s);
 
 /* Makes the first table, or one twice as large. */
 void df_hash_set_grow(struct df_hash_set *s);
 
-/* Where it is, or, if that slot is none, belongs: who writes it there counts it too. There is a
- * table. */
+/* The slot of the hash, or the empty slot where it belongs: a caller that writes it there also
+ * increments `count`. The set must have a table. */
 struct df_hash128 *df_hash_set_find(const struct df_hash_set *s, const struct df_hash128 *hash);
 
 void df_hash_set_release(struct df_hash_set *s);

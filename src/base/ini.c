@@ -1,10 +1,12 @@
 /*
- * Why not libinih: as Debian builds it, it cuts lines at 200 bytes without a word, takes " ;"
- * inside a value (a URL, a password) as the start of a comment, joins indented lines to the value
- * before them, and reports the first faulty line only.
+ * Written here and not taken from libinih: as Debian builds it, that cuts lines at 200 bytes
+ * without a word, takes " ;" inside a value (a URL, a password) as the start of a comment, joins
+ * indented lines to the value before them, and reports the first faulty line only.
  *
  * Here a line is blank, a comment (# or ; as its first character), a [section] or key = value. The
- * value is the rest of the line without the blanks around it; no character in it is special.
+ * value is the rest of the line without the blanks around it; no character in it is special. So
+ * there is no reference to compare with: tests/unit/base/config_test.c has what is meant, and in
+ * tests/fuzz/fuzz_config.c the printed configuration loads again and is the same.
  */
 #include "base/ini.h"
 
@@ -26,8 +28,7 @@ static const char *read_section(struct df_str line, struct df_str *section)
     if (line.ptr[line.len - 1] == ']')
         name = df_str_trim(df_str_n(line.ptr + 1, line.len - 2));
 
-    /* What follows a faulty header belongs to no section: its entries are passed over, not
-     * misfiled. */
+    /* Entries after a faulty header belong to no section: they are skipped rather than misfiled. */
     *section = name.len > 0 ? name : DF_STR_NULL;
     return name.len > 0 ? NULL : "a section is written [name], with nothing after it";
 }

@@ -1,7 +1,7 @@
 /*
- * Reader of INI text that is already in memory. Reports sections, entries and complaints with
- * their line, through callbacks and in the order of the text; it goes on after a complaint, so that
- * all are told.
+ * Reader of INI text that is already in memory. Reports sections, entries and complaints with their
+ * line, through callbacks and in the order of the text; it goes on after a complaint, so that all
+ * are reported.
  */
 #ifndef DF_BASE_INI_H
 #define DF_BASE_INI_H
@@ -23,7 +23,7 @@ struct df_ini_handler {
 
 void df_ini_read(struct df_str text, const struct df_ini_handler *h);
 
-/* Why a text may not stand in a line, or NULL when it may. */
+/* Why a text is not allowed in a line; NULL when it is. */
 const char *df_ini_text_fault(struct df_str s);
 
 #endif

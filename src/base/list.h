@@ -1,5 +1,5 @@
 /*
- * Intrusive doubly linked list: the link stands inside the item, so that adding and removing
+ * Intrusive doubly linked list: the link is a member of the item, so that adding and removing
  * allocate nothing and take constant time. An item has one link for each list it can be in at the
  * same time.
  *
@@ -13,9 +13,9 @@
  *     while ((c = DF_LIST_TAKE(&line, struct call, waiting)))
  *         …
  *
- * Zeroed lists and links are valid: an empty list, and a link in no list. A list that holds
- * something must stay where it is. Lists own nothing and lock nothing: whoever guards the items
- * guards the list. Adding a link that is in a list, and removing one that is in none, aborts.
+ * Zeroed lists and links are valid: an empty list, and a link in no list. A list with items must
+ * not be moved. Lists own nothing and lock nothing: the lock of the items guards the list. Adding a
+ * link that is in a list, and removing one that is in none, aborts.
  */
 #ifndef DF_BASE_LIST_H
 #define DF_BASE_LIST_H
@@ -56,10 +56,10 @@ static inline void df_list_make_ready(struct df_list *l)
 {
     if (!l->ends.next)
         l->ends.next = l->ends.prev = &l->ends;
-    assert(l->ends.next->prev == &l->ends); /* it was not moved */
+    assert(l->ends.next->prev == &l->ends); /* the list was not moved */
 }
 
-/* As the last one. */
+/* Adds at the end. */
 static inline void df_list_add(struct df_list *l, struct df_link *link)
 {
     df_list_make_ready(l);
@@ -72,7 +72,7 @@ static inline void df_list_add_first(struct df_list *l, struct df_link *link)
     df_list_put_between(l, &l->ends, link, l->ends.next);
 }
 
-/* Right before `next`, which is in the list; NULL: as the last one. */
+/* Adds before `next`, which is in the list; NULL: at the end. */
 static inline void df_list_add_before(struct df_list *l, struct df_link *next, struct df_link *link)
 {
     df_list_make_ready(l);
@@ -109,7 +109,7 @@ static inline struct df_link *df_list_take_link(struct df_list *l)
     return link;
 }
 
-/* Everything that is in `from` goes to the end of `to`, in its order. */
+/* Moves all items of `from` to the end of `to`, in order. */
 static inline void df_list_move(struct df_list *to, struct df_list *from)
 {
     assert(to != from);
@@ -139,9 +139,9 @@ static inline void df_list_move(struct df_list *to, struct df_list *from)
          : NULL)
 
 /*
- * From the first to the last. `item` is a variable of the caller's; afterwards it is NULL unless
- * the loop was left by break. The item of this turn may be removed, and what comes after the next
- * one; the next one may not.
+ * Loops from the first to the last. `item` is a variable of the caller; afterwards it is NULL
+ * unless the loop was left by break. The current item may be removed, and items after the next one;
+ * the next one must not be.
  */
 #define DF_LIST_EACH(item, list, member)                                                           \
     for (struct df_link *df_at_##item = df_list_first_link(list), *df_next_##item = NULL;          \

@@ -16,7 +16,7 @@ void df_mutex_init(struct df_mutex *m)
 void df_mutex_destroy(struct df_mutex *m)
 {
     if (pthread_mutex_destroy(&m->m) != 0)
-        abort(); /* somebody still holds it */
+        abort(); /* a thread still holds it */
 }
 
 void df_cond_init(pthread_cond_t *c)

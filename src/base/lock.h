@@ -1,7 +1,7 @@
 /*
- * Locks, and what clang's -Wthread-safety is told of them: which lock guards a member
- * (DF_GUARDED_BY), and which one a function's caller holds (DF_REQUIRES). gcc ignores the
- * annotations; `make lint` has clang check them.
+ * Locks, and their annotations for clang's -Wthread-safety: which lock guards a member
+ * (DF_GUARDED_BY), and which lock a function's caller must hold (DF_REQUIRES). gcc ignores them;
+ * `make lint` has clang check them.
  *
  * No lock is held across I/O, SQL or a callback.
  */
@@ -19,8 +19,8 @@
 #define DF_TSA(x)
 #endif
 
-/* In C a member can name its neighbour only from clang 20 on, and with
- * -fexperimental-late-parse-attributes; before, these two speak to people alone. */
+/* In C a member can name its neighbour only from clang 20 on, with
+ * -fexperimental-late-parse-attributes. With older clangs these two only inform the reader. */
 #if defined(__clang__) && __clang_major__ >= 20
 #define DF_GUARDED_BY(lock)    DF_TSA(guarded_by(lock))
 #define DF_PT_GUARDED_BY(lock) DF_TSA(pt_guarded_by(lock)) /* what the pointer points to */
@@ -31,7 +31,7 @@
 #define DF_REQUIRES(...) DF_TSA(requires_capability(__VA_ARGS__))
 #define DF_ACQUIRES(...) DF_TSA(acquire_capability(__VA_ARGS__))
 #define DF_RELEASES(...) DF_TSA(release_capability(__VA_ARGS__))
-/* For functions whose locking cannot be told to clang; a comment says why. */
+/* For functions whose locking clang cannot follow; a comment says why. */
 #define DF_UNCHECKED_LOCKING DF_TSA(no_thread_safety_analysis)
 
 struct DF_TSA(capability("mutex")) df_mutex {
@@ -46,8 +46,8 @@ struct DF_TSA(capability("mutex")) df_mutex {
 void df_mutex_init(struct df_mutex *m);
 void df_mutex_destroy(struct df_mutex *m);
 
-/* A lock used wrongly (taken twice by one thread, given back by another) is not survived: what it
- * guards could be anything. */
+/* Wrong use of a lock (taken twice by one thread, released by another) aborts: the guarded data
+ * could be in any state. */
 static inline void df_lock(struct df_mutex *m) DF_ACQUIRES(*m) DF_UNCHECKED_LOCKING
 {
     if (pthread_mutex_lock(&m->m) != 0)
@@ -63,7 +63,7 @@ static inline void df_unlock(struct df_mutex *m) DF_RELEASES(*m) DF_UNCHECKED_LO
 /* A condition variable bound to CLOCK_MONOTONIC. */
 void df_cond_init(pthread_cond_t *c);
 void df_cond_wait(pthread_cond_t *c, struct df_mutex *m) DF_REQUIRES(*m);
-/* Returns false when the time was up. A negative timeout is none at all, not for ever. */
+/* Returns false when the time was up. A negative timeout does not wait at all. */
 bool df_cond_wait_ms(pthread_cond_t *c, struct df_mutex *m, int64_t timeout_ms) DF_REQUIRES(*m);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A line is put together on the stack and written at once; nothing is allocated and no lock is
- * taken. Whatever the texts contain, a line is valid JSON in valid UTF-8 without a line break
- * inside: control characters are escaped, bytes that are no UTF-8 become U+FFFD. What does not fit
- * is cut (texts, with an ellipsis) or left out (whole fields, and "truncated" says so).
+ * A line is built on the stack and written at once; nothing is allocated and no lock is taken.
+ * Whatever the texts contain, a line is valid JSON in valid UTF-8 without a line break: control
+ * characters are escaped, bytes that are not UTF-8 become U+FFFD. Long texts are cut, with an
+ * ellipsis; fields that do not fit are left out, and "truncated" says so.
  */
 #include "base/log.h"
 
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES    PIPE_BUF /* what a pipe takes in one piece, whoever else writes to it */
+#define LINE_MAX_BYTES    PIPE_BUF /* what a pipe takes in one piece, even with several writers */
 #define MESSAGE_MAX_BYTES 2048     /* escaped */
 #define FIELD_MAX_BYTES   1024     /* escaped */
 #define TAIL              ",\"truncated\":true}\n"
@@ -25,7 +25,7 @@
 struct line {
     char text[LINE_MAX_BYTES];
     size_t len;
-    bool full; /* something did not fit; what was appended since the last mark is void */
+    bool full; /* something did not fit; text since the last mark is void */
 };
 
 static _Atomic int min_level = DF_LOG_INFO;
@@ -72,8 +72,8 @@ void df_log_ctx_set(struct df_log_ctx *ctx, const char *name, struct df_str text
 
 /* --- the line --------------------------------------------------------------------------------- */
 
-/* Room for the tail is always kept back, so that a line can be closed. */
-static void put(struct line *l, const char *ptr, size_t len)
+/* Always leaves room for the tail, so that a line can be closed. */
+static void put_bytes(struct line *l, const char *ptr, size_t len)
 {
     if (l->full || len > sizeof(l->text) - sizeof(TAIL) - l->len) {
         l->full = true;
@@ -83,9 +83,9 @@ static void put(struct line *l, const char *ptr, size_t len)
     l->len += len;
 }
 
-static void putz(struct line *l, const char *s)
+static void put_text(struct line *l, const char *s)
 {
-    put(l, s, strlen(s));
+    put_bytes(l, s, strlen(s));
 }
 
 /* The inside of a JSON string; at most max_bytes are written, the ellipsis included. */
@@ -101,7 +101,7 @@ static void put_escaped(struct line *l, struct df_str s, size_t max_bytes)
     l->len =
         (size_t)(df_escape(to, to + (room < left ? room : left), &s, DF_ESCAPE_LINE) - l->text);
     if (s.len > 0 && room < left)
-        putz(l, ellipsis);
+        put_text(l, ellipsis);
     else if (s.len > 0)
         l->full = true;
 }
@@ -110,18 +110,18 @@ static void put_number(struct line *l, double v)
 {
     char text[40];
     if (!isfinite(v)) {
-        putz(l, "null");
+        put_text(l, "null");
         return;
     }
     if (fabs(v) < 1e15 && v == trunc(v)) {
         snprintf(text, sizeof(text), "%lld", (long long)v);
     } else {
-        /* Fifteen digits show 0.1 as 0.1; seventeen are right where those are not enough. */
+        /* Fifteen digits show 0.1 as 0.1; where they are not exact, seventeen are. */
         snprintf(text, sizeof(text), "%.15g", v);
         if (strtod(text, NULL) != v)
             snprintf(text, sizeof(text), "%.17g", v);
     }
-    putz(l, text);
+    put_text(l, text);
 }
 
 /* --- fields ----------------------------------------------------------------------------------- */
@@ -145,8 +145,8 @@ static bool has_name(struct fields fs, size_t from, const char *name)
     return false;
 }
 
-/* Calls write for every field that counts: the line's own win over the context's, later over
- * earlier. */
+/* Calls write_field for every field that counts: the line's own fields win over the context's,
+ * later ones over earlier ones. */
 static void each_field(struct line *l, struct fields own,
                        void (*write_field)(struct line *l, const struct df_log_field *f))
 {
@@ -177,17 +177,17 @@ static void json_field(struct line *l, const struct df_log_field *f)
 {
     static const char *const taken[] = {"time", "level", "event", "message", "truncated"};
 
-    put(l, ",\"", 2);
+    put_bytes(l, ",\"", 2);
     put_escaped(l, df_str_c(f->name), FIELD_MAX_BYTES);
     for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
         if (strcmp(f->name, taken[i]) == 0)
-            put(l, "_", 1);
+            put_bytes(l, "_", 1);
     }
-    put(l, "\":", 2);
+    put_bytes(l, "\":", 2);
     if (f->text.ptr) {
-        put(l, "\"", 1);
+        put_bytes(l, "\"", 1);
         put_escaped(l, f->text, FIELD_MAX_BYTES);
-        put(l, "\"", 1);
+        put_bytes(l, "\"", 1);
     } else {
         put_number(l, f->number);
     }
@@ -198,15 +198,15 @@ static void json_line(struct line *l, const char *time, enum df_log_level level,
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
 
-    putz(l, "{\"time\":\"");
-    putz(l, time);
-    putz(l, "\",\"level\":\"");
-    putz(l, names[level]);
-    putz(l, "\",\"event\":\"");
+    put_text(l, "{\"time\":\"");
+    put_text(l, time);
+    put_text(l, "\",\"level\":\"");
+    put_text(l, names[level]);
+    put_text(l, "\",\"event\":\"");
     put_escaped(l, df_str_c(event), FIELD_MAX_BYTES);
-    putz(l, "\",\"message\":\"");
+    put_text(l, "\",\"message\":\"");
     put_escaped(l, message, MESSAGE_MAX_BYTES);
-    putz(l, "\"");
+    put_text(l, "\"");
     each_field(l, own, json_field);
     memcpy(l->text + l->len, TAIL, sizeof(TAIL));
     if (l->full) {
@@ -219,10 +219,10 @@ static void json_line(struct line *l, const char *time, enum df_log_level level,
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-static void paint(struct line *l, const char *code)
+static void put_colour(struct line *l, const char *code)
 {
     if (coloured)
-        putz(l, code);
+        put_text(l, code);
 }
 
 static bool needs_quotes(struct df_str s)
@@ -236,19 +236,19 @@ static bool needs_quotes(struct df_str s)
 
 static void text_field(struct line *l, const struct df_log_field *f)
 {
-    put(l, " ", 1);
-    paint(l, "\033[2m");
+    put_bytes(l, " ", 1);
+    put_colour(l, "\033[2m");
     put_escaped(l, df_str_c(f->name), FIELD_MAX_BYTES);
-    put(l, "=", 1);
-    paint(l, "\033[0m");
+    put_bytes(l, "=", 1);
+    put_colour(l, "\033[0m");
     if (!f->text.ptr) {
         put_number(l, f->number);
         return;
     }
     const char *quote = needs_quotes(f->text) ? "\"" : "";
-    putz(l, quote);
+    put_text(l, quote);
     put_escaped(l, f->text, FIELD_MAX_BYTES);
-    putz(l, quote);
+    put_text(l, quote);
 }
 
 static void text_line(struct line *l, const char *time, enum df_log_level level, const char *event,
@@ -257,15 +257,15 @@ static void text_line(struct line *l, const char *time, enum df_log_level level,
     static const char *const names[] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
     static const char *const colours[] = {"\033[2m", "\033[32m", "\033[33m", "\033[31m"};
 
-    put(l, time + 11, 12); /* the time of day, UTC */
-    putz(l, " ");
-    paint(l, colours[level]);
-    putz(l, names[level]);
-    paint(l, "\033[0;1m");
+    put_bytes(l, time + 11, 12); /* the time of day, UTC */
+    put_text(l, " ");
+    put_colour(l, colours[level]);
+    put_text(l, names[level]);
+    put_colour(l, "\033[0;1m");
     put_escaped(l, df_str_c(event), FIELD_MAX_BYTES);
-    paint(l, "\033[0m");
+    put_colour(l, "\033[0m");
     if (message.len > 0) {
-        putz(l, " ");
+        put_text(l, " ");
         put_escaped(l, message, MESSAGE_MAX_BYTES);
     }
     each_field(l, own, text_field);
@@ -283,7 +283,7 @@ static ssize_t write_all(const char *text, size_t len)
     return written;
 }
 
-/* A disk that is full takes part of a line: the next begins on a line of its own. */
+/* A full disk may take only part of a line; the next line then begins on a new one. */
 static void put_out(const struct line *l)
 {
     static _Atomic bool torn;
@@ -302,7 +302,7 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
         return;
     int saved_errno = errno;
 
-    /* One byte more than can be shown, so that the cut is seen and marked. */
+    /* One byte more than is shown, so that a cut is noticed and marked. */
     char message[MESSAGE_MAX_BYTES + 2];
     va_list ap;
     va_start(ap, fmt);
@@ -354,14 +354,14 @@ void df_log_adopt_stderr(void)
         return;
     setvbuf(adopted, NULL, _IOLBF, BUFSIZ);
     given = stderr;
-    stderr = adopted; /* which glibc allows */
+    stderr = adopted; /* glibc allows this */
 }
 
 void df_log_return_stderr(void)
 {
     if (!given)
         return;
-    (void)fflush(adopted); /* and left open: a thread of a library may still hold it */
+    (void)fflush(adopted); /* left open: a library's thread may still use it */
     stderr = given;
     given = NULL;
 }

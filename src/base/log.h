@@ -1,11 +1,11 @@
 /*
  * Structured log: one JSON object a line on standard error, written with a single write(2) so that
- * lines of threads and processes never mix. On a terminal, or with log.format=text, a form for
- * people. Never log payloads, secrets, phone numbers or tax numbers: log identifiers.
+ * lines of threads and processes never mix. On a terminal, or with log.format=text, the lines are
+ * plain text. Never log payloads, secrets, phone numbers or tax numbers: log identifiers.
  *
- * Context (correlationId, traceId, clientId, ip, …) is a list that the thread carries while it
- * works on something; every line written meanwhile contains it. A request owns its context and
- * hands it to whichever thread works on it next.
+ * The context (correlationId, traceId, clientId, ip, …) is a list of fields that a thread uses
+ * while it works on something; every line written meanwhile contains them. A request owns its
+ * context and passes it to the thread that works on it next.
  *
  *     df_log_info("ServerStarted", "listening on %s", addr);
  */
@@ -20,9 +20,9 @@ enum df_log_format { DF_LOG_AUTO, DF_LOG_JSON, DF_LOG_TEXT };
 
 struct df_log_field {
     const char *name;
-    struct df_str text; /* absent: number counts */
+    struct df_str text; /* absent: `number` counts */
     double number;
-    bool is_text; /* then an absent text leaves the field out */
+    bool is_text; /* then a field with an absent text is left out */
 };
 
 #define DF_F(n, s)                                                                                 \
@@ -63,9 +63,9 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
 #define df_log_error(event, ...) df_log_write(DF_LOG_ERROR, event, NULL, 0, __VA_ARGS__)
 
 /*
- * From now on what libraries print to `stderr` goes to the log, as LibraryMessage; what is written
- * to the descriptor (by a sanitizer, or by glibc of a broken heap) stays as it is. While there is
- * one thread. Given back, `stderr` is for people again.
+ * From now on, text that libraries print to `stderr` is logged as LibraryMessage; text written to
+ * the descriptor (by a sanitizer, or by glibc about a broken heap) stays as it is. Call it while
+ * there is only one thread. df_log_return_stderr undoes it.
  */
 void df_log_adopt_stderr(void);
 void df_log_return_stderr(void);

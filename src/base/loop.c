@@ -14,8 +14,8 @@ int64_t df_backoff_more(struct df_backoff *b)
     return b->now_ms;
 }
 
-/* Until wait_ms are over, the loop is woken (its wakes are not `seen` any more; not during a
- * backoff) or stops. */
+/* Waits until wait_ms are over, the loop is woken (its count of wake-ups differs from `seen`;
+ * ignored during a backoff) or the loop stops. */
 static void wait_for_turn(struct df_loop *l, int64_t wait_ms, uint64_t seen, bool backing_off)
     DF_REQUIRES(l->lock)
 {
@@ -68,7 +68,7 @@ void df_loop_start(struct df_loop *l, const struct df_loop_options *opt)
     df_mutex_init(&l->lock);
     df_cond_init(&l->changed);
     struct df_thread *threads = df_calloc(l->opt.threads, sizeof(*threads));
-    l->threads = threads; /* from here on it can be woken */
+    l->threads = threads; /* from here on the loop can be woken */
     for (size_t i = 0; i < l->opt.threads; i++)
         df_thread_start(&threads[i], opt->name, take_turns, l);
 }

@@ -1,7 +1,7 @@
 /*
  * Open addressing over indexes into an array of entries. Removing leaves a hole in the array, which
- * keeps walking simple, and a slot that still points to the hole, which keeps probing right. Holes
- * go when the table is built anew: as soon as the array is full.
+ * keeps walks simple, and a slot that points to the hole, which keeps probing correct. Holes
+ * disappear when the table is rebuilt, as soon as the array is full.
  */
 #include "base/map.h"
 
@@ -39,7 +39,7 @@ static uint32_t hash_of(struct df_str key)
     return (uint32_t)hash;
 }
 
-/* Half of the slots at most are used. */
+/* At most half of the slots are used. */
 static uint32_t room_of(const struct df_map *m)
 {
     return m->slots ? (m->slot_mask + 1) / 2 : 0;
@@ -81,7 +81,7 @@ static void put_entry(struct df_map *m, struct df_map_entry e)
     m->slots[i] = m->used;
 }
 
-/* The smallest table that leaves room for half as many again as there are. */
+/* The smallest number of slots that leaves room for half as many keys again. */
 static uint32_t slots_for(uint32_t count)
 {
     uint32_t slots = SLOTS_FIRST;
@@ -94,8 +94,8 @@ static uint32_t slots_for(uint32_t count)
     return slots;
 }
 
-/* Without the holes; larger unless they were many. */
-static void build_anew(struct df_map *m)
+/* Rebuilds the table without holes; larger, unless there were many holes. */
+static void rebuild_table(struct df_map *m)
 {
     uint32_t slots = slots_for(m->count);
     uint32_t used = m->used;
@@ -121,7 +121,7 @@ void *df_map_try_add(struct df_map *m, struct df_str key, void *value)
 {
     assert(value && key.len <= UINT32_MAX);
     if (m->used == room_of(m))
-        build_anew(m);
+        rebuild_table(m);
     uint32_t hash = hash_of(key);
     const struct df_map_entry *there = find_entry(m, hash, key);
     if (there)
@@ -134,7 +134,7 @@ void *df_map_try_add(struct df_map *m, struct df_str key, void *value)
 void df_map_add(struct df_map *m, struct df_str key, void *value)
 {
     if (df_map_try_add(m, key, value))
-        abort(); /* two of one name */
+        abort(); /* the key exists already */
 }
 
 void *df_map_remove(struct df_map *m, struct df_str key)

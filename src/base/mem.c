@@ -10,7 +10,7 @@ void df_oom(void)
 {
     static const char line[] = "dataflow: out of memory\n";
     if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0) {
-        /* Nobody is left to tell. */
+        /* There is no one left to report the error to. */
     }
     abort();
 }
@@ -41,7 +41,7 @@ void *df_realloc(void *ptr, size_t size)
 
 void df_mem_return_large(void)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread yet */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is only one thread yet */
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Allocation that cannot fail: running out of memory writes a line and aborts. Only for sizes that
- * we choose or have bounded; what a peer can size is refused politely before it gets here.
+ * we choose or have bounded; sizes that a peer controls are checked before.
  */
 #ifndef DF_BASE_MEM_H
 #define DF_BASE_MEM_H
@@ -9,14 +9,14 @@
 
 __attribute__((noreturn)) void df_oom(void);
 
-/* free() gives them back. Never NULL, also for zero bytes; calloc checks the product. */
+/* Freed with free(). Never NULL, even for zero bytes; calloc checks the product. */
 void *df_malloc(size_t size) __attribute__((malloc, alloc_size(1)));
 void *df_calloc(size_t count, size_t size) __attribute__((malloc, alloc_size(1, 2)));
 void *df_realloc(void *ptr, size_t size) __attribute__((alloc_size(2)));
 
-/* Large blocks are always the system's own, and go back to it when they are freed. Otherwise the
-   first that is freed makes the next ones part of the heap, which keeps the most it ever held.
-   Once, at the start of a program that runs for long. */
+/* Makes large blocks always come from the system and go back to it when freed. Otherwise freeing
+ * the first one moves later ones to the heap, which never shrinks from its maximum. Call it once,
+ * at the start of a long-running program. */
 void df_mem_return_large(void);
 
 /* A NUL-terminated copy; NULL for the absent slice. */

@@ -2,10 +2,10 @@
  * Written by hand because the text format is small and Debian has no C library for it; the tests
  * hand the output to promtool.
  *
- * Families hang in a list sorted by name under one lock. It only grows and they never change their
- * place, so a reader takes its head under the lock and walks without it: that is why it is not
- * base/list.h's. Series stand in a table of their family under the family's lock, and live for
- * ever.
+ * Families are in a list sorted by name, under one lock. The list only grows and families never
+ * move, so a reader takes the head under the lock and walks without it; that is why the list is not
+ * base/list.h's. Series are in a table of their family, under the family's lock, and are never
+ * freed.
  */
 #include "base/metrics.h"
 
@@ -20,7 +20,7 @@
 
 #define DEFAULT_MAX_SERIES 200
 #define LABEL_MAX_BYTES    128
-/* Label values one after another, each ended by a byte that UTF-8 does not have. */
+/* The key of a series: its label values, each ended by a byte that UTF-8 does not have. */
 #define KEY_END       '\xFF'
 #define KEY_MAX_BYTES (DF_METRIC_LABELS_MAX * (LABEL_MAX_BYTES + 1))
 
@@ -33,11 +33,11 @@ struct df_metric {
     _Atomic uint64_t bits; /* the value, or the histogram's sum, as a double's bits */
     size_t key_len;
     char *key;
-    _Atomic uint64_t hits[]; /* HISTOGRAM: bucket_count and one for +Inf, not cumulated */
+    _Atomic uint64_t hits[]; /* HISTOGRAM: bucket_count and one for +Inf, not cumulative */
 };
 
 static struct df_mutex registry_lock = DF_MUTEX_INIT;
-static struct df_metric_family *families;
+static struct df_metric_family *families DF_GUARDED_BY(registry_lock);
 
 /* --- families --------------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static size_t label_count(const struct df_metric_family *f)
     return n;
 }
 
-static void refuse(const struct df_metric_family *f, const char *why)
+static void refuse_family(const struct df_metric_family *f, const char *why)
 {
     (void)dprintf(2, "dataflow: metric %s: %s\n", f->name, why);
     abort();
@@ -70,17 +70,17 @@ static void refuse(const struct df_metric_family *f, const char *why)
 static void check_family(const struct df_metric_family *f)
 {
     if (!is_name(f->name, true))
-        refuse(f, "invalid name");
+        refuse_family(f, "invalid name");
     for (size_t i = 0; i < DF_METRIC_LABELS_MAX && f->labels[i]; i++) {
         bool reserved = strncmp(f->labels[i], "__", 2) == 0 || strcmp(f->labels[i], "le") == 0;
         if (!is_name(f->labels[i], false) || reserved)
-            refuse(f, "invalid label");
+            refuse_family(f, "invalid label");
     }
     if (f->type == DF_HISTOGRAM && f->bucket_count == 0)
-        refuse(f, "a histogram without buckets");
+        refuse_family(f, "a histogram without buckets");
     for (size_t i = 1; i < f->bucket_count; i++) {
         if (!(f->buckets[i - 1] < f->buckets[i]))
-            refuse(f, "buckets do not ascend");
+            refuse_family(f, "buckets do not ascend");
     }
 }
 
@@ -95,7 +95,7 @@ void df_metric_register(struct df_metric_family *f)
         while (*at && strcmp((*at)->name, f->name) < 0)
             at = &(*at)->next;
         if (*at && strcmp((*at)->name, f->name) == 0)
-            refuse(f, "the name is taken");
+            refuse_family(f, "the name is taken");
         df_mutex_init(&f->lock);
         if (f->max_series == 0)
             f->max_series = DEFAULT_MAX_SERIES;
@@ -112,8 +112,8 @@ void df_metric_register(struct df_metric_family *f)
 
 /* --- series ----------------------------------------------------------------------------------- */
 
-/* Appends the value as it is shown: cut at a character's end, valid UTF-8. Returns the key's new
- * end. */
+/* Appends the value as it is shown: valid UTF-8, cut at the end of a character. Returns the key's
+ * new end. */
 static char *add_label(char *to, struct df_str v)
 {
     static const char unknown[] = {'\xEF', '\xBF', '\xBD'};
@@ -270,7 +270,7 @@ static void write_escaped(struct df_buf *out, struct df_str s, bool quotes)
     }
 }
 
-/* {a="x",b="y",le="0.5"}; nothing at all when there is nothing to say. */
+/* {a="x",b="y",le="0.5"}; nothing when there are no labels. */
 static void write_labels(struct df_buf *out, const struct df_metric *m, const double *le)
 {
     const struct df_metric_family *f = m->family;
@@ -306,7 +306,7 @@ static void write_sample(struct df_buf *out, const struct df_metric *m, const ch
     df_buf_addc(out, '\n');
 }
 
-/* The count is the buckets' total and not a number of its own: the two can never disagree. */
+/* The count is the total of the buckets, so the two can never disagree. */
 static void write_histogram(struct df_buf *out, const struct df_metric *m)
 {
     const struct df_metric_family *f = m->family;
@@ -364,7 +364,7 @@ out:
 
 /* --- collecting ------------------------------------------------------------------------------- */
 
-/* A collector stays in the list while it runs; whoever takes it off waits for that. */
+/* A collector stays in the list while it runs; df_metric_off_collect waits for it. */
 struct collector {
     struct df_link link;
     void (*collect)(void *arg);
@@ -418,7 +418,7 @@ static void collect_all(void)
             c->collect(c->arg);
             df_lock(&collect_lock);
         }
-        next = DF_LIST_NEXT(c, &collectors, link); /* before it may be taken off */
+        next = DF_LIST_NEXT(c, &collectors, link); /* before c may be removed */
         if (on && --c->running == 0 && c->off)
             pthread_cond_broadcast(&collect_done);
     }

@@ -1,4 +1,4 @@
-/* What every Prometheus client tells of its process, under the usual names, read from /proc. */
+/* The usual process metrics of Prometheus clients, read from /proc. */
 #include "base/metrics.h"
 
 #include <dirent.h>
@@ -50,7 +50,7 @@ static struct df_metric_family build_info = {
     .labels = {"version"},
 };
 
-static void set(struct df_metric_family *f, double v)
+static void set_gauge(struct df_metric_family *f, double v)
 {
     df_metric_set(df_metric_get(f, NULL), v);
 }
@@ -62,7 +62,7 @@ static double seconds_of(clockid_t id)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* The numbers of /proc/self/stat from the third on: the second is the program's name in
+/* The fields of /proc/self/stat from the third on; the second is the program's name in
  * parentheses. */
 static size_t read_stat(int64_t *numbers, size_t max)
 {
@@ -99,10 +99,10 @@ static size_t count_fds(void)
     for (struct dirent *e; (e = readdir(dir));)
         count += e->d_name[0] != '.';
     closedir(dir);
-    return count - 1; /* without the directory's own */
+    return count - 1; /* without the descriptor of the directory itself */
 }
 
-static void collect(void *arg)
+static void collect_process(void *arg)
 {
     /* Positions in proc(5), counted from the third field. */
     enum { NUM_THREADS = 20 - 3, START_TIME = 22 - 3, VSIZE = 23 - 3, RSS = 24 - 3, COUNT };
@@ -110,25 +110,25 @@ static void collect(void *arg)
     struct rlimit limit;
     (void)arg;
 
-    set(&cpu, seconds_of(CLOCK_PROCESS_CPUTIME_ID));
-    set(&open_fds, (double)count_fds());
+    set_gauge(&cpu, seconds_of(CLOCK_PROCESS_CPUTIME_ID));
+    set_gauge(&open_fds, (double)count_fds());
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        set(&max_fds, (double)limit.rlim_cur);
+        set_gauge(&max_fds, (double)limit.rlim_cur);
     if (read_stat(stat, COUNT) == COUNT) {
-        set(&threads, (double)stat[NUM_THREADS]);
-        set(&virtual, (double)stat[VSIZE]);
-        set(&resident, (double)stat[RSS] * (double)sysconf(_SC_PAGESIZE));
+        set_gauge(&threads, (double)stat[NUM_THREADS]);
+        set_gauge(&virtual, (double)stat[VSIZE]);
+        set_gauge(&resident, (double)stat[RSS] * (double)sysconf(_SC_PAGESIZE));
     }
 }
 
-/* Counted in ticks since the machine started, wanted in seconds since the epoch. */
+/* Converts ticks since the machine started to seconds since the epoch. */
 static void set_start_time(void)
 {
     int64_t stat[20];
     if (read_stat(stat, 20) < 20)
         return;
     double age = seconds_of(CLOCK_BOOTTIME) - (double)stat[19] / (double)sysconf(_SC_CLK_TCK);
-    set(&start_time, seconds_of(CLOCK_REALTIME) - age);
+    set_gauge(&start_time, seconds_of(CLOCK_REALTIME) - age);
 }
 
 void df_metric_register_process(const char *version)
@@ -139,5 +139,5 @@ void df_metric_register_process(const char *version)
         df_metric_register(all[i]);
     df_metric_set(df_metric_get(&build_info, &(struct df_str){version, strlen(version)}), 1);
     set_start_time();
-    df_metric_on_collect(collect, NULL);
+    df_metric_on_collect(collect_process, NULL);
 }

@@ -49,11 +49,11 @@ void df_thread_join(struct df_thread *t)
     if (!t->running)
         return;
     if (pthread_join(t->id, NULL) != 0)
-        abort(); /* by itself, or twice at the same time */
+        abort(); /* joined by itself, or by two threads at once */
     t->running = false;
 }
 
-static void work_off(void *arg)
+static void work_off_items(void *arg)
 {
     struct df_pool *p = arg;
     void *item;
@@ -69,7 +69,7 @@ void df_pool_start(struct df_pool *p, const char *name, size_t threads, size_t q
     df_queue_init(&p->queue, queue_capacity);
     p->threads = df_calloc(threads, sizeof(*p->threads));
     for (size_t i = 0; i < threads; i++)
-        df_thread_start(&p->threads[i], name, work_off, p);
+        df_thread_start(&p->threads[i], name, work_off_items, p);
 }
 
 bool df_pool_push(struct df_pool *p, void *take_item)

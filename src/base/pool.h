@@ -1,8 +1,8 @@
 /*
- * Threads with a name, and pools of them that work a queue off. Every thread of ours begins here:
- * with all signals blocked, which are the main thread's, and under the name that top and gdb show
- * (its first 15 characters). A thread that cannot be started aborts the process: parts of a server
- * without their threads would only seem to work.
+ * Named threads, and pools of threads that process a queue. Every thread of the program is started
+ * here, with all signals blocked (the main thread handles them) and with the name that top and gdb
+ * show (its first 15 characters). A thread that cannot be started aborts the process: a server
+ * without some of its threads would only seem to work.
  */
 #ifndef DF_BASE_POOL_H
 #define DF_BASE_POOL_H
@@ -17,7 +17,7 @@ struct df_thread {
 
 void df_thread_start(struct df_thread *t, const char *name, void (*run)(void *arg), void *arg);
 
-/* Waits for its end; nothing happens if it was not started, or was joined before. */
+/* Waits for the thread's end; does nothing if it was not started or was joined before. */
 void df_thread_join(struct df_thread *t);
 
 /* Threads that take items off a bounded queue, each item by one of them. Zeroed: not started. */
@@ -36,10 +36,10 @@ void df_pool_start(struct df_pool *p, const char *name, size_t threads, size_t q
 /* false: full or stopping; the item stays the caller's. Any thread. */
 bool df_pool_push(struct df_pool *p, void *take_item);
 
-/* Refuses what comes, finishes what is there, and waits for the threads. Twice is fine. */
+/* Refuses new items, finishes the queued ones, and waits for the threads. Twice is fine. */
 void df_pool_stop(struct df_pool *p);
 
-/* Stops it first. Not started: nothing happens. */
+/* Stops the pool and frees its memory. Does nothing if it was not started. */
 void df_pool_release(struct df_pool *p);
 
 #endif

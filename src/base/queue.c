@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 void df_queue_init(struct df_queue *q, size_t capacity)
@@ -71,6 +72,7 @@ size_t df_queue_pop(struct df_queue *q, void **items, size_t max, int64_t timeou
             q->head = 0;
     }
     q->count -= n;
+    assert(q->head < q->cap && q->count <= q->cap);
     df_unlock(&q->lock);
     return n;
 }

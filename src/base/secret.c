@@ -1,7 +1,7 @@
 /*
- * A given password is compared by keyed hash: the secret's was made when the secret was, so that
- * what is done at comparison depends on the given text alone. The key is drawn at start; without it
- * nobody can look for texts whose hashes begin alike.
+ * A password is compared by keyed hash. The secret's hash is computed when the secret is created,
+ * so that the time of a comparison depends only on the given text. The key is drawn at start;
+ * without it, an attacker cannot search for texts whose hashes begin alike.
  */
 #include "base/secret.h"
 
@@ -28,7 +28,7 @@ static void init_once(void)
     randombytes_buf(hash_key, sizeof(hash_key));
 }
 
-static void init(void)
+static void init_secrets(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_once);
@@ -45,9 +45,10 @@ struct df_secret *df_secret_new(struct df_str s)
 {
     if (!s.ptr)
         return NULL;
-    init();
+    init_secrets();
 
-    /* sodium_malloc aligns the end of the memory, not its beginning: a multiple of 16 does both. */
+    /* sodium_malloc aligns the end of the memory; with a multiple of 16 the beginning is aligned
+     * too. */
     size_t size;
     if (__builtin_add_overflow(s.len, sizeof(struct df_secret) + 16, &size))
         df_oom();
@@ -73,7 +74,7 @@ struct df_secret *df_secret_key_new(struct df_str text)
 
     if (!text.ptr)
         return NULL;
-    init();
+    init_secrets();
     int rc =
         hex ? sodium_hex2bin(key, sizeof(key), text.ptr, text.len, NULL, &len, NULL)
             : sodium_base642bin(key, sizeof(key), text.ptr, text.len, NULL, &len, NULL, variant);

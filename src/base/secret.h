@@ -1,6 +1,6 @@
 /*
  * Memory for secrets: keys and passwords live in guarded, locked pages that are wiped when freed
- * and stay out of core dumps. Comparison takes the same time whatever differs.
+ * and stay out of core dumps. Comparison takes the same time wherever the texts differ.
  */
 #ifndef DF_BASE_SECRET_H
 #define DF_BASE_SECRET_H
@@ -19,7 +19,7 @@ void df_secret_free(struct df_secret *s);
 /* Borrowed, followed by a NUL; absent for NULL. */
 struct df_str df_secret_str(const struct df_secret *s);
 
-/* False when either is absent or empty. Time depends on the length of `given` alone. */
+/* False when either is absent or empty. The time depends only on the length of `given`. */
 bool df_secret_matches(const struct df_secret *s, struct df_str given);
 
 /* Constant-time comparison of equally long byte strings. */

@@ -57,7 +57,7 @@ bool df_str_to_i64(struct df_str s, int64_t *ret)
         if (s.ptr[i] < '0' || s.ptr[i] > '9')
             return false;
         int64_t digit = s.ptr[i] - '0';
-        /* Downwards, because the smallest number has no positive twin. */
+        /* Counts downwards, because the smallest number has no positive counterpart. */
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, digit, &v))
             return false;
     }
@@ -100,7 +100,7 @@ size_t df_utf8_valid_prefix(struct df_str s)
                 break;
             i += sizeof(word);
         }
-        /* Eight bytes' worth of characters, then another try at the fast way. */
+        /* About eight bytes of characters, then try the fast way again. */
         for (size_t stop = i + sizeof(word); i < stop && i < s.len;) {
             size_t n = df_utf8_char(s.ptr + i, s.ptr + s.len);
             if (n == 0)
@@ -111,7 +111,7 @@ size_t df_utf8_valid_prefix(struct df_str s)
     return i;
 }
 
-/* Of the character that starts with c; none for a byte inside one. */
+/* UTF-16 units of the character that starts with c; 0 for a byte inside a character. */
 static size_t units_of(unsigned char c)
 {
     return (size_t)!is_tail(c) + (c >= 0xF0);
@@ -143,7 +143,7 @@ bool df_host_is_loopback(struct df_str host)
     if (df_str_ieq(host, DF_STR("localhost")) || df_str_eq(host, DF_STR("::1")))
         return true;
     bool digits = df_str_starts(host, DF_STR("127."));
-    for (size_t i = 0; digits && i < host.len; i++) /* 127.example.com is anybody's */
+    for (size_t i = 0; digits && i < host.len; i++) /* 127.example.com is not loopback */
         digits = (host.ptr[i] >= '0' && host.ptr[i] <= '9') || host.ptr[i] == '.';
     return digits;
 }

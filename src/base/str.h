@@ -1,7 +1,7 @@
 /*
- * String slice: a pointer and a length, passed by value. Not NUL-terminated, never owned: whoever
- * made the bytes says how long they live. {NULL, 0} is "absent"; {"", 0} is "empty" (databases and
- * JSON tell the two apart, and so do we).
+ * String slice: a pointer and a length, passed by value. It is not NUL-terminated and never owns
+ * its bytes; the creator of the bytes defines how long they live. {NULL, 0} is "absent", {"", 0} is
+ * "empty"; databases and JSON distinguish the two, and so do we.
  */
 #ifndef DF_BASE_STR_H
 #define DF_BASE_STR_H
@@ -20,7 +20,7 @@ struct df_str {
 #define DF_STR_INIT(lit)                                                                           \
     {                                                                                              \
         "" lit, sizeof(lit) - 1                                                                    \
-    } /* for static tables, which want constants */
+    } /* for static tables, which need constants */
 #define DF_STR_NULL   ((struct df_str){NULL, 0})
 #define DF_STR_FMT    "%.*s"
 #define DF_STR_ARG(s) (int)(s).len, (s).ptr ? (s).ptr : ""
@@ -59,15 +59,15 @@ static inline bool df_str_ends(struct df_str s, struct df_str suffix)
 struct df_str df_str_trim(struct df_str s);
 
 /*
- * Cuts s at the first sep: *head gets what stands before it, the rest is returned. Without a sep
- * the whole goes to *head and the absent slice is returned.
+ * Cuts s at the first sep: *head gets the text before it, and the rest is returned. Without a sep
+ * *head gets all of s, and the absent slice is returned.
  */
 struct df_str df_str_cut(struct df_str s, char sep, struct df_str *head);
 
 /* The whole slice must be a decimal number in range; no spaces, no plus sign. */
 bool df_str_to_i64(struct df_str s, int64_t *ret);
 
-/* 0 to 15; -1: it is no hexadecimal digit. */
+/* 0 to 15; -1: not a hexadecimal digit. */
 static inline int df_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -81,8 +81,9 @@ static inline int df_hex_digit(char c)
 bool df_str_to_bool(struct df_str s, bool *ret);
 
 /*
- * The length of the valid UTF-8 character at `at`, before `end`; 0: there is none. The second
- * byte's range is what keeps out overlongs (E0, F0), surrogates (ED) and the far end (F4).
+ * The length of the valid UTF-8 character at `at`, before `end`; 0: there is none. The range of the
+ * second byte excludes overlong forms (E0, F0), surrogates (ED) and code points above U+10FFFF
+ * (F4).
  */
 static inline size_t df_utf8_char(const char *at, const char *end)
 {
@@ -105,18 +106,18 @@ static inline size_t df_utf8_char(const char *at, const char *end)
 }
 
 /*
- * Strict UTF-8 (no overlongs, no surrogates, nothing past U+10FFFF). Returns the length of the
- * longest valid prefix: s.len when all of it is valid.
+ * Strict UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF). Returns the length of
+ * the longest valid prefix: s.len when all of it is valid.
  */
 size_t df_utf8_valid_prefix(struct df_str s);
 
 /*
- * The length of valid UTF-8 in UTF-16 units: a character, or two for those past U+FFFF (emoji). It
- * is what the width of an NVARCHAR counts, and so what all widths are held to, on every database.
+ * The length of valid UTF-8 in UTF-16 units: one for each character, two above U+FFFF (emoji). The
+ * width of an NVARCHAR counts these units, so all widths do, on every database.
  */
 size_t df_utf8_count(struct df_str s);
 
-/* The longest prefix of at most max_units that ends on a character's end. */
+/* The longest prefix of whole characters with at most max_units. */
 struct df_str df_utf8_cut(struct df_str s, size_t max_units);
 
 /* Whether a host's name or address, with or without brackets, is this machine's loopback. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Not every file system can make one without a name; there it loses it at once. */
+/* Not every file system can create a file without a name; elsewhere the name is removed at once. */
 enum df_code df_temp_open(const char *dir, int *ret, struct df_err *err)
 {
     char path[4096];

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define NS_PER_MS INT64_C(1000000)
@@ -38,6 +39,7 @@ static void push_item(struct df_timer *t, struct df_timer_item *item) DF_REQUIRE
 
 static struct df_timer_item *pop_item(struct df_timer *t) DF_REQUIRES(t->lock)
 {
+    assert(t->count > 0);
     struct df_timer_item *first = t->heap[0];
     struct df_timer_item *last = t->heap[--t->count];
     size_t i = 0;
@@ -58,7 +60,7 @@ static struct df_timer_item *pop_item(struct df_timer *t) DF_REQUIRES(t->lock)
     return first;
 }
 
-/* Fires the first item if it is due; says when the next one is. */
+/* Fires the first item if it is due; returns when the next one is. */
 static int64_t fire_due(void *arg)
 {
     struct df_timer *t = arg;

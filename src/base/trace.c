@@ -16,8 +16,7 @@ static void put_random_id(const struct df_clock *clock, char *out, size_t len)
         out[i] = digits[i % 2 == 0 ? bytes[i / 2] >> 4 : bytes[i / 2] & 15];
 }
 
-/* False unless s is len hexadecimal digits that are not all zero; they are written in lower case.
- */
+/* Writes s in lower case. False unless s is len hexadecimal digits that are not all zero. */
 static bool put_id(struct df_str s, char *out, size_t len)
 {
     bool zeros = true;
@@ -68,7 +67,7 @@ bool df_trace_parse(struct df_str traceparent, struct df_trace *ret)
         !put_id(df_str_n(s + TRACE_AT, DF_TRACE_ID_LEN), t.text + TRACE_AT, DF_TRACE_ID_LEN) ||
         !put_id(df_str_n(s + SPAN_AT, DF_SPAN_ID_LEN), t.text + SPAN_AT, DF_SPAN_ID_LEN))
         return false;
-    /* W3C has lower case alone: what differs from its own lower case is refused. */
+    /* W3C allows only lower case, so a text that differs from its lower-case form is refused. */
     if (memcmp(t.text, s, FLAGS_AT) != 0)
         return false;
     for (size_t i = FLAGS_AT; i < DF_TRACEPARENT_LEN; i++)

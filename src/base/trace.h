@@ -1,9 +1,9 @@
 /*
- * W3C trace context: which trace a piece of work belongs to and which span of it the work is. The
- * text of a traceparent is the representation, so that a header costs no formatting. A value, with
- * no owner; functions that draw identifiers take them from the clock. Thread-safe.
+ * W3C trace context: the trace that a piece of work belongs to, and its span. It is stored as the
+ * text of a traceparent, so that a header needs no formatting. It is a plain value; new identifiers
+ * are drawn from the clock. Thread-safe.
  *
- * Version 00 alone is read and written. Of the flags only "sampled" is kept.
+ * Only version 00 is read and written. Only the flag "sampled" is kept.
  */
 #ifndef DF_BASE_TRACE_H
 #define DF_BASE_TRACE_H
@@ -24,14 +24,16 @@ struct df_trace df_trace_new(const struct df_clock *clock);
 /* A new span in the parent's trace. */
 struct df_trace df_trace_child(const struct df_trace *parent, const struct df_clock *clock);
 
-/* What a peer sent; false, and *ret unchanged, when it is not exactly of version 00's form. */
+/* Parses what a peer sent; false, and *ret unchanged, unless it has exactly the form of
+ * version 00. */
 bool df_trace_parse(struct df_str traceparent, struct df_trace *ret);
 
-/* From two identifiers that were stored, in either case; sampled. False, and *ret unchanged, when
- * one of them is not hexadecimal of its length or all zeros. */
+/* Builds a sampled trace from two stored identifiers, in either case. False, and *ret unchanged,
+ * when one is not hexadecimal of its length, or all zeros. */
 bool df_trace_join(struct df_str trace_id, struct df_str span_id, struct df_trace *ret);
 
-/* A new span in a trace of which only the identifier was stored; false as df_trace_join. */
+/* Starts a new span in a trace of which only the identifier was stored; false as for
+ * df_trace_join. */
 bool df_trace_resume(struct df_str trace_id, const struct df_clock *clock, struct df_trace *ret);
 
 /* Slices of *t: they live as long as it does. */

@@ -1,6 +1,6 @@
 /*
- * UTF-8 and UTF-16, for interfaces that speak the latter (ODBC). Units are in the machine's byte
- * order. Nothing is lost either way: every character has one form in each.
+ * Conversion between UTF-8 and UTF-16, for interfaces that use UTF-16 (ODBC). Units are in the
+ * machine's byte order. Nothing is lost in either direction.
  */
 #ifndef DF_BASE_UTF16_H
 #define DF_BASE_UTF16_H
@@ -9,7 +9,7 @@
 
 /*
  * Writes the units of s, which must be valid UTF-8 (df_utf8_valid_prefix), and returns how many
- * (df_utf8_count). out needs room for s.len units: no character takes more units than it has bytes.
+ * (df_utf8_count). out needs room for s.len units: no character has more units than bytes.
  */
 size_t df_utf16_from_utf8(struct df_str s, uint16_t *out);
 

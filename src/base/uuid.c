@@ -22,7 +22,7 @@ static struct df_uuid text_of(const unsigned char bytes[16])
     return u;
 }
 
-static struct df_uuid finish(unsigned char bytes[16], unsigned version)
+static struct df_uuid finish_uuid(unsigned char bytes[16], unsigned version)
 {
     bytes[6] = (unsigned char)((bytes[6] & 0x0F) | version << 4);
     bytes[8] = (unsigned char)((bytes[8] & 0x3F) | 0x80);
@@ -33,14 +33,15 @@ struct df_uuid df_uuid_v4(const struct df_clock *clock)
 {
     unsigned char bytes[16];
     df_random(clock, bytes, sizeof(bytes));
-    return finish(bytes, 4);
+    return finish_uuid(bytes, 4);
 }
 
 /*
  * Milliseconds in the upper bits, a counter in the lower 12: each stamp is greater than all before
- * it. More than 4,096 in a millisecond borrow from the next one, and a clock set back is waited
- * for: stamps go on from the last. Clocks of tests have a last stamp of their own and are followed
- * when they start again far in the past, or one test's future would be the next one's now.
+ * it. More than 4,096 in a millisecond borrow from the next one, and when the clock is set back,
+ * stamps go on from the last. Test clocks have a last stamp of their own, which is reset when a
+ * clock starts again far in the past; otherwise the stamps of one test would carry over to the
+ * next.
  */
 static uint64_t next_stamp(const struct df_clock *clock)
 {
@@ -73,7 +74,7 @@ struct df_uuid df_uuid_v7(const struct df_clock *clock)
     bytes[7] = (unsigned char)stamp;
     bytes[10] = (unsigned char)(stamp >> 4);
     bytes[11] = (unsigned char)((stamp & 0x0F) << 4 | (bytes[11] & 0x0F));
-    return finish(bytes, 7);
+    return finish_uuid(bytes, 7);
 }
 
 struct df_uuid df_uuid_after(const struct df_uuid *first, uint64_t n)

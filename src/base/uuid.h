@@ -1,4 +1,4 @@
-/* UUIDs as 36 lower-case characters, the form in which every part of the program carries them. */
+/* UUIDs as 36 lower-case characters, the form that the whole program uses. */
 #ifndef DF_BASE_UUID_H
 #define DF_BASE_UUID_H
 
@@ -14,14 +14,14 @@ struct df_uuid {
 struct df_uuid df_uuid_v4(const struct df_clock *clock);
 
 /*
- * Time-ordered (version 7): keys that are inserted in order keep B-trees compact. Those of one
- * millisecond ascend for SQL Server too, which compares the last six bytes first: they begin with
- * the counter that tells them apart.
+ * Time-ordered (version 7): keys that are inserted in order keep B-trees compact. UUIDs of one
+ * millisecond also ascend for SQL Server, which compares the last six bytes first: these begin with
+ * the counter that distinguishes them.
  */
 struct df_uuid df_uuid_v7(const struct df_clock *clock);
 
-/* The n-th after one of version 7: ascending, before whatever comes next, and found again from the
- * first alone. n: a few thousand. */
+/* The n-th UUID after one of version 7: they ascend, come before later ones of df_uuid_v7, and can
+ * be computed again from the first. n is at most a few thousand. */
 struct df_uuid df_uuid_after(const struct df_uuid *first, uint64_t n);
 
 /* Takes any case, with or without braces; false when s is no UUID. */

@@ -16,17 +16,17 @@
 #define DAY_S          INT64_C(86400)
 #define FIRST_S        INT64_C(-62135596800) /* 0001-01-01 */
 #define LAST_S         INT64_C(253370764799) /* 9998-12-31 */
-#define OFFSET_MIN_S   (-89999)              /* as RFC 8536 has it */
+#define OFFSET_MIN_S   (-89999)              /* as in RFC 8536 */
 #define OFFSET_MAX_S   93599
 
 /* One of the two yearly changes of a POSIX rule. */
 struct change {
     char form; /* 'M': month, week, day; 'J': day 1 to 365; 'N': day 0 to 365, leap day counted */
     int month, week, day;
-    int64_t time_s; /* after midnight by the clock that is about to be changed */
+    int64_t time_s; /* seconds after midnight by the clock before the change */
 };
 
-/* The footer: what holds after the last transition. */
+/* The footer: the rule after the last transition. */
 struct rule {
     bool given;
     bool has_dst;
@@ -36,9 +36,9 @@ struct rule {
 
 struct df_zone {
     size_t count;
-    int64_t *at_s; /* rising; from at_s[i] on offset_s[i] holds */
+    int64_t *at_s; /* ascending; offset_s[i] applies from at_s[i] on */
     int32_t *offset_s;
-    int32_t first_s; /* before the first of them */
+    int32_t first_s; /* offset before the first of them */
     struct rule rule;
 };
 
@@ -70,7 +70,7 @@ static bool take_int(struct df_str *s, int max, int *ret)
     return n > 0 && v <= max;
 }
 
-/* "<+03>" or letters; what it is does not matter. */
+/* "<+03>" or letters; the name itself does not matter. */
 static bool take_name(struct df_str *s)
 {
     size_t n = 0;
@@ -159,7 +159,7 @@ static int64_t change_time(const struct change *c, int year)
             d.day -= 7; /* week 5 is the last one */
     } else if (c->form == 'J') {
         bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-        d.day = c->day + (leap && c->day >= 60); /* days past the month's end count on */
+        d.day = c->day + (leap && c->day >= 60); /* days beyond the end of the month carry over */
     } else {
         d.day = c->day + 1;
     }
@@ -167,9 +167,9 @@ static int64_t change_time(const struct change *c, int year)
 }
 
 /*
- * What holds at t and until when. The neighbouring years' changes are looked at too: a change may
- * lie up to a week outside its year. Of two at the same moment the start of summer time wins: that
- * is how "summer time all the year" is written.
+ * The offset at t, and until when it applies. The changes of the neighbouring years count too: a
+ * change may lie up to a week outside its year. When both changes are at the same moment, the start
+ * of summer time wins: that is how "summer time all year" is written.
  */
 static int32_t rule_at(const struct rule *r, int64_t t, int64_t *ret_until)
 {
@@ -223,7 +223,7 @@ static bool read_head(struct df_str s, char *ret_version, struct counts *c)
     return true;
 }
 
-/* Bytes of the block behind the head; width is that of its times. */
+/* Bytes of the block after the head; width is the width of its times. */
 static uint64_t block_bytes(const struct counts *c, uint64_t width)
 {
     return c->time * (width + 1) + c->type * UINT64_C(6) + c->chars + c->leap * (width + 4) +
@@ -261,7 +261,7 @@ static const char *read_block(const char *p, const struct counts *c, size_t widt
     return NULL;
 }
 
-/* "\n<rule>\n"; an empty rule is none. */
+/* "\n<rule>\n"; an empty rule means that there is none. */
 static const char *read_footer(struct df_str s, struct df_zone *z)
 {
     struct df_str line;
@@ -275,7 +275,7 @@ static const char *read_footer(struct df_str s, struct df_zone *z)
     return NULL;
 }
 
-static const char *parse(struct df_str s, struct df_zone *z)
+static const char *parse_tzif(struct df_str s, struct df_zone *z)
 {
     struct counts c;
     char version;
@@ -285,7 +285,7 @@ static const char *parse(struct df_str s, struct df_zone *z)
         return "is cut off";
     if (version == '\0')
         return read_block(s.ptr + HEAD_BYTES, &c, 4, z);
-    /* The same again with times of 64 bits, and the footer. */
+    /* The second part repeats the data with 64-bit times; the footer follows. */
     size_t skip = HEAD_BYTES + (size_t)block_bytes(&c, 4);
     s = df_str_n(s.ptr + skip, s.len - skip);
     if (!read_head(s, &version, &c))
@@ -302,7 +302,7 @@ static const char *parse(struct df_str s, struct df_zone *z)
 enum df_code df_zone_parse(struct df_str tzif, struct df_zone **ret, struct df_err *err)
 {
     struct df_zone *z = df_calloc(1, sizeof *z);
-    const char *why = parse(tzif, z);
+    const char *why = parse_tzif(tzif, z);
     if (why) {
         df_zone_free(z);
         return df_err_set(err, DF_E_CONFIG, "the zone's file %s", why);
@@ -320,7 +320,7 @@ void df_zone_free(struct df_zone *z)
     free(z);
 }
 
-/* Letters, digits, '_', '+', '-' between single slashes: there is no dot to climb up by. */
+/* Letters, digits, '_', '+', '-' between single slashes; no dots, so no parent directory. */
 static bool name_valid(const char *name)
 {
     size_t len = strlen(name);
@@ -355,7 +355,7 @@ static enum df_code read_file(const char *name, char **ret, size_t *ret_len, str
     while (len < (size_t)st.st_size) {
         ssize_t got = read(fd, data + len, (size_t)st.st_size - len);
         if (got == 0 || (got < 0 && errno != EINTR))
-            break; /* what is missing is noticed by who reads it */
+            break; /* the parser notices missing bytes */
         len += got > 0 ? (size_t)got : 0;
     }
     close(fd);
@@ -386,7 +386,7 @@ enum df_code df_zone_open(const char *name, struct df_zone **ret, struct df_err 
 
 /* --- times --- */
 
-/* What holds at t and until when (INT64_MAX: for ever). */
+/* The offset at t, and until when it applies (INT64_MAX: for ever). */
 static int32_t offset_at(const struct df_zone *z, int64_t t, int64_t *ret_until)
 {
     size_t low = 0, high = z->count; /* the number of changes up to t */
@@ -426,13 +426,13 @@ struct df_date_time df_zone_local(const struct df_zone *z, int64_t utc_ms)
 int64_t df_zone_to_utc(const struct df_zone *z, const struct df_date_time *local)
 {
     int64_t wanted = (df_time_join(local) - local->ms) / 1000;
-    int64_t from = wanted - OFFSET_MAX_S - 1; /* earlier than it can be anywhere */
+    int64_t from = wanted - OFFSET_MAX_S - 1; /* earlier than in any zone */
     for (;;) {
         int64_t until;
         int32_t offset = offset_at(z, from, &until);
         int64_t t = wanted - offset;
         if (t < from)
-            return from * 1000; /* left out: the change to `offset` was past it */
+            return from * 1000; /* skipped: the change to `offset` jumped over it */
         if (t < until)
             return t * 1000 + local->ms;
         from = until;

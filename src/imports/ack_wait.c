@@ -23,7 +23,7 @@ static void give_bytes(struct df_ack_waits *l, size_t bytes)
     df_unlock(&l->lock);
 }
 
-static void run_again(struct df_timer_item *item, bool stopping)
+static void run_ack_again(struct df_timer_item *item, bool stopping)
 {
     struct df_ack_wait *w = (struct df_ack_wait *)item;
 
@@ -70,7 +70,7 @@ bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w)
         return false;
     w->bytes = bytes;
     w->of = l;
-    w->item.fire = run_again;
+    w->item.fire = run_ack_again;
     if (df_timer_add(l->timer, &w->item, AGAIN_MS))
         return true;
     give_bytes(l, bytes);

@@ -1,8 +1,8 @@
 /*
- * Acks that came before the answer that names them was stored wait here for a moment: their
- * requests stay suspended, and their jobs are run again every 50 ms until they know. Each waits for
- * up to DF_ACK_WAIT_MS, and together their bodies have DF_ACK_WAIT_BYTES: they hold more than that,
- * and for longer than most requests do.
+ * Acks that arrive before the answer that names them is stored wait here for a moment. Their
+ * requests stay suspended, and their jobs run again every 50 ms until the chunk is known. Each
+ * waits for up to DF_ACK_WAIT_MS. Together their bodies are limited to DF_ACK_WAIT_BYTES, because
+ * waiting requests hold their memory for longer than most.
  */
 #ifndef DF_IMPORTS_ACK_WAIT_H
 #define DF_IMPORTS_ACK_WAIT_H
@@ -12,11 +12,12 @@
 
 #define DF_ACK_WAIT_MS    2000
 #define DF_ACK_WAIT_BYTES ((size_t)512 << 10)
-#define DF_ACK_WAIT_LEAST ((size_t)4 << 10) /* that one counts for */
+#define DF_ACK_WAIT_LEAST ((size_t)4 << 10) /* bytes that a smaller body counts for */
 
-/* The caller's; untouched from add on until its job runs again or it is given up. */
+/* Owned by the caller, who does not touch it from add on until its job runs again or is given up.
+ */
 struct df_ack_wait {
-    struct df_timer_item item; /* first; this and `of` are the list's */
+    struct df_timer_item item; /* first; this and `of` are set by add */
     struct df_ack_waits *of;
     struct df_job *job;
     /* The job will not run: the queue is full, or the process ends. */
@@ -28,10 +29,10 @@ struct df_ack_wait {
 struct df_ack_waits;
 
 struct df_ack_waits *df_ack_waits_new(struct df_store *store, const struct df_clock *clock);
-/* Gives up who waits; nobody is taken from now on. */
+/* Gives up the acks that wait; add fails from now on. */
 void df_ack_waits_stop(struct df_ack_waits *l);
 void df_ack_waits_free(struct df_ack_waits *l);
-/* False: it has waited long enough, or there is no room. Any thread. */
+/* False: it has waited long enough, there is no room, or the waits were stopped. Any thread. */
 bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w);
 
 #endif

@@ -23,12 +23,12 @@ static const char *const chunk_names[DF_CHUNK_STATUSES] = {
     [DF_CHUNK_SKIPPED] = "Skipped",
 };
 
-static const char *name_of(const char *const *names, size_t count, int64_t status)
+static const char *status_name(const char *const *names, size_t count, int64_t status)
 {
     return status >= 0 && (size_t)status < count ? names[status] : "Unknown";
 }
 
-static bool find(const char *const *names, size_t count, struct df_str name, size_t *ret)
+static bool find_status(const char *const *names, size_t count, struct df_str name, size_t *ret)
 {
     for (size_t i = 0; i < count; i++) {
         if (df_str_ieq(name, df_str_c(names[i]))) {
@@ -41,23 +41,23 @@ static bool find(const char *const *names, size_t count, struct df_str name, siz
 
 const char *df_batch_status_name(int64_t status)
 {
-    return name_of(batch_names, DF_BATCH_STATUSES, status);
+    return status_name(batch_names, DF_BATCH_STATUSES, status);
 }
 
 const char *df_item_status_name(int64_t status)
 {
-    return name_of(item_names, DF_ITEM_STATUSES, status);
+    return status_name(item_names, DF_ITEM_STATUSES, status);
 }
 
 const char *df_chunk_status_name(int64_t status)
 {
-    return name_of(chunk_names, DF_CHUNK_STATUSES, status);
+    return status_name(chunk_names, DF_CHUNK_STATUSES, status);
 }
 
 bool df_batch_status_parse(struct df_str name, enum df_batch_status *ret)
 {
     size_t i = 0;
-    if (!find(batch_names, DF_BATCH_STATUSES, name, &i))
+    if (!find_status(batch_names, DF_BATCH_STATUSES, name, &i))
         return false;
     *ret = (enum df_batch_status)i;
     return true;
@@ -66,7 +66,7 @@ bool df_batch_status_parse(struct df_str name, enum df_batch_status *ret)
 bool df_item_status_parse(struct df_str name, enum df_item_status *ret)
 {
     size_t i = 0;
-    if (!find(item_names, DF_ITEM_STATUSES, name, &i))
+    if (!find_status(item_names, DF_ITEM_STATUSES, name, &i))
         return false;
     *ret = (enum df_item_status)i;
     return true;

@@ -1,6 +1,6 @@
 /*
- * A batch, its items and chunks as the tables have them: states and their names, for the API, the
- * pipeline and the console alike. docs/imports.md has the state machines.
+ * The stored states of a batch, its items and its chunks, and their names in the API and the
+ * console. docs/imports.md has the state machines.
  */
 #ifndef DF_IMPORTS_BATCH_H
 #define DF_IMPORTS_BATCH_H
@@ -27,7 +27,7 @@ enum df_item_status {
     DF_ITEM_STATUSES
 };
 
-/* ImportChunk.Status; from IMPORTED on it is settled, and never sent again. */
+/* ImportChunk.Status. From IMPORTED on the chunk is settled and never sent again. */
 enum df_chunk_status {
     DF_CHUNK_PENDING,
     DF_CHUNK_SENDING,
@@ -38,14 +38,14 @@ enum df_chunk_status {
     DF_CHUNK_STATUSES
 };
 
-/* "CompletedWithErrors"; "Unknown" for a number that is none of them. */
+/* "CompletedWithErrors"; "Unknown" for any other number. */
 const char *df_batch_status_name(int64_t status);
 const char *df_item_status_name(int64_t status);
 const char *df_chunk_status_name(int64_t status);
-/* Without regard to case. */
+/* The name may be in any case. */
 bool df_batch_status_parse(struct df_str name, enum df_batch_status *ret);
 bool df_item_status_parse(struct df_str name, enum df_item_status *ret);
-/* Nothing more happens to it by itself. */
+/* The batch has ended; only a client's retry begins it again. */
 bool df_batch_is_over(int64_t status);
 
 #endif

@@ -1,6 +1,5 @@
-/* What a client's webhooks hear of its batches: BatchScheduled, BatchStarted, BatchCompleted,
- * BatchFailed. */
 #include "imports/batch_event.h"
+
 #include "base/arena.h"
 #include "imports/batch.h"
 #include "imports/batch_event.sql.h"
@@ -9,7 +8,7 @@
 
 #define BODY_MAX 4096
 
-/* The members of the specification, in its order; what is not known yet is null. */
+/* Writes the members of the specification, in its order; unknown values are null. */
 static void write_body(struct df_buf *out, struct df_result *r, struct df_str batch,
                        const char *event)
 {

@@ -1,7 +1,5 @@
-/*
- * What a client's webhooks hear of its batches. Receiving tells of BatchScheduled, the processing
- * of the rest.
- */
+/* Events of batches for the client's webhooks. Receiving emits BatchScheduled, processing emits
+ * BatchStarted, BatchCompleted and BatchFailed. */
 #ifndef DF_IMPORTS_BATCH_EVENT_H
 #define DF_IMPORTS_BATCH_EVENT_H
 
@@ -10,8 +8,8 @@
 #include "store/db.h"
 
 /*
- * In the transaction that makes it true: tells the client's subscriptions of the batch as it now
- * is. *ret is set when there is something to deliver after the commit (df_webhooks_wake), and left
+ * Emits the event with the batch's present figures, in the transaction that makes it true. *ret
+ * becomes true if there is something to deliver after the commit (df_webhooks_wake), and is left
  * alone otherwise.
  */
 enum df_code import_emit(struct df_db *db, const struct df_clock *clock,

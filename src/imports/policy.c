@@ -6,8 +6,9 @@
 
 /* --- hours of the day --- */
 
-/* From an hour to another, of every day or Monday to Friday. Not after its start the end is the
- * next day's: 22 to 6, or 0 to 0, which is the whole day. It belongs to the day it starts on. */
+/* A span of hours, every day or Monday to Friday. If the end is not after the start, it is on the
+ * next day: 22 to 6, or 0 to 0, which is the whole day. The span belongs to the day it starts on.
+ */
 struct hours {
     const struct df_zone *zone;
     int start, end;
@@ -24,7 +25,7 @@ static int64_t utc_of(const struct df_zone *zone, const struct df_date_time *d)
     return zone ? df_zone_to_utc(zone, d) : df_time_join(d);
 }
 
-/* The date that many days after the one of t there. */
+/* The local date of t, moved by some days. */
 static struct df_date_time date_near(const struct hours *h, int64_t t, int days)
 {
     struct df_date_time d = local_of(h->zone, t);
@@ -32,7 +33,7 @@ static struct df_date_time date_near(const struct hours *h, int64_t t, int days)
     return df_time_split(df_time_join(&d) + days * DAY_MS);
 }
 
-/* False: not on that date. */
+/* The span that starts on a date. False: there is none. */
 static bool hours_on(const struct hours *h, struct df_date_time d, int64_t *ret_from,
                      int64_t *ret_to)
 {
@@ -57,7 +58,7 @@ static bool hours_at(const struct hours *h, int64_t t, int64_t *ret_until)
     return false;
 }
 
-/* The first start after t: there is one within a week. */
+/* The first start after t; there is one within a week. */
 static int64_t hours_after(const struct hours *h, int64_t t)
 {
     int64_t from = t, to;
@@ -100,8 +101,8 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The server's windows, and the client's. A client's text that cannot be read was not written by
- * us, and is none. */
+/* The server's windows and the client's. A client's text that cannot be parsed was written by
+ * another program, and counts as none. */
 struct windows {
     struct df_maintenance server;
     struct df_maintenance client;
@@ -117,7 +118,7 @@ static struct windows windows_of(const struct df_policy_facts *f)
     return w;
 }
 
-/* When they are all over; -1: none is in force. */
+/* The end of the maintenance in force at t, with windows that follow directly; -1: none. */
 static int64_t windows_until(const struct windows *w, int64_t t)
 {
     int64_t until = -1, last = t + PATIENCE_MS;
@@ -135,7 +136,7 @@ static int64_t maintenance_until(const struct df_policy_facts *f, int64_t t)
     return windows_until(&w, t);
 }
 
-/* Of two moments, either of which may be none (-1). */
+/* The earlier of two moments; -1 is none. */
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -235,7 +236,7 @@ static enum df_code check_batches(const struct df_policy_facts *f, int64_t *ret_
         (long long)most, most == 1 ? "file" : "files", text);
 }
 
-/* An empty file needs a byte too: where there is no room at all the upload is not begun. */
+/* An empty file counts as one byte: without any room, the upload does not begin. */
 static enum df_code check_quota(const struct df_policy_facts *f, struct df_err *err)
 {
     int64_t most = f->policy->temp_storage_quota_mb;
@@ -285,7 +286,7 @@ int64_t df_policy_size_limit(const struct df_policy_facts *f)
 
 /* --- what has to wait --- */
 
-/* The first moment from t on that suits. */
+/* The first moment from t on that is allowed. */
 static int64_t first_moment(const struct df_policy_facts *f, int64_t t, bool avoid_business)
 {
     const struct hours allowed = allowed_hours(f->policy), business = business_hours(f);

@@ -24,12 +24,12 @@ struct df_imports_settings {
 
     /* Workers. */
     int mode;        /* enum df_imports_mode */
-    int lock;        /* where the batch lock lives: in the database */
+    int lock;        /* where the batch lock is: always the database */
     int64_t workers; /* batches of this process at a time, in concurrent mode */
     int64_t lock_timeout_ms;
     int64_t poll_ms;
-    int64_t fair_ms;     /* of work, then a batch gives way if another client's waits; 0: never */
-    int64_t max_records; /* items of a batch; a client's policy may say less */
+    int64_t fair_ms;     /* then a batch gives way if another client's waits; 0: never */
+    int64_t max_records; /* items of a batch; a client's policy may allow fewer */
     int64_t max_growth;  /* of a file into records, as a multiple of its bytes */
 
     /* Receiving. */
@@ -41,7 +41,7 @@ struct df_imports_settings {
 extern const struct df_config_key df_omniflow_keys[];
 extern const struct df_config_key df_imports_keys[];
 
-/* What no single key can tell; each complaint a line. */
+/* Checks that concern more than one key; adds one line for each complaint. */
 void df_imports_check_settings(const struct df_imports_settings *s, struct df_buf *complaints);
 
 #endif

@@ -13,8 +13,8 @@ SELECT CASE WHEN OCTET_LENGTH(RawPayloadJson) <= :room THEN RawPayloadJson END A
 FROM TB_TICKET_INTERFACE
 WHERE Id = :id;
 -- dialect: sqlserver
-SELECT CASE WHEN DATALENGTH(RawPayloadJson) <= :room THEN RawPayloadJson END AS Raw,
-       CASE WHEN DATALENGTH(CallbackPayloadJson) <= :room THEN CallbackPayloadJson END AS Callback
+SELECT CAST(CASE WHEN DATALENGTH(RawPayloadJson) <= :room THEN RawPayloadJson END AS NVARCHAR(MAX)) AS Raw,
+       CAST(CASE WHEN DATALENGTH(CallbackPayloadJson) <= :room THEN CallbackPayloadJson END AS NVARCHAR(MAX)) AS Callback
 FROM TB_TICKET_INTERFACE
 WHERE Id = :id;
 
@@ -29,6 +29,6 @@ SELECT CASE WHEN OCTET_LENGTH(RawPayload) <= :room THEN RawPayload END AS Raw, N
 FROM TB_COUNTERPARTIES
 WHERE Id = :id;
 -- dialect: sqlserver
-SELECT CASE WHEN DATALENGTH(RawPayload) <= :room THEN RawPayload END AS Raw, CAST(NULL AS NVARCHAR(1)) AS Callback
+SELECT CAST(CASE WHEN DATALENGTH(RawPayload) <= :room THEN RawPayload END AS NVARCHAR(MAX)) AS Raw, CAST(NULL AS NVARCHAR(1)) AS Callback
 FROM TB_COUNTERPARTIES
 WHERE Id = :id;

@@ -1,4 +1,9 @@
 /*
+ * Written here because libmicrohttpd's post processor, the parser at hand, works only inside its
+ * own connections, hands out no header of a part but name, file name and type, and bounds neither
+ * the parts nor what it passes over. The reference of tests/fuzz/fuzz_multipart.c is the same body
+ * in other pieces, and the same upload as JSON.
+ *
  * The body is a sequence of delimiters with content between them:
  *
  *     PREAMBLE ──delimiter──► LINE ──CRLF──► HEADER ──empty line──► DATA ──delimiter──► LINE ...

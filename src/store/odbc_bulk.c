@@ -128,7 +128,7 @@ void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape,
     df_buf_addf(out, "n INT '$[%zu]') AS r\nORDER BY r.n", q->param_count);
 }
 
-/* Where the server takes a string as it stands, a tilde and a digit for what would be escaped. */
+/* A server that leaves escapes as they are gets tilde codes instead. */
 static void add_string(struct df_buf *out, enum odbc_bulk bulk, struct df_str s)
 {
     size_t from = 0;

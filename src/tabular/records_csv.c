@@ -1,6 +1,8 @@
 /*
  * Records of a CSV file. Written here because libcsv, the library that Debian has, knows neither
- * encodings nor limits, takes the separator as given, and calls back for each cell.
+ * encodings nor limits, takes the separator as given, and calls back for each cell. There is no
+ * reference either: programs disagree on what CSV is. tests/fuzz/fuzz_csv.c compares a file with
+ * the same file in other pieces; tests/unit/tabular/csv_test.c has what is meant.
  *
  * The file passes through a window of UTF-8 that holds at least one whole row. When the window ends
  * inside a row, it is filled with at least twice as much of the row and scanned again, so that no

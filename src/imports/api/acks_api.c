@@ -1,15 +1,13 @@
 /*
- * POST /imports/{batchId}/acks: what OmniFlow made of a chunk that it answered 202 for. Here the
- * ack is only stored, with the chunk; whoever owns the batch settles the chunk with it
- * (pipeline.c).
+ * POST /imports/{batchId}/acks: OmniFlow's results for a chunk that it answered with 202. The ack
+ * is only stored here, with the chunk; the owner of the batch settles the chunk by it (pipeline.c).
  *
- * What is stored is not the text as it came but a canonical one, so that the same ack compares
- * equal however it was written.
+ * A canonical text of the ack is stored, so that the same ack compares equal however it is written.
  *
- * An ack may overtake our own commit of the 202 that announces it, and nobody can tell it then from
- * one with somebody else's id. It is kept beside (ImportEarlyAck), and its request waits for a
- * moment: if the 202 names its id it is answered 200; if not, or not soon enough, 404. What is kept
- * counts as soon as the 202 names it, whatever was answered; what no 202 names never counts.
+ * An ack may arrive before the commit of the 202 that names it. It cannot be told then from an ack
+ * with a wrong id, so it is kept aside (ImportEarlyAck), and its request waits for a moment. If the
+ * 202 names its id, the answer is 200; if not, or not soon enough, 404. A kept ack counts as soon
+ * as a 202 names it, whatever was answered; one that no 202 names never counts.
  */
 #include "imports/api/import_acks.sql.h"
 #include "imports/api/views.h"
@@ -25,7 +23,7 @@
 #define ACK_ID_MAX    200
 #define MESSAGE_UNITS 2000
 #define ITEM_UNITS    1000 /* ImportItem.ErrorMessage */
-#define EARLY_MAX     4    /* kept of a chunk: a true one and a few that are not */
+#define EARLY_MAX     4    /* early acks kept of a chunk: the right one and a few wrong ones */
 
 struct call {
     struct df_work w;
@@ -36,8 +34,8 @@ struct call {
     struct df_str canonical;
     int64_t *sequences;
     size_t item_count;
-    bool stored; /* it is a new one */
-    bool early;  /* nobody knows yet whether it is the chunk's */
+    bool stored; /* by this job; false for a repeated ack */
+    bool early;  /* no answer has named an ack of the chunk yet */
     struct df_ack_wait wait;
 };
 
@@ -95,7 +93,7 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static void check_twice(struct df_input *in, struct call *c)
+static void check_repeated(struct df_input *in, struct call *c)
 {
     qsort(c->sequences, c->item_count, sizeof(*c->sequences), by_value);
     for (size_t i = 1; i < c->item_count; i++) {
@@ -128,7 +126,7 @@ static void read_items(struct df_input *in, struct call *c, struct df_json_out *
     for (const struct df_json *item; (item = df_json_next(&each));)
         read_item(in, c, i++, item, out);
     if (in->error_count == 0)
-        check_twice(in, c);
+        check_repeated(in, c);
 }
 
 static struct df_str read_message(struct df_input *in)
@@ -169,7 +167,7 @@ static void read_ack(struct df_input *in, struct call *c, struct df_json_out *ou
 
 /* --- storing --- */
 
-static enum df_code not_found(struct df_err *err)
+static enum df_code ack_not_found(struct df_err *err)
 {
     return df_err_set(err, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
 }
@@ -207,16 +205,17 @@ static enum df_code find_chunk(struct df_db *db, const struct call *c, struct ch
                                        .chunk_id = df_int(c->chunk_id)),
                                   read_chunk, &(struct search){c, ret}, &found, err);
 
-    return code == DF_OK && !found ? not_found(err) : code;
+    return code == DF_OK && !found ? ack_not_found(err) : code;
 }
 
-/* Whether the ack is the chunk's: by its id, or the chunk was settled by an answer without one. */
+/* Whether the ack belongs to the chunk: by its id, or because an answer without an id settled it.
+ */
 static bool is_its_own(const struct chunk *k)
 {
     return k->has_ack_id ? k->same_ack_id : k->status >= DF_CHUNK_IMPORTED;
 }
 
-/* The call is under way, or was and its answer was lost: the next answer names the id. */
+/* The call is under way, or its answer was lost: the next answer will name the id. */
 static bool is_early(const struct chunk *k)
 {
     return !is_its_own(k) && !k->has_ack &&
@@ -253,8 +252,8 @@ static enum df_code keep_early(struct df_db *db, struct call *c, struct df_err *
                       NULL, err);
 }
 
-/* DF_DONE: there is nothing to be stored. */
-static enum df_code compare(const struct call *c, const struct chunk *k, struct df_err *err)
+/* Compares the ack with what is stored. DF_OK: store it. DF_DONE: it is a repeat. */
+static enum df_code compare_ack(const struct call *c, const struct chunk *k, struct df_err *err)
 {
     bool settled = k->status >= DF_CHUNK_IMPORTED;
 
@@ -267,12 +266,12 @@ static enum df_code compare(const struct call *c, const struct chunk *k, struct 
                                  : "The chunk was settled differently.");
 }
 
-/* A later attempt picks its records from all over the file. */
+/* Not for a later attempt, whose records come from anywhere in the file. */
 static enum df_code check_range(const struct call *c, const struct chunk *k, struct df_err *err)
 {
     if (c->item_count == 0 || k->attempt > 1)
         return DF_OK;
-    /* They are sorted. */
+    /* The sequences are sorted. */
     if (c->sequences[0] >= k->offset && c->sequences[c->item_count - 1] < k->offset + k->count)
         return DF_OK;
     return df_err_set(err, DF_E_VALIDATION,
@@ -289,9 +288,9 @@ static enum df_code run_ack(struct df_db *db, struct df_work *w, struct df_err *
     c->stored = c->early = false;
     enum df_code code = find_chunk(db, c, &k, err);
     if (code == DF_OK && !is_its_own(&k) && !is_early(&k))
-        code = not_found(err);
+        code = ack_not_found(err);
     if (code == DF_OK)
-        code = compare(c, &k, err);
+        code = compare_ack(c, &k, err);
     if (code != DF_OK)
         return code == DF_DONE ? DF_OK : code;
     if ((code = check_range(c, &k, err)) != DF_OK)
@@ -303,19 +302,19 @@ static enum df_code run_ack(struct df_db *db, struct df_work *w, struct df_err *
                            .ack_id = df_text(c->ack_id),
                            .now = df_time(df_wall_ms(w->access->clock)), .id = df_int(k.id)),
                       &changed, err);
-    if (code == DF_OK && changed == 0) /* it is looked at again */
+    if (code == DF_OK && changed == 0) /* the store runs the job again */
         return df_err_set(err, DF_E_DB_CONFLICT, "The chunk has just changed.");
     c->stored = true;
     return code;
 }
 
-static void give_up(struct df_ack_wait *wait)
+static void give_ack_up(struct df_ack_wait *wait)
 {
     struct call *c = (struct call *)((char *)wait - offsetof(struct call, wait));
-    df_work_fail(&c->w, DF_E_BUSY, "The ack cannot be looked at now.");
+    df_work_fail(&c->w, DF_E_BUSY, "The ack cannot be processed now.");
 }
 
-/* An early one waits, as long as there is time. */
+/* An early ack waits, as long as there is time. */
 static bool wait_if_early(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     struct call *c = (struct call *)w;
@@ -332,12 +331,12 @@ static bool wait_if_early(struct df_work *w, enum df_code code, const struct df_
     return false;
 }
 
-static void stored(struct df_work *w)
+static void ack_stored(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
     const struct df_import_views *views = w->arg;
     struct df_log_field said[] = {DF_FI("chunkId", c->chunk_id), DF_F("ackId", c->ack_id)};
-    bool waited = c->wait.since_ms > 0; /* then the batch's owner has stored it, or this job */
+    bool waited = c->wait.since_ms > 0; /* the batch's owner may have stored it meanwhile */
 
     if (c->stored || waited) {
         df_log_write(DF_LOG_INFO, "AckReceived", said, 2, "%s", "");
@@ -350,7 +349,7 @@ static void stored(struct df_work *w)
     df_json_close(&w->json, '}');
 }
 
-/* The ack as it came, and in c->canonical as it is stored. False: the answer is set. */
+/* Reads the ack, and writes its canonical text to c->canonical. False: the answer is set. */
 static bool read_body(struct call *c, struct df_input *in)
 {
     struct df_req *req = c->w.req;
@@ -373,7 +372,7 @@ static bool read_body(struct call *c, struct df_input *in)
     return whole;
 }
 
-static bool read_call(struct df_work *w, struct df_input *in)
+static bool read_ack_call(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
@@ -383,8 +382,8 @@ static bool read_call(struct df_work *w, struct df_input *in)
         df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
         return false;
     }
-    c->wait =
-        (struct df_ack_wait){.job = &w->job, .give_up = give_up, .bytes = df_req_body(w->req).len};
+    c->wait = (struct df_ack_wait){
+        .job = &w->job, .give_up = give_ack_up, .bytes = df_req_body(w->req).len};
     df_log_ctx_set(df_req_log(w->req), "batchId", df_uuid_str(&c->batch));
     return true;
 }
@@ -392,10 +391,10 @@ static bool read_call(struct df_work *w, struct df_input *in)
 static const struct df_handler receive_ack = {
     .size = sizeof(struct call),
     .writes = true,
-    .prepare = read_call,
+    .prepare = read_ack_call,
     .run = run_ack,
     .pass_on = wait_if_early,
-    .done = stored,
+    .done = ack_stored,
 };
 
 const struct df_route df_imports_ack_routes[] = {

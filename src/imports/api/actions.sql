@@ -8,13 +8,13 @@ SELECT Status, UploadPath, LockedAt, Attempt FROM ImportBatch WHERE Id = :id AND
 SELECT Status, UploadPath, LockedAt, Attempt FROM ImportBatch WITH (UPDLOCK, ROWLOCK)
 WHERE Id = :id AND ClientId = :client_id;
 
--- Both say again what was found: where rows cannot be held by reading (Babelfish) somebody may have been faster.
+-- Both repeat the conditions: where a read cannot lock rows (Babelfish), another call may have been faster.
 
 -- name: import_cancel
 UPDATE ImportBatch SET Status = 6, CompletedAt = :now, UpdatedAt = :now
 WHERE Id = :id AND Status IN (0, 2) AND LockedAt IS NULL AND Attempt = 1;
 
--- Items without a chunk were never fit to be sent; masked ones are gone.
+-- Items without a chunk could never be sent; masked ones have no payload any more.
 -- name: import_retry_items
 SELECT COUNT(*) FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND ChunkId IS NOT NULL AND PayloadJson IS NOT NULL AND IsMasked = :masked;

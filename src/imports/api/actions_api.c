@@ -1,7 +1,7 @@
 /*
- * What a client may do to a batch of its own: cancel it while nobody has begun, and have its failed
- * items tried again. Both look at the row and change it in one transaction, with the row held, so
- * that a worker either claims the batch before or finds it changed.
+ * What a client may do with its own batch: cancel it before it is started, and have its failed
+ * items tried again. Both read and change the row in one transaction, with the row locked, so that
+ * a worker either claims the batch before or finds it changed.
  */
 #include "imports/api/actions.sql.h"
 #include "imports/api/views.h"
@@ -22,10 +22,10 @@ struct call {
     bool locked;
     int64_t attempt;
 
-    int64_t items; /* to be tried again */
+    int64_t items; /* that will be tried again */
 };
 
-static void read_row(void *arg, struct df_result *r)
+static void read_batch_row(void *arg, struct df_result *r)
 {
     struct call *c = arg;
 
@@ -42,16 +42,16 @@ static enum df_code find_batch(struct df_db *db, struct call *c, struct df_err *
     enum df_code code = df_db_one(db,
                                   DF_Q(import_action_find, .id = df_uuid(df_uuid_str(&c->batch)),
                                        .client_id = df_uuid(df_uuid_str(&c->client_id))),
-                                  read_row, c, &found, err);
+                                  read_batch_row, c, &found, err);
 
     if (code == DF_OK && !found)
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no such batch.");
     return code;
 }
 
-/* A row that is not as it was found is looked at again. */
-static enum df_code change(struct df_db *db, const struct df_query *q,
-                           const struct df_value *params, size_t count, struct df_err *err)
+/* Changes the row. If it changed since it was read, the store runs the job again. */
+static enum df_code change_batch(struct df_db *db, const struct df_query *q,
+                                 const struct df_value *params, size_t count, struct df_err *err)
 {
     int64_t changed = 0;
     enum df_code code = df_db_exec(db, q, params, count, &changed, err);
@@ -61,7 +61,7 @@ static enum df_code change(struct df_db *db, const struct df_query *q,
     return code;
 }
 
-static bool read_batch(struct df_work *w, struct df_input *in)
+static bool read_batch_id(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
@@ -93,13 +93,13 @@ static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_er
         return df_err_set(err, DF_E_CONFLICT,
                           "The batch has been processed, and its failed items wait to be tried "
                           "again. Only one that has not been started can be cancelled.");
-    return change(db,
-                  DF_Q(import_cancel, .now = df_time(df_wall_ms(w->access->clock)),
-                       .id = df_uuid(df_uuid_str(&c->batch))),
-                  err);
+    return change_batch(db,
+                        DF_Q(import_cancel, .now = df_time(df_wall_ms(w->access->clock)),
+                             .id = df_uuid(df_uuid_str(&c->batch))),
+                        err);
 }
 
-static void cancelled(struct df_work *w)
+static void batch_cancelled(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
     const struct df_import_views *views = w->arg;
@@ -112,9 +112,9 @@ static const struct df_handler cancel = {
     .size = sizeof(struct call),
     .writes = true,
     .status = 204,
-    .prepare = read_batch,
+    .prepare = read_batch_id,
     .run = run_cancel,
-    .done = cancelled,
+    .done = batch_cancelled,
 };
 
 /* --- POST /imports/{batchId}/retry --- */
@@ -156,14 +156,14 @@ static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err
         code = df_db_query_int(db, DF_Q(import_retry_from, .id = id), &from_chunk, err);
     if (code != DF_OK)
         return code;
-    return change(db,
-                  DF_Q(import_retry, .from_chunk = df_int(from_chunk),
-                       .now = df_time(df_wall_ms(w->access->clock)), .id = id,
-                       .attempt = df_int(c->attempt)),
-                  err);
+    return change_batch(db,
+                        DF_Q(import_retry, .from_chunk = df_int(from_chunk),
+                             .now = df_time(df_wall_ms(w->access->clock)), .id = id,
+                             .attempt = df_int(c->attempt)),
+                        err);
 }
 
-static void retried(struct df_work *w)
+static void batch_retried(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
     const struct df_import_views *views = w->arg;
@@ -184,9 +184,9 @@ static const struct df_handler retry = {
     .size = sizeof(struct call),
     .writes = true,
     .status = 202,
-    .prepare = read_batch,
+    .prepare = read_batch_id,
     .run = run_retry,
-    .done = retried,
+    .done = batch_retried,
 };
 
 #define ROUTE(m, path, kind, h)                                                                    \

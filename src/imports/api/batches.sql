@@ -1,4 +1,4 @@
--- Batches and their items as clients look at them.
+-- Batches and their items as clients see them.
 
 -- name: batch_get
 -- row: batch
@@ -8,8 +8,8 @@ SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, Pr
 FROM ImportBatch
 WHERE Id = :id AND ClientId = :client;
 
--- The streams of events, whoever they belong to; not those of a client that is suspended. UpdatedAt changes with the
--- client's status, secret and scopes.
+-- The batches of event streams of all clients, except suspended ones. UpdatedAt changes with the client's status,
+-- secret and scopes.
 -- name: batch_watch
 -- row: batch, …
 SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,

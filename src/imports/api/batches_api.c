@@ -18,7 +18,7 @@ struct call {
     int64_t status; /* -1: any */
 };
 
-/* known: the number of a name, -1 when there is no such name. */
+/* known returns the number of a name, -1 for an unknown one. */
 static void read_status(struct call *c, struct df_input *in, int (*known)(struct df_str name),
                         const char *names)
 {
@@ -37,8 +37,8 @@ static struct df_value status_value(const struct call *c)
 
 /* --- GET /imports --- */
 
-/* Maintenance is told of beforehand. */
-static void end_list(struct df_work *w, const struct df_policy *policy)
+/* The list also announces maintenance. */
+static void end_batch_list(struct df_work *w, const struct df_policy *policy)
 {
     const struct df_import_views *views = w->arg;
     const struct df_policy_facts facts = {
@@ -57,7 +57,7 @@ static void write_batch(void *arg, struct df_result *r)
     df_batch_write(r, &((struct df_work *)arg)->json);
 }
 
-static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_list_batches(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     struct df_value client = df_uuid(df_uuid_str(&c->client));
@@ -75,7 +75,7 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
                                .limit = df_int(w->page.size), .offset = df_int(w->page.offset)),
                           write_batch, w, err);
     if (code == DF_OK)
-        end_list(w, &policy);
+        end_batch_list(w, &policy);
     return code;
 }
 
@@ -85,7 +85,7 @@ static int batch_status(struct df_str name)
     return df_batch_status_parse(name, &s) ? (int)s : -1;
 }
 
-static bool read_list(struct df_work *w, struct df_input *in)
+static bool read_batch_filter(struct df_work *w, struct df_input *in)
 {
     read_status((struct call *)w, in, batch_status,
                 "Pending, Processing, Scheduled, Completed, CompletedWithErrors, Failed or "
@@ -97,20 +97,20 @@ static const struct df_handler list = {
     .size = sizeof(struct call),
     .paged = true,
     .max_answer = ANSWER_MAX,
-    .prepare = read_list,
-    .run = run_list,
+    .prepare = read_batch_filter,
+    .run = run_list_batches,
 };
 
 /* --- GET /imports/{batchId} --- */
 
-static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_get_batch(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     int64_t status;
     return df_batch_read(db, &c->id, &c->client, &w->json, &status, err);
 }
 
-static bool read_id(struct df_work *w, struct df_input *in)
+static bool read_batch_id(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
@@ -122,8 +122,8 @@ static bool read_id(struct df_work *w, struct df_input *in)
 static const struct df_handler get = {
     .size = sizeof(struct call),
     .max_answer = ANSWER_MAX,
-    .prepare = read_id,
-    .run = run_get,
+    .prepare = read_batch_id,
+    .run = run_get_batch,
 };
 
 /* --- GET /imports/{batchId}/items --- */
@@ -132,7 +132,7 @@ struct counts {
     int64_t processed;
     int64_t errors;
     int64_t skipped;
-    bool dense; /* the items are those from 0 to processed, and the counters are right */
+    bool dense; /* the sequences are 0 to processed - 1, one item for each record */
 };
 
 static void read_counts(void *arg, struct df_result *r)
@@ -177,7 +177,7 @@ static void write_item(void *arg, struct df_result *r)
     df_json_close(out, '}');
 }
 
-/* The page of a batch none of whose items is missing. */
+/* A page of all items of a dense batch: an item's place is its sequence. */
 static enum df_code write_range(struct df_db *db, struct call *c, int64_t total, struct df_err *err)
 {
     const struct df_page *page = &c->w.page;
@@ -208,7 +208,7 @@ static enum df_code write_errors(struct df_db *db, struct call *c, const struct 
         return code;
     code = df_db_query_int(db, DF_Q(item_error_first, .id = id, .offset = df_int(page->offset)),
                            &first, err);
-    if (code == DF_E_NOT_FOUND) /* they became fewer */
+    if (code == DF_E_NOT_FOUND) /* there are fewer errors now */
         return DF_OK;
     if (code != DF_OK)
         return code;
@@ -218,8 +218,8 @@ static enum df_code write_errors(struct df_db *db, struct call *c, const struct 
                       write_item, c, err);
 }
 
-static enum df_code write_any(struct df_db *db, struct call *c, const struct counts *n,
-                              struct df_err *err)
+static enum df_code write_filtered(struct df_db *db, struct call *c, const struct counts *n,
+                                   struct df_err *err)
 {
     struct df_value id = df_uuid(df_uuid_str(&c->id));
     struct df_page *page = &c->w.page;
@@ -241,7 +241,7 @@ static enum df_code write_any(struct df_db *db, struct call *c, const struct cou
                       write_item, c, err);
 }
 
-static enum df_code run_items(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_list_items(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     struct counts n = {0};
@@ -255,7 +255,7 @@ static enum df_code run_items(struct df_db *db, struct df_work *w, struct df_err
     else if (code == DF_OK && c->status == DF_ITEM_STATUS_ERROR)
         code = write_errors(db, c, &n, err);
     else if (code == DF_OK)
-        code = write_any(db, c, &n, err);
+        code = write_filtered(db, c, &n, err);
     df_page_close(&w->page, &w->json);
     return code;
 }
@@ -266,7 +266,7 @@ static int item_status(struct df_str name)
     return df_item_status_parse(name, &s) ? (int)s : -1;
 }
 
-static bool read_items(struct df_work *w, struct df_input *in)
+static bool read_item_filter(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
@@ -278,8 +278,8 @@ static const struct df_handler items = {
     .size = sizeof(struct call),
     .paged = true,
     .max_answer = ANSWER_MAX,
-    .prepare = read_items,
-    .run = run_items,
+    .prepare = read_item_filter,
+    .run = run_list_items,
 };
 
 #define READ(path, h) DF_ROUTE("GET", "/imports" path, DF_BODY_NONE, DF_ACCESS_CLIENT, "imports", h)

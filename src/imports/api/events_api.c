@@ -1,16 +1,16 @@
 /*
  * GET /imports/{batchId}/events: a batch's progress as server-sent events.
  *
- * A stream begins with `progress`, the batch as GET shows it, and gets another one whenever that
- * changes; when the batch is over, `completed` with its last state, and the stream ends. So does it
+ * A stream begins with `progress`, the batch as GET shows it, and sends another one whenever that
+ * changes. When the batch is over, it sends `completed` with the last state and ends. It also ends
  * when the batch is gone, when its client is suspended or has another secret or other scopes, when
- * its reader lags too far behind, and when the server stops: whoever comes back gets the current
- * state first and has missed nothing that matters.
+ * its reader lags too far behind, and when the server stops. A reader that comes back gets the
+ * current state first, and so has missed nothing that matters.
  *
  * One thread looks at the batches of all streams, a group of them with one query, and only while
- * there are streams. It alone takes streams off the list, others append: what stood before a look
- * still stands after it, in the same place. A stream that came during the look is left for the next
- * one, since what it was told at its beginning may be newer than what was looked at.
+ * there are streams. Only this thread removes streams from the list; others append. So the streams
+ * that were listed before a look have the same places after it. A stream that was added during the
+ * look waits for the next one, since its first event may be newer than the look's result.
  */
 #include "base/list.h"
 #include "base/loop.h"
@@ -20,11 +20,12 @@
 #include "imports/api/views.h"
 #include "imports/batch.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>
 
 #define LOOK_MS   500
-#define GROUP     64 /* streams looked at by one query: a batch may carry 64 KiB of metadata */
+#define GROUP     64 /* streams in one query; a batch may have 64 KiB of metadata */
 #define BATCH_MAX ((size_t)1 << 20)
 #define GROUP_MAX (GROUP * BATCH_MAX)
 
@@ -33,7 +34,7 @@ struct stream {
     struct df_uuid batch;
     struct df_uuid client;
     int64_t client_changed_ms;
-    unsigned char said[crypto_generichash_BYTES]; /* hash of what it was told last */
+    unsigned char said[crypto_generichash_BYTES]; /* hash of the last event */
 };
 
 struct df_import_events {
@@ -59,7 +60,7 @@ static void hash_text(const struct df_import_events *e, struct df_str text,
 
 /* --- looking --- */
 
-/* A group of streams and what the database says of their batches. */
+/* A group of streams, and their batches in the database. */
 struct look {
     struct df_job job;
     struct df_uuid ids[GROUP];
@@ -93,7 +94,7 @@ static void read_found(void *arg, struct df_result *r)
     l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, batch_Status));
 }
 
-static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_batch_look(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct look *l = (struct look *)job;
 
@@ -117,8 +118,8 @@ static void write_ids(struct look *l)
     df_json_close(&out, ']');
 }
 
-/* False: the stream has come to its end. */
-static bool tell(struct df_import_events *e, struct stream *s, const struct look *l)
+/* Sends an event if the batch has changed. False: the stream has ended. */
+static bool tell_stream(struct df_import_events *e, struct stream *s, const struct look *l)
 {
     unsigned char hash[crypto_generichash_BYTES];
 
@@ -126,7 +127,7 @@ static bool tell(struct df_import_events *e, struct stream *s, const struct look
         if (memcmp(l->found[i].id.text, s->batch.text, DF_UUID_LEN) != 0)
             continue;
         if (l->found[i].client_changed_ms != s->client_changed_ms)
-            return false; /* whoever may still come back, does */
+            return false; /* a reader that still may comes back */
         struct df_str text = df_str_n(l->text.ptr + l->found[i].start, l->found[i].len);
         if (l->found[i].over) {
             (void)df_sse_send(s->sse, "completed", text);
@@ -138,18 +139,19 @@ static bool tell(struct df_import_events *e, struct stream *s, const struct look
         memcpy(s->said, hash, sizeof hash);
         return df_sse_send(s->sse, "progress", text);
     }
-    return false; /* the batch is gone, or its client may not see it any more */
+    return false; /* the batch is gone, or its client is suspended */
 }
 
-/* Sending only fills the stream's buffer. */
+/* Under the lock, since sending only fills the stream's buffer. */
 static void tell_group(struct df_import_events *e, size_t from, const struct look *l, bool *ended)
     DF_REQUIRES(e->lock)
 {
     for (size_t i = 0; i < l->count; i++)
-        ended[from + i] = !tell(e, &e->streams[from + i], l);
+        ended[from + i] = !tell_stream(e, &e->streams[from + i], l);
 }
 
-static void sweep(struct df_import_events *e, const bool *ended, size_t seen) DF_REQUIRES(e->lock)
+static void close_ended(struct df_import_events *e, const bool *ended, size_t seen)
+    DF_REQUIRES(e->lock)
 {
     size_t kept = 0;
     for (size_t i = 0; i < e->count; i++) {
@@ -161,7 +163,7 @@ static void sweep(struct df_import_events *e, const bool *ended, size_t seen) DF
     e->count = kept;
 }
 
-/* Gives the lock up while the database is asked. */
+/* Releases the lock while it reads from the database. */
 static void look_at_all(struct df_import_events *e, struct look *l) DF_REQUIRES(e->lock)
 {
     bool ended[DF_STREAMS_MAX] = {false};
@@ -181,7 +183,7 @@ static void look_at_all(struct df_import_events *e, struct look *l) DF_REQUIRES(
         if (code == DF_OK)
             tell_group(e, from, l, ended);
     }
-    sweep(e, ended, seen);
+    close_ended(e, ended, seen);
 }
 
 static int64_t watch_batches(void *arg)
@@ -203,7 +205,7 @@ struct df_import_events *df_import_events_new(struct df_store *store, const stru
     crypto_generichash_keygen(e->key);
     df_mutex_init(&e->lock);
     e->look = df_calloc(1, sizeof *e->look);
-    e->look->job.run = run_look;
+    e->look->job.run = run_batch_look;
     df_buf_init(&e->look->asked, (size_t)GROUP * (DF_UUID_LEN + 8));
     df_buf_init(&e->look->text, GROUP_MAX);
     df_loop_start(&e->loop, &(struct df_loop_options){.name = "events",
@@ -267,7 +269,7 @@ static enum df_code find_client(struct df_db *db, struct call *c, struct df_err 
     return code;
 }
 
-static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_read_batch(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     int64_t status = 0;
@@ -277,7 +279,7 @@ static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *
     return code == DF_OK ? find_client(db, c, err) : code;
 }
 
-/* Gives the place back, or fills it. */
+/* Gives the place back, or fills it with the stream. */
 static void settle_place(struct df_work *w)
 {
     struct call *c = (struct call *)w;
@@ -295,6 +297,7 @@ static void settle_place(struct df_work *w)
     df_lock(&e->lock);
     df_list_remove(&e->promised, &c->link);
     if (c->sse && !e->stopping) {
+        assert(e->count < DF_STREAMS_MAX);
         e->streams[e->count++] = s;
         listed = true;
         if (e->count == 1)
@@ -319,8 +322,8 @@ static void begin_stream(struct df_work *w)
     }
 }
 
-/* Takes a place. False: the answer is set. */
-static bool enter(struct call *c)
+/* Takes a place among the streams. False: there is none, and the answer is set. */
+static bool take_place(struct call *c)
 {
     struct df_import_events *e = c->events;
     const struct call *other;
@@ -347,7 +350,7 @@ static bool enter(struct call *c)
     return !df_req_answered(c->w.req);
 }
 
-static bool read_call(struct df_work *w, struct df_input *in)
+static bool read_stream_call(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
     const struct df_import_views *views = w->arg;
@@ -355,14 +358,14 @@ static bool read_call(struct df_work *w, struct df_input *in)
     (void)in;
     c->events = views->events;
     c->client = df_auth_client(w->req)->id;
-    return df_batch_param(w->req, &c->id) && enter(c);
+    return df_batch_param(w->req, &c->id) && take_place(c);
 }
 
 const struct df_handler df_import_events_handler = {
     .size = sizeof(struct call),
     .max_answer = BATCH_MAX,
-    .prepare = read_call,
-    .run = run_get,
+    .prepare = read_stream_call,
+    .run = run_read_batch,
     .done = begin_stream,
     .cleanup = settle_place,
 };

@@ -1,7 +1,8 @@
--- The items of a batch as clients look at them. A payload of more than :longest characters is left out: a page has many.
+-- The items of a batch as clients see them. A payload of more than :longest characters is left out, since a page has
+-- many.
 
--- Whose batch it is, and what its counters say. Sequences count from 0: when there are as many as the last one says, none is
--- missing, and an item's place is its number; unless an item may stand for many records.
+-- The counters of a client's batch. Sequences count from 0: if the last one equals the number of items less one, none
+-- is missing, and an item's place is its sequence; unless an item may stand for many records.
 -- name: item_counts
 SELECT b.ProcessedRecords, b.ErrorCount, b.SkippedCount,
        (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id) AS LastSequence, b.CutRules
@@ -43,8 +44,8 @@ OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 -- name: item_page_total
 SELECT COUNT(*) FROM ImportItem WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT));
 
--- Those in error have an index of their own, which only a number written here is sure to find. The page's first one is
--- counted off in the index alone.
+-- Items in error have an index of their own, which a database surely uses only if the status is written as a number.
+-- The first item of the page is found by counting in that index alone.
 -- name: item_error_first
 SELECT Sequence FROM ImportItem WHERE BatchId = :id AND Status = 1 ORDER BY Sequence LIMIT 1 OFFSET :offset;
 -- dialect: sqlserver
@@ -69,7 +70,7 @@ ORDER BY Sequence;
 -- name: item_error_total
 SELECT COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1;
 
--- For the report: how long the next ones are, so that no more is read at a time than fits, and then these.
+-- For the report: the sizes of the next rows, so that no more are read at a time than fit; then the rows.
 -- name: item_error_sizes
 SELECT Sequence, COALESCE(length(PayloadJson), 0) AS Chars
 FROM ImportItem

@@ -1,13 +1,13 @@
-#include "base/temp.h"
 #include "imports/api/report_private.h"
 
 #include "base/mem.h"
+#include "base/temp.h"
 #include "imports/api/batch_view.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ROW_MAX ((size_t)16 << 20) /* a row of JSON; a payload is 1 MiB */
+#define ROW_MAX ((size_t)16 << 20) /* of a row in JSON; a payload has at most 1 MiB */
 
 const char *df_report_extension(enum df_report_format format)
 {
@@ -53,7 +53,7 @@ static enum df_code open_stream(const char *dir, FILE **ret, struct df_err *err)
 
 /* --- JSON --- */
 
-static void write_item(struct df_json_out *out, const struct df_report_row *row)
+static void write_report_item(struct df_json_out *out, const struct df_report_row *row)
 {
     df_json_open(out, '{');
     df_json_kv_int(out, "sequence", row->sequence);
@@ -76,7 +76,7 @@ static enum df_code write_json(const struct df_report_source *source, FILE *f, s
         df_buf_reset(&buf);
         df_buf_addz(&buf, first ? "[\n" : ",\n");
         df_json_out_init(&out, &buf);
-        write_item(&out, &row);
+        write_report_item(&out, &row);
         first = false;
         if (df_buf_failed(&buf))
             code = df_err_set(err, DF_E_INTERNAL, "a row has more than %zu bytes", ROW_MAX);
@@ -116,23 +116,23 @@ static enum df_code make_json(const struct df_report_source *source, const char 
 
 struct spooled {
     int64_t sequence;
-    uint32_t error_len; /* ABSENT: there is none */
+    uint32_t error_len; /* ABSENT: none */
     uint32_t payload_len;
 };
 
-static uint32_t len_of(struct df_str s)
+static uint32_t spooled_len(struct df_str s)
 {
     return s.ptr ? (uint32_t)s.len : ABSENT;
 }
 
-static enum df_code spool(const struct df_report_source *source, struct df_report_table *t, FILE *f,
-                          struct df_err *err)
+static enum df_code spool_rows(const struct df_report_source *source, struct df_report_table *t,
+                               FILE *f, struct df_err *err)
 {
     struct df_report_row row;
     enum df_code code;
 
     while ((code = source->next(source->arg, &row, err)) == DF_ROW) {
-        struct spooled head = {row.sequence, len_of(row.error), len_of(row.payload)};
+        struct spooled head = {row.sequence, spooled_len(row.error), spooled_len(row.payload)};
         df_report_table_learn(t, row.payload);
         fwrite(&head, sizeof head, 1, f);
         if (row.error.ptr)
@@ -199,7 +199,7 @@ static enum df_code make_table(const struct df_report_source *source,
     int fd = -1;
 
     df_report_table_init(t);
-    enum df_code code = spool(source, t, f, err);
+    enum df_code code = spool_rows(source, t, f, err);
     if (code == DF_OK)
         code = df_temp_open(temp_dir, &fd, err);
     if (code == DF_OK) {

@@ -1,10 +1,10 @@
 /*
  * GET /imports/{batchId}/errors.xlsx, .csv and .json.
  *
- * The request asks a store thread whose batch it is, then waits in a queue for one of a few threads
- * that make the file (report.c), in a directory where there is room, and is answered from it. The
- * rows come from the database a few MiB at a time, however long they are: how many fit is asked
- * first. A report of a batch in work has what failed so far.
+ * A store thread finds the client's batch. Then the request waits in a queue for one of a few
+ * threads that make the file (report.c) in temp_dir, and is answered from that file. The rows are
+ * read from the database a few MiB at a time: their sizes are read first. The report of a batch in
+ * work has the rows that have failed so far.
  */
 #include "base/list.h"
 #include "base/mem.h"
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 
 #define PAGE_ROWS  1000
-#define PAGE_CHARS (1 << 20) /* of payloads read at a time; one that is longer comes alone */
-#define STEM_MAX   80        /* of the file's name, in the name of the report */
+#define PAGE_CHARS (1 << 20) /* of payloads read at a time; a longer payload comes alone */
+#define STEM_MAX   80        /* bytes of the file's name in the report's name */
 
 struct df_import_reports {
     struct df_store *store;
@@ -70,8 +70,8 @@ static void measure_row(void *arg, struct df_result *r)
     p->room++;
 }
 
-/* More may have failed since; what does not fit comes with the next page. */
-static void read_row(void *arg, struct df_result *r)
+/* More rows may have failed since they were measured; they come with the next page. */
+static void read_report_row(void *arg, struct df_result *r)
 {
     struct pages *p = arg;
 
@@ -102,10 +102,10 @@ static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err
     p->rows = DF_ARENA_ARRAY(&p->arena, struct df_report_row, p->room);
     return df_db_each(
         db, DF_Q(item_error_rows, .id = id, .after = df_int(p->after), .until = df_int(p->until)),
-        read_row, p, err);
+        read_report_row, p, err);
 }
 
-static enum df_code next_row(void *arg, struct df_report_row *ret, struct df_err *err)
+static enum df_code next_report_row(void *arg, struct df_report_row *ret, struct df_err *err)
 {
     struct pages *p = arg;
 
@@ -125,7 +125,8 @@ static enum df_code next_row(void *arg, struct df_report_row *ret, struct df_err
 
 /* --- the threads --- */
 
-/* "leads-errors.csv" of "leads.xlsx"; what a header or a disk might take amiss becomes '_'. */
+/* "leads-errors.csv" for "leads.xlsx"; a character that may be unsafe in a header or on a disk
+ * becomes '_'. */
 static void add_disposition(const struct ask *a)
 {
     struct df_str stem = a->file_name;
@@ -152,7 +153,7 @@ static void add_disposition(const struct ask *a)
     (void)df_req_add_header(a->w.req, "Content-Disposition", value);
 }
 
-static void leave(struct df_work *w)
+static void leave_reports(struct df_work *w)
 {
     struct ask *a = (struct ask *)w;
     struct df_import_reports *r = a->reports;
@@ -164,8 +165,8 @@ static void leave(struct df_work *w)
     df_unlock(&r->lock);
 }
 
-static void answer(struct ask *a, enum df_code code, int fd, uint64_t size,
-                   const struct df_err *err)
+static void answer_report(struct ask *a, enum df_code code, int fd, uint64_t size,
+                          const struct df_err *err)
 {
     if (code == DF_OK) {
         add_disposition(a);
@@ -180,7 +181,7 @@ static void make_report(void *arg, void *item)
 {
     struct ask *a = item;
     struct pages *p = df_calloc(1, sizeof *p);
-    struct df_report_source source = {.next = next_row, .arg = p};
+    struct df_report_source source = {.next = next_report_row, .arg = p};
     const struct df_log_ctx *before = df_log_ctx_use(df_req_log(a->w.req));
     struct df_err err = DF_ERR_INIT;
     uint64_t size = 0;
@@ -195,7 +196,7 @@ static void make_report(void *arg, void *item)
     df_arena_release(&p->arena);
     free(p);
     df_log_ctx_use(before);
-    answer(a, code, fd, size, &err);
+    answer_report(a, code, fd, size, &err);
 }
 
 struct df_import_reports *df_import_reports_new(struct df_store *store, const char *temp_dir)
@@ -230,7 +231,7 @@ static void read_name(void *arg, struct df_result *r)
     a->file_name = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_FileName));
 }
 
-static enum df_code run_find(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_find_batch(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct ask *a = (struct ask *)w;
     bool found = false;
@@ -255,8 +256,8 @@ static bool queue_report(struct df_work *w, enum df_code code, const struct df_e
     return false;
 }
 
-/* False: the answer is set. */
-static bool enter(struct ask *a)
+/* Counts the request among the client's reports. False: it has too many, and the answer is set. */
+static bool enter_reports(struct ask *a)
 {
     struct df_import_reports *r = a->reports;
     const struct ask *other;
@@ -282,7 +283,7 @@ static bool read_ask(struct df_work *w, enum df_report_format format)
     a->reports = views->reports;
     a->client = df_auth_client(w->req)->id;
     a->format = format;
-    return df_batch_param(w->req, &a->id) && enter(a);
+    return df_batch_param(w->req, &a->id) && enter_reports(a);
 }
 
 static bool read_xlsx(struct df_work *w, struct df_input *in)
@@ -304,7 +305,8 @@ static bool read_json(struct df_work *w, struct df_input *in)
 }
 
 #define REPORT                                                                                     \
-    .size = sizeof(struct ask), .run = run_find, .pass_on = queue_report, .cleanup = leave
+    .size = sizeof(struct ask), .run = run_find_batch, .pass_on = queue_report,                    \
+    .cleanup = leave_reports
 
 const struct df_handler df_import_xlsx_handler = {REPORT, .prepare = read_xlsx};
 const struct df_handler df_import_csv_handler = {REPORT, .prepare = read_csv};

@@ -1,7 +1,7 @@
 /*
- * What the files of the report share.
+ * Shared by the files of the report:
  *
- *   report.c        files, the way of the rows, JSON
+ *   report.c        files, reading of rows, JSON
  *   report_table.c  columns and cells
  *   report_write.c  tables as CSV and as a workbook
  */
@@ -24,9 +24,9 @@ struct df_report_table {
     struct df_str members[DF_REPORT_MEMBERS];
     struct df_map by_name; /* to the member's place in `members` */
     size_t member_count;
-    bool has_rest;
+    bool has_rest; /* some row has a value without a column */
 
-    /* Of the row in hand. */
+    /* The current row. */
     struct df_arena arena;
     char sequence[24];
     struct df_buf rest;
@@ -35,18 +35,18 @@ struct df_report_table {
 
 void df_report_table_init(struct df_report_table *t);
 void df_report_table_release(struct df_report_table *t);
-/* First of every row, then, when all columns are known, of every row again. */
+/* Call learn for every row; then, when all columns are known, fill for every row again. */
 void df_report_table_learn(struct df_report_table *t, struct df_str payload);
 void df_report_table_fill(struct df_report_table *t, const struct df_report_row *row);
 size_t df_report_table_columns(const struct df_report_table *t);
 /* Fills the cells with the names of the columns. */
 void df_report_table_head(struct df_report_table *t);
 
-/* A way of writing tables: head and rows are the cells of the table. */
+/* A writer of tables: it writes the table's cells, the head's first and then each row's. */
 struct df_report_writer {
     enum df_code (*open)(void *w, const char *temp_dir, int fd, struct df_err *err);
     enum df_code (*row)(void *w, const struct df_report_table *t, bool head, struct df_err *err);
-    /* Frees w whatever happens. With `whole` false what was written does not matter. */
+    /* Always releases w. With `whole` false the file is thrown away, and errors do not matter. */
     enum df_code (*close)(void *w, bool whole, struct df_err *err);
     size_t size;
 };
@@ -54,7 +54,7 @@ struct df_report_writer {
 extern const struct df_report_writer df_report_csv;
 extern const struct df_report_writer df_report_xlsx;
 
-/* Of errno: a full disk is told from a broken one. */
+/* The error of errno; a full disk has a code of its own. */
 enum df_code df_report_io(struct df_err *err, const char *what) DF_MUST_CHECK;
 
 #endif

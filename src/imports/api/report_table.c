@@ -3,7 +3,7 @@
 #include "json/doc.h"
 #include "json/write.h"
 
-#define REST_MAX ((size_t)16 << 20) /* an item is 1 MiB, escaped it is longer */
+#define REST_MAX ((size_t)16 << 20) /* an item has at most 1 MiB; escaping makes it longer */
 
 static const struct df_str fixed_names[] = {
     [DF_CELL_SEQUENCE] = DF_STR_INIT("Sequence"), [DF_CELL_REASON] = DF_STR_INIT("ErrorMessage"),
@@ -41,8 +41,8 @@ static void learn_member(struct df_report_table *t, struct df_str name)
     df_map_add(&t->by_name, *member, member);
 }
 
-/* NULL: the payload is no item. */
-static const struct df_json *parse(struct df_report_table *t, struct df_str payload)
+/* NULL: the payload is not an item. */
+static const struct df_json *parse_payload(struct df_report_table *t, struct df_str payload)
 {
     const struct df_json *doc = NULL;
     struct df_err ignored = DF_ERR_INIT;
@@ -56,7 +56,7 @@ void df_report_table_learn(struct df_report_table *t, struct df_str payload)
 {
     if (!payload.ptr)
         return;
-    const struct df_json *doc = parse(t, payload);
+    const struct df_json *doc = parse_payload(t, payload);
     const struct df_json *lead = doc ? df_json_get(doc, "LeadContextJson") : NULL;
     if (!doc || (lead && lead->type != DF_JSON_OBJECT && lead->type != DF_JSON_NULL))
         t->has_rest = true;
@@ -71,8 +71,8 @@ size_t df_report_table_columns(const struct df_report_table *t)
     return DF_CELL_FIXED + t->member_count + 1 + t->has_rest;
 }
 
-/* A member that is called like another column is told apart from it. */
-static struct df_str head_of(struct df_report_table *t, struct df_str member)
+/* A member with the name of a fixed column gets a prefix. */
+static struct df_str column_head(struct df_report_table *t, struct df_str member)
 {
     for (size_t i = 0; i < FIXED_NAMES; i++)
         if (df_str_ieq(member, fixed_names[i]))
@@ -85,14 +85,14 @@ void df_report_table_head(struct df_report_table *t)
     for (size_t i = 0; i < DF_CELL_FIXED; i++)
         t->cells[i] = fixed_names[i];
     for (size_t i = 0; i < t->member_count; i++)
-        t->cells[DF_CELL_FIXED + i] = head_of(t, t->members[i]);
+        t->cells[DF_CELL_FIXED + i] = column_head(t, t->members[i]);
     t->cells[DF_CELL_FIXED + t->member_count] = fixed_names[DF_CELL_FIXED];
     t->cells[DF_CELL_FIXED + t->member_count + 1] = fixed_names[DF_CELL_FIXED + 1];
 }
 
 /* --- cells --- */
 
-static struct df_str cell_of(const struct df_json *v)
+static struct df_str cell_text_of(const struct df_json *v)
 {
     if (!v || v->type == DF_JSON_NULL)
         return DF_STR_NULL;
@@ -108,7 +108,7 @@ static void fill_lead(struct df_report_table *t, const struct df_json *lead)
     for (const struct df_json *m; (m = df_json_next(&each));) {
         const struct df_str *member = df_map_get(&t->by_name, m->key);
         if (member) {
-            t->cells[DF_CELL_FIXED + (member - t->members)] = cell_of(m);
+            t->cells[DF_CELL_FIXED + (member - t->members)] = cell_text_of(m);
             continue;
         }
         if (t->rest.len == 0)
@@ -131,19 +131,19 @@ void df_report_table_fill(struct df_report_table *t, const struct df_report_row 
     t->cells[DF_CELL_REASON] = row->error;
     if (!row->payload.ptr)
         return;
-    const struct df_json *doc = parse(t, row->payload);
+    const struct df_json *doc = parse_payload(t, row->payload);
     if (!doc) {
         last[1] = row->payload;
         return;
     }
-    t->cells[DF_CELL_PHONE] = cell_of(df_json_get(doc, "PhoneNumber"));
-    t->cells[DF_CELL_ORIGIN] = cell_of(df_json_get(doc, "Origin"));
-    last[0] = cell_of(df_json_get(doc, "PropertyContextJson"));
+    t->cells[DF_CELL_PHONE] = cell_text_of(df_json_get(doc, "PhoneNumber"));
+    t->cells[DF_CELL_ORIGIN] = cell_text_of(df_json_get(doc, "Origin"));
+    last[0] = cell_text_of(df_json_get(doc, "PropertyContextJson"));
     const struct df_json *lead = df_json_get(doc, "LeadContextJson");
     if (lead && lead->type == DF_JSON_OBJECT) {
         fill_lead(t, lead);
         last[1] = t->rest.len > 0 ? df_buf_str(&t->rest) : DF_STR_NULL;
     } else {
-        last[1] = cell_of(lead);
+        last[1] = cell_text_of(lead);
     }
 }

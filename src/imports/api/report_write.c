@@ -1,9 +1,9 @@
 /*
- * Tables as CSV and as a workbook.
+ * Writes tables as CSV and as a workbook.
  *
- * Who opens them is a spreadsheet program, and what stands in them comes from outside: a cell that
- * begins like a formula would be run. In a workbook every cell is text, which settles it. In CSV
- * such a cell gets an apostrophe in front (formula.h), which the reader of uploads takes off.
+ * A spreadsheet program opens them, and their content comes from outside: the program would run a
+ * cell that begins like a formula. In a workbook every cell is text, so nothing is run. In CSV such
+ * a cell gets an apostrophe in front (formula.h), which the reader of uploads removes.
  */
 #include "imports/api/report_private.h"
 
@@ -102,13 +102,13 @@ struct xlsx {
     lxw_format *bold;
     lxw_row_t row;
     unsigned sheets;
-    char *text; /* a cell as C wants it */
+    char *text; /* a cell, NUL-terminated */
     struct df_str head[DF_REPORT_CELLS];
 };
 
 #define TEXT_BYTES (4 * (size_t)DF_REPORT_CELL_CHARS + 4)
 
-static enum df_code xlsx_failed(struct df_err *err, lxw_error e)
+static enum df_code xlsx_error(struct df_err *err, lxw_error e)
 {
     errno = errno ? errno : EIO;
     return df_report_io(err, lxw_strerror(e));
@@ -121,20 +121,20 @@ static enum df_code xlsx_open(void *w, const char *temp_dir, int fd, struct df_e
     char dir[4096];
 
     snprintf(dir, sizeof dir, "%s", temp_dir);
-    /* The library opens by name; this is the name of a file that has none. */
+    /* The library opens files by name; this is a name for the unnamed file. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     lxw_workbook_options options = {.constant_memory = LXW_TRUE, .tmpdir = dir};
     errno = 0;
     x->book = workbook_new_opt(path, &options);
     if (!x->book)
-        return xlsx_failed(err, LXW_ERROR_CREATING_XLSX_FILE);
+        return xlsx_error(err, LXW_ERROR_CREATING_XLSX_FILE);
     x->bold = workbook_add_format(x->book);
     format_set_bold(x->bold);
     x->text = df_malloc(TEXT_BYTES);
     return DF_OK;
 }
 
-/* XML has no U+FFFE and U+FFFF. */
+/* Removes U+FFFE and U+FFFF, which XML forbids. */
 static size_t drop_nonchars(char *s, size_t len)
 {
     size_t kept = 0;
@@ -148,8 +148,8 @@ static size_t drop_nonchars(char *s, size_t len)
     return kept;
 }
 
-/* The cell as text of at most so many characters as Excel takes, NUL-terminated. */
-static const char *cell_text(struct xlsx *x, struct df_str s)
+/* The cell's text, cut to DF_REPORT_CELL_CHARS and NUL-terminated. */
+static const char *xlsx_cell_text(struct xlsx *x, struct df_str s)
 {
     struct df_str cut = df_utf8_cut(s, DF_REPORT_CELL_CHARS);
     if (cut.len < s.len)
@@ -162,8 +162,8 @@ static const char *cell_text(struct xlsx *x, struct df_str s)
     return x->text;
 }
 
-static enum df_code put_cell(struct xlsx *x, size_t column, struct df_str s, bool head,
-                             struct df_err *err)
+static enum df_code put_xlsx_cell(struct xlsx *x, size_t column, struct df_str s, bool head,
+                                  struct df_err *err)
 {
     lxw_col_t at = (lxw_col_t)column;
     lxw_error e = LXW_NO_ERROR;
@@ -173,22 +173,23 @@ static enum df_code put_cell(struct xlsx *x, size_t column, struct df_str s, boo
     if (column == DF_CELL_SEQUENCE && !head && df_str_to_i64(s, &n))
         e = worksheet_write_number(x->sheet, x->row, at, (double)n, NULL);
     else if (s.len > 0)
-        e = worksheet_write_string(x->sheet, x->row, at, cell_text(x, s), head ? x->bold : NULL);
-    return e == LXW_NO_ERROR ? DF_OK : xlsx_failed(err, e);
+        e = worksheet_write_string(x->sheet, x->row, at, xlsx_cell_text(x, s),
+                                   head ? x->bold : NULL);
+    return e == LXW_NO_ERROR ? DF_OK : xlsx_error(err, e);
 }
 
-static enum df_code put_row(struct xlsx *x, const struct df_str *cells, size_t count, bool head,
-                            struct df_err *err)
+static enum df_code put_xlsx_row(struct xlsx *x, const struct df_str *cells, size_t count,
+                                 bool head, struct df_err *err)
 {
     enum df_code code = DF_OK;
     for (size_t i = 0; code == DF_OK && i < count; i++)
-        code = put_cell(x, i, cells[i], head, err);
+        code = put_xlsx_cell(x, i, cells[i], head, err);
     x->row++;
     return code;
 }
 
-/* With the names of the columns. */
-static enum df_code add_sheet(struct xlsx *x, size_t columns, struct df_err *err)
+/* Adds a sheet with the names of the columns. */
+static enum df_code add_xlsx_sheet(struct xlsx *x, size_t columns, struct df_err *err)
 {
     char name[32] = "Errors";
     if (x->sheets++ > 0)
@@ -196,13 +197,13 @@ static enum df_code add_sheet(struct xlsx *x, size_t columns, struct df_err *err
     errno = 0;
     x->sheet = workbook_add_worksheet(x->book, name);
     if (!x->sheet)
-        return xlsx_failed(err, LXW_ERROR_CREATING_TMPFILE);
+        return xlsx_error(err, LXW_ERROR_CREATING_TMPFILE);
     x->row = 0;
     worksheet_freeze_panes(x->sheet, 1, 0);
     worksheet_set_column(x->sheet, DF_CELL_SEQUENCE, DF_CELL_SEQUENCE, 10, NULL);
     worksheet_set_column(x->sheet, DF_CELL_REASON, DF_CELL_REASON, 48, NULL);
     worksheet_set_column(x->sheet, DF_CELL_PHONE, (lxw_col_t)(columns - 1), 20, NULL);
-    return put_row(x, x->head, columns, true, err);
+    return put_xlsx_row(x, x->head, columns, true, err);
 }
 
 static enum df_code xlsx_row(void *w, const struct df_report_table *t, bool head,
@@ -213,15 +214,15 @@ static enum df_code xlsx_row(void *w, const struct df_report_table *t, bool head
     enum df_code code = DF_OK;
 
     if (head) {
-        memcpy(x->head, t->cells, sizeof x->head); /* of the table's own names, which stay */
-        return add_sheet(x, columns, err);
+        memcpy(x->head, t->cells, sizeof x->head); /* the names stay valid with the table */
+        return add_xlsx_sheet(x, columns, err);
     }
     if (x->row == DF_REPORT_SHEET_ROWS)
-        code = add_sheet(x, columns, err);
-    return code == DF_OK ? put_row(x, t->cells, columns, false, err) : code;
+        code = add_xlsx_sheet(x, columns, err);
+    return code == DF_OK ? put_xlsx_row(x, t->cells, columns, false, err) : code;
 }
 
-/* libxlsxwriter writes the time of creation by gmtime(), whose buffer is one for the process. */
+/* libxlsxwriter uses gmtime() for the time of creation, and its buffer is shared by all threads. */
 static struct df_mutex closing = DF_MUTEX_INIT;
 
 static enum df_code xlsx_close(void *w, bool whole, struct df_err *err)
@@ -241,7 +242,7 @@ static enum df_code xlsx_close(void *w, bool whole, struct df_err *err)
     lxw_error e = workbook_close(x->book); /* frees it in any case */
     df_unlock(&closing);
     if (e != LXW_NO_ERROR)
-        code = xlsx_failed(err, e);
+        code = xlsx_error(err, e);
     return code;
 }
 

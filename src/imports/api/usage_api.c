@@ -1,5 +1,5 @@
-/* What a client uses of its limits: GET /admin/clients/{clientId}/usage, and for the client itself
- * GET /clients/{clientId}/usage. */
+/* How much of its limits a client uses: GET /admin/clients/{clientId}/usage, and for the client
+ * itself GET /clients/{clientId}/usage. */
 #include "access/policies.h"
 #include "access/usage.h"
 #include "imports/api/views.h"
@@ -16,7 +16,7 @@ struct call {
     int64_t day_end_ms;
 };
 
-static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code run_get_usage(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     const struct df_import_views *views = w->arg;
@@ -41,8 +41,8 @@ static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *
 }
 
 /* "name": {"<used>": n, "<limit>": m or null */
-static void open_part(struct df_json_out *out, const char *name, const char *used, int64_t n,
-                      const char *limit, int64_t m)
+static void open_usage_part(struct df_json_out *out, const char *name, const char *used, int64_t n,
+                            const char *limit, int64_t m)
 {
     df_json_key(out, name);
     df_json_open(out, '{');
@@ -61,15 +61,15 @@ static void write_usage(struct df_work *w)
     df_usage_look(w->access->usage, &c->client_id, &use);
     df_json_open(out, '{');
     df_json_kv_text(out, "clientId", c->identifier);
-    open_part(out, "requests", "lastMinute", use.requests, "limit", p->requests_per_minute);
+    open_usage_part(out, "requests", "lastMinute", use.requests, "limit", p->requests_per_minute);
     df_json_close(out, '}');
-    open_part(out, "uploads", "inProgress", use.held, "limit", p->concurrent_uploads);
+    open_usage_part(out, "uploads", "inProgress", use.held, "limit", p->concurrent_uploads);
     df_json_close(out, '}');
-    open_part(out, "batches", "today", c->facts.batches_today, "limit", p->max_batch_per_day);
+    open_usage_part(out, "batches", "today", c->facts.batches_today, "limit", p->max_batch_per_day);
     df_json_kv_time(out, "resetsAt", c->day_end_ms);
     df_json_close(out, '}');
-    open_part(out, "storage", "usedBytes", c->facts.stored_bytes, "quotaBytes",
-              quota_mb == DF_POLICY_NONE ? DF_POLICY_NONE : quota_mb * DF_POLICY_MB);
+    open_usage_part(out, "storage", "usedBytes", c->facts.stored_bytes, "quotaBytes",
+                    quota_mb == DF_POLICY_NONE ? DF_POLICY_NONE : quota_mb * DF_POLICY_MB);
     df_json_close(out, '}');
     df_policy_write_maintenance(&c->facts, out);
     df_json_close(out, '}');
@@ -82,7 +82,7 @@ static bool read_any(struct df_work *w, struct df_input *in)
     return true;
 }
 
-/* Of another client nothing is told, not even whether there is one. */
+/* A client learns nothing about another one, not even whether it exists. */
 static bool read_own(struct df_work *w, struct df_input *in)
 {
     struct df_str asked = df_req_param(w->req, "clientId");
@@ -94,7 +94,7 @@ static bool read_own(struct df_work *w, struct df_input *in)
     return false;
 }
 
-#define USAGE .size = sizeof(struct call), .run = run_get, .done = write_usage
+#define USAGE .size = sizeof(struct call), .run = run_get_usage, .done = write_usage
 
 static const struct df_handler of_any = {USAGE, .prepare = read_any};
 static const struct df_handler of_own = {USAGE, .prepare = read_own};

@@ -1,11 +1,12 @@
 /*
- * What the calls about batches work with, those that receive a file apart. Some take longer than an
- * answer: event streams of batches (events_api.c), error reports (report_api.c), and acks that wait
- * for a moment (ack_wait.h). Each of these has threads of its own, so that none holds up an HTTP
- * thread or a store thread.
+ * The argument of all import routes except POST /imports. Three of them take longer than other
+ * calls: event streams of batches (events_api.c), error reports (report_api.c), and acks that wait
+ * for a moment (ack_wait.h). Each has threads of its own, so that none holds up an HTTP thread or a
+ * store thread.
  *
- * Limits: DF_STREAMS_MAX streams, DF_STREAMS_PER_CLIENT of a client; a queue of reports, a few of a
- * client. Beyond them: 503 for all, 429 for the client.
+ * Limits: DF_STREAMS_MAX streams and DF_STREAMS_PER_CLIENT for a client; DF_REPORTS_WAITING reports
+ * in the queue and DF_REPORTS_PER_CLIENT for a client. Over the first the answer is 503, over the
+ * second 429.
  */
 #ifndef DF_IMPORTS_VIEWS_H
 #define DF_IMPORTS_VIEWS_H
@@ -25,12 +26,12 @@ struct df_import_events;
 struct df_import_reports;
 struct df_receiver;
 
-/* Starts the threads. temp_dir is copied; imports and receiver outlive them. */
+/* Starts the threads. temp_dir is copied; imports and receiver must outlive the views. */
 struct df_import_views *df_import_views_new(struct df_imports *imports,
                                             struct df_receiver *receiver, const char *temp_dir);
-/* Closes the streams; what is queued of reports is answered 503. Before the store is closed. */
+/* Closes the streams and answers queued reports with 503. Call it before the store is closed. */
 void df_import_views_stop(struct df_import_views *v);
-/* After the HTTP server has stopped. NULL is fine. */
+/* Call it after the HTTP server has stopped. v may be NULL. */
 void df_import_views_free(struct df_import_views *v);
 
 /* --- private to imports/api --- */

@@ -1,26 +1,27 @@
-/* What an event makes of a batch. The drawing and the reasons: batch_state.h. */
+/* The state machine of a batch. batch_state.h has the drawing and the reasons. */
 #include "imports/process/batch_state.h"
 
-static struct import_batch_step to(enum import_batch_state state, enum import_batch_action action)
+static struct import_batch_step step_to(enum import_batch_state state,
+                                        enum import_batch_action action)
 {
     return (struct import_batch_step){.state = state, .action = action};
 }
 
 static struct import_batch_step impossible(enum import_batch_state state)
 {
-    return to(state, BATCH_IMPOSSIBLE);
+    return step_to(state, BATCH_IMPOSSIBLE);
 }
 
 static struct import_batch_step only_cutting(enum import_batch_state state,
                                              enum import_batch_state next)
 {
-    return state == BATCH_CUTTING ? to(next, BATCH_NOTHING) : impossible(state);
+    return state == BATCH_CUTTING ? step_to(next, BATCH_NOTHING) : impossible(state);
 }
 
-/* Before the first chunk there is nothing in hand to be brought to its end. */
+/* Before the first chunk, no chunk has to be brought to its end. */
 static struct import_batch_step step_bad(enum import_batch_state state)
 {
-    return state == BATCH_PREPARING ? to(BATCH_FINISHED, BATCH_FINISH)
+    return state == BATCH_PREPARING ? step_to(BATCH_FINISHED, BATCH_FINISH)
                                     : only_cutting(state, BATCH_FAILING);
 }
 
@@ -28,8 +29,8 @@ static struct import_batch_step step_stop(enum import_batch_state state)
 {
     if (import_batch_has_ended(state))
         return impossible(state);
-    return state == BATCH_PREPARING ? to(BATCH_STOPPED, BATCH_GIVE_BACK)
-                                    : to(BATCH_STOPPING, BATCH_NOTHING);
+    return state == BATCH_PREPARING ? step_to(BATCH_STOPPED, BATCH_GIVE_BACK)
+                                    : step_to(BATCH_STOPPING, BATCH_NOTHING);
 }
 
 static struct import_batch_step step_empty(enum import_batch_state state)
@@ -37,12 +38,12 @@ static struct import_batch_step step_empty(enum import_batch_state state)
     switch (state) {
     case BATCH_READ:
     case BATCH_FAILING:
-        return to(BATCH_FINISHED, BATCH_FINISH);
+        return step_to(BATCH_FINISHED, BATCH_FINISH);
     case BATCH_YIELDING:
-        return to(BATCH_GAVE_WAY, BATCH_GIVE_WAY);
+        return step_to(BATCH_GAVE_WAY, BATCH_GIVE_WAY);
     case BATCH_CUTTING:
     case BATCH_STOPPING:
-        return to(state, BATCH_NOTHING);
+        return step_to(state, BATCH_NOTHING);
     case BATCH_PREPARING:
     case BATCH_FINISHED:
     case BATCH_GAVE_WAY:
@@ -60,16 +61,17 @@ static struct import_batch_step step_no_calls(enum import_batch_state state)
 {
     if (state == BATCH_PREPARING || import_batch_has_ended(state))
         return impossible(state);
-    return state == BATCH_STOPPING ? to(BATCH_STOPPED, BATCH_GIVE_BACK) : to(state, BATCH_NOTHING);
+    return state == BATCH_STOPPING ? step_to(BATCH_STOPPED, BATCH_GIVE_BACK)
+                                   : step_to(state, BATCH_NOTHING);
 }
 
-/* A process that ends leaves the batch to others either way. */
+/* A process that ends leaves the batch to others in any case. */
 static struct import_batch_step step_failed(enum import_batch_state state,
                                             enum import_batch_state end)
 {
     if (state >= BATCH_LOST)
         return impossible(state);
-    return to(state == BATCH_STOPPED ? BATCH_LOST : end, BATCH_NOTHING);
+    return step_to(state == BATCH_STOPPED ? BATCH_LOST : end, BATCH_NOTHING);
 }
 
 struct import_batch_step import_batch_step(enum import_batch_state state,
@@ -77,11 +79,12 @@ struct import_batch_step import_batch_step(enum import_batch_state state,
 {
     switch (event) {
     case BATCH_EV_PREPARED:
-        return state == BATCH_PREPARING ? to(BATCH_CUTTING, BATCH_NOTHING) : impossible(state);
+        return state == BATCH_PREPARING ? step_to(BATCH_CUTTING, BATCH_NOTHING) : impossible(state);
     case BATCH_EV_FILE_BAD:
         return step_bad(state);
     case BATCH_EV_FILE_AWAY:
-        return state == BATCH_PREPARING ? to(BATCH_POSTPONED, BATCH_POSTPONE) : impossible(state);
+        return state == BATCH_PREPARING ? step_to(BATCH_POSTPONED, BATCH_POSTPONE)
+                                        : impossible(state);
     case BATCH_EV_FILE_READ:
         return only_cutting(state, BATCH_READ);
     case BATCH_EV_TURN_OVER:

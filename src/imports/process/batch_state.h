@@ -1,7 +1,7 @@
 /*
- * A batch from its claim to its end, in the hands of one owner: one enum, and one pure function
- * that says what an event makes of it. pipeline.c performs the action, which is the commit that
- * gives the batch out of hand; nobody else sets a state.
+ * The state machine of a batch in work, from its claim to its end by one owner: one enum, and one
+ * pure function from state and event to the next state and an action. The action is the commit that
+ * ends the ownership; pipeline.c performs it. No other code sets a state.
  *
  *                  its file is bad
  *        ┌───────────────────────────────────────────────────────┐
@@ -15,15 +15,15 @@
  *        │                                            when no call is under way
  *        └── its file is away ► POSTPONED
  *
- *   from each of them: another owner has it ► LOST, the database is away ► BROKEN
+ *   from every state: another owner has it ► LOST, the database is unreachable ► BROKEN
  *
- * While it is CUTTING new chunks come in hand; READ, FAILING and YIELDING bring those in hand to
- * their end, sending what is to be sent. STOPPING sends nothing any more and waits for answers.
+ * New chunks are cut only in CUTTING. READ, FAILING and YIELDING bring the chunks in hand to their
+ * end, and still send. STOPPING sends nothing more and waits for the answers under way.
  *
  * The states from FINISHED on are ends. FINISHED, GAVE_WAY, STOPPED and POSTPONED are reached with
- * an action, a commit under the owner's token, which may find that the batch is somebody else's, or
- * may not come about: then it is LOST or BROKEN after all. One that is BROKEN is taken up again
- * from what is stored, be it by the same worker.
+ * an action, a commit under the owner's token. If the commit finds another owner or fails, the
+ * batch is LOST or BROKEN after all. A BROKEN batch is claimed again from what is stored, perhaps
+ * by the same worker.
  */
 #ifndef DF_IMPORTS_BATCH_STATE_H
 #define DF_IMPORTS_BATCH_STATE_H
@@ -31,30 +31,30 @@
 #include <stdbool.h>
 
 enum import_batch_state {
-    BATCH_PREPARING, /* the row is loaded, the file brought here and read once */
+    BATCH_PREPARING, /* the row is loaded, the file is fetched and read once */
     BATCH_CUTTING,
     BATCH_READ,      /* there are no more records */
     BATCH_FAILING,   /* it will be Failed; nothing more is cut */
-    BATCH_YIELDING,  /* to another client; likewise */
-    BATCH_STOPPING,  /* the process ends; nothing is cut nor sent */
-    BATCH_FINISHED,  /* Completed, or CompletedWithErrors, or Failed */
+    BATCH_YIELDING,  /* it gives way to another client; nothing more is cut */
+    BATCH_STOPPING,  /* the process ends; nothing is cut or sent */
+    BATCH_FINISHED,  /* Completed, CompletedWithErrors or Failed */
     BATCH_GAVE_WAY,  /* it waits for its client's next turn */
     BATCH_STOPPED,   /* the lock was given back */
-    BATCH_POSTPONED, /* its file cannot be had just now */
-    BATCH_LOST,      /* somebody else has it */
-    BATCH_BROKEN,    /* the database is away, or nobody knows what came of a commit */
+    BATCH_POSTPONED, /* its file cannot be fetched now */
+    BATCH_LOST,      /* another owner has it */
+    BATCH_BROKEN,    /* the database is unreachable, or a commit's outcome is unknown */
     BATCH_STATES
 };
 
 enum import_batch_event {
     BATCH_EV_PREPARED,
-    BATCH_EV_FILE_BAD,   /* for good, or over a limit */
-    BATCH_EV_FILE_AWAY,  /* it may be had later */
+    BATCH_EV_FILE_BAD,   /* broken, or over a limit */
+    BATCH_EV_FILE_AWAY,  /* it may be available later */
     BATCH_EV_FILE_READ,  /* to its end */
     BATCH_EV_TURN_OVER,  /* another client waits */
     BATCH_EV_STOP,       /* the process ends */
     BATCH_EV_EMPTY_HAND, /* every chunk that was cut is settled */
-    BATCH_EV_NO_CALLS,   /* are under way */
+    BATCH_EV_NO_CALLS,   /* no call is under way */
     BATCH_EV_LOST,       /* a commit did not find the owner's token */
     BATCH_EV_BROKEN,     /* a commit failed */
     BATCH_EVENTS
@@ -66,7 +66,7 @@ enum import_batch_action {
     BATCH_GIVE_WAY,
     BATCH_GIVE_BACK,
     BATCH_POSTPONE,
-    BATCH_IMPOSSIBLE, /* a mistake in the program */
+    BATCH_IMPOSSIBLE, /* a bug */
     BATCH_ACTIONS
 };
 
@@ -75,7 +75,7 @@ struct import_batch_step {
     enum import_batch_action action;
 };
 
-/* Of BATCH_IMPOSSIBLE the state is the one before. */
+/* With BATCH_IMPOSSIBLE the state stays. */
 struct import_batch_step import_batch_step(enum import_batch_state state,
                                            enum import_batch_event event);
 

@@ -1,15 +1,13 @@
-/*
- * Chunks, lists of them, and what happens to one: the state machine (chunk_state.h) says what, and
- * here it is done.
- */
+/* Chunks, lists of chunks, and the actions of the state machine (chunk_state.h). */
 #include "imports/process/chunk.h"
+
 #include "base/mem.h"
 #include "imports/process/process_private.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define SPARE_BYTES ((size_t)512 << 10) /* that a chunk keeps for its next use */
+#define SPARE_BYTES ((size_t)512 << 10) /* of a buffer that a chunk keeps for its next use */
 
 static struct import_chunk *chunk_new(struct import_batch *b)
 {
@@ -33,7 +31,7 @@ void import_chunk_free(struct import_chunk *c)
     free(c);
 }
 
-/* One large record would stay in memory, and in time in every chunk's. */
+/* A large buffer is not kept: in time, every chunk would have one. */
 static void reuse_buf(struct df_buf *b)
 {
     df_buf_reset(b);
@@ -98,7 +96,7 @@ static struct import_chunk_facts facts_of(const struct import_chunk *c)
     };
 }
 
-/* Until the breaker may permit it, or the outage is too long. */
+/* Waits until the breaker may permit the chunk, or the outage is too long. */
 static void wait_for_breaker(struct import_chunk *c, const struct import_chunk_facts *f,
                              int64_t wait_ms)
 {
@@ -108,7 +106,7 @@ static void wait_for_breaker(struct import_chunk *c, const struct import_chunk_f
     c->due_ms = f->now_ms + (wait_ms < left_ms ? wait_ms : left_ms);
 }
 
-/* A call by which the breaker tried whether the outage is over is nobody's attempt. */
+/* A call by which the breaker tested whether the outage is over does not count as a try. */
 static void wait_to_retry(struct import_chunk *c, const struct import_chunk_facts *f)
 {
     const struct df_imports_options *o = &c->batch->imports->opt;
@@ -131,7 +129,7 @@ static void miss_ack(struct import_chunk *c)
 {
     struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_FI("attempt", c->attempts)};
 
-    df_log_write(DF_LOG_WARN, "ChunkAckTimeout", fields, 2, "no ack came: sent again");
+    df_log_write(DF_LOG_WARN, "ChunkAckTimeout", fields, 2, "no ack came in time");
     import_note_chunk_error(c, "ack_timeout");
     c->error = DF_STR("no ack came in time");
 }
@@ -144,8 +142,8 @@ static void fail_by_outage(struct import_chunk *c)
     import_note_chunk_error(c, "outage");
 }
 
-static void perform(struct import_chunk *c, enum import_chunk_action action,
-                    const struct import_chunk_facts *f, struct import_news news)
+static void perform_chunk_action(struct import_chunk *c, enum import_chunk_action action,
+                                 const struct import_chunk_facts *f, struct import_news news)
 {
     switch (action) {
     case CHUNK_NOTHING:
@@ -202,7 +200,7 @@ void import_chunk_happens_with(struct import_chunk *c, enum import_chunk_event e
 
     assert(step.action != CHUNK_IMPOSSIBLE);
     c->state = step.state;
-    perform(c, step.action, &facts, news);
+    perform_chunk_action(c, step.action, &facts, news);
 }
 
 void import_chunk_happens(struct import_chunk *c, enum import_chunk_event event)

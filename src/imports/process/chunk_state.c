@@ -1,39 +1,40 @@
-/* What an event makes of a chunk. The drawing and the reasons: chunk_state.h. */
+/* The state machine of a chunk. chunk_state.h has the drawing and the reasons. */
 #include "imports/process/chunk_state.h"
 
-static struct import_chunk_step to(enum import_chunk_state state, enum import_chunk_action action)
+static struct import_chunk_step step_to(enum import_chunk_state state,
+                                        enum import_chunk_action action)
 {
     return (struct import_chunk_step){.state = state, .action = action};
 }
 
 static struct import_chunk_step stay(enum import_chunk_state state)
 {
-    return to(state, CHUNK_NOTHING);
+    return step_to(state, CHUNK_NOTHING);
 }
 
 static struct import_chunk_step impossible(enum import_chunk_state state)
 {
-    return to(state, CHUNK_IMPOSSIBLE);
+    return step_to(state, CHUNK_IMPOSSIBLE);
 }
 
-static bool is_outage_over(const struct import_chunk_facts *f)
+static bool is_outage_too_long(const struct import_chunk_facts *f)
 {
     return f->outage_since_ms >= 0 && f->now_ms - f->outage_since_ms >= f->max_outage_ms;
 }
 
 static struct import_chunk_step step_no_permit(const struct import_chunk_facts *f)
 {
-    return is_outage_over(f) ? to(CHUNK_JUDGED, CHUNK_FAIL_BY_OUTAGE)
-                             : to(CHUNK_WAITING, CHUNK_WAIT_FOR_BREAKER);
+    return is_outage_too_long(f) ? step_to(CHUNK_JUDGED, CHUNK_FAIL_BY_OUTAGE)
+                                 : step_to(CHUNK_WAITING, CHUNK_WAIT_FOR_BREAKER);
 }
 
 static struct import_chunk_step step_again(const struct import_chunk_facts *f)
 {
-    if (is_outage_over(f))
-        return to(CHUNK_JUDGED, CHUNK_FAIL_BY_OUTAGE);
+    if (is_outage_too_long(f))
+        return step_to(CHUNK_JUDGED, CHUNK_FAIL_BY_OUTAGE);
     if (f->outage_since_ms < 0 && f->was_last_try)
-        return to(CHUNK_JUDGED, CHUNK_FAIL);
-    return to(CHUNK_WAITING, CHUNK_WAIT_TO_RETRY);
+        return step_to(CHUNK_JUDGED, CHUNK_FAIL);
+    return step_to(CHUNK_WAITING, CHUNK_WAIT_TO_RETRY);
 }
 
 static struct import_chunk_step step_ack(enum import_chunk_state state)
@@ -44,7 +45,7 @@ static struct import_chunk_step step_ack(enum import_chunk_state state)
     case CHUNK_NAMED:
     case CHUNK_AWAITING:
     case CHUNK_JUDGED:
-        return to(CHUNK_ACKED, CHUNK_APPLY_ACK);
+        return step_to(CHUNK_ACKED, CHUNK_APPLY_ACK);
     case CHUNK_SENDING:
     case CHUNK_ACKED:
         return stay(state);
@@ -64,12 +65,12 @@ static struct import_chunk_step step_tick(enum import_chunk_state state,
 
     switch (state) {
     case CHUNK_WAITING:
-        return due ? to(CHUNK_READY, CHUNK_NOTHING) : stay(state);
+        return due ? step_to(CHUNK_READY, CHUNK_NOTHING) : stay(state);
     case CHUNK_AWAITING:
         if (!due)
             return stay(state);
-        return f->was_last_try ? to(CHUNK_JUDGED, CHUNK_FAIL_NO_ACK)
-                               : to(CHUNK_READY, CHUNK_RESEND);
+        return f->was_last_try ? step_to(CHUNK_JUDGED, CHUNK_FAIL_NO_ACK)
+                               : step_to(CHUNK_READY, CHUNK_RESEND);
     case CHUNK_READY:
     case CHUNK_SENDING:
     case CHUNK_NAMED:
@@ -87,15 +88,15 @@ static struct import_chunk_step step_tick(enum import_chunk_state state,
 
 static struct import_chunk_step step_settled(enum import_chunk_state state)
 {
-    return state == CHUNK_JUDGED || state == CHUNK_ACKED ? to(CHUNK_GONE, CHUNK_COUNT_SETTLED)
+    return state == CHUNK_JUDGED || state == CHUNK_ACKED ? step_to(CHUNK_GONE, CHUNK_COUNT_SETTLED)
                                                          : impossible(state);
 }
 
-/* One that is settled by its ack and is passed over was settled before: the commit was repeated. */
+/* An ACKED chunk that is passed over was settled before: the commit was repeated. */
 static struct import_chunk_step step_passed_over(enum import_chunk_state state)
 {
-    return state == CHUNK_JUDGED  ? to(CHUNK_AWAITING, CHUNK_WAIT_FOR_ACK)
-           : state == CHUNK_ACKED ? to(CHUNK_GONE, CHUNK_NOTHING)
+    return state == CHUNK_JUDGED  ? step_to(CHUNK_AWAITING, CHUNK_WAIT_FOR_ACK)
+           : state == CHUNK_ACKED ? step_to(CHUNK_GONE, CHUNK_NOTHING)
                                   : impossible(state);
 }
 
@@ -103,10 +104,10 @@ static struct import_chunk_step step_dropped(enum import_chunk_state state)
 {
     if (state == CHUNK_GONE || state == CHUNK_STATES)
         return impossible(state);
-    return to(CHUNK_GONE, state == CHUNK_PERMITTED ? CHUNK_RETURN_PERMIT : CHUNK_NOTHING);
+    return step_to(CHUNK_GONE, state == CHUNK_PERMITTED ? CHUNK_RETURN_PERMIT : CHUNK_NOTHING);
 }
 
-/* Where an event has its place in one state only. */
+/* For an event that is possible in one state only. */
 static struct import_chunk_step
 only_in(enum import_chunk_state place, enum import_chunk_state state, struct import_chunk_step step)
 {
@@ -119,31 +120,31 @@ struct import_chunk_step import_chunk_step(enum import_chunk_state state,
 {
     switch (event) {
     case CHUNK_EV_CUT:
-        return only_in(CHUNK_NEW, state, to(CHUNK_READY, CHUNK_NOTHING));
+        return only_in(CHUNK_NEW, state, step_to(CHUNK_READY, CHUNK_NOTHING));
     case CHUNK_EV_CUT_EMPTY:
-        return only_in(CHUNK_NEW, state, to(CHUNK_JUDGED, CHUNK_NOTHING));
+        return only_in(CHUNK_NEW, state, step_to(CHUNK_JUDGED, CHUNK_NOTHING));
     case CHUNK_EV_FOUND_AWAITING:
-        return only_in(CHUNK_NEW, state, to(CHUNK_AWAITING, CHUNK_WAIT_FOR_ACK));
+        return only_in(CHUNK_NEW, state, step_to(CHUNK_AWAITING, CHUNK_WAIT_FOR_ACK));
     case CHUNK_EV_FOUND_ACKED:
-        return only_in(CHUNK_NEW, state, to(CHUNK_ACKED, CHUNK_APPLY_ACK));
+        return only_in(CHUNK_NEW, state, step_to(CHUNK_ACKED, CHUNK_APPLY_ACK));
     case CHUNK_EV_PERMIT:
-        return only_in(CHUNK_READY, state, to(CHUNK_PERMITTED, CHUNK_NOTHING));
+        return only_in(CHUNK_READY, state, step_to(CHUNK_PERMITTED, CHUNK_NOTHING));
     case CHUNK_EV_NO_PERMIT:
         return only_in(CHUNK_READY, state, step_no_permit(f));
     case CHUNK_EV_SEND_STORED:
-        return only_in(CHUNK_PERMITTED, state, to(CHUNK_SENDING, CHUNK_SEND));
+        return only_in(CHUNK_PERMITTED, state, step_to(CHUNK_SENDING, CHUNK_SEND));
     case CHUNK_EV_ANSWER_RESULTS:
-        return only_in(CHUNK_SENDING, state, to(CHUNK_JUDGED, CHUNK_NOTHING));
+        return only_in(CHUNK_SENDING, state, step_to(CHUNK_JUDGED, CHUNK_NOTHING));
     case CHUNK_EV_ANSWER_PROMISE:
-        return only_in(CHUNK_SENDING, state, to(CHUNK_NAMED, CHUNK_WAIT_FOR_ACK));
+        return only_in(CHUNK_SENDING, state, step_to(CHUNK_NAMED, CHUNK_WAIT_FOR_ACK));
     case CHUNK_EV_ANSWER_AGAIN:
         return only_in(CHUNK_SENDING, state, step_again(f));
     case CHUNK_EV_ANSWER_REFUSED:
-        return only_in(CHUNK_SENDING, state, to(CHUNK_JUDGED, CHUNK_FAIL));
+        return only_in(CHUNK_SENDING, state, step_to(CHUNK_JUDGED, CHUNK_FAIL));
     case CHUNK_EV_ANSWER_CUT_OFF:
-        return only_in(CHUNK_SENDING, state, to(CHUNK_WAITING, CHUNK_WAIT_FOR_EVER));
+        return only_in(CHUNK_SENDING, state, step_to(CHUNK_WAITING, CHUNK_WAIT_FOR_EVER));
     case CHUNK_EV_PROMISE_STORED:
-        return only_in(CHUNK_NAMED, state, to(CHUNK_AWAITING, CHUNK_NOTHING));
+        return only_in(CHUNK_NAMED, state, step_to(CHUNK_AWAITING, CHUNK_NOTHING));
     case CHUNK_EV_ACK:
         return step_ack(state);
     case CHUNK_EV_TICK:

@@ -1,9 +1,9 @@
 /*
- * Records to chunks. A file is cut the same way every time: so many items to a chunk, or as many
- * as fit into IMPORT_CHUNK_BYTES, whichever comes first. What is not fit to be sent counts too; it
- * stands in `unsent` and not in the body. A run of empty records is one item by the rules of today,
- * and each of them one by those of before (IMPORT_RULES_); a sequence is a record's place in the
- * file by both, so that after a run the next one is so much higher.
+ * Cuts records into chunks. A file is cut the same way every time: a chunk ends after batch_size
+ * items or IMPORT_CHUNK_BYTES, whichever comes first. Items that are not sent count too; they are
+ * in `unsent` instead of the body. A run of empty records is one item by the present rules, and
+ * one item for each record by the older ones (IMPORT_RULES_). A sequence is a record's place in the
+ * file by both, so it jumps after a run.
  */
 #include "base/mem.h"
 #include "imports/process/process.sql.h"
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#define LOOK_EVERY 65536 /* empty records of a run between looks at the clock */
+#define LOOK_EVERY 65536 /* empty records of a run between checks of the lease */
 
 /* --- chunks ----------------------------------------------------------------------------------- */
 
@@ -45,15 +45,16 @@ static void end_body(struct import_chunk *c)
     df_checksum_of(df_buf_str(&c->body), c->hash);
 }
 
-/* Drops what was added to the body since it had this length. */
-static void cut_back(struct df_buf *b, size_t len)
+/* Cuts the body back to this length. */
+static void truncate_body(struct df_buf *b, size_t len)
 {
     b->len = len;
     if (b->ptr)
         b->ptr[len] = '\0';
 }
 
-/* The record's JSON stands at the body's end, from `at` on. */
+/* Keeps the record whose JSON is at the body's end, from `at` on; an item that is not sent moves to
+ * `unsent`. */
 static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_item_verdict verdict,
                       struct df_str reason, int64_t sequence, int64_t records)
 {
@@ -76,7 +77,7 @@ static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_it
         item->error = df_arena_str(&c->arena, df_utf8_cut(reason, IMPORT_ERROR_UNITS));
     item->at = c->unsent.len;
     df_buf_add(&c->unsent, c->body.ptr + at, item->len);
-    cut_back(&c->body, mark);
+    truncate_body(&c->body, mark);
 }
 
 static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
@@ -98,7 +99,7 @@ static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
     return DF_OK;
 }
 
-/* Reads on to the end of a run whose first record was read. */
+/* Reads to the end of a run whose first record was read. */
 static enum df_code read_run(struct import_batch *b, int64_t *ret_count, struct df_err *err)
 {
     for (*ret_count = 1;; ++*ret_count) {
@@ -106,7 +107,7 @@ static enum df_code read_run(struct import_batch *b, int64_t *ret_count, struct 
         if (code == DF_ROW && !df_record_is_empty(&b->reading.after_run))
             b->reading.has_after_run = true;
         if (code != DF_ROW || b->reading.has_after_run)
-            return code == DF_DONE ? DF_ROW : code; /* the end is told again */
+            return code == DF_DONE ? DF_ROW : code; /* the next call finds the end again */
         if (*ret_count % LOOK_EVERY == 0 && !import_keep_lease(b))
             return df_err_set(err, DF_E_CANCELLED, "reading was given up");
     }
@@ -164,10 +165,10 @@ struct again {
     struct df_job job;
     struct import_batch *b;
     struct import_chunk *c;
-    const struct import_open *open; /* NULL: a new one */
+    const struct import_open *open; /* the chunk that an earlier owner began; NULL: a new one */
 };
 
-static void take_item(struct import_chunk *c, struct df_result *r)
+static void add_stored_item(struct import_chunk *c, struct df_result *r)
 {
     struct df_str json = df_col_text(r, again_PayloadJson);
 
@@ -184,7 +185,7 @@ static void take_item(struct import_chunk *c, struct df_result *r)
     c->sent_count++;
 }
 
-static enum df_code run_again(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_read_stored(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct again *a = (struct again *)job;
     struct import_batch *b = a->b;
@@ -207,17 +208,17 @@ static enum df_code run_again(struct df_db *db, struct df_job *job, struct df_er
                            &r, err);
     if (code != DF_OK)
         return code;
-    while ((code = df_result_step(r, err)) == DF_ROW) { /* by hand: it may end early */
+    while ((code = df_result_step(r, err)) == DF_ROW) { /* not df_db_each: it may end early */
         if (!a->open && a->c->body.len >= IMPORT_CHUNK_BYTES)
             break;
-        take_item(a->c, r);
+        add_stored_item(a->c, r);
     }
     df_result_free(r);
     return code == DF_DONE || code == DF_ROW ? DF_OK : code;
 }
 
-/* The items were read into the body alone; its head goes before them. */
-static void frame(struct import_chunk *c)
+/* Puts the head of the body before the items, which were read into the body. */
+static void frame_items(struct import_chunk *c)
 {
     struct df_buf items = c->body;
 
@@ -235,7 +236,7 @@ enum df_code import_cut_again(struct import_batch *b, struct import_chunk *c, st
 {
     const struct import_open *open =
         b->earlier.open_at < b->earlier.open_count ? &b->earlier.open[b->earlier.open_at] : NULL;
-    struct again again = {.job = {.run = run_again}, .b = b, .c = c, .open = open};
+    struct again again = {.job = {.run = run_read_stored}, .b = b, .c = c, .open = open};
 
     enum df_code code = df_store_read_wait(b->imports->opt.store, &again.job, err);
     if (code != DF_OK)
@@ -248,7 +249,7 @@ enum df_code import_cut_again(struct import_batch *b, struct import_chunk *c, st
         b->earlier.open_at++;
     else
         b->reading.next_sequence = c->items[c->count - 1].sequence;
-    frame(c);
+    frame_items(c);
     if (df_buf_failed(&c->body))
         return df_err_set(err, DF_E_TOO_LARGE, "the items of chunk %lld do not fit into it",
                           (long long)c->id);

@@ -1,8 +1,8 @@
-/* What the processing counts and tells of its chunks and batches. */
+/* Metrics and log messages of chunks and batches. */
 #include "base/metrics.h"
 #include "imports/process/process_private.h"
 
-/* A chunk may wait for its ack, and a batch has as many as it has. */
+/* A chunk may wait for its ack, and a batch may have many chunks. */
 static const double long_seconds[] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,    2.5,  5,
                                       10,   30,    60,   150, 300,  600, 1800, 3600, 14400};
 #define LONG_SECONDS                                                                               \
@@ -58,8 +58,8 @@ void import_note_chunk_error(const struct import_chunk *c, const char *reason)
     df_metric_add(df_metric_get(&chunk_errors, labels), 1);
     struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_F("reason", df_str_c(reason)),
                                     DF_FI("attempt", c->attempts)};
-    /* What the peer answered may hold anybody's data: it stays in the database. */
-    df_log_write(DF_LOG_WARN, "ChunkError", fields, 3, "the chunk was not taken");
+    /* The peer's answer may contain personal data, so it stays in the database. */
+    df_log_write(DF_LOG_WARN, "ChunkError", fields, 3, "the chunk was not accepted");
 }
 
 void import_note_settled(const struct import_chunk *c, int64_t now_ms)

@@ -1,7 +1,7 @@
 /*
- * Which processes live: each holds a lock on a file of its own in data_dir/instances, and the
- * kernel lets go of it whatever way the process ends. So those that share the directory know at
- * once that one is gone, and take up its batches.
+ * Which processes are alive. Each holds a lock on a file of its own in data_dir/instances, and the
+ * kernel releases it however the process ends. So processes that share the directory know at once
+ * that one is gone, and claim its batches.
  */
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
@@ -23,7 +23,7 @@ static void instance_path(const struct df_imports *i, struct df_str instance, ch
                    DF_STR_ARG(instance));
 }
 
-/* Without the file only the timeout tells that this process has died. */
+/* Without the file, only the lock's timeout tells others that this process has died. */
 void import_instance_hold(struct df_imports *i)
 {
     char path[PATH_MAX_BYTES];
@@ -63,8 +63,8 @@ void import_host_name(const struct df_imports *i, int64_t rules, char out[IMPORT
         (void)snprintf(out, IMPORT_HOST_MAX + 1, "%s", i->host);
 }
 
-/* Without the rules. */
-static struct df_str process_of(struct df_str host)
+/* "host/instance" of a ProcessingHost, which may end with "/rules". */
+static struct df_str without_rules(struct df_str host)
 {
     size_t digits = 0;
 
@@ -78,7 +78,7 @@ static struct df_str process_of(struct df_str host)
 
 bool import_host_is_this(const struct df_imports *i, struct df_str host)
 {
-    return df_str_eq(process_of(host), df_str_c(i->host));
+    return df_str_eq(without_rules(host), df_str_c(i->host));
 }
 
 bool import_instance_is_gone(const struct df_imports *i, struct df_str host)
@@ -86,7 +86,7 @@ bool import_instance_is_gone(const struct df_imports *i, struct df_str host)
     struct df_uuid instance;
     char path[PATH_MAX_BYTES];
 
-    host = process_of(host);
+    host = without_rules(host);
     const char *slash = host.len > 0 ? memrchr(host.ptr, '/', host.len) : NULL;
     if (!slash ||
         !df_uuid_parse(df_str_n(slash + 1, host.len - (size_t)(slash + 1 - host.ptr)), &instance))
@@ -114,9 +114,9 @@ static enum df_code run_instance(struct df_db *db, struct df_job *job, struct df
                            &in->batches, err);
 }
 
-/* The mark of a process that was killed goes when nothing is left of it that others could take up.
- * A new one may not have its lock yet. */
-static void look_at_instance(struct df_imports *i, const char *name)
+/* Removes the file of a process that is gone, when no batch of it is left to claim. A young file is
+ * left alone: its process may not have locked it yet. */
+static void sweep_instance(struct df_imports *i, const char *name)
 {
     struct instance in = {.job = {.run = run_instance}};
     struct df_err err = DF_ERR_INIT;
@@ -145,6 +145,6 @@ void import_instances_sweep(struct df_imports *i)
     if (!dir)
         return;
     for (const struct dirent *e; (e = readdir(dir));) /* NOLINT(concurrency-mt-unsafe) */
-        look_at_instance(i, e->d_name);
+        sweep_instance(i, e->d_name);
     (void)closedir(dir);
 }

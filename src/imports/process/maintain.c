@@ -1,7 +1,5 @@
-/*
- * What is done now and then, by the role `maintain`: locks that nobody renews are freed, files that
- * nobody needs any more and marks of processes that are gone are removed.
- */
+/* Housekeeping, by the role `maintain`: frees locks that are not renewed, and removes files of
+ * batches that are over and of processes that are gone. */
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
 
@@ -58,9 +56,8 @@ static enum df_code run_keeper(struct df_db *db, struct df_job *job, struct df_e
                      read_kept_batch, k, &k->known, err);
 }
 
-/* A directory goes when its batch is over, or there is none and nobody has written to it for long.
- */
-static void look_at_directory(void *arg, const struct df_storage_entry *e)
+/* Removes a directory whose batch is over, or that has no batch and was not written to for long. */
+static void sweep_directory(void *arg, const struct df_storage_entry *e)
 {
     struct df_imports *i = arg;
     struct keeper k = {.job = {.run = run_keeper}, .i = i, .batch = e->batch};
@@ -74,7 +71,7 @@ static void look_at_directory(void *arg, const struct df_storage_entry *e)
                                     DF_FI("bytes", e->size_bytes)};
     if (df_storage_remove(i->opt.storage, &e->batch, k.location, &err) == DF_OK)
         df_log_write(DF_LOG_INFO, "OrphanRemoved", fields, 2,
-                     k.known ? "its batch is over" : "no batch came of it");
+                     k.known ? "its batch is over" : "it has no batch");
     else
         df_log_write(DF_LOG_WARN, "FileNotRemoved", fields, 2, "%s", err.detail);
 }
@@ -87,10 +84,10 @@ void df_imports_maintain(struct df_imports *i)
     if (df_store_write_wait(i->opt.store, &w.job, &err) != DF_OK) {
         df_log_warn("WatchdogFailed", "%s", err.detail);
     } else if (w.freed > 0) {
-        df_log_warn("BatchLockFreed", "a lock that nobody had renewed was freed");
+        df_log_warn("BatchLockFreed", "a lock that was not renewed was freed");
         df_imports_wake(i);
     }
-    if (df_storage_each(i->opt.storage, look_at_directory, i, &err) != DF_OK)
+    if (df_storage_each(i->opt.storage, sweep_directory, i, &err) != DF_OK)
         df_log_warn("StorageUnreadable", "%s", err.detail);
     import_instances_sweep(i);
 }

@@ -1,9 +1,9 @@
 /*
- * The call to OmniFlow and what its answer means.
+ * The call to OmniFlow and the meaning of its answer.
  *
- * 200 settles the chunk, with a result for each item if the body has them; 202 promises an ack
- * under the id it carries. 408, 425, 429 and 5xx, or no answer at all, may go well later; anything
- * else refuses the chunk for good. An ack says the same as a 200, later.
+ * 200 settles the chunk, with a result for each item if the body has them. 202 promises an ack
+ * under the id in its body. 408, 425, 429, 5xx or no answer at all is tried again; any other status
+ * refuses the chunk for good. An ack has the meaning of a 200, later.
  */
 #include "imports/process/process_private.h"
 #include "json/doc.h"
@@ -30,7 +30,7 @@ void import_request(struct import_chunk *c)
         .timeout_ms = o->settings.timeout_ms,
         .max_answer_bytes = ANSWER_MAX,
         .owner = DF_STR("omniflow"),
-        .allow_private = true, /* the operator's own choice of an address */
+        .allow_private = true, /* the operator chose the address */
     };
     out->headers = (struct df_headers){.arena = &c->arena};
     df_headers_add(&out->headers, DF_STR("Content-Type"), DF_STR("application/json"));
@@ -45,7 +45,7 @@ void import_request(struct import_chunk *c)
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-static struct df_str clean(struct df_arena *a, struct df_str text, size_t units)
+static struct df_str clean_text(struct df_arena *a, struct df_str text, size_t units)
 {
     const char *nul = text.len > 0 ? memchr(text.ptr, '\0', text.len) : NULL;
     if (nul)
@@ -54,18 +54,18 @@ static struct df_str clean(struct df_arena *a, struct df_str text, size_t units)
     return df_arena_str(a, df_utf8_cut(text, units));
 }
 
-static struct df_str text_of(const struct df_json *obj, const char *name)
+static struct df_str member_text(const struct df_json *obj, const char *name)
 {
     struct df_json v;
     (void)df_json_find(obj, name, &v);
     return v.type == DF_JSON_STRING && v.text.len > 0 ? v.text : DF_STR_NULL;
 }
 
-/* Of the whole: what is not known to have failed was taken, for the answer is a 2xx. */
-static enum df_item_status status_of(const struct df_json *obj)
+/* The status of the whole answer. It is a 2xx, so without a known status it means imported. */
+static enum df_item_status whole_status(const struct df_json *obj)
 {
     enum df_item_status status = DF_ITEM_STATUS_IMPORTED;
-    (void)df_item_status_parse(text_of(obj, "status"), &status);
+    (void)df_item_status_parse(member_text(obj, "status"), &status);
     return status;
 }
 
@@ -84,24 +84,24 @@ static void set_result(struct import_chunk *c, struct import_item *item, enum df
     if (status == DF_ITEM_STATUS_IMPORTED)
         return;
     if (why.ptr)
-        item->error = clean(&c->arena, why, IMPORT_ERROR_UNITS);
+        item->error = clean_text(&c->arena, why, IMPORT_ERROR_UNITS);
     else
         item->error = status == DF_ITEM_STATUS_ERROR
                           ? DF_STR("OmniFlow refused it and did not say why")
                           : DF_STR("OmniFlow skipped it");
 }
 
-/* A word that is none of ours, or an error without one, was said of this item alone: better looked
- * at than taken for good. */
+/* An unknown status of a single item, or an error text without a status, counts as an error, so
+ * that a person looks at the item. */
 static void set_own_result(struct import_chunk *c, struct import_item *item,
                            enum df_item_status whole, const struct df_json *result)
 {
-    struct df_str status = text_of(result, "status");
-    struct df_str why = text_of(result, "errorMessage");
+    struct df_str status = member_text(result, "status");
+    struct df_str why = member_text(result, "errorMessage");
     enum df_item_status s = why.ptr ? DF_ITEM_STATUS_ERROR : whole;
 
     if (!why.ptr)
-        why = text_of(result, "message");
+        why = member_text(result, "message");
     if (status.ptr && !df_item_status_parse(status, &s)) {
         s = DF_ITEM_STATUS_ERROR;
         if (!why.ptr)
@@ -111,14 +111,14 @@ static void set_own_result(struct import_chunk *c, struct import_item *item,
     set_result(c, item, s, why);
 }
 
-/* Items without a result of their own have the whole's. */
+/* Items without a result of their own get that of the whole answer. */
 static void apply_results(struct import_chunk *c, const struct df_json *answer)
 {
     struct df_json items, n;
-    enum df_item_status whole = status_of(answer);
-    struct df_str why = text_of(answer, "message");
+    enum df_item_status whole = whole_status(answer);
+    struct df_str why = member_text(answer, "message");
     if (!why.ptr)
-        why = text_of(answer, "errorMessage");
+        why = member_text(answer, "errorMessage");
 
     for (size_t i = 0; i < c->count; i++) {
         if (c->items[i].sent)
@@ -141,14 +141,14 @@ static void apply_results(struct import_chunk *c, const struct df_json *answer)
     c->outcome = failed < c->sent_count || c->sent_count == 0 ? DF_CHUNK_IMPORTED : DF_CHUNK_ERROR;
     c->error = DF_STR_NULL; /* of an earlier attempt */
     if (c->outcome == DF_CHUNK_ERROR)
-        c->error = why.ptr ? clean(&c->arena, why, IMPORT_SUMMARY_UNITS)
+        c->error = why.ptr ? clean_text(&c->arena, why, IMPORT_SUMMARY_UNITS)
                            : DF_STR("OmniFlow refused every item");
 }
 
 void import_fail_items(struct import_chunk *c, struct df_str error)
 {
     c->outcome = DF_CHUNK_ERROR;
-    c->error = clean(&c->arena, error, IMPORT_SUMMARY_UNITS);
+    c->error = clean_text(&c->arena, error, IMPORT_SUMMARY_UNITS);
     for (size_t i = 0; i < c->count; i++) {
         if (c->items[i].sent)
             set_result(c, &c->items[i], DF_ITEM_STATUS_ERROR, c->error);
@@ -159,7 +159,7 @@ void import_apply_ack(struct import_chunk *c, struct df_str ack)
 {
     const struct df_json *root = NULL;
     struct df_err err = DF_ERR_INIT;
-    struct df_arena tree; /* it is many times as large as what is kept of it */
+    struct df_arena tree; /* freed at once: it is many times as large as the results */
 
     df_arena_init(&tree);
     if (df_json_parse(&tree, ack, &root, &err) != DF_OK)
@@ -174,7 +174,7 @@ void import_apply_ack(struct import_chunk *c, struct df_str ack)
 static enum import_verdict judge_accepted(struct import_chunk *c, const struct df_json *answer,
                                           const char **ret_reason)
 {
-    struct df_str id = text_of(answer, "ackId");
+    struct df_str id = member_text(answer, "ackId");
 
     if (!id.ptr || df_utf8_count(id) > ACK_ID_UNITS) {
         c->error = DF_STR("OmniFlow answered 202 without an ackId");
@@ -185,12 +185,12 @@ static enum import_verdict judge_accepted(struct import_chunk *c, const struct d
     return IMPORT_AWAIT;
 }
 
-/* A 2xx whose body is whole. */
+/* A 2xx with a complete body. */
 static enum import_verdict judge_success(struct import_chunk *c, const char **ret_reason)
 {
     const struct df_json *answer = NULL;
     struct df_err err = DF_ERR_INIT;
-    struct df_arena tree; /* likewise */
+    struct df_arena tree; /* freed at once, as in import_apply_ack */
     enum import_verdict verdict = IMPORT_DONE;
 
     df_arena_init(&tree);
@@ -215,13 +215,13 @@ static enum import_verdict judge_status(struct import_chunk *c, const char **ret
 
     if (c->out.verdict != DF_OUT_OK) {
         bool again = c->out.verdict == DF_OUT_AGAIN;
-        struct df_str text = clean(&c->arena, body, ANSWER_UNITS);
+        struct df_str text = clean_text(&c->arena, body, ANSWER_UNITS);
         c->error = df_arena_printf(&c->arena, "OmniFlow answered %u%s" DF_STR_FMT, call->status,
                                    text.len ? ": " : "", DF_STR_ARG(text));
         *ret_reason = again ? "unavailable" : "rejected";
         return again ? IMPORT_AGAIN : IMPORT_REFUSED;
     }
-    if (call->answer_cut) { /* results that cannot be read are not known to be good */
+    if (call->answer_cut) { /* results that cannot be read may contain errors */
         c->error = DF_STR("OmniFlow's answer is too large");
         *ret_reason = "invalid_answer";
         return IMPORT_AGAIN;
@@ -238,7 +238,7 @@ enum import_verdict import_judge(struct import_chunk *c, const char **ret_reason
         return IMPORT_CANCELLED;
     if (call->code == DF_OK)
         return judge_status(c, ret_reason);
-    c->error = clean(&c->arena, df_str_c(call->err.detail), ANSWER_UNITS);
+    c->error = clean_text(&c->arena, df_str_c(call->err.detail), ANSWER_UNITS);
     *ret_reason = call->code == DF_E_NET_TIMEOUT ? "timeout" : "unavailable";
     return c->out.verdict == DF_OUT_AGAIN ? IMPORT_AGAIN : IMPORT_REFUSED;
 }

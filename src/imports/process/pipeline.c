@@ -1,16 +1,15 @@
 /*
  * One batch, from its claim to its end, on its worker's thread.
  *
- * It begins in prepare.c: the file is brought here, compared with its checksum, and all of it read
- * once, so that one that is broken anywhere fails before anything was sent, and the number of its
- * records is known. Then chunks are cut, as many at a time as may wait for an ack, and each goes
- * its way (chunk_state.h). In the end the batch's state changes and the lock is freed, in one
- * commit; then the file goes. The batch's own states are in batch_state.h.
+ * It begins in prepare.c: the file is fetched, compared with its checksum, and read once to its
+ * end, so that a broken file fails before anything is sent, and the number of records is known.
+ * Then chunks are cut, as many at a time as may wait for an ack, and each goes through its states
+ * (chunk_state.h). At the end, one commit sets the batch's final status and frees the lock; then
+ * the file is removed. batch_state.h has the states of the batch.
  *
- * Nothing is kept that cannot be read again: whatever goes wrong with the database, the batch is
- * dropped and taken up afresh from what is stored (BATCH_BROKEN). Then chunks that are settled are
- * passed over, and those that are not are cut again, found to have the same hash, and sent under
- * the same key.
+ * Memory holds nothing that cannot be read again. If anything goes wrong with the database, the
+ * batch is dropped and claimed again from what is stored (BATCH_BROKEN). Settled chunks are then
+ * skipped; the others are cut again, compared by their hash, and sent under the same key.
  */
 #include "imports/process/process_private.h"
 
@@ -19,9 +18,9 @@
 
 #define STOPPING_MS  50
 #define POSTPONE_MS  60000
-#define SETTLE_ITEMS 10000              /* of one commit; a chunk is never divided */
-#define HAND_BYTES   ((size_t)16 << 20) /* of bodies in hand, however many chunks and batches */
-#define HAND_LEAST   ((size_t)4 << 20)  /* of one batch */
+#define SETTLE_ITEMS 10000              /* in one commit; a chunk is never divided */
+#define HAND_BYTES   ((size_t)16 << 20) /* of bodies in hand, for all batches together */
+#define HAND_LEAST   ((size_t)4 << 20)  /* for one batch */
 
 /* --- what happens to the batch ---------------------------------------------------------------- */
 
@@ -45,20 +44,21 @@ bool import_batch_fails(struct import_batch *b, enum df_code code, const struct 
 
 /* --- cutting ---------------------------------------------------------------------------------- */
 
-/* One of a first attempt that failed half-way has no items in a later one, and is only closed. */
+/* A chunk of a first attempt that failed half-way has no items in a later attempt: it is only
+ * settled. */
 static bool is_left_over(const struct import_chunk *c)
 {
     return c->batch->row.attempt > 1 && c->count == 0;
 }
 
-/* A chunk that an earlier owner began must come out as it was. */
-static bool is_as_it_was(const struct import_chunk *c, const struct import_open *open)
+/* A chunk that an earlier owner began must have the same content again. */
+static bool is_same_chunk(const struct import_chunk *c, const struct import_open *open)
 {
     return is_left_over(c) || (open->offset == c->offset && open->count == c->records &&
                                df_str_eq(open->hash, df_str_c(c->hash)));
 }
 
-static void take_up(struct import_chunk *c, const struct import_open *open)
+static void resume_chunk(struct import_chunk *c, const struct import_open *open)
 {
     const struct df_imports_options *o = &c->batch->imports->opt;
 
@@ -76,7 +76,7 @@ static void take_up(struct import_chunk *c, const struct import_open *open)
 }
 
 /* DF_ROW: c is in hand. DF_OK: it was settled before. */
-static enum df_code cut_one(struct import_batch *b, struct import_chunk *c, struct df_err *err)
+static enum df_code cut_chunk(struct import_batch *b, struct import_chunk *c, struct df_err *err)
 {
     enum df_code code = b->row.attempt > 1 ? import_cut_again(b, c, err) : import_cut(b, c, err);
     if (code != DF_ROW)
@@ -86,14 +86,14 @@ static enum df_code cut_one(struct import_batch *b, struct import_chunk *c, stru
         return DF_OK;
     c->first_ms = import_mono_ms(b);
     if (b->turn.since_ms < 0)
-        b->turn.since_ms = c->first_ms; /* what it takes to come this far is not the turn's */
+        b->turn.since_ms = c->first_ms; /* skipping settled chunks does not count */
     c->outcome = DF_CHUNK_SKIPPED;
-    if (open && !is_as_it_was(c, open))
+    if (open && !is_same_chunk(c, open))
         return df_err_set(err, DF_E_VALIDATION,
                           "chunk %lld is not what it was: the file or the settings have changed",
                           (long long)c->id);
     if (open)
-        take_up(c, open);
+        resume_chunk(c, open);
     if (c->state == CHUNK_NEW)
         import_chunk_happens(c, c->sent_count > 0 ? CHUNK_EV_CUT : CHUNK_EV_CUT_EMPTY);
     return DF_ROW;
@@ -113,13 +113,13 @@ static bool has_room(const struct import_batch *b)
     return bytes < import_share(b->imports, HAND_BYTES, HAND_LEAST);
 }
 
-/* As many as may be under way. False: the batch has ended. */
+/* Cuts as many chunks as may be under way. False: the batch has ended. */
 static bool fill_hand(struct import_batch *b)
 {
     while (has_room(b)) {
         struct df_err err = DF_ERR_INIT;
         struct import_chunk *c = import_chunk_get(b);
-        enum df_code code = cut_one(b, c, &err);
+        enum df_code code = cut_chunk(b, c, &err);
         if (code == DF_ROW) {
             df_list_add(&b->hand.chunks, &c->link);
             continue;
@@ -130,7 +130,7 @@ static bool fill_hand(struct import_batch *b)
         else if (code == DF_DONE)
             (void)import_batch_happens(b, BATCH_EV_FILE_READ);
         else if (b->state != BATCH_CUTTING)
-            break; /* reading was given up: the state says why */
+            break; /* reading was given up: the state tells why */
         else if (import_is_retryable(code))
             (void)import_batch_fails(b, code, &err);
         else
@@ -141,7 +141,7 @@ static bool fill_hand(struct import_batch *b)
 
 /* --- answers and acks ------------------------------------------------------------------------- */
 
-static enum import_chunk_event event_of(enum import_verdict verdict)
+static enum import_chunk_event event_of_verdict(enum import_verdict verdict)
 {
     switch (verdict) {
     case IMPORT_DONE:
@@ -167,10 +167,10 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
     if (c->reason)
         import_note_chunk_error(c, c->reason);
     if (c->verdict == IMPORT_AGAIN)
-        b->hand.polled_ms = -1; /* its ack may be there nevertheless */
+        b->hand.polled_ms = -1; /* its ack may be stored nevertheless */
     else if (c->verdict != IMPORT_CANCELLED)
-        b->hand.outage_ms = -1; /* the peer is there */
-    import_chunk_happens_with(c, event_of(c->verdict), news);
+        b->hand.outage_ms = -1; /* the peer answers */
+    import_chunk_happens_with(c, event_of_verdict(c->verdict), news);
 }
 
 /* The chunks whose calls have ended, first come first. */
@@ -216,7 +216,7 @@ static void take_ack(struct import_batch *b, int64_t chunk, struct df_str ack)
     }
 }
 
-/* Or an answer was lost, and the ack may come all the same. */
+/* Whether an ack may come: for a chunk that awaits it, or for one whose answer was lost. */
 static bool is_awaiting(const struct import_batch *b)
 {
     const struct import_chunk *c;
@@ -244,7 +244,7 @@ static bool take_acks(struct import_batch *b)
     return code == DF_OK || import_batch_fails(b, code, &err);
 }
 
-static void run_timers(struct import_batch *b)
+static void tick_chunks(struct import_batch *b)
 {
     struct import_chunk *c;
 
@@ -254,8 +254,9 @@ static void run_timers(struct import_batch *b)
 
 /* --- settling --------------------------------------------------------------------------------- */
 
-/* One was stored while the chunk was being settled without it, or the chunk was settled before. */
-static void pass_over(struct import_batch *b, struct import_chunk *c)
+/* An ack was stored while the chunk was being settled without it, or the chunk was settled before.
+ */
+static void keep_passed_over(struct import_batch *b, struct import_chunk *c)
 {
     import_chunk_happens_with(
         c, CHUNK_EV_PASSED_OVER,
@@ -280,7 +281,7 @@ static bool settle_some(struct import_batch *b, struct df_list *some)
         import_chunk_put(c);
     }
     while ((c = import_chunks_take(&passed_over)))
-        pass_over(b, c);
+        keep_passed_over(b, c);
     return code == DF_OK || import_batch_fails(b, code, &err);
 }
 
@@ -328,8 +329,8 @@ static void end_turn(struct import_batch *b)
     df_unlock(&b->imports->lock);
 }
 
-/* After its time it cuts no more chunks if another client waits. What is in hand is brought to its
- * end first, so that nothing is owed by anybody when the next owner comes. */
+/* After fair_ms the batch cuts no more chunks if another client waits. The chunks in hand are
+ * brought to their end first, so that the next owner finds all of them settled. */
 static bool look_for_others(struct import_batch *b)
 {
     int64_t fair_ms = b->imports->opt.settings.fair_ms;
@@ -388,8 +389,8 @@ static bool is_busy(const struct import_batch *b)
     return has_room(b);
 }
 
-/* False: the batch has ended. */
-static bool work_once(struct import_batch *b)
+/* One round of work. False: the batch has ended. */
+static bool work_on_batch_once(struct import_batch *b)
 {
     if (import_is_stopping(b->imports))
         (void)import_batch_happens(b, BATCH_EV_STOP);
@@ -397,7 +398,7 @@ static bool work_once(struct import_batch *b)
     if (!store_promises(b) || !take_acks(b))
         return false;
     if (b->state != BATCH_STOPPING) {
-        run_timers(b);
+        tick_chunks(b);
         if (!look_for_others(b) || !fill_hand(b) || !import_send_ready(b))
             return false;
     }
@@ -413,9 +414,9 @@ static bool work_once(struct import_batch *b)
     return !import_batch_has_ended(b->state);
 }
 
-static void work(struct import_batch *b)
+static void work_on_batch(struct import_batch *b)
 {
-    while (work_once(b)) {
+    while (work_on_batch_once(b)) {
         if (!is_busy(b) || b->state == BATCH_STOPPING)
             wait_for_events(b);
     }
@@ -423,7 +424,7 @@ static void work(struct import_batch *b)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Calls under way point into the chunks. */
+/* Calls under way point into the chunks, so these must not be freed before. */
 static void wait_for_calls(struct import_batch *b)
 {
     df_lock(&b->imports->lock);
@@ -448,7 +449,7 @@ static void release_batch(struct import_batch *b)
     b->reading = (struct import_reading){.next_chunk = b->reading.next_chunk};
 }
 
-static enum df_code finish(struct import_batch *b, struct df_err *err)
+static enum df_code finish_batch(struct import_batch *b, struct df_err *err)
 {
     const struct df_imports_options *o = &b->imports->opt;
     enum df_batch_status status = DF_BATCH_FAILED;
@@ -464,7 +465,7 @@ static enum df_code finish(struct import_batch *b, struct df_err *err)
     return DF_OK;
 }
 
-static enum df_code give_way(struct import_batch *b, struct df_err *err)
+static enum df_code give_batch_way(struct import_batch *b, struct df_err *err)
 {
     enum df_code code = import_give_way(b, err);
     struct df_log_field fields[] = {DF_FI("chunks", b->reading.next_chunk - 1),
@@ -475,14 +476,14 @@ static enum df_code give_way(struct import_batch *b, struct df_err *err)
     return code;
 }
 
-/* The file cannot be had just now: it goes on waiting, and keeps nobody else from working. */
-static enum df_code postpone(struct import_batch *b, struct df_err *err)
+/* The file is not available now: the batch goes back to waiting, and others are worked on. */
+static enum df_code postpone_batch(struct import_batch *b, struct df_err *err)
 {
     return import_postpone(b, df_wall_ms(b->imports->opt.clock) + POSTPONE_MS, err);
 }
 
-/* The commit that gives the batch out of hand. */
-static void perform_end(struct import_batch *b)
+/* Performs the commit that ends the ownership. */
+static void perform_batch_end(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
     enum df_code code = DF_OK;
@@ -492,16 +493,16 @@ static void perform_end(struct import_batch *b)
     case BATCH_NOTHING:
         break;
     case BATCH_FINISH:
-        code = finish(b, &err);
+        code = finish_batch(b, &err);
         break;
     case BATCH_GIVE_WAY:
-        code = give_way(b, &err);
+        code = give_batch_way(b, &err);
         break;
     case BATCH_GIVE_BACK:
         code = import_give_back(b, &err);
         break;
     case BATCH_POSTPONE:
-        code = postpone(b, &err);
+        code = postpone_batch(b, &err);
         break;
     case BATCH_IMPOSSIBLE:
     case BATCH_ACTIONS:
@@ -520,13 +521,13 @@ void import_process(struct import_batch *b)
     import_note_working(1);
     import_prepare(b);
     if (!import_batch_has_ended(b->state))
-        work(b);
+        work_on_batch(b);
     release_batch(b);
-    perform_end(b);
+    perform_batch_end(b);
     end_turn(b);
     if (b->state == BATCH_LOST)
         df_log_warn("BatchLockLost",
-                    "the batch is somebody else's now, or the database was away for too long");
+                    "the batch has another owner now, or the database was away for too long");
     import_note_working(-1);
     df_log_ctx_use(outer);
 }

@@ -1,19 +1,19 @@
 /*
- * A batch before its first chunk: loaded, its file brought here if it waited elsewhere, compared
- * with its checksum, and read once to its end. And what is common to all of its work: the lease,
- * and what an error makes of the batch.
+ * A batch before its first chunk: its row is loaded, its file fetched if it waited in the outside
+ * storage, compared with its checksum, and read once to its end. Here are also the lease and the
+ * effect of a file's error, which all of the batch's work needs.
  */
 #include "imports/process/process_private.h"
 
-#define LOOK_EVERY 4096 /* records of the first reading between looks at the clock */
+#define LOOK_EVERY 4096 /* records of the first reading between checks of the lease */
 
-/* Of all batches of the process together, and the least of one. */
+/* For all batches of the process together, and the least for one. */
 #define SEEN_BYTES    ((size_t)24 << 20)
 #define STRINGS_BYTES ((size_t)12 << 20)
 #define SHARE_LEAST   ((size_t)1 << 20)
 
-#define GROWTH_FREE   ((uint64_t)64 << 20) /* bytes of records that any file may have */
-#define RECORD_BYTES  128                  /* of an item and its row, beside the record's own */
+#define GROWTH_FREE   ((uint64_t)64 << 20) /* bytes of records that every file may have */
+#define RECORD_BYTES  128                  /* of an item and its row, beside the record's text */
 #define FIELD_BYTES   8
 
 bool import_is_stopping(struct df_imports *i)
@@ -24,7 +24,7 @@ bool import_is_stopping(struct df_imports *i)
     return stopping;
 }
 
-static void keep_reason(struct import_batch *b, const struct df_err *err)
+static void keep_batch_reason(struct import_batch *b, const struct df_err *err)
 {
     b->why =
         df_arena_str(&b->arena, df_utf8_cut(df_str_c(df_err_outside(err)), IMPORT_SUMMARY_UNITS));
@@ -34,18 +34,18 @@ void import_fail_batch(struct import_batch *b, const struct df_err *err)
 {
     if (df_err_outside(err) != err->detail)
         df_log_error("BatchUnreadable", "%s", err->detail);
-    keep_reason(b, err);
+    keep_batch_reason(b, err);
     (void)import_batch_happens(b, BATCH_EV_FILE_BAD);
 }
 
-/* A key or credentials that are missing are no fault of the file's: with the batch Failed it would
- * be removed. */
+/* A missing key or missing credentials (DF_E_CONFIG) are not the file's fault, and a Failed batch
+ * would lose its file. */
 bool import_is_retryable(enum df_code code)
 {
     return code == DF_E_CONFIG || df_code_retry(code) != DF_RETRY_NEVER;
 }
 
-/* Its file is no good, for good or just now: returns false. */
+/* Fails the batch for a bad file, or postpones it for one that is not available. Returns false. */
 static bool end_by_file(struct import_batch *b, enum df_code code, const struct df_err *err)
 {
     if (!import_is_retryable(code)) {
@@ -53,11 +53,11 @@ static bool end_by_file(struct import_batch *b, enum df_code code, const struct 
         return false;
     }
     df_log_warn("FileUnavailable", "%s", err->detail);
-    keep_reason(b, err);
+    keep_batch_reason(b, err);
     return import_batch_happens(b, BATCH_EV_FILE_AWAY);
 }
 
-/* A file that waited elsewhere. */
+/* Fetches a file that waited in the outside storage. */
 static bool fetch_file(struct import_batch *b)
 {
     const struct df_imports_options *o = &b->imports->opt;
@@ -69,7 +69,7 @@ static bool fetch_file(struct import_batch *b)
     enum df_code code =
         df_storage_fetch_scheduled(o->storage, &b->id, b->row.file_name, location, &err);
     if (code == DF_OK)
-        return true; /* the other copy goes at the end, with this one */
+        return true; /* the outside copy is removed at the end, with this one */
     return end_by_file(b, code, &err);
 }
 
@@ -89,8 +89,7 @@ static enum df_code open_records(struct import_batch *b, struct df_err *err)
     };
 
     if (b->row.rules < IMPORT_RULES_RUNS)
-        opt.limits.max_rows =
-            UINT64_MAX; /* it was begun before there was a limit, or is under it */
+        opt.limits.max_rows = UINT64_MAX; /* the batch is older than the limit, or within it */
     df_records_free(b->reading.records);
     b->reading.records = NULL;
     b->reading.has_after_run = false;
@@ -116,11 +115,11 @@ bool import_keep_lease(struct import_batch *b)
 struct tally {
     int64_t records;
     int64_t items;
-    uint64_t bytes; /* about what the items and their rows will have */
+    uint64_t bytes; /* estimated, of the items and their rows */
     bool has_runs;
 };
 
-static uint64_t bytes_of(const struct df_record *record)
+static uint64_t record_bytes(const struct df_record *record)
 {
     uint64_t bytes = RECORD_BYTES;
 
@@ -129,8 +128,8 @@ static uint64_t bytes_of(const struct df_record *record)
     return bytes;
 }
 
-/* A few bytes may stand for very many records, and for very long ones: a workbook is packed and has
- * each text once, a table has the names of its columns once. */
+/* A few bytes of a file may become very many or very long records: a workbook is packed and has
+ * each text only once, and a table has the names of its columns only once. */
 static enum df_code check_growth(const struct import_batch *b, const struct tally *t,
                                  struct df_err *err)
 {
@@ -162,7 +161,7 @@ static enum df_code tally_records(struct import_batch *b, struct tally *t, struc
     while (code == DF_OK && (code = import_next_record(b, &record, &count, err)) == DF_ROW) {
         t->records += count;
         t->has_runs = t->has_runs || count > 1;
-        t->bytes += bytes_of(&record);
+        t->bytes += record_bytes(&record);
         if (++t->items % LOOK_EVERY == 0 && !import_keep_lease(b))
             return df_err_set(err, DF_E_CANCELLED, "reading was given up");
         code = check_growth(b, t, err);
@@ -170,7 +169,7 @@ static enum df_code tally_records(struct import_batch *b, struct tally *t, struc
     return code;
 }
 
-/* Reads all of it once: nothing is sent of a file that is broken, or over a limit, anywhere. */
+/* Reads the whole file once: nothing of a file that is broken or over a limit is sent. */
 static bool count_records(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
@@ -220,7 +219,7 @@ static bool load_batch(struct import_batch *b)
     return true;
 }
 
-/* What is sent again is stored: no file is needed. */
+/* A later attempt sends stored items and needs no file. */
 static void prepare_again(struct import_batch *b)
 {
     int64_t next = b->earlier.last_chunk + 1;
@@ -229,8 +228,8 @@ static void prepare_again(struct import_batch *b)
     b->reading.next_sequence = -1;
 }
 
-/* One that was counted by the release before and has no chunk yet is counted again, so that its
- * rules and limits hold. */
+/* A batch that the previous release counted and that has no chunk yet is counted again, so that it
+ * gets rules and meets the limits. */
 static bool is_counted(struct import_batch *b)
 {
     if (b->row.rules == 0 && b->earlier.last_chunk > 0)

@@ -1,7 +1,7 @@
--- Batches in work. Every write of an owner has a statement that finds the batch by the owner's token, or else nothing of it
--- happens (src/delivery/README.md, lease and fence). States are numbers: docs/schema.md.
+-- Batches in work. Every transaction of an owner has a statement that finds the batch by the owner's token, or else
+-- does nothing (src/delivery/README.md, lease and fence). States are numbers: docs/schema.md.
 
--- Takes the one row that all claims pass through, and a new token. Held until the transaction ends.
+-- Locks the one row that all claims pass through until the transaction ends, and gives a new token.
 -- name: claim_begin
 -- dialect: sqlite, postgres
 UPDATE BatchLocks SET FencingToken = FencingToken + 1 WHERE Id = 1 RETURNING FencingToken;
@@ -11,8 +11,8 @@ UPDATE BatchLocks SET FencingToken = BatchLocks.FencingToken + 1 OUTPUT inserted
 -- name: claim_due
 UPDATE ImportBatch SET Status = 0, UpdatedAt = :now WHERE Status = 2 AND ScheduledFor <= :now;
 
--- Those in work first: their owner may have died. Then the clients in turn, whose last one is longest ago first; or, not fair,
--- as they came. No client's queue hides another's.
+-- Batches in work come first, since their owner may have died. Then come the clients in turn, the one whose last turn
+-- is longest ago first; or, if not fair, the batches in their order. No client's queue hides another's.
 -- name: claim_candidates
 SELECT b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt
 FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
@@ -37,13 +37,13 @@ ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 EL
          CASE WHEN 1 = :fair AND t.TurnAt IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN 1 = :fair THEN t.TurnAt END,
          b.CreatedAt, b.Id;
 
--- Whether a claim is worth its while, and when something is due by itself.
+-- Whether a claim is worthwhile, and when the next scheduled batch is due.
 -- name: claim_look
 SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0) AS Pending,
        (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1) AS Processing,
        (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2) AS NextScheduled;
 
--- A turn begins, unless it goes on after an owner that died.
+-- A turn begins, unless that of a dead owner goes on.
 -- name: claim_take
 UPDATE ImportBatch
 SET Status = 1, StartedAt = COALESCE(StartedAt, :now), ProcessingHost = :host, FencingToken = :token, LockedAt = :now,
@@ -57,7 +57,7 @@ UPDATE ImportTurn SET TurnAt = :now WHERE ClientId = :client;
 -- name: turn_add
 INSERT INTO ImportTurn (ClientId, TurnAt) VALUES (:client, :now);
 
--- Whether a batch of a client that has none in work waits: to be begun, or to go on.
+-- Whether a batch waits, new or after it gave way, whose client has none in work.
 -- name: turn_wanted
 SELECT COUNT(*)
 FROM ImportBatch AS w
@@ -102,8 +102,9 @@ SET Status = :status, CompletedAt = :now, ErrorSummary = :summary,
     LastError = CASE WHEN ErrorCount = 0 THEN :error ELSE COALESCE(:error, LastError) END, LockedAt = NULL, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
--- The owner stops before the end; whoever looks next goes on. It is free without LockedAt, and without ProcessingHost: a
--- process of the release before, which must not cut it, knows the first only.
+-- The owner stops before the end, and the next claim goes on. A batch is free without LockedAt or without
+-- ProcessingHost. A process of the previous release knows only the first, so the second is used for a batch that it
+-- must not cut.
 -- name: owner_give_back
 UPDATE ImportBatch SET LockedAt = :locked, ProcessingHost = :host, GaveWayAt = :gave_way, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
@@ -133,18 +134,19 @@ WHERE BatchId = :id AND ChunkId >= :from_chunk AND Status < 3 AND AckJson IS NOT
 INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash, Status, Attempts, SentAt)
 VALUES (:id, :chunk, :offset, :count, :hash, :status, :attempts, :sent_at);
 
--- The ack of the attempt before may still come: its id stays until another answer names another.
+-- The ack of the previous attempt may still come, so its id stays until another answer names another ack.
 -- name: chunk_attempt
 UPDATE ImportChunk
 SET Status = 1, Attempts = :attempts, SentAt = :now, UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
 
--- An ack that was taken has its id.
+-- A chunk with a stored ack keeps its id.
 -- name: chunk_await
 UPDATE ImportChunk SET Status = 2, AckId = CASE WHEN AckJson IS NULL THEN :ack_id ELSE AckId END, UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3;
 
--- An ack that came before its id. A statement of its own: it sees what chunk_await has waited for.
+-- Takes over an ack that came before its id was known. A statement of its own, so that it sees what chunk_await waited
+-- for.
 -- name: chunk_early
 UPDATE ImportChunk
 SET AckJson = (SELECT e.AckJson FROM ImportEarlyAck AS e
@@ -157,7 +159,7 @@ WHERE BatchId = :id AND ChunkId = :chunk AND Status = 2 AND AckJson IS NULL
 -- name: early_drop
 DELETE FROM ImportEarlyAck WHERE BatchId = :id;
 
--- An ack that was taken counts, and nothing else does.
+-- A chunk with a stored ack is settled by that ack only.
 -- name: chunk_settle
 UPDATE ImportChunk
 SET Status = :status, Attempts = :attempts, ErrorMessage = :error, AckedAt = COALESCE(AckedAt, :now), UpdatedAt = :now
@@ -174,9 +176,9 @@ GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage LIMIT 10;
 SELECT TOP (10) ErrorMessage, COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1
 GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage;
 
--- --- a new attempt at what failed ---
+-- --- a new attempt at failed items ---
 
--- Those that no chunk of this attempt has yet.
+-- The items that no chunk of this attempt has yet.
 -- name: again_items
 -- row: again
 SELECT Sequence, PayloadJson FROM ImportItem

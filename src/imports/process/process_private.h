@@ -1,9 +1,9 @@
 /*
- * What the parts of the processing share: worker.c (claims, locks, threads), instances.c,
+ * Shared by the files of the processing: worker.c (claims, locks, threads), instances.c,
  * maintain.c, prepare.c and pipeline.c (one batch from its claim to its end), send.c (its calls),
- * settle.c (what the owner commits). Chunks: chunk.h. The states: batch_state.h, chunk_state.h.
+ * settle.c (the owner's commits). Chunks are in chunk.h, states in batch_state.h and chunk_state.h.
  *
- * A batch in work belongs to one worker thread, but for its mail, which is under the imports' lock.
+ * A batch in work belongs to one worker thread, except its mail, which the imports' lock guards.
  */
 #ifndef DF_IMPORTS_PROCESS_PRIVATE_H
 #define DF_IMPORTS_PROCESS_PRIVATE_H
@@ -21,23 +21,23 @@
 #define IMPORT_OMNIFLOW    "omniflow" /* the breaker's name */
 #define IMPORT_ACK_POLL_MS 100
 #define IMPORT_RENEW_MS    5000
-#define IMPORT_LOOK_MS     1000 /* between looks at who else waits, when it is time */
+#define IMPORT_LOOK_MS     1000 /* between checks whether another client waits */
 
 /*
- * By which rules a file is cut, stored with the batch (CutRules) before its first chunk: whoever
- * finishes it cuts it the same way. A batch gets the lowest version that does with its file what
- * the newest does, so that processes of the release before can finish most of them; one of a
- * version that this process does not know is left to others.
+ * The rules by which a file is cut. They are stored with the batch (CutRules) before its first
+ * chunk, so that every owner cuts it the same way. A batch gets the lowest version that cuts its
+ * file like the newest one, so that processes of the previous release can finish most batches. A
+ * batch with a version that this process does not know is left to others.
  *
- *   1  every record is an item, and every cell as it stands in the file
- *   2  a run of empty records is one item, a sheet has as many rows as Excel knows, and guards
- *      against formulas (formula.h) are taken off
+ *   1  every record is an item, and cells are as they stand in the file
+ *   2  a run of empty records is one item, a sheet has at most as many rows as in Excel, and guards
+ *      against formulas (formula.h) are removed
  */
 enum { IMPORT_RULES_EACH = 1, IMPORT_RULES_RUNS = 2, IMPORT_RULES_NEWEST = IMPORT_RULES_RUNS };
 
-/* What the batch's row says. Memory: the batch's arena. */
+/* The batch's row. Memory: the batch's arena. */
 struct import_row {
-    struct df_str client; /* its identifier */
+    struct df_str client; /* the client's identifier */
     struct df_str file_name;
     enum df_file_type file_type;
     struct df_str upload_path;
@@ -63,30 +63,30 @@ struct import_open {
     int64_t attempts;
     struct df_str ack_id;
     int64_t sent_ms;   /* wall */
-    struct df_str ack; /* absent: none came */
+    struct df_str ack; /* absent: none is stored */
 };
 
 struct import_earlier {
     int64_t last_chunk;
     struct import_open *open; /* not settled */
     size_t open_count;
-    size_t open_at; /* of a later attempt: the next of them to be taken up */
+    size_t open_at; /* in a later attempt: the next one to resume */
 };
 
-/* The reading of its file. */
+/* The reading of the batch's file. */
 struct import_reading {
     struct df_stored *file;
     struct df_records *records;
     struct df_normaliser *normaliser;
-    struct df_record after_run; /* read already, to be given after the empty ones before it */
+    struct df_record after_run; /* the record after a run of empty ones, already read */
     bool has_after_run;
     bool max_by_policy;
     int64_t max_records;   /* items it may have */
-    int64_t next_sequence; /* of the next record; a later attempt: after which item to go on */
+    int64_t next_sequence; /* of the next record; in a later attempt: of the last item taken */
     int64_t next_chunk;
 };
 
-/* What is on its way. */
+/* The chunks in hand: cut, and not settled. */
 struct import_hand {
     struct df_list chunks;
     struct df_list spare; /* chunks for their next use */
@@ -96,13 +96,13 @@ struct import_hand {
     int64_t polled_ms;    /* monotonic: when acks were looked for; -1: to be looked for at once */
 };
 
-/* Its client's turn. */
+/* The turn of the batch's client. */
 struct import_turn {
-    int64_t since_ms;  /* monotonic: since when new chunks are cut; -1: none yet */
-    int64_t looked_ms; /* monotonic: when others that wait were looked for */
+    int64_t since_ms;  /* monotonic: the first new chunk; -1: none yet */
+    int64_t looked_ms; /* monotonic: the last check whether another client waits */
 };
 
-/* What others leave for the worker, under the imports' lock. */
+/* What other threads leave for the worker. Guarded by the imports' lock. */
 struct import_mail {
     struct df_list answered; /* chunks whose calls have ended and were judged */
     bool acked;              /* an ack was stored */
@@ -116,11 +116,11 @@ struct import_batch {
     struct df_arena arena;
     struct df_log_ctx log;
     int64_t started_ms; /* monotonic */
-    int64_t renewed_ms; /* monotonic: the lease */
+    int64_t renewed_ms; /* monotonic: when the lease was renewed */
 
-    enum import_batch_state state;   /* set by import_batch_happens alone */
-    enum import_batch_action action; /* of the last step: what the end is still to be told by */
-    struct df_str why;               /* it fails, or is postponed; absent: it does neither */
+    enum import_batch_state state;   /* set by import_batch_happens only */
+    enum import_batch_action action; /* of the last step; at the end, the commit to perform */
+    struct df_str why;               /* it fails or is postponed; absent: neither */
 
     struct import_row row;
     struct import_earlier earlier;
@@ -139,7 +139,7 @@ struct df_imports {
     int instance_fd;
     struct df_loop workers;
 
-    struct df_mutex lock; /* and of the mail of all batches */
+    struct df_mutex lock; /* also guards the mail of all batches */
     pthread_cond_t changed;
     bool stopping DF_GUARDED_BY(lock);
     size_t threads_running DF_GUARDED_BY(lock);
@@ -147,11 +147,11 @@ struct df_imports {
     struct df_list working DF_GUARDED_BY(lock);
     /* One of them at a time: each would to the same client. */
     const struct import_batch *yielding DF_GUARDED_BY(lock);
-    bool claiming DF_GUARDED_BY(lock); /* one worker at a time: what follows is its own meanwhile */
+    bool claiming DF_GUARDED_BY(lock); /* a worker claims; the members below belong to it */
 
     struct import_unread *unread; /* of the last claim */
     size_t unread_count;
-    struct df_uuid newer; /* the last batch that was told of as being of unknown rules */
+    struct df_uuid newer; /* the last batch with unknown rules that was logged */
 };
 
 static inline bool import_is_concurrent(const struct df_imports *i)
@@ -174,56 +174,56 @@ static inline struct df_value import_now(const struct import_batch *b)
 void import_instance_hold(struct df_imports *i);
 void import_instance_drop(struct df_imports *i);
 /*
- * What stands in ProcessingHost: "host/instance", and for a batch that processes of the release
- * before must not cut "host/instance/rules": they cannot tell whether such an owner is gone, and
- * leave the batch alone until the lock's timeout.
+ * The value for ProcessingHost: "host/instance", or "host/instance/rules" for a batch that
+ * processes of the previous release must not cut. They cannot tell whether an owner of the latter
+ * form is gone, and leave the batch alone until the lock's timeout.
  */
 void import_host_name(const struct df_imports *i, int64_t rules, char out[IMPORT_HOST_MAX + 1]);
 bool import_host_is_this(const struct df_imports *i, struct df_str host);
 /* Whether that process is known to be gone. */
 bool import_instance_is_gone(const struct df_imports *i, struct df_str host);
-/* Removes marks that nobody needs any more. */
+/* Removes the files of processes that are gone. */
 void import_instances_sweep(struct df_imports *i);
 
 /* --- prepare.c --- */
 
-/* From PREPARING to CUTTING, or to an end. */
+/* Takes the batch from PREPARING to CUTTING, or to an end. */
 void import_prepare(struct import_batch *b);
 bool import_is_stopping(struct df_imports *i);
-/* Renews the lease now and then. False: it is not to be read on; the batch's state says why. */
+/* Renews the lease when it is time. False: stop reading; the batch's state tells why. */
 bool import_keep_lease(struct import_batch *b);
-/* Its file is bad: it is to be Failed, with this reason. */
+/* Fails the batch for its file, with this reason. */
 void import_fail_batch(struct import_batch *b, const struct df_err *err);
-/* The share of one batch in what all batches of the process may use together. */
+/* One batch's share of the bytes that all batches of the process may use together. */
 size_t import_share(const struct df_imports *i, size_t bytes, size_t least);
-/* The same may go well later. */
+/* Whether the same may succeed later. */
 bool import_is_retryable(enum df_code code);
 
 /* --- pipeline.c --- */
 
-/* Claimed, to its end. */
+/* Works on a claimed batch until its end. */
 void import_process(struct import_batch *b);
-/* Asks the state machine, which must know the event in this state. False: the batch has ended. */
+/* Applies the event, which must be possible in the batch's state. False: the batch has ended. */
 bool import_batch_happens(struct import_batch *b, enum import_batch_event event);
-/* A commit has failed, and the batch with it: returns false. */
+/* Applies the event of a commit that failed. Returns false. */
 bool import_batch_fails(struct import_batch *b, enum df_code code, const struct df_err *err);
 
 /* --- cut.c --- */
 
-/* The next record, or a run of empty ones as one without fields, by the batch's rules. *ret_count
- * is how many it stands for. DF_ROW, DF_DONE, an error of the file, or DF_E_CANCELLED: the batch's
- * state says why. */
+/* The next record; a run of empty ones is one record without fields, by the batch's rules.
+ * *ret_count: how many records it stands for. DF_ROW, DF_DONE, an error of the file, or
+ * DF_E_CANCELLED, for which the batch's state tells the reason. */
 enum df_code import_next_record(struct import_batch *b, struct df_record *ret, int64_t *ret_count,
                                 struct df_err *err) DF_MUST_CHECK;
-/* One that an earlier owner began; NULL: no. */
+/* The chunk of that id that an earlier owner began; NULL: none. */
 const struct import_open *import_open_find(const struct import_batch *b, int64_t id);
 
 /* --- send.c --- */
 
-/* Sends what is READY and permitted. False: the batch has ended. */
+/* Sends the READY chunks that the breaker permits. False: the batch has ended. */
 bool import_send_ready(struct import_batch *b);
 
-/* --- settle.c: each is one commit. DF_E_NOT_FOUND: the batch is somebody else's. --- */
+/* --- settle.c: each is one commit. DF_E_NOT_FOUND: the batch has another owner. --- */
 
 enum df_code import_load(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_renew(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
@@ -242,13 +242,13 @@ enum df_code import_read_acks(struct import_batch *b,
                               void (*each)(struct import_batch *b, int64_t chunk,
                                            struct df_str ack),
                               struct df_err *err) DF_MUST_CHECK;
-/* *ret_status: what it became. */
+/* *ret_status: the batch's final status. */
 enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_status,
                            struct df_err *err) DF_MUST_CHECK;
 enum df_code import_give_back(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* Likewise, and it waits for its next turn. */
+/* Gives the batch back, to wait for its client's next turn. */
 enum df_code import_give_way(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* Whether a batch of another client waits that nobody can take up. */
+/* Whether a batch of a client without one in work waits. */
 enum df_code import_others_wait(struct import_batch *b, bool *ret,
                                 struct df_err *err) DF_MUST_CHECK;
 enum df_code import_postpone(struct import_batch *b, int64_t due_ms,
@@ -257,9 +257,9 @@ enum df_code import_postpone(struct import_batch *b, int64_t due_ms,
 /* --- figures.c --- */
 
 void import_metrics_register(void);
-/* So many more are worked on. */
+/* Adds to the number of batches in work. */
 void import_note_working(int more);
-/* The gauge is all batches'. */
+/* Sets this batch's part of the gauge of chunks in hand. */
 void import_show_in_hand(struct import_batch *b, size_t count);
 void import_note_finished(const struct import_batch *b, enum df_batch_status status);
 

@@ -1,6 +1,7 @@
 /*
- * A batch's calls: the breaker is asked, the rows are committed as Sending, and the chunks handed
- * to the HTTP client, whose thread judges the answers and leaves the chunks in the batch's mail.
+ * A batch's calls. The breaker is asked, the rows are committed as Sending, and the chunks are
+ * handed to the HTTP client. Its thread judges the answers and puts the chunks into the batch's
+ * mail.
  */
 #include "imports/process/process_private.h"
 
@@ -13,7 +14,7 @@ static void chunk_answered(struct df_out *out)
     struct import_batch *b = c->batch;
     struct df_imports *i = b->imports;
 
-    /* Here, since the answer is borrowed. */
+    /* Judged here, since the answer is borrowed. */
     c->verdict = import_judge(c, &c->reason);
     df_lock(&i->lock);
     df_list_add(&b->mail.answered, &c->answered);

@@ -1,10 +1,8 @@
 /*
- * What the owner of a batch commits, each time under its token (src/delivery/README.md, lease and
- * fence). DF_E_NOT_FOUND: the batch is somebody else's, and nothing of the transaction has
- * happened.
+ * The commits of a batch's owner, each under its token (src/delivery/README.md, lease and fence).
+ * DF_E_NOT_FOUND: the batch has another owner, and the transaction did nothing.
  *
- * A job may run more than once: it computes everything afresh from the chunks, and changes none of
- * them.
+ * A job may run more than once, so it computes everything from the chunks and changes none of them.
  */
 #include "base/mem.h"
 #include "imports/batch_event.h"
@@ -14,7 +12,7 @@
 #include "webhooks/webhooks.h"
 #include "json/write.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 
 #define SUMMARY_MAX ((size_t)256 << 10)
@@ -28,8 +26,8 @@ struct owner_job {
     struct df_arena arena;
     enum df_batch_status status;
     void (*each)(struct import_batch *b, int64_t chunk, struct df_str ack);
-    int64_t *changed; /* rows of each chunk */
-    bool told;        /* webhooks are to be delivered */
+    int64_t *changed; /* for each chunk: rows that were settled, 0 or 1 */
+    bool told;        /* there are webhooks to deliver */
 };
 
 static struct df_value batch_id(const struct import_batch *b)
@@ -42,7 +40,7 @@ static enum df_code lost_batch(struct df_err *err)
     return df_err_set(err, DF_E_NOT_FOUND, "the batch has another owner");
 }
 
-/* A statement that must find the owner's row. */
+/* Runs a statement that must find the batch's row by the owner's token. */
 static enum df_code exec_owned(struct df_db *db, const struct df_query *q,
                                const struct df_value *params, size_t count, struct df_err *err)
 {
@@ -65,6 +63,7 @@ static enum df_code run_as_owner(struct owner_job *o, struct df_err *err)
 {
     struct import_batch *b = o->b;
 
+    assert(b->id.text[0] != '\0'); /* it was claimed */
     o->job.log = &b->log;
     df_arena_init(&o->arena);
     enum df_code code = df_store_write_wait(b->imports->opt.store, &o->job, err);
@@ -76,7 +75,7 @@ static enum df_code run_as_owner(struct owner_job *o, struct df_err *err)
 
 /* --- the batch -------------------------------------------------------------------------------- */
 
-static void read_row(void *arg, struct df_result *r)
+static void read_batch_row(void *arg, struct df_result *r)
 {
     struct import_batch *b = arg;
     struct df_arena *a = &b->arena;
@@ -137,7 +136,7 @@ static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err
     df_arena_reset(&b->arena);
     enum df_code code = renew_lease(db, b, err);
     if (code == DF_OK)
-        code = df_db_one(db, DF_Q(owner_load, .id = batch_id(b)), read_row, b, NULL, err);
+        code = df_db_one(db, DF_Q(owner_load, .id = batch_id(b)), read_batch_row, b, NULL, err);
     if (code == DF_OK)
         code = load_open(db, b, err);
     if (code == DF_OK)
@@ -163,7 +162,7 @@ enum df_code import_renew(struct import_batch *b, struct df_err *err)
     return run_as_owner(&o, err);
 }
 
-static enum df_code run_total(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_set_total(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     const struct import_batch *b = ((struct owner_job *)job)->b;
     char host[IMPORT_HOST_MAX + 1];
@@ -178,13 +177,13 @@ static enum df_code run_total(struct df_db *db, struct df_job *job, struct df_er
 
 enum df_code import_set_total(struct import_batch *b, struct df_err *err)
 {
-    struct owner_job o = {.job = {.run = run_total}, .b = b};
+    struct owner_job o = {.job = {.run = run_set_total}, .b = b};
     return run_as_owner(&o, err);
 }
 
 /* --- chunks on their way ---------------------------------------------------------------------- */
 
-/* Items of a later attempt belong to their new chunk from now on. */
+/* Gives the items of a later attempt to their new chunk. */
 static void assign_items(struct df_rows *assign, const struct import_chunk *c)
 {
     for (size_t i = 0; i < c->count; i++)
@@ -200,6 +199,15 @@ static void add_chunk(struct df_rows *insert, const struct import_chunk *c, int6
                 .attempts = df_int(attempts), .sent_at = import_now(c->batch));
 }
 
+static void assert_states(const struct df_list *chunks, unsigned states)
+{
+    const struct import_chunk *c;
+
+    assert(chunks->count > 0);
+    DF_LIST_EACH (c, chunks, link)
+        assert(states & IMPORT_IN(c->state));
+}
+
 static size_t items_in(const struct df_list *chunks)
 {
     const struct import_chunk *c;
@@ -209,7 +217,7 @@ static size_t items_in(const struct df_list *chunks)
     return n;
 }
 
-static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_begin_sends(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct owner_job *o = (struct owner_job *)job;
     struct import_batch *b = o->b;
@@ -240,8 +248,10 @@ static enum df_code run_sends(struct df_db *db, struct df_job *job, struct df_er
 
 enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks, struct df_err *err)
 {
-    struct owner_job o = {.job = {.run = run_sends}, .b = b, .chunks = chunks};
+    struct owner_job o = {.job = {.run = run_begin_sends}, .b = b, .chunks = chunks};
     struct import_chunk *c;
+
+    assert_states(chunks, IMPORT_IN(CHUNK_PERMITTED));
     enum df_code code = run_as_owner(&o, err);
     if (code != DF_OK)
         return code;
@@ -253,7 +263,7 @@ enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks, 
     return DF_OK;
 }
 
-static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_begin_wait(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct owner_job *o = (struct owner_job *)job;
     struct import_batch *b = o->b;
@@ -278,7 +288,8 @@ static enum df_code run_wait(struct df_db *db, struct df_job *job, struct df_err
 
 enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks, struct df_err *err)
 {
-    struct owner_job o = {.job = {.run = run_wait}, .b = b, .chunks = chunks};
+    struct owner_job o = {.job = {.run = run_begin_wait}, .b = b, .chunks = chunks};
+    assert_states(chunks, IMPORT_IN(CHUNK_NAMED));
     return run_as_owner(&o, err);
 }
 
@@ -288,7 +299,7 @@ static void read_ack(void *arg, struct df_result *r)
     o->each(o->b, df_col_int(r, chunk_acked_ChunkId), df_col_text(r, chunk_acked_AckJson));
 }
 
-static enum df_code run_acks(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_read_acks(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct owner_job *o = (struct owner_job *)job;
     return df_db_each(db, DF_Q(chunk_acked, .id = batch_id(o->b), .from_chunk = df_int(o->number)),
@@ -301,7 +312,7 @@ enum df_code import_read_acks(struct import_batch *b,
                               struct df_err *err)
 {
     /* After a takeover the ack may be quicker than the file is read: it is found with its chunk. */
-    struct owner_job o = {.job = {.run = run_acks}, .b = b, .number = INT64_MAX, .each = each};
+    struct owner_job o = {.job = {.run = run_read_acks}, .b = b, .number = INT64_MAX, .each = each};
     const struct import_chunk *c;
 
     if (b->hand.chunks.count == 0)
@@ -320,7 +331,7 @@ struct counts {
     struct df_str last_error;
 };
 
-/* Of a chunk that is settled now and was not before. */
+/* Counts the items of a chunk that was not settled before. */
 static void count_chunk(struct counts *n, const struct import_chunk *c)
 {
     bool again = c->batch->row.attempt > 1;
@@ -330,7 +341,7 @@ static void count_chunk(struct counts *n, const struct import_chunk *c)
         bool failed = item->status == DF_ITEM_STATUS_ERROR;
         n->processed += again ? 0 : item->records;
         n->skipped += item->status == DF_ITEM_STATUS_SKIPPED ? item->records : 0;
-        /* In a later attempt all of them were errors before. */
+        /* In a later attempt, every item was an error before. */
         n->errors += again ? -!failed : failed;
         if (failed)
             n->last_error = item->error;
@@ -361,7 +372,7 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
     }
 }
 
-/* Rows of chunks that were never sent are made here. */
+/* Settles the chunks, and makes rows for those that were never sent. */
 static enum df_code settle_chunks(struct df_db *db, struct owner_job *o, struct df_err *err)
 {
     struct df_rows insert = df_rows_for(&o->arena, &df_q_chunk_insert, o->chunks->count);
@@ -447,7 +458,7 @@ static enum df_code release_lock(struct df_db *db, const struct import_batch *b,
                       err);
 }
 
-/* {"PhoneNumber: there is none": 12, …}: what failed most often first. */
+/* {"PhoneNumber: there is none": 12, …}, the most frequent first. */
 static void write_reason(void *arg, struct df_result *r)
 {
     struct df_json_out *out = arg;
@@ -470,8 +481,8 @@ static void read_totals(void *arg, struct df_result *r)
         df_col_int(r, owner_counts_TotalRecords) - df_col_int(r, owner_counts_ProcessedRecords);
 }
 
-/* Why it ends as Failed; absent: it does not. One that failed half-way does not become whole by a
- * later attempt at what had been sent. */
+/* Why the batch ends as Failed; absent: it does not. A batch that failed half-way stays incomplete
+ * even if a later attempt sends all of its stored items. */
 static struct df_str failure_of(struct owner_job *o, int64_t missing)
 {
     if (o->b->why.ptr || missing <= 0)
@@ -480,9 +491,9 @@ static struct df_str failure_of(struct owner_job *o, int64_t missing)
                            (long long)missing);
 }
 
-/* What failed, for people: why the batch did, or its items. */
-static enum df_code summarise(struct df_db *db, const struct owner_job *o, struct df_str why,
-                              struct df_buf *summary, struct df_err *err)
+/* Writes the summary for people: why the batch failed, or why its items did. */
+static enum df_code write_summary(struct df_db *db, const struct owner_job *o, struct df_str why,
+                                  struct df_buf *summary, struct df_err *err)
 {
     enum df_code code = DF_OK;
     struct df_json_out out;
@@ -513,7 +524,7 @@ static enum df_code write_end(struct df_db *db, struct owner_job *o, const struc
                                 : DF_BATCH_COMPLETED;
     df_buf_init(&summary, SUMMARY_MAX);
     if (failed)
-        code = summarise(db, o, why, &summary, err);
+        code = write_summary(db, o, why, &summary, err);
     if (code == DF_OK)
         code = exec_owned(db,
                           DF_Q(owner_finish, .status = df_int(o->status), .now = import_now(b),
@@ -556,8 +567,8 @@ enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_sta
     return code;
 }
 
-/* To a process of the release before a batch that it must not cut looks taken for as long as a lock
- * may be; one that it may cut is free. */
+/* A process of the previous release sees a batch that it must not cut as locked until the lock's
+ * timeout, and a batch that it may cut as free. */
 static enum df_code give_batch_back(struct df_db *db, const struct import_batch *b, bool gives_way,
                                     struct df_err *err)
 {
@@ -595,7 +606,7 @@ enum df_code import_give_way(struct import_batch *b, struct df_err *err)
     return run_as_owner(&o, err);
 }
 
-static enum df_code run_others(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_others_wait(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct owner_job *o = (struct owner_job *)job;
     return df_db_query_int(db, DF_Q(turn_wanted, .now = import_now(o->b), .id = batch_id(o->b)),
@@ -604,7 +615,7 @@ static enum df_code run_others(struct df_db *db, struct df_job *job, struct df_e
 
 enum df_code import_others_wait(struct import_batch *b, bool *ret, struct df_err *err)
 {
-    struct owner_job o = {.job = {.run = run_others, .log = &b->log}, .b = b};
+    struct owner_job o = {.job = {.run = run_others_wait, .log = &b->log}, .b = b};
     enum df_code code = df_store_read_wait(b->imports->opt.store, &o.job, err);
     *ret = code == DF_OK && o.number > 0;
     return code;

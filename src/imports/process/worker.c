@@ -1,21 +1,21 @@
 /*
- * Who works on which batch.
+ * Which worker works on which batch.
  *
- * All claims pass through one row of BatchLocks, which each takes first, and which gives the token
- * (src/delivery/README.md, lease and fence): so what a claim sees of the others is settled. In
- * exclusive mode that row also says who works; in concurrent mode the batches' own rows do, and a
- * client has as many at a time as its policy allows.
+ * Every claim first locks one row of BatchLocks, which also gives the token
+ * (src/delivery/README.md, lease and fence). So claims follow one another, and each sees what the
+ * others have committed. In exclusive mode that row also names the batch in work. In concurrent
+ * mode the batches' own rows do, and a client has as many batches in work as its policy allows.
  *
- * A batch in work has LockedAt, which its owner renews. An owner that died is known by an old
- * LockedAt (lock_timeout_minutes), or at once if it was a process with the same data directory:
- * every process holds a lock on a file of its own there (instances/), and the kernel lets go of it
- * whatever way the process ends.
+ * A batch in work has LockedAt, which its owner renews. An owner is known to have died by an old
+ * LockedAt (lock_timeout_minutes), or at once if it had the same data directory (instances.c).
  *
- * Clients take turns (imports.fair_seconds): whose last one is longest ago is next, of one client
- * the batches go as they came. A batch that gave way is Processing, nobody's, and has GaveWayAt.
+ * Clients take turns (imports.fair_seconds): the client whose last turn is longest ago is next, and
+ * its batches are taken in their order. A batch that gave way is Processing, has no owner, and has
+ * GaveWayAt.
  *
- * A worker takes only what it can read: a batch whose file lies in another machine's data directory
- * is left to that machine, and failed when nobody has come for it until the lock's timeout is over.
+ * A worker takes only batches whose file it can read. A batch whose file is in the data directory
+ * of another machine is left to that machine; if no machine claims it before the lock's timeout, it
+ * is taken and fails.
  */
 #include "access/policies.h"
 #include "base/mem.h"
@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define CANDIDATES     1024
-#define OF_CLIENT      32 /* of them, that wait */
+#define OF_CLIENT      32 /* waiting candidates of one client */
 #define BACKOFF_MIN_MS 200
 #define BACKOFF_MAX_MS 5000
 #define CALL_PATH      "/api/leads/import"
@@ -45,17 +45,17 @@ struct candidate {
     int64_t status;
     struct df_str file_name;
     struct df_str path;
-    int64_t locked_ms; /* -1: nobody has it */
+    int64_t locked_ms; /* -1: not locked */
     struct df_str host;
     int64_t attempt;
     int64_t rules;       /* 0: not known yet */
     int64_t gave_way_ms; /* -1: it did not */
 };
 
-/* A batch that could be worked on if its file were here, and since when. */
+/* A batch that this process could take if it could read the file. */
 struct import_unread {
     struct df_uuid id;
-    int64_t since_ms; /* monotonic */
+    int64_t since_ms; /* monotonic: since when */
 };
 
 struct claim {
@@ -64,15 +64,15 @@ struct claim {
     struct df_arena arena;
     struct candidate *found;
     size_t count;
-    struct import_unread *unread; /* as this claim finds them */
+    struct import_unread *unread; /* that this claim finds */
     size_t unread_count;
     struct import_batch *b;
     bool took;
-    bool told; /* webhooks are to be delivered */
+    bool told; /* there are webhooks to deliver */
 };
 
-/* Whether this process works on it. */
-static bool is_ours(struct df_imports *i, const struct df_uuid *id)
+/* Whether a worker of this process has the batch. */
+static bool is_worked_on_here(struct df_imports *i, const struct df_uuid *id)
 {
     const struct import_batch *b;
     df_lock(&i->lock);
@@ -87,16 +87,16 @@ static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now
 {
     if (c->status != DF_BATCH_PROCESSING || c->host.len == 0)
         return false;
-    /* Whatever the clock says, which may have been set; else it was dropped here, and waits to be
-     * taken up again. */
+    /* The clock may have been set, so it is not asked. A batch of this process that no worker has
+     * was dropped, and waits to be claimed again. */
     if (import_host_is_this(i, c->host))
-        return is_ours(i, &c->id);
+        return is_worked_on_here(i, &c->id);
     if (c->locked_ms < 0 || now_ms - c->locked_ms >= i->opt.settings.lock_timeout_ms)
         return false;
     return !import_instance_is_gone(i, c->host);
 }
 
-/* Whether the file can be had here. A later attempt needs none. */
+/* Whether this process can read the file. A later attempt needs none. */
 static bool is_readable(const struct df_imports *i, const struct candidate *c)
 {
     char path[DF_STORAGE_LOCATION_MAX + 1];
@@ -111,9 +111,9 @@ static bool is_readable(const struct df_imports *i, const struct candidate *c)
     return access(file, R_OK) == 0;
 }
 
-/* Whether it has been nobody's for so long that there is nobody who could read it. Time in which it
- * had to wait for others does not count: its own machine could not take it either. */
-static bool is_forsaken(struct claim *cl, const struct candidate *c)
+/* Whether no process has claimed the batch for so long that none can read its file. Time in which
+ * it had to wait for other batches does not count: its own machine could not claim it either. */
+static bool is_abandoned(struct claim *cl, const struct candidate *c)
 {
     const struct df_imports *i = cl->i;
     int64_t now_ms = df_mono_ms(i->opt.clock);
@@ -156,7 +156,7 @@ static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct d
                       read_candidate, cl, err);
 }
 
-/* Batches of this client in work, of everybody's in exclusive mode. */
+/* The number of the client's batches in work; in exclusive mode, of all batches in work. */
 static int64_t count_live(const struct claim *cl, const struct candidate *of, int64_t now_ms)
 {
     int64_t live = 0;
@@ -170,7 +170,7 @@ static int64_t count_live(const struct claim *cl, const struct candidate *of, in
     return live;
 }
 
-/* One that a newer release began, by rules that this one does not know. */
+/* Whether a newer release began the batch, by rules that this one does not know. */
 static bool is_of_newer(struct df_imports *i, const struct candidate *c)
 {
     if (c->rules <= IMPORT_RULES_NEWEST)
@@ -179,13 +179,14 @@ static bool is_of_newer(struct df_imports *i, const struct candidate *c)
         struct df_log_field fields[] = {DF_F("batchId", df_uuid_str(&c->id)),
                                         DF_FI("cutRules", c->rules)};
         df_log_write(DF_LOG_WARN, "BatchOfNewerRelease", fields, 2,
-                     "a newer release has begun it, and must finish it");
+                     "a newer release began the batch and must finish it");
     }
     i->newer = c->id;
     return true;
 }
 
-/* It gave way to a client whose file only another machine has: that one looks every poll_ms. */
+/* Whether the batch gave way a moment ago to one whose file only another machine has. That machine
+ * looks every poll_ms. */
 static bool waits_for_others(const struct claim *cl, const struct candidate *c, int64_t now_ms)
 {
     int64_t ago_ms = now_ms - c->gave_way_ms;
@@ -194,7 +195,7 @@ static bool waits_for_others(const struct claim *cl, const struct candidate *c, 
            ago_ms < HAND_OVER_MS + 2 * cl->i->opt.settings.poll_ms && cl->unread_count > 0;
 }
 
-/* What the policy says of the batch, and whether there is room for one more of its client. */
+/* Loads the client's policy. *ret: the batch may be taken. */
 static enum df_code may_take(struct df_db *db, struct claim *cl, const struct candidate *c,
                              int64_t now_ms, bool *ret, struct df_policy *ret_policy,
                              struct df_err *err)
@@ -211,12 +212,12 @@ static enum df_code may_take(struct df_db *db, struct claim *cl, const struct ca
         return code;
     if (import_is_concurrent(cl->i) && ret_policy->max_concurrent_batches != DF_POLICY_NONE)
         most = ret_policy->max_concurrent_batches;
-    *ret = live < most && (is_readable(cl->i, c) || is_forsaken(cl, c)) &&
+    *ret = live < most && (is_readable(cl->i, c) || is_abandoned(cl, c)) &&
            !waits_for_others(cl, c, now_ms);
     return DF_OK;
 }
 
-/* From now on other workers of this process count it as ours. */
+/* Sets the id of the batch in work, by which other workers of this process find it. */
 static void set_taken(struct claim *cl, const struct df_uuid *id)
 {
     df_lock(&cl->i->lock);
@@ -225,7 +226,7 @@ static void set_taken(struct claim *cl, const struct df_uuid *id)
     cl->took = id->text[0] != '\0';
 }
 
-/* What is not stored with the batch but asked for at each claim. */
+/* Sets the limits that are not stored with the batch but read at each claim. */
 static void set_limits(struct import_batch *b, const struct df_policy *policy)
 {
     int64_t most = b->imports->opt.settings.max_records;
@@ -237,7 +238,7 @@ static void set_limits(struct import_batch *b, const struct df_policy *policy)
         b->reading.max_records = policy->max_records;
 }
 
-/* Claims pass one after the other: nobody else adds the row. */
+/* Claims follow one another, so no other claim adds the client's row. */
 static enum df_code begin_turn(struct df_db *db, const struct candidate *c, struct df_value now,
                                struct df_err *err)
 {
@@ -245,7 +246,7 @@ static enum df_code begin_turn(struct df_db *db, const struct candidate *c, stru
     int64_t affected = 0;
 
     if (c->status == DF_BATCH_PROCESSING && c->gave_way_ms < 0)
-        return DF_OK; /* its owner's has not ended */
+        return DF_OK; /* the turn of its dead owner goes on */
     enum df_code code =
         df_db_exec(db, DF_Q(turn_set, .now = now, .client = client), &affected, err);
     if (code == DF_OK && affected == 0)
@@ -253,8 +254,8 @@ static enum df_code begin_turn(struct df_db *db, const struct candidate *c, stru
     return code;
 }
 
-static enum df_code take(struct df_db *db, struct claim *cl, const struct candidate *c,
-                         const struct df_policy *policy, int64_t now_ms, struct df_err *err)
+static enum df_code take_batch(struct df_db *db, struct claim *cl, const struct candidate *c,
+                               const struct df_policy *policy, int64_t now_ms, struct df_err *err)
 {
     struct df_value id = df_uuid(df_uuid_str(&c->id));
     struct df_value now = df_time(now_ms);
@@ -275,7 +276,7 @@ static enum df_code take(struct df_db *db, struct claim *cl, const struct candid
     if (code == DF_OK && affected == 1)
         code = begin_turn(db, c, now, err);
     set_limits(cl->b, policy);
-    /* One that is taken over has begun before. */
+    /* A batch that is taken over was started before. */
     if (code == DF_OK && affected == 1 && c->status != DF_BATCH_PROCESSING)
         code = import_emit(db, cl->i->opt.clock, &c->id, "BatchStarted", &cl->told, err);
     if (code == DF_OK && affected == 1)
@@ -303,7 +304,7 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
         bool may = false;
         code = may_take(db, cl, &cl->found[k], now_ms, &may, &policy, err);
         if (code == DF_OK && may)
-            code = take(db, cl, &cl->found[k], &policy, now_ms, err);
+            code = take_batch(db, cl, &cl->found[k], &policy, now_ms, err);
     }
     return code;
 }
@@ -317,7 +318,7 @@ struct look {
     int64_t due_ms; /* wall; -1: nothing is scheduled */
 };
 
-static void read_look(void *arg, struct df_result *r)
+static void read_claim_look(void *arg, struct df_result *r)
 {
     struct look *l = arg;
 
@@ -326,9 +327,9 @@ static void read_look(void *arg, struct df_result *r)
     l->due_ms = df_col_time(r, claim_look_NextScheduled);
 }
 
-static enum df_code run_look(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code run_claim_look(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    return df_db_one(db, DF_Q0(claim_look), read_look, job, NULL, err);
+    return df_db_one(db, DF_Q0(claim_look), read_claim_look, job, NULL, err);
 }
 
 static size_t working_count(struct df_imports *i)
@@ -342,10 +343,10 @@ static size_t working_count(struct df_imports *i)
     return n;
 }
 
-/* A claim writes: not for nothing, every second. */
-static enum df_code is_worth_it(struct df_imports *i, bool *ret, struct df_err *err)
+/* A claim writes, so it is not made every second for nothing. */
+static enum df_code is_claim_worthwhile(struct df_imports *i, bool *ret, struct df_err *err)
 {
-    struct look l = {.job = {.run = run_look}, .due_ms = -1};
+    struct look l = {.job = {.run = run_claim_look}, .due_ms = -1};
     enum df_code code = df_store_read_wait(i->opt.store, &l.job, err);
 
     *ret = code == DF_OK && (l.pending > 0 || l.processing > (int64_t)working_count(i) ||
@@ -364,13 +365,21 @@ static void keep_unread(struct df_imports *i, const struct claim *cl)
     df_unlock(&i->lock);
 }
 
-/* One claim of this process at a time: what the last one found is what the next compares with. */
-static void wait_turn(struct df_imports *i, bool begin)
+/* One claim of this process at a time: each compares with what the last one found. */
+static void begin_claiming(struct df_imports *i)
 {
     df_lock(&i->lock);
-    while (begin && i->claiming)
+    while (i->claiming)
         df_cond_wait(&i->changed, &i->lock);
-    i->claiming = begin;
+    i->claiming = true;
+    df_unlock(&i->lock);
+}
+
+static void end_claiming(struct df_imports *i)
+{
+    df_lock(&i->lock);
+    assert(i->claiming);
+    i->claiming = false;
     pthread_cond_broadcast(&i->changed);
     df_unlock(&i->lock);
 }
@@ -382,15 +391,15 @@ static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bo
     bool worth = false;
 
     *ret = false;
-    enum df_code code = is_worth_it(i, &worth, err);
+    enum df_code code = is_claim_worthwhile(i, &worth, err);
     if (code != DF_OK || !worth)
         return code;
     df_arena_init(&cl.arena);
-    wait_turn(i, true);
+    begin_claiming(i);
     code = df_store_write_wait(i->opt.store, &cl.job, err);
     if (code == DF_OK)
         keep_unread(i, &cl);
-    wait_turn(i, false);
+    end_claiming(i);
     df_arena_release(&cl.arena);
     *ret = code == DF_OK && cl.took;
     if (code == DF_OK && cl.told)

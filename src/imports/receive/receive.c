@@ -1,6 +1,6 @@
 /*
- * The receiver: threads that wait for the disk, the commit, or the storage of scheduled files. The
- * last have threads of their own: a slow network holds up nobody else's upload.
+ * The receiver's threads wait for the disk and the commit, or for the storage of scheduled files.
+ * The latter have threads of their own, so that a slow network does not hold up other uploads.
  */
 #include "imports/receive/receive_private.h"
 
@@ -11,15 +11,15 @@
 
 #define QUEUE_SIZE 1024
 
-/* False: too many are waiting, or it is the end. */
-static bool hand_over(struct df_receive *up, struct df_pool *to, void (*run)(void *arg))
+/* False: the pool's queue is full or closed. */
+static bool queue_upload(struct df_receive *up, struct df_pool *to, void (*run)(void *arg))
 {
     up->task = (struct df_receive_task){run, up};
     return df_pool_push(to, &up->task);
 }
 
-/* The last step: the row, and the answer. */
-static void settle(struct df_receive *up, enum df_code code, struct df_err *err)
+/* The last step: commits the row, and answers. */
+static void commit_and_answer(struct df_receive *up, enum df_code code, struct df_err *err)
 {
     if (code == DF_OK)
         code = df_receive_commit(up, err);
@@ -47,10 +47,10 @@ static void log_decision(const struct df_receive *up)
     df_time_format(up->decision.scheduled_for_ms, when);
     struct df_log_field deferred[] = {DF_F("rule", df_str_c(up->decision.rule)),
                                       DF_F("scheduledFor", df_str_c(when))};
-    df_log_write(DF_LOG_INFO, "PolicyDeferred", deferred, 2, "the policy has it wait");
+    df_log_write(DF_LOG_INFO, "PolicyDeferred", deferred, 2, "the policy makes it wait");
 }
 
-static void take_scheduled(void *arg)
+static void store_scheduled(void *arg)
 {
     struct df_receive *up = arg;
     const struct df_imports_options *opt = up->receiver->opt;
@@ -59,7 +59,7 @@ static void take_scheduled(void *arg)
     df_log_ctx_use(df_req_log(up->req));
     enum df_code code = df_storage_put_scheduled(
         opt->storage, &up->batch, df_upload_fields(up->upload)->file_name, up->location, &err);
-    /* Before the commit: afterwards a worker may take the file that is here for its own. */
+    /* Drop before the commit: after it, a worker may have fetched the file again. */
     if (code == DF_OK)
         code = df_storage_drop_local(opt->storage, &up->batch, up->location, &err);
     if (code == DF_E_CANCELLED) {
@@ -70,10 +70,10 @@ static void take_scheduled(void *arg)
                           "The storage of scheduled files does not answer. Send the file again "
                           "later.");
     }
-    settle(up, code, &err);
+    commit_and_answer(up, code, &err);
 }
 
-static void take_file(void *arg)
+static void finish_file(void *arg)
 {
     struct df_receive *up = arg;
     const struct df_imports_options *opt = up->receiver->opt;
@@ -90,16 +90,16 @@ static void take_file(void *arg)
         log_decision(up);
     }
     if (code == DF_OK && up->decision.scheduled && df_storage_has_remote(opt->storage)) {
-        if (hand_over(up, &up->receiver->network, take_scheduled)) {
+        if (queue_upload(up, &up->receiver->network, store_scheduled)) {
             df_log_ctx_use(NULL);
             return;
         }
         code = df_err_set(&err, DF_E_BUSY, "Too many files are on their way to their storage.");
     }
-    settle(up, code, &err);
+    commit_and_answer(up, code, &err);
 }
 
-static void run_task(void *arg, void *item)
+static void run_receive_task(void *arg, void *item)
 {
     struct df_receive_task *t = item;
 
@@ -114,7 +114,7 @@ struct removal {
     char location[DF_STORAGE_LOCATION_MAX + 1];
 };
 
-static void remove_file(void *arg)
+static void run_removal(void *arg)
 {
     struct removal *m = arg;
     struct df_err err = DF_ERR_INIT;
@@ -128,12 +128,11 @@ void df_receiver_remove(struct df_receiver *r, const struct df_uuid *batch, cons
 {
     struct removal *m = df_calloc(1, sizeof(*m));
 
-    *m = (struct removal){.task = {remove_file, m}, .storage = r->opt->storage, .batch = *batch};
+    *m = (struct removal){.task = {run_removal, m}, .storage = r->opt->storage, .batch = *batch};
     (void)snprintf(m->location, sizeof m->location, "%s", location);
     if (df_pool_push(&r->network, &m->task))
         return;
-    df_log_warn("UploadNotRemoved", "%s: too many files are on their way, or it is the end",
-                location);
+    df_log_warn("UploadNotRemoved", "%s: too many files are queued, or the process ends", location);
     free(m);
 }
 
@@ -146,12 +145,12 @@ struct df_receiver *df_receiver_new(struct df_imports *imports)
     df_receive_register_metrics();
     r->imports = imports;
     r->opt = df_imports_options_of(imports);
-    df_pool_start(&r->network, "uploads", DF_RECEIVE_UPLOADERS, QUEUE_SIZE, run_task, NULL);
-    df_pool_start(&r->files, "files", DF_RECEIVE_THREADS, QUEUE_SIZE, run_task, NULL);
+    df_pool_start(&r->network, "uploads", DF_RECEIVE_UPLOADERS, QUEUE_SIZE, run_receive_task, NULL);
+    df_pool_start(&r->files, "files", DF_RECEIVE_THREADS, QUEUE_SIZE, run_receive_task, NULL);
     return r;
 }
 
-/* Those that hand on work end before those that take it. */
+/* The file threads end first, since they queue work for the network threads. */
 void df_receiver_stop(struct df_receiver *r)
 {
     if (!r)
@@ -172,5 +171,5 @@ void df_receiver_free(struct df_receiver *r)
 
 bool df_receive_hand_over(struct df_receive *up)
 {
-    return hand_over(up, &up->receiver->files, take_file);
+    return queue_upload(up, &up->receiver->files, finish_file);
 }

@@ -1,6 +1,7 @@
--- Receiving: what a client has used up of its policy, and the row of a batch.
+-- Receiving: a client's usage, and the row of a batch.
 
--- Of Idempotency-Key. What the first call answered is told by PolicyDecision and ScheduledFor, which stay.
+-- The batch of an Idempotency-Key. PolicyDecision and ScheduledFor do not change: they give the first call's answer
+-- again.
 -- name: receive_find_key
 SELECT Id, RequestChecksum, PolicyDecision, ScheduledFor
 FROM ImportBatch
@@ -9,13 +10,13 @@ WHERE ClientId = :client_id AND IdempotencyKey = CAST(:idempotency_key AS VARCHA
 -- name: receive_count_since
 SELECT COUNT(*) FROM ImportBatch WHERE ClientId = :client_id AND CreatedAt >= :since;
 
--- Files of batches that are not over: Pending, Processing, Scheduled. A later attempt works on items, without the file.
+-- Bytes of files whose batches are not over (Pending, Processing, Scheduled). A later attempt has no file.
 -- name: receive_stored_bytes
 SELECT COALESCE(CAST(SUM(FileSizeBytes) AS BIGINT), 0)
 FROM ImportBatch
 WHERE ClientId = :client_id AND Status IN (0, 1, 2) AND Attempt = 1;
 
--- Uploads of a client whose batches are counted follow on each other. (Babelfish knows no UPDLOCK.)
+-- Locks the client, so that its uploads are counted one after the other. (Babelfish has no UPDLOCK.)
 -- name: receive_lock_client
 SELECT Id FROM Clients WHERE Id = :client_id;
 -- dialect: postgres

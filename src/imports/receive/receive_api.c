@@ -1,20 +1,20 @@
 /*
- * POST /imports. The life of an upload, and who has it:
+ * POST /imports. The life of an upload, by the thread that has it:
  *
- *   HTTP thread   the first piece of the body is there: a copy of it is kept, the request set aside
- *   store         policy, what the client has used up of it, an earlier call with the same key
- *                 ──► refused at once, though most of the body may be still to come
- *   HTTP thread   piece by piece to the disk; over a limit ──► refused, the rest is not read
- *   HTTP thread   the body is whole: the request is set aside again
- *   file thread   fsync, content and declaration, now or later, the row's commit ──► 202
- *   ..uploader    in between, if it is for later and such files wait in another storage
+ *   HTTP thread   the first piece of the body arrives: it is copied, the request is suspended
+ *   store         policy, the client's usage, an earlier call with the same key
+ *                 ──► refused at once, though most of the body may not have arrived yet
+ *   HTTP thread   each piece goes to the disk; over a limit ──► refused, the rest is not read
+ *   HTTP thread   the body is complete: the request is suspended again
+ *   file thread   fsync, content against declaration, now or scheduled, the row's commit ──► 202
+ *   ..uploader    before the commit, if it is scheduled and such files go to the outside storage
  *
- * An earlier call with the same Idempotency-Key turns the upload into a comparison: it is hashed
- * and not stored, and no rule of the policy holds it up. When that call ends only while this one is
- * under way, the unique index tells, and the comparison is made then.
+ * If there is an earlier call with the same Idempotency-Key, the upload is only compared with it:
+ * it is hashed and not stored, and no rule of the policy applies. If the earlier call commits while
+ * this one is under way, the unique index tells, and the comparison is made then.
  *
- * Whatever ends it, on_end frees it; the file goes before the refusal is sent, unless
- * there is a row for it.
+ * on_upload_end frees the upload, however it ends. The file is removed before a refusal is sent,
+ * unless there is a row for it.
  */
 #include "imports/receive/receive_private.h"
 
@@ -27,8 +27,7 @@
 #include <stdlib.h>
 
 #define FIELDS_BYTES ((uint64_t)1 << 20) /* of a body, beside the file */
-#define UPLOAD_BYTES                                                                               \
-    ((size_t)384 << 10) /* of memory: buffers of the file, its cipher and the scanner */
+#define UPLOAD_BYTES ((size_t)384 << 10) /* memory for buffers of file, cipher and scanner */
 
 /* --- the body --- */
 
@@ -37,7 +36,7 @@ size_t df_receive_body_limit(uint64_t max_upload_bytes)
     return (size_t)(max_upload_bytes / 3 * 4 + 4 + FIELDS_BYTES);
 }
 
-/* What the file has at least, by Content-Length: fields that are not asked for count too. */
+/* The least size of the file by Content-Length; unknown fields may take FIELDS_BYTES. */
 static uint64_t least_size(struct df_req *req)
 {
     int64_t declared = df_req_declared_length(req);
@@ -64,8 +63,8 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
     return DF_OK;
 }
 
-/* On a store's thread. The body is read on, unless it is refused. */
-static bool looked_up(struct df_work *w, enum df_code code, const struct df_err *job_err)
+/* On a thread of the store. Reading the body goes on unless the upload is refused. */
+static bool upload_looked_up(struct df_work *w, enum df_code code, const struct df_err *job_err)
 {
     struct df_receive *up = df_req_state(w->req);
     struct df_err err = *job_err;
@@ -80,7 +79,7 @@ static bool looked_up(struct df_work *w, enum df_code code, const struct df_err 
     return true;
 }
 
-static const struct df_handler look_up = {.run = df_receive_look_up, .pass_on = looked_up};
+static const struct df_handler look_up = {.run = df_receive_look_up, .pass_on = upload_looked_up};
 
 static struct df_receive *receive_new(struct df_req *req, struct df_upload *take_upload)
 {
@@ -103,7 +102,7 @@ static struct df_receive *receive_new(struct df_req *req, struct df_upload *take
     return up;
 }
 
-/* The upload's handler gets at what is made after it. */
+/* The upload is made before its df_receive, so its handler finds that through the request. */
 static enum df_code on_file_begin(void *arg, const struct df_upload *u, struct df_err *err)
 {
     return df_receive_file_begin(df_req_state(arg), u, err);
@@ -114,8 +113,8 @@ static enum df_code on_file_data(void *arg, struct df_str piece, struct df_err *
     return df_receive_file_data(df_req_state(arg), piece, err);
 }
 
-/* The first piece of the body: from here on on_end is responsible. */
-static enum df_code begin(struct df_req *req, struct df_str piece, struct df_err *err)
+/* Takes the first piece of the body. From here on, on_upload_end frees the upload. */
+static enum df_code begin_upload(struct df_req *req, struct df_str piece, struct df_err *err)
 {
     const struct df_upload_handler handler = {on_file_begin, on_file_data, req};
     struct df_upload *upload = NULL;
@@ -138,7 +137,7 @@ static enum df_code begin(struct df_req *req, struct df_str piece, struct df_err
     return DF_OK;
 }
 
-static enum df_code feed(struct df_receive *up, struct df_str piece, struct df_err *err)
+static enum df_code feed_upload(struct df_receive *up, struct df_str piece, struct df_err *err)
 {
     enum df_code code = DF_OK;
 
@@ -150,21 +149,22 @@ static enum df_code feed(struct df_receive *up, struct df_str piece, struct df_e
     return code == DF_OK && piece.len > 0 ? df_upload_feed(up->upload, piece, err) : code;
 }
 
-/* Refusals are answered here, so that they may name fields. */
-static enum df_code on_data(struct df_req *req, const char *data, size_t len, struct df_err *err)
+/* Answers refusals itself, since they may name fields. */
+static enum df_code on_upload_data(struct df_req *req, const char *data, size_t len,
+                                   struct df_err *err)
 {
     struct df_receive *up = df_req_state(req);
 
     if (!up)
-        return begin(req, df_str_n(data, len), err);
-    if (feed(up, df_str_n(data, len), err) != DF_OK)
+        return begin_upload(req, df_str_n(data, len), err);
+    if (feed_upload(up, df_str_n(data, len), err) != DF_OK)
         df_receive_reject(up, err);
     return DF_OK;
 }
 
 /* --- the end of the body --- */
 
-/* No body at all: said as for one that has no file. */
+/* A request without a body gets the answer of a body without a file. */
 static void refuse_empty(struct df_req *req)
 {
     struct df_err err = DF_ERR_INIT;
@@ -180,7 +180,7 @@ static void refuse_empty(struct df_req *req)
     df_upload_free(upload);
 }
 
-/* Sheet's column is narrower than the other fields. */
+/* The column Sheet is narrower than the other fields. */
 static bool check_sheet(struct df_receive *up)
 {
     struct df_err err = DF_ERR_INIT;
@@ -193,7 +193,7 @@ static bool check_sheet(struct df_receive *up)
     return false;
 }
 
-static bool end_body(struct df_work *w, struct df_input *in)
+static bool end_upload_body(struct df_work *w, struct df_input *in)
 {
     struct df_receive *up = df_req_state(w->req);
     struct df_err err = DF_ERR_INIT;
@@ -203,7 +203,7 @@ static bool end_body(struct df_work *w, struct df_input *in)
         refuse_empty(w->req);
         return false;
     }
-    enum df_code code = feed(up, DF_STR_NULL, &err);
+    enum df_code code = feed_upload(up, DF_STR_NULL, &err);
     if (code == DF_OK)
         code = df_upload_finish(up->upload, &err);
     if (code != DF_OK) {
@@ -233,11 +233,11 @@ static void wait_for_disk(struct df_work *w)
     df_work_end(w);
 }
 
-static const struct df_handler receive = {.prepare = end_body, .first = wait_for_disk};
+static const struct df_handler receive = {.prepare = end_upload_body, .first = wait_for_disk};
 
 /* --- the end of the request --- */
 
-static void on_end(struct df_req *req)
+static void on_upload_end(struct df_req *req)
 {
     struct df_receive *up = df_req_state(req);
 
@@ -261,9 +261,9 @@ const struct df_route df_imports_receive_routes[] = {
      .access = DF_ACCESS_CLIENT,
      .scope = "imports",
      .body = DF_BODY_STREAM,
-     .on_data = on_data,
+     .on_data = on_upload_data,
      .handle = df_handle,
      .handler = &receive,
-     .on_end = on_end},
+     .on_end = on_upload_end},
     {.method = NULL},
 };

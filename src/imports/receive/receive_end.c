@@ -1,7 +1,7 @@
 /*
- * How uploads end, and how many a client has in progress. Every end comes here first: the client's
- * place is free and the file gone before the answer is sent, so that whoever has the answer may
- * send the next file.
+ * How uploads end, and how many a client has in progress. Before an answer is sent, the client's
+ * place is free again and a refused file is removed, so that a client with the answer may send the
+ * next file.
  */
 #include "imports/receive/receive_private.h"
 
@@ -9,6 +9,7 @@
 #include "base/metrics.h"
 #include "json/write.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ void df_receive_register_metrics(void)
 
 /* --- uploads of a client at a time --- */
 
-/* Asks the policy, then takes the place: of two that ask at a time one is the second. */
+/* Asks the policy, then takes a place. Two uploads may pass the policy at once;
+ * df_usage_upload_begin lets only one of them take the last place. */
 enum df_code df_receive_admit(struct df_receive *up, struct df_err *err)
 {
     struct df_usage *usage = df_access_of(up->req)->usage;
@@ -54,7 +56,7 @@ enum df_code df_receive_admit(struct df_receive *up, struct df_err *err)
     return df_policy_admit(&up->facts, &up->retry_after_s, err);
 }
 
-static void count_down(struct df_receive *up)
+static void release_place(struct df_receive *up)
 {
     if (up->counted)
         df_usage_upload_end(df_access_of(up->req)->usage, &up->client_id);
@@ -74,7 +76,7 @@ void df_receive_end(struct df_receive *up, enum df_receive_outcome outcome)
     if (up->outcome != DF_RECEIVE_OPEN)
         return;
     up->outcome = outcome;
-    count_down(up);
+    release_place(up);
     df_receive_file_drop(up);
     struct df_str label = df_str_c(names[outcome]);
     df_metric_add(df_metric_get(&uploads_total, &label), 1);
@@ -102,7 +104,6 @@ void df_receive_reject_fields(struct df_receive *up, const struct df_err *err,
         df_req_problem(up->req, err);
 }
 
-/* Sets the answer. */
 void df_receive_reject(struct df_receive *up, const struct df_err *err)
 {
     size_t count = 0;
@@ -114,11 +115,11 @@ void df_receive_reject(struct df_receive *up, const struct df_err *err)
     else if (count > 0)
         df_receive_reject_fields(up, err, fields, count);
     else
-        df_receive_reject_fields(up, err, &broken, 1); /* what its content is found to be */
+        df_receive_reject_fields(up, err, &broken, 1); /* a problem of the file's content */
 }
 
-static void answer(struct df_receive *up, const struct df_uuid *batch, bool scheduled,
-                   int64_t scheduled_for_ms)
+static void answer_accepted(struct df_receive *up, const struct df_uuid *batch, bool scheduled,
+                            int64_t scheduled_for_ms)
 {
     struct df_buf out;
     struct df_json_out json;
@@ -140,7 +141,6 @@ static void answer(struct df_receive *up, const struct df_uuid *batch, bool sche
     df_req_answer(up->req, 202, "application/json", &out);
 }
 
-/* There is an earlier batch of the same key, and this upload's checksum is known. */
 void df_receive_answer_again(struct df_receive *up)
 {
     const struct df_receive_earlier *e = &up->earlier;
@@ -156,12 +156,13 @@ void df_receive_answer_again(struct df_receive *up)
     }
     df_receive_end(up, DF_RECEIVE_REPLAYED);
     (void)df_req_add_header(up->req, "Idempotent-Replayed", DF_STR("true"));
-    answer(up, &e->batch, e->scheduled, e->scheduled_for_ms);
+    answer_accepted(up, &e->batch, e->scheduled, e->scheduled_for_ms);
 }
 
 void df_receive_accept(struct df_receive *up)
 {
+    assert(up->outcome == DF_RECEIVE_OPEN && !up->stored); /* the file belongs to its row now */
     df_receive_end(up, DF_RECEIVE_ACCEPTED);
-    answer(up, &up->batch, up->decision.scheduled, up->decision.scheduled_for_ms);
+    answer_accepted(up, &up->batch, up->decision.scheduled, up->decision.scheduled_for_ms);
     df_imports_wake(up->receiver->imports);
 }

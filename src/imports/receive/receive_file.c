@@ -1,11 +1,12 @@
 /*
- * The file of an upload: on its way to the disk, its checksum, and whether it is what it is said to
- * be. The content decides what a file is; a declaration can only contradict it. What browsers and
- * tools declare by habit contradicts nothing: octet-stream, a CSV as Excel's because Excel opens
- * it, any text as plain, a workbook as the archive that it is.
+ * The file of an upload: its way to the disk, its checksum, and its type. The content decides the
+ * type; a declaration that contradicts it is an error. Declarations that browsers and tools make by
+ * habit contradict nothing: octet-stream, CSV as Excel's because Excel opens it, any text as plain,
+ * a workbook as a ZIP archive.
  */
 #include "imports/receive/receive_private.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -98,8 +99,8 @@ static const struct claim extensions[] = {
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static unsigned look_up(const struct claim *claims, size_t count, struct df_str name,
-                        unsigned unknown)
+static unsigned find_types(const struct claim *claims, size_t count, struct df_str name,
+                           unsigned unknown)
 {
     for (size_t i = 0; i < count; i++) {
         if (df_str_ieq(claims[i].name, name))
@@ -116,7 +117,7 @@ static unsigned types_of_media_type(struct df_str declared)
     type = df_str_trim(type);
     if (type.len > 5 && df_str_ieq(df_str_n(type.ptr + type.len - 5, 5), DF_STR("+json")))
         return JSON;
-    return look_up(media_types, COUNT(media_types), type, 0);
+    return find_types(media_types, COUNT(media_types), type, 0);
 }
 
 static unsigned types_of_name(struct df_str name)
@@ -126,7 +127,7 @@ static unsigned types_of_name(struct df_str name)
     if (!dot)
         return ANY;
     struct df_str extension = df_str_n(dot + 1, name.len - (size_t)(dot + 1 - name.ptr));
-    return look_up(extensions, COUNT(extensions), extension, ANY);
+    return find_types(extensions, COUNT(extensions), extension, ANY);
 }
 
 static enum df_code check_claim(const struct df_receive *up, struct df_err *err)
@@ -151,9 +152,9 @@ static enum df_code check_claim(const struct df_receive *up, struct df_err *err)
                       names[up->type]);
 }
 
-/* --- when it is whole --- */
+/* --- when it is complete --- */
 
-static enum df_code detect(struct df_receive *up, struct df_err *err)
+static enum df_code detect_type(struct df_receive *up, struct df_err *err)
 {
     struct df_stored *stored = NULL;
     enum df_code code = df_storage_open(up->receiver->opt->storage, &up->batch,
@@ -169,6 +170,7 @@ enum df_code df_receive_file_end(struct df_receive *up, struct df_err *err)
 {
     struct df_storage_writer *w = up->writer;
 
+    assert(w && !up->stored);
     up->writer = NULL;
     enum df_code code = df_storage_finish(w, df_upload_fields(up->upload)->file_name, up->checksum,
                                           &up->size_bytes, err);
@@ -177,7 +179,7 @@ enum df_code df_receive_file_end(struct df_receive *up, struct df_err *err)
     up->stored = true;
     df_storage_path(up->receiver->opt->storage, &up->batch, up->location);
     df_receive_sum_up(up);
-    code = detect(up, err);
+    code = detect_type(up, err);
     return code == DF_OK ? check_claim(up, err) : code;
 }
 

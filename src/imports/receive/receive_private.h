@@ -1,6 +1,6 @@
 /*
- * Between the files of receiving: the HTTP side (receive_api.c), the threads (receive.c), the file
- * (receive_file.c), the database (receive_store.c) and the ends (receive_end.c).
+ * Shared by the files of receiving: HTTP (receive_api.c), threads (receive.c), the file
+ * (receive_file.c), the database (receive_store.c), and how uploads end (receive_end.c).
  */
 #ifndef DF_IMPORTS_RECEIVE_PRIVATE_H
 #define DF_IMPORTS_RECEIVE_PRIVATE_H
@@ -36,11 +36,11 @@ struct df_receive_task {
 struct df_receiver {
     struct df_imports *imports;
     const struct df_imports_options *opt;
-    struct df_pool files;   /* uploads that are whole */
-    struct df_pool network; /* what may have to do with the storage of scheduled files */
+    struct df_pool files;   /* complete uploads */
+    struct df_pool network; /* tasks that may reach the storage of scheduled files */
 };
 
-/* What the first call with the same Idempotency-Key left. */
+/* The batch of the first call with the same Idempotency-Key. */
 struct df_receive_earlier {
     bool found;
     struct df_uuid batch;
@@ -49,11 +49,11 @@ struct df_receive_earlier {
     int64_t scheduled_for_ms;
 };
 
-/* One upload. On the heap, from the first piece of the body to on_end; whoever has the request has
- * it. */
+/* One upload, from the first piece of the body to the end of the request. It belongs to the thread
+ * that has the request. */
 struct df_receive {
-    struct df_job job;    /* of the row */
-    struct df_work *work; /* from the body's end on */
+    struct df_job job;    /* that writes the row */
+    struct df_work *work; /* set from the body's end on */
     struct df_receive_task task;
     struct df_receiver *receiver;
     struct df_req *req;
@@ -64,7 +64,7 @@ struct df_receive {
     /* The first piece of the body, while the policy is looked up. */
     char *first;
     size_t first_len;
-    bool counted; /* among the client's uploads */
+    bool counted; /* holds a place among the client's uploads */
 
     struct df_policy policy;
     struct df_policy_facts facts;
@@ -73,13 +73,13 @@ struct df_receive {
     struct df_receive_earlier earlier;
 
     struct df_upload *upload;
-    struct df_storage_writer *writer; /* NULL: not begun, done with, or it is an earlier one */
-    struct df_checksum *hash;         /* instead of the writer, if there is an earlier one */
+    struct df_storage_writer *writer; /* NULL: not begun, finished, or hash is used */
+    struct df_checksum *hash;         /* instead of the writer, if there is an earlier call */
     uint64_t size_bytes;
     char checksum[DF_CHECKSUM_LEN + 1];
     char request_checksum[DF_CHECKSUM_LEN + 1];
-    bool told;   /* webhooks are to be delivered */
-    bool stored; /* the file has its name and goes with the upload unless there is a row for it */
+    bool told;   /* there are webhooks to deliver */
+    bool stored; /* the file is on the disk and has no row: it is removed with the upload */
 
     enum df_file_type type;
     struct df_policy_decision decision;
@@ -90,19 +90,19 @@ struct df_receive {
 
 /* --- receive.c --- */
 
-/* The upload is whole: to the thread that answers it. False: too many wait, or it is the end. */
+/* Queues a complete upload for the thread that answers it. False: the queue is full or closed. */
 bool df_receive_hand_over(struct df_receive *up);
 
 /* --- receive_end.c --- */
 
 void df_receive_register_metrics(void);
-/* Asks the policy and counts the upload: of two at a time one is the second. */
+/* Asks the policy, and takes a place among the client's uploads. */
 enum df_code df_receive_admit(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
-/* The client's place and the file are given back. Only the first call counts. */
+/* Gives back the client's place and removes the file. Only the first call counts. */
 void df_receive_end(struct df_receive *up, enum df_receive_outcome outcome);
-/* These end it and set the answer. */
+/* These end the upload and set the answer. */
 void df_receive_accept(struct df_receive *up);
-/* There is an earlier batch of the same key, and this upload's checksum is known. */
+/* For an upload with an earlier batch of the same key, when its checksum is known. */
 void df_receive_answer_again(struct df_receive *up);
 void df_receive_reject(struct df_receive *up, const struct df_err *err);
 void df_receive_reject_fields(struct df_receive *up, const struct df_err *err,
@@ -110,24 +110,24 @@ void df_receive_reject_fields(struct df_receive *up, const struct df_err *err,
 
 /* --- receive_file.c --- */
 
-/* The upload's handler: to the writer, or with an earlier one into the checksum only. */
+/* The upload's handler: writes the file, or only hashes it if there is an earlier call. */
 enum df_code df_receive_file_begin(void *arg, const struct df_upload *u, struct df_err *err);
 enum df_code df_receive_file_data(void *arg, struct df_str piece, struct df_err *err);
-/* The file is on the disk, of a known type that is the declared one. Blocks. */
+/* Brings the file to the disk, and checks its type against the declaration. Blocks. */
 enum df_code df_receive_file_end(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
-/* Whatever there is of it goes, but for what has a row. Blocks if it went to another storage. */
+/* Removes the file unless it has a row. Blocks if it went to the outside storage. */
 void df_receive_file_drop(struct df_receive *up);
-/* Over file and fields: what a repeated call must have the same. */
+/* Computes request_checksum over file and fields: a repeated call must have the same. */
 void df_receive_sum_up(struct df_receive *up);
 
 /* --- receive_store.c --- */
 
-/* Of the handler that looks up the policy and an earlier call: fills policy, facts and earlier of
- * the request's state. */
+/* Looks up the policy and an earlier call: fills policy, facts and earlier of the request's state.
+ */
 enum df_code df_receive_look_up(struct df_db *db, struct df_work *w,
                                 struct df_err *err) DF_MUST_CHECK;
 /* Writes the row and waits for the commit. DF_E_DB_UNIQUE: another call with the same key came
- * first, then up->earlier is it. */
+ * first; up->earlier is its batch. */
 enum df_code df_receive_commit(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
 
 #endif

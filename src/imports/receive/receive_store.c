@@ -1,7 +1,7 @@
 /*
- * Receiving and the database: the policy's facts before the body is read, the row when the file is
- * on the disk. What limits a client is looked at again in the transaction that writes the row,
- * since others of its uploads may have ended meanwhile.
+ * Receiving and the database: reads the policy's facts before the body, and writes the row when the
+ * file is on the disk. The client's limits are checked again in the transaction that writes the
+ * row, since other uploads of the client may have ended meanwhile.
  */
 #include "imports/batch_event.h"
 #include "imports/receive/receive.sql.h"
@@ -33,7 +33,7 @@ static enum df_code find_earlier(struct df_db *db, struct df_receive *up, struct
                       read_earlier, &up->earlier, err);
 }
 
-/* Only what has a limit is counted. */
+/* Counts only what the policy limits. */
 static enum df_code count_usage(struct df_db *db, struct df_receive *up, int64_t now_ms,
                                 struct df_err *err)
 {
@@ -69,8 +69,8 @@ enum df_code df_receive_look_up(struct df_db *db, struct df_work *w, struct df_e
 
 /* --- the row --- */
 
-/* Maintenance that has begun since, and uploads at a time, do not matter any more. */
-static enum df_code check_again(struct df_db *db, struct df_receive *up, struct df_err *err)
+/* Maintenance that has begun since and the number of uploads at a time do not matter any more. */
+static enum df_code check_limits_again(struct df_db *db, struct df_receive *up, struct df_err *err)
 {
     struct df_policy policy = up->policy;
 
@@ -92,7 +92,7 @@ static enum df_code check_again(struct df_db *db, struct df_receive *up, struct 
     return df_policy_admit(&facts, &up->retry_after_s, err);
 }
 
-/* The caller's own name for it, if that can go into headers; else the request's. */
+/* The correlation id of the upload's metadata if it can go into headers; else the request's. */
 static struct df_str correlation_of(const struct df_receive *up)
 {
     struct df_str own = df_upload_fields(up->upload)->correlation_id;
@@ -100,7 +100,7 @@ static struct df_str correlation_of(const struct df_receive *up)
     return df_field_correlation_ok(own) ? own : df_req_correlation_id(up->req);
 }
 
-static enum df_code insert(struct df_db *db, const struct df_receive *up, struct df_err *err)
+static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, struct df_err *err)
 {
     const struct df_upload_fields *f = df_upload_fields(up->upload);
     bool later = up->decision.scheduled;
@@ -132,9 +132,9 @@ static enum df_code run_insert(struct df_db *db, struct df_job *job, struct df_e
 
     up->created_ms = df_wall_ms(up->receiver->opt->clock);
     up->told = false;
-    enum df_code code = check_again(db, up, err);
+    enum df_code code = check_limits_again(db, up, err);
     if (code == DF_OK)
-        code = insert(db, up, err);
+        code = insert_batch(db, up, err);
     if (code == DF_OK && up->decision.scheduled)
         code =
             import_emit(db, up->receiver->opt->clock, &up->batch, "BatchScheduled", &up->told, err);
@@ -147,9 +147,9 @@ static enum df_code run_find_earlier(struct df_db *db, struct df_job *job, struc
 }
 
 /*
- * A commit whose outcome is unknown may have gone well: the file stays then, and goes with the
- * orphans if there is no row for it. With a key it can be told at once. And with a key any failure
- * may come of another call's row: to be one too many today, say.
+ * A commit with unknown outcome may have succeeded, so the file stays; housekeeping removes it if
+ * there is no row. With a key, the outcome can be found out at once. Also with a key, any failure
+ * may be caused by the row of another call with that key, for example the daily limit.
  */
 enum df_code df_receive_commit(struct df_receive *up, struct df_err *err)
 {
@@ -167,5 +167,8 @@ enum df_code df_receive_commit(struct df_receive *up, struct df_err *err)
     up->job = (struct df_job){.run = run_find_earlier, .log = df_req_log(up->req)};
     if (df_store_read_wait(store, &up->job, &other) != DF_OK || !up->earlier.found)
         return code;
-    return strcmp(up->earlier.batch.text, up->batch.text) == 0 ? DF_OK : DF_E_DB_UNIQUE;
+    if (strcmp(up->earlier.batch.text, up->batch.text) != 0)
+        return DF_E_DB_UNIQUE;
+    up->stored = false; /* the commit succeeded after all */
+    return DF_OK;
 }

@@ -9,10 +9,11 @@
 #include "json/stream.h"
 #include "json/write.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SLICE ((size_t)32 << 10) /* of base64 text, decoded at once */
+#define SLICE ((size_t)32 << 10) /* of base64 text, decoded at a time */
 
 enum field {
     ORIGIN_DEFAULT,
@@ -22,7 +23,7 @@ enum field {
     CONTENT_TYPE,
     SHEET,
     THE_FILE,
-    NO_FIELD, /* of an unknown name, or not wanted any more */
+    NO_FIELD, /* unknown, or its value is ignored */
 };
 
 static const struct df_str names[NO_FIELD] = {
@@ -37,24 +38,24 @@ static const struct df_str names[NO_FIELD] = {
 
 struct df_upload {
     struct df_upload_handler handler;
-    struct df_multipart *multipart; /* one of the two */
+    struct df_multipart *multipart; /* exactly one of the two is set */
     struct df_json_stream *json;
 
     struct df_arena arena;
     struct df_upload_fields fields;
-    struct df_field_error errors[NO_FIELD]; /* one for a field */
+    struct df_field_error errors[NO_FIELD]; /* at most one for each field */
     size_t error_count;
     bool given[NO_FIELD];
 
-    enum field current;  /* whose value is arriving */
-    struct df_buf value; /* as far as it has come */
+    enum field current;  /* the field whose value is arriving */
+    struct df_buf value; /* the part of it that has arrived */
 
     char head[DF_UPLOAD_HEAD_BYTES];
     size_t head_len;
     uint64_t file_bytes;
 
     /* JSON */
-    struct df_json_out out; /* metadata's tokens back as text in `value` */
+    struct df_json_out out; /* writes metadata's tokens as text into `value` */
     bool in_string;
     struct df_base64 base64;
     char *decoded;
@@ -93,7 +94,7 @@ static enum field field_named(struct df_str name)
 
 /* --- problems --------------------------------------------------------------------------------- */
 
-/* The first of a field stands. */
+/* Only the first error of a field counts. */
 __attribute__((format(printf, 3, 4))) static void add_error(struct df_upload *u, enum field f,
                                                             const char *fmt, ...)
 {
@@ -107,11 +108,12 @@ __attribute__((format(printf, 3, 4))) static void add_error(struct df_upload *u,
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    assert(u->error_count < NO_FIELD);
     u->errors[u->error_count++] =
         (struct df_field_error){names[f], df_arena_str(&u->arena, df_str_c(text))};
 }
 
-static enum df_code refuse(const struct df_upload *u, struct df_err *err)
+static enum df_code refuse_fields(const struct df_upload *u, struct df_err *err)
 {
     return df_err_set(err, DF_E_VALIDATION, "%zu field%s not valid: see errors.", u->error_count,
                       u->error_count == 1 ? " is" : "s are");
@@ -119,7 +121,8 @@ static enum df_code refuse(const struct df_upload *u, struct df_err *err)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
-/* What comes is this field's value. Of two files none can be meant, so that ends the upload. */
+/* The value of this field follows. A second file ends the upload, since it is unclear which is
+ * meant. */
 static enum df_code begin_field(struct df_upload *u, enum field f, struct df_err *err)
 {
     u->current = f;
@@ -131,10 +134,10 @@ static enum df_code begin_field(struct df_upload *u, enum field f, struct df_err
         u->current = NO_FIELD;
     }
     u->given[f] = true;
-    return f == THE_FILE && u->current == NO_FIELD ? refuse(u, err) : DF_OK;
+    return f == THE_FILE && u->current == NO_FIELD ? refuse_fields(u, err) : DF_OK;
 }
 
-static bool text_ok(struct df_upload *u, enum field f, struct df_str s)
+static bool check_text(struct df_upload *u, enum field f, struct df_str s)
 {
     size_t max = f == FILE_NAME ? DF_UPLOAD_FILE_NAME_CHARS : DF_UPLOAD_TEXT_CHARS;
 
@@ -194,7 +197,7 @@ static void end_field(struct df_upload *u)
         add_error(u, f, "has more than %zu bytes", u->value.max);
         return;
     }
-    if (!text_ok(u, f, s) || df_str_trim(s).len == 0)
+    if (!check_text(u, f, s) || df_str_trim(s).len == 0)
         return;
     if (f == METADATA)
         check_metadata(u, s);
@@ -203,7 +206,7 @@ static void end_field(struct df_upload *u)
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-static enum df_code begin_file(struct df_upload *u, struct df_err *err)
+static enum df_code begin_upload_file(struct df_upload *u, struct df_err *err)
 {
     return u->error_count == 0 ? u->handler.file_begin(u->handler.arg, u, err) : DF_OK;
 }
@@ -226,7 +229,7 @@ static enum df_code pass_file(struct df_upload *u, struct df_str piece, struct d
 static enum df_code not_base64(struct df_upload *u, const struct df_err *why, struct df_err *err)
 {
     add_error(u, THE_FILE, "must be text in base64: %s", why->detail);
-    return refuse(u, err);
+    return refuse_fields(u, err);
 }
 
 static enum df_code decode_file(struct df_upload *u, struct df_str text, bool last,
@@ -251,8 +254,8 @@ static enum df_code decode_file(struct df_upload *u, struct df_str text, bool la
     return pass_file(u, df_str_n(u->decoded, len), err);
 }
 
-static enum df_code take_file(struct df_upload *u, enum df_json_token t, struct df_str text,
-                              struct df_err *err)
+static enum df_code take_json_file(struct df_upload *u, enum df_json_token t, struct df_str text,
+                                   struct df_err *err)
 {
     bool last = t == DF_TOK_STRING;
     enum df_code rc = DF_OK;
@@ -264,14 +267,14 @@ static enum df_code take_file(struct df_upload *u, enum df_json_token t, struct 
         u->current = NO_FIELD;
     } else {
         if (!u->in_string)
-            rc = begin_file(u, err);
+            rc = begin_upload_file(u, err);
         u->in_string = !last;
         return rc == DF_OK ? decode_file(u, text, last, err) : rc;
     }
     return DF_OK;
 }
 
-static void take_text(struct df_upload *u, enum df_json_token t, struct df_str text)
+static void take_json_text(struct df_upload *u, enum df_json_token t, struct df_str text)
 {
     if (t == DF_TOK_STRING_PART || t == DF_TOK_STRING || t == DF_TOK_NUMBER) {
         df_buf_adds(&u->value, text);
@@ -283,7 +286,7 @@ static void take_text(struct df_upload *u, enum df_json_token t, struct df_str t
     }
 }
 
-/* A string that comes in parts is one item, with quotes before the first and after the last. */
+/* A string may come in parts; the quotes go before the first and after the last. */
 static void write_string(struct df_upload *u, struct df_str text, bool last)
 {
     if (!u->in_string)
@@ -329,14 +332,14 @@ static void write_token(struct df_upload *u, enum df_json_token t, struct df_str
     }
 }
 
-/* An object, or text that holds one, as it must be in multipart. */
-static void take_metadata(struct df_upload *u, enum df_json_token t, struct df_str text,
-                          unsigned depth)
+/* Metadata is an object, or text that holds one, as in multipart. */
+static void take_json_metadata(struct df_upload *u, enum df_json_token t, struct df_str text,
+                               unsigned depth)
 {
     bool string = t == DF_TOK_STRING || t == DF_TOK_STRING_PART;
 
     if (depth == 1 && string) {
-        take_text(u, t, text);
+        take_json_text(u, t, text);
     } else if (depth > 1 || t == DF_TOK_OBJECT || t == DF_TOK_OBJECT_END) {
         if (depth == 1 && t == DF_TOK_OBJECT)
             df_json_out_init(&u->out, &u->value);
@@ -366,13 +369,13 @@ static enum df_code on_token(void *arg, enum df_json_token t, struct df_str text
     case FILE_NAME:
     case CONTENT_TYPE:
     case SHEET:
-        take_text(u, t, text);
+        take_json_text(u, t, text);
         break;
     case METADATA:
-        take_metadata(u, t, text, depth);
+        take_json_metadata(u, t, text, depth);
         break;
     case THE_FILE:
-        return take_file(u, t, text, err);
+        return take_json_file(u, t, text, err);
     case NO_FIELD:
         break;
     }
@@ -381,16 +384,16 @@ static enum df_code on_token(void *arg, enum df_json_token t, struct df_str text
 
 /* --- multipart -------------------------------------------------------------------------------- */
 
-/* What stands in the part's header, until a field says otherwise. */
+/* Takes a value from the part's header; a field of that name overrides it. */
 static void take_declared(struct df_upload *u, enum field f, struct df_str s)
 {
     struct df_str *to = text_of(u, f);
 
-    if (!to->ptr && s.len > 0 && text_ok(u, f, s))
+    if (!to->ptr && s.len > 0 && check_text(u, f, s))
         *to = df_arena_str(&u->arena, s);
 }
 
-/* Some send the path on their disk. */
+/* Some clients send the path on their disk. */
 static struct df_str base_name(struct df_str path)
 {
     size_t from = path.len;
@@ -413,7 +416,7 @@ static enum df_code on_part(void *arg, const struct df_multipart_part *part, str
     if (part->file_name.ptr)
         take_declared(u, FILE_NAME, base_name(part->file_name));
     take_declared(u, CONTENT_TYPE, part->content_type);
-    return begin_file(u, err);
+    return begin_upload_file(u, err);
 }
 
 static enum df_code on_part_data(void *arg, struct df_str piece, struct df_err *err)
@@ -491,7 +494,7 @@ enum df_code df_upload_feed(struct df_upload *u, struct df_str piece, struct df_
                    : df_multipart_feed(u->multipart, piece, err);
 }
 
-/* A file without a name is named for what it looks like. */
+/* A file without a name is named after what it looks like. */
 static struct df_str default_name(struct df_str head)
 {
     if (df_str_starts(head, DF_STR("PK\x03\x04")))
@@ -517,7 +520,7 @@ enum df_code df_upload_finish(struct df_upload *u, struct df_err *err)
         add_error(u, THE_FILE, "is empty");
     if (!u->fields.file_name.ptr)
         u->fields.file_name = default_name(df_upload_head(u));
-    return u->error_count == 0 ? DF_OK : refuse(u, err);
+    return u->error_count == 0 ? DF_OK : refuse_fields(u, err);
 }
 
 const struct df_upload_fields *df_upload_fields(const struct df_upload *u)

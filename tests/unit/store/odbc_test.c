@@ -392,7 +392,7 @@ static void an_insert_of_many_takes_its_values_from_json(void **state)
     df_buf_reset(&text);
     assert_int_equal(df_odbc_bulk_json(ODBC_BULK_FULL, &q, v, 2, 1000, &text), 2);
     check_str(df_buf_str(&text),
-              DF_STR("[[-5,\"\\\"\\\\\\u000a\\u0001\xC3\xA7\",\"2026-11-15T03:16:05.123\",0],"
+              DF_STR("[[-5,\"\\\"\\\\\\n\\u0001\xC3\xA7\",\"2026-11-15T03:16:05.123\",0],"
                      "[6,null,null,1]]"));
     df_buf_reset(&text);
     assert_int_equal(df_odbc_bulk_json(ODBC_BULK_FULL, &q, v, 2, 5, &text), 1);
