@@ -1,4 +1,4 @@
-/* Parts of dataflow-bench, each a command of it; main.c tells their options. */
+/* The parts of dataflow-bench, each a command; main.c tells their options. */
 #ifndef DF_BENCH_H
 #define DF_BENCH_H
 
@@ -14,28 +14,28 @@
  */
 extern const struct df_route df_bench_routes[];
 
-/* load: a closed loop of keep-alive connections, each sending its next request on the answer.
- */
+/* load: a closed loop of keep-alive connections; each sends its next request when it has an
+ * answer. */
 int df_bench_load(int argc, char **argv);
 
-/* store: the same rows by a bare loop through the store, without HTTP. */
+/* store: a bare loop that writes the same rows through the store, without HTTP. */
 int df_bench_store(int argc, char **argv);
 
-/* records: what the parsers make of a file, printed or counted. */
+/* records: the records of a file as the parsers read them, printed or counted. */
 int df_bench_records(int argc, char **argv);
 
-/* limiter: calls of the rate limiter, and what each costs. */
+/* limiter: the cost of one call of the rate limiter. */
 int df_bench_limiter(int argc, char **argv);
 
-/* seen: the set of what was seen beside SQLite. */
+/* seen: the set of records seen in a file, against SQLite. */
 int df_bench_seen(int argc, char **argv);
 
 #define DF_BENCH_PAYLOAD 520 /* with keys and codes, 600 bytes a row */
 
-/* One row: what differs, and constants for the rest. */
+/* One row: these values, and constants for the rest. */
 struct df_p_bench_insert df_bench_row(struct df_str doc_id, struct df_str payload, int64_t now_ms);
 
-/* Fills a payload of that many bytes; the same for every row but for its number. */
+/* Fills a payload of that many bytes; payloads differ only in their number. */
 void df_bench_payload(char *out, size_t len, uint64_t number);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the rate limiter costs a request: calls in a loop, from several threads at once. */
+/* The cost of the rate limiter for a request: calls in a loop, from several threads at once. */
 #include "resilience/limiter.h"
 #include "base/mem.h"
 #include "base/uuid.h"

@@ -1,8 +1,7 @@
 /*
- * Load generator: one thread, one epoll, N keep-alive connections in a closed loop. Written for
- * this and not taken from a package, because every request must carry a key of its own and the
- * generator must cost little beside the server it shares two processors with: two system calls a
- * request.
+ * Load generator: one thread, one epoll, N keep-alive connections in a closed loop. It is written
+ * here because every request must carry a key of its own, and because the generator must cost
+ * little compared with the server that it shares two processors with: two system calls a request.
  */
 #include "base/uuid.h"
 #include "bench.h"
@@ -135,7 +134,7 @@ static void count_answer(struct load *l, const struct conn *c)
     l->latency[slot_of((uint64_t)(df_mono_ns(l->clock) - c->sent_ns) / 1000)]++;
 }
 
-/* Whether the answer so far is whole. */
+/* Whether the answer is complete. */
 static bool answer_complete(struct conn *c)
 {
     c->answer[c->got] = '\0';
@@ -165,7 +164,7 @@ static bool read_answer(struct load *l, struct conn *c)
 
 /* --- the loop --- */
 
-static bool run_for(struct load *l, int64_t seconds)
+static bool run_load_for(struct load *l, int64_t seconds)
 {
     int64_t end = df_mono_ns(l->clock) + seconds * 1000000000;
     struct epoll_event events[256];
@@ -216,10 +215,10 @@ static int run_load(struct load *l)
     bool ok = connect_all(l);
     for (int64_t i = 0; ok && i < l->connections; i++)
         ok = send_next(l, &l->conns[i]);
-    ok = ok && run_for(l, l->warmup);
+    ok = ok && run_load_for(l, l->warmup);
     l->measuring = true;
     int64_t start = df_mono_ns(l->clock);
-    ok = ok && run_for(l, l->seconds);
+    ok = ok && run_load_for(l, l->seconds);
     double seconds = (double)(df_mono_ns(l->clock) - start) / 1e9;
     if (ok)
         printf("{\"perSecond\":%.0f,\"ok\":%llu,\"failed\":%llu,\"p50Ms\":%.2f,\"p99Ms\":%.2f}\n",

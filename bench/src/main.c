@@ -1,5 +1,4 @@
-/* dataflow-bench: load generators and figures used by the benchmarks. No part of what is shipped.
- */
+/* dataflow-bench: load generators and loops for the benchmarks. It is not shipped. */
 #include "app/server.h"
 #include "bench.h"
 

@@ -1,4 +1,4 @@
-/* A file's records as the imports see them, or how many of them in a second. */
+/* Prints a file's records as the imports see them, or counts them and their rate. */
 #include "bench.h"
 #include "tabular/normalise.h"
 #include "json/write.h"
@@ -66,8 +66,8 @@ static void add_record(struct df_buf *out, const struct df_record *record)
     df_json_close(&j, '}');
 }
 
-static enum df_code one_record(struct run *r, struct df_normaliser *n,
-                               const struct df_record *record, struct df_err *err)
+static enum df_code read_one_record(struct run *r, struct df_normaliser *n,
+                                    const struct df_record *record, struct df_err *err)
 {
     enum df_code code = DF_OK;
     df_buf_reset(&r->out);
@@ -103,7 +103,7 @@ static enum df_code run_records(struct run *r, const struct df_bytes *file, stru
     if (r->normalise)
         n = df_normaliser_new(&normalise);
     while ((code = df_records_next(records, &record, err)) == DF_ROW) {
-        code = one_record(r, n, &record, err);
+        code = read_one_record(r, n, &record, err);
         if (code != DF_OK)
             break;
     }
@@ -112,8 +112,8 @@ static enum df_code run_records(struct run *r, const struct df_bytes *file, stru
     return code == DF_DONE ? DF_OK : code;
 }
 
-/* The largest the process has been, in KiB. Not getrusage's, which begins with what the process was
- * that started this one. */
+/* The peak memory of the process, in KiB. getrusage would include the process that started this
+ * one. */
 static long peak_kb(void)
 {
     char line[128];

@@ -1,7 +1,7 @@
 /*
- * The set of what was seen (tabular/seen.h) beside an SQLite table in a temporary file that does
- * the same: a hash of 16 bytes each, is it new? One of the two in this process, so that its memory
- * is its own.
+ * The set of records seen in a file (tabular/seen.h) against an SQLite table in a temporary file
+ * that does the same: given a hash of 16 bytes, is it new? A process runs one of the two, so that
+ * its memory can be measured.
  */
 #include "tabular/seen.h"
 
@@ -22,13 +22,13 @@ struct task {
     unsigned short random[3]; /* the same numbers each time */
 };
 
-static void fail(const char *what)
+static void fail_bench(const char *what)
 {
     fprintf(stderr, "bench seen: %s\n", what);
     exit(DF_EXIT_FAILED);
 }
 
-/* The n-th one: new, or one of those before. */
+/* The n-th key: a new one, or one of those before. */
 static struct df_hash128 key_at(struct task *t, int64_t n)
 {
     uint64_t number = (uint64_t)n;
@@ -47,14 +47,14 @@ static int64_t run_seen(struct task *t)
     for (int64_t n = 0; n < t->keys; n++) {
         bool seen = false;
         if (df_seen_add(s, key_at(t, n), &seen, &err) != DF_OK)
-            fail(err.detail);
+            fail_bench(err.detail);
         found += seen;
     }
     df_seen_free(s);
     return found;
 }
 
-/* The most memory that this process had so far. getrusage would tell the shell's. */
+/* The peak memory of this process. getrusage would include the shell's. */
 static double most_mb(void)
 {
     char line[128];
@@ -69,13 +69,13 @@ static double most_mb(void)
     return (double)kb / 1024;
 }
 
-static void exec(sqlite3 *db, const char *sql)
+static void exec_sql(sqlite3 *db, const char *sql)
 {
     if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        fail(sqlite3_errmsg(db));
+        fail_bench(sqlite3_errmsg(db));
 }
 
-/* The fastest way that was found: one transaction without a journal, the key as the table. */
+/* The fastest variant found: one transaction without a journal, the key as the whole table. */
 static int64_t run_sqlite(struct task *t)
 {
     sqlite3 *db = NULL;
@@ -84,20 +84,20 @@ static int64_t run_sqlite(struct task *t)
     int64_t found = 0;
 
     if (sqlite3_open("", &db) != SQLITE_OK) /* a temporary file */
-        fail("no database");
+        fail_bench("no database");
     (void)snprintf(pragma, sizeof(pragma), "PRAGMA cache_size = -%lld",
                    (long long)(t->memory_bytes / 1024));
-    exec(db, pragma);
-    exec(db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-             "CREATE TABLE seen(hash BLOB PRIMARY KEY) WITHOUT ROWID; BEGIN");
+    exec_sql(db, pragma);
+    exec_sql(db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+                 "CREATE TABLE seen(hash BLOB PRIMARY KEY) WITHOUT ROWID; BEGIN");
     if (sqlite3_prepare_v2(db, "INSERT OR IGNORE INTO seen VALUES (?)", -1, &insert, NULL) !=
         SQLITE_OK)
-        fail(sqlite3_errmsg(db));
+        fail_bench(sqlite3_errmsg(db));
     for (int64_t n = 0; n < t->keys; n++) {
         struct df_hash128 key = key_at(t, n);
         sqlite3_bind_blob(insert, 1, &key, sizeof(key), SQLITE_STATIC);
         if (sqlite3_step(insert) != SQLITE_DONE)
-            fail(sqlite3_errmsg(db));
+            fail_bench(sqlite3_errmsg(db));
         found += sqlite3_changes(db) == 0;
         sqlite3_reset(insert);
     }

@@ -1,4 +1,5 @@
-/* The limit that ingestion is measured against: the same rows through the store, without HTTP. */
+/* The upper limit that ingestion is compared with: the same rows through the store, without
+ * HTTP. */
 #include "store/store.h"
 #include "app/database.h"
 #include "base/uuid.h"
@@ -63,7 +64,7 @@ static enum df_code write_direct(struct df_db *db, struct loop *l, struct df_err
     return code == DF_OK ? df_db_commit(db, err) : code;
 }
 
-/* Until the time is up; with a store through it, else on the connection itself. */
+/* Runs until the time is up, through the store if there is one, else on the connection itself. */
 static enum df_code run_loop(struct loop *l, struct df_db *db, struct df_store *store,
                              int64_t seconds, struct df_err *err)
 {

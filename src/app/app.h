@@ -1,6 +1,6 @@
 /*
- * What a process is made of. Each part (parts.h) fills its members when it starts; without it they
- * are NULL, or zero. Read-only from then on, but for the parts themselves.
+ * The parts of a process. Each part (parts.h) fills its members when it starts; without the part
+ * they are NULL or zero. Read-only from then on, except for the parts themselves.
  */
 #ifndef DF_APP_APP_H
 #define DF_APP_APP_H
@@ -14,13 +14,13 @@
 #include "outbound/outbound.h"
 
 struct df_app {
-    const struct df_settings *settings; /* outlive it */
+    const struct df_settings *settings; /* outlive the app */
     struct df_access access; /* the HTTP server's argument: its address must not change. Its clock
                                 is there before any part. */
     struct df_outbound outbound;
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
     struct df_relays *relays;
-    struct df_settings own_relay; /* of own events, where nothing else is configured for them */
+    struct df_settings own_relay; /* of the server's own events, unless a section covers them */
     struct df_integrations *integrations;
     struct df_webhooks *webhooks;
     struct df_subscriptions *subscriptions;
@@ -58,7 +58,7 @@ extern const struct df_part df_part_storage;
 extern const struct df_part df_part_imports;
 extern const struct df_part df_part_uploads;
 
-/* Tells the delivery engine of the channels, in the order in which they are shown. */
+/* Adds the channels to the delivery engine, in the order in which they are shown. */
 void df_app_add_channels(struct df_app *app);
 
 #endif

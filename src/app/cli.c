@@ -140,7 +140,7 @@ bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settin
                                     .warnings = warnings};
     if (!src.file)
         src.file = secure_getenv("DATAFLOW_CONFIG");
-    if (!config->file && src.file && !*src.file) /* set, to nothing */
+    if (!config->file && src.file && !*src.file) /* set, but empty */
         src.file = NULL;
     struct df_buf complaints;
     df_buf_init(&complaints, COMPLAINTS_MAX);

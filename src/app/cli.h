@@ -41,37 +41,37 @@ struct df_cli_config {
 
 /*
  * Takes options out of argv (--name value, --name=value), leaves the operands in argv[0..count) and
- * returns their count, or -1 after telling what is wrong on standard error. "--" ends the options.
- * config NULL: the command has no configuration.
+ * returns their count, or -1 after an error message. "--" ends the options. config NULL: the
+ * command has no configuration.
  */
 int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
                  const struct df_option *options, size_t option_count,
                  struct df_cli_config *config);
 
-/* Loads the settings or tells every complaint on standard error and returns false. */
+/* Loads the settings; false: it has printed every complaint on standard error. */
 bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s);
-/* Likewise; what is not refused, and yet unwise, is added to warnings (may be NULL), one a line. */
+/* The same; settings that are valid but unwise are added to warnings (may be NULL), one a line. */
 bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settings *s,
                             struct df_buf *warnings);
 #define DF_CLI_WARNINGS_MAX (256 << 10)
-/* Each line of a text; a very long one is cut. */
+/* Calls `each` for each line of the text; a very long line is cut. */
 void df_cli_each_line(struct df_buf *take_text, void (*each)(const char *line));
 
 /* "dataflow CMD: message" on standard error. */
 void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Tells err, if there is one, and gives the exit status that belongs to code. */
+/* Prints err, if there is one, and returns the exit status for code. */
 int df_cli_result(const struct df_command *cmd, enum df_code code, const struct df_err *err);
 
-/* A number among the options; complains and returns false when it is none or out of range. */
+/* Reads an option's number; false: it is none or out of range, and that was printed. */
 bool df_cli_int(const struct df_command *cmd, const char *option, const char *text, int64_t min,
                 int64_t max, int64_t *ret);
 
-/* Writes a buffer to standard output and releases it; DF_EXIT_FAILED when that fails. */
+/* Writes a buffer to standard output and releases it; DF_EXIT_FAILED if that fails. */
 int df_cli_print(struct df_buf *take_text);
 
-/* Who sits at the terminal, for the audit log. The name is written to buf. */
+/* The user at the terminal, for the audit log. The name is written to buf. */
 struct df_actor df_cli_actor(char *buf, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* dataflow client: the operations of /admin/clients, straight on the database. */
+/* dataflow client: the operations of /admin/clients, directly on the database. */
 #include "access/clients.h"
 #include "app/cli.h"
 #include "app/database.h"
@@ -27,7 +27,7 @@ static enum df_code open_database(struct session *s, struct df_err *err)
     return df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
 }
 
-/* Runs a change in a transaction of its own. */
+/* Runs a change in its own transaction. */
 static enum df_code in_transaction(struct session *s,
                                    enum df_code (*change)(struct session *s, void *arg,
                                                           struct df_err *err),
@@ -77,7 +77,7 @@ static enum df_code make_secret(struct session *s, struct change *c, struct df_e
 
 /* --- create --- */
 
-static enum df_code insert(struct session *s, void *arg, struct df_err *err)
+static enum df_code insert_client(struct session *s, void *arg, struct df_err *err)
 {
     struct change *c = arg;
     struct df_actor by = df_cli_actor(s->actor, sizeof s->actor);
@@ -124,8 +124,8 @@ static enum df_code fill_client(const struct session *s, struct change *c, const
     return parse_scopes(scopes, &c->client.scopes, err);
 }
 
-static enum df_code create(struct session *s, const char *name, const char *id, const char *scopes,
-                           struct df_err *err)
+static enum df_code create_client(struct session *s, const char *name, const char *id,
+                                  const char *scopes, struct df_err *err)
 {
     struct change c = {0};
     enum df_code code = fill_client(s, &c, name, id, scopes, err);
@@ -134,7 +134,7 @@ static enum df_code create(struct session *s, const char *name, const char *id, 
     if (code == DF_OK)
         code = make_secret(s, &c, err);
     if (code == DF_OK)
-        code = in_transaction(s, insert, &c, err);
+        code = in_transaction(s, insert_client, &c, err);
     if (code == DF_OK)
         print_secret(s, &c);
     df_wipe(&c, sizeof c);
@@ -143,7 +143,7 @@ static enum df_code create(struct session *s, const char *name, const char *id, 
 
 /* --- rotate-secret, suspend, activate, set-scopes --- */
 
-static enum df_code rotate(struct session *s, void *arg, struct df_err *err)
+static enum df_code rotate_secret(struct session *s, void *arg, struct df_err *err)
 {
     struct change *c = arg;
     struct df_actor by = df_cli_actor(s->actor, sizeof s->actor);
@@ -195,7 +195,7 @@ static enum df_code change_one(struct session *s, const char *verb, const char *
     if (strcmp(verb, "rotate-secret") == 0) {
         code = make_secret(s, &c, err);
         if (code == DF_OK)
-            code = in_transaction(s, rotate, &c, err);
+            code = in_transaction(s, rotate_secret, &c, err);
         if (code == DF_OK)
             print_secret(s, &c);
     } else {
@@ -224,7 +224,7 @@ static void print_client(void *arg, const struct df_client *c)
                 df_client_status_name(c->status), seen, c->name);
 }
 
-static enum df_code list(struct session *s, struct df_err *err)
+static enum df_code list_clients(struct session *s, struct df_err *err)
 {
     enum df_code code = open_database(s, err);
     if (s->json)
@@ -251,7 +251,7 @@ static bool is_verb(const char *verb, int operands)
                              strcmp(verb, "activate") == 0);
 }
 
-static int run(int argc, char **argv)
+static int run_client(int argc, char **argv)
 {
     const char *name = NULL, *id = NULL, *scopes = NULL, *grace = NULL;
     struct session s = {.clock = df_clock_real()};
@@ -279,9 +279,9 @@ static int run(int argc, char **argv)
     struct df_err err = DF_ERR_INIT;
     enum df_code code;
     if (strcmp(argv[0], "create") == 0)
-        code = create(&s, name, id, scopes, &err);
+        code = create_client(&s, name, id, scopes, &err);
     else if (strcmp(argv[0], "list") == 0)
-        code = list(&s, &err);
+        code = list_clients(&s, &err);
     else if (strcmp(argv[0], "set-scopes") == 0)
         code = change_scopes(&s, argv[1], argv[2], &err);
     else
@@ -307,5 +307,5 @@ const struct df_command df_cmd_client = {
         "sent,\n"
         "with interface-all those of every client.\n"
         "Works on the database directly; a running server notices within 5 seconds.",
-    .run = run,
+    .run = run_client,
 };

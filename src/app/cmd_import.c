@@ -1,8 +1,8 @@
 /*
- * dataflow import: uploads a file and watches what becomes of it.
+ * dataflow import: uploads a file and watches its import.
  *
- * Results go to standard output, progress to standard error: a line that is drawn again on a
- * terminal, else a line for every tenth of the way.
+ * Results go to standard output, progress to standard error: on a terminal one line that is
+ * redrawn, else a line for every tenth of the work.
  */
 #include "app/cli.h"
 #include "app/import_http.h"
@@ -22,7 +22,7 @@
 #define EXIT_INTERRUPTED 130
 #define ANSWER_MAX       ((size_t)4 << 20)
 #define DRAW_MS          100
-#define QUIET_LINE_MS    10000 /* between lines while the end is not known, without a terminal */
+#define QUIET_LINE_MS    10000 /* without a terminal: between lines while the total is not known */
 #define BAR_CELLS        24
 #define BAR_NARROW       10 /* on a terminal of less than 100 columns */
 
@@ -54,8 +54,8 @@ struct session {
     /* Progress. */
     int64_t begun_ms;
     int64_t drawn_ms;
-    int64_t told;     /* tenths, without a terminal */
-    int64_t first_ms; /* when records began to be settled, as far as was seen */
+    int64_t told;     /* without a terminal: tenths printed so far */
+    int64_t first_ms; /* when records were first seen to be settled */
     int64_t first_processed;
     bool drawn;
 };
@@ -70,7 +70,7 @@ static void on_signal(int sig)
 
 /* --- words and figures --- */
 
-/* Harmless for a terminal: no control character, of which U+0080 to U+009F are some too. */
+/* Makes text safe for a terminal: no control characters, U+0080 to U+009F included. */
 static void copy_clean(char *out, size_t size, struct df_str s)
 {
     size_t n = 0;
@@ -86,7 +86,7 @@ static void copy_clean(char *out, size_t size, struct df_str s)
 }
 
 /* 1,234,567 */
-static const char *grouped(int64_t n, char out[32])
+static const char *grouped_text(int64_t n, char out[32])
 {
     char digits[32];
     int len = snprintf(digits, sizeof digits, "%lld", (long long)(n < 0 ? 0 : n));
@@ -130,8 +130,8 @@ static size_t terminal_width(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : 80;
 }
 
-/* In place of the line before. ASCII, so that bytes are columns. */
-static void draw(struct session *s, const char *line)
+/* Redraws the line. It is ASCII, so that bytes are columns. */
+static void draw_line(struct session *s, const char *line)
 {
     size_t width = terminal_width() - 1;
     fprintf(stderr, "\r%.*s\033[K", (int)width, line);
@@ -163,8 +163,8 @@ static void add_eta(struct df_buf *b, double left, double rate)
         df_buf_addf(b, ", %s left", duration_text((int64_t)(left / rate * 1000), text));
 }
 
-/* Whether something is to be shown now, of a way that is so far gone. */
-static bool is_time(struct session *s, double part, bool last)
+/* Whether it is time to show progress; part: how much is done, 0 to 1. */
+static bool is_time_to_show(struct session *s, double part, bool last)
 {
     int64_t now_ms = df_mono_ms(df_clock_real());
     if (s->json && !s->terminal)
@@ -183,10 +183,10 @@ static bool is_time(struct session *s, double part, bool last)
     return true;
 }
 
-static void show(struct session *s, struct df_buf *line)
+static void show_line(struct session *s, struct df_buf *line)
 {
     if (s->terminal)
-        draw(s, line->ptr);
+        draw_line(s, line->ptr);
     else
         fprintf(stderr, "%s\n", line->ptr);
     df_buf_release(line);
@@ -201,7 +201,7 @@ static void show_sent(void *arg, uint64_t bytes, uint64_t total)
     char a[32], b[32], c[32];
     struct df_buf line;
 
-    if (!is_time(s, part, bytes == total))
+    if (!is_time_to_show(s, part, bytes == total))
         return;
     df_buf_init(&line, 1024);
     df_buf_addz(&line, "upload      ");
@@ -214,7 +214,7 @@ static void show_sent(void *arg, uint64_t bytes, uint64_t total)
         df_buf_addf(&line, ", %s/s", bytes_text(rate, c));
     if (bytes < total)
         add_eta(&line, (double)(total - bytes), rate);
-    show(s, &line);
+    show_line(s, &line);
 }
 
 static void add_records(struct df_buf *line, struct session *s, bool bar)
@@ -227,16 +227,16 @@ static void add_records(struct df_buf *line, struct session *s, bool bar)
         add_bar(line, part);
     else if (b->total > 0)
         df_buf_addf(line, "%3d %%", (int)(part * 100));
-    df_buf_addf(line, "%s%s", b->total > 0 ? "  " : "", grouped(b->processed, x));
+    df_buf_addf(line, "%s%s", b->total > 0 ? "  " : "", grouped_text(b->processed, x));
     if (b->total > 0)
-        df_buf_addf(line, " of %s", grouped(b->total, y));
-    df_buf_addf(line, " records, %s errors", grouped(b->errors, x));
+        df_buf_addf(line, " of %s", grouped_text(b->total, y));
+    df_buf_addf(line, " records, %s errors", grouped_text(b->errors, x));
     double seconds = (double)(df_mono_ms(df_clock_real()) - s->first_ms) / 1000;
     double rate = s->first_ms > 0 && seconds > 0.5
                       ? (double)(b->processed - s->first_processed) / seconds
                       : 0;
     if (rate >= 1)
-        df_buf_addf(line, ", %s/s", grouped((int64_t)rate, x));
+        df_buf_addf(line, ", %s/s", grouped_text((int64_t)rate, x));
     if (b->total > b->processed)
         add_eta(line, (double)(b->total - b->processed), rate);
 }
@@ -248,7 +248,7 @@ static void show_progress(struct session *s, bool last)
     double part = b->total > 0 && works ? (double)b->processed / (double)b->total : -1;
     struct df_buf line;
 
-    if (!is_time(s, part, last))
+    if (!is_time_to_show(s, part, last))
         return;
     df_buf_init(&line, 1024);
     if (works) {
@@ -259,10 +259,10 @@ static void show_progress(struct session *s, bool last)
     } else {
         df_buf_addf(&line, "%s: waits for its turn", b->status);
     }
-    show(s, &line);
+    show_line(s, &line);
 }
 
-/* --- what the server says --- */
+/* --- the server's answers --- */
 
 static int64_t int_of(const struct df_json *doc, const char *name, int64_t none)
 {
@@ -284,7 +284,7 @@ static int64_t time_of(const struct df_json *doc, const char *name)
     return v && v->type == DF_JSON_STRING && df_time_parse(v->text, &ms) ? ms : -1;
 }
 
-/* Of a batch, or of the answer to an upload, which has less. */
+/* Reads a batch, or the answer to an upload, which has fewer members. */
 static enum df_code read_batch(struct session *s, struct df_str text, struct df_err *err)
 {
     struct df_arena arena = {0};
@@ -374,10 +374,10 @@ static void print_summary(const struct session *s)
 
     printf("%s: %s\n", b->file_name, b->status);
     printf("batch     %s\n", b->id);
-    printf("records   %s\n", b->total < 0 ? "not known" : grouped(b->total, x));
-    printf("imported  %s\n", grouped(b->imported, x));
-    printf("errors    %s\n", grouped(b->errors, x));
-    printf("skipped   %s\n", grouped(b->skipped, x));
+    printf("records   %s\n", b->total < 0 ? "not known" : grouped_text(b->total, x));
+    printf("imported  %s\n", grouped_text(b->imported, x));
+    printf("errors    %s\n", grouped_text(b->errors, x));
+    printf("skipped   %s\n", grouped_text(b->skipped, x));
     if (b->started_ms >= 0 && b->completed_ms >= b->started_ms)
         printf("took      %s\n", duration_text(b->completed_ms - b->started_ms, x));
     if (b->last_error[0])
@@ -388,7 +388,7 @@ static void print_summary(const struct session *s)
         print_report_address(s);
 }
 
-static int conclude(struct session *s)
+static int print_conclusion(struct session *s)
 {
     if (s->json)
         printf(DF_STR_FMT "\n", DF_STR_ARG(df_buf_str(&s->raw)));
@@ -418,7 +418,7 @@ static enum df_code check_file(const char *path, struct df_err *err)
     return DF_OK;
 }
 
-static enum df_code watch(struct session *s, struct df_err *err)
+static enum df_code watch_batch(struct session *s, struct df_err *err)
 {
     const struct df_import_watcher watcher = {
         .seen = on_seen, .lost = on_lost, .tick = on_tick, .arg = s};
@@ -432,7 +432,7 @@ static enum df_code watch(struct session *s, struct df_err *err)
     return code;
 }
 
-static enum df_code upload(struct session *s, struct df_import_file *file, struct df_err *err)
+static enum df_code upload_file(struct session *s, struct df_import_file *file, struct df_err *err)
 {
     file->sent = show_sent;
     file->arg = s;
@@ -443,13 +443,13 @@ static enum df_code upload(struct session *s, struct df_import_file *file, struc
     return code == DF_OK ? read_batch(s, df_buf_str(&s->raw), err) : code;
 }
 
-static int perform(struct session *s, struct df_import_file *file, const char *batch_id)
+static int perform_import(struct session *s, struct df_import_file *file, const char *batch_id)
 {
     struct df_err err = DF_ERR_INIT;
     enum df_code code;
 
     if (file->path) {
-        code = upload(s, file, &err);
+        code = upload_file(s, file, &err);
     } else {
         code = df_import_look(s->http, batch_id, &s->raw, &err);
         if (code == DF_OK)
@@ -459,10 +459,10 @@ static int perform(struct session *s, struct df_import_file *file, const char *b
     if (stored && s->watch) {
         if (!s->json && file->path)
             fprintf(stderr, "batch %s\n", s->batch.id);
-        code = watch(s, &err);
+        code = watch_batch(s, &err);
     }
     if (code == DF_OK)
-        return conclude(s);
+        return print_conclusion(s);
     if (code == DF_E_CANCELLED)
         fputs(stored ? "the import goes on; " : "the upload was broken off: nothing was stored\n",
               stderr);
@@ -480,8 +480,8 @@ static void catch_signals(void)
     sigaction(SIGTERM, &act, NULL);
 }
 
-static int start(struct session *s, struct df_import_file *file, const char *batch_id,
-                 const char *secret)
+static int start_import(struct session *s, struct df_import_file *file, const char *batch_id,
+                        const char *secret)
 {
     struct df_err err = DF_ERR_INIT;
     const struct df_import_server server = {.url = s->server,
@@ -495,13 +495,13 @@ static int start(struct session *s, struct df_import_file *file, const char *bat
         return df_cli_result(&df_cmd_import, code, &err);
     catch_signals();
     df_buf_init(&s->raw, ANSWER_MAX);
-    int status = perform(s, file, batch_id);
+    int status = perform_import(s, file, batch_id);
     df_buf_release(&s->raw);
     df_import_http_free(s->http);
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run_import(int argc, char **argv)
 {
     const char *secret = secure_getenv("DATAFLOW_CLIENT_SECRET");
     const char *batch_id = NULL;
@@ -536,7 +536,7 @@ static int run(int argc, char **argv)
         return DF_EXIT_USAGE;
     }
     file.path = operands == 1 ? argv[0] : NULL;
-    return start(&s, &file, batch_id ? id.text : NULL, secret);
+    return start_import(&s, &file, batch_id ? id.text : NULL, secret);
 }
 
 const struct df_command df_cmd_import = {
@@ -551,5 +551,5 @@ const struct df_command df_cmd_import = {
         "With --watch: until the batch is over; exit status 0 if it is Completed, 1 if it ended\n"
         "otherwise, 130 when interrupted (the import itself goes on). Without: 0 when the file\n"
         "was taken.",
-    .run = run,
+    .run = run_import,
 };

@@ -1,4 +1,4 @@
-/* dataflow outbox: the operations of /admin/outbox, straight on the database. */
+/* dataflow outbox: the operations of /admin/outbox, directly on the database. */
 #include "admin/outbox.h"
 #include "alerts/alerts.h"
 #include "app/app.h"
@@ -13,17 +13,17 @@
 #include <unistd.h>
 
 #define OUTPUT_MAX (256 << 20)
-#define ERROR_CUT  60 /* of an error in a table */
+#define ERROR_CUT  60 /* characters of an error in a table */
 #define TRIES      5
 
 struct session {
     struct df_settings settings;
     const struct df_clock *clock;
-    struct df_app app; /* of it the channels, and an engine that knows them; never started */
+    struct df_app app; /* has the channels and an engine that knows them, never started */
     const struct df_channel *channel;
     struct df_db *db;
     const char *status_given; /* NULL: any */
-    struct df_str status;     /* likewise, as the channel calls it */
+    struct df_str status;     /* the same, as the channel calls it */
     struct df_page page;
     bool all;
     bool json;
@@ -33,12 +33,9 @@ struct session {
     struct df_json_out jout;
 };
 
-/* --- for people --- */
+/* --- output --- */
 
-/*
- * Text that came from outside, harmless for a terminal: no control character, of which U+0080 to
- * U+009F are some too.
- */
+/* Makes text from outside safe for a terminal: no control characters, U+0080 to U+009F included. */
 static void add_clean(struct df_buf *out, struct df_str s, bool lines)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -154,7 +151,7 @@ static void print_row(void *arg, const struct df_outbox_row *row)
     add_time_field(&s->out, "sent", row->sent_ms);
     add_time_field(&s->out, "next attempt", row->due_ms);
     add_field(&s->out, "last error", row->error);
-    /* Shown at the end; by then the row is gone. */
+    /* Copied, since it is shown at the end, when the row is gone. */
     add_clean(&s->payload, row->payload, true);
 }
 
@@ -176,7 +173,7 @@ static void print_attempt(void *arg, const struct df_outbox_attempt *a)
     df_buf_addc(&s->out, '\n');
 }
 
-static enum df_code print_whole(struct session *s, struct df_str id, struct df_err *err)
+static enum df_code print_detail(struct session *s, struct df_str id, struct df_err *err)
 {
     struct df_outbox_view view = {.row = print_row, .attempt = print_attempt, .arg = s};
     enum df_code code = df_outbox_get(s->db, s->channel, id, &view, err);
@@ -209,7 +206,7 @@ static enum df_code retry_once(struct session *s, struct df_str id, int64_t *ret
     return code;
 }
 
-static enum df_code retry(struct session *s, struct df_str id, struct df_err *err)
+static enum df_code retry_rows(struct session *s, struct df_str id, struct df_err *err)
 {
     int64_t retried = 0;
     enum df_code code = DF_E_DB_CONFLICT;
@@ -233,7 +230,8 @@ static enum df_code retry(struct session *s, struct df_str id, struct df_err *er
 
 /* --- the command --- */
 
-/* The channels that the server has, with the settings that say whether they are configured. */
+/* Makes the channels that the server has, with the settings that decide whether they are
+ * configured. */
 static void make_channels(struct session *s)
 {
     struct df_app *app = &s->app;
@@ -284,7 +282,7 @@ static enum df_code find_status(struct session *s, struct df_err *err)
     return df_err_set(err, DF_E_USAGE, "--status must be %s", names);
 }
 
-static enum df_code list(struct session *s, struct df_err *err)
+static enum df_code list_rows(struct session *s, struct df_err *err)
 {
     if (s->channel && s->json)
         return df_outbox_json_page(s->db, s->channel, s->status, &s->page, &s->jout, err);
@@ -295,7 +293,7 @@ static enum df_code list(struct session *s, struct df_err *err)
     return print_overview(s, err);
 }
 
-static enum df_code perform(struct session *s, int operands, char **argv, struct df_err *err)
+static enum df_code perform_outbox(struct session *s, int operands, char **argv, struct df_err *err)
 {
     struct df_str id = df_str_c(operands > 2 ? argv[2] : NULL);
     make_channels(s);
@@ -307,13 +305,13 @@ static enum df_code perform(struct session *s, int operands, char **argv, struct
     if (code != DF_OK)
         return code;
     if (strcmp(argv[0], "list") == 0)
-        code = list(s, err);
+        code = list_rows(s, err);
     else if (strcmp(argv[0], "retry") == 0)
-        code = retry(s, id, err);
+        code = retry_rows(s, id, err);
     else if (s->json)
         code = df_outbox_json_row(s->db, s->channel, id, &s->jout, err);
     else
-        code = print_whole(s, id, err);
+        code = print_detail(s, id, err);
     if (code == DF_OK && s->json)
         df_buf_addc(&s->out, '\n');
     if (code == DF_OK && df_buf_failed(&s->out))
@@ -340,7 +338,7 @@ static bool read_page(struct session *s, const char *page, const char *size)
     return true;
 }
 
-static int run(int argc, char **argv)
+static int run_outbox(int argc, char **argv)
 {
     const char *page = NULL, *size = NULL;
     struct session s = {.clock = df_clock_real()};
@@ -361,14 +359,14 @@ static int run(int argc, char **argv)
     }
     if (!read_page(&s, page, size) || !df_cli_settings(&config, &s.settings))
         return DF_EXIT_USAGE;
-    /* That a channel is not configured is told in the list, not as a warning. */
+    /* The list tells that a channel is not configured, so there is no warning. */
     df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, s.clock);
     df_buf_init(&s.out, OUTPUT_MAX);
     df_buf_init(&s.payload, OUTPUT_MAX);
     df_json_out_init(&s.jout, &s.out);
 
     struct df_err err = DF_ERR_INIT;
-    enum df_code code = perform(&s, operands, argv, &err);
+    enum df_code code = perform_outbox(&s, operands, argv, &err);
     df_db_close(s.db);
     free_channels(&s);
     df_settings_release(&s.settings);
@@ -395,5 +393,5 @@ const struct df_command df_cmd_outbox = {
         "which gives it all its attempts again. Works on the database directly; a running server "
         "takes it\n"
         "up within a second.",
-    .run = run,
+    .run = run_outbox,
 };

@@ -1,4 +1,4 @@
-/* dataflow policy: the operations of /admin/clients/{clientId}/policy, straight on the database. */
+/* dataflow policy: the operations of /admin/clients/{clientId}/policy, directly on the database. */
 #include "access/policies.h"
 #include "app/cli.h"
 #include "app/database.h"
@@ -36,7 +36,7 @@ static void print_policy(struct session *s, struct df_str identifier, const stru
 
 /* --- set --- */
 
-/* key=value; nothing or "none" behind the sign clears. */
+/* key=value; "key=" and "key=none" clear the field. */
 static enum df_code read_pair(const char *arg, struct df_policy_patch *patch, struct df_err *err)
 {
     struct df_str key;
@@ -57,9 +57,9 @@ static enum df_code read_pair(const char *arg, struct df_policy_patch *patch, st
     return DF_OK;
 }
 
-static enum df_code change(struct session *s, struct df_str identifier,
-                           const struct df_policy_patch *patch, struct df_policy *ret,
-                           struct df_err *err)
+static enum df_code change_policy(struct session *s, struct df_str identifier,
+                                  const struct df_policy_patch *patch, struct df_policy *ret,
+                                  struct df_err *err)
 {
     char actor[80];
     struct df_actor by = df_cli_actor(actor, sizeof actor);
@@ -74,7 +74,7 @@ static enum df_code change(struct session *s, struct df_str identifier,
     return code;
 }
 
-static enum df_code act(struct session *s, int operands, char **argv, struct df_err *err)
+static enum df_code perform_policy(struct session *s, int operands, char **argv, struct df_err *err)
 {
     struct df_str identifier = df_str_c(argv[1]);
     struct df_policy_patch patch = {0};
@@ -85,7 +85,7 @@ static enum df_code act(struct session *s, int operands, char **argv, struct df_
     if (code == DF_OK)
         code = df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
     if (code == DF_OK)
-        code = operands > 2 ? change(s, identifier, &patch, &policy, err)
+        code = operands > 2 ? change_policy(s, identifier, &patch, &policy, err)
                             : df_policy_get(s->db, identifier, NULL, &policy, err);
     if (code == DF_OK)
         print_policy(s, identifier, &policy);
@@ -98,7 +98,7 @@ static bool is_verb(const char *verb, int operands)
            (strcmp(verb, "set") == 0 && operands > 2);
 }
 
-static int run(int argc, char **argv)
+static int run_policy(int argc, char **argv)
 {
     struct session s = {.clock = df_clock_real()};
     const struct df_option options[] = {
@@ -118,7 +118,7 @@ static int run(int argc, char **argv)
     df_buf_init(&s.out, OUTPUT_MAX);
 
     struct df_err err = DF_ERR_INIT;
-    enum df_code code = act(&s, operands, argv, &err);
+    enum df_code code = perform_policy(&s, operands, argv, &err);
     df_db_close(s.db);
     df_settings_release(&s.settings);
     if (code == DF_OK)
@@ -139,6 +139,6 @@ const struct df_command df_cmd_policy = {
                                           "default.\n"
                                           "Works on the database directly; a running server "
                                           "notices within 5 seconds.",
-    .run = run,
+    .run = run_policy,
 };
 #undef X

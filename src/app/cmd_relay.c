@@ -1,5 +1,5 @@
-/* dataflow relay: runs a relay alone, tells how relays are doing, makes the trigger that wakes one.
- */
+/* dataflow relay: runs a relay alone, shows the status of relays, makes the trigger that wakes
+ * one. */
 #include "app/app.h"
 #include "app/cli.h"
 #include "app/signals.h"
@@ -12,7 +12,7 @@
 
 #define OUTPUT_MAX (1 << 20)
 
-static const struct df_relay_settings *find(const struct df_settings *s, const char *name)
+static const struct df_relay_settings *find_relay(const struct df_settings *s, const char *name)
 {
     for (size_t i = 0; i < s->relay_count; i++) {
         if (df_str_eq(df_str_c(s->relays[i].name), df_str_c(name)))
@@ -24,7 +24,8 @@ static const struct df_relay_settings *find(const struct df_settings *s, const c
 
 /* --- run --- */
 
-/* Whoever may reach the address may read: there is no key, and nothing but figures. */
+/* There is no key: everyone who can reach the address may read the figures, and there is nothing
+ * else. */
 static enum df_code listen_http(const char *address, struct df_access *access,
                                 struct df_http_server **ret, struct df_err *err)
 {
@@ -50,7 +51,7 @@ static enum df_code listen_http(const char *address, struct df_access *access,
 }
 
 struct relay_run {
-    struct df_app app; /* first: parts are given it */
+    struct df_app app; /* first: parts get a pointer to it */
     const struct df_relay_settings *settings;
     struct df_relay *relay;
 };
@@ -102,7 +103,7 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     if (code == DF_OK)
         df_signals_wait();
     df_parts_stop(&parts, &run.app, df_mono_ms(df_clock_real()) + s->drain_ms);
-    df_http_stop(http); /* before what it tells about is freed */
+    df_http_stop(http); /* before the relay that it reports on is freed */
     df_parts_free(&parts, &run.app);
     df_log_return_stderr();
     return code;
@@ -143,14 +144,14 @@ static void add_line(struct df_buf *out, const struct df_relay_status *st, struc
     }
 }
 
-/* Of all relays, or of one. The exit status tells whether all of them can work. */
+/* Shows all relays, or one. The exit status tells whether all of them can work. */
 static int show_status(const struct df_settings *s, const char *name, bool json)
 {
     struct df_buf out;
     struct df_json_out j;
     bool all_right = true;
 
-    if (name && !find(s, name))
+    if (name && !find_relay(s, name))
         return DF_EXIT_USAGE;
     df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, df_clock_real());
     df_buf_init(&out, OUTPUT_MAX);
@@ -208,8 +209,8 @@ static int install_trigger(const struct df_relay_settings *relay, bool apply)
     return df_cli_result(&df_cmd_relay, code, &err);
 }
 
-static int perform(const struct df_settings *s, int operands, char **argv, bool json, bool apply,
-                   const char *listen)
+static int perform_relay(const struct df_settings *s, int operands, char **argv, bool json,
+                         bool apply, const char *listen)
 {
     const char *name = operands > 1 ? argv[1] : NULL;
     struct df_err err = DF_ERR_INIT;
@@ -220,7 +221,7 @@ static int perform(const struct df_settings *s, int operands, char **argv, bool 
     }
     if (strcmp(argv[0], "status") == 0)
         return show_status(s, name, json);
-    const struct df_relay_settings *relay = find(s, name);
+    const struct df_relay_settings *relay = find_relay(s, name);
     if (!relay)
         return DF_EXIT_USAGE;
     if (strcmp(argv[0], "run") == 0)
@@ -239,7 +240,7 @@ static bool is_verb(const char *verb, int operands, bool json, bool apply, bool 
     return strcmp(verb, "install-trigger") == 0 && operands == 2 && !json;
 }
 
-static int run(int argc, char **argv)
+static int run_relay_command(int argc, char **argv)
 {
     bool json = false, apply = false;
     const char *listen = NULL;
@@ -260,7 +261,7 @@ static int run(int argc, char **argv)
     }
     if (!df_cli_settings(&config, &settings))
         return DF_EXIT_USAGE;
-    int status = perform(&settings, operands, argv, json, apply, listen);
+    int status = perform_relay(&settings, operands, argv, json, apply, listen);
     df_settings_release(&settings);
     return status;
 }
@@ -277,5 +278,5 @@ const struct df_command df_cmd_relay = {
             "                 what failed; exit status 1 if one of them is not right\n"
             "install-trigger  prints the statements that make every insert wake the relay\n"
             "                 (PostgreSQL, with notify_channel); --apply runs them",
-    .run = run,
+    .run = run_relay_command,
 };

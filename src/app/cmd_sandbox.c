@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static int run(int argc, char **argv)
+static int run_sandbox(int argc, char **argv)
 {
     struct df_sandbox_options opt = {.clock = df_clock_real()};
     const char *ack_delay = NULL, *callback_delay = NULL, *keep = NULL, *threads = NULL;
@@ -66,5 +66,5 @@ const struct df_command df_cmd_sandbox = {
             "--keep N              requests kept for each path [1000]; --no-record keeps none\n"
             "--threads N           [one for each processor]\n\n"
             "GET / tells its calls; docs/sandbox.md more.",
-    .run = run,
+    .run = run_sandbox,
 };

@@ -8,10 +8,10 @@
 
 #define OUTPUT_MAX (16 << 20)
 
-/* Parses options and settings; the exit status to leave with, or -1 to go on. */
-static int begin(const struct df_command *cmd, int argc, char **argv, int operands_wanted,
-                 const struct df_option *options, size_t option_count, struct df_settings *s,
-                 struct df_buf *warnings)
+/* Parses options and settings. Returns the exit status, or -1 to go on. */
+static int begin_command(const struct df_command *cmd, int argc, char **argv, int operands_wanted,
+                         const struct df_option *options, size_t option_count,
+                         struct df_settings *s, struct df_buf *warnings)
 {
     struct df_cli_config config = {0};
     int operands = df_cli_parse(cmd, argc, argv, options, option_count, &config);
@@ -26,7 +26,8 @@ static int begin(const struct df_command *cmd, int argc, char **argv, int operan
 
 /* --- migrate --- */
 
-static enum df_code migrate(const struct df_settings *s, size_t *ret_applied, struct df_err *err)
+static enum df_code migrate_database(const struct df_settings *s, size_t *ret_applied,
+                                     struct df_err *err)
 {
     struct df_db *db = NULL;
     enum df_code code = df_open_database(s, true, &db, ret_applied, err);
@@ -53,7 +54,7 @@ static int run_migrate(int argc, char **argv)
     bool print = false;
     const struct df_option options[] = {{.name = "print", .kind = DF_OPT_FLAG, .flag = &print}};
     struct df_settings s;
-    int status = begin(&df_cmd_migrate, argc, argv, 0, options, 1, &s, NULL);
+    int status = begin_command(&df_cmd_migrate, argc, argv, 0, options, 1, &s, NULL);
     if (status >= 0)
         return status;
     if (print) {
@@ -61,7 +62,7 @@ static int run_migrate(int argc, char **argv)
     } else {
         struct df_err err = DF_ERR_INIT;
         size_t applied = 0;
-        status = df_cli_result(&df_cmd_migrate, migrate(&s, &applied, &err), &err);
+        status = df_cli_result(&df_cmd_migrate, migrate_database(&s, &applied, &err), &err);
         if (status == DF_EXIT_OK)
             printf("%zu schema script%s applied\n", applied, applied == 1 ? "" : "s");
     }
@@ -89,7 +90,7 @@ static int run_check_config(int argc, char **argv)
     struct df_settings s;
     struct df_buf warnings;
     df_buf_init(&warnings, DF_CLI_WARNINGS_MAX);
-    int status = begin(&df_cmd_check_config, argc, argv, 0, NULL, 0, &s, &warnings);
+    int status = begin_command(&df_cmd_check_config, argc, argv, 0, NULL, 0, &s, &warnings);
     if (status >= 0) {
         df_buf_release(&warnings);
         return status;
@@ -119,7 +120,7 @@ static int run_copy(const struct df_command *cmd, int argc, char **argv,
                     enum df_code (*copy)(const char *url, const char *file, struct df_err *err))
 {
     struct df_settings s;
-    int status = begin(cmd, argc, argv, 1, NULL, 0, &s, NULL);
+    int status = begin_command(cmd, argc, argv, 1, NULL, 0, &s, NULL);
     if (status >= 0)
         return status;
     struct df_err err = DF_ERR_INIT;

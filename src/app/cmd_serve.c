@@ -38,7 +38,7 @@ static void log_warning(const char *line)
     df_log_warn("ConfigurationUnwise", "%s", line);
 }
 
-static int run(int argc, char **argv)
+static int run_serve(int argc, char **argv)
 {
     bool demo_wanted = false;
     const char *sandbox_listen = "127.0.0.1:8090";
@@ -75,5 +75,5 @@ const struct df_command df_cmd_serve = {
         "                  print addresses, credentials and commands to try\n"
         "--sandbox-listen  address of that sandbox [127.0.0.1:8090]\n\n"
         "SIGTERM, SIGINT and SIGHUP finish what is in hand (server.drain_seconds) and exit with 0.",
-    .run = run,
+    .run = run_serve,
 };

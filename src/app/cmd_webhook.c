@@ -1,4 +1,5 @@
-/* dataflow webhook: what a receiver of webhooks does, for one whose own code does not do it yet. */
+/* dataflow webhook: verifies webhooks as a receiver does, for receivers whose own code does not do
+ * it yet. */
 #include "app/cli.h"
 #include "base/secret.h"
 #include "delivery/verify.h"
@@ -33,9 +34,10 @@ static bool read_all(const char *path, struct df_buf *out)
     return !bad && !df_buf_failed(out);
 }
 
-/* A line each: in a rotation there are two, and of each signature one of them has to be the key. */
-static bool verify(struct df_str secrets, const struct df_signed *m, int64_t tolerance_s,
-                   struct df_verify_result ret[DF_VERIFY_KINDS])
+/* `secrets` has one secret a line: during a rotation there are two, and each signature must match
+ * one of them. */
+static bool verify_with_secrets(struct df_str secrets, const struct df_signed *m,
+                                int64_t tolerance_s, struct df_verify_result ret[DF_VERIFY_KINDS])
 {
     int64_t now_s = df_wall_ms(df_clock_real()) / 1000;
     bool any = false;
@@ -88,7 +90,7 @@ static int verify_files(const char *secret_file, const char *path, int64_t toler
         goto out;
     if (df_verify_parse(df_buf_str(&request), &m, &err) != DF_OK)
         df_cli_complain(&df_cmd_webhook, "%s: %s", path, err.detail);
-    else if (!verify(df_buf_str(&secrets), &m, tolerance_s, v))
+    else if (!verify_with_secrets(df_buf_str(&secrets), &m, tolerance_s, v))
         df_cli_complain(&df_cmd_webhook, "%s is empty", secret_file);
     else
         status = print_verdicts(v) ? DF_EXIT_OK : DF_EXIT_FAILED;
@@ -100,7 +102,7 @@ out:
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run_webhook(int argc, char **argv)
 {
     const char *secret_file = NULL;
     const char *tolerance = "300";
@@ -133,5 +135,5 @@ const struct df_command df_cmd_webhook = {
         "Tells of each signature whether it is ok, bad or missing. Exit status 0: there is one\n"
         "and none is bad; 1: not so; 2: there was nothing to verify. Timestamps may be SECONDS\n"
         "(300) from now; with 0 they may be any.",
-    .run = run,
+    .run = run_webhook,
 };

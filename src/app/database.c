@@ -27,7 +27,7 @@ enum df_code df_make_dirs(const char *path, struct df_err *err)
     return code;
 }
 
-/* The database's clock, which the audit log goes by, need not be this machine's. */
+/* The audit log has times of the database's clock, which may differ from this machine's. */
 #define CLOCKS_DIFFER_MS 3600000
 
 static enum df_code apply_schema(struct df_db *db, size_t *ret_applied, struct df_err *err)

@@ -9,8 +9,8 @@
 enum df_code df_make_dirs(const char *path, struct df_err *err) DF_MUST_CHECK;
 
 /*
- * Makes data_dir, connects, and with `migrate` applies the schema scripts: whoever comes first to a
- * new database makes it. ret_applied (may be NULL): how many scripts ran.
+ * Makes data_dir, connects, and with `migrate` applies the schema scripts, which also create a new
+ * database. ret_applied (may be NULL) gets the number of scripts that ran.
  */
 enum df_code df_open_database(const struct df_settings *s, bool migrate, struct df_db **ret,
                               size_t *ret_applied, struct df_err *err) DF_MUST_CHECK;

@@ -30,7 +30,7 @@ static char *path_in(const struct df_settings *s, const char *name)
     return path;
 }
 
-/* NULL when there is none (yet), or it is unreadable: a new one is made then. */
+/* NULL: there is none, or it is unreadable; the caller then makes a new one. */
 static char *read_small(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -68,7 +68,7 @@ static char *gateway_url(const char *sandbox_listen, const char *what)
     return url;
 }
 
-/* Unless one is configured. A port that is not chosen yet cannot be written down. */
+/* False: a gateway is configured, or the sandbox's port is not known yet. */
 static bool use_sandbox_as_gateway(struct df_settings *s, const char *sandbox_listen)
 {
     struct df_str listen = df_str_c(sandbox_listen);
@@ -193,7 +193,7 @@ static enum df_code renew_secret(struct df_demo *d, const struct df_access *acce
     return code;
 }
 
-/* Keeps the client if its secret is the one in the file, else gives it a new one. */
+/* Keeps the client if its secret is the one in the file; else gives it a new secret. */
 static enum df_code ensure_client(struct df_demo *d, const struct df_access *access,
                                   struct df_err *err)
 {
@@ -209,7 +209,7 @@ static enum df_code ensure_client(struct df_demo *d, const struct df_access *acc
     return code;
 }
 
-/* --- the words --- */
+/* --- the welcome --- */
 
 static void print_welcome(const struct df_demo *d, const struct df_server *server)
 {

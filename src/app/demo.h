@@ -11,11 +11,11 @@
 
 struct df_demo;
 
-/* Before the server starts: sets settings->admin.key if it is not set, and the sandbox as the
- * gateway and as OmniFlow where none is (and its port is known). */
+/* Before the server starts: sets settings->admin.key if it is not set, and makes the sandbox the
+ * gateway and OmniFlow if these are not configured and the sandbox's port is known. */
 enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,
                              struct df_demo **ret, struct df_err *err) DF_MUST_CHECK;
-/* Makes the client, starts the sandbox, prints what to do. */
+/* Makes the client, starts the sandbox and prints commands to try. */
 enum df_code df_demo_start(struct df_demo *d, struct df_server *server, const char *sandbox_listen,
                            struct df_err *err) DF_MUST_CHECK;
 void df_demo_stop(struct df_demo *d);

@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-/* Databases, calls to other systems, uploads, sockets that linger. */
+/* For databases, calls to other systems, uploads, sockets that linger. */
 #define OWN_FILES 1024
 
 int64_t df_files_for_connections(int64_t wanted)
@@ -20,7 +20,7 @@ int64_t df_files_for_connections(int64_t wanted)
         files.rlim_cur = before;
     if (files.rlim_cur >= need)
         return wanted;
-    /* Few files: half of them, so that neither side starves. */
+    /* With few files connections get half of them, so that neither side starves. */
     rlim_t own = files.rlim_cur / 2 < OWN_FILES ? files.rlim_cur / 2 : OWN_FILES;
     int64_t fit = (int64_t)(files.rlim_cur - own);
     if (fit >= wanted)

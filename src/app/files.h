@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * Raises the limit of open files, as far as it may be raised, so that `wanted` connections and the
- * server's own files fit. Returns how many connections do, and logs when they are fewer.
+ * Raises the limit of open files as far as allowed, so that `wanted` connections and the server's
+ * own files fit. Returns how many connections fit, and logs if they are fewer.
  */
 int64_t df_files_for_connections(int64_t wanted);
 

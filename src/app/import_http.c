@@ -11,10 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_MAX   ((size_t)4 << 20)
-#define CONNECT_MS   10000L
-#define UPLOAD_STALL 120   /* seconds without a byte either way: the server brings it to the disk */
-#define STREAM_STALL 60000 /* the server says something every 15 seconds */
+#define ANSWER_MAX ((size_t)4 << 20)
+#define CONNECT_MS 10000L
+#define UPLOAD_STALL                                                                               \
+    120 /* seconds without a byte in either direction: the server writes the file to disk */
+#define STREAM_STALL 60000 /* the server sends something every 15 seconds */
 #define PATIENCE_MS  300000
 #define PAUSE_MIN_MS 500
 #define PAUSE_MAX_MS 5000
@@ -72,14 +73,14 @@ void df_import_http_free(struct df_import_http *h)
 
 /* --- one call --- */
 
-static size_t collect(char *data, size_t size, size_t count, void *arg)
+static size_t collect_body(char *data, size_t size, size_t count, void *arg)
 {
     df_buf_add(arg, data, size * count);
     return df_buf_failed(arg) ? 0 : size * count;
 }
 
-/* Of /imports, or of /imports/{batchId} and what follows. */
-static void prepare(struct df_import_http *h, const char *batch_id, const char *rest)
+/* Prepares a call of /imports, or of /imports/{batchId} followed by rest. */
+static void prepare_call(struct df_import_http *h, const char *batch_id, const char *rest)
 {
     char url[DF_URL_MAX + 128];
 
@@ -93,7 +94,7 @@ static void prepare(struct df_import_http *h, const char *batch_id, const char *
     curl_easy_setopt(h->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     curl_easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->why);
-    if (h->local) /* not by way of somebody's proxy */
+    if (h->local) /* not through a proxy */
         curl_easy_setopt(h->curl, CURLOPT_PROXY, "");
     h->why[0] = '\0';
 }
@@ -116,8 +117,8 @@ static enum df_code code_of(long status)
     }
 }
 
-/* What a problem document says, field by field. */
-static enum df_code problem(long status, struct df_str body, struct df_err *err)
+/* Puts the text of a problem document into err, field by field. */
+static enum df_code read_problem(long status, struct df_str body, struct df_err *err)
 {
     struct df_arena arena = {0};
     const struct df_json *doc = NULL;
@@ -150,30 +151,30 @@ static enum df_code problem(long status, struct df_str body, struct df_err *err)
     return code;
 }
 
-static enum df_code finish(struct df_import_http *h, CURLcode rc, long wanted, struct df_str body,
-                           struct df_err *err)
+static enum df_code finish_call(struct df_import_http *h, CURLcode rc, long wanted,
+                                struct df_str body, struct df_err *err)
 {
     long status = 0;
 
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
     if (*h->server.interrupted)
         return df_err_set(err, DF_E_CANCELLED, "interrupted");
-    /* A server that refuses an upload closes before all of it was sent: its answer counts. */
+    /* A server that refuses an upload closes before all of it was sent; its answer still counts. */
     if (rc != CURLE_OK && status < 300)
         return df_err_set(err, DF_E_NET, "%s: %s", h->url,
                           h->why[0] ? h->why : curl_easy_strerror(rc));
-    return status == wanted ? DF_OK : problem(status, body, err);
+    return status == wanted ? DF_OK : read_problem(status, body, err);
 }
 
 enum df_code df_import_look(struct df_import_http *h, const char *batch_id, struct df_buf *answer,
                             struct df_err *err)
 {
-    prepare(h, batch_id, "");
+    prepare_call(h, batch_id, "");
     curl_easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, 30000L);
-    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect_body);
     curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, answer);
     CURLcode rc = curl_easy_perform(h->curl);
-    return finish(h, rc, 200, df_buf_str(answer), err);
+    return finish_call(h, rc, 200, df_buf_str(answer), err);
 }
 
 /* --- the upload --- */
@@ -210,15 +211,15 @@ enum df_code df_import_upload(struct df_import_http *h, const struct df_import_f
 {
     struct upload u = {h, file};
 
-    prepare(h, "", "");
+    prepare_call(h, "", "");
     curl_mime *form = curl_mime_init(h->curl);
-    /* Fields before the file, so that the server knows them while it arrives. */
+    /* The fields come before the file, so that the server knows them while the file arrives. */
     add_field(form, "originDefault", file->origin);
     add_field(form, "sheet", file->sheet);
     curl_mimepart *part = curl_mime_addpart(form);
     curl_mime_name(part, "file");
     CURLcode rc = curl_mime_filedata(part, file->path);
-    /* The content decides what it is, not what curl makes of the name. */
+    /* The server looks at the content; curl's guess from the name must not interfere. */
     curl_mime_type(part, "application/octet-stream");
     curl_easy_setopt(h->curl, CURLOPT_MIMEPOST, form);
     curl_easy_setopt(h->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -226,11 +227,11 @@ enum df_code df_import_upload(struct df_import_http *h, const struct df_import_f
     curl_easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFOFUNCTION, upload_moves);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFODATA, &u);
-    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect_body);
     curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, answer);
     if (rc == CURLE_OK)
         rc = curl_easy_perform(h->curl);
-    enum df_code code = finish(h, rc, 202, df_buf_str(answer), err);
+    enum df_code code = finish_call(h, rc, 202, df_buf_str(answer), err);
     curl_mime_free(form);
     return code;
 }
@@ -240,10 +241,10 @@ enum df_code df_import_upload(struct df_import_http *h, const struct df_import_f
 struct stream {
     struct df_import_http *http;
     const struct df_import_watcher *watcher;
-    struct df_buf body; /* of an answer that is no stream */
+    struct df_buf body; /* of an answer that is not a stream */
     struct df_buf line;
     struct df_buf data;
-    bool completed; /* the event at hand */
+    bool completed; /* the current event is "completed" */
     bool over;
     bool is_stream;
     int64_t heard_ms;
@@ -279,7 +280,7 @@ static size_t read_stream(char *data, size_t size, size_t count, void *arg)
     curl_easy_getinfo(s->http->curl, CURLINFO_RESPONSE_CODE, &status);
     s->is_stream = status == 200;
     if (!s->is_stream)
-        return collect(data, size, count, &s->body);
+        return collect_body(data, size, count, &s->body);
     for (size_t i = 0; i < len; i++) {
         if (data[i] != '\n') {
             df_buf_addc(&s->line, data[i]);
@@ -304,7 +305,8 @@ static int stream_moves(void *arg, curl_off_t down_total, curl_off_t down, curl_
            df_mono_ms(df_clock_real()) - s->heard_ms > STREAM_STALL;
 }
 
-/* One connection. DF_OK: the batch is over. Else *ret_heard tells whether it was a stream. */
+/* Watches over one connection. DF_OK: the batch is over. Else *ret_heard tells whether a stream had
+ * begun. */
 static enum df_code watch_once(struct df_import_http *h, const char *batch_id,
                                const struct df_import_watcher *watcher, bool *ret_heard,
                                struct df_err *err)
@@ -314,7 +316,7 @@ static enum df_code watch_once(struct df_import_http *h, const char *batch_id,
     df_buf_init(&s.body, ANSWER_MAX);
     df_buf_init(&s.line, ANSWER_MAX);
     df_buf_init(&s.data, ANSWER_MAX);
-    prepare(h, batch_id, "/events");
+    prepare_call(h, batch_id, "/events");
     curl_easy_setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFOFUNCTION, stream_moves);
     curl_easy_setopt(h->curl, CURLOPT_XFERINFODATA, &s);
@@ -323,7 +325,7 @@ static enum df_code watch_once(struct df_import_http *h, const char *batch_id,
     CURLcode rc = curl_easy_perform(h->curl);
     enum df_code code = DF_OK;
     if (!s.over)
-        code = finish(h, rc, 200, df_buf_str(&s.body), err);
+        code = finish_call(h, rc, 200, df_buf_str(&s.body), err);
     if (code == DF_OK && !s.over)
         code = df_err_set(err, DF_E_NET, "the server ended the stream");
     *ret_heard = s.is_stream;
@@ -333,7 +335,7 @@ static enum df_code watch_once(struct df_import_http *h, const char *batch_id,
     return code;
 }
 
-static void pause_ms(struct df_import_http *h, const struct df_import_watcher *w, int64_t ms)
+static void pause_watching(struct df_import_http *h, const struct df_import_watcher *w, int64_t ms)
 {
     int64_t until = df_mono_ms(df_clock_real()) + ms;
     while (!*h->server.interrupted && df_mono_ms(df_clock_real()) < until) {
@@ -362,7 +364,7 @@ enum df_code df_import_watch(struct df_import_http *h, const char *batch_id,
         if (now_ms - heard_ms > PATIENCE_MS)
             return code;
         watcher->lost(watcher->arg, err->detail);
-        pause_ms(h, watcher, df_backoff_more(&pause));
+        pause_watching(h, watcher, df_backoff_more(&pause));
         if (*h->server.interrupted)
             return df_err_set(err, DF_E_CANCELLED, "interrupted");
     }

@@ -87,7 +87,7 @@ static int run_help(int argc, char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE,
-           SIG_IGN); /* a peer or a pager that leaves is an error to report, not to die of */
+           SIG_IGN); /* a peer or a pager that leaves is an error to report, not a reason to die */
     if (argc < 2) {
         print_overview(stderr);
         return DF_EXIT_USAGE;

@@ -1,4 +1,4 @@
-/* The database, who is calling and what they may, and what has to be done now and then. */
+/* The parts for the database, for authentication and limits, and for housekeeping. */
 #include "access/policies.h"
 #include "access/usage.h"
 #include "alerts/alerts.h"
@@ -46,7 +46,7 @@ static void free_store(struct df_app *app)
 
 const struct df_part df_part_store = {.start = start_store, .end = end_store, .free = free_store};
 
-/* --- who is calling --- */
+/* --- access --- */
 
 static enum df_code start_access(struct df_app *app, struct df_err *err)
 {
@@ -119,7 +119,7 @@ static enum df_code start_housekeeping(struct df_app *app, struct df_err *err)
     return DF_OK;
 }
 
-/* It may be removing files of a storage that does not answer. */
+/* Cancels transfers first: it may be removing files of a storage that does not answer. */
 static void stop_housekeeping(struct df_app *app, int64_t deadline_ms)
 {
     (void)deadline_ms;

@@ -1,4 +1,5 @@
-/* Calls to others, the engine that delivers, and those who have something to deliver. */
+/* The parts for calls to others, for the delivery engine, and for the features that deliver through
+ * it. */
 #include "alerts/alerts.h"
 #include "app/app.h"
 #include "delivery/delivery.h"
@@ -9,9 +10,9 @@
 #include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
-/* Room for more destinations than one that hangs. */
+/* Leaves room for other destinations while one hangs. */
 #define CALLS_FOR(n) ((n) > 64 ? 4 * (n) : 256)
-/* What a body may become in an outbox, in the widest encoding of a database. */
+/* How much a body may grow in an outbox, in the widest encoding of a database. */
 #define ROW_FOR(bytes) ((bytes) > 4 * DF_MIB ? 4 * (bytes) : 16 * DF_MIB)
 
 /* --- calls to others --- */
@@ -57,8 +58,8 @@ static enum df_code start_delivery(struct df_app *app, struct df_err *err)
     return DF_OK;
 }
 
-/* What is being sent may come back while the drain lasts; the rest is cut off and sent again later.
- */
+/* Calls on their way may come back during the drain; the rest are cut off, and their rows are sent
+ * again later. */
 static void stop_delivery(struct df_app *app, int64_t deadline_ms)
 {
     df_delivery_stop(app->delivery, df_parts_left_ms(deadline_ms));
@@ -243,8 +244,8 @@ void df_app_add_channels(struct df_app *app)
     df_alerts_add_channel(app->alerts, app->delivery);
 }
 
-/* Known to every process; only one with the role delivers, or works on tickets. They stop with
- * their own parts. */
+/* Every process knows the channels; only one with the role delivers, or works on tickets. They stop
+ * with their own parts. */
 static enum df_code start_channels(struct df_app *app, struct df_err *err)
 {
     (void)err;

@@ -1,4 +1,4 @@
-/* Files that clients upload, and what becomes of them. */
+/* The parts for uploaded files and their imports. */
 #include "app/app.h"
 #include "base/zone.h"
 #include "files/storage.h"
@@ -6,10 +6,10 @@
 #include "imports/imports.h"
 #include "imports/receive/receive.h"
 
-/* Who needs to know of files and batches. */
+/* Roles that work with files and batches. */
 #define IMPORT_ROLES (DF_ROLE_API | DF_ROLE_IMPORT | DF_ROLE_MAINTAIN)
 
-/* --- where the files lie --- */
+/* --- storage --- */
 
 static enum df_code start_storage(struct df_app *app, struct df_err *err)
 {
@@ -63,7 +63,7 @@ static enum df_code start_imports(struct df_app *app, struct df_err *err)
     return DF_OK;
 }
 
-/* Batches in work have what is left of the drain. */
+/* Batches that are being worked on have what is left of the drain. */
 static void stop_imports(struct df_app *app, int64_t deadline_ms)
 {
     df_imports_stop(app->imports, df_parts_left_ms(deadline_ms));
@@ -80,7 +80,7 @@ const struct df_part df_part_imports = {.roles = IMPORT_ROLES,
                                         .end = end_imports,
                                         .free = free_imports};
 
-/* --- receiving and showing them --- */
+/* --- uploads and reports --- */
 
 static enum df_code start_uploads(struct df_app *app, struct df_err *err)
 {
@@ -90,7 +90,7 @@ static enum df_code start_uploads(struct df_app *app, struct df_err *err)
     return DF_OK;
 }
 
-/* Uploads that are whole are answered. */
+/* Uploads that are complete are answered. */
 static void stop_uploads(struct df_app *app, int64_t deadline_ms)
 {
     (void)deadline_ms;

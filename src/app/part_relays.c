@@ -1,8 +1,8 @@
-/* The relays of a server: those that are configured, and one for its own events. */
+/* The part for the relays of a server: those that are configured, and one for its own events. */
 #include "app/app.h"
 #include "relay/relays.h"
 
-/* Somebody may have given the name to a relay of another table. */
+/* A relay of another table may already have the name. */
 static const char *own_name(const struct df_settings *set)
 {
     for (size_t i = 0; i < set->relay_count; i++)
@@ -11,7 +11,7 @@ static const char *own_name(const struct df_settings *set)
     return "events";
 }
 
-/* A section of which nothing is written but its name: its defaults are those of the table. */
+/* Loads a section with nothing but its name, so that it has the defaults of the settings' table. */
 static enum df_code load_own(const struct df_settings *set, struct df_settings *own,
                              struct df_err *err)
 {

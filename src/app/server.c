@@ -30,9 +30,9 @@ struct df_server {
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
 };
 
-/* Each may use those before it; parts.h tells how they end. */
+/* Each part may use those before it; parts.h tells how they end. */
 static const struct df_part *const server_parts[] = {
-    &df_part_outbound, /* stopped when all who call have stopped, and freed last */
+    &df_part_outbound, /* stopped after all its callers, and freed last */
     &df_part_store,    /* its threads end last */
     &df_part_delivery,
     &df_part_relays,
@@ -40,7 +40,7 @@ static const struct df_part *const server_parts[] = {
     &df_part_webhooks,
     &df_part_interface,
     &df_part_alerts,
-    &df_part_channels, /* of the five before it; from here on deliveries run */
+    &df_part_channels, /* of the five parts before it; from here on deliveries run */
     &df_part_storage,
     &df_part_imports,
     &df_part_uploads,
@@ -52,7 +52,8 @@ static const struct df_part *const server_parts[] = {
 
 /* --- routes --- */
 
-/* What the role `api` answers, each table with what its handlers work with. Returns how many. */
+/* Lists the tables of routes of the role `api`, each with its handlers' argument. Returns their
+ * number. */
 static size_t list_api(struct df_server *s, struct df_route_table *out)
 {
     const struct df_app *app = &s->app;
@@ -86,7 +87,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
     return sizeof tables / sizeof tables[0];
 }
 
-/* Whatever its role, a process is asked for its health and its figures. */
+/* A process of any role answers for its health and its metrics. */
 static void bind_routes(struct df_server *s, const struct df_route *extra)
 {
     const struct df_settings *set = s->app.settings;

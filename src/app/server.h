@@ -24,18 +24,19 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
 const char *df_server_address(const struct df_server *s);
 const struct df_access *df_server_access(const struct df_server *s);
 
-/* Drains (stop accepting, finish what is in hand within drain_seconds) and frees. NULL is fine. */
+/* Drains (stops accepting, finishes what is in hand within drain_seconds) and frees. NULL is
+ * fine. */
 void df_server_stop(struct df_server *s);
 
 /*
- * Starts, waits for a signal, drains: the whole of `serve`, for cmd's name in messages. With
- * demo_sandbox (an address) as a demo. The exit status.
+ * The whole of `serve`: starts, waits for a signal, drains. cmd is named in messages. demo_sandbox:
+ * the sandbox's address for a demo; NULL: no demo. Returns the exit status.
  */
 struct df_command;
 int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
              const struct df_route *extra_routes, const char *demo_sandbox);
 
-/* "METHOD /path" a line, for the documentation's test. */
+/* Writes "METHOD /path" lines, for the test of the documentation. */
 void df_server_print_routes(struct df_buf *out);
 
 #endif

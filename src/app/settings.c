@@ -103,7 +103,7 @@ static void check_storage(const struct df_settings *s, struct df_buf *complaints
         df_buf_addf(complaints, "%s\n", err.detail);
 }
 
-#define ADMIN_KEY_LEAST 12 /* shorter ones are refused where others than this machine may call */
+#define ADMIN_KEY_LEAST 12 /* a shorter key is refused if other machines can call */
 
 static bool listens_on_loopback(const struct df_settings *s)
 {
@@ -123,7 +123,7 @@ static void check_admin_key(const struct df_settings *s, struct df_buf *complain
             ADMIN_KEY_LEAST);
 }
 
-/* What is not refused, and yet unwise. */
+/* Warns of settings that are valid but unwise. */
 static void warn_together(const struct df_settings *s, struct df_buf *warnings)
 {
     struct df_buf risk;
@@ -147,7 +147,7 @@ static void warn_together(const struct df_settings *s, struct df_buf *warnings)
     df_buf_release(&risk);
 }
 
-/* What no single key can tell. */
+/* Checks keys against each other. */
 static bool check_together(const struct df_settings *s, struct df_buf *complaints)
 {
     size_t before = complaints->len;
@@ -208,7 +208,7 @@ void df_settings_add_integration(struct df_settings *s, const char *name, const 
         df_oom();
     const struct df_config_sources src = {.sets = (const char *const[]){set}, .set_count = 1};
     if (df_config_load(&table, &src, &one, &complaints) != DF_OK)
-        abort(); /* the name and the URL are the program's own */
+        abort(); /* cannot happen: the name and the URL are the program's own */
     df_integration_fill_settings(&one.integrations[0], &s->breaker);
     s->integrations =
         df_realloc(s->integrations, (s->integration_count + 1) * sizeof(*s->integrations));

@@ -55,15 +55,15 @@ struct df_settings {
 extern const struct df_config_table df_settings_table;
 
 /*
- * Loads from file, environment and --set, fills what depends on other keys and checks what no
- * single key can tell (a certificate without its key, a gateway without its API key). Complaints
- * and warnings as df_config_load.
+ * Loads from file, environment and --set, fills in values that depend on other keys, and checks
+ * keys against each other (a certificate without its key, a gateway without its API key).
+ * Complaints and warnings as in df_config_load.
  */
 enum df_code df_settings_load(const struct df_config_sources *src, struct df_settings *s,
                               struct df_buf *complaints) DF_MUST_CHECK;
 void df_settings_release(struct df_settings *s);
 
-/* A section [integration.NAME] of the program's own, with base_url and the defaults. */
+/* Adds a section [integration.NAME] with base_url and the defaults. */
 void df_settings_add_integration(struct df_settings *s, const char *name, const char *base_url);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <signal.h>
 
-/* SIGHUP comes when the terminal goes; nohup has it ignored, and blocked it would come all the
- * same. */
+/* SIGHUP comes when the terminal closes. Under nohup it is ignored and stays out of the set: once
+ * blocked it would be taken all the same. */
 static void stop_signals(sigset_t *set)
 {
     struct sigaction hangup = {0};

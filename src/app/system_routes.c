@@ -47,7 +47,7 @@ static const struct df_handler health = {.done = write_health};
 
 struct ready {
     struct df_work w; /* its arg is a struct df_system */
-    bool admin;       /* is told the details; others get the words of the error table */
+    bool admin;       /* the caller sees details; others get the texts of the error table */
     bool asked;       /* the database was reached */
     struct df_err database;
     struct df_err schema;
@@ -70,7 +70,7 @@ static enum df_code run_ready(struct df_db *db, struct df_work *w, struct df_err
     return DF_OK;
 }
 
-static const char *words_for(const struct ready *r, const struct df_err *err)
+static const char *check_text(const struct ready *r, const struct df_err *err)
 {
     return r->admin ? err->detail : df_err_outside(err);
 }
@@ -82,13 +82,13 @@ static void write_check(const struct ready *r, struct df_json_out *json, const c
     df_json_kv_text(json, "name", df_str_c(name));
     df_json_kv_text(json, "status", err->code == DF_OK ? DF_STR("ok") : DF_STR("failed"));
     if (err->code != DF_OK)
-        df_json_kv_text(json, "detail", df_str_c(words_for(r, err)));
+        df_json_kv_text(json, "detail", df_str_c(check_text(r, err)));
     if (backend)
         df_json_kv_text(json, "backend", df_str_c(backend));
     df_json_close(json, '}');
 }
 
-/* A channel that is not configured keeps its rows: that is said, and no reason to be not ready. */
+/* A channel that is not configured keeps its rows: that is shown, but the server is ready. */
 static void write_channels(struct df_json_out *json, const struct df_delivery *d)
 {
     df_json_key(json, "channels");
@@ -105,7 +105,7 @@ static void write_channels(struct df_json_out *json, const struct df_delivery *d
     df_json_close(json, ']');
 }
 
-/* The server's own windows; each client's may be others. */
+/* The server's own windows; clients may have others. */
 static void write_maintenance(struct df_work *w, const struct df_system *system)
 {
     const struct df_policy none = {0};
@@ -121,10 +121,10 @@ static const char *not_ready_because(const struct ready *r)
 {
     if (atomic_load(&draining))
         return "The server is shutting down.";
-    return words_for(r, r->database.code != DF_OK ? &r->database : &r->schema);
+    return check_text(r, r->database.code != DF_OK ? &r->database : &r->schema);
 }
 
-/* Without room writes are refused and reads go on: that is said, and no reason to be not ready. */
+/* On a full disk writes are refused and reads go on: that is shown, but the server is ready. */
 static void look_at_disk(struct ready *r, const struct df_system *system)
 {
     uint64_t free_bytes =
@@ -139,7 +139,7 @@ static void look_at_disk(struct ready *r, const struct df_system *system)
                          "less than a mebibyte is left on the disk of server.data_dir");
 }
 
-/* What strangers are not told stands in the log, when it begins and when it changes. */
+/* Logs the details that strangers are not told, when the trouble begins and when it changes. */
 static void log_not_ready(const struct ready *r)
 {
     static _Atomic enum df_code said;
@@ -186,7 +186,8 @@ static void write_ready(struct ready *r, bool ready)
     df_json_close(json, '}');
 }
 
-/* A database that cannot be reached is an answer like another. A full queue says nothing of it. */
+/* A database that cannot be reached is an answer, not an error of the call. A full queue says
+ * nothing about the database. */
 static bool answer_ready(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     struct ready *r = (struct ready *)w;

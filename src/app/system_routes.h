@@ -14,7 +14,7 @@ struct df_system {
 };
 
 extern const struct df_route df_probe_routes[];  /* /healthz and /metrics: need the clock alone */
-extern const struct df_route df_system_routes[]; /* the others; of a struct df_system */
+extern const struct df_route df_system_routes[]; /* the others; argument: a struct df_system */
 
 /* For /healthz and /readyz. */
 void df_system_started(int64_t mono_ms);

@@ -238,14 +238,14 @@ static enum df_code put_body(struct batch *b, struct df_str body, struct df_err 
 static enum df_code publish_message(struct batch *b, struct message *m, struct df_err *err)
 {
     struct df_rabbit_link *l = &b->sink->link;
-    amqp_basic_publish_t publish_message = {
+    amqp_basic_publish_t publish = {
         .exchange = amqp_cstring_bytes(b->sink->opt->exchange ? b->sink->opt->exchange : ""),
         .routing_key = bytes_of(m->key),
         .mandatory = 1,
     };
     amqp_frame_t method = {.frame_type = AMQP_FRAME_METHOD, .channel = DF_RABBIT_CHANNEL};
     method.payload.method.id = AMQP_BASIC_PUBLISH_METHOD;
-    method.payload.method.decoded = &publish_message;
+    method.payload.method.decoded = &publish;
     amqp_frame_t header = {.frame_type = AMQP_FRAME_HEADER, .channel = DF_RABBIT_CHANNEL};
     header.payload.properties.class_id = AMQP_BASIC_CLASS;
     header.payload.properties.body_size = m->event->payload.len;

@@ -137,9 +137,10 @@ struct df_sb_settings df_sb_config_settings(struct df_sb_config *c)
     return s;
 }
 
-/* --- secrets of webhooks; under the lock --- */
+/* --- secrets of webhooks --- */
 
 static struct df_sb_path_secret *find_secret(struct df_sb_config *c, struct df_str path)
+    DF_REQUIRES(c->lock)
 {
     for (size_t i = 0; i < c->secret_count; i++)
         if (df_str_eq(path, df_str_c(c->secrets[i].path)))
@@ -148,6 +149,7 @@ static struct df_sb_path_secret *find_secret(struct df_sb_config *c, struct df_s
 }
 
 static void set_secret(struct df_sb_config *c, struct df_str path, struct df_str secret)
+    DF_REQUIRES(c->lock)
 {
     struct df_sb_path_secret *s = find_secret(c, path);
 
@@ -303,7 +305,7 @@ static void read_server(struct df_input *in, struct df_sb_config *c, struct chan
     ch->client_secret = df_input_text(in, "clientSecret", 1024, DF_OPTIONAL);
     struct df_sb_server *old = df_sb_config_server(c);
     if (old) {
-        /* What is not given stays. */
+        /* Members that are not given stay as they are. */
         if (!url)
             ch->url = df_arena_str(in->arena, df_str_c(old->url));
         if (!df_json_get(in->object, "clientId"))
@@ -319,7 +321,7 @@ static void read_server(struct df_input *in, struct df_sb_config *c, struct chan
         df_input_error(in, "serverUrl", "is needed with clientId and clientSecret");
 }
 
-static void apply(struct df_sb_config *c, const struct change *ch)
+static void apply_change(struct df_sb_config *c, const struct change *ch)
 {
     df_lock(&c->lock);
     c->settings = ch->settings;
@@ -366,6 +368,6 @@ void df_sb_config_put(struct df_req *req)
         df_req_problem(req, &err);
         return;
     }
-    apply(&s->config, &ch);
+    apply_change(&s->config, &ch);
     df_sb_config_get(req);
 }

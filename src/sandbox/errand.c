@@ -1,8 +1,8 @@
 /*
- * An errand is a POST to the server that comes of a request: an ack, a callback. It waits in the
- * timer, goes through the HTTP client, and comes back to the timer when it failed and another
- * attempt may help. The server may not have stored yet what it is told about (the answer to the
- * request and the errand race), so 404 is tried again too.
+ * An errand is a POST to the server that a request causes: an ack or a callback. It waits in the
+ * timer, goes through the HTTP client, and returns to the timer if it failed and another attempt
+ * may help. A 404 is tried again too: the errand may overtake the answer to the request, so the
+ * server may not have stored yet what the errand is about.
  */
 #include "sandbox/internal.h"
 
@@ -22,7 +22,7 @@ static const int64_t retry_ms[] = {250, 1000, 4000};
 #define RETRIES (sizeof(retry_ms) / sizeof(retry_ms[0]))
 
 struct df_sb_errand {
-    struct df_timer_item item; /* first: fire() casts */
+    struct df_timer_item item; /* first: send_errand() casts */
     struct df_call call;
     struct df_sandbox *sandbox;
     enum df_sb_errand_kind kind;
@@ -48,7 +48,7 @@ static void free_errand(struct df_sb_errand *e)
     free(e);
 }
 
-static bool worth_repeating(const struct df_call *call)
+static bool is_worth_repeating(const struct df_call *call)
 {
     if (call->code != DF_OK)
         return df_code_retry(call->code) != DF_RETRY_NEVER && call->code != DF_E_CANCELLED;
@@ -71,7 +71,7 @@ static void log_failure(const struct df_sb_errand *e, const struct df_call *call
                     call->err.detail);
 }
 
-static void done(struct df_call *call)
+static void errand_done(struct df_call *call)
 {
     struct df_sb_errand *e = call->arg;
     struct df_sb_errand_counts *counts = &e->sandbox->errands[e->kind];
@@ -81,14 +81,14 @@ static void done(struct df_call *call)
         free_errand(e);
         return;
     }
-    if (worth_repeating(call) && e->attempts < RETRIES &&
+    if (is_worth_repeating(call) && e->attempts < RETRIES &&
         df_timer_add(e->sandbox->timer, &e->item, retry_ms[e->attempts++]))
         return;
     log_failure(e, call, atomic_fetch_add(&counts->failed, 1) + 1);
     free_errand(e);
 }
 
-static void fire(struct df_timer_item *item, bool stopping)
+static void send_errand(struct df_timer_item *item, bool stopping)
 {
     struct df_sb_errand *e = (struct df_sb_errand *)item;
 
@@ -140,7 +140,7 @@ struct df_sb_errand *df_sb_errand_new(struct df_sandbox *s, enum df_sb_errand_ki
     }
     atomic_fetch_add(&s->errands[kind].pending, 1);
     struct df_sb_errand *e = df_calloc(1, sizeof(*e));
-    e->item.fire = fire;
+    e->item.fire = send_errand;
     e->sandbox = s;
     e->kind = kind;
     e->server = server;
@@ -154,7 +154,7 @@ struct df_sb_errand *df_sb_errand_new(struct df_sandbox *s, enum df_sb_errand_ki
                                .body = df_str_n(body, len),
                                .timeout_ms = TIMEOUT_MS,
                                .allow_private = true,
-                               .done = done,
+                               .done = errand_done,
                                .arg = e};
     fill_headers(e, correlation_id);
     return e;

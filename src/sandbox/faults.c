@@ -4,6 +4,7 @@
 #include "net/input.h"
 #include "sandbox/internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,9 +35,9 @@ bool df_sb_faults_add(struct df_sb_faults *f, struct df_sb_fault *fault)
     return room;
 }
 
-/* Under the lock. */
-static void remove_at(struct df_sb_faults *f, size_t i)
+static void remove_fault(struct df_sb_faults *f, size_t i) DF_REQUIRES(f->lock)
 {
+    assert(i < atomic_load(&f->count));
     size_t n = atomic_load(&f->count) - 1;
     memmove(&f->items[i], &f->items[i + 1], (n - i) * sizeof(struct df_sb_fault));
     atomic_store(&f->count, n);
@@ -50,14 +51,14 @@ size_t df_sb_faults_remove(struct df_sb_faults *f, struct df_str path)
     for (size_t i = atomic_load(&f->count); i > 0; i--) {
         if (path.ptr && !df_str_eq(path, df_str_c(f->items[i - 1].path)))
             continue;
-        remove_at(f, i - 1);
+        remove_fault(f, i - 1);
         removed++;
     }
     df_unlock(&f->lock);
     return removed;
 }
 
-static bool falls(const struct df_sb_faults *f, double rate)
+static bool fault_strikes(const struct df_sb_faults *f, double rate)
 {
     if (rate >= 1)
         return true;
@@ -85,14 +86,14 @@ struct df_sb_effect df_sb_faults_apply(struct df_sb_faults *f, struct df_str pat
     df_lock(&f->lock);
     for (size_t i = 0; i < atomic_load(&f->count);) {
         struct df_sb_fault *fault = &f->items[i];
-        if (!df_str_starts(path, df_str_c(fault->path)) || !falls(f, fault->rate)) {
+        if (!df_str_starts(path, df_str_c(fault->path)) || !fault_strikes(f, fault->rate)) {
             i++;
             continue;
         }
         add_effect(&e, fault);
         fault->applied++;
         if (fault->count > 0 && --fault->count == 0)
-            remove_at(f, i);
+            remove_fault(f, i);
         else
             i++;
     }
@@ -134,7 +135,7 @@ static void write_faults(struct df_sb_faults *f, struct df_json_out *out)
 
 /* --- the calls --- */
 
-/* A fraction; over 1 it is taken as percent. */
+/* A fraction; a number over 1 is a percentage. */
 static double read_rate(struct df_input *in)
 {
     const struct df_json *v = df_json_get(in->object, "rate");

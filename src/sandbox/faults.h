@@ -1,10 +1,10 @@
 /*
- * The faults that stand: which calls fail, late or lost. A fault applies to paths that begin with
+ * Faults: which calls fail, are answered late or get lost. A fault applies to paths that begin with
  * its prefix, to a share of the calls (`rate`), and for a number of times (`count`), after which it
- * is gone. Several may apply to one call: delays add up, the first status (or drop) in order of
+ * is gone. Several may apply to one call: delays add up, and the first status (or drop) in order of
  * creation wins.
  *
- * Thread-safe. While no fault stands, asking costs one atomic load.
+ * Thread-safe. While there is no fault, asking costs one atomic load.
  */
 #ifndef DF_SANDBOX_FAULTS_H
 #define DF_SANDBOX_FAULTS_H
@@ -27,19 +27,19 @@ struct df_sb_fault {
     int64_t latency_ms;    /* answer later */
     int64_t retry_after_s; /* with a status: Retry-After; -1: none */
     double rate;           /* 0 to 1 */
-    int64_t count;         /* how often it still applies; -1: without end */
+    int64_t count;         /* how often it still applies; -1: always */
     int64_t applied;       /* how often it did */
 };
 
 struct df_sb_faults {
     struct df_mutex lock;
-    _Atomic size_t count;
-    struct df_sb_fault *items; /* in order of creation */
-    int64_t last_id;
+    _Atomic size_t count;                          /* written under the lock */
+    struct df_sb_fault *items DF_GUARDED_BY(lock); /* in order of creation */
+    int64_t last_id DF_GUARDED_BY(lock);
     const struct df_clock *clock;
 };
 
-/* What a call has coming. */
+/* What happens to a call. */
 struct df_sb_effect {
     unsigned status; /* 0: served as usual */
     bool drop;
@@ -54,12 +54,12 @@ void df_sb_faults_release(struct df_sb_faults *f);
 /* Fills in the id. False: there are too many. */
 bool df_sb_faults_add(struct df_sb_faults *f, struct df_sb_fault *fault);
 
-/* Those whose path is this one; absent: all. Returns how many. */
+/* Removes the faults of this path; absent: all. Returns their number. */
 size_t df_sb_faults_remove(struct df_sb_faults *f, struct df_str path);
 
 struct df_sb_effect df_sb_faults_apply(struct df_sb_faults *f, struct df_str path);
 
-/* The calls of /_faults. */
+/* The handlers of /_faults. */
 struct df_req;
 void df_sb_faults_post(struct df_req *req);
 void df_sb_faults_get(struct df_req *req);

@@ -1,7 +1,7 @@
 /*
- * The gateway: POST /gateway/… accepts whatever comes. A ticket (a body with "shipmentTicket", or
- * what is posted to /gateway/tickets, if it has a ticket's key) is answered by a callback as well,
- * to {server}/api/tickets/callback, its status the configured one or the ticket's own
+ * The gateway: POST /gateway/… accepts every document. A ticket (a body with "shipmentTicket", or a
+ * body with a ticket's key that is posted to /gateway/tickets) also gets a callback to
+ * {server}/api/tickets/callback. Its status is the configured one or the ticket's own
  * "sandboxCallback".
  */
 #include "sandbox/internal.h"
@@ -30,7 +30,7 @@ static struct df_str first_of(struct df_str a, struct df_str b)
     return a.ptr ? a : b;
 }
 
-/* Both shapes: the envelope's parts where there is one, else the body itself. */
+/* Reads both shapes: the parts of the envelope if there is one, else the body itself. */
 static void read_ticket(const struct df_json *body, struct ticket *t)
 {
     const struct df_json *envelope = df_json_get(body, "shipmentTicket");

@@ -1,19 +1,19 @@
 /*
- * What the files of the sandbox share; nobody else includes this.
+ * What the files of the sandbox share.
  *
- *   sandbox.c   start, stop, routes, the way of a request
+ *   sandbox.c   start, stop, routes, the path of a request
  *   control.c   /_stats, /_received, /_config
- *   config.c    what can be changed while it runs
+ *   config.c    settings that can be changed while it runs
  *   omniflow.c  gateway.c  webhooks.c  payments.c: the peers that are played
- *   faults.c    what is to fail
+ *   faults.c    which calls are to fail
  *   errand.c    acks and callbacks sent back
- *   journal.c   what came
- *   keyset.c    which keys were seen
+ *   journal.c   the requests that came
+ *   keyset.c    the keys that were seen
  *
- * A request of a peer's path: faults are asked; unless one ends the call, the peer makes its reply;
- * the request is counted and kept; the reply goes out, at once or when the fault's delay is over;
- * an errand that came of it is due after that. So a delayed call has been processed: what a caller
- * sees whose patience ends first is an answer that was lost.
+ * A request to a peer's path takes these steps. Faults are asked. Unless one ends the call, the
+ * peer makes its reply. The request is counted and kept. The reply goes out, at once or after the
+ * fault's delay; an errand that the request caused is due after that. So a delayed call has been
+ * processed: to a caller that gives up first, the answer was lost.
  */
 #ifndef DF_SANDBOX_INTERNAL_H
 #define DF_SANDBOX_INTERNAL_H
@@ -37,7 +37,8 @@
 
 /* --- config.c --- */
 
-/* Where acks and callbacks go. Immutable and counted: an errand keeps the one it began with. */
+/* Where acks and callbacks go. Immutable and counted, since an errand keeps the one that it began
+ * with. */
 struct df_sb_server {
     _Atomic unsigned refs;
     char *url; /* without a slash at the end */
@@ -55,7 +56,7 @@ struct df_sb_path_secret {
     struct df_secret *secret;
 };
 
-/* What a request needs of the configuration, copied out. */
+/* A copy of the configuration, as a request needs it. */
 struct df_sb_settings {
     bool async;
     int64_t ack_delay_ms;
@@ -68,11 +69,11 @@ struct df_sb_settings {
 
 struct df_sb_config {
     struct df_mutex lock;
-    struct df_sb_settings settings;
-    struct df_sb_server *server; /* NULL: none */
-    struct df_secret *webhook_secret;
-    struct df_sb_path_secret *secrets;
-    size_t secret_count;
+    struct df_sb_settings settings DF_GUARDED_BY(lock);
+    struct df_sb_server *server DF_GUARDED_BY(lock); /* NULL: none */
+    struct df_secret *webhook_secret DF_GUARDED_BY(lock);
+    struct df_sb_path_secret *secrets DF_GUARDED_BY(lock);
+    size_t secret_count DF_GUARDED_BY(lock);
 };
 
 enum df_code df_sb_config_init(struct df_sb_config *c, const struct df_sandbox_options *opt,
@@ -82,7 +83,8 @@ struct df_sb_settings df_sb_config_settings(struct df_sb_config *c);
 /* A reference, or NULL. */
 struct df_sb_server *df_sb_config_server(struct df_sb_config *c);
 void df_sb_server_unref(struct df_sb_server *s);
-/* The secret for a path, copied into `out`, which the caller wipes; 0: none is known. */
+/* Copies the secret for a path into `out`, which the caller wipes. Returns its length; 0: none is
+ * known. */
 size_t df_sb_config_secret(struct df_sb_config *c, struct df_str path, char out[DF_SB_SECRET_LEN]);
 void df_sb_config_get(struct df_req *req);
 void df_sb_config_put(struct df_req *req);
@@ -94,22 +96,22 @@ enum df_sb_errand_kind { DF_SB_ACK, DF_SB_CALLBACK, DF_SB_ERRAND_KINDS };
 struct df_sb_errand_counts {
     _Atomic uint64_t sent;
     _Atomic uint64_t failed;  /* after the last attempt */
-    _Atomic uint64_t dropped; /* by a fault, or because too many were waiting */
+    _Atomic uint64_t dropped; /* lost by a fault, or because too many were waiting */
     _Atomic int64_t pending;
 };
 
 struct df_sb_errand;
 
 /*
- * POST {server}{path} with the body, which is taken. NULL, with nothing to do, when there is no
- * server to send it to or too much is waiting.
+ * Makes a POST to {server}{path} with the body, which it takes. NULL: there is no server to send it
+ * to, or too much is waiting.
  */
 struct df_sb_errand *df_sb_errand_new(struct df_sandbox *s, enum df_sb_errand_kind kind,
                                       const char *path, struct df_str correlation_id,
                                       struct df_buf *take_body, int64_t delay_ms);
-/* Due `wait_ms` and its own delay from now. Takes the errand; NULL is allowed. */
+/* Schedules the errand `wait_ms` plus its own delay from now. Takes the errand; NULL is allowed. */
 void df_sb_errand_schedule(struct df_sb_errand *take_errand, int64_t wait_ms);
-/* A fault has lost it. NULL is allowed. */
+/* Drops the errand, as a fault demands. NULL is allowed. */
 void df_sb_errand_drop(struct df_sb_errand *take_errand);
 
 /* --- the sandbox --- */
@@ -126,13 +128,13 @@ struct df_sandbox {
     _Atomic size_t errand_bytes;
 };
 
-/* What a peer answers. */
+/* A peer's answer. */
 struct df_sb_reply {
     unsigned status;
     struct df_str fixed; /* a body that outlives the sandbox; absent: `body` */
     struct df_buf body;
     enum df_sb_verified verified;
-    bool replays; /* a repeated key is told so by a header */
+    bool replays; /* a header tells that the key is a repeat */
     struct df_sb_errand *errand;
 };
 
@@ -150,10 +152,10 @@ void df_sb_stats_get(struct df_req *req);
 void df_sb_stats_delete(struct df_req *req);
 void df_sb_received_get(struct df_req *req);
 void df_sb_reset(struct df_req *req);
-/* An error for every member that is none of these. */
+/* Adds an error for every member that is none of these. */
 void df_sb_input_known(struct df_input *in, const char *const *known, size_t count);
 
-/* webhooks.c, for its tests too: why the request does not verify, or NULL. */
+/* webhooks.c and its tests: why the request does not verify, or NULL. */
 const char *df_sb_verify(struct df_str secret, const struct df_signed *m, int64_t now_s,
                          int64_t tolerance_s);
 

@@ -8,20 +8,21 @@
 #include "sandbox/keyset.h"
 #include "json/doc.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #define NAME_MAX_BYTES 512
 #define RING_FIRST     64
-#define STATUSES       16 /* told apart on one path; more are counted with the last */
+#define STATUSES       16 /* counted apart on one path; more are counted with the last */
 #define TEXT_MAX       ((size_t)0xffff)
-#define OUTPUT_MARK    ((size_t)32 << 20) /* a list that has grown past this ends */
+#define OUTPUT_MARK    ((size_t)32 << 20) /* a list that is longer than this ends */
 
 /* A kept request. Immutable; readers hold a reference while they write it out. */
 struct record {
     _Atomic unsigned refs;
-    struct df_link link; /* among those that gave way */
+    struct df_link link; /* in a list of records to free */
     uint64_t number;
     int64_t at_ms;
     unsigned status;
@@ -53,7 +54,7 @@ struct path {
     size_t status_count;
 
     struct record **ring;
-    size_t cap;  /* of the ring; grows up to `keep` */
+    size_t cap;  /* size of the ring; grows up to `keep` */
     size_t head; /* the oldest */
     size_t count;
     size_t bytes;
@@ -68,7 +69,7 @@ struct df_sb_journal {
 
     struct df_mutex lock;
     struct df_map paths DF_GUARDED_BY(lock);
-    struct path *other DF_GUARDED_BY(lock); /* what has no place among them; NULL: nothing yet */
+    struct path *other DF_GUARDED_BY(lock); /* counts requests of further paths; NULL: none yet */
     size_t bytes DF_GUARDED_BY(lock);
     uint64_t number DF_GUARDED_BY(lock);
     int64_t since_ms DF_GUARDED_BY(lock);
@@ -103,13 +104,13 @@ bool df_sb_journal_keeps(const struct df_sb_journal *j)
 
 /* --- records --- */
 
-static void unref(struct record *r)
+static void unref_record(struct record *r)
 {
     if (r && atomic_fetch_sub(&r->refs, 1) == 1)
         free(r);
 }
 
-static struct df_str copy(char **to, struct df_str s)
+static struct df_str copy_text(char **to, struct df_str s)
 {
     if (!s.ptr)
         return s;
@@ -119,7 +120,7 @@ static struct df_str copy(char **to, struct df_str s)
     return at;
 }
 
-static struct df_str cut(struct df_str s, size_t max)
+static struct df_str cut_text(struct df_str s, size_t max)
 {
     return df_str_n(s.ptr, s.len < max ? s.len : max);
 }
@@ -127,11 +128,11 @@ static struct df_str cut(struct df_str s, size_t max)
 static struct record *make_record(const struct df_sb_received *r, int64_t now_ms)
 {
     size_t n = r->header_count < DF_SB_HEADERS_MAX ? r->header_count : DF_SB_HEADERS_MAX;
-    struct df_str body = cut(r->body, DF_SB_BODY_MAX);
-    struct df_str query = cut(r->query, TEXT_MAX);
-    struct df_str key = cut(r->key, TEXT_MAX);
-    struct df_str path = cut(r->path, TEXT_MAX);
-    struct df_str method = cut(r->method, TEXT_MAX);
+    struct df_str body = cut_text(r->body, DF_SB_BODY_MAX);
+    struct df_str query = cut_text(r->query, TEXT_MAX);
+    struct df_str key = cut_text(r->key, TEXT_MAX);
+    struct df_str path = cut_text(r->path, TEXT_MAX);
+    struct df_str method = cut_text(r->method, TEXT_MAX);
     size_t size = sizeof(struct record) + n * sizeof(struct df_sb_header) + body.len + query.len +
                   key.len + path.len + method.len;
     for (size_t i = 0; i < n; i++)
@@ -147,19 +148,19 @@ static struct record *make_record(const struct df_sb_received *r, int64_t now_ms
                            .headers_cut = r->headers_cut,
                            .header_count = n};
     char *to = (char *)&rec->headers[n];
-    rec->method = copy(&to, method);
-    rec->path = copy(&to, path);
-    rec->query = copy(&to, query);
-    rec->key = copy(&to, key);
-    rec->body = copy(&to, body);
+    rec->method = copy_text(&to, method);
+    rec->path = copy_text(&to, path);
+    rec->query = copy_text(&to, query);
+    rec->key = copy_text(&to, key);
+    rec->body = copy_text(&to, body);
     for (size_t i = 0; i < n; i++) {
-        rec->headers[i].name = copy(&to, r->headers[i].name);
-        rec->headers[i].value = copy(&to, r->headers[i].value);
+        rec->headers[i].name = copy_text(&to, r->headers[i].name);
+        rec->headers[i].value = copy_text(&to, r->headers[i].value);
     }
     return rec;
 }
 
-/* --- paths; under the lock --- */
+/* --- paths --- */
 
 static struct path *new_path(struct df_str name)
 {
@@ -168,7 +169,7 @@ static struct path *new_path(struct df_str name)
     return p;
 }
 
-/* One after the other, `other` last: *at is 0 first. NULL: that was all. */
+/* Goes through the paths, `other` last; *at is 0 at first. NULL: there are no more. */
 static struct path *next_path(const struct df_sb_journal *j, size_t *at) DF_REQUIRES(j->lock)
 {
     struct path *p = *at == SIZE_MAX ? NULL : df_map_next(&j->paths, at);
@@ -211,7 +212,9 @@ static void count_status(struct path *p, unsigned status)
 
 static struct record *drop_oldest(struct df_sb_journal *j, struct path *p) DF_REQUIRES(j->lock)
 {
+    assert(p->count > 0);
     struct record *r = p->ring[p->head];
+    assert(p->bytes >= r->size && j->bytes >= r->size);
     p->head = (p->head + 1) % p->cap;
     p->count--;
     p->bytes -= r->size;
@@ -244,7 +247,7 @@ static void grow_ring(struct df_sb_journal *j, struct path *p)
     p->head = 0;
 }
 
-/* The records that gave way are added to drops: they are the caller's. */
+/* Records that have to go are moved to `drops`, for the caller to release. */
 static void keep_record(struct df_sb_journal *j, struct path *p, struct record *r,
                         struct df_list *drops) DF_REQUIRES(j->lock)
 {
@@ -268,7 +271,7 @@ bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r)
     struct record *rec = j->keep > 0 ? make_record(r, now_ms) : NULL;
     struct df_list drops = {.count = 0};
 
-    /* Keyed by the path's hash, the same key on another path is another key. */
+    /* Keyed by the path's hash, so that the same key on another path is another key. */
     if (r->key.ptr)
         seen = df_sb_keyset_add(j->keys, hash_bytes(r->key, (const unsigned char *)&hash));
     if (r->key.ptr && seen == DF_SB_KEY_DROPPED)
@@ -288,14 +291,14 @@ bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r)
     df_unlock(&j->lock);
 
     while ((rec = DF_LIST_TAKE(&drops, struct record, link)))
-        unref(rec);
+        unref_record(rec);
     return seen == DF_SB_KEY_SEEN;
 }
 
 static void free_path(struct df_sb_journal *j, struct path *p) DF_REQUIRES(j->lock)
 {
     while (p->count > 0)
-        unref(drop_oldest(j, p));
+        unref_record(drop_oldest(j, p));
     free(p->ring);
     free(p->name);
     free(p);
@@ -325,7 +328,7 @@ void df_sb_journal_free(struct df_sb_journal *j)
     free(j);
 }
 
-/* --- what is shown --- */
+/* --- output --- */
 
 static void write_path(const struct path *p, struct df_json_out *out)
 {
@@ -383,7 +386,7 @@ void df_sb_journal_write_stats(struct df_sb_journal *j, struct df_json_out *out)
     df_unlock(&j->lock);
 }
 
-/* Valid JSON as it is, anything else as text. */
+/* Writes valid JSON as it is, anything else as text. */
 static void write_body(const struct record *r, struct df_arena *arena, struct df_json_out *out)
 {
     const struct df_json *doc;
@@ -401,7 +404,7 @@ static void write_body(const struct record *r, struct df_arena *arena, struct df
     df_arena_reset(arena);
 }
 
-static bool came_before(const struct record *r, size_t at)
+static bool has_name_before(const struct record *r, size_t at)
 {
     for (size_t i = 0; i < at; i++)
         if (df_str_ieq(r->headers[i].name, r->headers[at].name))
@@ -409,7 +412,8 @@ static bool came_before(const struct record *r, size_t at)
     return false;
 }
 
-/* An object has each name once; the values of a repeated header are one list (RFC 9110). */
+/* A JSON object has each name once, so the values of a repeated header are joined to one list (RFC
+ * 9110). */
 static struct df_str joined_value(const struct record *r, size_t first, struct df_arena *arena)
 {
     struct df_str value = r->headers[first].value;
@@ -426,7 +430,7 @@ static void write_headers(const struct record *r, struct df_arena *arena, struct
     df_json_key(out, "headers");
     df_json_open(out, '{');
     for (size_t i = 0; i < r->header_count; i++) {
-        if (came_before(r, i))
+        if (has_name_before(r, i))
             continue;
         df_json_key_str(out, r->headers[i].name);
         df_json_text(out, joined_value(r, i, arena));
@@ -456,8 +460,7 @@ static void write_record(const struct record *r, struct df_arena *arena, struct 
     df_json_close(out, '}');
 }
 
-/* found: a heap with its oldest record first, at most `limit` long; the references are the
- * caller's. */
+/* `found` is a heap of at most `limit` records, the oldest first; it holds a reference to each. */
 static void sift_down(struct record **found, size_t count)
 {
     size_t i = 0;
@@ -486,8 +489,8 @@ static void sift_up(struct record **found, size_t i)
     }
 }
 
-static size_t collect(struct df_sb_journal *j, struct df_str prefix, size_t limit,
-                      struct record **found)
+static size_t collect_newest(struct df_sb_journal *j, struct df_str prefix, size_t limit,
+                             struct record **found)
 {
     size_t n = 0;
 
@@ -532,14 +535,14 @@ void df_sb_journal_write_received(struct df_sb_journal *j, struct df_str prefix,
 
     if (limit > DF_SB_RECEIVED_MAX)
         limit = DF_SB_RECEIVED_MAX;
-    size_t n = limit > 0 ? collect(j, prefix, limit, found) : 0;
+    size_t n = limit > 0 ? collect_newest(j, prefix, limit, found) : 0;
     qsort(found, n, sizeof(struct record *), newest_first);
     df_arena_init(&arena);
     df_json_open(out, '[');
     for (size_t i = 0; i < n; i++) {
         if (out->buf->len < OUTPUT_MARK)
             write_record(found[i], &arena, out);
-        unref(found[i]);
+        unref_record(found[i]);
     }
     df_json_close(out, ']');
     df_arena_release(&arena);

@@ -1,8 +1,10 @@
 /*
- * What came: counters by path, which Idempotency-Keys were seen, and the last requests themselves.
+ * The requests that came: counters by path, the Idempotency-Keys that were seen, and the last
+ * requests themselves.
  *
- * Everything is bounded: paths past the thousandth are counted as "other"; of the requests the
- * newest `keep` of each path stay, 64 MiB in all, the path with the most giving way first.
+ * Everything is bounded. Paths beyond the thousandth are counted as "other". The newest `keep`
+ * requests of each path are kept, 64 MiB in all; beyond that the path with the most loses its
+ * oldest.
  *
  * Thread-safe. Adding holds the lock for a few dozen instructions: hashing, copying and freeing
  * happen outside it.
@@ -32,7 +34,7 @@ struct df_sb_header {
     struct df_str value;
 };
 
-/* A request and what was answered; borrowed for the call. */
+/* A request and its answer; borrowed for the call. */
 struct df_sb_received {
     struct df_str method;
     struct df_str path;
@@ -54,14 +56,14 @@ bool df_sb_journal_keeps(const struct df_sb_journal *j);
 /* True when its key has been seen on its path before. */
 bool df_sb_journal_add(struct df_sb_journal *j, const struct df_sb_received *r);
 
-/* The counters' members of the /_stats object. */
+/* Writes the counters as members of the /_stats object. */
 void df_sb_journal_write_stats(struct df_sb_journal *j, struct df_json_out *out);
 
-/* The newest requests whose path begins with prefix, newest first, as an array. */
+/* Writes the newest requests whose path begins with prefix as an array, newest first. */
 void df_sb_journal_write_received(struct df_sb_journal *j, struct df_str prefix, size_t limit,
                                   struct df_json_out *out);
 
-/* Starts over. */
+/* Forgets all requests, counters and keys. */
 void df_sb_journal_clear(struct df_sb_journal *j);
 
 #endif

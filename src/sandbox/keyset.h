@@ -1,6 +1,6 @@
 /*
- * Which keys have been seen, by their hashes. Sharded, so that threads rarely meet and a growing
- * table holds up a fraction of them. Thread-safe.
+ * The keys that have been seen, by their hashes. Sharded, so that threads rarely contend and a
+ * growing table delays only a fraction of them. Thread-safe.
  */
 #ifndef DF_SANDBOX_KEYSET_H
 #define DF_SANDBOX_KEYSET_H

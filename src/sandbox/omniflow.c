@@ -4,8 +4,8 @@
  * Synchronous: 200 with the result of every item. Asynchronous: 202 with an ackId that is the same
  * for the same chunk, and the result as an ack to {server}/imports/{batchId}/acks.
  *
- * An item is rejected when it, or its lead context, has a member "sandboxError" (its text is the
- * message), or when its phone ends in the configured suffix.
+ * An item is rejected if it, or its lead context, has a member "sandboxError" (its text is the
+ * message), or if its phone ends in the configured suffix.
  */
 #include "sandbox/internal.h"
 
@@ -23,11 +23,11 @@ struct chunk {
     const struct df_json *chunk_id;
     int64_t offset;
     const struct df_json *items;
-    bool marked; /* some item may carry the mark: look at each */
+    bool marked; /* the body contains the mark: look at each item */
     size_t errors;
 };
 
-/* It becomes part of the ack's URL. */
+/* The id becomes part of the ack's URL. */
 static bool is_batch_id(struct df_str s)
 {
     if (s.len == 0 || s.len > BATCH_ID_MAX)
@@ -93,7 +93,7 @@ static struct df_str message_of(const struct df_json *mark)
     return mark->type == DF_JSON_STRING ? mark->text : DF_STR("rejected by the sandbox");
 }
 
-/* Why the item is rejected; absent: it is not. */
+/* Why the item is rejected; absent: it is accepted. */
 static struct df_str error_of(const struct chunk *ch, const struct df_json *item)
 {
     struct df_str suffix = df_str_c(ch->settings.error_phone_suffix);
@@ -123,7 +123,7 @@ static void write_item(struct df_json_out *out, int64_t sequence, struct df_str 
     df_json_close(out, '}');
 }
 
-/* "items", as far as they are wanted; counts the errors. */
+/* Writes "items", as far as they are wanted, and counts the errors. */
 static void write_items(struct chunk *ch, struct df_json_out *out)
 {
     enum df_sb_item_results wanted = ch->settings.item_results;
@@ -155,7 +155,7 @@ static void write_result(struct chunk *ch, struct df_json_out *out)
         df_json_kv_text(out, "message", DF_STR("every item was rejected"));
 }
 
-/* The same chunk gets the same ackId, also from another run of the sandbox. */
+/* The same chunk gets the same ackId, even in another run of the sandbox. */
 static void make_ack_id(struct df_str body, char out[37])
 {
     static const unsigned char key[crypto_shorthash_siphashx24_KEYBYTES] = "dataflow-ack-id";

@@ -1,13 +1,13 @@
 /*
- * A payment gateway: POST makes something and answers 201 with its id, which is the same for the
- * same Idempotency-Key; whatever else is asked is answered 200.
+ * A payment gateway: POST creates an object and answers 201 with its id, which is the same for the
+ * same Idempotency-Key; every other request is answered with 200.
  */
 #include "sandbox/internal.h"
 
 #include <sodium.h>
 #include <stdio.h>
 
-/* No memory is needed to answer the same key with the same id: the id is the key's hash. */
+/* The id is the key's hash, so the same key gets the same id and nothing is stored. */
 static void make_id(struct df_sandbox *s, struct df_str path, struct df_str key, char out[32])
 {
     static const unsigned char start[crypto_shorthash_siphashx24_KEYBYTES] = "dataflow-pay-id";

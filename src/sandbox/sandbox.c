@@ -12,11 +12,11 @@
 #define CONTROL_BODY_MAX ((size_t)1 << 20)
 #define STOP_WAIT_MS     2000
 
-/* --- a request of one of the peers --- */
+/* --- a request to one of the peers --- */
 
-/* Held back by a fault; lives in the request's arena. */
+/* A request that a fault holds back; lives in the request's arena. */
 struct held {
-    struct df_timer_item item; /* first: release() casts */
+    struct df_timer_item item; /* first: release_held() casts */
     struct df_req *req;
     struct df_sb_reply reply;
     struct df_sb_effect effect;
@@ -43,7 +43,8 @@ static void answer_fault(struct df_req *req, const struct df_sb_effect *e)
     df_req_answer(req, e->status, "application/problem+json", &body);
 }
 
-static void answer(struct df_req *req, struct df_sb_reply *reply, const struct df_sb_effect *e)
+static void answer_request(struct df_req *req, struct df_sb_reply *reply,
+                           const struct df_sb_effect *e)
 {
     if (e->drop)
         df_req_drop(req);
@@ -55,40 +56,40 @@ static void answer(struct df_req *req, struct df_sb_reply *reply, const struct d
         df_req_answer(req, reply->status, DF_SB_JSON, &reply->body);
 }
 
-static void let_go(struct df_timer_item *item, bool stopping)
+static void release_held(struct df_timer_item *item, bool stopping)
 {
     struct held *h = (struct held *)item;
 
     (void)stopping;
-    answer(h->req, &h->reply, &h->effect);
+    answer_request(h->req, &h->reply, &h->effect);
     df_req_resume(h->req);
 }
 
-static void hold(struct df_sandbox *s, struct df_req *req, const struct df_sb_reply *reply,
-                 const struct df_sb_effect *e)
+static void hold_request(struct df_sandbox *s, struct df_req *req, const struct df_sb_reply *reply,
+                         const struct df_sb_effect *e)
 {
     struct held *h = DF_ARENA_NEW(df_req_arena(req), struct held);
 
-    h->item.fire = let_go;
+    h->item.fire = release_held;
     h->req = req;
     h->reply = *reply;
     h->effect = *e;
     df_req_suspend(req);
     if (!df_timer_add(s->timer, &h->item, e->latency_ms))
-        let_go(&h->item, true);
+        release_held(&h->item, true);
 }
 
-/* --- what is kept of a request --- */
+/* --- recording a request --- */
 
-/* The second letter tells most candidates apart before anything is compared. */
+/* Comparing the second letter first rules out most candidates. */
 static inline bool word_at(struct df_str s, struct df_str word)
 {
     return s.len >= word.len && (s.ptr[1] | 0x20) == word.ptr[1] &&
            df_str_ieq(df_str_n(s.ptr, word.len), word);
 }
 
-/* Whether a name holds one of the words that credentials go by; asked of each header of each
-   request. */
+/* Whether a header's name contains a word that marks credentials. Runs for each header of each
+ * request. */
 static bool is_credential(struct df_str name)
 {
     const size_t shortest = 6;
@@ -137,7 +138,7 @@ static void keep_header(void *arg, struct df_str name, struct df_str value)
     kept->list[r->header_count++] = (struct df_sb_header){name, value};
 }
 
-/* What is collected is borrowed from the request; the journal copies it. */
+/* The headers are borrowed from the request; the journal copies them. */
 static void collect_headers(const struct df_req *req, struct df_sb_received *r,
                             struct kept_headers *kept)
 {
@@ -148,8 +149,8 @@ static void collect_headers(const struct df_req *req, struct df_sb_received *r,
 }
 
 /* True when the request's key is a repeat. */
-static bool record(struct df_sandbox *s, const struct df_req *req, unsigned status,
-                   enum df_sb_verified verified)
+static bool record_request(struct df_sandbox *s, const struct df_req *req, unsigned status,
+                           enum df_sb_verified verified)
 {
     struct kept_headers headers;
     struct df_sb_received r = {
@@ -166,7 +167,7 @@ static bool record(struct df_sandbox *s, const struct df_req *req, unsigned stat
     return df_sb_journal_add(s->journal, &r);
 }
 
-static void serve(struct df_req *req, df_sb_peer *peer)
+static void serve_peer(struct df_req *req, df_sb_peer *peer)
 {
     struct df_sandbox *s = df_req_route_arg(req);
     struct df_sb_reply reply = {.status = 200};
@@ -175,7 +176,7 @@ static void serve(struct df_req *req, df_sb_peer *peer)
     if (!e.drop && !e.status)
         peer(s, req, &reply);
     unsigned status = e.drop ? DF_SB_DROPPED : e.status ? e.status : reply.status;
-    bool repeat = record(s, req, status, reply.verified);
+    bool repeat = record_request(s, req, status, reply.verified);
     if (e.drop_acks)
         df_sb_errand_drop(reply.errand);
     else
@@ -185,34 +186,34 @@ static void serve(struct df_req *req, df_sb_peer *peer)
     if (reply.replays && repeat)
         (void)df_req_add_header(req, "Idempotent-Replayed", DF_STR("true"));
     if (e.latency_ms > 0)
-        hold(s, req, &reply, &e);
+        hold_request(s, req, &reply, &e);
     else
-        answer(req, &reply, &e);
+        answer_request(req, &reply, &e);
 }
 
 static void serve_omniflow(struct df_req *req)
 {
-    serve(req, df_sb_omniflow);
+    serve_peer(req, df_sb_omniflow);
 }
 
 static void serve_gateway(struct df_req *req)
 {
-    serve(req, df_sb_gateway);
+    serve_peer(req, df_sb_gateway);
 }
 
 static void serve_webhook(struct df_req *req)
 {
-    serve(req, df_sb_webhook);
+    serve_peer(req, df_sb_webhook);
 }
 
 static void serve_payment(struct df_req *req)
 {
-    serve(req, df_sb_payment);
+    serve_peer(req, df_sb_payment);
 }
 
 /* --- the front page and the routes --- */
 
-static void front_page(struct df_req *req)
+static void answer_front_page(struct df_req *req)
 {
     static const char text[] =
         "DataFlow sandbox: the outside world on one port.\n"
@@ -240,7 +241,7 @@ static void front_page(struct df_req *req)
 }
 
 static const struct df_route routes[] = {
-    {.method = "GET", .pattern = "/", .handle = front_page},
+    {.method = "GET", .pattern = "/", .handle = answer_front_page},
     {.method = "POST",
      .pattern = "/api/leads/import",
      .body = DF_BODY_ANY,
@@ -310,7 +311,7 @@ static enum df_code start_http(struct df_sandbox *s, const struct df_sandbox_opt
     return df_http_start(&http, &s->http, err);
 }
 
-static void release(struct df_sandbox *s)
+static void release_sandbox(struct df_sandbox *s)
 {
     df_http_client_free(s->client);
     df_timer_free(s->timer);
@@ -343,7 +344,7 @@ enum df_code df_sandbox_start(const struct df_sandbox_options *opt, struct df_sa
     if (code == DF_OK)
         code = start_http(s, opt, err);
     if (code != DF_OK) {
-        release(s);
+        release_sandbox(s);
         return code;
     }
     *ret = s;
@@ -355,8 +356,8 @@ const char *df_sandbox_address(const struct df_sandbox *s)
     return df_http_address(s->http);
 }
 
-/* What is held back must be answered before the HTTP server may stop; once the timer has stopped,
-   nothing is held back any more. */
+/* Requests that are held back must be answered before the HTTP server may stop: stopping the timer
+ * answers them. */
 void df_sandbox_stop(struct df_sandbox *s)
 {
     if (!s)
@@ -365,5 +366,5 @@ void df_sandbox_stop(struct df_sandbox *s)
     df_timer_stop(s->timer);
     (void)df_http_wait_idle(s->http, STOP_WAIT_MS);
     df_http_stop(s->http);
-    release(s);
+    release_sandbox(s);
 }

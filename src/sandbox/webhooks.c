@@ -1,7 +1,7 @@
 /*
- * A receiver of webhooks: POST /webhooks/…. Where a secret is known for the path, every signature
- * that the request carries must verify (delivery/verify.h), and one of them must be in a header:
- * the body's own says nothing about when it was sent.
+ * A receiver of webhooks: POST /webhooks/…. If a secret is known for the path, every signature that
+ * the request carries must verify (delivery/verify.h), and one of them must be in a header: the
+ * body's own signature does not say when it was sent.
  */
 #include "sandbox/internal.h"
 
