@@ -10,7 +10,7 @@
 #ifndef XLSX_MUTATOR_H
 #define XLSX_MUTATOR_H
 
-#include "../unit/xlsx_fixture.h"
+#include "../unit/tabular/xlsx_fixture.h"
 #include "base/arena.h"
 #include "tabular/xlsx_zip.h"
 
