@@ -49,7 +49,8 @@ static inline void df_random(const struct df_clock *c, void *ptr, size_t len)
     c->ops->random(c, ptr, len);
 }
 
-/* df_cond_wait_ms by this clock: false when its time was up. */
+/* df_cond_wait_ms by this clock: false when its time was up. It may come back early, as any wait on
+ * a condition. */
 bool df_clock_wait_ms(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
                       int64_t timeout_ms) DF_REQUIRES(*m);
 

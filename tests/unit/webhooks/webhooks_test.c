@@ -539,7 +539,7 @@ static void that_one_is_disabled_is_told_once_after_the_commit(void **state)
 }
 
 /* Nobody wakes the engine, and by itself it looks once an hour: the cycle that only settled must
- * have kept in mind when the row is due. It waits for 50 ms of real time between its looks. */
+ * have kept in mind when the row is due. */
 static void a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine(void **state)
 {
 
