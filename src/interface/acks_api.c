@@ -56,7 +56,7 @@ struct owner_search {
     bool own;
 };
 
-/* Of several documents under the key, the caller's own comes first. */
+/* If the key has several documents, the caller's own comes first. */
 static void read_owner(void *arg, struct df_result *r)
 {
     struct owner_search *s = arg;

@@ -40,7 +40,7 @@ struct stream {
 struct df_import_events {
     struct df_store *store;
     struct df_loop loop;
-    struct look *look; /* the loop's own */
+    struct look *look; /* used by the loop only */
     unsigned char key[crypto_generichash_KEYBYTES];
 
     struct df_mutex lock;
@@ -243,7 +243,7 @@ void df_import_events_free(struct df_import_events *e)
 
 struct call {
     struct df_work w;
-    struct df_link link; /* of those that were promised a place */
+    struct df_link link; /* in df_import_events.promised */
     struct df_import_events *events;
     struct df_uuid id;
     struct df_uuid client;
@@ -291,7 +291,7 @@ static void settle_place(struct df_work *w)
     bool listed = false;
 
     if (!df_link_in_list(&c->link))
-        return; /* it was refused one */
+        return; /* there was no place */
     if (c->sse)
         hash_text(e, df_buf_str(&w->out), s.said);
     df_lock(&e->lock);

@@ -29,7 +29,7 @@ struct df_import_reports {
     _Atomic bool stopping;
 
     struct df_mutex lock;
-    struct df_list asked DF_GUARDED_BY(lock); /* the calls in hand */
+    struct df_list asked DF_GUARDED_BY(lock); /* requests from their start to their answer */
 };
 
 struct ask {

@@ -69,8 +69,8 @@ struct import_chunk {
     /* Its call. */
     struct df_out out;
     enum import_verdict verdict;
-    const char *reason;      /* for the metric, why it failed; NULL: it did not */
-    struct df_link answered; /* in the batch's mail, under the imports' lock */
+    const char *reason;      /* of a failure, for the metric; NULL: none */
+    struct df_link answered; /* in the batch's mail; guarded by the imports' lock */
 
     /* What will be settled. */
     enum df_chunk_status outcome;
@@ -84,13 +84,13 @@ struct import_chunk *import_chunk_get(struct import_batch *b);
 void import_chunk_put(struct import_chunk *c); /* the chunk is GONE */
 void import_chunk_free(struct import_chunk *c);
 
-/* The first of a list, taken out; NULL: there is none. */
+/* Takes the first chunk out of a list; NULL: the list is empty. */
 static inline struct import_chunk *import_chunks_take(struct df_list *l)
 {
     return DF_LIST_TAKE(l, struct import_chunk, link);
 }
 
-/* Moves those in one of the states (IMPORT_IN) from one list to the other, in their order. */
+/* Moves the chunks in one of the states (IMPORT_IN) to another list, in their order. */
 #define IMPORT_IN(state) (1u << (state))
 void import_chunks_move(struct df_list *from, unsigned states, struct df_list *to);
 

@@ -173,7 +173,7 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
     import_chunk_happens_with(c, event_of_verdict(c->verdict), news);
 }
 
-/* The chunks whose calls have ended, first come first. */
+/* Takes the chunks whose calls have ended, in that order. */
 static void take_answers(struct import_batch *b)
 {
     struct df_list answered = {.count = 0};
@@ -202,7 +202,7 @@ static bool store_promises(struct import_batch *b)
         if (code == DF_OK)
             import_chunk_happens(c, CHUNK_EV_PROMISE_STORED);
     }
-    b->hand.polled_ms = -1; /* an ack may have been quicker */
+    b->hand.polled_ms = -1; /* its ack may be stored already */
     return code == DF_OK || import_batch_fails(b, code, &err);
 }
 

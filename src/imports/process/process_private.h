@@ -90,10 +90,10 @@ struct import_reading {
 struct import_hand {
     struct df_list chunks;
     struct df_list spare; /* chunks for their next use */
-    size_t in_flight;     /* of the chunks, those that are SENDING */
-    size_t shown;         /* of the chunks, in the gauge */
-    int64_t outage_ms;    /* monotonic: since when nothing may be sent; -1: it may */
-    int64_t polled_ms;    /* monotonic: when acks were looked for; -1: to be looked for at once */
+    size_t in_flight;     /* chunks that are SENDING */
+    size_t shown;         /* chunks that the gauge counts */
+    int64_t outage_ms;    /* monotonic: since when the breaker permits nothing; -1: no outage */
+    int64_t polled_ms;    /* monotonic: the last look for acks; -1: look at once */
 };
 
 /* The turn of the batch's client. */
@@ -110,7 +110,7 @@ struct import_mail {
 
 struct import_batch {
     struct df_imports *imports;
-    struct df_link link; /* among those in work */
+    struct df_link link; /* in df_imports.working */
     struct df_uuid id;
     int64_t token;
     struct df_arena arena;
@@ -143,9 +143,9 @@ struct df_imports {
     pthread_cond_t changed;
     bool stopping DF_GUARDED_BY(lock);
     size_t threads_running DF_GUARDED_BY(lock);
-    /* An id is empty while its claim is under way. */
+    /* The batches of this process; an id is empty while its claim is under way. */
     struct df_list working DF_GUARDED_BY(lock);
-    /* One of them at a time: each would to the same client. */
+    /* Only one batch gives way at a time: all would give way to the same client. */
     const struct import_batch *yielding DF_GUARDED_BY(lock);
     bool claiming DF_GUARDED_BY(lock); /* a worker claims; the members below belong to it */
 
@@ -228,13 +228,14 @@ bool import_send_ready(struct import_batch *b);
 enum df_code import_load(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_renew(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_set_total(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* New rows, or another attempt, of those that are PERMITTED. */
+/* Commits PERMITTED chunks as Sending: a new row, or another attempt. */
 enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks,
                                 struct df_err *err) DF_MUST_CHECK;
+/* Commits NAMED chunks as AwaitingAck. */
 enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks,
                                struct df_err *err) DF_MUST_CHECK;
-/* Moves to passed_over those that were not settled: one that has an ack is settled by that and
- * by nothing else. */
+/* Settles JUDGED and ACKED chunks. Those that were not settled move to passed_over: a chunk with a
+ * stored ack is settled by that ack only. */
 enum df_code import_settle(struct import_batch *b, struct df_list *chunks,
                            struct df_list *passed_over, struct df_err *err) DF_MUST_CHECK;
 /* Acks that came for chunks in hand: calls `each` with the chunk's id and the ack. */

@@ -311,7 +311,7 @@ enum df_code import_read_acks(struct import_batch *b,
                                            struct df_str ack),
                               struct df_err *err)
 {
-    /* After a takeover the ack may be quicker than the file is read: it is found with its chunk. */
+    /* After a takeover an ack may come before its chunk is cut again: cutting finds it then. */
     struct owner_job o = {.job = {.run = run_read_acks}, .b = b, .number = INT64_MAX, .each = each};
     const struct import_chunk *c;
 
@@ -436,6 +436,7 @@ enum df_code import_settle(struct import_batch *b, struct df_list *chunks,
     struct import_chunk *c;
     size_t i = 0;
 
+    assert_states(chunks, IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED));
     o.changed = df_calloc(chunks->count, sizeof(*o.changed));
     enum df_code code = run_as_owner(&o, err);
     DF_LIST_EACH (c, chunks, link) {

@@ -409,7 +409,7 @@ static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bo
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-/* Claims a batch and works on it; how long there is nothing to do then. */
+/* Claims a batch and works on it. Returns how long to wait then; 0: look again at once. */
 static int64_t work_on_next(void *arg)
 {
     struct df_imports *i = arg;
@@ -425,6 +425,7 @@ static int64_t work_on_next(void *arg)
     if (took)
         import_process(&b);
     df_lock(&i->lock);
+    assert(i->yielding != &b);
     df_list_remove(&i->working, &b.link);
     df_unlock(&i->lock);
     df_arena_release(&b.arena);
@@ -440,6 +441,7 @@ static void worker_ended(void *arg)
     struct df_imports *i = arg;
 
     df_lock(&i->lock);
+    assert(i->threads_running > 0);
     i->threads_running--;
     pthread_cond_broadcast(&i->changed);
     df_unlock(&i->lock);
