@@ -1,0 +1,163 @@
+/* GET /clients/{clientId}/webhooks/{id}/deliveries: the deliveries of a webhook and their attempts.
+ */
+#include "delivery/attempts.sql.h"
+#include "webhooks/subscriptions.sql.h"
+#include "webhooks/subscriptions_call.h"
+
+#define ANSWER_MAX   (16 << 20)
+#define HISTORY_MAX  50 /* attempts shown of a delivery */
+#define CHANNEL_NAME DF_STR("webhooks")
+
+struct delivery {
+    struct df_str id;
+    struct df_str json; /* its members, without the braces */
+};
+
+struct reading {
+    const struct webhook_call *call;
+    struct delivery *rows; /* of a page */
+    size_t count;
+    struct df_buf text; /* of one row */
+};
+
+/* The error as the caller may see it. */
+static struct df_str error_shown(const struct webhook_call *c, int64_t http_status,
+                                 struct df_str error)
+{
+    if (!df_auth_client(c->w.req))
+        return error;
+    return df_webhook_error_shown(df_req_arena(c->w.req), http_status, error);
+}
+
+static void write_delivery(const struct webhook_call *c, struct df_result *r,
+                           struct df_json_out *out)
+{
+    int64_t status = df_col_int(r, subscription_deliveries_LastStatus);
+    struct df_str error = df_col_text(r, subscription_deliveries_LastError);
+
+    df_json_kv_text(out, "id", df_col_text(r, subscription_deliveries_Id));
+    df_json_kv_text(out, "eventId", df_col_text(r, subscription_deliveries_EventId));
+    df_json_kv_text(out, "event", df_col_text(r, subscription_deliveries_Event));
+    df_json_kv_text(out, "reference", df_col_text(r, subscription_deliveries_Reference));
+    df_json_kv_text(out, "status", df_col_text(r, subscription_deliveries_Status));
+    df_json_kv_int(out, "attempts", df_col_int(r, subscription_deliveries_AttemptCount));
+    df_json_kv_int_if(out, "lastStatus", !df_col_null(r, subscription_deliveries_LastStatus),
+                      status);
+    df_json_kv_text(out, "lastError", error_shown(c, status, error));
+    df_json_kv_time(out, "createdAt", df_col_time(r, subscription_deliveries_CreatedAt));
+    df_json_kv_time(out, "lastAttemptAt", df_col_time(r, subscription_deliveries_LastAttemptAt));
+    df_json_kv_time(out, "sentAt", df_col_time(r, subscription_deliveries_SentAt));
+    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, subscription_deliveries_NextAttemptAt));
+}
+
+static void read_delivery(void *arg, struct df_result *r)
+{
+    struct reading *d = arg;
+    struct df_arena *a = df_req_arena(d->call->w.req);
+    struct df_json_out out;
+
+    df_buf_reset(&d->text);
+    df_json_out_init(&out, &d->text);
+    write_delivery(d->call, r, &out);
+    d->rows[d->count++] =
+        (struct delivery){df_arena_str(a, df_col_text(r, subscription_deliveries_Id)),
+                          df_arena_str(a, df_buf_str(&d->text))};
+}
+
+/* A connection has one result at a time, so the rows are kept until their attempts are read. */
+static enum df_code read_deliveries(struct df_db *db, struct webhook_call *c, struct reading *d,
+                                    struct df_err *err)
+{
+    *d = (struct reading){
+        .call = c,
+        .rows = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct delivery, (size_t)c->w.page.size)};
+    df_buf_init(&d->text, ANSWER_MAX);
+    enum df_code code =
+        df_db_each(db,
+                   DF_Q(subscription_deliveries, .subscription_id = webhook_call_id(c),
+                        .status = df_text(c->status), .limit = df_int(c->w.page.size),
+                        .offset = df_int(c->w.page.offset)),
+                   read_delivery, d, err);
+    df_buf_release(&d->text);
+    return code;
+}
+
+static void write_attempt(void *arg, struct df_result *r)
+{
+    struct webhook_call *c = arg;
+    struct df_json_out *out = &c->w.json;
+    bool is_client = df_auth_client(c->w.req);
+    int64_t status = df_col_int(r, delivery_attempt_list_HttpStatus);
+    struct df_str answer = df_col_text(r, delivery_attempt_list_Answer);
+    struct df_str error = df_col_text(r, delivery_attempt_list_Error);
+    /* The duration is hidden too: it would tell a name that exists from one that does not. */
+    bool hidden = is_client && df_webhook_is_unreachable(error);
+
+    df_json_open(out, '{');
+    df_json_kv_int(out, "attempt", df_col_int(r, delivery_attempt_list_Attempt));
+    df_json_kv_time(out, "attemptedAt", df_col_time(r, delivery_attempt_list_AttemptedAt));
+    df_json_kv_text(out, "outcome", df_col_text(r, delivery_attempt_list_Outcome));
+    df_json_kv_int_if(out, "httpStatus", !df_col_null(r, delivery_attempt_list_HttpStatus), status);
+    df_json_kv_int(out, "durationMs", hidden ? 0 : df_col_int(r, delivery_attempt_list_DurationMs));
+    df_json_kv_int(out, "answerLength", (int64_t)df_utf8_count(answer));
+    if (!is_client)
+        df_json_kv_text(out, "answer", answer);
+    df_json_kv_text(out, "error", error_shown(c, status, error));
+    df_json_close(out, '}');
+}
+
+static enum df_code write_delivery_with_attempts(struct df_db *db, struct webhook_call *c,
+                                                 const struct delivery *d, struct df_err *err)
+{
+    df_json_open(&c->w.json, '{');
+    df_json_raw(&c->w.json, d->json);
+    df_json_key(&c->w.json, "attemptsHistory");
+    df_json_open(&c->w.json, '[');
+    enum df_code code = df_db_each(db,
+                                   DF_Q(delivery_attempt_list, .channel = df_text(CHANNEL_NAME),
+                                        .row_key = df_text(d->id), .limit = df_int(HISTORY_MAX)),
+                                   write_attempt, c, err);
+    df_json_close(&c->w.json, ']');
+    df_json_close(&c->w.json, '}');
+    return code;
+}
+
+static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct webhook_call *c = (struct webhook_call *)w;
+    struct reading d = {.count = 0};
+    enum df_code code = webhook_call_find_client(db, c, err);
+
+    if (code == DF_OK)
+        code = webhook_call_get(db, c, NULL, err);
+    if (code == DF_OK)
+        code = df_db_query_int(db,
+                               DF_Q(subscription_deliveries_total,
+                                    .subscription_id = webhook_call_id(c),
+                                    .status = df_text(c->status)),
+                               &c->w.page.total, err);
+    if (code == DF_OK)
+        code = read_deliveries(db, c, &d, err);
+    df_page_open(&w->json);
+    for (size_t i = 0; code == DF_OK && i < d.count; i++)
+        code = write_delivery_with_attempts(db, c, &d.rows[i], err);
+    df_page_close(&c->w.page, &c->w.json);
+    return code;
+}
+
+static bool read_status(struct df_work *w, struct df_input *in)
+{
+    static const char *const states[] = {"Pending", "Sending", "Sent", "Error", NULL};
+    struct webhook_call *c = (struct webhook_call *)w;
+
+    c->status = df_input_choice(in, w->req, "status", states);
+    return webhook_call_read_id(w, in);
+}
+
+const struct df_handler df_webhook_deliveries = {
+    .size = sizeof(struct webhook_call),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_status,
+    .run = run_deliveries,
+};
