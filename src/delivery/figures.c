@@ -106,13 +106,13 @@ static void prune_done(struct df_job *job, enum df_code code, const struct df_er
     int64_t now_ms = delivery_mono_ms(d);
     int64_t pause_ms = 4 * (now_ms - p->begun_ms);
 
-    assert(p->running);
     if (code != DF_OK)
         df_log_warn("DeliveryCycleFailed", "%s", err->detail);
     pause_ms = pause_ms > PRUNE_PAUSE_MS ? pause_ms : PRUNE_PAUSE_MS;
     if (code != DF_OK || job->affected == 0 || pause_ms > PRUNE_EVERY_MS)
         pause_ms = PRUNE_EVERY_MS;
     df_lock(&d->lock);
+    assert(p->running);
     p->at_ms = now_ms + pause_ms;
     p->running = false;
     pthread_cond_broadcast(&d->changed);
