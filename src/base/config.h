@@ -59,12 +59,12 @@ struct df_int_list {
 struct df_config_key {
     const char *key;
     enum df_config_type type;
-    size_t offset;   /* in the room's struct */
-    const char *def; /* as written in a file; NULL: unset */
-    int64_t min;     /* INT, INT_LIST; for STRING the longest length is max, 0: 4096 */
+    bool empty_is_none; /* STRING, URL: an empty text counts as unset */
+    size_t offset;      /* in the room's struct */
+    const char *def;    /* as written in a file; NULL: unset */
+    int64_t min;        /* INT, INT_LIST; for STRING the longest length is max, 0: 4096 */
     int64_t max;
     int64_t unit;               /* INT, INT_LIST: the written value is multiplied by this; 0: 1 */
-    bool empty_is_none;         /* STRING, URL: an empty text counts as unset */
     const char *const *choices; /* ENUM, FLAGS: NULL-terminated */
     const char *help;
 };
