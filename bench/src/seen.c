@@ -22,6 +22,7 @@ struct task {
     unsigned short random[3]; /* the same numbers each time */
 };
 
+/* NOLINTBEGIN(concurrency-mt-unsafe): there is one thread. */
 static void fail_bench(const char *what)
 {
     fprintf(stderr, "bench seen: %s\n", what);
@@ -37,6 +38,7 @@ static struct df_hash128 key_at(struct task *t, int64_t n)
         number = (uint64_t)(nrand48(t->random) % n);
     return df_hash128(df_str_n((const char *)&number, sizeof(number)));
 }
+/* NOLINTEND(concurrency-mt-unsafe) */
 
 static int64_t run_seen(struct task *t)
 {

@@ -78,8 +78,9 @@ static size_t escape_one(const char *p, const char *end, enum df_escape kind, ch
     if (len == 1)
         return put_code(out, *u);
     if (len == 0) {
-        memcpy(out, "\xEF\xBF\xBD", 3);
-        return 3;
+        static const char replacement[] = {'\xEF', '\xBF', '\xBD'};
+        memcpy(out, replacement, sizeof(replacement));
+        return sizeof(replacement);
     }
     if (kind == DF_ESCAPE_LINE && u[0] == 0xC2 && u[1] < 0xA0)
         return put_code(out, u[1]);

@@ -53,11 +53,12 @@ void df_http_check_settings(const struct df_http_settings *s, struct df_buf *com
     df_proxies_release(&proxies);
     /* Twice the body, because escaped texts are copied. */
     int64_t share = s->memory_budget_bytes / 4;
+    int64_t needed_mb = 4 * (2 * s->max_body_bytes + DF_MIB) / DF_MIB + 1;
     if (share < 2 * s->max_body_bytes + DF_MIB)
         df_buf_addf(complaints,
                     "[server] memory_budget_mb: a quarter of it must have room for two bodies of "
                     "max_body_bytes: set at least %lld\n",
-                    (long long)(4 * (2 * s->max_body_bytes + DF_MIB) / DF_MIB + 1));
+                    (long long)needed_mb);
     if (!s->tls_cert != !s->tls_key)
         df_buf_addz(complaints, "[server] tls_cert and tls_key: set both or none\n");
 }

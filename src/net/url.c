@@ -152,7 +152,7 @@ struct df_str df_url_destination(const struct df_url *u, char out[DF_DESTINATION
 struct df_str df_destination_of(const char *url, char out[DF_DESTINATION_SIZE])
 {
     struct df_err err = DF_ERR_INIT;
-    struct df_url u;
+    struct df_url u = {0};
 
     if (df_url_parse(df_str_c(url), &u, &err) != DF_OK)
         return DF_STR("invalid URL");

@@ -303,8 +303,9 @@ enum df_code df_db_query(struct df_db *db, const struct df_query *q, const struc
     db->open_result = r;
     if (q->column_count > 0 && df_result_columns(r) != q->column_count) {
         df_result_free(r);
-        return df_err_set(err, DF_E_INTERNAL, "query %s has other columns than it was read for",
-                          q->name);
+        (void)df_err_set(err, DF_E_INTERNAL, "query %s has other columns than it was read for",
+                         q->name);
+        return DF_E_INTERNAL;
     }
     *ret = r;
     return DF_OK;

@@ -67,7 +67,7 @@ static void name_stmt(struct pg_db *pg, struct pg_stmt *st)
 
 static struct df_str stmt_key(const struct df_query *const *q)
 {
-    return df_str_n((const char *)q, sizeof(*q));
+    return df_str_n((const char *)q, sizeof(void *));
 }
 
 /* The table never has more entries than the program has queries. */

@@ -243,7 +243,8 @@ void df_import_events_free(struct df_import_events *e)
 
 struct call {
     struct df_work w;
-    struct df_link link; /* in df_import_events.promised */
+    struct df_link link; /* in df_import_events.promised, under its lock */
+    bool promised;       /* it has a place there */
     struct df_import_events *events;
     struct df_uuid id;
     struct df_uuid client;
@@ -290,7 +291,7 @@ static void settle_place(struct df_work *w)
                        .client_changed_ms = c->client_changed_ms};
     bool listed = false;
 
-    if (!df_link_in_list(&c->link))
+    if (!c->promised)
         return; /* there was no place */
     if (c->sse)
         hash_text(e, df_buf_str(&w->out), s.said);
@@ -336,9 +337,9 @@ static bool take_place(struct call *c)
         own += memcmp(e->streams[i].client.text, c->client.text, DF_UUID_LEN) == 0;
     DF_LIST_EACH (other, &e->promised, link)
         own += memcmp(other->client.text, c->client.text, DF_UUID_LEN) == 0;
-    if (!stopping && !full && own < DF_STREAMS_PER_CLIENT) {
+    c->promised = !stopping && !full && own < DF_STREAMS_PER_CLIENT;
+    if (c->promised)
         df_list_add(&e->promised, &c->link);
-    }
     df_unlock(&e->lock);
     if (stopping)
         df_req_fail(c->w.req, DF_E_DRAINING, "The server is shutting down.");

@@ -39,7 +39,8 @@ struct ask {
     struct df_uuid client;
     enum df_report_format format;
     struct df_str file_name;
-    struct df_link link;
+    struct df_link link; /* in df_import_reports.asked, under its lock */
+    bool listed;
 };
 
 /* --- rows, page by page --- */
@@ -158,7 +159,7 @@ static void leave_reports(struct df_work *w)
     struct ask *a = (struct ask *)w;
     struct df_import_reports *r = a->reports;
 
-    if (!df_link_in_list(&a->link))
+    if (!a->listed)
         return; /* it was refused */
     df_lock(&r->lock);
     df_list_remove(&r->asked, &a->link);
@@ -266,10 +267,11 @@ static bool enter_reports(struct ask *a)
     df_lock(&r->lock);
     DF_LIST_EACH (other, &r->asked, link)
         own += memcmp(other->client.text, a->client.text, DF_UUID_LEN) == 0;
-    if (own < DF_REPORTS_PER_CLIENT)
+    a->listed = own < DF_REPORTS_PER_CLIENT;
+    if (a->listed)
         df_list_add(&r->asked, &a->link);
     df_unlock(&r->lock);
-    if (own < DF_REPORTS_PER_CLIENT)
+    if (a->listed)
         return true;
     df_req_fail(a->w.req, DF_E_TOO_MANY, "%zu error reports of this client are being made.", own);
     return false;

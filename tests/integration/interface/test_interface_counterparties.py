@@ -276,7 +276,7 @@ def test_the_flat_form_may_ask_for_an_ack_too(server, client):
 
 def in_envelope(path, value):
     """The envelope with one member replaced."""
-    document = envelope("CP_BAD", ack="true")
+    document = envelope("CP_WRONG", ack="true")
     node = document["counterparty"]
     *way, last = path.split("/")
     for step in way:
@@ -292,32 +292,32 @@ BAD = [
     ({"businessDocId": "  "}, {"businessDocId"}),
     ({"businessDocId": None}, {"businessDocId"}),
     ({"businessDocId": True}, {"businessDocId"}),
-    ({"businessDocId": "CP_BAD\n1"}, {"businessDocId"}),
+    ({"businessDocId": "CP_WRONG\n1"}, {"businessDocId"}),
     ({"businessDocId": "x" * 101}, {"businessDocId"}),
     ({"businessDocId": "🚚" * 51}, {"businessDocId"}),  # 102 units of UTF-16, which SQL Server counts
-    (flat("CP_BAD", businessAppId="x" * 21, businessEntity="x" * 21, originalBusinessDocId="x" * 101,
+    (flat("CP_WRONG", businessAppId="x" * 21, businessEntity="x" * 21, originalBusinessDocId="x" * 101,
           counterpartyId="x" * 51, entityType="x" * 11, name="x" * 201, localName="x" * 201, searchName="x" * 201,
           referenceCode="x" * 51, source="x" * 21, isDeleted="maybe"),
      {"businessAppId", "businessEntity", "originalBusinessDocId", "counterpartyId", "entityType", "name", "localName",
       "searchName", "referenceCode", "source", "isDeleted"}),
-    (flat("CP_BAD", functionalAckIsRequired="sim"), {"functionalAckIsRequired"}),
-    (flat("CP_BAD", name=["x"]), {"name"}),
-    (flat("CP_BAD", name={}), {"name"}),
-    (flat("CP_BAD", addresses=["x"]), {"addresses[0]"}),
-    (flat("CP_BAD", addresses=7), {"addresses"}),
-    (flat("CP_BAD", addresses=[{}] * 1001), {"addresses"}),
-    (flat("CP_BAD", addresses=[{}, {"zipCode": "x" * 21, "state": "x" * 11, "isMainAddress": "?"}]),
+    (flat("CP_WRONG", functionalAckIsRequired="sim"), {"functionalAckIsRequired"}),
+    (flat("CP_WRONG", name=["x"]), {"name"}),
+    (flat("CP_WRONG", name={}), {"name"}),
+    (flat("CP_WRONG", addresses=["x"]), {"addresses[0]"}),
+    (flat("CP_WRONG", addresses=7), {"addresses"}),
+    (flat("CP_WRONG", addresses=[{}] * 1001), {"addresses"}),
+    (flat("CP_WRONG", addresses=[{}, {"zipCode": "x" * 21, "state": "x" * 11, "isMainAddress": "?"}]),
      {"addresses[1].zipCode", "addresses[1].state", "addresses[1].isMainAddress"}),
-    (flat("CP_BAD", addresses=[{"cityCode": "x" * 31, "district": "x" * 101, "phone": "x" * 31, "fax": "x" * 31,
+    (flat("CP_WRONG", addresses=[{"cityCode": "x" * 31, "district": "x" * 101, "phone": "x" * 31, "fax": "x" * 31,
                                 "addrLine1": "x" * 201, "addrLine2": "x" * 201, "addressTypeCode": "x" * 11,
                                 "addressTypeName": "x" * 51}]),
      {f"addresses[0].{n}" for n in ("cityCode", "district", "phone", "fax", "addrLine1", "addrLine2",
                                     "addressTypeCode", "addressTypeName")}),
-    (flat("CP_BAD", fiscalReferences=[{"fiscalNumber": "x" * 31, "fiscalReferenceTypeCode": "x" * 11,
+    (flat("CP_WRONG", fiscalReferences=[{"fiscalNumber": "x" * 31, "fiscalReferenceTypeCode": "x" * 11,
                                        "fiscalReferenceTypeName": "x" * 51}]),
      {f"fiscalReferences[0].{n}" for n in ("fiscalNumber", "fiscalReferenceTypeCode", "fiscalReferenceTypeName")}),
     ({"counterparty": {}}, {f"{DOC}.businessDocId"}),
-    ({"counterparty": [envelope("CP_BAD")["counterparty"]]}, {"counterparty"}),
+    ({"counterparty": [envelope("CP_WRONG")["counterparty"]]}, {"counterparty"}),
     ({"counterparty": "x"}, {"counterparty"}),
     (in_envelope("functionalDocID", 7), {DOC, f"{DOC}.businessDocId"}),
     (in_envelope("functionalDocID/businessDocID", ""), {f"{DOC}.businessDocID"}),
@@ -336,27 +336,27 @@ def test_validation_names_every_bad_field_and_stores_nothing(server, client, doc
     answer = client.post(PATH, document)
     assert (answer.status, answer.code) == (400, "ValidationFailed"), answer
     assert answer.bad_fields == fields
-    assert count(server, "TB_COUNTERPARTIES", "BusinessDocId LIKE 'CP_BAD%' OR BusinessDocId LIKE 'x%'") == 0
-    assert count(server, "TB_FUNCTIONAL_ACK_OUTBOX", "BusinessDocId LIKE 'CP_BAD%'") == 0
+    assert count(server, "TB_COUNTERPARTIES", "BusinessDocId LIKE 'CP_WRONG%' OR BusinessDocId LIKE 'x%'") == 0
+    assert count(server, "TB_FUNCTIONAL_ACK_OUTBOX", "BusinessDocId LIKE 'CP_WRONG%'") == 0
 
 
-GOOD = json.dumps(flat("CP_BAD")).encode()
+GOOD = json.dumps(flat("CP_WRONG")).encode()
 
 
 @pytest.mark.parametrize("body,code", [
     (b"", "MalformedJson"), (b"{", "MalformedJson"), (b"[" + GOOD + b"]", "BadRequest"), (b'"x"', "BadRequest"),
     (GOOD + GOOD, "MalformedJson"), (GOOD + b"\n" + GOOD, "MalformedJson"),
-    (b'{"businessDocId": "CP_BAD", "businessDocId": "CP_BAD"}', "DuplicateKey"),
-    (b'{"businessDocId": "CP_BAD", "name": "\xff"}', "InvalidText"),
-    (b'{"businessDocId": "CP_BAD", "name": "\\ud800"}', "InvalidText"),
-    (b'{"businessDocId": "CP_BAD", "name": "\\u0000"}', "InvalidText"),
-    (b'{"businessDocId": "CP_BAD", "x": ' + b"[" * 65 + b"]" * 65 + b"}", "TooDeep"),
+    (b'{"businessDocId": "CP_WRONG", "businessDocId": "CP_WRONG"}', "DuplicateKey"),
+    (b'{"businessDocId": "CP_WRONG", "name": "\xff"}', "InvalidText"),
+    (b'{"businessDocId": "CP_WRONG", "name": "\\ud800"}', "InvalidText"),
+    (b'{"businessDocId": "CP_WRONG", "name": "\\u0000"}', "InvalidText"),
+    (b'{"businessDocId": "CP_WRONG", "x": ' + b"[" * 65 + b"]" * 65 + b"}", "TooDeep"),
 ])
 def test_a_body_that_is_not_one_document_is_400(server, client, body, code):
     answer = client.post(PATH, body=body, headers={"Content-Type": "application/json"})
     assert (answer.status, answer.code) == (400, code), answer
     assert answer.json["detail"]
-    assert count(server, "TB_COUNTERPARTIES", "BusinessDocId = 'CP_BAD'") == 0
+    assert count(server, "TB_COUNTERPARTIES", "BusinessDocId = 'CP_WRONG'") == 0
 
 
 def test_methods_types_and_scopes(server, client):
@@ -368,7 +368,7 @@ def test_methods_types_and_scopes(server, client):
         assert (answer.status, answer.code) == (403, "ScopeMissing")
     for answer in (server.anonymous().post(PATH, body=GOOD), server.anonymous().get(PATH)):
         assert answer.status == 401
-    assert count(server, "TB_COUNTERPARTIES", "BusinessDocId = 'CP_BAD'") == 0
+    assert count(server, "TB_COUNTERPARTIES", "BusinessDocId = 'CP_WRONG'") == 0
 
 
 def test_the_version_prefix_is_the_same_call(client):
