@@ -79,7 +79,8 @@ SET TryCount = CASE WHEN Status = 'Sending' THEN TryCount - 1 ELSE TryCount END,
     Status = CASE WHEN Status = 'Sending' AND (FirstFailedAt IS NOT NULL OR AttemptCount > 0) THEN 'Error' ELSE 'Pending' END,
     HeldFor = CASE WHEN Status = 'Sending' THEN :held_for ELSE HeldFor END,
     HeldAt = CASE WHEN Status = 'Sending' THEN :held_at ELSE HeldAt END,
-    NextAttemptAt = CASE WHEN Status = 'Sending' THEN :due ELSE :now END, HeldUntil = NULL
+    NextAttemptAt = CASE WHEN Status = 'Sending' THEN :due WHEN NextAttemptAt IS NULL THEN NextAttemptAt ELSE :now END,
+    HeldUntil = NULL
 WHERE Id = :id
   AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
            WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
@@ -310,7 +311,8 @@ SET GatewaySendTryCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySe
                              THEN 'Error' ELSE 'Pending' END,
     GatewaySendHeldFor = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_for ELSE GatewaySendHeldFor END,
     GatewaySendHeldAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_at ELSE GatewaySendHeldAt END,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :due WHEN GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :due
+                                    WHEN GatewaySendNextAttemptAt IS NULL THEN GatewaySendNextAttemptAt ELSE :now END,
     GatewaySendHeldUntil = NULL
 WHERE Id = :id
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount = :fence
