@@ -87,8 +87,7 @@ struct delivery_target {
 
     bool down; /* the breaker is not closed */
     int64_t down_since_ms;
-    bool down_told;  /* the database has been told so */
-    bool down_there; /* the database says so */
+    bool down_told; /* the database has been told whether it is */
     bool paused;
     int64_t shut_until_ms; /* monotonic: a probe was asked to wait so long */
     bool has_held;         /* rows may wait for it */

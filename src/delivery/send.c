@@ -214,12 +214,14 @@ static int64_t attempt_timeout_ms(const struct df_delivery *d, const struct deli
     return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 
-/* Puts the row back: to its target, if it has one that rows can wait for. */
+/* Puts the row back: to its target, if it has one that rows can wait for, or soon will. */
 static void put_row_back(struct df_delivery *d, struct delivery_row *row, bool holds,
                          int64_t least_ms, const char *why)
 {
     if (holds)
         hold_row(row, why);
+    else if (row->target && least_ms > d->opt.poll_ms)
+        delivery_defer(row, delivery_park_ms(d, row, d->opt.poll_ms), why);
     else
         delivery_defer(row, delivery_park_ms(d, row, least_ms), why);
 }
