@@ -13,6 +13,7 @@
 #include "delivery/attempts.sql.h"
 #include "delivery/delivery.h"
 #include "net/url.h"
+#include "resilience/tries.h"
 
 #define DELIVERY_ANSWER_UNITS 500
 #define DELIVERY_ERROR_UNITS  2000
@@ -85,7 +86,8 @@ struct delivery_row {
 
     /* How it ended. */
     enum delivery_outcome outcome;
-    bool loaded; /* `load` returned it */
+    enum df_tries_verdict verdict; /* why it was given up */
+    bool loaded;                   /* `load` returned it */
     bool tried;
     bool stale; /* its settlement came too late: lease or fence had changed */
     int64_t started_ms;
@@ -150,6 +152,8 @@ struct delivery_channel {
     struct df_metric *in_flight;
     struct df_metric *waiting;
     struct df_metric *oldest;
+    struct df_metric *given_up;
+    struct df_metric *given_up_total;
 };
 
 struct delivery_pruning {

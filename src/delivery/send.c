@@ -18,7 +18,12 @@ static void note_outcome(const struct delivery_row *row)
     static const enum df_log_level levels[DELIVERY_OUTCOMES] = {DF_LOG_INFO, DF_LOG_WARN,
                                                                 DF_LOG_ERROR, DF_LOG_DEBUG};
     static const char *const events[DELIVERY_OUTCOMES] = {"DeliverySent", "DeliveryRetry",
-                                                          "DeliveryFailed", "DeliveryDeferred"};
+                                                          "DeliveryGivenUp", "DeliveryDeferred"};
+    /* A row that could not be built was judged by nobody. */
+    static const char *const reasons[] = {[DF_TRIES_AGAIN] = "refused",
+                                          [DF_TRIES_REFUSED] = "refused",
+                                          [DF_TRIES_COUNT] = "count",
+                                          [DF_TRIES_TIME] = "time"};
 
     char destination[DF_DESTINATION_SIZE];
 
@@ -27,6 +32,8 @@ static void note_outcome(const struct delivery_row *row)
         df_metric_observe(ch->duration, (double)row->out.call.duration_ms / 1e3);
     if (ch->c->failures && (row->outcome == DELIVERY_RETRY || row->outcome == DELIVERY_DEAD))
         df_metric_add(ch->c->failures, 1);
+    if (row->outcome == DELIVERY_DEAD)
+        df_metric_add(ch->given_up_total, 1);
     if (!df_log_enabled(levels[row->outcome]))
         return;
     struct df_log_field fields[] = {
@@ -41,13 +48,20 @@ static void note_outcome(const struct delivery_row *row)
         DF_F("clientId", row->request.client_id),
         DF_F("batchId", row->request.batch_id),
         DF_F("subscriptionId", row->request.subscription_id),
+        DF_F("target", row->outcome == DELIVERY_DEAD ? row->key : DF_STR_NULL),
+        DF_F("reason",
+             row->outcome == DELIVERY_DEAD ? df_str_c(reasons[row->verdict]) : DF_STR_NULL),
+        DF_FI("tries", row->outcome == DELIVERY_DEAD ? row->attempt : 0),
     };
+    size_t count = sizeof(fields) / sizeof(fields[0]);
     /* The answer's text may hold personal data, so it is not logged: it stays in the database. */
     const char *own = row->outcome == DELIVERY_RETRY  ? ch->c->retry_event
                       : row->outcome == DELIVERY_DEAD ? ch->c->failed_event
                                                       : NULL;
     const char *event = own ? own : events[row->outcome];
-    df_log_write(levels[row->outcome], event, fields, sizeof(fields) / sizeof(fields[0]), "%s",
+    /* The last three are about giving up. */
+    df_log_write(levels[row->outcome], event, fields,
+                 row->outcome == DELIVERY_DEAD ? count : count - 3, "%s",
                  row->tried && row->out.call.code != DF_OK ? row->out.call.err.detail : "");
 }
 
@@ -83,7 +97,10 @@ static void fail_row(struct delivery_row *row, bool again, int64_t retry_after_m
     const struct df_channel *c = row->channel->c;
     const struct df_retry_policy *p = c->schedule ? c->schedule : &d->opt.settings.retry;
 
-    row->outcome = again && !df_retry_exhausted(p, row->attempt) ? DELIVERY_RETRY : DELIVERY_DEAD;
+    row->verdict = !again                                ? DF_TRIES_REFUSED
+                   : df_retry_exhausted(p, row->attempt) ? DF_TRIES_COUNT
+                                                         : DF_TRIES_AGAIN;
+    row->outcome = row->verdict == DF_TRIES_AGAIN ? DELIVERY_RETRY : DELIVERY_DEAD;
     row->due_ms = delivery_now(row->channel) +
                   df_retry_delay_ms(p, row->attempt, retry_after_ms, d->opt.clock);
 }
