@@ -237,7 +237,17 @@ SELECT COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest FROM TB_TICKET_INTERFACE 
 
 -- name: gateway_given_up
 -- row: channel_given_up
--- dialect: sqlite, postgres
+-- dialect: sqlite
+SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+       MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
+FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
+      FROM (SELECT CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
+            FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_GivenUp
+            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
+            ORDER BY GatewaySendLastAttemptAt DESC
+            LIMIT :limit) AS g) AS n
+GROUP BY n.Target;
+-- dialect: postgres
 SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
        MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
 FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
@@ -259,6 +269,9 @@ GROUP BY n.Target;
 
 -- name: gateway_given_up_total
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;
+-- dialect: sqlite
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_GivenUp
+WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;
 
 -- name: gateway_counts
 -- row: channel_counts

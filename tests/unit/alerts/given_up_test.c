@@ -539,7 +539,7 @@ static void expect_no_scan(const struct df_query *q, size_t slot)
     static char sql[16][4096];
     struct df_value none[8];
     struct df_result *r = NULL;
-    size_t steps = 0;
+    bool used = false;
 
     assert_true(slot < 16 && q->param_count <= 8);
     for (size_t p = 0; p < q->param_count; p++)
@@ -558,12 +558,12 @@ static void expect_no_scan(const struct df_query *q, size_t slot)
         bool part = memmem(step.ptr, step.len, "_GivenUp", 8) ||
                     memmem(step.ptr, step.len, "_NotProcessed", 13) ||
                     memmem(step.ptr, step.len, "_NotReplayed", 12);
-        steps++;
+        used = used || part;
         if (table && scan && !part)
             fail_msg("%s: " DF_STR_FMT, q->name, DF_STR_ARG(step));
     }
     df_result_free(r);
-    assert_true(steps > 0);
+    assert_true(used);
 }
 
 /* On SQLite nobody else writes meanwhile: only the indexes of what was given up are gone through.
