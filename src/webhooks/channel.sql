@@ -21,8 +21,8 @@ JOIN Clients AS k ON k.Id = s.ClientId
 WHERE d.Id IN EACH_UUID(:ids);
 
 -- The dead letters that were not replayed, of the time since :since: a delivery stays in Error when its letter is
--- replayed. Subscriptions that a person switched off (subscriptions_api.c gives the reason) do not count, as in
--- alert_webhooks_failing.
+-- replayed. What waited for a subscription that was switched off was to be given up; if the server did that,
+-- alert_webhooks_failing tells of it.
 -- name: webhook_given_up
 -- row: channel_given_up
 -- dialect: sqlite, postgres
@@ -32,8 +32,7 @@ FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g
       FROM (SELECT f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
             FROM WebhookDeliveryFailures AS f
             JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since
-              AND (CAST(s.IsActive AS INT) = 1 OR s.DisabledReason NOT LIKE 'Switched off by %')
+            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
             ORDER BY f.CreatedAt DESC
             LIMIT :limit) AS g) AS n
 GROUP BY n.Target;
@@ -44,8 +43,7 @@ FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g
       FROM (SELECT TOP (:limit) f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
             FROM WebhookDeliveryFailures AS f
             JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since
-              AND (CAST(s.IsActive AS INT) = 1 OR s.DisabledReason NOT LIKE 'Switched off by %')
+            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
             ORDER BY f.CreatedAt DESC) AS g) AS n
 GROUP BY n.Target;
 
@@ -53,8 +51,7 @@ GROUP BY n.Target;
 SELECT COUNT(*)
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since
-  AND (CAST(s.IsActive AS INT) = 1 OR s.DisabledReason NOT LIKE 'Switched off by %');
+WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1;
 
 -- name: webhook_list
 -- row: channel_item

@@ -175,6 +175,23 @@ def test_an_event_that_a_relay_gives_up_raises_an_alert_until_it_is_retried(make
     assert metric(server, "dataflow_relay_given_up", relay="orders") == 0
 
 
+def test_a_relay_counts_what_another_process_has_noted(make_server, make_backend, sinks):
+    """That one may be gone, and somebody may have set the events back meanwhile."""
+    backend = make_backend()
+    sinks.config["relay.orders"] = {"url": backend.url, "dispatcher": "log", "poll_ms": 50}
+    server = start(make_server, sinks, backend=backend)
+    server.stop()
+    now = "SYSUTCDATETIME()" if backend.name == "sqlserver" else "CURRENT_TIMESTAMP"
+    backend.script("INSERT INTO DeliveryTargets (Channel, Target, GivenUp) VALUES ('relay', 'orders', 7)")
+    backend.script("INSERT INTO outbox_events (id, event_type, payload, status, created_at)"
+                   f" VALUES ('{uuid.uuid4()}', 'OrderPlaced', '{{}}', 'FAILED', {now})")
+    server.start()
+    wait_for(lambda: backend.query("SELECT GivenUp FROM DeliveryTargets WHERE Target = 'orders'")[0][0] == 1, "it was counted")
+    wait_for(lambda: [a["details"]["documents"] for a in given_up(server)] == [1], "the alert")
+    backend.script("UPDATE outbox_events SET status = 'PENDING'")
+    wait_for(lambda: given_up(server) == [], "the end")
+
+
 def test_tickets_whose_processing_was_given_up(make_server, sinks):
     server = start(make_server, sinks)
     for doc, failed in (("GIVEN-UP", "CURRENT_TIMESTAMP"), ("INVALID", "NULL")):
