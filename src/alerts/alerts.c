@@ -187,7 +187,7 @@ static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum a
     struct df_list found = {.count = 0};
     struct alert *alert;
     size_t count = open->count;
-    bool cut = false;
+    struct alert_cut cut = {.any = false};
     enum df_code code = alert_rule_find(e->a, rule, db, e->now_ms, &e->arena, &found, &cut, err);
 
     while (code == DF_OK && (alert = DF_LIST_TAKE(&found, struct alert, link))) {
@@ -200,8 +200,8 @@ static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum a
             code = fire_alert(e, db, alert, err);
         }
     }
-    while (code == DF_OK && !cut && (alert = DF_LIST_TAKE(open, struct alert, link))) {
-        if (alert->seen)
+    while (code == DF_OK && (alert = DF_LIST_TAKE(open, struct alert, link))) {
+        if (alert->seen || alert_is_cut(&cut, alert->subject))
             continue;
         count--;
         code = resolve_alert(e, db, alert, err);

@@ -13,6 +13,7 @@
 #define ALERT_SUBJECTS    1000 /* of a rule that are looked at */
 #define ALERT_SUBJECT_MAX 100  /* bytes: Alerts.Subject */
 #define ALERT_SOURCES_MAX 4
+#define ALERT_CUT_MAX     16
 #define ALERT_FIRING_MAX  100 /* of a rule that fire at a time: more pages would help nobody */
 
 enum alert_rule {
@@ -62,11 +63,18 @@ const char *alert_rule_component(enum alert_rule r);
 /* False: the name is of another version's rule. */
 bool alert_rule_parse(struct df_str name, enum alert_rule *ret);
 
-/* Adds the subjects whose condition holds now. *ret_cut: there are more, so the condition may hold
- * for others too. */
+/* What a rule did not look at, because there was too much: the condition may hold there too. */
+struct alert_cut {
+    bool any;                          /* of all subjects */
+    const char *places[ALERT_CUT_MAX]; /* of those that begin with one of these words */
+    size_t count;
+};
+bool alert_is_cut(const struct alert_cut *cut, struct df_str subject);
+
+/* Adds the subjects whose condition holds now. */
 enum df_code alert_rule_find(const struct df_alerts *a, enum alert_rule r, struct df_db *db,
                              int64_t now_ms, struct df_arena *arena, struct df_list *to,
-                             bool *ret_cut, struct df_err *err) DF_MUST_CHECK;
+                             struct alert_cut *ret_cut, struct df_err *err) DF_MUST_CHECK;
 
 /* What a rule's query finds, while it runs. */
 struct alert_finding {
@@ -77,7 +85,7 @@ struct alert_finding {
     const struct df_channel *channel; /* whose query runs */
     struct df_buf json;
     struct df_json_out details;
-    bool cut; /* the query looked at some of the rows only */
+    struct alert_cut cut;
 };
 
 /* The caller sets severity and summary, and writes the details between the two calls. */

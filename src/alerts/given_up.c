@@ -80,7 +80,7 @@ static struct df_str what_to_do(struct alert_finding *f, const char *place, stru
         return df_arena_printf(f->arena,
                                "Mend the receiver, then replay: POST "
                                "/admin/webhook-failures/replay?subscriptionId=" DF_STR_FMT
-                               "&since=…",
+                               "&since=TIME",
                                DF_STR_ARG(target));
     case PLACE_TICKETS:
         return DF_STR(
@@ -173,7 +173,10 @@ static enum df_code look_at(struct alert_finding *f, struct given_up g, const st
                                           {"heard_after", df_time(f->now_ms - RELAY_HEARD_MS)}),
                                    describe_given_up, &g, err);
 
-    f->cut = f->cut || g.rows >= LOOKED_AT;
+    if (g.rows >= LOOKED_AT && f->cut.count < ALERT_CUT_MAX)
+        f->cut.places[f->cut.count++] = g.place;
+    else if (g.rows >= LOOKED_AT)
+        f->cut.any = true;
     return code;
 }
 

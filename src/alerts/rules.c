@@ -223,15 +223,27 @@ static enum df_code find_subjects(struct alert_finding *f, enum alert_rule r, st
     return DF_OK;
 }
 
+bool alert_is_cut(const struct alert_cut *cut, struct df_str subject)
+{
+    struct df_str place;
+
+    (void)df_str_cut(subject, ' ', &place);
+    for (size_t i = 0; i < cut->count; i++)
+        if (df_str_eq(place, df_str_c(cut->places[i])))
+            return true;
+    return cut->any;
+}
+
 enum df_code alert_rule_find(const struct df_alerts *a, enum alert_rule r, struct df_db *db,
                              int64_t now_ms, struct df_arena *arena, struct df_list *to,
-                             bool *ret_cut, struct df_err *err)
+                             struct alert_cut *ret_cut, struct df_err *err)
 {
     struct alert_finding f = {.a = a, .now_ms = now_ms, .arena = arena, .list = to};
 
     df_buf_init(&f.json, ALERT_JSON_MAX);
     enum df_code code = find_subjects(&f, r, db, err);
-    *ret_cut = f.cut || to->count >= ALERT_SUBJECTS;
+    *ret_cut = f.cut;
+    ret_cut->any = ret_cut->any || to->count >= ALERT_SUBJECTS;
     df_buf_release(&f.json);
     return code;
 }
