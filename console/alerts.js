@@ -22,6 +22,10 @@
     return row;
   }
 
+  // Nobody hears of an alert that is only shown here.
+  const nowhere = (sinks) => (sinks.length ? null : h('p', { className: 'note', id: 'alerts-nowhere' }, 'Nobody is told: neither ',
+    h('code', { textContent: 'alerts.pagerduty_routing_key' }), ' nor ', h('code', { textContent: 'alerts.teams_url' }), ' is set.'));
+
   function statusFilter(status) {
     const select = h('select', {
       id: 'alerts-status', 'data-keep': 'status', onchange: () => { location.hash = select.value ? address({ status: select.value }) : '#alerts'; },
@@ -33,7 +37,7 @@
   function show(list) {
     const status = at.get('status') || '';
     text('alerts-note', `${list.total.toLocaleString('en')} ${list.total === 1 ? 'alert' : 'alerts'}${status && `, ${status}`}. Resolved alerts are kept for 30 days.`);
-    replace($('alerts-body'), h('div', { className: 'card' }, statusFilter(status),
+    replace($('alerts-body'), h('div', { className: 'card' }, nowhere(list.sinks), statusFilter(status),
       list.items.length
         ? table('Alerts', [['Rule'], ['Status'], ['Severity'], ['What'], ['Fired'], ['Resolved']], list.items.map(alertRow))
         : h('p', { className: 'note', textContent: status === 'firing' ? 'None fires.' : 'None.' }),

@@ -88,6 +88,9 @@ ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN CountedAt TEXT NULL;
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN TargetMark BIGINT NULL;
 -- add column if missing: TB_TICKET_INTERFACE TryCount
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN TryCount INT NOT NULL DEFAULT 0;
+-- How many documents the last message about the alert told of; NULL: its rule counts none.
+-- add column if missing: Alerts Reported
+ALTER TABLE Alerts ADD COLUMN Reported BIGINT NULL;
 
 CREATE INDEX IF NOT EXISTS IX_TB_FUNCTIONAL_ACK_OUTBOX_Held
     ON TB_FUNCTIONAL_ACK_OUTBOX (HeldFor, CreatedAt) WHERE HeldFor IS NOT NULL;
@@ -127,10 +130,20 @@ CREATE INDEX IF NOT EXISTS IX_WebhookDeliveries_Probe
 CREATE INDEX IF NOT EXISTS IX_WebhookDeliveries_GivenUp
     ON WebhookDeliveries (LastAttemptAt) WHERE Status = 'Error' AND NextAttemptAt IS NULL;
 
+-- Tickets whose processing was given up (a ticket that can never be valid has no FirstFailedAt), and webhooks that were
+-- given up and not replayed.
+CREATE INDEX IF NOT EXISTS IX_TB_TICKET_INTERFACE_NotProcessed
+    ON TB_TICKET_INTERFACE (FirstFailedAt)
+    WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL;
+CREATE INDEX IF NOT EXISTS IX_WebhookDeliveryFailures_NotReplayed
+    ON WebhookDeliveryFailures (CreatedAt, SubscriptionId) WHERE ReplayedAt IS NULL;
+
 -- How targets are, shared by all processes and kept over restarts. Channel: a channel of the delivery engine, "relay",
 -- or "tickets" for their processing. Target: the URL without its query, or a name; empty: the whole channel, for PausedAt.
 -- Arrived: rows that arrived, ever. DownSince: since when the breaker has not been closed, as the process saw it that
 -- wrote last; NULL: well. PausedAt: a person stopped it, PausedBy.
+-- GivenUp: events of a relay that wait for a person, given up from GivenUpSince to GivenUpAt, the last one for
+-- GivenUpError. Tables of the server's own have rows for that.
 CREATE TABLE IF NOT EXISTS DeliveryTargets (
     Id INTEGER PRIMARY KEY AUTOINCREMENT,
     Channel VARCHAR(50) NOT NULL CHECK (length(Channel) <= 50),
@@ -142,6 +155,10 @@ CREATE TABLE IF NOT EXISTS DeliveryTargets (
     DownSince TEXT NULL,
     PausedAt TEXT NULL,
     PausedBy NVARCHAR(200) NULL CHECK (length(PausedBy) <= 200),
+    GivenUp BIGINT NOT NULL DEFAULT 0,
+    GivenUpSince TEXT NULL,
+    GivenUpAt TEXT NULL,
+    GivenUpError NVARCHAR(200) NULL CHECK (length(GivenUpError) <= 200),
     CreatedAt TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
     UpdatedAt TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 );

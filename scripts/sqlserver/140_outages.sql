@@ -101,12 +101,17 @@ IF COL_LENGTH(N'TB_TICKET_INTERFACE', N'TargetMark') IS NULL
 IF COL_LENGTH(N'TB_TICKET_INTERFACE', N'TryCount') IS NULL
     ALTER TABLE TB_TICKET_INTERFACE ADD TryCount INT NOT NULL
         CONSTRAINT DF_TB_TICKET_INTERFACE_TryCount DEFAULT 0;
+-- How many documents the last message about the alert told of; NULL: its rule counts none.
+IF COL_LENGTH(N'Alerts', N'Reported') IS NULL
+    ALTER TABLE Alerts ADD Reported BIGINT NULL;
 GO
 
 -- How targets are, shared by all processes and kept over restarts. Channel: a channel of the delivery engine, "relay",
 -- or "tickets" for their processing. Target: the URL without its query, or a name; empty: the whole channel, for PausedAt.
 -- Arrived: rows that arrived, ever. DownSince: since when the breaker has not been closed, as the process saw it that
 -- wrote last; NULL: well. PausedAt: a person stopped it, PausedBy.
+-- GivenUp: events of a relay that wait for a person, given up from GivenUpSince to GivenUpAt, the last one for
+-- GivenUpError. Tables of the server's own have rows for that.
 IF OBJECT_ID(N'DeliveryTargets', N'U') IS NULL
 CREATE TABLE DeliveryTargets (
     Id BIGINT IDENTITY(1,1) NOT NULL CONSTRAINT PK_DeliveryTargets PRIMARY KEY CLUSTERED,
@@ -119,6 +124,10 @@ CREATE TABLE DeliveryTargets (
     DownSince DATETIME2 NULL,
     PausedAt DATETIME2 NULL,
     PausedBy NVARCHAR(200) NULL,
+    GivenUp BIGINT NOT NULL CONSTRAINT DF_DeliveryTargets_GivenUp DEFAULT 0,
+    GivenUpSince DATETIME2 NULL,
+    GivenUpAt DATETIME2 NULL,
+    GivenUpError NVARCHAR(200) NULL,
     CreatedAt DATETIME2 NOT NULL CONSTRAINT DF_DeliveryTargets_CreatedAt DEFAULT SYSUTCDATETIME(),
     UpdatedAt DATETIME2 NOT NULL CONSTRAINT DF_DeliveryTargets_UpdatedAt DEFAULT SYSUTCDATETIME()
 );
@@ -205,6 +214,17 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'WebhookDe
                AND name LIKE LEFT(N'IX_WebhookDeliveries_GivenUp', @shown) + @ending)
     CREATE NONCLUSTERED INDEX IX_WebhookDeliveries_GivenUp
         ON WebhookDeliveries (LastAttemptAt) WHERE Status = 'Error' AND NextAttemptAt IS NULL;
+-- Tickets whose processing was given up (a ticket that can never be valid has no FirstFailedAt), and webhooks that were
+-- given up and not replayed.
+IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'TB_TICKET_INTERFACE')
+               AND name LIKE LEFT(N'IX_TB_TICKET_INTERFACE_NotProcessed', @shown) + @ending)
+    CREATE NONCLUSTERED INDEX IX_TB_TICKET_INTERFACE_NotProcessed
+        ON TB_TICKET_INTERFACE (FirstFailedAt)
+        WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'WebhookDeliveryFailures')
+               AND name LIKE LEFT(N'IX_WebhookDeliveryFailures_NotReplayed', @shown) + @ending)
+    CREATE NONCLUSTERED INDEX IX_WebhookDeliveryFailures_NotReplayed
+        ON WebhookDeliveryFailures (CreatedAt, SubscriptionId) WHERE ReplayedAt IS NULL;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'DeliveryTargets')
                AND name LIKE LEFT(N'UQ_DeliveryTargets_Channel_Target', @shown) + @ending)
     CREATE UNIQUE NONCLUSTERED INDEX UQ_DeliveryTargets_Channel_Target

@@ -9,6 +9,7 @@
 #include "alerts/alerts.sql.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ struct df_alerts *df_alerts_new(const struct df_alerts_options *opt)
     if (gethostname(a->source, sizeof(a->source) - 1) != 0 || !a->source[0])
         (void)snprintf(a->source, sizeof(a->source), "dataflow");
     alert_channel_init(a);
+    df_alerts_add_source(
+        a, &(struct df_alerts_source){.name = "relay", .given_up = &df_q_alert_relays_given_up});
     df_metric_register(&firing);
     for (int i = 0; i < ALERT_RULES; i++) {
         struct df_str name = df_str_c(alert_rule_name((enum alert_rule)i));
@@ -53,6 +56,18 @@ void df_alerts_add_channel(struct df_alerts *a, struct df_delivery *d)
     df_delivery_add(d, &a->channel);
 }
 
+void df_alerts_add_source(struct df_alerts *a, const struct df_alerts_source *source)
+{
+    assert(a->source_count < ALERT_SOURCES_MAX);
+    a->sources[a->source_count++] = *source;
+}
+
+/* How many documents the last message tells of, as a value of the table. */
+static struct df_value reported_value(const struct alert *alert)
+{
+    return alert->documents > 0 ? df_int(alert->reported) : df_null(DF_INT);
+}
+
 enum df_code alert_insert(struct df_db *db, const struct alert *alert, struct df_err *err)
 {
     struct df_str rule = df_str_c(alert_rule_name(alert->rule));
@@ -60,16 +75,16 @@ enum df_code alert_insert(struct df_db *db, const struct alert *alert, struct df
     char key[160];
 
     (void)snprintf(key, sizeof(key), "%s:" DF_STR_FMT, rule.ptr, DF_STR_ARG(alert->subject));
-    return df_db_exec(db,
-                      DF_Q(alert_insert, .id = df_uuid(df_uuid_str(&alert->id)),
-                           .rule_name = df_text(rule), .subject = df_text(alert->subject),
-                           .dedup_key = df_text(df_str_c(key)),
-                           .severity = df_text(alert->severity), .summary = df_text(alert->summary),
-                           .details_json = df_text(alert->details), .status = df_text(status),
-                           .fired_at = df_time(alert->fired_ms),
-                           .resolved_at = alert->resolved_ms < 0 ? df_null(DF_TIME)
-                                                                 : df_time(alert->resolved_ms)),
-                      NULL, err);
+    return df_db_exec(
+        db,
+        DF_Q(alert_insert, .id = df_uuid(df_uuid_str(&alert->id)), .rule_name = df_text(rule),
+             .subject = df_text(alert->subject), .dedup_key = df_text(df_str_c(key)),
+             .severity = df_text(alert->severity), .summary = df_text(alert->summary),
+             .details_json = df_text(alert->details), .status = df_text(status),
+             .fired_at = df_time(alert->fired_ms),
+             .resolved_at = alert->resolved_ms < 0 ? df_null(DF_TIME) : df_time(alert->resolved_ms),
+             .reported = reported_value(alert)),
+        NULL, err);
 }
 
 /* --- the job ---------------------------------------------------------------------------------- */
@@ -81,6 +96,7 @@ struct evaluation {
     struct df_arena arena;
     struct df_list open[ALERT_RULES]; /* alerts that fired before */
     struct df_list fired;
+    struct df_list grown;
     struct df_list resolved;
     int64_t firing[ALERT_RULES]; /* alerts that fire afterwards */
     int64_t mine;                /* 1 if this evaluation has the turn */
@@ -99,6 +115,7 @@ static void read_open(void *arg, struct df_result *r)
     alert->summary = df_arena_str(&e->arena, df_col_text(r, alert_firing_Summary));
     alert->details = df_arena_str(&e->arena, df_col_text(r, alert_firing_DetailsJson));
     alert->fired_ms = df_col_time(r, alert_firing_FiredAt);
+    alert->reported = df_col_int(r, alert_firing_Reported);
     alert->resolved_ms = -1;
     df_list_add(&e->open[alert->rule], &alert->link);
 }
@@ -117,10 +134,36 @@ static enum df_code fire_alert(struct evaluation *e, struct df_db *db, struct al
                                struct df_err *err)
 {
     alert->id = df_uuid_v7(e->a->opt.clock);
+    alert->reported = alert->documents;
     enum df_code code = alert_insert(db, alert, err);
     if (code == DF_OK)
         code = alert_send(e->a, db, ALERT_TRIGGER, alert, e->now_ms, &e->arena, err);
     df_list_add(&e->fired, &alert->link);
+    return code;
+}
+
+/* An alert that fires is brought up to date. People are told again if there is much more. */
+static enum df_code update_alert(struct evaluation *e, struct df_db *db, const struct alert *known,
+                                 struct alert *found, struct df_err *err)
+{
+    bool grown = alert_has_grown(known->reported, found->documents);
+
+    if (found->documents == 0 || df_str_eq(known->details, found->details))
+        return DF_OK;
+    found->id = known->id;
+    found->fired_ms = known->fired_ms;
+    found->reported =
+        grown || found->documents < known->reported ? found->documents : known->reported;
+    enum df_code code =
+        df_db_exec(db,
+                   DF_Q(alert_update, .summary = df_text(found->summary),
+                        .details_json = df_text(found->details), .reported = reported_value(found),
+                        .id = df_uuid(df_uuid_str(&found->id))),
+                   NULL, err);
+    if (code == DF_OK && grown)
+        code = alert_send(e->a, db, ALERT_TRIGGER, found, e->now_ms, &e->arena, err);
+    if (grown)
+        df_list_add(&e->grown, &found->link);
     return code;
 }
 
@@ -144,20 +187,21 @@ static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum a
     struct df_list found = {.count = 0};
     struct alert *alert;
     size_t count = open->count;
-    bool cut = false;
+    struct alert_cut cut = {.any = false};
     enum df_code code = alert_rule_find(e->a, rule, db, e->now_ms, &e->arena, &found, &cut, err);
 
     while (code == DF_OK && (alert = DF_LIST_TAKE(&found, struct alert, link))) {
         struct alert *known = find_open(open, alert->subject);
         if (known) {
             known->seen = true;
+            code = update_alert(e, db, known, alert, err);
         } else if (count < ALERT_FIRING_MAX) {
             count++;
             code = fire_alert(e, db, alert, err);
         }
     }
-    while (code == DF_OK && !cut && (alert = DF_LIST_TAKE(open, struct alert, link))) {
-        if (alert->seen)
+    while (code == DF_OK && (alert = DF_LIST_TAKE(open, struct alert, link))) {
+        if (alert->seen || alert_is_cut(&cut, alert->subject))
             continue;
         count--;
         code = resolve_alert(e, db, alert, err);
@@ -186,7 +230,7 @@ static enum df_code run_evaluation(struct df_db *db, struct df_job *job, struct 
 
     df_arena_reset(&e->arena);
     e->mine = 0;
-    e->fired = e->resolved = (struct df_list){.count = 0};
+    e->fired = e->grown = e->resolved = (struct df_list){.count = 0};
     for (int i = 0; i < ALERT_RULES; i++) {
         e->open[i] = (struct df_list){.count = 0};
         e->firing[i] = 0;
@@ -257,10 +301,11 @@ void df_alerts_evaluate(struct df_alerts *a)
         df_log_warn("AlertsNotEvaluated", "%s", err.detail);
     } else {
         log_alerts(&e.fired, DF_LOG_WARN, "AlertFired");
+        log_alerts(&e.grown, DF_LOG_WARN, "AlertGrew");
         log_alerts(&e.resolved, DF_LOG_INFO, "AlertResolved");
         for (int i = 0; i < ALERT_RULES; i++)
             df_metric_set(a->firing[i], (double)e.firing[i]);
-        if (a->delivery && e.fired.count + e.resolved.count > 0)
+        if (a->delivery && e.fired.count + e.grown.count + e.resolved.count > 0)
             df_delivery_wake(a->delivery, &a->channel);
     }
     df_arena_release(&e.arena);

@@ -6,6 +6,9 @@
  *                 writes `trigger` for                    writes `resolve` for
  *                 each sink                               each sink
  *
+ * An alert that counts documents is brought up to date while it fires, and its `trigger` is written
+ * again when they have become many more.
+ *
  * An alert is a row. A unique index lets one alert at a time fire for a rule and a subject. The
  * messages are rows of the channel "alerts", written in the transaction of the change: a crash
  * neither loses nor repeats one. Any number of processes may call evaluate; a row that they compete
@@ -35,6 +38,14 @@ void df_alerts_free(struct df_alerts *a); /* after the engine is gone */
 /* Before the engine starts. The rule of stuck deliveries looks at the channels that the engine has
  * then. */
 void df_alerts_add_channel(struct df_alerts *a, struct df_delivery *d);
+
+/* A place besides the channels where documents are given up. */
+struct df_alerts_source {
+    const char *name;                /* "tickets": the first word of the alerts' subjects */
+    const struct df_query *given_up; /* as the member of struct df_channel */
+};
+/* Before the first evaluation; a few. */
+void df_alerts_add_source(struct df_alerts *a, const struct df_alerts_source *source);
 
 /* Evaluates the rules unless another process has just done so. Waits for the store; one thread at a
  * time. */

@@ -131,14 +131,34 @@ JOIN Clients AS c ON c.Id = t.ClientId
 WHERE t.Processed >= :min_records AND t.Failed * 100 > t.Processed * :percent
 ORDER BY c.Id;
 
+-- Events that relays have given up, as the relays count them (src/relay/given_up.sql). A relay that has not said so for a
+-- day is configured no more.
+-- name: alert_relays_given_up
+-- row: channel_given_up
+SELECT Target, GivenUp AS Documents, GivenUpSince AS Oldest, GivenUpAt AS Newest, GivenUpError AS LastError
+FROM DeliveryTargets
+WHERE Channel = 'relay' AND GivenUp > 0 AND UpdatedAt > :heard_after
+ORDER BY Target
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Target, GivenUp AS Documents, GivenUpSince AS Oldest, GivenUpAt AS Newest, GivenUpError AS LastError
+FROM DeliveryTargets
+WHERE Channel = 'relay' AND GivenUp > 0 AND UpdatedAt > :heard_after
+ORDER BY Target;
+
 -- --- the alerts ---
 
 -- name: alert_firing
-SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, FiredAt FROM Alerts WHERE ResolvedAt IS NULL;
+SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, FiredAt, Reported FROM Alerts WHERE ResolvedAt IS NULL;
 
 -- name: alert_insert
-INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt)
-VALUES (:id, :rule_name, :subject, :dedup_key, :severity, :summary, :details_json, :status, :fired_at, :resolved_at);
+INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt, Reported)
+VALUES (:id, :rule_name, :subject, :dedup_key, :severity, :summary, :details_json, :status, :fired_at, :resolved_at,
+        :reported);
+
+-- name: alert_update
+UPDATE Alerts SET Summary = :summary, DetailsJson = :details_json, Reported = :reported
+WHERE Id = :id AND ResolvedAt IS NULL;
 
 -- name: alert_resolve
 UPDATE Alerts SET Status = 'resolved', ResolvedAt = :now WHERE Id = :id AND ResolvedAt IS NULL;

@@ -32,6 +32,18 @@ static void write_alert(void *arg, struct df_result *r)
     df_json_close(j, '}');
 }
 
+/* Where messages go. None: the alerts are only shown. */
+static void write_sinks(const struct df_alerts *a, struct df_json_out *j)
+{
+    df_json_key(j, "sinks");
+    df_json_open(j, '[');
+    for (int i = 0; i < ALERT_SINKS; i++) {
+        if (alert_sink_configured(a, (enum alert_sink)i))
+            df_json_text(j, df_str_c(alert_sink_name((enum alert_sink)i)));
+    }
+    df_json_close(j, ']');
+}
+
 static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     const struct call *c = (const struct call *)w;
@@ -41,10 +53,16 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
 
     if (code != DF_OK)
         return code;
-    return df_work_page(w, db,
-                        DF_Q(alert_list, .status = status, .limit = df_int(w->page.size),
-                             .offset = df_int(w->page.offset)),
-                        write_alert, err);
+    df_page_open(&w->json);
+    code = df_db_each(db,
+                      DF_Q(alert_list, .status = status, .limit = df_int(w->page.size),
+                           .offset = df_int(w->page.offset)),
+                      write_alert, w, err);
+    df_json_close(&w->json, ']');
+    df_page_write(&w->page, &w->json);
+    write_sinks(w->arg, &w->json);
+    df_json_close(&w->json, '}');
+    return code;
 }
 
 static bool read_status(struct df_work *w, struct df_input *in)
@@ -97,13 +115,7 @@ static void tested(struct df_work *w)
     df_delivery_wake(a->delivery, &a->channel);
     df_json_open(j, '{');
     df_json_kv_text(j, "id", df_uuid_str(&c->alert.id));
-    df_json_key(j, "sinks");
-    df_json_open(j, '[');
-    for (int i = 0; i < ALERT_SINKS; i++) {
-        if (alert_sink_configured(a, (enum alert_sink)i))
-            df_json_text(j, df_str_c(alert_sink_name((enum alert_sink)i)));
-    }
-    df_json_close(j, ']');
+    write_sinks(a, j);
     df_json_close(j, '}');
 }
 

@@ -11,13 +11,17 @@
 #define ALERT_JSON_MAX    ((size_t)64 << 10)
 #define ALERT_SUMMARY_MAX 1000 /* characters: Alerts.Summary; PagerDuty takes 1024 */
 #define ALERT_SUBJECTS    1000 /* of a rule that are looked at */
-#define ALERT_FIRING_MAX  100  /* of a rule that fire at a time: more pages would help nobody */
+#define ALERT_SUBJECT_MAX 100  /* bytes: Alerts.Subject */
+#define ALERT_SOURCES_MAX 4
+#define ALERT_CUT_MAX     16
+#define ALERT_FIRING_MAX  100 /* of a rule that fire at a time: more pages would help nobody */
 
 enum alert_rule {
     ALERT_BATCH_STUCK,
     ALERT_WEBHOOK_FAILING,
     ALERT_ERROR_RATE,
     ALERT_DELIVERY_STUCK,
+    ALERT_GIVEN_UP,
     ALERT_RULES,
     ALERT_TEST = ALERT_RULES, /* sent by hand; never evaluated */
 };
@@ -34,6 +38,8 @@ struct alert {
     struct df_str severity; /* one of PagerDuty's */
     struct df_str summary;
     struct df_str details; /* a JSON object of plain members */
+    int64_t documents;     /* that it is about; 0: its rule counts none */
+    int64_t reported;      /* of them, in the last message */
     int64_t fired_ms;
     int64_t resolved_ms; /* -1: it still fires */
     bool seen;           /* evaluation: its condition holds */
@@ -43,6 +49,8 @@ struct df_alerts {
     struct df_alerts_options opt;
     struct df_delivery *delivery;
     struct df_channel channel;
+    struct df_alerts_source sources[ALERT_SOURCES_MAX];
+    size_t source_count;
     struct df_metric *firing[ALERT_RULES];
     char source[256]; /* this host, for PagerDuty */
 };
@@ -55,11 +63,42 @@ const char *alert_rule_component(enum alert_rule r);
 /* False: the name is of another version's rule. */
 bool alert_rule_parse(struct df_str name, enum alert_rule *ret);
 
-/* Adds the subjects whose condition holds now. *ret_cut: there are more, so the condition may hold
- * for others too. */
+/* What a rule did not look at, because there was too much: the condition may hold there too. */
+struct alert_cut {
+    bool any;                          /* of all subjects */
+    const char *places[ALERT_CUT_MAX]; /* of those that begin with one of these words */
+    size_t count;
+};
+bool alert_is_cut(const struct alert_cut *cut, struct df_str subject);
+
+/* Adds the subjects whose condition holds now. */
 enum df_code alert_rule_find(const struct df_alerts *a, enum alert_rule r, struct df_db *db,
                              int64_t now_ms, struct df_arena *arena, struct df_list *to,
-                             bool *ret_cut, struct df_err *err) DF_MUST_CHECK;
+                             struct alert_cut *ret_cut, struct df_err *err) DF_MUST_CHECK;
+
+/* What a rule's query finds, while it runs. */
+struct alert_finding {
+    const struct df_alerts *a;
+    int64_t now_ms;
+    struct df_arena *arena;
+    struct df_list *list;
+    const struct df_channel *channel; /* whose query runs */
+    struct df_buf json;
+    struct df_json_out details;
+    struct alert_cut cut;
+};
+
+/* The caller sets severity and summary, and writes the details between the two calls. */
+struct alert *alert_begin(struct alert_finding *f, enum alert_rule rule, struct df_str subject);
+void alert_end(struct alert_finding *f, struct alert *alert);
+
+/* --- given_up.c ------------------------------------------------------------------------------- */
+
+enum df_code alert_find_given_up(struct alert_finding *f, struct df_db *db,
+                                 struct df_err *err) DF_MUST_CHECK;
+/* Whether people are told again of an alert that fires, because there is much more than they were
+ * told of. */
+bool alert_has_grown(int64_t reported, int64_t documents);
 
 /* --- payload.c -------------------------------------------------------------------------------- */
 

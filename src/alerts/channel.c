@@ -103,6 +103,10 @@ void alert_channel_init(struct df_alerts *a)
         .id_type = DF_UUID,
         DF_CHANNEL_OUTBOX(alert_delivery),
         .build = build_message,
+        .missing =
+            alert_sink_configured(a, ALERT_PAGERDUTY) || alert_sink_configured(a, ALERT_TEAMS)
+                ? NULL
+                : "alerts.pagerduty_routing_key or alerts.teams_url",
         .arg = a,
     };
 }

@@ -10,6 +10,7 @@
 -- with: reference = AlertId
 -- with: target = Sink || ' ' || EventAction
 -- with: target/sqlserver = Sink + ' ' + EventAction
+-- with: target_key = Sink
 -- with: ready = AND (c.EventAction <> 'resolve'
 --       OR NOT EXISTS (SELECT 1 FROM AlertDeliveries AS t
 --                      WHERE t.AlertId = c.AlertId AND t.Sink = c.Sink AND t.EventAction = 'trigger'

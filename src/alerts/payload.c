@@ -14,6 +14,16 @@ static void put_text(struct df_json_out *j, const char *name, const char *text)
     df_json_kv_text(j, name, df_str_c(text));
 }
 
+/* Where the console shows what the alert is about; absent: alerts.console_url is not set. */
+static struct df_str page_of(const struct df_alerts *a, const struct df_json *details)
+{
+    const struct df_json *page = df_json_get(details, "page");
+
+    if (page && page->type == DF_JSON_STRING)
+        return page->text;
+    return df_str_c(a->opt.settings.console_url);
+}
+
 /* --- PagerDuty -------------------------------------------------------------------------------- */
 
 static void write_pagerduty_payload(const struct df_alerts *a, const struct alert *alert,
@@ -34,8 +44,11 @@ static void write_pagerduty_payload(const struct df_alerts *a, const struct aler
 }
 
 static void write_pagerduty(const struct df_alerts *a, enum alert_action action,
-                            const struct alert *alert, struct df_str group, struct df_json_out *j)
+                            const struct alert *alert, const struct df_json *details,
+                            struct df_json_out *j)
 {
+    const struct df_json *client = df_json_get(details, "clientId");
+
     df_json_open(j, '{');
     put_text(j, "event_action", action == ALERT_TRIGGER ? "trigger" : "resolve");
     df_json_kv_text(j, "dedup_key", df_uuid_str(&alert->id));
@@ -43,13 +56,13 @@ static void write_pagerduty(const struct df_alerts *a, enum alert_action action,
         put_text(j, "client", "DataFlow");
         if (a->opt.settings.console_url)
             put_text(j, "client_url", a->opt.settings.console_url);
-        write_pagerduty_payload(a, alert, group, j);
+        write_pagerduty_payload(a, alert, client ? client->text : DF_STR("dataflow"), j);
     }
     if (action == ALERT_TRIGGER && a->opt.settings.console_url) {
         df_json_key(j, "links");
         df_json_open(j, '[');
         df_json_open(j, '{');
-        put_text(j, "href", a->opt.settings.console_url);
+        df_json_kv_text(j, "href", page_of(a, details));
         put_text(j, "text", "DataFlow console");
         df_json_close(j, '}');
         df_json_close(j, ']');
@@ -142,7 +155,7 @@ static void write_card(const struct df_alerts *a, enum alert_action action,
         df_json_open(j, '{');
         put_text(j, "type", "Action.OpenUrl");
         put_text(j, "title", "DataFlow console");
-        put_text(j, "url", a->opt.settings.console_url);
+        df_json_kv_text(j, "url", page_of(a, details));
         df_json_close(j, '}');
         df_json_close(j, ']');
     }
@@ -179,11 +192,10 @@ enum df_code alert_payload(const struct df_alerts *a, enum alert_sink sink,
 
     if (code != DF_OK)
         return code;
-    const struct df_json *client = df_json_get(details, "clientId");
     df_buf_init(&buf, ALERT_JSON_MAX);
     df_json_out_init(&j, &buf);
     if (sink == ALERT_PAGERDUTY)
-        write_pagerduty(a, action, alert, client ? client->text : DF_STR("dataflow"), &j);
+        write_pagerduty(a, action, alert, details, &j);
     else
         write_teams(a, action, alert, details, arena, &j);
     if (df_buf_failed(&buf))

@@ -18,6 +18,7 @@ static const struct {
     [ALERT_WEBHOOK_FAILING] = {"WebhookFailing", "webhooks"},
     [ALERT_ERROR_RATE] = {"ErrorRate", "imports"},
     [ALERT_DELIVERY_STUCK] = {"DeliveryStuck", "delivery"},
+    [ALERT_GIVEN_UP] = {"DeliveryGivenUp", "delivery"},
     [ALERT_TEST] = {"Test", "alerts"},
 };
 
@@ -44,22 +45,12 @@ bool alert_rule_parse(struct df_str name, enum alert_rule *ret)
 
 /* --- a row in words --------------------------------------------------------------------------- */
 
-struct finding {
-    const struct df_alerts *a;
-    int64_t now_ms;
-    struct df_arena *arena;
-    struct df_list *list;
-    const struct df_channel *channel; /* whose query runs */
-    struct df_buf json;
-    struct df_json_out details;
-};
-
 static int64_t minutes(int64_t ms)
 {
     return ms / MINUTE_MS;
 }
 
-static struct alert *begin_alert(struct finding *f, enum alert_rule rule, struct df_str subject)
+struct alert *alert_begin(struct alert_finding *f, enum alert_rule rule, struct df_str subject)
 {
     struct alert *alert = DF_ARENA_NEW(f->arena, struct alert);
 
@@ -73,7 +64,7 @@ static struct alert *begin_alert(struct finding *f, enum alert_rule rule, struct
     return alert;
 }
 
-static void end_alert(struct finding *f, struct alert *alert)
+void alert_end(struct alert_finding *f, struct alert *alert)
 {
     df_json_close(&f->details, '}');
     alert->details = df_arena_str(f->arena, df_buf_str(&f->json));
@@ -83,8 +74,8 @@ static void end_alert(struct finding *f, struct alert *alert)
 
 static void describe_batch(void *arg, struct df_result *r)
 {
-    struct finding *f = arg;
-    struct alert *alert = begin_alert(f, ALERT_BATCH_STUCK, df_col_text(r, alert_batches_stuck_Id));
+    struct alert_finding *f = arg;
+    struct alert *alert = alert_begin(f, ALERT_BATCH_STUCK, df_col_text(r, alert_batches_stuck_Id));
     struct df_str client = df_col_text(r, alert_batches_stuck_ClientIdentifier);
     int64_t waited = minutes(f->now_ms - df_col_time(r, alert_batches_stuck_Since));
     bool pending = df_col_int(r, alert_batches_stuck_Status) == BATCH_PENDING;
@@ -108,14 +99,14 @@ static void describe_batch(void *arg, struct df_result *r)
         df_json_kv_int(&f->details, "totalRecords",
                        df_col_int(r, alert_batches_stuck_TotalRecords));
     df_json_kv_time(&f->details, "lastProgressAt", df_col_time(r, alert_batches_stuck_Since));
-    end_alert(f, alert);
+    alert_end(f, alert);
 }
 
 static void describe_webhook(void *arg, struct df_result *r)
 {
-    struct finding *f = arg;
+    struct alert_finding *f = arg;
     struct alert *alert =
-        begin_alert(f, ALERT_WEBHOOK_FAILING, df_col_text(r, alert_webhooks_failing_Id));
+        alert_begin(f, ALERT_WEBHOOK_FAILING, df_col_text(r, alert_webhooks_failing_Id));
     struct df_str client = df_col_text(r, alert_webhooks_failing_ClientIdentifier);
     struct df_str reason = df_utf8_cut(df_col_text(r, alert_webhooks_failing_Reason), REASON_CHARS);
 
@@ -138,13 +129,13 @@ static void describe_webhook(void *arg, struct df_result *r)
     df_json_kv_text(&f->details, "subscriptionId", alert->subject);
     df_json_kv_int(&f->details, "failures", df_col_int(r, alert_webhooks_failing_Failures));
     df_json_kv_bool(&f->details, "disabled", reason.ptr);
-    end_alert(f, alert);
+    alert_end(f, alert);
 }
 
 static void describe_error_rate(void *arg, struct df_result *r)
 {
-    struct finding *f = arg;
-    struct alert *alert = begin_alert(f, ALERT_ERROR_RATE, df_col_text(r, alert_error_rates_Id));
+    struct alert_finding *f = arg;
+    struct alert *alert = alert_begin(f, ALERT_ERROR_RATE, df_col_text(r, alert_error_rates_Id));
     struct df_str client = df_col_text(r, alert_error_rates_ClientIdentifier);
     int64_t failed = df_col_int(r, alert_error_rates_Failed);
     int64_t processed = df_col_int(r, alert_error_rates_Processed);
@@ -160,18 +151,18 @@ static void describe_error_rate(void *arg, struct df_result *r)
     df_json_kv_int(&f->details, "processedRecords", processed);
     df_json_kv_int(&f->details, "percent", percent);
     df_json_kv_int(&f->details, "thresholdPercent", f->a->opt.settings.error_rate_percent);
-    end_alert(f, alert);
+    alert_end(f, alert);
 }
 
 static void describe_channel(void *arg, struct df_result *r)
 {
-    struct finding *f = arg;
+    struct alert_finding *f = arg;
     int64_t rows = df_col_int(r, channel_waiting_Documents);
     int64_t oldest_ms = df_col_time(r, channel_waiting_Oldest);
 
     if (rows == 0 || oldest_ms > f->now_ms - f->a->opt.settings.delivery_stuck_ms)
         return;
-    struct alert *alert = begin_alert(f, ALERT_DELIVERY_STUCK, df_str_c(f->channel->name));
+    struct alert *alert = alert_begin(f, ALERT_DELIVERY_STUCK, df_str_c(f->channel->name));
     alert->severity = DF_STR("critical");
     alert->summary = df_arena_printf(
         f->arena, "%lld deliveries of the channel " DF_STR_FMT " wait, the oldest for %lld minutes",
@@ -179,13 +170,13 @@ static void describe_channel(void *arg, struct df_result *r)
     df_json_kv_text(&f->details, "channel", alert->subject);
     df_json_kv_int(&f->details, "waiting", rows);
     df_json_kv_time(&f->details, "oldestAt", oldest_ms);
-    end_alert(f, alert);
+    alert_end(f, alert);
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
 /* The operator chose not to configure such a channel, so its rows may wait. */
-static enum df_code find_channels(struct finding *f, struct df_db *db, struct df_err *err)
+static enum df_code find_channels(struct alert_finding *f, struct df_db *db, struct df_err *err)
 {
     const struct df_delivery *d = f->a->delivery;
     enum df_code code = DF_OK;
@@ -198,7 +189,7 @@ static enum df_code find_channels(struct finding *f, struct df_db *db, struct df
     return code;
 }
 
-static enum df_code find_subjects(struct finding *f, enum alert_rule r, struct df_db *db,
+static enum df_code find_subjects(struct alert_finding *f, enum alert_rule r, struct df_db *db,
                                   struct df_err *err)
 {
     const struct df_alerts_settings *o = &f->a->opt.settings;
@@ -224,21 +215,35 @@ static enum df_code find_subjects(struct finding *f, enum alert_rule r, struct d
                           describe_error_rate, f, err);
     case ALERT_DELIVERY_STUCK:
         return find_channels(f, db, err);
+    case ALERT_GIVEN_UP:
+        return alert_find_given_up(f, db, err);
     case ALERT_RULES:
         break;
     }
     return DF_OK;
 }
 
+bool alert_is_cut(const struct alert_cut *cut, struct df_str subject)
+{
+    struct df_str place;
+
+    (void)df_str_cut(subject, ' ', &place);
+    for (size_t i = 0; i < cut->count; i++)
+        if (df_str_eq(place, df_str_c(cut->places[i])))
+            return true;
+    return cut->any;
+}
+
 enum df_code alert_rule_find(const struct df_alerts *a, enum alert_rule r, struct df_db *db,
                              int64_t now_ms, struct df_arena *arena, struct df_list *to,
-                             bool *ret_cut, struct df_err *err)
+                             struct alert_cut *ret_cut, struct df_err *err)
 {
-    struct finding f = {.a = a, .now_ms = now_ms, .arena = arena, .list = to};
+    struct alert_finding f = {.a = a, .now_ms = now_ms, .arena = arena, .list = to};
 
     df_buf_init(&f.json, ALERT_JSON_MAX);
     enum df_code code = find_subjects(&f, r, db, err);
-    *ret_cut = to->count >= ALERT_SUBJECTS;
+    *ret_cut = f.cut;
+    ret_cut->any = ret_cut->any || to->count >= ALERT_SUBJECTS;
     df_buf_release(&f.json);
     return code;
 }

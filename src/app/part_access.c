@@ -6,6 +6,8 @@
 #include "app/database.h"
 #include "files/storage.h"
 #include "imports/imports.h"
+#include "interface/interface.h"
+#include "relay/relays.h"
 #include "webhooks/subscriptions.h"
 
 #define HOUSEKEEPING_MS 5000
@@ -93,6 +95,9 @@ static int64_t keep_house(void *arg)
     int64_t interval_ms = app->settings->alerts.interval_ms;
 
     df_auth_flush_seen(app->access.auth);
+    df_relays_note_given_up(app->relays, app->access.store, df_wall_ms(app->access.clock));
+    if (app->settings->roles & DF_ROLE_PROCESS)
+        df_interface_take_figures(app->interface);
     int64_t now_ms = df_mono_ms(df_clock_real());
     if (maintains && now_ms - app->maintained_ms >= MAINTAIN_MS) {
         df_imports_maintain(app->imports);

@@ -241,6 +241,8 @@ void df_app_add_channels(struct df_app *app)
     df_integrations_add_channels(app->integrations, app->delivery);
     df_webhooks_add_channels(app->webhooks, app->delivery);
     df_alerts_add_channel(app->alerts, app->delivery);
+    df_alerts_add_source(app->alerts, &(struct df_alerts_source){
+                                          .name = "tickets", .given_up = df_interface_given_up()});
 }
 
 /* Every process knows the channels; only one with the role delivers, or works on tickets. They stop

@@ -129,6 +129,14 @@ struct df_channel {
      * the oldest was written, and how many of them wait for their target. */
     const struct df_query *next_due;
     const struct df_query *waiting;
+    /*
+     * Rows that wait for a person. given_up (limit, since): by target, with the number of rows, the
+     * times of the first and the last, and the last error. It looks at no more than `limit` rows,
+     * the newest. given_up_total (since): how many. `since` is for channels that keep rows that
+     * nobody has to look after any more.
+     */
+    const struct df_query *given_up;
+    const struct df_query *given_up_total;
 
     /*
      * For the pages and commands of outboxes.
@@ -166,12 +174,14 @@ struct df_channel {
     /* What an answer of the peer means; NULL: df_outbound_judge_status. */
     struct df_out_judgement (*classify)(unsigned http_status);
     /* The log events of a failure that is tried again, and of one that is not; NULL: DeliveryRetry,
-     * DeliveryFailed. */
+     * DeliveryGivenUp. */
     const char *retry_event;
     const char *failed_event;
     struct df_metric *failures; /* counts both kinds of failure; NULL: not counted apart */
     /* The setting that is missing; NULL: the channel is configured. Until then its rows wait. */
     const char *missing;
+    /* Where rows go that name no target; NULL: each names one, or nothing is configured. */
+    const char *url;
     /* Without `claim`: tells the part that delivers of new work. Any thread; NULL: none. */
     void (*wake)(const struct df_channel *c);
     const void *arg; /* the channel's own */
@@ -184,9 +194,13 @@ struct df_channel {
     .held = &df_q_##name##_held, .load = &df_q_##name##_load, .ahead = &df_q_##name##_ahead,       \
     .rebase = &df_q_##name##_rebase, .sent = &df_q_##name##_sent, .failed = &df_q_##name##_failed, \
     .deferred = &df_q_##name##_deferred, .next_due = &df_q_##name##_next_due,                      \
-    .waiting = &df_q_##name##_waiting, .counts = &df_q_##name##_counts,                            \
+    .waiting = &df_q_##name##_waiting, .given_up = &df_q_##name##_given_up,                        \
+    .given_up_total = &df_q_##name##_given_up_total, .counts = &df_q_##name##_counts,              \
     .list = &df_q_##name##_list, .total = &df_q_##name##_total, .get = &df_q_##name##_get,         \
     .retry = &df_q_##name##_retry, .retry_all = &df_q_##name##_retry_all
+
+/* `since` of given_up and given_up_total: what was given up before is no news. */
+#define DF_CHANNEL_GIVEN_UP_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 /* A list of ids with this one id, written to out. */
 #define DF_CHANNEL_IDS_SIZE 64

@@ -342,6 +342,7 @@ void delivery_give_up(struct delivery_row *row, struct df_str why)
         ch->c->schedule ? row->tries.counted + 1 : ch->d->opt.settings.retry.max_attempts;
 
     row->outcome = DELIVERY_DEAD;
+    row->verdict = DF_TRIES_REFUSED;
     row->error = delivery_clean(&row->arena, why, DELIVERY_ERROR_UNITS);
     row->tries.counted = row->tries.counted > most ? row->tries.counted : most;
     if (row->tries.first_failed_ms == 0)

@@ -148,9 +148,10 @@ struct delivery_row {
 
     /* How it ended. */
     enum delivery_outcome outcome;
-    bool held;    /* it waits for its target */
-    bool counted; /* the try changed AttemptCount */
-    bool loaded;  /* `load` returned it */
+    enum df_tries_verdict verdict; /* why it was given up */
+    bool held;                     /* it waits for its target */
+    bool counted;                  /* the try changed AttemptCount */
+    bool loaded;                   /* `load` returned it */
     bool tried;
     bool stale; /* its settlement came too late: lease or fence had changed */
     int64_t started_ms;
@@ -221,6 +222,8 @@ struct delivery_channel {
     struct df_metric *waiting;
     struct df_metric *oldest;
     struct df_metric *waiting_for_target;
+    struct df_metric *given_up;
+    struct df_metric *given_up_total;
 };
 
 struct delivery_pruning {

@@ -45,6 +45,18 @@ static struct df_metric_family oldest_seconds = {
     .type = DF_GAUGE,
     .labels = {"channel"},
 };
+static struct df_metric_family given_up_rows = {
+    .name = "dataflow_delivery_given_up",
+    .help = "Rows that were given up and wait for a person.",
+    .type = DF_GAUGE,
+    .labels = {"channel"},
+};
+static struct df_metric_family given_up_total = {
+    .name = "dataflow_delivery_given_up_total",
+    .help = "Rows that this process gave up.",
+    .type = DF_COUNTER,
+    .labels = {"channel"},
+};
 
 static struct df_metric_family held_rows = {
     .name = "dataflow_delivery_held",
@@ -65,6 +77,8 @@ void delivery_metrics_make(struct delivery_channel *ch, struct df_str name)
     ch->waiting = df_metric_get(&waiting_rows, &name);
     ch->oldest = df_metric_get(&oldest_seconds, &name);
     ch->waiting_for_target = df_metric_get(&held_rows, &name);
+    ch->given_up = df_metric_get(&given_up_rows, &name);
+    ch->given_up_total = df_metric_get(&given_up_total, &name);
 }
 
 struct figures {
@@ -73,6 +87,7 @@ struct figures {
     int64_t rows;
     int64_t oldest_ms;
     int64_t held;
+    int64_t given_up;
 };
 
 static void read_figures(void *arg, struct df_result *r)
@@ -87,7 +102,13 @@ static void read_figures(void *arg, struct df_result *r)
 static enum df_code figures_run(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct figures *f = (struct figures *)job;
-    return df_db_one(db, DF_NO_VALUES(f->channel->c->waiting), read_figures, f, NULL, err);
+    const struct df_channel *c = f->channel->c;
+    struct df_value since = df_time(delivery_now(f->channel) - DF_CHANNEL_GIVEN_UP_MS);
+    enum df_code code = df_db_one(db, DF_NO_VALUES(c->waiting), read_figures, f, NULL, err);
+
+    if (code == DF_OK)
+        code = df_db_query_int(db, DF_ANY(c->given_up_total, {"since", since}), &f->given_up, err);
+    return code;
 }
 
 static void figures_done(struct df_job *job, enum df_code code, const struct df_err *err)
@@ -102,6 +123,7 @@ static void figures_done(struct df_job *job, enum df_code code, const struct df_
         df_metric_set(f->channel->waiting, (double)f->rows);
         df_metric_set(f->channel->oldest, age > 0 ? age : 0);
         df_metric_set(f->channel->waiting_for_target, (double)f->held);
+        df_metric_set(f->channel->given_up, (double)f->given_up);
     }
     free(f);
 }

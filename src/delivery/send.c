@@ -18,7 +18,12 @@ static void note_outcome(const struct delivery_row *row)
     static const enum df_log_level levels[DELIVERY_OUTCOMES] = {DF_LOG_INFO, DF_LOG_WARN,
                                                                 DF_LOG_ERROR, DF_LOG_DEBUG};
     static const char *const events[DELIVERY_OUTCOMES] = {"DeliverySent", "DeliveryRetry",
-                                                          "DeliveryFailed", "DeliveryDeferred"};
+                                                          "DeliveryGivenUp", "DeliveryDeferred"};
+    /* A row that could not be built was judged by nobody. */
+    static const char *const reasons[] = {[DF_TRIES_AGAIN] = "refused",
+                                          [DF_TRIES_REFUSED] = "refused",
+                                          [DF_TRIES_COUNT] = "count",
+                                          [DF_TRIES_TIME] = "time"};
 
     char destination[DF_DESTINATION_SIZE];
 
@@ -27,6 +32,8 @@ static void note_outcome(const struct delivery_row *row)
         df_metric_observe(ch->duration, (double)row->out.call.duration_ms / 1e3);
     if (ch->c->failures && (row->outcome == DELIVERY_RETRY || row->outcome == DELIVERY_DEAD))
         df_metric_add(ch->c->failures, 1);
+    if (row->outcome == DELIVERY_DEAD)
+        df_metric_add(ch->given_up_total, 1);
     if (!df_log_enabled(levels[row->outcome]))
         return;
     struct df_log_field fields[] = {
@@ -41,13 +48,20 @@ static void note_outcome(const struct delivery_row *row)
         DF_F("clientId", row->request.client_id),
         DF_F("batchId", row->request.batch_id),
         DF_F("subscriptionId", row->request.subscription_id),
+        DF_F("target", row->outcome == DELIVERY_DEAD ? row->key : DF_STR_NULL),
+        DF_F("reason",
+             row->outcome == DELIVERY_DEAD ? df_str_c(reasons[row->verdict]) : DF_STR_NULL),
+        DF_FI("tries", row->outcome == DELIVERY_DEAD ? row->attempt : 0),
     };
+    size_t count = sizeof(fields) / sizeof(fields[0]);
     /* The answer's text may hold personal data, so it is not logged: it stays in the database. */
     const char *own = row->outcome == DELIVERY_RETRY  ? ch->c->retry_event
                       : row->outcome == DELIVERY_DEAD ? ch->c->failed_event
                                                       : NULL;
     const char *event = own ? own : events[row->outcome];
-    df_log_write(levels[row->outcome], event, fields, sizeof(fields) / sizeof(fields[0]), "%s",
+    /* The last three are about giving up. */
+    df_log_write(levels[row->outcome], event, fields,
+                 row->outcome == DELIVERY_DEAD ? count : count - 3, "%s",
                  row->tried && row->out.call.code != DF_OK ? row->out.call.err.detail : "");
 }
 
@@ -104,8 +118,10 @@ static void fail_by_schedule(struct delivery_row *row, bool again, int64_t retry
     if (row->tries.first_failed_ms == 0)
         row->tries.first_failed_ms = now_ms;
     row->counted = true;
-    row->outcome =
-        again && !df_retry_exhausted(p, row->tries.counted) ? DELIVERY_RETRY : DELIVERY_DEAD;
+    row->verdict = !again                                      ? DF_TRIES_REFUSED
+                   : df_retry_exhausted(p, row->tries.counted) ? DF_TRIES_COUNT
+                                                               : DF_TRIES_AGAIN;
+    row->outcome = row->verdict == DF_TRIES_AGAIN ? DELIVERY_RETRY : DELIVERY_DEAD;
     row->due_ms = now_ms + df_retry_delay_ms(p, row->tries.counted, retry_after_ms,
                                              row->channel->d->opt.clock);
 }
@@ -132,14 +148,15 @@ static void fail_by_rule(struct delivery_row *row, bool again)
     int64_t mark = row->tries.mark;
 
     row->tries.tries = row->attempt;
-    bool given_up = df_tries_fail(&policy, &row->tries, &failure) != DF_TRIES_AGAIN;
+    row->verdict = df_tries_fail(&policy, &row->tries, &failure);
+    bool given_up = row->verdict != DF_TRIES_AGAIN;
     if (!view.known)
         row->tries.mark = mark; /* the next failure knows how many had arrived */
     row->counted = row->tries.counted > counted;
     row->outcome = given_up ? DELIVERY_DEAD : DELIVERY_RETRY;
     row->due_ms = failure.now_ms + df_retry_delay_ms(&s->retry, row->attempt, call->retry_after_ms,
                                                      row->channel->d->opt.clock);
-    if (!given_up && view.holds)
+    if (!given_up && view.holds && call->retry_after_ms < 0) /* else it asked for its own time */
         mark_held(row);
 }
 

@@ -13,6 +13,7 @@
 -- with: reference = CorrelationId
 -- with: target = Method || ' ' || IntegrationName || Path
 -- with: target/sqlserver = Method + ' ' + IntegrationName + Path
+-- with: target_key = IntegrationName
 -- with: payload = Body
 -- with: correlation = CorrelationId
 

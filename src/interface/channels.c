@@ -125,6 +125,7 @@ static void set_channels(struct df_interface *i)
         DF_CHANNEL_OUTBOX(ack),
         .build = build_ack,
         .missing = o->settings.functional_ack_url ? NULL : "gateway.functional_ack_url",
+        .url = o->settings.functional_ack_url,
         .arg = i,
     };
     i->channels[CHANNEL_RETURN] = (struct df_channel){
@@ -135,6 +136,7 @@ static void set_channels(struct df_interface *i)
         .retry_all_mirror = &df_q_return_retry_all_ticket,
         .build = build_return,
         .missing = o->settings.ticket_return_url ? NULL : "gateway.ticket_return_url",
+        .url = o->settings.ticket_return_url,
         .arg = i,
     };
     i->channels[CHANNEL_GATEWAY] = (struct df_channel){
@@ -153,6 +155,8 @@ static void set_channels(struct df_interface *i)
         .lock = &df_q_gateway_lock,
         .next_due = &df_q_gateway_next_due,
         .waiting = &df_q_gateway_waiting,
+        .given_up = &df_q_gateway_given_up,
+        .given_up_total = &df_q_gateway_given_up_total,
         .counts = &df_q_gateway_counts,
         .list = &df_q_gateway_list,
         .total = &df_q_gateway_total,
@@ -161,6 +165,7 @@ static void set_channels(struct df_interface *i)
         .retry_all = &df_q_gateway_retry_all,
         .build = build_gateway,
         .missing = o->settings.ticket_send_url ? NULL : "gateway.ticket_send_url",
+        .url = o->settings.ticket_send_url,
         .arg = i,
     };
 }

@@ -13,6 +13,9 @@
 -- with: given = BusinessDocId, TargetUrl, PayloadJson, KeyForm
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
+-- with: target_key = substr(TargetUrl, 1, instr(TargetUrl || char(63), char(63)) - 1)
+-- with: target_key/postgres = split_part(TargetUrl, chr(63), 1)
+-- with: target_key/sqlserver = LEFT(TargetUrl, CHARINDEX(CHAR(63), TargetUrl + CHAR(63)) - 1)
 -- with: newest = Id DESC
 -- with: at_claim = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END,
 
@@ -25,6 +28,9 @@
 -- with: claimed_fence = inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.TryCount
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
+-- with: target_key = substr(TargetUrl, 1, instr(TargetUrl || char(63), char(63)) - 1)
+-- with: target_key/postgres = split_part(TargetUrl, chr(63), 1)
+-- with: target_key/sqlserver = LEFT(TargetUrl, CHARINDEX(CHAR(63), TargetUrl + CHAR(63)) - 1)
 -- with: newest = Id DESC
 -- with: at_claim = HeldUntil = NULL, KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1
 --       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END,
@@ -340,6 +346,44 @@ SELECT TOP (:limit) t.Id, t.Target
 FROM DeliveryTargets AS t
 WHERE t.Channel = CAST(:channel AS VARCHAR(51))
   AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id);
+
+-- name: gateway_given_up
+-- row: channel_given_up
+-- dialect: sqlite
+SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+       MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
+FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
+      FROM (SELECT CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
+            FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_GivenUp
+            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
+            ORDER BY GatewaySendLastAttemptAt DESC
+            LIMIT :limit) AS g) AS n
+GROUP BY n.Target;
+-- dialect: postgres
+SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+       MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
+FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
+      FROM (SELECT CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
+            FROM TB_TICKET_INTERFACE
+            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
+            ORDER BY GatewaySendLastAttemptAt DESC
+            LIMIT :limit) AS g) AS n
+GROUP BY n.Target;
+-- dialect: sqlserver
+SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+       MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
+FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
+      FROM (SELECT TOP (:limit) CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
+            FROM TB_TICKET_INTERFACE
+            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
+            ORDER BY GatewaySendLastAttemptAt DESC) AS g) AS n
+GROUP BY n.Target;
+
+-- name: gateway_given_up_total
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;
+-- dialect: sqlite
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_GivenUp
+WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;
 
 -- name: gateway_counts
 -- row: channel_counts

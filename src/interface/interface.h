@@ -39,6 +39,11 @@ void df_interface_start(struct df_interface *i);
 void df_interface_stop(struct df_interface *i);
 void df_interface_free(struct df_interface *i);
 
+/* Finds the tickets whose processing was given up, as `given_up` of a channel finds rows. */
+const struct df_query *df_interface_given_up(void);
+/* Counts them for the metrics, without waiting. */
+void df_interface_take_figures(struct df_interface *i);
+
 const struct df_interface_options *df_interface_options_of(const struct df_interface *i);
 
 enum df_interface_work {

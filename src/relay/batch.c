@@ -23,6 +23,7 @@
 #include "store/rows.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #define CHAIN_MS 5000 /* for the rounds of one transaction */
 
@@ -264,6 +265,25 @@ static void log_event(const struct df_relay *r, const struct relay_claimed *c,
                  DF_STR_ARG(why));
 }
 
+/* c: one of the `count` events that were given up. */
+static void note_given_up(struct df_relay *r, const struct relay_claimed *c, int64_t count)
+    DF_REQUIRES(r->lock)
+{
+    struct df_relay_status *s = &r->status;
+    struct df_str why;
+
+    (void)df_str_cut(c->e.error, ':', &why); /* as for the log */
+    why = df_utf8_cut(why, sizeof(s->failed_error) / 4);
+    s->given_up += count;
+    s->failed = (s->failed > 0 ? s->failed : 0) + count;
+    s->failed_at_ms = df_wall_ms(r->opt.clock);
+    if (s->failed_since_ms == 0)
+        s->failed_since_ms = s->failed_at_ms;
+    (void)snprintf(s->failed_error, sizeof(s->failed_error), DF_STR_FMT, DF_STR_ARG(why));
+    df_metric_add(r->failed_total, (double)count);
+    df_metric_set(r->failed, (double)s->failed);
+}
+
 /* Called after the commit. */
 static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_due)
 {
@@ -272,10 +292,12 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
     static const char *const events[RELAY_OUTCOMES] = {"OutboxEventProcessed", "OutboxEventRetry",
                                                        "OutboxEventFailed", "OutboxEventDeferred"};
     int64_t counts[RELAY_OUTCOMES] = {0};
+    const struct relay_claimed *dead = NULL;
 
     for (size_t i = 0; i < b->count; i++) {
         const struct relay_claimed *c = &b->rows[i];
         counts[c->outcome]++;
+        dead = c->outcome == RELAY_FAILED ? c : dead;
         if (c->outcome != RELAY_DEFERRED)
             df_metric_observe(r->duration, (double)c->e.duration_ms / 1e3);
         if (c->outcome == RELAY_RETRY && !has_due)
@@ -287,7 +309,8 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
     df_lock(&r->lock);
     r->status.dispatched += counts[RELAY_PROCESSED];
     r->status.retried += counts[RELAY_RETRY];
-    r->status.given_up += counts[RELAY_FAILED];
+    if (dead)
+        note_given_up(r, dead, counts[RELAY_FAILED]);
     if (counts[RELAY_PROCESSED] > 0)
         r->status.last_dispatch_ms = df_wall_ms(r->opt.clock);
     df_unlock(&r->lock);

@@ -34,6 +34,18 @@ static struct df_metric_family oldest_seconds = {
     .type = DF_GAUGE,
     .labels = {"relay"},
 };
+static struct df_metric_family given_up_rows = {
+    .name = "dataflow_relay_given_up",
+    .help = "Events that were given up and wait for a person, as far as the relay knows.",
+    .type = DF_GAUGE,
+    .labels = {"relay"},
+};
+static struct df_metric_family given_up_total = {
+    .name = "dataflow_relay_given_up_total",
+    .help = "Events that this process gave up.",
+    .type = DF_COUNTER,
+    .labels = {"relay"},
+};
 static struct df_metric_family up = {
     .name = "dataflow_relay_up",
     .help = "1 while the relay has a source whose table is right.",
@@ -73,6 +85,8 @@ static void make_metrics(struct df_relay *r)
     r->duration = df_metric_get(&duration_seconds, &name);
     r->waiting = df_metric_get(&waiting_rows, &name);
     r->oldest = df_metric_get(&oldest_seconds, &name);
+    r->failed = df_metric_get(&given_up_rows, &name);
+    r->failed_total = df_metric_get(&given_up_total, &name);
     r->up = df_metric_get(&up, &name);
     df_metric_set(r->up, 0);
 }
@@ -149,6 +163,7 @@ struct df_relay *df_relay_start(const struct df_relay_options *opt)
     r->sink_options.clock = opt->clock;
     r->sink_options.given_up = &r->given_up;
     describe_relay(s, &r->status);
+    r->status.failed = 0;
     make_metrics(r);
     df_mutex_init(&r->lock);
     df_cond_init(&r->changed);
@@ -244,6 +259,14 @@ void df_relay_status(struct df_relay *r, struct df_relay_status *ret)
 {
     df_lock(&r->lock);
     *ret = r->status;
+    df_unlock(&r->lock);
+}
+
+void df_relay_count_failed(struct df_relay *r)
+{
+    df_lock(&r->lock);
+    r->status.failed = -1;
+    r->count_failed_ms = 0;
     df_unlock(&r->lock);
 }
 

@@ -58,13 +58,19 @@ struct df_relay_status {
     const char *table;
     char target[256]; /* without user and password; "" for log */
     const char *order;
-    bool running;       /* the table was found and is right */
-    bool standing_by;   /* SQLite: another process relays this table */
-    bool notified;      /* LISTEN works: the probe came back */
-    int64_t waiting;    /* -1: not known */
-    int64_t oldest_ms;  /* wall clock, of the oldest row that waits; -1: none */
-    int64_t failed;     /* rows; -1: not known. Only df_relay_look counts them: no index has them */
-    int64_t dispatched; /* since start */
+    bool running;      /* the table was found and is right */
+    bool standing_by;  /* SQLite: another process relays this table */
+    bool notified;     /* LISTEN works: the probe came back */
+    int64_t waiting;   /* -1: not known */
+    int64_t oldest_ms; /* wall clock, of the oldest row that waits; -1: none */
+    /* Rows that were given up; -1: not known. A running relay counts them only if there are some,
+     * as far as it knows, and then seldom: no index has them. The three that follow are of those
+     * that this process gave up. */
+    int64_t failed;
+    int64_t failed_since_ms; /* wall clock; 0: none, as the next */
+    int64_t failed_at_ms;
+    char failed_error[200]; /* of the last, without the peer's words; "": none */
+    int64_t dispatched;     /* since start */
     int64_t retried;
     int64_t given_up;
     int64_t last_dispatch_ms; /* wall clock; -1: none */
@@ -72,6 +78,8 @@ struct df_relay_status {
 };
 
 void df_relay_status(struct df_relay *r, struct df_relay_status *ret);
+/* There may be rows that were given up: the relay counts them. Cheap; any thread. */
+void df_relay_count_failed(struct df_relay *r);
 /* Without a running relay: connects, checks, counts. */
 enum df_code df_relay_look(const struct df_relay_settings *s, struct df_relay_status *ret,
                            struct df_buf *complaints, struct df_err *err) DF_MUST_CHECK;

@@ -78,14 +78,17 @@ struct df_relay {
     int64_t from_start_ms DF_GUARDED_BY(lock); /* monotonic: when a claim last began there */
     /* order=aggregate, monotonic: when all pending rows were last looked at. */
     int64_t full_ms DF_GUARDED_BY(lock);
-    bool full_in_vain DF_GUARDED_BY(lock);  /* and nothing was found */
-    int64_t counted_ms DF_GUARDED_BY(lock); /* monotonic */
+    bool full_in_vain DF_GUARDED_BY(lock);       /* and nothing was found */
+    int64_t counted_ms DF_GUARDED_BY(lock);      /* monotonic */
+    int64_t count_failed_ms DF_GUARDED_BY(lock); /* monotonic: when to count them again */
     struct df_relay_status status DF_GUARDED_BY(lock);
 
     struct df_metric *attempts[RELAY_OUTCOMES];
     struct df_metric *duration;
     struct df_metric *waiting;
     struct df_metric *oldest;
+    struct df_metric *failed;
+    struct df_metric *failed_total;
     struct df_metric *up;
 };
 

@@ -1,4 +1,4 @@
-#include "relay/relays.h"
+#include "relay/relays_private.h"
 
 #include "access/handler.h"
 #include "base/log.h"
@@ -9,14 +9,6 @@
 #include <stdlib.h>
 
 #define ANSWER_MAX (1 << 20)
-
-struct df_relays {
-    size_t count;
-    struct entry {
-        struct df_relay *relay;
-        bool own;
-    } * entries;
-};
 
 /* --- the relay of the server's own events --- */
 
@@ -60,7 +52,7 @@ bool df_relays_is_own(const struct df_relay_settings *s, const char *own_url)
 static void add_relay(struct df_relays *rs, const struct df_relays_options *opt,
                       const struct df_relay_settings *s, bool own)
 {
-    rs->entries[rs->count++] = (struct entry){
+    rs->entries[rs->count++] = (struct df_relays_entry){
         .relay = df_relay_start(&(struct df_relay_options){
             .settings = s, .outbound = opt->outbound, .clock = opt->clock}),
         .own = own,

@@ -7,6 +7,7 @@
 
 #include "net/http.h"
 #include "relay/relay.h"
+#include "store/store.h"
 
 struct df_relays;
 
@@ -26,6 +27,10 @@ void df_relays_wake_own(struct df_relays *rs);
 void df_relays_stop(struct df_relays *rs, int64_t drain_ms);
 void df_relays_end(struct df_relays *rs);
 void df_relays_free(struct df_relays *rs);
+
+/* Writes to the server's database how many events were given up, if that has changed; for the alert
+ * about them. Waits for the store; one thread at a time. */
+void df_relays_note_given_up(struct df_relays *rs, struct df_store *store, int64_t now_ms);
 
 /* Whether these settings are for outbox_events of the server's own database. */
 bool df_relays_is_own(const struct df_relay_settings *s, const char *own_url);

@@ -17,6 +17,7 @@
 #define STAND_BY_MS    1000
 #define RECHECK_MS     2000
 #define COUNT_MS       10000
+#define COUNT_SHARE    100  /* counting what was given up takes at most a hundredth of the time */
 #define PAUSE_MAX_MS   1000 /* longest pause while the breaker is open */
 #define IDLE_MS        1000 /* longest time between two calls of a sink's `idle` */
 #define ROOM_MS        20   /* until other batches may have released their bytes */
@@ -336,6 +337,39 @@ static void count_waiting(struct relay_worker *w)
     df_metric_set(r->oldest, age > 0 ? age : 0);
 }
 
+/* The application's table has no index for this, so it is done while there are such rows, and the
+ * longer it takes, the more seldom. */
+static void count_failed(struct relay_worker *w)
+{
+    struct df_relay *r = w->relay;
+    int64_t begun_ms = df_mono_ms(r->opt.clock);
+    int64_t rows = 0;
+    struct df_err err = DF_ERR_INIT;
+
+    df_lock(&r->lock);
+    bool due = r->status.failed != 0 && begun_ms >= r->count_failed_ms;
+    int64_t given_up = r->status.given_up;
+    if (due)
+        r->count_failed_ms = INT64_MAX;
+    df_unlock(&r->lock);
+    if (!due)
+        return;
+    enum df_code code = relay_count(w->db, &w->shape->sql.failed, &rows, NULL, &err);
+    int64_t now_ms = df_mono_ms(r->opt.clock);
+    int64_t pause_ms = COUNT_SHARE * (now_ms - begun_ms);
+    df_lock(&r->lock);
+    r->count_failed_ms = now_ms + (pause_ms > COUNT_MS ? pause_ms : COUNT_MS);
+    if (code == DF_OK && given_up == r->status.given_up) { /* else another worker has just added */
+        r->status.failed = rows;
+        df_metric_set(r->failed, (double)rows);
+    }
+    if (r->status.failed == 0) {
+        r->status.failed_since_ms = r->status.failed_at_ms = 0;
+        r->status.failed_error[0] = '\0';
+    }
+    df_unlock(&r->lock);
+}
+
 /* Calls another worker, if there is one. */
 static void call_another(struct df_relay *r)
 {
@@ -379,6 +413,7 @@ static void worker_turn(struct relay_worker *w)
     if (!prepare_worker(w))
         return;
     count_waiting(w);
+    count_failed(w);
     size_t limit = claim_limit(r, &closed_ms);
     if (limit == 0) {
         pause_worker(w, closed_ms < PAUSE_MAX_MS ? closed_ms : PAUSE_MAX_MS);

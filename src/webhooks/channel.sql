@@ -5,6 +5,7 @@
 -- with: name = webhook
 -- with: table = WebhookDeliveries
 -- with: key = UUID
+-- with: target_key = SubscriptionId
 -- with: at_sent = LastStatus = NULL,
 -- with: at_failed = LastStatus = :http_status,
 
@@ -18,6 +19,39 @@ FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 JOIN Clients AS k ON k.Id = s.ClientId
 WHERE d.Id IN EACH_UUID(:ids);
+
+-- The dead letters that were not replayed, of the time since :since: a delivery stays in Error when its letter is
+-- replayed. What waited for a subscription that was switched off was to be given up; if the server did that,
+-- alert_webhooks_failing tells of it.
+-- name: webhook_given_up
+-- row: channel_given_up
+-- dialect: sqlite, postgres
+SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+       MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
+FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
+      FROM (SELECT f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
+            FROM WebhookDeliveryFailures AS f
+            JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
+            ORDER BY f.CreatedAt DESC
+            LIMIT :limit) AS g) AS n
+GROUP BY n.Target;
+-- dialect: sqlserver
+SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+       MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
+FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
+      FROM (SELECT TOP (:limit) f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
+            FROM WebhookDeliveryFailures AS f
+            JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
+            ORDER BY f.CreatedAt DESC) AS g) AS n
+GROUP BY n.Target;
+
+-- name: webhook_given_up_total
+SELECT COUNT(*)
+FROM WebhookDeliveryFailures AS f
+JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
+WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1;
 
 -- name: webhook_list
 -- row: channel_item

@@ -22,6 +22,7 @@ test('an alert that fires is told on the start page, and is found on its own unt
   await banner.getByRole('link').click();
   const row = page.locator('tr[data-alert]', { hasText: id });
   await row.locator('.badge', { hasText: 'firing' }).waitFor();
+  await page.locator('#alerts-nowhere', { hasText: 'Nobody is told: neither alerts.pagerduty_routing_key nor alerts.teams_url is set.' }).waitFor();
   assert.match(await row.textContent(), /WebhookFailing/);
 
   await admin('DELETE', `${hooks}/${id}`);

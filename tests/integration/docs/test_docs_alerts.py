@@ -97,6 +97,35 @@ tests:
           - exp_labels: {{severity: critical, channel: alerts}}
             exp_annotations: {{summary: 'alerts: the oldest delivery has waited 1h 2m 0s'}}
       - {{eval_time: 75m, alertname: DataFlowDeliveryStuck}}
+  - name: documents given up, and retried
+    interval: 1m
+    input_series:
+      - {{series: 'dataflow_delivery_given_up{{channel="alerts",instance="a"}}', values: '0x4 2x5 0x5'}}
+      - {{series: 'dataflow_delivery_given_up{{channel="alerts",instance="b"}}', values: '0x4 2x5 0x5'}}
+      - {{series: 'dataflow_relay_given_up{{relay="orders"}}', values: '0x4 3x5 0x5'}}
+      - {{series: 'dataflow_tickets_given_up', values: '0x4 4x5 0x5'}}
+    alert_rule_test:
+      - {{eval_time: 4m, alertname: DataFlowDeliveryGivenUp}}
+      - {{eval_time: 4m, alertname: DataFlowRelayGivenUp}}
+      - {{eval_time: 4m, alertname: DataFlowTicketsGivenUp}}
+      - eval_time: 6m
+        alertname: DataFlowDeliveryGivenUp
+        exp_alerts:
+          - exp_labels: {{severity: error, channel: alerts}}
+            exp_annotations: {{summary: 'alerts: 2 documents were given up and wait for a person: dataflow outbox list'}}
+      - eval_time: 6m
+        alertname: DataFlowRelayGivenUp
+        exp_alerts:
+          - exp_labels: {{severity: error, relay: orders}}
+            exp_annotations: {{summary: 'orders: 3 events were given up and wait for a person'}}
+      - eval_time: 6m
+        alertname: DataFlowTicketsGivenUp
+        exp_alerts:
+          - exp_labels: {{severity: error}}
+            exp_annotations: {{summary: '4 tickets could not be processed and wait for a person'}}
+      - {{eval_time: 14m, alertname: DataFlowDeliveryGivenUp}}
+      - {{eval_time: 14m, alertname: DataFlowRelayGivenUp}}
+      - {{eval_time: 14m, alertname: DataFlowTicketsGivenUp}}
   - name: nobody there
     interval: 1m
     input_series:
@@ -130,7 +159,7 @@ def test_the_rules_use_metrics_that_there_are():
 def test_the_page_has_every_rule_and_every_setting():
     source = (ROOT / "src" / "alerts" / "rules.c").read_text(encoding="utf-8")
     rules = re.findall(r'\[ALERT_\w+\] = \{"(\w+)"', source)
-    assert len(rules) == 5 and all(f"`{rule}`" in PAGE for rule in rules)
+    assert len(rules) == 6 and all(f"`{rule}`" in PAGE for rule in rules)
     section = re.search(r"^## \[alerts\]$(.*?)^## ", run("help", "config").stdout, re.M | re.S)[1]
     names = re.findall(r"^\| `(\w+)`", section, re.M)
     assert len(names) > 9 and all(name in PAGE for name in names)
