@@ -1,0 +1,17 @@
+-- Tickets that are processed again, and counterparties that another system takes.
+
+-- 1: a person had the ticket processed again, and its return is to be sent again even if it was sent.
+-- add column if missing: TB_TICKET_INTERFACE ReturnAgain
+ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN ReturnAgain INT NULL;
+
+-- Version: grows with every payload and every change of the status; the ETag is made of it. StatusMessage: what the
+-- system said that set the status.
+-- add column if missing: TB_COUNTERPARTIES Version
+ALTER TABLE TB_COUNTERPARTIES ADD COLUMN Version INT NOT NULL DEFAULT 1;
+-- add column if missing: TB_COUNTERPARTIES StatusMessage
+ALTER TABLE TB_COUNTERPARTIES ADD COLUMN StatusMessage NVARCHAR(2000) NULL CHECK (length(StatusMessage) <= 2000);
+
+CREATE INDEX IF NOT EXISTS IX_TB_COUNTERPARTIES_Status ON TB_COUNTERPARTIES (Status, Id);
+-- Tickets whose processing was given up.
+CREATE INDEX IF NOT EXISTS IX_TB_TICKET_INTERFACE_ProcessingGivenUp ON TB_TICKET_INTERFACE (UpdatedAt)
+    WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL;
