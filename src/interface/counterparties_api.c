@@ -21,7 +21,7 @@
 #include <stdio.h>
 
 #define ACK_MAX     (64 << 10) /* its fields are a few hundred characters */
-#define ETAG_MAX    64
+#define ETAG_MAX    72
 #define MESSAGE_MAX 2000 /* UTF-16 units */
 
 struct call {
@@ -205,10 +205,11 @@ static const struct df_handler post_counterparty = {
 /* --- ETags --- */
 
 /* The version grows with every payload and every PATCH. UpdatedAt is there for payloads that an
- * older version of the program writes, which knows no versions. */
+ * older version of the program writes, which knows no versions; the id for a row that was deleted
+ * and made anew. c->id is set. */
 static void set_etag(struct call *c, int64_t version, int64_t updated_ms)
 {
-    snprintf(c->etag, sizeof(c->etag), "\"%lld-%lld\"", (long long)version,
+    snprintf(c->etag, sizeof(c->etag), "\"%lld-%lld-%lld\"", (long long)c->id, (long long)version,
              (long long)(updated_ms < 0 ? 0 : updated_ms));
 }
 
