@@ -98,10 +98,11 @@ static struct df_tries read_tries(const struct df_result *r)
 {
     int64_t first_ms = df_col_time(r, process_claim_FirstFailedAt);
     int64_t counted_ms = df_col_time(r, process_claim_CountedAt);
+    int64_t tries = df_col_int(r, process_claim_TryCount);
     bool has_failed = first_ms > 0;
 
     return (struct df_tries){
-        .tries = df_col_int(r, process_claim_TryCount),
+        .tries = tries > 0 ? tries : 1, /* another program may have written anything */
         .counted = has_failed ? df_col_int(r, process_claim_AttemptCount) : 0,
         .first_failed_ms = has_failed ? first_ms : 0,
         .counted_ms = counted_ms > 0 ? counted_ms : 0,

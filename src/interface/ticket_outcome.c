@@ -366,10 +366,10 @@ static void tell_of_ticket(const struct ticket *t, enum ticket_action action)
         df_log_write(DF_LOG_WARN, "TicketRejected", fields, 2,
                      "the ticket cannot be processed: see its LastError");
     else if (action == TICKET_TELL_GIVEN_UP)
-        df_log_write(DF_LOG_ERROR, "TicketGivenUp", fields, 2,
-                     "the ticket was tried %lld times while others were processed: it waits for a "
-                     "person, and is tried again by a reprocess",
-                     (long long)t->tries.tries);
+        df_log_write(
+            DF_LOG_ERROR, "TicketGivenUp", fields, 2,
+            "the database refused the ticket's outcome in %lld tries: it waits for a person",
+            (long long)t->tries.tries);
     else if (action == TICKET_TELL_PROCESSED)
         df_log_write(DF_LOG_DEBUG, "TicketProcessed", fields, 2, "the ticket was processed");
 }
