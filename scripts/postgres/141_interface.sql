@@ -1,6 +1,6 @@
 -- Tickets that are processed again, and counterparties that another system takes.
 
--- 1: a person had the ticket processed again, and its return is to be sent again even if it was sent.
+-- The PayloadVersion that a person had processed again: its return is sent even if an earlier one was.
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN IF NOT EXISTS ReturnAgain int NULL;
 
 -- Version: grows with every payload and every change of the status; the ETag is made of it. StatusMessage: what the

@@ -5,7 +5,7 @@ SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL
 SET NUMERIC_ROUNDABORT OFF;
 GO
 
--- 1: a person had the ticket processed again, and its return is to be sent again even if it was sent.
+-- The PayloadVersion that a person had processed again: its return is sent even if an earlier one was.
 IF COL_LENGTH(N'TB_TICKET_INTERFACE', N'ReturnAgain') IS NULL
     ALTER TABLE TB_TICKET_INTERFACE ADD ReturnAgain INT NULL;
 

@@ -109,8 +109,8 @@ IF @@ROWCOUNT = 0
     VALUES ('tickets', '', :count, :now, :now, :now);
 SELECT Arrived FROM DeliveryTargets WHERE Channel = 'tickets' AND Target = '';
 
--- Replaces the content of a return. A return that was sent is not sent again, unless a person had the ticket processed
--- again (ReturnAgain). An attempt that is on its way carries the previous content; the new one waits for its end
+-- Replaces the content of a return. A return that was sent is not sent again, unless a person had this very
+-- version of the ticket processed again (ReturnAgain). An attempt that is on its way carries the previous content; the new one waits for its end
 -- (channels.sql) and is sent under a key of its own.
 -- name: return_replace
 UPDATE TB_TICKET_RETURN_OUTBOX
@@ -121,7 +121,8 @@ SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL,
     Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, SentAt = NULL,
     FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL, HeldFor = NULL, HeldAt = NULL
 WHERE CASE WHEN Status <> 'Sent' THEN 1
-           WHEN EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket AND t.ReturnAgain = 1) THEN 1
+           WHEN EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t
+                        WHERE t.Id = :ticket AND t.ReturnAgain = t.PayloadVersion) THEN 1
            ELSE 0 END = 1
   AND BusinessEntity = (SELECT t.BusinessEntity FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
@@ -143,8 +144,8 @@ VALUES (:entity, :doc_id, :phase, :payload, :target_url, 'Pending', :now, :now);
 
 -- name: return_pending_ticket
 UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL, ReturnSentAt = NULL, ReturnAgain = NULL
-WHERE Id = :ticket AND CASE WHEN ReturnStatus <> 'Pending' OR ReturnAgain = 1 THEN 1 ELSE 0 END = 1
+SET ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL, ReturnSentAt = NULL
+WHERE Id = :ticket AND CASE WHEN ReturnStatus <> 'Pending' THEN 1 ELSE 0 END = 1
   AND EXISTS (SELECT 1 FROM TB_TICKET_RETURN_OUTBOX AS o
               WHERE o.BusinessEntity = TB_TICKET_INTERFACE.BusinessEntity
                 AND o.BusinessDocId = TB_TICKET_INTERFACE.BusinessDocId

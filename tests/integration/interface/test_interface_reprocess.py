@@ -112,17 +112,20 @@ def test_what_is_on_its_way_is_waited_for(make_server, gateway, path, channel, s
     assert not server.log("DeliveryLeaseLost")
 
 
-def test_a_payload_after_a_reprocess_is_processed_once_more(make_server, gateway):  # noqa: F811
-    server = sending(make_server, gateway, "send")
+def test_a_payload_after_a_reprocess_is_one_like_any_other(make_server, gateway):  # noqa: F811
+    """A return that was sent is not sent again for a new payload: only a reprocess does that."""
+    server = sending(make_server, gateway, "send", "return")
     sender = Sender(server)
+    sent = {"gatewaySendStatus": "Sent", "returnStatus": "Sent"}
     sender.post("A")
-    sender.reach(gatewaySendStatus="Sent")
+    sender.reach(**sent)
     assert sender.client.post(f"/api/tickets/{sender.shown()['id']}/reprocess").status == 200
-    sender.reach(gatewaySendStatus="Sent", payloadVersion=2)
+    sender.reach(payloadVersion=2, **sent)
     sender.version = 2
     sender.post("B")
-    sender.reach(gatewaySendStatus="Sent", payloadVersion=3)
+    sender.reach(payloadVersion=3, **sent)
     assert [c.key.split(":")[2] for c in gateway.of("/send")] == ["1", "2", "3"]
+    assert [c.key.split(":")[2] for c in gateway.of("/return")] == ["1", "2"]
 
 
 @pytest.mark.parametrize("columns", [
