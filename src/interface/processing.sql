@@ -60,8 +60,8 @@ SELECT MIN(NextAttemptAt) AS NextDue FROM TB_TICKET_INTERFACE WHERE NextAttemptA
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
     AttemptCount = CASE WHEN FirstFailedAt IS NULL THEN 1 ELSE AttemptCount + 1 END,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL,
-    GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
+    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND Status = 'Processing'
@@ -71,8 +71,8 @@ RETURNING Id;
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
     AttemptCount = CASE WHEN FirstFailedAt IS NULL THEN 1 ELSE AttemptCount + 1 END,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL,
-    GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
+    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids)
@@ -118,8 +118,8 @@ SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL,
     HeldUntil = CASE WHEN Status = 'Sending' THEN NextAttemptAt ELSE HeldUntil END,
     NextAttemptAt = CASE WHEN Status = 'Sending' AND NextAttemptAt > :now THEN NextAttemptAt
                          WHEN Status <> 'Sending' AND HeldUntil > :now THEN HeldUntil ELSE :now END,
-    Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, SentAt = NULL,
-    FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL, HeldFor = NULL, HeldAt = NULL
+    Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, FirstFailedAt = NULL, CountedAt = NULL,
+    TargetMark = NULL, HeldFor = NULL, HeldAt = NULL, SentAt = NULL
 WHERE CASE WHEN Status <> 'Sent' THEN 1
            WHEN EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t
                         WHERE t.Id = :ticket AND t.ReturnAgain = t.PayloadVersion) THEN 1
