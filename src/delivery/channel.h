@@ -119,18 +119,29 @@ struct df_channel {
      * For the pages and commands of outboxes.
      *
      * - counts: rows of each state
-     * - list (status: NULL is any; limit, offset), total (status), get (id)
+     * - stuck: how many rows wait, wait for their target and were given up, and since when
+     * - given_up (limit): the same by target, those with most rows first
+     * - list (status: NULL is any; given_up: 1 is only such rows; the filter; limit, offset), total
+     *   (the same), get (id)
      * - retry (now, id): makes a row in Error Pending and due, with all attempts to go
-     * - retry_all (now): the same for all rows in Error
+     * - retry_some (now, limit, the filter): the same for rows in Error; returns their ids.
+     * `mirror` follows
+     * - retry_total (the filter): how many rows it would take
+     *
+     * The filter: target (NULL: any), target_query (a pattern for the target with a query), own (1:
+     * the target is own_target), error (a pattern with '!' as its escape; NULL: any), since, until.
      */
     const struct df_query *counts;
+    const struct df_query *stuck;
+    const struct df_query *given_up;
     const struct df_query *list;
     const struct df_query *total;
     const struct df_query *get;
     const struct df_query *retry;
-    const struct df_query *retry_all;
-    const struct df_query *retry_all_mirror; /* (now); NULL: none */
-    bool payload_is_blob;                    /* bytes of any kind, not text */
+    const struct df_query *retry_some;
+    const struct df_query *retry_total;
+    bool payload_is_blob;   /* bytes of any kind, not text */
+    const char *own_target; /* where rows go that name no target, a URL; NULL: they all name one */
 
     /*
      * Sets `tenant` and `breaker` of the row of `load` that r stands on, at little cost. Called
@@ -167,8 +178,10 @@ struct df_channel {
     .sent = &df_q_##name##_sent, .failed = &df_q_##name##_failed,                                  \
     .deferred = &df_q_##name##_deferred, .next_due = &df_q_##name##_next_due,                      \
     .waiting = &df_q_##name##_waiting, .counts = &df_q_##name##_counts,                            \
+    .stuck = &df_q_##name##_stuck, .given_up = &df_q_##name##_given_up,                            \
     .list = &df_q_##name##_list, .total = &df_q_##name##_total, .get = &df_q_##name##_get,         \
-    .retry = &df_q_##name##_retry, .retry_all = &df_q_##name##_retry_all
+    .retry = &df_q_##name##_retry, .retry_some = &df_q_##name##_retry_some,                        \
+    .retry_total = &df_q_##name##_retry_total
 
 /* A list of ids with this one id, written to out. */
 #define DF_CHANNEL_IDS_SIZE 64

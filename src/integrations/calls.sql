@@ -15,6 +15,8 @@
 -- with: target/sqlserver = Method + ' ' + IntegrationName + Path
 -- with: payload = Body
 -- with: correlation = CorrelationId
+-- with: sent_to = c.IntegrationName
+-- with: aimed = c.IntegrationName = CAST(:target AS VARCHAR(1001))
 
 -- name: integration_call_insert
 INSERT INTO IntegrationCalls (Id, ClientId, IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId,
