@@ -59,5 +59,6 @@ extern const struct df_route df_ack_routes[];
 extern const struct df_route df_ticket_routes[];
 extern const struct df_route df_callback_routes[];
 extern const struct df_route df_owner_routes[]; /* for administrators */
+extern const struct df_route df_ticket_admin_routes[];
 
 #endif
