@@ -253,7 +253,8 @@ static bool read_any_retry(struct df_work *w, struct df_input *in)
     m->only = name.ptr ? df_delivery_find(w->arg, name) : NULL;
     if (name.ptr && !m->only)
         df_input_error(in, "channel", "is none of this server's channels");
-    if (!all && !name.ptr && !f->target.ptr && !f->error.ptr && f->since_ms < 0 && f->until_ms < 0)
+    if (in->error_count == 0 && !all && !name.ptr && !f->target.ptr && !f->error.ptr &&
+        f->since_ms < 0 && f->until_ms < 0)
         df_input_error(in, "all", "must be true to retry everything that failed");
     return true;
 }
