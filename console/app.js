@@ -3,7 +3,7 @@
 'use strict';
 (() => {
   const {
-    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, lookAtAlerts, looking, number, onSubmit,
+    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, lookAtAlerts, lookAtStuck, looking, number, onSubmit,
     openClient, openDialog, openKey, replace, seconds, share, showCallers, showSecret, stamp, text, time, views, CLIENT, KEY,
   } = df;
   const POLL_MS = 1000;
@@ -14,7 +14,7 @@
   const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations', 'interface-all'];
   const DEFAULT_SCOPES = ['interface', 'imports'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
-  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|clients\/{clientId}\/usage))?$/;
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|search|tickets.*|imports.*|clients\/{clientId}\/usage))?$/;
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -285,6 +285,7 @@
         if (now || $('state').dataset.state === 'bad') await lookAtHealth();
         await lookAtMetrics();
         if (now && current === 'overview') await lookAtAlerts(history.at(-1)?.firing || 0);
+        if (current === 'overview') await lookAtStuck();
       } catch (problem) {
         if (problem.status) console.warn(problem);
         showState(problem.status ? 'unavailable' : 'unreachable');
@@ -426,7 +427,7 @@
     current = view;
     for (const [other] of Object.entries(views)) $(other).hidden = other !== view;
     for (const link of document.querySelectorAll('nav a')) {
-      if (link.dataset.view === view) link.setAttribute('aria-current', 'page');
+      if (view === link.dataset.view || view === `all${link.dataset.view}`) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
     document.title = views[view].title;

@@ -177,5 +177,6 @@
     else location.hash = address(fields);
   });
 
+  Object.assign(df, { ticketCard });
   views.tickets = { title: 'Tickets · DataFlow', enter, again: async () => { if (!nothingAsked()) await load(); } };
 })();
