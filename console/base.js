@@ -70,13 +70,13 @@ const df = (() => {
   }
 
   function when(iso) {
-    if (!iso) return 'never';
+    if (!iso) return t('never');
     const ago = (Date.now() - Date.parse(iso)) / 1000;
     if (Number.isNaN(ago)) return iso;
     const words = duration(Math.abs(ago)).replace(/^(\d+ \w+).*/, '$1');
-    if (ago <= -1) return `in ${words}`;
-    if (ago < 5) return 'just now';
-    return ago < 86400 * 30 ? `${words} ago` : iso.slice(0, 10);
+    if (ago <= -1) return t('in {words}', { words });
+    if (ago < 5) return t('just now');
+    return ago < 86400 * 30 ? t('{words} ago', { words }) : iso.slice(0, 10);
   }
 
   // As logs have it.
@@ -134,7 +134,7 @@ const df = (() => {
     if (pages < 2 && list.page === 1) return null;
     return h('div', { className: 'pager' },
       way('Previous', Math.min(list.page - 1, pages), list.page > 1),
-      h('span', { textContent: `Page ${list.page} of ${pages}, ${list.total.toLocaleString('en')} ${noun}` }),
+      h('span', { textContent: t('Page {page} of {pages}, {total}', { page: list.page, pages, total: `${list.total.toLocaleString('en')} ${noun}` }) }),
       way('Next', list.page + 1, list.page < pages));
   }
 
@@ -204,7 +204,7 @@ const df = (() => {
 
   function announce(state, role, ...words) {
     const box = h('div', { className: 'alert', role }, h('div', {}, ...words),
-      h('button', { type: 'button', textContent: 'Dismiss', onclick: () => box.remove() }));
+      h('button', { type: 'button', textContent: t('Dismiss'), onclick: () => box.remove() }));
     box.dataset.state = state;
     $('messages').replaceChildren(box);
   }
@@ -282,8 +282,8 @@ const df = (() => {
   }
 
   function showCallers() {
-    text('key-button', key() ? 'Admin key set' : 'Admin key');
-    for (const button of document.querySelectorAll('[data-client]')) button.textContent = client() ? `Client ${client().id}` : 'Client';
+    text('key-button', t(key() ? 'Admin key set' : 'Admin key'));
+    for (const button of document.querySelectorAll('[data-client]')) button.textContent = client() ? t('Client {id}', { id: client().id }) : t('Client');
   }
 
   function openKey() {

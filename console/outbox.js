@@ -36,7 +36,7 @@
 
   function retryButton(channel, row) {
     const button = h('button', {
-      type: 'button', textContent: 'Retry', 'aria-label': `Retry ${row.reference || row.id}`, 'data-keep': `retry ${row.id}`,
+      type: 'button', textContent: t('Retry'), 'aria-label': `Retry ${row.reference || row.id}`, 'data-keep': `retry ${row.id}`,
       onclick: () => retryOne(channel, row.id, button),
     });
     return button;
@@ -44,7 +44,7 @@
 
   function retryAllButton(channel, count) {
     return h('button', {
-      type: 'button', textContent: 'Retry all', 'aria-label': `Retry all of ${channel} in ${failedOf(channel)}`, 'data-keep': `retry all ${channel}`,
+      type: 'button', textContent: t('Retry all'), 'aria-label': `Retry all of ${channel} in ${failedOf(channel)}`, 'data-keep': `retry all ${channel}`,
       onclick: () => {
         acting = { channel, filter: { status: failedOf(channel) } };
         text('retry-title', `Retry all of ${channel}`);
@@ -181,18 +181,18 @@
   }
 
   function showChannels([outbox, breakers]) {
-    text('outbox-note', 'Deliveries that wait, that were sent, and that failed.');
+    text('outbox-note', t('Deliveries that wait, that were sent, and that failed.'));
     $('outbox-actions').replaceChildren();
     const channels = (label, statuses) => h('div', { className: 'card' },
       table(label, [['Channel'], ...statuses.map((s) => [s, 'num']), ['Held', 'num'], ['Given up', 'num'], ['Oldest pending'], ['Actions', 'sr']],
         outbox.channels.filter((c) => statusesOf(c.channel) === statuses).map(channelRow)));
     replace($('outbox-body'),
       channels('Channels', STATUSES), channels('Events', EVENTS),
-      h('div', { className: 'card' }, h('h2', { textContent: 'Circuit breakers' }),
+      h('div', { className: 'card' }, h('h2', { textContent: t('Circuit breakers') }),
         breakers.items.length
           ? table('Circuit breakers', [['Destination'], ['State'], ['Since'], ['Failed', 'num'], ['Failure rate', 'num'], ['Slow rate', 'num'],
             ['Not permitted', 'num'], ['Last failure']], breakers.items.map(breakerRow))
-          : h('p', { className: 'note', textContent: 'This process has made no calls yet.' })));
+          : h('p', { className: 'note', textContent: t('This process has made no calls yet.') })));
   }
 
   // --- one channel ------------------------------------------------------------------------------
@@ -289,10 +289,10 @@
         h('p', {}, badge(row.status), row.givenUp ? badge('Given up', t('Given up')) : null),
         row.lastError ? h('p', { className: 'reason', textContent: row.lastError }) : null,
         h('dl', { className: 'facts wide' },
-          fact(t('Tries'), String(Math.max(row.tries, row.attempts))), fact(...(channel === 'events' ? ['Correlation ID', row.correlationId || DASH] : ['To', row.targetUrl || DASH])), fact('Created', ...instant(row.createdAt)),
-          fact('Last attempt', ...instant(row.lastAttemptAt)), fact('Sent', ...instant(row.sentAt)), fact('Next attempt', ...instant(row.nextAttemptAt))),
-        folded('Payload', row.payload ?? '', 'payload')),
-      h('div', { className: 'card' }, h('h2', { textContent: 'Attempts' }),
+          fact(t('Tries'), String(Math.max(row.tries, row.attempts))), fact(...(channel === 'events' ? ['Correlation ID', row.correlationId || DASH] : ['To', row.targetUrl || DASH])), fact(t('Created'), ...instant(row.createdAt)),
+          fact(t('Last attempt'), ...instant(row.lastAttemptAt)), fact('Sent', ...instant(row.sentAt)), fact(t('Next attempt'), ...instant(row.nextAttemptAt))),
+        folded(t('Payload'), row.payload ?? '', 'payload')),
+      h('div', { className: 'card' }, h('h2', { textContent: t('Attempts') }),
         row.attemptsHistory.length
           ? table('Attempts', [['Attempt', 'num'], ['Outcome'], ['At'], ['HTTP', 'num'], ['Took', 'num'], ['Outcome']],
             row.attemptsHistory.map(attemptRow))
@@ -306,7 +306,7 @@
     const channel = at.get('channel');
     const id = at.get('id');
     const crumbs = [];
-    if (channel) crumbs.push(h('a', { href: '#outbox', textContent: 'Outboxes' }));
+    if (channel) crumbs.push(h('a', { href: '#outbox', textContent: t('Outboxes') }));
     if (id) crumbs.push(' / ', h('a', { href: address({ channel }), textContent: channel }));
     $('outbox-crumbs').replaceChildren(...crumbs);
     text('outbox-title', id ? `${channel} ${id}` : channel || 'Outboxes');
