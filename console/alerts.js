@@ -1,7 +1,7 @@
 // Alerts: what fires and what did, and the line about it on the start page.
 'use strict';
 (() => {
-  const { $, Problem, badge, call, cell, h, key, look, pager, replace, table, text, time, views } = df;
+  const { $, Problem, badge, call, cell, h, key, look, pager, replace, table, text, time, views, t } = df;
   const PAGE_SIZE = 20;
   const MOST = 200; // that a page has
   const SEVERITIES = ['critical', 'error', 'warning', 'info']; // the worst first
@@ -29,9 +29,9 @@
   function statusFilter(status) {
     const select = h('select', {
       id: 'alerts-status', 'data-keep': 'status', onchange: () => { location.hash = select.value ? address({ status: select.value }) : '#alerts'; },
-    }, h('option', { value: '', textContent: 'any' }), ...['firing', 'resolved'].map((s) => h('option', { textContent: s })));
+    }, h('option', { value: '', textContent: t('any') }), ...['firing', 'resolved'].map((s) => h('option', { textContent: s })));
     select.value = status;
-    return h('div', { className: 'filter' }, h('label', { htmlFor: 'alerts-status', textContent: 'Status' }), select);
+    return h('div', { className: 'filter' }, h('label', { htmlFor: 'alerts-status', textContent: t('Status') }), select);
   }
 
   function show(list) {
@@ -73,7 +73,7 @@
     if (now === said) return;
     said = now;
     replace($('overview-alerts'), ...(count ? [h('p', { className: 'banner', 'data-state': 'bad' },
-      h('strong', { textContent: `${fires(count)}. ` }), ...words, ' ', h('a', { href: FIRING, textContent: 'Alerts', 'data-keep': 'alerts' }))] : []));
+      h('strong', { textContent: `${fires(count)}. ` }), ...words, ' ', h('a', { href: FIRING, textContent: t('Alerts'), 'data-keep': 'alerts' }))] : []));
   }
 
   // With the key from the database, which knows of all; without it the figures of this process tell how many.

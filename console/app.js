@@ -3,8 +3,8 @@
 'use strict';
 (() => {
   const {
-    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, lookAtAlerts, looking, number, onSubmit,
-    openClient, openDialog, openKey, replace, seconds, share, showCallers, showSecret, stamp, text, time, views, CLIENT, KEY,
+    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, lookAtAlerts, lookAtStuck, looking, number, onSubmit,
+    openClient, openDialog, openKey, replace, seconds, share, showCallers, showSecret, stamp, text, time, views, CLIENT, KEY, t,
   } = df;
   const POLL_MS = 1000;
   const HEALTH_EVERY = 3; // polls between two looks at health, readiness and alerts
@@ -14,7 +14,7 @@
   const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations', 'interface-all'];
   const DEFAULT_SCOPES = ['interface', 'imports'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
-  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|clients\/{clientId}\/usage))?$/;
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|search|tickets.*|imports.*|clients\/{clientId}\/usage))?$/;
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -157,17 +157,17 @@
   function showTotals(now, before, dt) {
     const minute = between(history[0], now, null);
     text('rate', rates.length ? number(rates[rates.length - 1]) : DASH);
-    text('peak', rates.length ? `Peak ${number(Math.max(...rates))} in the last minute` : 'Measuring…');
+    text('peak', rates.length ? t('Peak {rate} in the last minute', { rate: number(Math.max(...rates)) }) : t('Measuring…'));
     text('p50', seconds(quantile(0.5, minute.buckets)));
     text('p99', seconds(quantile(0.99, minute.buckets)));
     text('errors', share(minute.server, minute.total));
     $('errors').classList.toggle('some', minute.server > 0);
-    text('errors-note', minute.total ? `4xx ${share(minute.client, minute.total)}` : 'last minute');
+    text('errors-note', minute.total ? `4xx ${share(minute.client, minute.total)}` : t('last minute'));
     text('memory', now.memory ? bytes(now.memory) : DASH);
     if (before && dt > 0) {
       const commits = now.commits - history[0].commits;
       text('commits', number((now.commits - before.commits) / dt));
-      text('commits-note', commits > 0 && now.jobs ? `${number((now.jobs - history[0].jobs) / commits)} writes each` : 'a second');
+      text('commits-note', commits > 0 && now.jobs ? t('{count} writes each', { count: number((now.jobs - history[0].jobs) / commits) }) : t('a second'));
     }
     drawChart = drawChart || sparkline($('chart'), true);
     drawChart(rates);
@@ -218,7 +218,7 @@
   function showState(name) {
     const [state, words] = STATES[name] || ['unknown', name];
     $('state').dataset.state = state;
-    text('state', words);
+    text('state', t(words));
   }
 
   let maintenance = '';
@@ -233,7 +233,7 @@
   function showReadiness(ready) {
     // Not ready is a problem document, with the same checks in it.
     showState(ready.status === 'ready' ? 'ready' : 'unavailable');
-    text('ready-summary', ready.status === 'ready' ? 'Ready for requests.' : ready.detail || ready.title || 'Not ready.');
+    text('ready-summary', ready.status === 'ready' ? t('Ready for requests.') : ready.detail || ready.title || 'Not ready.');
     $('checks').replaceChildren(...(ready.checks || []).map((check) => {
       const item = h('li', {}, h('span', { className: 'name', textContent: check.name }), h('span', { textContent: check.status }),
         check.detail ? h('span', { className: 'detail', textContent: check.detail }) : null);
@@ -259,9 +259,9 @@
   function askForKeyForMetrics() {
     if ($('metrics-locked')) return;
     const box = h('div', { className: 'alert', id: 'metrics-locked' },
-      h('div', {}, h('strong', { textContent: 'Metrics are for the administrator' }),
-        h('span', { textContent: 'From another machine the server shows its metrics only with the admin key.' })),
-      h('button', { type: 'button', textContent: 'Enter key', onclick: openKey }));
+      h('div', {}, h('strong', { textContent: t('Metrics are for the administrator') }),
+        h('span', { textContent: t('From another machine the server shows its metrics only with the admin key.') })),
+      h('button', { type: 'button', textContent: t('Enter key'), onclick: openKey }));
     box.dataset.state = 'warn';
     $('messages').append(box);
   }
@@ -285,11 +285,12 @@
         if (now || $('state').dataset.state === 'bad') await lookAtHealth();
         await lookAtMetrics();
         if (now && current === 'overview') await lookAtAlerts(history.at(-1)?.firing || 0);
+        if (current === 'overview') await lookAtStuck();
       } catch (problem) {
         if (problem.status) console.warn(problem);
         showState(problem.status ? 'unavailable' : 'unreachable');
       }
-      if (started !== null && $('state').textContent !== STATES.unreachable[1]) text('uptime', duration((Date.now() - started) / 1000));
+      if (started !== null && $('state').textContent !== t(STATES.unreachable[1])) text('uptime', duration((Date.now() - started) / 1000));
     }
     setTimeout(poll, POLL_MS);
   }
@@ -327,16 +328,16 @@
 
   function clientRow(client) {
     const active = client.status === 'Active';
-    const act = (words, action) => h('button', { type: 'button', textContent: words, 'aria-label': `${words} ${client.name}`, onclick: action });
+    const act = (words, action) => h('button', { type: 'button', textContent: t(words), 'aria-label': `${t(words)} ${client.name}`, onclick: action });
     const go = (words, view) => h('a', {
-      className: 'button', textContent: words, 'aria-label': `${words} of ${client.name}`, href: `#${view}?${new URLSearchParams({ client: client.clientId })}`,
+      className: 'button', textContent: t(words), 'aria-label': `${words} of ${client.name}`, href: `#${view}?${new URLSearchParams({ client: client.clientId })}`,
     });
     const row = h('tr', {},
       h('td', {}, h('span', { className: 'client-name', textContent: client.name }), h('code', { className: 'client-id', textContent: client.clientId })),
       h('td', {}, badge(client.status)),
       h('td', {}, h('div', { className: 'tags' }, ...scopeTags(client.scopes || []))),
       h('td', { 'data-label': 'Created' }, time(client.createdAt)),
-      h('td', { 'data-label': 'Last seen' }, client.lastSeenAt ? time(client.lastSeenAt) : 'never'),
+      h('td', { 'data-label': 'Last seen' }, client.lastSeenAt ? time(client.lastSeenAt) : t('never')),
       h('td', {}, h('div', { className: 'row-actions' },
         go('Webhooks', 'webhooks'), go('Usage', 'usage'),
         act('Scopes', () => openScopes(client)),
@@ -380,12 +381,12 @@
     try {
       await navigator.clipboard.writeText(source.textContent);
       button.textContent = 'Copied';
-      text('copied', 'Copied');
+      text('copied', t('Copied'));
     } catch {
       // Without https or permission there is no clipboard: select it, so that one keystroke does.
       getSelection().selectAllChildren(source);
       button.textContent = 'Selected';
-      text('copied', 'Selected; copy it with the keyboard');
+      text('copied', t('Selected; copy it with the keyboard'));
     }
     setTimeout(() => { button.textContent = 'Copy'; }, 2000);
   }
@@ -426,7 +427,7 @@
     current = view;
     for (const [other] of Object.entries(views)) $(other).hidden = other !== view;
     for (const link of document.querySelectorAll('nav a')) {
-      if (link.dataset.view === view) link.setAttribute('aria-current', 'page');
+      if (view === link.dataset.view || view === `all${link.dataset.view}`) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
     document.title = views[view].title;

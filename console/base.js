@@ -6,6 +6,7 @@ const df = (() => {
   const KEY = 'dataflow.adminKey';
   const CLIENT = 'dataflow.client';
   const DASH = '–';
+  const { t } = dfWords;
 
   const $ = (id) => document.getElementById(id);
   const text = (id, value) => {
@@ -69,13 +70,13 @@ const df = (() => {
   }
 
   function when(iso) {
-    if (!iso) return 'never';
+    if (!iso) return t('never');
     const ago = (Date.now() - Date.parse(iso)) / 1000;
     if (Number.isNaN(ago)) return iso;
     const words = duration(Math.abs(ago)).replace(/^(\d+ \w+).*/, '$1');
-    if (ago <= -1) return `in ${words}`;
-    if (ago < 5) return 'just now';
-    return ago < 86400 * 30 ? `${words} ago` : iso.slice(0, 10);
+    if (ago <= -1) return t('in {words}', { words });
+    if (ago < 5) return t('just now');
+    return ago < 86400 * 30 ? t('{words} ago', { words }) : iso.slice(0, 10);
   }
 
   // As logs have it.
@@ -91,26 +92,27 @@ const df = (() => {
   }
 
   const STATES = {
-    Processed: 'ok', PROCESSED: 'ok', running: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok', resolved: 'ok',
-    'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn', Disabled: 'warn',
-    FAILED: 'bad', firing: 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
+    Processed: 'ok', PROCESSED: 'ok', running: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok', resolved: 'ok', up: 'ok',
+    'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn', Disabled: 'warn', paused: 'warn', Paused: 'warn', Waiting: 'warn',
+    FAILED: 'bad', firing: 'bad', down: 'bad', Down: 'bad', 'Given up': 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
   };
 
-  function badge(state) {
-    const node = h('span', { className: 'badge', textContent: state });
+  // A state keeps the name that it has in the API, but for those that only the console has.
+  function badge(state, words = state) {
+    const node = h('span', { className: 'badge', textContent: words });
     node.dataset.state = STATES[state] || 'unknown';
     return node;
   }
 
-  const cell = (label, ...children) => h('td', { 'data-label': label }, ...children);
-  const figure = (label, value) => h('td', { 'data-label': label, className: 'num', textContent: value.toLocaleString('en') });
+  const cell = (label, ...children) => h('td', { 'data-label': t(label) }, ...children);
+  const figure = (label, value) => h('td', { 'data-label': t(label), className: 'num', textContent: value.toLocaleString('en') });
 
   // Columns are [words, kind]: `num` to the right, `sr` for those who do not see.
   function table(label, head, rows) {
-    return h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
+    return h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': t(label) },
       h('table', { className: 'stack' },
         h('thead', {}, h('tr', {}, ...head.map(([words, kind]) => h('th', { scope: 'col', className: kind === 'num' ? 'num' : '' },
-          kind === 'sr' ? h('span', { className: 'sr', textContent: words }) : words)))),
+          kind === 'sr' ? h('span', { className: 'sr', textContent: t(words) }) : t(words))))),
         h('tbody', {}, ...rows)));
   }
 
@@ -127,12 +129,12 @@ const df = (() => {
   function pager(list, noun, address) {
     const pages = Math.max(1, Math.ceil(list.total / list.pageSize));
     const way = (words, to, there) => h('a', {
-      className: 'button', textContent: words, 'data-keep': words, ...(there ? { href: address(to) } : { 'aria-disabled': 'true' }),
+      className: 'button', textContent: t(words), 'data-keep': words, ...(there ? { href: address(to) } : { 'aria-disabled': 'true' }),
     });
     if (pages < 2 && list.page === 1) return null;
     return h('div', { className: 'pager' },
       way('Previous', Math.min(list.page - 1, pages), list.page > 1),
-      h('span', { textContent: `Page ${list.page} of ${pages}, ${list.total.toLocaleString('en')} ${noun}` }),
+      h('span', { textContent: t('Page {page} of {pages}, {total}', { page: list.page, pages, total: `${list.total.toLocaleString('en')} ${noun}` }) }),
       way('Next', list.page + 1, list.page < pages));
   }
 
@@ -202,7 +204,7 @@ const df = (() => {
 
   function announce(state, role, ...words) {
     const box = h('div', { className: 'alert', role }, h('div', {}, ...words),
-      h('button', { type: 'button', textContent: 'Dismiss', onclick: () => box.remove() }));
+      h('button', { type: 'button', textContent: t('Dismiss'), onclick: () => box.remove() }));
     box.dataset.state = state;
     $('messages').replaceChildren(box);
   }
@@ -280,8 +282,8 @@ const df = (() => {
   }
 
   function showCallers() {
-    text('key-button', key() ? 'Admin key set' : 'Admin key');
-    for (const button of document.querySelectorAll('[data-client]')) button.textContent = client() ? `Client ${client().id}` : 'Client';
+    text('key-button', t(key() ? 'Admin key set' : 'Admin key'));
+    for (const button of document.querySelectorAll('[data-client]')) button.textContent = client() ? t('Client {id}', { id: client().id }) : t('Client');
   }
 
   function openKey() {
@@ -368,6 +370,6 @@ const df = (() => {
   return {
     $, DASH, Problem, alertProblem, announce, badge, bytes, call, cell, chooser, client, describe, duration, figure, folded, forget, h, headersFor, keepCredential,
     keepTime, key, look, looking, notice, number, onSubmit, openClient, openDialog, openKey, pager, replace, seconds, share,
-    showCallers, showFormProblem, showSecret, stamp, table, text, time, when, CLIENT, KEY, views: {},
+    showCallers, showFormProblem, showSecret, stamp, t, table, text, time, when, CLIENT, KEY, views: {},
   };
 })();

@@ -4,7 +4,7 @@
 (() => {
   const {
     $, DASH, Problem, alertProblem, badge, bytes, call, cell, client, duration, figure, folded, h, headersFor, look, notice, onSubmit, openDialog,
-    pager, replace, showFormProblem, stamp, text, time, views,
+    pager, replace, showFormProblem, stamp, text, time, views, t,
   } = df;
   const PAGE_SIZE = 20;
   const STATUSES = ['Pending', 'Processing', 'Scheduled', 'Completed', 'CompletedWithErrors', 'Failed', 'Cancelled'];
@@ -128,9 +128,9 @@
   function statusFilter(status) {
     const select = h('select', {
       id: 'imports-status', 'data-keep': 'status', onchange: () => { location.hash = select.value ? address({ status: select.value }) : '#imports'; },
-    }, h('option', { value: '', textContent: 'any' }), ...STATUSES.map((s) => h('option', { textContent: s })));
+    }, h('option', { value: '', textContent: t('any') }), ...STATUSES.map((s) => h('option', { textContent: s })));
     select.value = status;
-    return h('div', { className: 'filter' }, h('label', { htmlFor: 'imports-status', textContent: 'Status' }), select);
+    return h('div', { className: 'filter' }, h('label', { htmlFor: 'imports-status', textContent: t('Status') }), select);
   }
 
   function maintenanceBanner(window) {
@@ -144,7 +144,7 @@
     const status = at.get('status') || '';
     text('imports-note', `${count(list.total, 'import', 'imports')}${status && ` in ${status}`}.`);
     $('imports-actions').replaceChildren();
-    replace($('imports-body'), ...maintenanceBanner(list.maintenance), h('div', { className: 'card' }, h('h2', { textContent: 'History' }), statusFilter(status),
+    replace($('imports-body'), ...maintenanceBanner(list.maintenance), h('div', { className: 'card' }, h('h2', { textContent: t('History') }), statusFilter(status),
       list.items.length
         ? table('Imports', [['File'], ['Status'], ['Records', 'num'], ['Errors', 'num'], ['Uploaded'], ['Ended']], list.items.map(batchRow))
         : h('p', { className: 'note', textContent: status ? 'None.' : 'Nothing has been imported yet.' }),
@@ -213,7 +213,7 @@
       h('div', { className: 'step' }, badge(batch.status),
         h('span', { className: 'note', id: 'imports-words', textContent: batch.status === 'Scheduled' ? '' : words }),
         h('span', { className: 'note', textContent: rateWords(batch) }),
-        batch.gaveWayAt ? h('span', { className: 'note', id: 'imports-turn', textContent: 'Waits for its next turn while another client has the worker.' }) : null,
+        batch.gaveWayAt ? h('span', { className: 'note', id: 'imports-turn', textContent: t('Waits for its next turn while another client has the worker.') }) : null,
         batch.status === 'Scheduled' ? h('span', { className: 'note' }, `Begins ${stamp(batch.scheduledFor || '')} (`, time(batch.scheduledFor), ')') : null),
       ['Pending', 'Scheduled', 'Cancelled'].includes(batch.status) ? null : bar,
       batch.lastError ? h('p', { className: 'reason', textContent: batch.lastError }) : null,
@@ -227,9 +227,9 @@
     const fact = (name, ...value) => h('div', {}, h('dt', { textContent: name }), h('dd', {}, ...value));
     const instant = (iso) => (iso ? [stamp(iso)] : [DASH]);
     return h('dl', { className: 'facts wide' },
-      fact('Uploaded', ...instant(batch.createdAt)), fact('Started', ...instant(batch.startedAt)), fact('Ended', ...instant(batch.completedAt)),
-      fact('File', `${batch.fileType}, ${bytes(batch.fileSizeBytes)}`), fact('Origin', batch.originDefault || DASH),
-      fact('Asked for by', batch.requestedBy || DASH), fact('Decision', batch.policyDecision || DASH), fact('Attempt', String(batch.attempt)));
+      fact(t('Uploaded'), ...instant(batch.createdAt)), fact(t('Started'), ...instant(batch.startedAt)), fact(t('Ended'), ...instant(batch.completedAt)),
+      fact(t('File'), `${batch.fileType}, ${bytes(batch.fileSizeBytes)}`), fact(t('Origin'), batch.originDefault || DASH),
+      fact(t('Asked for by'), batch.requestedBy || DASH), fact(t('Decision'), batch.policyDecision || DASH), fact(t('Attempt'), String(batch.attempt)));
   }
 
   function itemRow(item) {
@@ -237,17 +237,17 @@
       h('td', { className: 'num', 'data-label': 'Record', textContent: (item.sequence + 1).toLocaleString('en') }),
       h('td', {}, h('p', { className: 'reason', textContent: item.errorMessage || 'No reason was given.' })),
       cell('Phone', item.payload?.PhoneNumber ?? DASH), cell('Origin', item.payload?.Origin ?? DASH),
-      h('td', {}, item.payload ? folded('Record', JSON.stringify(item.payload, null, 2), `item ${item.sequence}`) : 'not kept'));
+      h('td', {}, item.payload ? folded(t('Record'), JSON.stringify(item.payload, null, 2), `item ${item.sequence}`) : 'not kept'));
     row.dataset.sequence = item.sequence;
     return row;
   }
 
   function showItems(batch, items) {
     replace($('imports-items'), items.total === 0 && batch.errorCount === 0 ? '' : h('div', { className: 'card' },
-      h('div', { className: 'heading' }, h('h2', { textContent: 'Failed records' }), downloadButtons(batch)),
+      h('div', { className: 'heading' }, h('h2', { textContent: t('Failed records') }), downloadButtons(batch)),
       items.items.length
         ? table('Failed records', [['Record', 'num'], ['Reason'], ['Phone'], ['Origin'], ['As sent']], items.items.map(itemRow))
-        : h('p', { className: 'note', textContent: 'None on this page.' }),
+        : h('p', { className: 'note', textContent: t('None on this page.') }),
       pager(items, 'failed records', (page) => address({ batch: batch.batchId, page }))));
   }
 
@@ -348,10 +348,10 @@
   function showPlace(before) {
     const id = at.get('batch');
     $('imports-form').hidden = Boolean(id);
-    $('imports-crumbs').replaceChildren(...(id ? [h('a', { href: '#imports', textContent: 'Imports' })] : []));
+    $('imports-crumbs').replaceChildren(...(id ? [h('a', { href: '#imports', textContent: t('Imports') })] : []));
     if (id !== live?.id) stopFollowing();
     if (id === before.get('batch')) return;
-    text('imports-title', 'Imports');
+    text('imports-title', t('Imports'));
     text('imports-note', '');
     $('imports-actions').replaceChildren();
     $('imports-body').replaceChildren();

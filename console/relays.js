@@ -1,7 +1,7 @@
 // Relays: where each takes events from, where it brings them, what waits and what is wrong.
 'use strict';
 (() => {
-  const { $, DASH, badge, call, cell, figure, h, look, replace, text, time, views } = df;
+  const { $, DASH, badge, call, cell, figure, h, look, replace, text, time, views, t } = df;
   const FAILED = '#outbox?channel=events&status=FAILED';
 
   const known = (label, value) => (value === null ? h('td', { className: 'num', 'data-label': label, textContent: DASH }) : figure(label, value));
@@ -12,7 +12,7 @@
       h('td', {}, h('span', { className: 'name', textContent: r.name }),
         h('p', { className: 'note', textContent: `${r.table} of ${r.source}` }),
         r.problem ? h('p', { className: 'reason', textContent: r.problem }) : null),
-      h('td', {}, badge(state), r.notified ? h('p', { className: 'note', textContent: 'woken by NOTIFY' }) : null),
+      h('td', {}, badge(state), r.notified ? h('p', { className: 'note', textContent: t('woken by NOTIFY') }) : null),
       cell('To', r.dispatcher, ...[r.target, r.order === 'none' ? null : `order by ${r.order}`].filter(Boolean)
         .map((words) => h('p', { className: 'note', textContent: words }))),
       known('Waiting', r.waiting), cell('Oldest', time(r.oldestAt)),
@@ -30,7 +30,7 @@
           h('table', { className: 'stack' },
             h('thead', {}, h('tr', {}, ...head.map(([words, kind]) => h('th', { scope: 'col', className: kind || '', textContent: words })))),
             h('tbody', {}, ...items.map(relayRow))))
-        : h('p', { className: 'note', textContent: 'This process does not have the role relay.' }),
+        : h('p', { className: 'note', textContent: t('This process does not have the role relay.') }),
       h('p', { className: 'note' }, 'The server’s own events that were given up: ', h('a', { href: FAILED, textContent: 'outbox', 'data-keep': 'failed' }), '.')));
   }
 

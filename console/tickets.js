@@ -2,7 +2,7 @@
 // tickets in a status. The search is in the address, so that it can be kept, shared and gone back to.
 'use strict';
 (() => {
-  const { $, DASH, Problem, alertProblem, badge, call, cell, folded, h, look, pager, replace, showFormProblem, stamp, text, time, views } = df;
+  const { $, DASH, Problem, alertProblem, badge, call, cell, folded, h, look, pager, replace, showFormProblem, stamp, text, time, views, t: say } = df;
   const PAGE_SIZE = 20;
   const FIELDS = ['businessEntity', 'businessDocId', 'status'];
   let asked = new URLSearchParams();
@@ -18,7 +18,7 @@
   const UNPROCESSED = 'Waits for processing.';
 
   function processingNote(t) {
-    if (t.status === 'Error' && !t.nextAttemptAt) return 'Not tried again: send a corrected ticket.';
+    if (t.status === 'Error' && !t.nextAttemptAt) return say('Not tried again: send a corrected ticket.');
     return t.status === 'Processing' ? 'Under way.' : null;
   }
 
@@ -61,7 +61,7 @@
     const state = s.state ? badge(s.state) : badge('Received');
     if (!s.state) state.dataset.state = 'ok';
     const item = h('li', {},
-      h('div', { className: 'step' }, h('h3', { textContent: s.name }), state,
+      h('div', { className: 'step' }, h('h3', { textContent: say(s.name) }), state,
         s.at ? h('span', { className: 'note' }, stamp(s.at), ' (', time(s.at), ')') : null,
         s.attempts ? h('span', { className: 'note', textContent: s.attempts === 1 ? '1 attempt' : `${s.attempts} attempts` }) : null,
         s.next ? h('span', { className: 'note' }, 'again ', time(s.next)) : null,
@@ -79,11 +79,11 @@
     const card = h('article', { className: 'card ticket' },
       h('h2', { textContent: `${t.businessEntity} ${t.businessDocId}, phase ${t.phaseCode}` }),
       h('dl', { className: 'facts wide' },
-        fact('Event', t.shipmentEvent), fact('Company', t.companyCode), fact('Branch', t.branchCode), fact('Destination', t.destinationCode),
-        fact('Target', t.targetApplicationCode), fact('Functional ack', t.functionalAckIsRequired ? 'required' : 'not required')),
+        fact(say('Event'), t.shipmentEvent), fact(say('Company'), t.companyCode), fact(say('Branch'), t.branchCode), fact(say('Destination'), t.destinationCode),
+        fact(say('Target'), t.targetApplicationCode), fact(say('Functional ack'), t.functionalAckIsRequired ? 'required' : 'not required')),
       h('ol', { className: 'timeline' }, ...steps(t).map((s) => step(s, keep))),
-      folded('Payload', t.rawPayloadJson ?? '', `${keep} payload`),
-      t.callbackPayloadJson ? folded('Callback', t.callbackPayloadJson, `${keep} callback`) : null);
+      folded(say('Payload'), t.rawPayloadJson ?? '', `${keep} payload`),
+      t.callbackPayloadJson ? folded(say('Callback'), t.callbackPayloadJson, `${keep} callback`) : null);
     card.dataset.phase = t.phaseCode;
     return card;
   }
@@ -177,5 +177,6 @@
     else location.hash = address(fields);
   });
 
+  Object.assign(df, { ticketCard });
   views.tickets = { title: 'Tickets · DataFlow', enter, again: async () => { if (!nothingAsked()) await load(); } };
 })();

@@ -1,7 +1,7 @@
 // Limits of a client and what it uses of them.
 'use strict';
 (() => {
-  const { $, bytes, call, chooser, h, look, replace, stamp, text, time, views } = df;
+  const { $, bytes, call, chooser, h, look, replace, stamp, text, time, views, t } = df;
   let at = '';
 
   // Used of a limit; without one the figure alone.
@@ -34,7 +34,7 @@
     enter: (params) => {
       at = params.get('client') || '';
       text('usage-title', at || 'Limits and use');
-      $('usage-crumbs').replaceChildren(...(at ? [h('a', { href: '#clients', textContent: 'Clients' })] : []));
+      $('usage-crumbs').replaceChildren(...(at ? [h('a', { href: '#clients', textContent: t('Clients') })] : []));
       text('usage-note', '');
       $('usage-body').replaceChildren();
       return again();

@@ -4,7 +4,7 @@
 (() => {
   const {
     $, DASH, alertProblem, badge, call, cell, chooser, figure, h, look, notice, onSubmit, openDialog, pager, replace, seconds, showSecret, stamp, table, text,
-    time, views,
+    time, views, t,
   } = df;
   const PAGE_SIZE = 20;
   const STATUSES = ['Pending', 'Sending', 'Sent', 'Error'];
@@ -55,15 +55,15 @@
   }
 
   function showFailures(list) {
-    text('webhooks-note', 'Notifications to clients about their imports and tickets, and those that could not be delivered.');
+    text('webhooks-note', t('Notifications to clients about their imports and tickets, and those that could not be delivered.'));
     replace($('webhooks-actions'), list.total > 0
-      ? h('button', { type: 'button', textContent: 'Replay all', 'data-keep': 'replay all', onclick: () => openDialog('webhook-replay-dialog') }) : '');
+      ? h('button', { type: 'button', textContent: t('Replay all'), 'data-keep': 'replay all', onclick: () => openDialog('webhook-replay-dialog') }) : '');
     replace($('webhooks-body'),
       chooser('webhooks', 'Subscriptions of', 'Show', (client) => address({ client })),
-      h('div', { className: 'card' }, h('h2', { textContent: 'Given up' }),
+      h('div', { className: 'card' }, h('h2', { textContent: t('Given up') }),
         list.items.length
           ? table('Given up', [['Event'], ['HTTP', 'num'], ['Attempts', 'num'], ['Given up'], ['Replayed'], ['Actions', 'sr']], list.items.map(failureRow))
-          : h('p', { className: 'note', textContent: 'Nothing was.' }),
+          : h('p', { className: 'note', textContent: t('Nothing was.') }),
         pager(list, 'failures', (page) => address({ page }))));
   }
 
@@ -99,7 +99,7 @@
     const client = at.get('client');
     text('webhooks-note', `${list.total.toLocaleString('en')} ${list.total === 1 ? 'subscription' : 'subscriptions'}.`);
     replace($('webhooks-actions'), h('button', {
-      type: 'button', className: 'primary', textContent: 'New subscription', 'data-keep': 'new',
+      type: 'button', className: 'primary', textContent: t('New subscription'), 'data-keep': 'new',
       onclick: () => {
         $('webhook-form').reset();
         openDialog('webhook-dialog');
@@ -108,7 +108,7 @@
     replace($('webhooks-body'), h('div', { className: 'card' },
       list.items.length
         ? table('Subscriptions', [['URL'], ['State'], ['Events'], ['Created'], ['Actions', 'sr']], list.items.map((s) => subscriptionRow(client, s)))
-        : h('p', { className: 'note', textContent: 'This client has no subscriptions yet.' }),
+        : h('p', { className: 'note', textContent: t('This client has no subscriptions yet.') }),
       pager(list, 'subscriptions', (page) => address({ client, page }))));
   }
 
@@ -173,9 +173,9 @@
   function statusFilter(params, status) {
     const select = h('select', {
       id: 'webhooks-status', 'data-keep': 'status', onchange: () => { location.hash = address({ ...params, ...(select.value && { status: select.value }) }); },
-    }, h('option', { value: '', textContent: 'any' }), ...STATUSES.map((s) => h('option', { textContent: s })));
+    }, h('option', { value: '', textContent: t('any') }), ...STATUSES.map((s) => h('option', { textContent: s })));
     select.value = status;
-    return h('div', { className: 'filter' }, h('label', { htmlFor: 'webhooks-status', textContent: 'Status' }), select);
+    return h('div', { className: 'filter' }, h('label', { htmlFor: 'webhooks-status', textContent: t('Status') }), select);
   }
 
   function showSubscription([s, list]) {
@@ -187,12 +187,12 @@
     replace($('webhooks-actions'), ...actions(params.client, s));
     replace($('webhooks-body'),
       h('div', { className: 'card ticket', id: 'webhooks-subscription' }, h('p', {}, badge(state(s))), ...why(s),
-        h('dl', { className: 'facts wide' }, fact('Events', s.events.join(', ')), fact('Created', time(s.createdAt)), fact('Disabled', time(s.disabledAt)),
-          fact('Old secret valid until', s.previousSecretValidUntil ? stamp(s.previousSecretValidUntil) : DASH))),
-      h('div', { className: 'card' }, h('h2', { textContent: 'Deliveries' }), statusFilter(params, status),
+        h('dl', { className: 'facts wide' }, fact(t('Events'), s.events.join(', ')), fact(t('Created'), time(s.createdAt)), fact('Disabled', time(s.disabledAt)),
+          fact(t('Old secret valid until'), s.previousSecretValidUntil ? stamp(s.previousSecretValidUntil) : DASH))),
+      h('div', { className: 'card' }, h('h2', { textContent: t('Deliveries') }), statusFilter(params, status),
         list.items.length
           ? table('Deliveries', [['Event'], ['Status'], ['HTTP', 'num'], ['Created'], ['Sent'], ['Next attempt']], list.items.map(deliveryRow))
-          : h('p', { className: 'note', textContent: 'None.' }),
+          : h('p', { className: 'note', textContent: t('None.') }),
         pager(list, 'deliveries', (page) => address({ ...params, ...(status && { status }), page }))));
   }
 
@@ -215,7 +215,7 @@
   function showPlace(before) {
     const [client, id] = [at.get('client'), at.get('id')];
     const crumbs = [];
-    if (client) crumbs.push(h('a', { href: '#webhooks', textContent: 'Webhooks' }));
+    if (client) crumbs.push(h('a', { href: '#webhooks', textContent: t('Webhooks') }));
     if (id) crumbs.push(' / ', h('a', { href: address({ client }), textContent: client }));
     $('webhooks-crumbs').replaceChildren(...crumbs);
     if (id && id === before.get('id')) return; // the filter keeps the focus

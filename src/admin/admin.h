@@ -1,5 +1,5 @@
-/* The administrator's API: clients, their policies and the audit log. Routes only; the operations
- * are in access/. */
+/* The administrator's API: clients, their policies, the audit log, and the search for documents.
+ * Routes only; the operations on clients are in access/. */
 #ifndef DF_ADMIN_ADMIN_H
 #define DF_ADMIN_ADMIN_H
 
@@ -7,5 +7,6 @@
 
 extern const struct df_route df_admin_routes[];
 extern const struct df_route df_policy_routes[];
+extern const struct df_route df_search_routes[];
 
 #endif

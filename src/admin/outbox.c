@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-#define KEY_MAX 64 /* characters of an id: the width of DeliveryAttempts.RowKey */
+#define KEY_MAX       DF_OUTBOX_KEY_MAX
+#define GIVEN_UP_ROWS 10000 /* looked at for the counts by target, the newest */
 
 static const char *const status_names[DF_OUTBOX_STATUSES] = {"Pending", "Sending", "Sent", "Error"};
 
@@ -40,9 +41,7 @@ void df_outbox_status_names(const struct df_channel *c, char out[DF_OUTBOX_NAMES
 
 /* --- reading --- */
 
-/* The id as a value; NULL: no row can have it. An id has one spelling: 007 is not 7, and a UUID has
- * no capitals. */
-static struct df_value id_of(const struct df_channel *c, struct df_str id)
+struct df_value df_outbox_id(const struct df_channel *c, struct df_str id)
 {
     struct df_value v = df_channel_id(c, id);
     char text[24];
@@ -55,7 +54,7 @@ static struct df_value id_of(const struct df_channel *c, struct df_str id)
     return df_str_eq(df_str_c(text), id) ? v : df_null(DF_INT);
 }
 
-static enum df_code no_such_row(const struct df_channel *c, struct df_str id, struct df_err *err)
+enum df_code df_outbox_no_row(const struct df_channel *c, struct df_str id, struct df_err *err)
 {
     return df_err_set(err, DF_E_NOT_FOUND, "There is no row \"" DF_STR_FMT "\" in %s.",
                       DF_STR_ARG(df_utf8_cut(id, KEY_MAX)), c->name);
@@ -88,6 +87,23 @@ enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
     return code;
 }
 
+static void read_stuck(void *arg, struct df_result *r)
+{
+    *(struct df_outbox_stuck *)arg = (struct df_outbox_stuck){
+        .waiting = df_col_int(r, channel_stuck_Waiting),
+        .oldest_ms = df_col_time(r, channel_stuck_Oldest),
+        .held = df_col_int(r, channel_stuck_Held),
+        .given_up = df_col_int(r, channel_stuck_GivenUp),
+        .given_up_since_ms = df_col_time(r, channel_stuck_GivenUpSince),
+    };
+}
+
+enum df_code df_outbox_look_stuck(struct df_db *db, const struct df_channel *c,
+                                  struct df_outbox_stuck *ret, struct df_err *err)
+{
+    return df_db_each(db, DF_NO_VALUES(c->stuck), read_stuck, ret, err);
+}
+
 static struct df_outbox_row row_of(const struct df_result *r)
 {
     return (struct df_outbox_row){
@@ -101,29 +117,52 @@ static struct df_outbox_row row_of(const struct df_result *r)
         .sent_ms = df_col_time(r, channel_item_SentAt),
         .due_ms = df_col_time(r, channel_item_DueAt),
         .error = df_col_text(r, channel_item_LastError),
+        .tries = df_col_int(r, channel_item_Tries),
+        .first_failed_ms = df_col_time(r, channel_item_FirstFailedAt),
+        .held_for = df_col_text(r, channel_item_HeldFor),
     };
 }
 
-static void show_item(void *arg, struct df_result *r)
+static bool is_given_up(const struct df_channel *c, const struct df_outbox_row *row)
 {
-    const struct df_outbox_view *view = arg;
-    struct df_outbox_row row = row_of(r);
-
-    view->row(view->arg, &row);
+    return row->due_ms < 0 &&
+           df_str_eq(row->status, df_str_c(df_outbox_status_name(c, DF_OUTBOX_ERROR)));
 }
 
-enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct df_str status,
-                            struct df_page *p, const struct df_outbox_view *view,
-                            struct df_err *err)
+struct listing {
+    const struct df_channel *channel;
+    const struct df_outbox_view *view;
+};
+
+static void show_item(void *arg, struct df_result *r)
 {
-    enum df_code code =
-        df_db_query_int(db, DF_ANY(c->total, {"status", df_text(status)}), &p->total, err);
+    const struct listing *l = arg;
+    struct df_outbox_row row = row_of(r);
+
+    row.given_up = is_given_up(l->channel, &row);
+    l->view->row(l->view->arg, &row);
+}
+
+enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c,
+                            const struct df_outbox_filter *f, struct df_page *p,
+                            const struct df_outbox_view *view, struct df_err *err)
+{
+    struct listing listing = {.channel = c, .view = view};
+    struct df_value status = df_text(f->status);
+    struct df_value given_up = df_int(f->given_up ? 1 : 0);
+    struct df_outbox_bound b;
+
+    df_outbox_bind(f, c, &b);
+    enum df_code code = df_db_query_int(
+        db, DF_ANY(c->total, {"status", status}, {"given_up", given_up}, DF_OUTBOX_BOUND(b)),
+        &p->total, err);
     if (code != DF_OK)
         return code;
     return df_db_each(db,
-                      DF_ANY(c->list, {"status", df_text(status)}, {"limit", df_int(p->size)},
+                      DF_ANY(c->list, {"status", status}, {"given_up", given_up},
+                             DF_OUTBOX_BOUND(b), {"limit", df_int(p->size)},
                              {"offset", df_int(p->offset)}),
-                      show_item, (void *)(uintptr_t)view, err);
+                      show_item, &listing, err);
 }
 
 struct detail {
@@ -137,6 +176,7 @@ static void show_detail(void *arg, struct df_result *r)
     struct detail *d = arg;
     struct df_outbox_row row = row_of(r); /* a detail has the columns of an item first */
 
+    row.given_up = is_given_up(d->channel, &row);
     row.payload = d->channel->payload_is_blob ? df_col_blob(r, channel_detail_Payload)
                                               : df_col_text(r, channel_detail_Payload);
     row.correlation_id = df_col_text(r, channel_detail_CorrelationId);
@@ -144,20 +184,19 @@ static void show_detail(void *arg, struct df_result *r)
     d->view->row(d->view->arg, &row);
 }
 
-/* key gets the id as the row has it, which its attempts refer to. */
-static enum df_code show_row(struct df_db *db, const struct df_channel *c, struct df_str id,
-                             const struct df_outbox_view *view, char key[KEY_MAX + 1],
-                             struct df_err *err)
+enum df_code df_outbox_show_row(struct df_db *db, const struct df_channel *c, struct df_str id,
+                                const struct df_outbox_view *view, char key[KEY_MAX + 1],
+                                struct df_err *err)
 {
-    struct df_value row_id = id_of(c, id);
+    struct df_value row_id = df_outbox_id(c, id);
     struct detail detail = {.channel = c, .view = view, .key = key};
     bool found = false;
 
     if (row_id.null)
-        return no_such_row(c, id, err);
+        return df_outbox_no_row(c, id, err);
     enum df_code code =
         df_db_one(db, DF_ANY(c->get, {"id", row_id}), show_detail, &detail, &found, err);
-    return code == DF_OK && !found ? no_such_row(c, id, err) : code;
+    return code == DF_OK && !found ? df_outbox_no_row(c, id, err) : code;
 }
 
 static void show_attempt(void *arg, struct df_result *r)
@@ -180,7 +219,7 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
                            const struct df_outbox_view *view, struct df_err *err)
 {
     char key[KEY_MAX + 1];
-    enum df_code code = show_row(db, c, id, view, key, err);
+    enum df_code code = df_outbox_show_row(db, c, id, view, key, err);
     if (code != DF_OK)
         return code;
     return df_db_each(db,
@@ -189,97 +228,11 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
                       show_attempt, (void *)(uintptr_t)view, err);
 }
 
-/* --- trying again --- */
-
-/* Runs the statement, and the mirror if something changed; id is NULL for all rows. */
-static enum df_code run_retry(struct df_db *db, const struct df_query *retry,
-                              const struct df_query *mirror, struct df_value now,
-                              struct df_value id, int64_t *ret_affected, struct df_err *err)
-{
-    char ids[DF_CHANNEL_IDS_SIZE];
-    enum df_code code = df_db_exec(db, DF_ANY(retry, {"now", now}, {"id", id}), ret_affected, err);
-
-    if (code != DF_OK || !mirror || *ret_affected == 0)
-        return code;
-    return df_db_exec(db, DF_ANY(mirror, {"now", now}, {"ids", df_channel_ids(id, ids)}), NULL,
-                      err);
-}
-
-struct noted {
-    const struct df_channel *channel;
-    enum df_outbox_status status;
-};
-
-static void note_status(void *arg, const struct df_outbox_row *row)
-{
-    struct noted *n = arg;
-    if (!df_outbox_status_parse(n->channel, row->status, &n->status))
-        n->status = DF_OUTBOX_STATUSES;
-}
-
-/* Explains why nothing was changed. */
-static enum df_code explain_no_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
-                                     struct df_err *err)
-{
-    struct noted noted = {.channel = c, .status = DF_OUTBOX_STATUSES};
-    struct df_outbox_view view = {.row = note_status, .arg = &noted};
-    char key[KEY_MAX + 1];
-    enum df_code code = show_row(db, c, id, &view, key, err);
-    if (code != DF_OK)
-        return code;
-    switch (noted.status) {
-    case DF_OUTBOX_PENDING:
-        return DF_OK;
-    case DF_OUTBOX_SENT:
-        return df_err_set(err, DF_E_CONFLICT, "%s %s was sent: there is nothing to try again.",
-                          c->name, key);
-    case DF_OUTBOX_SENDING:
-    case DF_OUTBOX_ERROR: /* it was not in Error a moment ago */
-    case DF_OUTBOX_STATUSES:
-        break;
-    }
-    return df_err_set(err, DF_E_CONFLICT, "%s %s is being sent: wait for what comes of it.",
-                      c->name, key);
-}
-
-enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
-                             const struct df_actor *by, int64_t now_ms, struct df_err *err)
-{
-    struct df_value row_id = id_of(c, id);
-    int64_t affected = 0;
-    if (row_id.null)
-        return no_such_row(c, id, err);
-    enum df_code code = run_retry(db, c->retry, c->mirror, df_time(now_ms), row_id, &affected, err);
-    if (code != DF_OK)
-        return code;
-    if (affected == 0)
-        return explain_no_retry(db, c, id, err);
-    char target[128];
-    snprintf(target, sizeof target, "%s/" DF_STR_FMT, c->name, DF_STR_ARG(id));
-    return df_audit_write(db, by, "OutboxRetried", df_str_c(target), DF_STR_NULL, DF_STR_NULL,
-                          now_ms, err);
-}
-
-enum df_code df_outbox_retry_all(struct df_db *db, const struct df_channel *c,
-                                 const struct df_actor *by, int64_t now_ms, int64_t *ret,
-                                 struct df_err *err)
-{
-    enum df_code code = run_retry(db, c->retry_all, c->retry_all_mirror, df_time(now_ms),
-                                  df_null(DF_INT), ret, err);
-    if (code != DF_OK || *ret == 0)
-        return code;
-    char details[64];
-    snprintf(details, sizeof details, "{\"retried\":%lld}", (long long)*ret);
-    return df_audit_write(db, by, "OutboxRetriedAll", df_str_c(c->name), DF_STR_NULL,
-                          df_str_c(details), now_ms, err);
-}
-
 /* --- JSON --- */
 
 static void write_counts(const struct df_channel *c, const struct df_outbox_counts *counts,
                          struct df_json_out *out)
 {
-    df_json_open(out, '{');
     df_json_kv_text(out, "channel", df_str_c(c->name));
     df_json_kv_bool(out, "configured", !c->missing);
     if (c->missing)
@@ -293,7 +246,63 @@ static void write_counts(const struct df_channel *c, const struct df_outbox_coun
     }
     df_json_close(out, '}');
     df_json_kv_time(out, "oldestPendingAt", counts->oldest_pending_ms);
+}
+
+static void write_stuck(const struct df_outbox_stuck *stuck, struct df_json_out *out)
+{
+    df_json_kv_int(out, "waiting", stuck->waiting);
+    df_json_kv_time(out, "oldestWaitingAt", stuck->oldest_ms);
+    df_json_kv_int(out, "held", stuck->held);
+    df_json_kv_int(out, "givenUp", stuck->given_up);
+    df_json_kv_time(out, "givenUpSince", stuck->given_up_since_ms);
+}
+
+struct given_up {
+    const struct df_channel *channel;
+    struct df_json_out *out;
+};
+
+static void write_given_up(void *arg, struct df_result *r)
+{
+    const struct given_up *g = arg;
+    struct df_str target = df_col_text(r, channel_given_up_Target);
+
+    if (target.len == 0)
+        target = df_str_c(g->channel->own_target);
+    df_json_open(g->out, '{');
+    df_json_kv_text(g->out, "target", df_outbox_target_name(target));
+    df_json_kv_int(g->out, "count", df_col_int(r, channel_given_up_Documents));
+    df_json_kv_time(g->out, "since", df_col_time(r, channel_given_up_Oldest));
+    df_json_kv_time(g->out, "last", df_col_time(r, channel_given_up_Newest));
+    df_json_close(g->out, '}');
+}
+
+/* A channel of the overview: an object. */
+static enum df_code write_channel(struct df_db *db, const struct df_channel *c,
+                                  struct df_json_out *out, struct df_err *err)
+{
+    struct df_outbox_counts counts = {0};
+    struct df_outbox_stuck stuck = {.oldest_ms = -1, .given_up_since_ms = -1};
+    struct given_up given_up = {.channel = c, .out = out};
+    enum df_code code = df_outbox_count(db, c, &counts, err);
+    if (code == DF_OK)
+        code = df_outbox_look_stuck(db, c, &stuck, err);
+    if (code != DF_OK)
+        return code;
+    df_json_open(out, '{');
+    write_counts(c, &counts, out);
+    write_stuck(&stuck, out);
+    df_json_key(out, "givenUpByTarget");
+    df_json_open(out, '[');
+    if (stuck.given_up > 0)
+        code = df_db_each(
+            db, DF_ANY(c->given_up, {"limit", df_int(GIVEN_UP_ROWS)}, {"since", df_time(0)}),
+            write_given_up, &given_up, err);
+    df_json_close(out, ']');
+    if (code == DF_OK)
+        code = df_outbox_json_targets(db, c, out, err);
     df_json_close(out, '}');
+    return code;
 }
 
 enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery *d,
@@ -303,14 +312,11 @@ enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery 
     df_json_open(out, '{');
     df_json_key(out, "channels");
     df_json_open(out, '[');
-    for (size_t i = 0; i < df_delivery_channels(d) && code == DF_OK; i++) {
-        const struct df_channel *c = df_delivery_channel(d, i);
-        struct df_outbox_counts counts = {0};
-        code = df_outbox_count(db, c, &counts, err);
-        if (code == DF_OK)
-            write_counts(c, &counts, out);
-    }
+    for (size_t i = 0; i < df_delivery_channels(d) && code == DF_OK; i++)
+        code = write_channel(db, df_delivery_channel(d, i), out, err);
     df_json_close(out, ']');
+    if (code == DF_OK)
+        code = df_outbox_json_targets(db, NULL, out, err);
     df_json_close(out, '}');
     return code;
 }
@@ -327,6 +333,10 @@ static void write_members(const struct df_outbox_row *row, struct df_json_out *o
     df_json_kv_time(out, "sentAt", row->sent_ms);
     df_json_kv_time(out, "nextAttemptAt", row->due_ms);
     df_json_kv_text(out, "lastError", row->error);
+    df_json_kv_int(out, "tries", row->tries);
+    df_json_kv_time(out, "firstFailedAt", row->first_failed_ms);
+    df_json_kv_text(out, "heldFor", row->held_for);
+    df_json_kv_bool(out, "givenUp", row->given_up);
 }
 
 static void write_row_item(void *arg, const struct df_outbox_row *row)
@@ -337,12 +347,13 @@ static void write_row_item(void *arg, const struct df_outbox_row *row)
     df_json_close(out, '}');
 }
 
-enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, struct df_str status,
-                                 struct df_page *p, struct df_json_out *out, struct df_err *err)
+enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c,
+                                 const struct df_outbox_filter *f, struct df_page *p,
+                                 struct df_json_out *out, struct df_err *err)
 {
     struct df_outbox_view view = {.row = write_row_item, .arg = out};
     df_page_open(out);
-    enum df_code code = df_outbox_list(db, c, status, p, &view, err);
+    enum df_code code = df_outbox_list(db, c, f, p, &view, err);
     df_page_close(p, out);
     return code;
 }
@@ -390,12 +401,5 @@ void df_outbox_json_retried(const struct df_channel *c, struct df_str id, struct
     df_json_open(out, '{');
     df_json_kv_text(out, "id", id);
     df_json_kv_text(out, "status", df_str_c(df_outbox_status_name(c, DF_OUTBOX_PENDING)));
-    df_json_close(out, '}');
-}
-
-void df_outbox_json_retried_all(int64_t retried, struct df_json_out *out)
-{
-    df_json_open(out, '{');
-    df_json_kv_int(out, "retried", retried);
     df_json_close(out, '}');
 }

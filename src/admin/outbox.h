@@ -37,6 +37,33 @@ struct df_outbox_counts {
     int64_t oldest_pending_ms; /* -1: none is pending */
 };
 
+/* What needs a look. A time that is not there is -1. */
+struct df_outbox_stuck {
+    int64_t waiting; /* rows that will be tried, now or later */
+    int64_t oldest_ms;
+    int64_t held; /* of these, rows that wait for their target */
+    int64_t given_up;
+    int64_t given_up_since_ms;
+};
+
+#define DF_OUTBOX_TARGET_MAX 1000 /* characters: the width of DeliveryTargets.Target */
+#define DF_OUTBOX_ERROR_MAX  200
+
+/* Which rows; what is absent, false or -1 asks for nothing. All borrowed. */
+struct df_outbox_filter {
+    struct df_str status; /* a name that the channel has; only for lists */
+    bool given_up;        /* only for lists */
+    struct df_str target; /* a URL without its query, or a name */
+    struct df_str error;  /* part of the last error, in any case */
+    int64_t since_ms;     /* of the last try, or of the writing if there was none */
+    int64_t until_ms;     /* not included */
+};
+#define DF_OUTBOX_ANY                                                                              \
+    (struct df_outbox_filter)                                                                      \
+    {                                                                                              \
+        .since_ms = -1, .until_ms = -1                                                             \
+    }
+
 /* A time that is not there is -1. */
 struct df_outbox_row {
     struct df_str id;
@@ -49,6 +76,10 @@ struct df_outbox_row {
     int64_t sent_ms;
     int64_t due_ms;
     struct df_str error;
+    int64_t tries;
+    int64_t first_failed_ms;
+    struct df_str held_for; /* the target that it waits for; absent: none */
+    bool given_up;
     /* df_outbox_get only */
     struct df_str payload;
     struct df_str correlation_id; /* absent: it is the reference */
@@ -73,11 +104,13 @@ struct df_outbox_view {
 
 enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
                              struct df_outbox_counts *ret, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_outbox_look_stuck(struct df_db *db, const struct df_channel *c,
+                                  struct df_outbox_stuck *ret, struct df_err *err) DF_MUST_CHECK;
 
-/* A page, newest first; sets p->total. status absent: any; else a name that the channel has. */
-enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c, struct df_str status,
-                            struct df_page *p, const struct df_outbox_view *view,
-                            struct df_err *err) DF_MUST_CHECK;
+/* A page, newest first; sets p->total. */
+enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c,
+                            const struct df_outbox_filter *f, struct df_page *p,
+                            const struct df_outbox_view *view, struct df_err *err) DF_MUST_CHECK;
 
 /* The row, then its last attempts, newest first. DF_E_NOT_FOUND. */
 enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct df_str id,
@@ -91,20 +124,80 @@ enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct 
 enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
                              const struct df_actor *by, int64_t now_ms,
                              struct df_err *err) DF_MUST_CHECK;
-/* The same for all rows in Error; *ret is their number. */
-enum df_code df_outbox_retry_all(struct df_db *db, const struct df_channel *c,
-                                 const struct df_actor *by, int64_t now_ms, int64_t *ret,
-                                 struct df_err *err) DF_MUST_CHECK;
 
-/* The same as JSON documents, for the answers of the API and for --json. */
+#define DF_OUTBOX_STEP 500 /* rows of one transaction */
+
+/* How many rows in Error a retry by the filter takes. */
+enum df_code df_outbox_match(struct df_db *db, const struct df_channel *c,
+                             const struct df_outbox_filter *f, int64_t *ret,
+                             struct df_err *err) DF_MUST_CHECK;
+/* Retries up to DF_OUTBOX_STEP of them inside the caller's transaction, with a row in the audit
+ * log; *ret is their number. */
+enum df_code df_outbox_retry_step(struct df_db *db, const struct df_channel *c,
+                                  const struct df_outbox_filter *f, const struct df_actor *by,
+                                  int64_t now_ms, int64_t *ret, struct df_err *err) DF_MUST_CHECK;
+
+/* --- targets --- */
+
+/* Beside the channels of the engine, relays and the processing of tickets have targets too. */
+bool df_outbox_can_pause(const struct df_delivery *d, struct df_str channel);
+/*
+ * Inside the caller's transaction: pauses or resumes a target, or (target absent or empty) the
+ * whole channel, with a row in the audit log. Every process follows within a second or so.
+ * *ret_changed: false if it was so already.
+ */
+enum df_code df_outbox_pause(struct df_db *db, struct df_str channel, struct df_str target,
+                             bool pause, const struct df_actor *by, int64_t now_ms,
+                             bool *ret_changed, struct df_err *err) DF_MUST_CHECK;
+
+/* --- JSON: the same, for the answers of the API and for --json --- */
+
 enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery *d,
                                      struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
-enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c, struct df_str status,
-                                 struct df_page *p, struct df_json_out *out,
-                                 struct df_err *err) DF_MUST_CHECK;
+enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c,
+                                 const struct df_outbox_filter *f, struct df_page *p,
+                                 struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
                                 struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
 void df_outbox_json_retried(const struct df_channel *c, struct df_str id, struct df_json_out *out);
-void df_outbox_json_retried_all(int64_t retried, struct df_json_out *out);
+/* Members of an open object: "paused", "pausedAt", "pausedBy" of the channel, and its "targets". A
+ * NULL channel: "targets" of those that are no channels. */
+enum df_code df_outbox_json_targets(struct df_db *db, const struct df_channel *c,
+                                    struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
+/* An object: the state of one target, or of the channel. */
+enum df_code df_outbox_json_target(struct df_db *db, struct df_str channel, struct df_str target,
+                                   struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
+
+/* --- for the files of this room --- */
+
+#define DF_OUTBOX_KEY_MAX 64 /* characters of an id: the width of DeliveryAttempts.RowKey */
+
+/* The id as a value; NULL: no row can have it. An id has one spelling: 007 is not 7, and a UUID has
+ * no capitals. */
+struct df_value df_outbox_id(const struct df_channel *c, struct df_str id);
+enum df_code df_outbox_no_row(const struct df_channel *c, struct df_str id,
+                              struct df_err *err) DF_MUST_CHECK;
+/* Shows the row without its attempts. key gets the id as the row has it, which they refer to. */
+enum df_code df_outbox_show_row(struct df_db *db, const struct df_channel *c, struct df_str id,
+                                const struct df_outbox_view *view, char key[DF_OUTBOX_KEY_MAX + 1],
+                                struct df_err *err) DF_MUST_CHECK;
+
+/* A filter as the channel's queries take it. */
+struct df_outbox_bound {
+    struct df_value target, target_query, own, error, since, until;
+    char target_text[2 * 4 * DF_OUTBOX_TARGET_MAX + 4];
+    char error_text[2 * 4 * DF_OUTBOX_ERROR_MAX + 4];
+};
+void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c,
+                    struct df_outbox_bound *ret);
+/* The bindings of a DF_ANY. */
+#define DF_OUTBOX_BOUND(b)                                                                         \
+    {"target", (b).target}, {"target_query", (b).target_query}, {"own", (b).own},                  \
+        {"error", (b).error}, {"since", (b).since},                                                \
+    {                                                                                              \
+        "until", (b).until                                                                         \
+    }
+/* A URL without its query; a name as it is. */
+struct df_str df_outbox_target_name(struct df_str target);
 
 #endif

@@ -1,15 +1,17 @@
-/* /admin/outbox and /admin/circuit-breakers. The operations are in outbox.c. */
+/* /admin/outbox and /admin/circuit-breakers. The operations are in outbox.c, outbox_retry.c and
+ * outbox_targets.c. */
 #include "access/handler.h"
 #include "admin/outbox.h"
 
-#define ANSWER_MAX (64 << 20) /* enough for a row's payload with every other character escaped */
+#define ANSWER_MAX   (64 << 20) /* enough for a row's payload with every other character escaped */
+#define RETRY_MS     8000       /* a retry of many rows answers then, done or not */
+#define CHANNELS_MAX 16
 
 struct call {
     struct df_work w; /* its arg is the delivery engine */
     const struct df_channel *channel;
     struct df_str id;
-    struct df_str status;
-    int64_t retried;
+    struct df_outbox_filter filter;
 };
 
 /* For a path with {channel}. */
@@ -39,35 +41,77 @@ static const struct df_handler overview = {
     .run = run_overview,
 };
 
-static bool read_status(struct df_work *w, struct df_input *in)
+/* "Error" and so on, or "GivenUp". */
+static void read_status(struct call *c, struct df_input *in)
+{
+    struct df_str status = df_input_filter(c->w.req, "status");
+    char names[DF_OUTBOX_NAMES_SIZE];
+    enum df_outbox_status known = DF_OUTBOX_ERROR;
+
+    if (!status.ptr)
+        return;
+    c->filter.given_up = df_str_ieq(status, DF_STR("GivenUp"));
+    if (c->filter.given_up || df_outbox_status_parse(c->channel, status, &known)) {
+        c->filter.status = df_str_c(df_outbox_status_name(c->channel, known));
+    } else {
+        df_outbox_status_names(c->channel, names);
+        df_input_error(in, "status", "must be %s, or GivenUp", names);
+    }
+}
+
+static void check_length(struct df_input *in, const char *field, struct df_str text, size_t most)
+{
+    if (text.len > most && df_utf8_count(text) > most)
+        df_input_error(in, field, "has more than %zu characters", most);
+}
+
+static int64_t read_time(struct df_input *in, const char *field, struct df_str text)
+{
+    int64_t ms = -1;
+
+    if (text.ptr && (!df_time_parse(text, &ms) || ms < 0)) {
+        df_input_error(in, field, "must be a time like 2026-11-15T00:00:00Z");
+        return -1;
+    }
+    return ms;
+}
+
+static void check_filter(struct df_input *in, struct df_outbox_filter *f, struct df_str since,
+                         struct df_str until)
+{
+    check_length(in, "target", f->target, DF_OUTBOX_TARGET_MAX);
+    check_length(in, "error", f->error, DF_OUTBOX_ERROR_MAX);
+    f->since_ms = read_time(in, "since", since);
+    f->until_ms = read_time(in, "until", until);
+    if (f->since_ms >= 0 && f->until_ms >= 0 && f->until_ms <= f->since_ms)
+        df_input_error(in, "until", "must be after since");
+}
+
+static bool read_list(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
-    struct df_str status = df_input_filter(w->req, "status");
-    char names[DF_OUTBOX_NAMES_SIZE];
-    enum df_outbox_status known;
 
     if (!read_channel(w, in))
         return false;
-    if (status.ptr && df_outbox_status_parse(c->channel, status, &known)) {
-        c->status = df_str_c(df_outbox_status_name(c->channel, known));
-    } else if (status.ptr) {
-        df_outbox_status_names(c->channel, names);
-        df_input_error(in, "status", "must be %s", names);
-    }
+    read_status(c, in);
+    c->filter.target = df_input_filter(w->req, "target");
+    c->filter.error = df_input_filter(w->req, "error");
+    check_filter(in, &c->filter, df_input_filter(w->req, "since"),
+                 df_input_filter(w->req, "until"));
     return true;
 }
 
 static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
-    return df_outbox_json_page(db, c->channel, c->status, &w->page, &w->json, err);
+    return df_outbox_json_page(db, c->channel, &c->filter, &w->page, &w->json, err);
 }
 
 static const struct df_handler list = {
     .size = sizeof(struct call),
     .paged = true,
     .max_answer = ANSWER_MAX,
-    .prepare = read_status,
+    .prepare = read_list,
     .run = run_list,
 };
 
@@ -84,7 +128,7 @@ static const struct df_handler get = {
     .run = run_get,
 };
 
-/* --- POST /admin/outbox/{channel}/{id}/retry, /admin/outbox/{channel}/retry --- */
+/* --- POST /admin/outbox/{channel}/{id}/retry --- */
 
 static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err *err)
 {
@@ -111,53 +155,277 @@ static const struct df_handler retry = {
     .done = retried,
 };
 
-/* No body means the same as {}. */
-static bool read_filter(struct df_work *w, struct df_input *in)
-{
-    const struct call *c = (const struct call *)w;
-    enum df_outbox_status status = DF_OUTBOX_ERROR;
+/*
+ * --- POST /admin/outbox/retry, /admin/outbox/{channel}/retry ---
+ *
+ * The matching rows of each channel are counted first, which is all that a dry run does. Then they
+ * are retried in steps, each of them a job and so a transaction of its own, so that other writers
+ * go on. A channel is done when a step finds no more rows, or as many were retried as were counted:
+ * rows that fail again meanwhile are not taken again.
+ */
 
-    if (!read_channel(w, in))
-        return false;
+struct many {
+    struct df_work w;              /* its arg is the delivery engine */
+    const struct df_channel *only; /* NULL: all channels */
+    struct df_outbox_filter filter;
+    bool dry_run;
+    int64_t deadline_ms;
+    size_t at; /* the channel in hand */
+    int64_t step;
+    int64_t matched[CHANNELS_MAX];
+    int64_t retried[CHANNELS_MAX];
+};
+
+static size_t channel_count(const struct many *m)
+{
+    size_t count = df_delivery_channels(m->w.arg);
+    return count < CHANNELS_MAX ? count : CHANNELS_MAX;
+}
+
+/* Empty text is as good as none in a query, but in a document somebody wrote it. */
+static struct df_str read_text(struct df_input *in, const char *field, size_t most)
+{
+    struct df_str text = df_input_text(in, field, most, DF_OPTIONAL);
+
+    if (text.ptr && df_str_trim(text).len == 0)
+        df_input_error(in, field, "must not be empty");
+    return text;
+}
+
+static void read_retry_status(struct df_input *in, const struct df_channel *c)
+{
+    enum df_outbox_status status = DF_OUTBOX_ERROR;
+    struct df_str name = df_input_text(in, "status", 20, DF_OPTIONAL);
+
+    if (name.ptr && (!c || !df_outbox_status_parse(c, name, &status) || status != DF_OUTBOX_ERROR))
+        df_input_error(in, "status", "must be %s: nothing else is tried again",
+                       c ? df_outbox_status_name(c, DF_OUTBOX_ERROR) : "left out");
+}
+
+/* False: the answer is set. No body means the same as {}. */
+static bool read_retry(struct many *m, struct df_input *in)
+{
+    struct df_work *w = &m->w;
+
+    m->filter = DF_OUTBOX_ANY;
+    m->deadline_ms = df_mono_ms(w->access->clock) + RETRY_MS;
     if (df_req_body(w->req).len == 0)
         return true;
     if (!df_input_json(in, w->req))
         return false;
-    struct df_str name = df_input_text(in, "status", 20, DF_OPTIONAL);
-    if (name.ptr &&
-        (!df_outbox_status_parse(c->channel, name, &status) || status != DF_OUTBOX_ERROR))
-        df_input_error(in, "status", "must be %s: nothing else is tried again",
-                       df_outbox_status_name(c->channel, DF_OUTBOX_ERROR));
+    read_retry_status(in, m->only);
+    m->filter.target = read_text(in, "target", DF_OUTBOX_TARGET_MAX);
+    m->filter.error = read_text(in, "error", DF_OUTBOX_ERROR_MAX);
+    m->dry_run = df_input_bool(in, "dryRun", false);
+    (void)df_input_bool(in, "all", false);
+    check_filter(in, &m->filter, df_input_text(in, "since", 40, DF_OPTIONAL),
+                 df_input_text(in, "until", 40, DF_OPTIONAL));
     return true;
 }
 
-static enum df_code run_retry_all(struct df_db *db, struct df_work *w, struct df_err *err)
+/* A channel is a filter itself. */
+static bool read_channel_retry(struct df_work *w, struct df_input *in)
 {
-    struct call *c = (struct call *)w;
-    struct df_actor by = df_actor_of(w->req);
-    enum df_code code = df_outbox_retry_all(db, c->channel, &by, w->now_ms, &c->retried, err);
-    df_outbox_json_retried_all(c->retried, &w->json);
+    struct many *m = (struct many *)w;
+    struct df_str name = df_req_param(w->req, "channel");
+
+    m->only = df_delivery_find(w->arg, name);
+    if (m->only)
+        return read_retry(m, in);
+    df_req_fail(w->req, DF_E_NOT_FOUND, "There is no channel \"" DF_STR_FMT "\".",
+                DF_STR_ARG(df_utf8_cut(name, 50)));
+    return false;
+}
+
+static bool read_any_retry(struct df_work *w, struct df_input *in)
+{
+    struct many *m = (struct many *)w;
+    const struct df_outbox_filter *f = &m->filter;
+    struct df_str name = DF_STR_NULL;
+    bool all = false;
+
+    if (!read_retry(m, in))
+        return false;
+    if (df_req_body(w->req).len > 0) {
+        name = read_text(in, "channel", 50);
+        all = df_input_bool(in, "all", false);
+    }
+    m->only = name.ptr ? df_delivery_find(w->arg, name) : NULL;
+    if (name.ptr && !m->only)
+        df_input_error(in, "channel", "is none of this server's channels");
+    if (in->error_count == 0 && !all && !name.ptr && !f->target.ptr && !f->error.ptr &&
+        f->since_ms < 0 && f->until_ms < 0)
+        df_input_error(in, "all", "must be true to retry everything that failed");
+    return true;
+}
+
+static enum df_code run_count(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct many *m = (struct many *)w;
+    enum df_code code = DF_OK;
+
+    for (size_t i = 0; i < channel_count(m) && code == DF_OK; i++) {
+        const struct df_channel *c = df_delivery_channel(w->arg, i);
+        m->matched[i] = 0;
+        if (!m->only || m->only == c)
+            code = df_outbox_match(db, c, &m->filter, &m->matched[i], err);
+    }
     return code;
 }
 
-static void retried_all(struct df_work *w)
+static enum df_code run_step(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    const struct call *c = (const struct call *)w;
+    struct many *m = (struct many *)w;
+    struct df_actor by = df_actor_of(w->req);
 
-    if (c->retried == 0)
-        return;
-    df_delivery_wake(w->arg, c->channel);
-    df_log_info("OutboxRetriedAll", "%lld rows of %s are to be sent again", (long long)c->retried,
-                c->channel->name);
+    return df_outbox_retry_step(db, df_delivery_channel(w->arg, m->at), &m->filter, &by, w->now_ms,
+                                &m->step, err);
 }
 
-static const struct df_handler retry_all = {
-    .size = sizeof(struct call),
+/* Goes to the next channel that has rows to retry. False: there is none. */
+static bool find_work(struct many *m)
+{
+    while (m->at < channel_count(m) && m->retried[m->at] >= m->matched[m->at])
+        m->at++;
+    return m->at < channel_count(m);
+}
+
+static bool step_done(struct df_work *w, enum df_code code, const struct df_err *err)
+{
+    struct many *m = (struct many *)w;
+
+    (void)err;
+    if (code != DF_OK)
+        return false;
+    if (m->step > 0)
+        df_delivery_wake(w->arg, df_delivery_channel(w->arg, m->at));
+    m->retried[m->at] += m->step;
+    if (m->step == 0)
+        m->matched[m->at] = m->retried[m->at]; /* somebody else took the rest */
+    if (!find_work(m) || df_mono_ms(w->access->clock) >= m->deadline_ms)
+        return false;
+    df_work_submit(w);
+    return true;
+}
+
+static void write_retried(struct df_work *w)
+{
+    const struct many *m = (const struct many *)w;
+    struct df_json_out *out = &w->json;
+    int64_t matched = 0, retried = 0;
+
+    for (size_t i = 0; i < channel_count(m); i++) {
+        matched += m->matched[i];
+        retried += m->retried[i];
+    }
+    df_json_open(out, '{');
+    df_json_kv_int(out, "matched", matched);
+    df_json_kv_int(out, "retried", retried);
+    df_json_key(out, "byChannel");
+    df_json_open(out, '{');
+    for (size_t i = 0; i < channel_count(m); i++)
+        if (m->matched[i] > 0)
+            df_json_kv_int(out, df_delivery_channel(w->arg, i)->name, m->matched[i]);
+    df_json_close(out, '}');
+    if (!m->dry_run && retried < matched)
+        df_json_kv_int(out, "left", matched - retried);
+    df_json_close(out, '}');
+    if (retried > 0)
+        df_log_info("OutboxRetriedAll", "%lld rows of %s are to be sent again", (long long)retried,
+                    m->only ? m->only->name : "all channels");
+}
+
+static const struct df_handler retry_steps = {
+    .size = sizeof(struct many),
     .writes = true,
-    .prepare = read_filter,
-    .run = run_retry_all,
-    .done = retried_all,
+    .run = run_step,
+    .pass_on = step_done,
+    .done = write_retried,
 };
+
+static bool counted(struct df_work *w, enum df_code code, const struct df_err *err)
+{
+    struct many *m = (struct many *)w;
+
+    (void)err;
+    if (code != DF_OK || m->dry_run || !find_work(m))
+        return false;
+    df_work_become(w, &retry_steps);
+    df_work_submit(w);
+    return true;
+}
+
+#define RETRY_MANY                                                                                 \
+    .size = sizeof(struct many), .run = run_count, .pass_on = counted, .done = write_retried
+
+static const struct df_handler retry_channel = {RETRY_MANY, .prepare = read_channel_retry};
+static const struct df_handler retry_any = {RETRY_MANY, .prepare = read_any_retry};
+
+/* --- POST /admin/outbox/{channel}/pause, /admin/outbox/{channel}/resume --- */
+
+struct pausing {
+    struct df_work w; /* its arg is the delivery engine */
+    struct df_str channel;
+    struct df_str target; /* absent: the whole channel */
+    bool pause;
+    bool changed;
+};
+
+static bool read_pausing(struct df_work *w, struct df_input *in)
+{
+    struct pausing *p = (struct pausing *)w;
+
+    p->channel = df_req_param(w->req, "channel");
+    if (!df_outbox_can_pause(w->arg, p->channel)) {
+        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no channel \"" DF_STR_FMT "\".",
+                    DF_STR_ARG(df_utf8_cut(p->channel, 50)));
+        return false;
+    }
+    if (df_req_body(w->req).len == 0)
+        return true;
+    if (!df_input_json(in, w->req))
+        return false;
+    p->target = df_outbox_target_name(read_text(in, "target", DF_OUTBOX_TARGET_MAX));
+    return true;
+}
+
+static bool read_pause(struct df_work *w, struct df_input *in)
+{
+    ((struct pausing *)w)->pause = true;
+    return read_pausing(w, in);
+}
+
+static enum df_code run_pausing(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct pausing *p = (struct pausing *)w;
+    struct df_actor by = df_actor_of(w->req);
+    enum df_code code =
+        df_outbox_pause(db, p->channel, p->target, p->pause, &by, w->now_ms, &p->changed, err);
+
+    if (code != DF_OK)
+        return code;
+    return df_outbox_json_target(db, p->channel, p->target, &w->json, err);
+}
+
+static void pausing_done(struct df_work *w)
+{
+    const struct pausing *p = (const struct pausing *)w;
+    const struct df_channel *c = df_delivery_find(w->arg, p->channel);
+
+    if (!p->changed)
+        return;
+    if (c && !p->pause)
+        df_delivery_wake(w->arg, c);
+    df_log_info(p->pause ? "DeliveryPaused" : "DeliveryResumed", DF_STR_FMT "%s" DF_STR_FMT " %s",
+                DF_STR_ARG(p->channel), p->target.len > 0 ? " " : "", DF_STR_ARG(p->target),
+                p->pause ? "is paused: nothing is sent until somebody resumes it" : "goes on");
+}
+
+#define PAUSING                                                                                    \
+    .size = sizeof(struct pausing), .writes = true, .run = run_pausing, .done = pausing_done
+
+static const struct df_handler pause_target = {PAUSING, .prepare = read_pause};
+static const struct df_handler resume_target = {PAUSING, .prepare = read_pausing};
 
 /* --- GET /admin/circuit-breakers --- */
 
@@ -208,7 +476,10 @@ const struct df_route df_outbox_routes[] = {
     ADMIN("GET", "/outbox/{channel}", DF_BODY_NONE, list),
     ADMIN("GET", "/outbox/{channel}/{id}", DF_BODY_NONE, get),
     ADMIN("POST", "/outbox/{channel}/{id}/retry", DF_BODY_ANY, retry),
-    ADMIN("POST", "/outbox/{channel}/retry", DF_BODY_JSON, retry_all),
+    ADMIN("POST", "/outbox/retry", DF_BODY_JSON, retry_any),
+    ADMIN("POST", "/outbox/{channel}/retry", DF_BODY_JSON, retry_channel),
+    ADMIN("POST", "/outbox/{channel}/pause", DF_BODY_JSON, pause_target),
+    ADMIN("POST", "/outbox/{channel}/resume", DF_BODY_JSON, resume_target),
     {.method = NULL},
 };
 

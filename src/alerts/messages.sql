@@ -15,6 +15,8 @@
 --       OR NOT EXISTS (SELECT 1 FROM AlertDeliveries AS t
 --                      WHERE t.AlertId = c.AlertId AND t.Sink = c.Sink AND t.EventAction = 'trigger'
 --                        AND t.NextAttemptAt IS NOT NULL))
+-- with: aimed = c.Sink = CAST(:target AS VARCHAR(1001))
+-- with: retriable = AND (c.EventAction = 'resolve' OR c.AlertId IN (SELECT a.Id FROM Alerts AS a WHERE a.ResolvedAt IS NULL))
 
 -- name: alert_delivery_insert
 INSERT INTO AlertDeliveries (Id, AlertId, Sink, EventAction, PayloadJson, CreatedAt, NextAttemptAt)
@@ -23,14 +25,7 @@ VALUES (:id, :alert_id, :sink, :event_action, :payload_json, :now, :now);
 -- The `trigger` of an alert that is over by now is no longer sent: nothing would close the incident.
 -- name: alert_delivery_retry
 UPDATE AlertDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
-    HeldFor = NULL, HeldAt = NULL
+SET Status = 'Pending', AttemptCount = 0, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL, HeldFor = NULL,
+    HeldAt = NULL, NextAttemptAt = :now
 WHERE Id = :id AND Status = 'Error'
-  AND (EventAction = 'resolve' OR AlertId IN (SELECT Id FROM Alerts WHERE ResolvedAt IS NULL));
-
--- name: alert_delivery_retry_all
-UPDATE AlertDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
-    HeldFor = NULL, HeldAt = NULL
-WHERE Status = 'Error'
   AND (EventAction = 'resolve' OR AlertId IN (SELECT Id FROM Alerts WHERE ResolvedAt IS NULL));

@@ -23,11 +23,15 @@ struct session {
     const struct df_channel *channel;
     struct df_db *db;
     const char *status_given; /* NULL: any */
-    struct df_str status;     /* the same, as the channel calls it */
+    bool given_up;
+    const char *target, *error, *since, *until; /* NULL: any */
+    struct df_outbox_filter filter;
     struct df_page page;
     bool all;
+    bool dry_run;
     bool json;
-    size_t attempts; /* shown so far */
+    const char *pausing; /* the channel to pause or resume, which may be "relay" */
+    size_t attempts;     /* shown so far */
     struct df_buf payload;
     struct df_buf out;
     struct df_json_out jout;
@@ -72,12 +76,15 @@ static void add_time_field(struct df_buf *out, const char *name, int64_t wall_ms
 
 static enum df_code print_overview(struct session *s, struct df_err *err)
 {
-    df_buf_addf(&s->out, "%-16s %9s %9s %9s %9s  %s\n", "CHANNEL", "PENDING", "SENDING", "SENT",
-                "ERROR", "OLDEST PENDING");
+    df_buf_addf(&s->out, "%-16s %9s %9s %9s %9s %9s %9s  %s\n", "CHANNEL", "PENDING", "SENDING",
+                "SENT", "ERROR", "HELD", "GIVEN UP", "OLDEST WAITING");
     for (size_t i = 0; i < df_delivery_channels(s->app.delivery); i++) {
         const struct df_channel *c = df_delivery_channel(s->app.delivery, i);
         struct df_outbox_counts counts = {0};
+        struct df_outbox_stuck stuck = {.oldest_ms = -1};
         enum df_code code = df_outbox_count(s->db, c, &counts, err);
+        if (code == DF_OK)
+            code = df_outbox_look_stuck(s->db, c, &stuck, err);
         if (code != DF_OK)
             return code;
         df_buf_addf(&s->out, "%-16s", c->name);
@@ -87,8 +94,8 @@ static enum df_code print_overview(struct session *s, struct df_err *err)
             else
                 df_buf_addf(&s->out, " %9s", "-");
         }
-        df_buf_addz(&s->out, "  ");
-        add_time(&s->out, counts.oldest_pending_ms);
+        df_buf_addf(&s->out, " %9lld %9lld  ", (long long)stuck.held, (long long)stuck.given_up);
+        add_time(&s->out, stuck.oldest_ms);
         if (c->missing)
             df_buf_addf(&s->out, "  waits for %s to be set", c->missing);
         df_buf_addc(&s->out, '\n');
@@ -125,7 +132,7 @@ static enum df_code print_page(struct session *s, struct df_err *err)
     struct df_outbox_view view = {.row = print_line, .arg = s};
     df_buf_addf(&s->out, "%-*s %-9s %8s  %-*s  %-*s  %s\n", id_width(s), "ID", "STATUS", "ATTEMPTS",
                 DF_TIME_LEN, "CREATED", DF_TIME_LEN, "NEXT ATTEMPT", "REFERENCE, LAST ERROR");
-    enum df_code code = df_outbox_list(s->db, s->channel, s->status, &s->page, &view, err);
+    enum df_code code = df_outbox_list(s->db, s->channel, &s->filter, &s->page, &view, err);
     int64_t pages = (s->page.total + s->page.size - 1) / s->page.size;
     if (code == DF_OK && pages > 1)
         df_buf_addf(&s->out, "page %lld of %lld, %lld rows\n", (long long)s->page.page,
@@ -136,8 +143,9 @@ static enum df_code print_page(struct session *s, struct df_err *err)
 static void print_row(void *arg, const struct df_outbox_row *row)
 {
     struct session *s = arg;
-    char attempts[24];
-    snprintf(attempts, sizeof attempts, "%lld", (long long)row->attempts);
+    char attempts[64];
+    snprintf(attempts, sizeof attempts, "%lld that count, %lld in all", (long long)row->attempts,
+             (long long)row->tries);
     add_field(&s->out, "channel", df_str_c(s->channel->name));
     add_field(&s->out, "id", row->id);
     add_field(&s->out, "reference", row->reference);
@@ -148,8 +156,11 @@ static void print_row(void *arg, const struct df_outbox_row *row)
     add_field(&s->out, "attempts", df_str_c(attempts));
     add_time_field(&s->out, "created", row->created_ms);
     add_time_field(&s->out, "last attempt", row->last_attempt_ms);
+    add_time_field(&s->out, "first failed", row->first_failed_ms);
     add_time_field(&s->out, "sent", row->sent_ms);
     add_time_field(&s->out, "next attempt", row->due_ms);
+    if (row->held_for.ptr)
+        add_field(&s->out, "waits for", row->held_for);
     add_field(&s->out, "last error", row->error);
     /* Copied, since it is shown at the end, when the row is gone. */
     add_clean(&s->payload, row->payload, true);
@@ -185,46 +196,148 @@ static enum df_code print_detail(struct session *s, struct df_str id, struct df_
     return DF_OK;
 }
 
-/* --- retry --- */
+/* --- retry, pause and resume --- */
 
-static enum df_code retry_once(struct session *s, struct df_str id, int64_t *ret_retried,
-                               struct df_err *err)
+/* What is done in one transaction. */
+typedef enum df_code change_fn(struct session *s, struct df_str name, const struct df_actor *by,
+                               int64_t *ret, struct df_err *err);
+
+static enum df_code retry_one(struct session *s, struct df_str id, const struct df_actor *by,
+                              int64_t *ret, struct df_err *err)
 {
-    char name[80];
-    struct df_actor by = df_cli_actor(name, sizeof name);
-    int64_t now_ms = df_wall_ms(s->clock);
+    *ret = 1;
+    return df_outbox_retry(s->db, s->channel, id, by, df_wall_ms(s->clock), err);
+}
+
+static enum df_code retry_step(struct session *s, struct df_str id, const struct df_actor *by,
+                               int64_t *ret, struct df_err *err)
+{
+    (void)id;
+    return df_outbox_retry_step(s->db, s->channel, &s->filter, by, df_wall_ms(s->clock), ret, err);
+}
+
+static enum df_code set_pause(struct session *s, struct df_str verb, const struct df_actor *by,
+                              int64_t *ret, struct df_err *err)
+{
+    bool changed = false;
+    enum df_code code =
+        df_outbox_pause(s->db, df_str_c(s->pausing), s->filter.target,
+                        df_str_eq(verb, DF_STR("pause")), by, df_wall_ms(s->clock), &changed, err);
+    *ret = changed;
+    return code;
+}
+
+static enum df_code change_once(struct session *s, change_fn *change, struct df_str name,
+                                int64_t *ret, struct df_err *err)
+{
+    char text[80];
+    struct df_actor by = df_cli_actor(text, sizeof text);
     enum df_code code = df_db_begin(s->db, true, err);
     if (code != DF_OK)
         return code;
-    if (s->all)
-        code = df_outbox_retry_all(s->db, s->channel, &by, now_ms, ret_retried, err);
-    else
-        code = df_outbox_retry(s->db, s->channel, id, &by, now_ms, err);
+    code = change(s, name, &by, ret, err);
     if (code == DF_OK)
         return df_db_commit(s->db, err);
     df_db_rollback(s->db);
     return code;
 }
 
-static enum df_code retry_rows(struct session *s, struct df_str id, struct df_err *err)
+/* A running server works on the same rows. */
+static enum df_code change_rows(struct session *s, change_fn *change, struct df_str name,
+                                int64_t *ret, struct df_err *err)
 {
-    int64_t retried = 0;
     enum df_code code = DF_E_DB_CONFLICT;
-    /* A running server works on the same rows. */
+
     for (int i = 0; i < TRIES && df_code_retry(code) == DF_RETRY_NOW; i++)
-        code = retry_once(s, id, &retried, err);
+        code = change_once(s, change, name, ret, err);
+    return code;
+}
+
+static enum df_code retry_row(struct session *s, struct df_str id, struct df_err *err)
+{
+    int64_t changed = 0;
+    enum df_code code = change_rows(s, retry_one, id, &changed, err);
+
     if (code != DF_OK)
         return code;
-    if (s->json && s->all)
-        df_outbox_json_retried_all(retried, &s->jout);
-    else if (s->json)
+    if (s->json)
         df_outbox_json_retried(s->channel, id, &s->jout);
-    else if (s->all)
-        df_buf_addf(&s->out, "%lld rows of %s are to be sent again\n", (long long)retried,
-                    s->channel->name);
     else
         df_buf_addf(&s->out, "%s " DF_STR_FMT " is to be sent again\n", s->channel->name,
                     DF_STR_ARG(id));
+    return DF_OK;
+}
+
+/* The rows of one channel that match, in steps, so that a running server goes on writing. */
+static enum df_code retry_channel(struct session *s, int64_t *ret_matched, int64_t *ret_retried,
+                                  struct df_err *err)
+{
+    int64_t step = 1;
+    enum df_code code = df_outbox_match(s->db, s->channel, &s->filter, ret_matched, err);
+
+    while (code == DF_OK && !s->dry_run && step > 0 && *ret_retried < *ret_matched) {
+        code = change_rows(s, retry_step, DF_STR_NULL, &step, err);
+        *ret_retried += code == DF_OK ? step : 0;
+    }
+    return code;
+}
+
+static void add_retried(struct session *s, const char *name, int64_t rows)
+{
+    if (s->json)
+        df_json_kv_int(&s->jout, name, rows);
+    else
+        df_buf_addf(&s->out, "%lld rows of %s %s to be sent again\n", (long long)rows, name,
+                    s->dry_run ? "would have" : "are");
+}
+
+static enum df_code retry_many(struct session *s, struct df_err *err)
+{
+    const struct df_channel *only = s->channel;
+    int64_t all_matched = 0, all_retried = 0;
+    enum df_code code = DF_OK;
+
+    if (s->json) {
+        df_json_open(&s->jout, '{');
+        df_json_key(&s->jout, "byChannel");
+        df_json_open(&s->jout, '{');
+    }
+    for (size_t i = 0; i < df_delivery_channels(s->app.delivery) && code == DF_OK; i++) {
+        int64_t matched = 0, retried = 0;
+        s->channel = df_delivery_channel(s->app.delivery, i);
+        if (only && only != s->channel)
+            continue;
+        code = retry_channel(s, &matched, &retried, err);
+        if (matched > 0 || (only && !s->json))
+            add_retried(s, s->channel->name, s->dry_run || s->json ? matched : retried);
+        all_matched += matched;
+        all_retried += retried;
+    }
+    s->channel = only;
+    if (s->json) {
+        df_json_close(&s->jout, '}');
+        df_json_kv_int(&s->jout, "matched", all_matched);
+        df_json_kv_int(&s->jout, "retried", all_retried);
+        df_json_close(&s->jout, '}');
+    } else if (!only && all_matched == 0) {
+        df_buf_addz(&s->out, "no row matches\n");
+    }
+    return code;
+}
+
+static enum df_code pause_rows(struct session *s, const char *verb, struct df_err *err)
+{
+    bool pause = strcmp(verb, "pause") == 0;
+    int64_t changed = 0;
+    enum df_code code = change_rows(s, set_pause, df_str_c(verb), &changed, err);
+
+    if (code != DF_OK)
+        return code;
+    if (s->json)
+        return df_outbox_json_target(s->db, df_str_c(s->pausing), s->filter.target, &s->jout, err);
+    df_buf_addf(&s->out, "%s%s" DF_STR_FMT " %s%s\n", s->pausing, s->filter.target.ptr ? " " : "",
+                DF_STR_ARG(s->filter.target), changed ? "" : "already ",
+                pause ? "is paused: nothing is sent until it is resumed" : "goes on");
     return DF_OK;
 }
 
@@ -269,23 +382,59 @@ static enum df_code find_channel(struct session *s, const char *name, struct df_
 
 static enum df_code find_status(struct session *s, struct df_err *err)
 {
-    enum df_outbox_status known;
+    enum df_outbox_status known = DF_OUTBOX_ERROR;
     char names[DF_OUTBOX_NAMES_SIZE];
 
-    if (!s->status_given)
+    s->filter.given_up = s->given_up;
+    if (!s->channel || (!s->status_given && !s->given_up))
         return DF_OK;
-    if (df_outbox_status_parse(s->channel, df_str_c(s->status_given), &known)) {
-        s->status = df_str_c(df_outbox_status_name(s->channel, known));
+    if (!s->status_given || df_outbox_status_parse(s->channel, df_str_c(s->status_given), &known)) {
+        s->filter.status = df_str_c(df_outbox_status_name(s->channel, known));
         return DF_OK;
     }
     df_outbox_status_names(s->channel, names);
     return df_err_set(err, DF_E_USAGE, "--status must be %s", names);
 }
 
+static enum df_code find_text(const char *option, const char *given, size_t most,
+                              struct df_str *ret, struct df_err *err)
+{
+    *ret = df_str_c(given);
+    if (given && (ret->len == 0 || df_utf8_valid_prefix(*ret) < ret->len))
+        return df_err_set(err, DF_E_USAGE, "--%s must be text", option);
+    if (given && df_utf8_count(*ret) > most)
+        return df_err_set(err, DF_E_USAGE, "--%s has more than %zu characters", option, most);
+    return DF_OK;
+}
+
+static enum df_code find_time(const char *option, const char *given, int64_t *ret,
+                              struct df_err *err)
+{
+    *ret = -1;
+    if (given && (!df_time_parse(df_str_c(given), ret) || *ret < 0))
+        return df_err_set(err, DF_E_USAGE, "--%s must be a time like 2026-11-15T00:00:00Z", option);
+    return DF_OK;
+}
+
+static enum df_code find_filter(struct session *s, struct df_err *err)
+{
+    struct df_outbox_filter *f = &s->filter;
+    enum df_code code = find_text("target", s->target, DF_OUTBOX_TARGET_MAX, &f->target, err);
+
+    if (code == DF_OK)
+        code = find_text("error", s->error, DF_OUTBOX_ERROR_MAX, &f->error, err);
+    if (code == DF_OK)
+        code = find_time("since", s->since, &f->since_ms, err);
+    if (code == DF_OK)
+        code = find_time("until", s->until, &f->until_ms, err);
+    f->target = df_outbox_target_name(f->target);
+    return code == DF_OK ? find_status(s, err) : code;
+}
+
 static enum df_code list_rows(struct session *s, struct df_err *err)
 {
     if (s->channel && s->json)
-        return df_outbox_json_page(s->db, s->channel, s->status, &s->page, &s->jout, err);
+        return df_outbox_json_page(s->db, s->channel, &s->filter, &s->page, &s->jout, err);
     if (s->channel)
         return print_page(s, err);
     if (s->json)
@@ -296,18 +445,23 @@ static enum df_code list_rows(struct session *s, struct df_err *err)
 static enum df_code perform_outbox(struct session *s, int operands, char **argv, struct df_err *err)
 {
     struct df_str id = df_str_c(operands > 2 ? argv[2] : NULL);
+    bool pausing = strcmp(argv[0], "pause") == 0 || strcmp(argv[0], "resume") == 0;
     make_channels(s);
-    enum df_code code = operands > 1 ? find_channel(s, argv[1], err) : DF_OK;
+    s->pausing = pausing ? argv[1] : NULL;
+    bool other = pausing && df_outbox_can_pause(s->app.delivery, df_str_c(argv[1]));
+    enum df_code code = operands > 1 && !other ? find_channel(s, argv[1], err) : DF_OK;
     if (code == DF_OK)
-        code = find_status(s, err);
+        code = find_filter(s, err);
     if (code == DF_OK)
         code = df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
     if (code != DF_OK)
         return code;
     if (strcmp(argv[0], "list") == 0)
         code = list_rows(s, err);
+    else if (pausing)
+        code = pause_rows(s, argv[0], err);
     else if (strcmp(argv[0], "retry") == 0)
-        code = retry_rows(s, id, err);
+        code = id.ptr ? retry_row(s, id, err) : retry_many(s, err);
     else if (s->json)
         code = df_outbox_json_row(s->db, s->channel, id, &s->jout, err);
     else
@@ -319,13 +473,26 @@ static enum df_code perform_outbox(struct session *s, int operands, char **argv,
     return code;
 }
 
-static bool is_verb(const struct session *s, const char *verb, int operands, bool filtered)
+/* Which options and operands a verb takes. */
+static bool is_verb(const struct session *s, const char *verb, int operands, bool paged)
 {
+    bool listed = s->status_given || s->given_up || paged;
+    bool filtered = s->target || s->error || s->since || s->until;
+
     if (strcmp(verb, "list") == 0)
-        return !s->all && (operands == 2 || (operands == 1 && !filtered));
+        return !s->all && !s->dry_run && !(s->status_given && s->given_up) &&
+               (operands == 2 || (operands == 1 && !listed && !filtered));
+    if (listed)
+        return false;
     if (strcmp(verb, "show") == 0)
-        return operands == 3 && !s->all && !filtered;
-    return strcmp(verb, "retry") == 0 && operands == (s->all ? 2 : 3) && !filtered;
+        return operands == 3 && !s->all && !s->dry_run && !filtered;
+    if (strcmp(verb, "pause") == 0 || strcmp(verb, "resume") == 0)
+        return operands == 2 && !s->all && !s->dry_run && !s->error && !s->since && !s->until;
+    if (strcmp(verb, "retry") != 0)
+        return false;
+    if (operands == 3)
+        return !s->all && !s->dry_run && !filtered;
+    return (operands == 1 || operands == 2) && (s->all || filtered);
 }
 
 static bool read_page(struct session *s, const char *page, const char *size)
@@ -346,14 +513,21 @@ static int run_outbox(int argc, char **argv)
         {.name = "status", .kind = DF_OPT_VALUE, .value = &s.status_given},
         {.name = "page", .kind = DF_OPT_VALUE, .value = &page},
         {.name = "page-size", .kind = DF_OPT_VALUE, .value = &size},
+        {.name = "given-up", .kind = DF_OPT_FLAG, .flag = &s.given_up},
+        {.name = "target", .kind = DF_OPT_VALUE, .value = &s.target},
+        {.name = "error", .kind = DF_OPT_VALUE, .value = &s.error},
+        {.name = "since", .kind = DF_OPT_VALUE, .value = &s.since},
+        {.name = "until", .kind = DF_OPT_VALUE, .value = &s.until},
         {.name = "all", .kind = DF_OPT_FLAG, .flag = &s.all},
+        {.name = "dry-run", .kind = DF_OPT_FLAG, .flag = &s.dry_run},
         {.name = "json", .kind = DF_OPT_FLAG, .flag = &s.json},
     };
     struct df_cli_config config = {0};
-    int operands = df_cli_parse(&df_cmd_outbox, argc, argv, options, 5, &config);
+    int operands = df_cli_parse(&df_cmd_outbox, argc, argv, options,
+                                sizeof options / sizeof options[0], &config);
     if (operands < 0)
         return DF_EXIT_USAGE;
-    if (operands == 0 || !is_verb(&s, argv[0], operands, s.status_given || page || size)) {
+    if (operands == 0 || !is_verb(&s, argv[0], operands, page || size)) {
         df_cli_complain(&df_cmd_outbox, "usage: dataflow outbox %s", df_cmd_outbox.usage);
         return DF_EXIT_USAGE;
     }
@@ -379,8 +553,14 @@ static int run_outbox(int argc, char **argv)
 
 const struct df_command df_cmd_outbox = {
     .name = "outbox",
-    .usage = "list [--json] | list CHANNEL [--status S] [--page N] [--page-size N] [--json] |\n"
-             "                show CHANNEL ID [--json] | retry CHANNEL (ID | --all) [--json]",
+    .usage = "list [--json] | list CHANNEL [--status S | --given-up] [FILTER] [--page N] "
+             "[--page-size N] "
+             "[--json] |\n"
+             "                show CHANNEL ID [--json] | retry CHANNEL ID [--json] |\n"
+             "                retry [CHANNEL] (FILTER | --all) [--dry-run] [--json] |\n"
+             "                pause CHANNEL [--target T] [--json] | resume CHANNEL [--target T] "
+             "[--json]\n"
+             "  FILTER:       [--target T] [--error TEXT] [--since TIME] [--until TIME]",
     .summary = "what is waiting, what failed, try again",
     .help =
         "Channels: functional-ack, ticket-return, ticket-gateway, integrations, webhooks, alerts, "
@@ -388,10 +568,14 @@ const struct df_command df_cmd_outbox = {
         "the status\n"
         "Pending, Sending, Sent, Error;\n"
         "events, the server's own, with PENDING, PROCESSED, FAILED.\n"
-        "What is in Error with a next attempt is tried again by itself; without one it waits for "
-        "retry,\n"
-        "which gives it all its attempts again. Works on the database directly; a running server "
-        "takes it\n"
-        "up within a second.",
+        "What is in Error with a next attempt is tried again by itself; without one it was given "
+        "up and\n"
+        "waits for retry, which starts it over. --dry-run tells how many rows a retry would take.\n"
+        "A target is a URL without its query, or the name of an integration, a sink or (channel "
+        "relay)\n"
+        "a relay; --error is part of the last error; --since and --until are about the last try.\n"
+        "What is paused is not sent until it is resumed. Works on the database directly; a running "
+        "server\n"
+        "follows within a second.",
     .run = run_outbox,
 };

@@ -60,6 +60,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
     const struct df_route_table tables[] = {
         {df_admin_routes, NULL},
         {df_policy_routes, NULL},
+        {df_search_routes, NULL},
         {df_outbox_routes, app->delivery},
         {df_breaker_routes, app->outbound.breakers},
         {df_counterparty_routes, app->interface},
@@ -67,6 +68,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_callback_routes, app->interface},
         {df_reprocess_routes, app->interface},
         {df_owner_routes, app->interface},
+        {df_ticket_admin_routes, app->interface},
         {df_ack_routes, app->interface},
         {df_event_routes, app->delivery},
         {df_integration_routes, app->integrations},

@@ -142,18 +142,27 @@ struct df_channel {
      * For the pages and commands of outboxes.
      *
      * - counts: rows of each state
-     * - list (status: NULL is any; limit, offset), total (status), get (id)
+     * - stuck: how many rows wait, wait for their target and were given up, and since when
+     * - list (status: NULL is any; given_up: 1 is only such rows; the filter; limit, offset), total
+     *   (the same), get (id)
      * - retry (now, id): makes a row in Error Pending and due, with all attempts to go
-     * - retry_all (now): the same for all rows in Error
+     * - retry_some (now, limit, the filter): the same for rows in Error; returns their ids.
+     * `mirror` follows
+     * - retry_total (the filter): how many rows it would take
+     *
+     * The filter: target (NULL: any), target_query (a pattern for the target with a query), own (1:
+     * the target is own_target), error (a pattern with '!' as its escape; NULL: any), since, until.
      */
     const struct df_query *counts;
+    const struct df_query *stuck;
     const struct df_query *list;
     const struct df_query *total;
     const struct df_query *get;
     const struct df_query *retry;
-    const struct df_query *retry_all;
-    const struct df_query *retry_all_mirror; /* (now); NULL: none */
-    bool payload_is_blob;                    /* bytes of any kind, not text */
+    const struct df_query *retry_some;
+    const struct df_query *retry_total;
+    bool payload_is_blob;   /* bytes of any kind, not text */
+    const char *own_target; /* where rows go that name no target, a URL; NULL: they all name one */
 
     /*
      * Sets `tenant` and `breaker` of the row of `load` that r stands on, at little cost. Called
@@ -180,8 +189,6 @@ struct df_channel {
     struct df_metric *failures; /* counts both kinds of failure; NULL: not counted apart */
     /* The setting that is missing; NULL: the channel is configured. Until then its rows wait. */
     const char *missing;
-    /* Where rows go that name no target; NULL: each names one, or nothing is configured. */
-    const char *url;
     /* Without `claim`: tells the part that delivers of new work. Any thread; NULL: none. */
     void (*wake)(const struct df_channel *c);
     const void *arg; /* the channel's own */
@@ -196,8 +203,9 @@ struct df_channel {
     .deferred = &df_q_##name##_deferred, .next_due = &df_q_##name##_next_due,                      \
     .waiting = &df_q_##name##_waiting, .given_up = &df_q_##name##_given_up,                        \
     .given_up_total = &df_q_##name##_given_up_total, .counts = &df_q_##name##_counts,              \
-    .list = &df_q_##name##_list, .total = &df_q_##name##_total, .get = &df_q_##name##_get,         \
-    .retry = &df_q_##name##_retry, .retry_all = &df_q_##name##_retry_all
+    .stuck = &df_q_##name##_stuck, .list = &df_q_##name##_list, .total = &df_q_##name##_total,     \
+    .get = &df_q_##name##_get, .retry = &df_q_##name##_retry,                                      \
+    .retry_some = &df_q_##name##_retry_some, .retry_total = &df_q_##name##_retry_total
 
 /* `since` of given_up and given_up_total: what was given up before is no news. */
 #define DF_CHANNEL_GIVEN_UP_MS (INT64_C(30) * 24 * 3600 * 1000)

@@ -16,6 +16,7 @@
 -- with: target_key = IntegrationName
 -- with: payload = Body
 -- with: correlation = CorrelationId
+-- with: aimed = c.IntegrationName = CAST(:target AS VARCHAR(1001))
 
 -- name: integration_call_insert
 INSERT INTO IntegrationCalls (Id, ClientId, IntegrationName, Method, Path, HeadersJson, Body, CorrelationId, TraceId,

@@ -124,8 +124,8 @@ static void set_channels(struct df_interface *i)
         .id_type = DF_INT,
         DF_CHANNEL_OUTBOX(ack),
         .build = build_ack,
+        .own_target = o->settings.functional_ack_url,
         .missing = o->settings.functional_ack_url ? NULL : "gateway.functional_ack_url",
-        .url = o->settings.functional_ack_url,
         .arg = i,
     };
     i->channels[CHANNEL_RETURN] = (struct df_channel){
@@ -133,10 +133,9 @@ static void set_channels(struct df_interface *i)
         .id_type = DF_INT,
         DF_CHANNEL_OUTBOX(ticket_return),
         .mirror = &df_q_return_mirror,
-        .retry_all_mirror = &df_q_return_retry_all_ticket,
         .build = build_return,
+        .own_target = o->settings.ticket_return_url,
         .missing = o->settings.ticket_return_url ? NULL : "gateway.ticket_return_url",
-        .url = o->settings.ticket_return_url,
         .arg = i,
     };
     i->channels[CHANNEL_GATEWAY] = (struct df_channel){
@@ -162,10 +161,13 @@ static void set_channels(struct df_interface *i)
         .total = &df_q_gateway_total,
         .get = &df_q_gateway_get,
         .retry = &df_q_gateway_retry,
-        .retry_all = &df_q_gateway_retry_all,
+        .stuck = &df_q_gateway_stuck,
+        .given_up = &df_q_gateway_given_up,
+        .retry_some = &df_q_gateway_retry_some,
+        .retry_total = &df_q_gateway_retry_total,
         .build = build_gateway,
+        .own_target = o->settings.ticket_send_url,
         .missing = o->settings.ticket_send_url ? NULL : "gateway.ticket_send_url",
-        .url = o->settings.ticket_send_url,
         .arg = i,
     };
 }

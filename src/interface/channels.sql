@@ -18,6 +18,8 @@
 -- with: target_key/sqlserver = LEFT(TargetUrl, CHARINDEX(CHAR(63), TargetUrl + CHAR(63)) - 1)
 -- with: newest = Id DESC
 -- with: at_claim = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END,
+-- with: aimed = c.TargetUrl = CAST(:target AS VARCHAR(1001)) OR c.TargetUrl LIKE CAST(:target_query AS VARCHAR(2005)) ESCAPE '!'
+--       OR (COALESCE(c.TargetUrl, '') = '' AND CAST(:own AS INT) = 1)
 
 -- template: ../delivery/outbox.sqlt
 -- with: name = ticket_return
@@ -34,6 +36,8 @@
 -- with: newest = Id DESC
 -- with: at_claim = HeldUntil = NULL, KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1
 --       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END,
+-- with: aimed = c.TargetUrl = CAST(:target AS VARCHAR(1001)) OR c.TargetUrl LIKE CAST(:target_query AS VARCHAR(2005)) ESCAPE '!'
+--       OR (COALESCE(c.TargetUrl, '') = '' AND CAST(:own AS INT) = 1)
 
 -- --- returns that are replaced while they are on their way ---
 -- An old and a new content of one row are never on their way at once, since the old one might arrive last. A row whose
@@ -113,15 +117,6 @@ FROM (SELECT t.Id AS TicketId, o.Status, o.AttemptCount, o.LastAttemptAt, o.Sent
       ORDER BY t.Id
       FOR UPDATE OF t) AS s
 WHERE Id = s.TicketId;
-
--- name: return_retry_all_ticket
-UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = 'Pending', ReturnAttemptCount = 0
-WHERE Id IN (SELECT t.Id
-             FROM TB_TICKET_RETURN_OUTBOX AS o
-             JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity
-              AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
-             WHERE o.Status = 'Pending' AND o.NextAttemptAt = :now);
 
 -- --- tickets to the gateway; the fence contains the version of the payload, which may be replaced meanwhile ---
 -- A ticket that is not processed has nothing to send, and is not listed.
@@ -392,47 +387,130 @@ FROM TB_TICKET_INTERFACE
 WHERE (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
 GROUP BY GatewaySendStatus;
 
+-- name: gateway_stuck
+-- row: channel_stuck
+SELECT (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL) AS Waiting,
+       (SELECT MIN(CreatedAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL) AS Oldest,
+       (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor IS NOT NULL) AS Held,
+       (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL) AS GivenUp,
+       (SELECT MIN(GatewaySendLastAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL) AS GivenUpSince;
+
 -- name: gateway_list
 -- row: channel_item
-SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts,
-       CreatedAt, GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt,
-       GatewaySendLastError AS LastError
-FROM TB_TICKET_INTERFACE
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
+SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
+       GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
+       GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor
+FROM TB_TICKET_INTERFACE AS c
+WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
+  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
 ORDER BY Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts,
-       CreatedAt, GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt,
-       GatewaySendLastError AS LastError
-FROM TB_TICKET_INTERFACE
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL)
+SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
+       GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
+       GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor
+FROM TB_TICKET_INTERFACE AS c
+WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
+  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
 ORDER BY Id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: gateway_total
-SELECT COUNT(*) FROM TB_TICKET_INTERFACE
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (GatewaySendStatus <> 'Pending' OR GatewaySendNextAttemptAt IS NOT NULL);
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
+WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
+  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
+-- dialect: sqlserver
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
+WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
+  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
 
 -- name: gateway_get
 -- row: channel_detail
-SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts,
-       CreatedAt, GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt,
-       GatewaySendLastError AS LastError, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId
-FROM TB_TICKET_INTERFACE
+SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
+       GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
+       GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId
+FROM TB_TICKET_INTERFACE AS c
+WHERE Id = :id;
+-- dialect: sqlserver
+SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
+       GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
+       GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId
+FROM TB_TICKET_INTERFACE AS c
 WHERE Id = :id;
 
+-- A person's retry starts a row over. GatewaySendTryCount stays: it counts all tries.
 -- name: gateway_retry
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now, GatewaySendFirstFailedAt = NULL,
-    GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
 WHERE Id = :id AND GatewaySendStatus = 'Error';
 
--- name: gateway_retry_all
+-- name: gateway_retry_total
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = 'Error'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
+-- dialect: sqlserver
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = 'Error'
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
+
+-- name: gateway_retry_some
+-- row: channel_retried
+-- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now, GatewaySendFirstFailedAt = NULL,
-    GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL
-WHERE GatewaySendStatus = 'Error';
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
+WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+             WHERE c.GatewaySendStatus = 'Error'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+             LIMIT :limit)
+RETURNING Id;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
+WHERE Id = ANY(ARRAY(SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+                     WHERE c.GatewaySendStatus = 'Error'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+                     ORDER BY c.Id LIMIT :limit FOR UPDATE OF c SKIP LOCKED))
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
+OUTPUT inserted.Id
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.GatewaySendStatus = 'Error'
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+             ORDER BY c.Id)
+  AND GatewaySendStatus = 'Error';

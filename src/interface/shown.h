@@ -8,6 +8,7 @@
 
 #include "interface/interface.h"
 #include "store/db.h"
+#include "json/write.h"
 
 /* Bytes of payloads in one answer: twice the largest ticket and callback that requests can bring,
  * and at least 8 MiB. */
@@ -26,5 +27,10 @@ enum df_code df_shown_ticket(struct df_db *db, int64_t id, int64_t *room, struct
                              struct df_shown *ret, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_shown_counterparty(struct df_db *db, int64_t id, int64_t *room, struct df_req *req,
                                    struct df_shown *ret, struct df_err *err) DF_MUST_CHECK;
+
+/* Writes a ticket's members to an open object. r stands on a row `ticket`; shown NULL: without the
+ * payloads. */
+void df_shown_write_ticket(const struct df_result *r, const struct df_shown *shown,
+                           struct df_json_out *out);
 
 #endif

@@ -99,3 +99,71 @@ UPDATE TB_TICKET_INTERFACE
 SET CallbackStatus = :status, CallbackReceivedAt = :now, CallbackPayloadJson = :payload, CallbackMessage = :message,
     CallbackCode = :code, UpdatedAt = :now
 WHERE Id = :id;
+
+-- --- tickets of all clients, for operators ---
+
+-- template: tickets_admin.sqlt
+-- with: name = all_tickets
+-- with: newest = t.Id DESC
+-- with: behind = t.Id < :after_id
+
+-- template: tickets_admin.sqlt
+-- with: name = doc_tickets
+-- with: narrow = AND t.BusinessDocId = CAST(:doc AS VARCHAR(101))
+
+-- template: tickets_admin.sqlt
+-- with: name = client_tickets
+-- with: narrow = AND t.ClientId = :client
+
+-- template: tickets_admin.sqlt
+-- with: name = status_tickets
+-- with: narrow = AND t.Status = CAST(:status AS VARCHAR(21))
+
+-- The first ticket there is.
+-- name: tickets_first
+SELECT COALESCE(MIN(Id), 0) FROM TB_TICKET_INTERFACE;
+
+-- name: ticket_whole
+-- row: ticket, …
+SELECT t.Id, t.BusinessEntity, t.BusinessDocId, t.PhaseCode, t.CompanyCode, t.BranchCode, t.DestinationCode, t.ShipmentEvent,
+       t.FunctionalAckIsRequired, t.TargetApplicationCode, t.CreatedAt, t.UpdatedAt, t.PayloadVersion,
+       t.Status, t.AttemptCount, t.LastError, t.NextAttemptAt,
+       t.ReturnStatus, t.ReturnAttemptCount, t.ReturnLastError, t.ReturnLastAttemptAt, t.ReturnSentAt,
+       t.GatewaySendStatus, t.GatewaySendAttemptCount, t.GatewaySendLastError, t.GatewaySendLastAttemptAt, t.GatewaySendSentAt,
+       t.GatewaySendNextAttemptAt,
+       t.CallbackStatus, t.CallbackReceivedAt, t.CallbackCode, t.CallbackMessage,
+       t.TryCount, t.FirstFailedAt, t.GatewaySendTryCount, t.GatewaySendFirstFailedAt,
+       (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier
+FROM TB_TICKET_INTERFACE AS t
+WHERE t.Id = :id;
+
+-- The acks of the ticket's document; those of its other phases are among them.
+-- name: ticket_acks
+-- row: ticket_sendings
+SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
+       o.FirstFailedAt, o.LastError
+FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
+WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
+ORDER BY o.Id DESC
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
+       o.FirstFailedAt, o.LastError
+FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
+WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
+ORDER BY o.Id DESC;
+
+-- name: ticket_returns
+-- row: ticket_sendings
+SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
+       o.FirstFailedAt, o.LastError
+FROM TB_TICKET_RETURN_OUTBOX AS o
+WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
+ORDER BY o.Id DESC
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
+       o.FirstFailedAt, o.LastError
+FROM TB_TICKET_RETURN_OUTBOX AS o
+WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
+ORDER BY o.Id DESC;

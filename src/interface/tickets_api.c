@@ -149,57 +149,13 @@ static const struct df_shown *shown_of(const struct question *c, int64_t id)
     return c->paged ? NULL : &nothing;
 }
 
-static void write_states(const struct df_result *r, struct df_json_out *out)
-{
-    df_json_kv_text(out, "status", df_col_text(r, ticket_Status));
-    df_json_kv_int(out, "attemptCount", df_col_int(r, ticket_AttemptCount));
-    df_json_kv_text(out, "lastError", df_col_text(r, ticket_LastError));
-    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, ticket_NextAttemptAt));
-    df_json_kv_text(out, "returnStatus", df_col_text(r, ticket_ReturnStatus));
-    df_json_kv_int(out, "returnAttemptCount", df_col_int(r, ticket_ReturnAttemptCount));
-    df_json_kv_text(out, "returnLastError", df_col_text(r, ticket_ReturnLastError));
-    df_json_kv_time(out, "returnLastAttemptAt", df_col_time(r, ticket_ReturnLastAttemptAt));
-    df_json_kv_time(out, "returnSentAt", df_col_time(r, ticket_ReturnSentAt));
-    df_json_kv_text(out, "gatewaySendStatus", df_col_text(r, ticket_GatewaySendStatus));
-    df_json_kv_int(out, "gatewaySendAttemptCount", df_col_int(r, ticket_GatewaySendAttemptCount));
-    df_json_kv_text(out, "gatewaySendLastError", df_col_text(r, ticket_GatewaySendLastError));
-    df_json_kv_time(out, "gatewaySendLastAttemptAt",
-                    df_col_time(r, ticket_GatewaySendLastAttemptAt));
-    df_json_kv_time(out, "gatewaySendSentAt", df_col_time(r, ticket_GatewaySendSentAt));
-    df_json_kv_time(out, "gatewaySendNextAttemptAt",
-                    df_col_time(r, ticket_GatewaySendNextAttemptAt));
-    df_json_kv_text(out, "callbackStatus", df_col_text(r, ticket_CallbackStatus));
-    df_json_kv_time(out, "callbackReceivedAt", df_col_time(r, ticket_CallbackReceivedAt));
-    df_json_kv_text(out, "callbackCode", df_col_text(r, ticket_CallbackCode));
-    df_json_kv_text(out, "callbackMessage", df_col_text(r, ticket_CallbackMessage));
-}
-
 static void write_ticket(void *arg, struct df_result *r)
 {
     struct question *c = arg;
-    struct df_json_out *out = &c->w.json;
-    const struct df_shown *shown = shown_of(c, df_col_int(r, ticket_Id));
 
-    df_json_open(out, '{');
-    df_json_kv_int(out, "id", df_col_int(r, ticket_Id));
-    df_json_kv_text(out, "businessEntity", df_col_text(r, ticket_BusinessEntity));
-    df_json_kv_text(out, "businessDocId", df_col_text(r, ticket_BusinessDocId));
-    df_json_kv_int(out, "phaseCode", df_col_int(r, ticket_PhaseCode));
-    df_json_kv_text(out, "companyCode", df_col_text(r, ticket_CompanyCode));
-    df_json_kv_text(out, "branchCode", df_col_text(r, ticket_BranchCode));
-    df_json_kv_text(out, "destinationCode", df_col_text(r, ticket_DestinationCode));
-    df_json_kv_text(out, "shipmentEvent", df_col_text(r, ticket_ShipmentEvent));
-    df_json_kv_bool(out, "functionalAckIsRequired", df_col_bool(r, ticket_FunctionalAckIsRequired));
-    df_json_kv_text(out, "targetApplicationCode", df_col_text(r, ticket_TargetApplicationCode));
-    df_json_kv_time(out, "createdAt", df_col_time(r, ticket_CreatedAt));
-    df_json_kv_time(out, "updatedAt", df_col_time(r, ticket_UpdatedAt));
-    df_json_kv_int(out, "payloadVersion", df_col_int(r, ticket_PayloadVersion));
-    write_states(r, out);
-    if (shown) {
-        df_json_kv_text(out, "rawPayloadJson", shown->raw);
-        df_json_kv_text(out, "callbackPayloadJson", shown->callback);
-    }
-    df_json_close(out, '}');
+    df_json_open(&c->w.json, '{');
+    df_shown_write_ticket(r, shown_of(c, df_col_int(r, ticket_Id)), &c->w.json);
+    df_json_close(&c->w.json, '}');
 }
 
 /* Calls row for each row of a query; a query takes those of these parameters that it names. */

@@ -24,40 +24,90 @@ WHERE id = :id;
 -- row: channel_counts
 SELECT status AS Status, COUNT(*) AS Documents, MIN(created_at) AS Oldest FROM outbox_events GROUP BY status;
 
+-- name: event_stuck
+-- row: channel_stuck
+-- dialect: sqlite, postgres
+SELECT (SELECT COUNT(*) FROM outbox_events WHERE status = 'PENDING') AS Waiting,
+       (SELECT MIN(created_at) FROM outbox_events WHERE status = 'PENDING') AS Oldest, 0 AS Held,
+       (SELECT COUNT(*) FROM outbox_events WHERE status = 'FAILED') AS GivenUp,
+       (SELECT MIN(created_at) FROM outbox_events WHERE status = 'FAILED') AS GivenUpSince;
+-- dialect: sqlserver
+SELECT (SELECT COUNT(*) FROM outbox_events WHERE status = 'PENDING') AS Waiting,
+       (SELECT MIN(created_at) FROM outbox_events WHERE status = 'PENDING') AS Oldest, CAST(0 AS INT) AS Held,
+       (SELECT COUNT(*) FROM outbox_events WHERE status = 'FAILED') AS GivenUp,
+       (SELECT MIN(created_at) FROM outbox_events WHERE status = 'FAILED') AS GivenUpSince;
+
+-- name: event_given_up
+-- row: channel_given_up
+SELECT CAST(NULL AS VARCHAR(500)) AS Target, COUNT(*) AS Documents, MIN(created_at) AS Oldest, MAX(created_at) AS Newest
+FROM outbox_events
+WHERE status = 'FAILED'
+HAVING COUNT(*) > 0
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) CAST(NULL AS VARCHAR(500)) AS Target, COUNT(*) AS Documents, MIN(created_at) AS Oldest, MAX(created_at) AS Newest
+FROM outbox_events
+WHERE status = 'FAILED'
+HAVING COUNT(*) > 0;
+
+-- The time of an event, for :since and :until, is that of its writing: its tries have none.
 -- name: event_list
 -- row: channel_item
 SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
-       CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError
-FROM outbox_events
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)))
+       CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
+       attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor
+FROM outbox_events AS c
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
 ORDER BY created_at DESC, id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
 SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
-       CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError
-FROM outbox_events
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)))
+       CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
+       attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor
+FROM outbox_events AS c
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
 ORDER BY created_at DESC, id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: event_total
-SELECT COUNT(*) FROM outbox_events
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR status = CAST(:status AS VARCHAR(21)));
+SELECT COUNT(*) FROM outbox_events AS c
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until;
+-- dialect: sqlserver
+SELECT COUNT(*) FROM outbox_events AS c
+WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until;
 
 -- name: event_get
 -- row: channel_detail
 SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
-       CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError, payload AS Payload,
+       CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
+       attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, payload AS Payload,
        correlation_id AS CorrelationId
 FROM outbox_events
 WHERE id = :id;
 -- dialect: sqlserver
 SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
-       CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError, payload AS Payload,
+       CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
+       attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, payload AS Payload,
        correlation_id AS CorrelationId
 FROM outbox_events
 WHERE id = :id;
@@ -68,7 +118,49 @@ UPDATE outbox_events
 SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
 WHERE id = :id AND status = 'FAILED';
 
--- name: event_retry_all
+-- name: event_retry_total
+SELECT COUNT(*) FROM outbox_events AS c
+WHERE c.status = 'FAILED'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until;
+-- dialect: sqlserver
+SELECT COUNT(*) FROM outbox_events AS c
+WHERE c.status = 'FAILED'
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until;
+
+-- name: event_retry_some
+-- row: channel_retried
+-- dialect: sqlite
 UPDATE outbox_events
 SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
-WHERE status = 'FAILED';
+WHERE id IN (SELECT c.id FROM outbox_events AS c
+             WHERE c.status = 'FAILED'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
+             LIMIT :limit)
+RETURNING id AS Id;
+-- dialect: postgres
+UPDATE outbox_events
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
+WHERE id = ANY(ARRAY(SELECT c.id FROM outbox_events AS c
+                     WHERE c.status = 'FAILED'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
+                     ORDER BY c.id LIMIT :limit FOR UPDATE OF c SKIP LOCKED))
+RETURNING id AS Id;
+-- dialect: sqlserver
+UPDATE outbox_events
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
+OUTPUT inserted.id AS Id
+WHERE id IN (SELECT TOP (:limit) c.id FROM outbox_events AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.status = 'FAILED'
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
+             ORDER BY c.id)
+  AND status = 'FAILED';

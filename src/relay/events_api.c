@@ -479,7 +479,10 @@ struct df_channel df_events_channel(void (*wake)(const struct df_channel *c), co
         .total = &df_q_event_total,
         .get = &df_q_event_get,
         .retry = &df_q_event_retry,
-        .retry_all = &df_q_event_retry_all,
+        .stuck = &df_q_event_stuck,
+        .given_up = &df_q_event_given_up,
+        .retry_some = &df_q_event_retry_some,
+        .retry_total = &df_q_event_retry_total,
         .wake = wake,
         .arg = arg,
     };

@@ -1,5 +1,7 @@
 -- Webhooks as a channel of the delivery engine (src/delivery/channel.h says what each query takes and gives;
 -- src/delivery/outbox.sqlt why they are written so), and what else is settled with its rows.
+--
+-- A retry of many leaves out deliveries that were replayed, which would arrive twice, and those without a receiver.
 
 -- template: ../delivery/outbox.sqlt
 -- with: name = webhook
@@ -8,6 +10,14 @@
 -- with: target_key = SubscriptionId
 -- with: at_sent = LastStatus = NULL,
 -- with: at_failed = LastStatus = :http_status,
+-- with: aimed = c.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s
+--       WHERE s.Url = CAST(:target AS VARCHAR(1001)) OR s.Url LIKE CAST(:target_query AS VARCHAR(2005)) ESCAPE '!'
+--          OR LOWER(CAST(s.Id AS VARCHAR(36))) = LOWER(CAST(:target AS VARCHAR(1001))))
+-- with: reference = Reference
+-- with: target = (SELECT s.Url FROM WebhookSubscriptions AS s WHERE s.Id = c.SubscriptionId)
+-- with: correlation = CorrelationId
+-- with: retriable = AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = c.SubscriptionId) = 1
+--       AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f WHERE f.DeliveryId = c.Id AND f.ReplayedAt IS NOT NULL)
 
 -- The subscription may have changed since the event: URL and secrets are the present ones.
 -- name: webhook_load
@@ -52,53 +62,6 @@ SELECT COUNT(*)
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
 WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1;
-
--- name: webhook_list
--- row: channel_item
-SELECT d.Id, d.Reference, s.Url AS Target, d.Status, d.AttemptCount AS Attempts, d.CreatedAt, d.LastAttemptAt, d.SentAt,
-       d.NextAttemptAt AS DueAt, d.LastError
-FROM WebhookDeliveries AS d
-JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
-ORDER BY d.CreatedAt DESC, d.Id DESC
-LIMIT :limit OFFSET :offset;
--- dialect: sqlserver
-SELECT d.Id, d.Reference, s.Url AS Target, d.Status, d.AttemptCount AS Attempts, d.CreatedAt, d.LastAttemptAt, d.SentAt,
-       d.NextAttemptAt AS DueAt, d.LastError
-FROM WebhookDeliveries AS d
-JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
-ORDER BY d.CreatedAt DESC, d.Id DESC
-OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
-
--- name: webhook_get
--- row: channel_detail
-SELECT d.Id, d.Reference, s.Url AS Target, d.Status, d.AttemptCount AS Attempts, d.CreatedAt, d.LastAttemptAt, d.SentAt,
-       d.NextAttemptAt AS DueAt, d.LastError, d.PayloadJson AS Payload, d.CorrelationId
-FROM WebhookDeliveries AS d
-JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
-WHERE d.Id = :id;
-
--- Leaves out deliveries that were replayed, which would arrive twice, and those without a receiver. PostgreSQL also
--- leaves out those that are being settled just now.
--- name: webhook_retry_all
-UPDATE WebhookDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
-    HeldFor = NULL, HeldAt = NULL
-WHERE Status = 'Error'
-  AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId) = 1
-  AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f
-                  WHERE f.DeliveryId = WebhookDeliveries.Id AND f.ReplayedAt IS NOT NULL);
--- dialect: postgres
-UPDATE WebhookDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
-    HeldFor = NULL, HeldAt = NULL
-WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
-                     WHERE d.Status = 'Error'
-                       AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = d.SubscriptionId) = 1
-                       AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f
-                                       WHERE f.DeliveryId = d.Id AND f.ReplayedAt IS NOT NULL)
-                     FOR UPDATE OF d SKIP LOCKED));
 
 -- --- what the outcome means for others, in the settling transaction ---
 

