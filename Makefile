@@ -85,7 +85,7 @@ CONSOLE  := $(sort $(wildcard console/*))
 
 GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
 GEN_ROWS := $(SQLT:src/%.sqlt=$(B)/gen/%.sqlt.h)
-GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c
+GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c $(B)/gen/table_rights.c
 LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:$(B)/%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
 LIB      := $(B)/libdataflow.a
@@ -168,6 +168,10 @@ $(B)/gen/schema_scripts.c: $(SCRIPTS) $(B)/gen/.inputs tools/embed_files.py
 $(B)/gen/console_files.c: $(CONSOLE) $(B)/gen/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_console_files console $@ $(CONSOLE)
+
+$(B)/gen/table_rights.c: $(SQL) $(SQLT) $(SCRIPTS) $(B)/gen/.inputs tools/rights.py tools/check_tsql.py tools/tsql.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/rights.py --c $@
 
 # --- tests ------------------------------------------------------------------------------------------
 
