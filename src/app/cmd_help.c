@@ -48,6 +48,40 @@ static bool print_topic(const char *topic, struct df_buf *out)
     return true;
 }
 
+static void add_verbs(struct df_buf *out, const struct df_command_verb *v)
+{
+    for (; v && v->name; v++) {
+        char left[80];
+        (void)snprintf(left, sizeof left, "%s %s", v->name, v->operands);
+        df_buf_addf(out, "  %-30s %s\n", left, v->help);
+    }
+}
+
+static void add_options(struct df_buf *out, const struct df_command_option *o)
+{
+    for (; o && o->name; o++) {
+        char left[80];
+        (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->takes ? " " : "",
+                       o->takes ? o->takes : "");
+        df_buf_addf(out, "  %-30s %s\n", left, o->help);
+    }
+}
+
+static void print_command(const struct df_command_entry *e, struct df_buf *out)
+{
+    const struct df_command *cmd = e->command;
+    df_buf_addf(out, "dataflow %s %s\n\n%s\n", cmd->name, cmd->usage, cmd->summary);
+    if (e->verbs)
+        df_buf_addc(out, '\n');
+    add_verbs(out, e->verbs);
+    if (e->options || e->configured)
+        df_buf_addc(out, '\n');
+    add_options(out, e->options);
+    add_options(out, e->configured ? df_config_options : NULL);
+    if (cmd->help)
+        df_buf_addf(out, "\n%s\n", cmd->help);
+}
+
 static int run_help(int argc, char **argv)
 {
     int operands = df_cli_parse(&df_cmd_help, argc, argv, NULL, 0, NULL);
@@ -66,10 +100,7 @@ static int run_help(int argc, char **argv)
         df_cli_complain(&df_cmd_help, "no command \"%s\"; `dataflow help` lists them", argv[0]);
         return DF_EXIT_USAGE;
     }
-    df_buf_addf(&out, "dataflow %s %s\n\n%s\n", e->command->name, e->command->usage,
-                e->command->summary);
-    if (e->command->help)
-        df_buf_addf(&out, "\n%s\n", e->command->help);
+    print_command(e, &out);
     return df_cli_print(&out);
 }
 

@@ -61,7 +61,7 @@ static const struct df_command_option import_options[] = {
     {"watch", NULL, NULL, "follow it to its end"},
     {"server", "URL", NULL, "the server [http://127.0.0.1:8080]"},
     {"client-id", "ID", NULL, "the client; DATAFLOW_CLIENT_ID is better"},
-    {"client-secret", "SECRET", NULL, "its secret; DATAFLOW_CLIENT_SECRET is better, since others can read command lines"},
+    {"client-secret", "SECRET", NULL, "its secret; better in DATAFLOW_CLIENT_SECRET: command lines can be read"},
     JSON,
     {.name = NULL},
 };
