@@ -31,7 +31,10 @@ struct row {
     void (*run)(struct df_check *c);
 };
 
+static void check_configuration(struct df_check *c);
+
 static const struct row checks[] = {
+    {"configuration", NULL, check_configuration},
     {"database", NULL, df_check_database},
     {"disk", NULL, df_check_data_dir},
     {"certificates", df_count_certificates, df_check_certificate},
@@ -64,7 +67,8 @@ struct df_check {
 
 struct doctor {
     struct df_settings settings;
-    struct df_mutex lock; /* guards state, findings and count of every check */
+    struct df_buf warnings; /* of the settings, a line each */
+    struct df_mutex lock;   /* guards state, findings and count of every check */
     pthread_cond_t changed;
     struct df_check *checks;
     size_t check_count;
@@ -119,6 +123,18 @@ void df_check_say(struct df_check *c, enum df_health health, const char *what, c
     df_lock(&c->doctor->lock);
     add_finding(c, &f);
     df_unlock(&c->doctor->lock);
+}
+
+/* What the server would warn of at its start. */
+static void check_configuration(struct df_check *c)
+{
+    struct df_str line, rest = df_buf_str(&c->doctor->warnings);
+    while (rest.len > 0) {
+        rest = df_str_cut(rest, '\n', &line);
+        if (line.len > 0 && !df_str_starts(line, DF_STR("[admin] key:"))) /* has its own check */
+            df_check_say(c, DF_HEALTH_WARNING, "configuration", "change it as the message says",
+                         DF_STR_FMT, DF_STR_ARG(line));
+    }
 }
 
 /* --- threads --- */
@@ -268,6 +284,7 @@ static void free_doctor(struct doctor *d)
     for (size_t i = 0; i < d->check_count; i++)
         free(d->checks[i].findings);
     free(d->checks);
+    df_buf_release(&d->warnings);
     df_settings_release(&d->settings);
     free(d);
 }
@@ -283,7 +300,9 @@ static int run_doctor(int argc, char **argv)
     if (operands != 0)
         return DF_EXIT_USAGE;
     struct doctor *d = df_calloc(1, sizeof *d);
-    if (!df_cli_settings(&config, &d->settings)) {
+    df_buf_init(&d->warnings, DF_CLI_WARNINGS_MAX);
+    if (!df_cli_settings_warned(&config, &d->settings, &d->warnings)) {
+        df_buf_release(&d->warnings);
         free(d);
         return DF_EXIT_USAGE;
     }

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from harness import BIN, ROOT, run
+from harness import ROOT, run
 from test_openapi import DOCUMENT, check
 
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -103,7 +103,7 @@ def test_relays_doctor_and_the_rest(server, tmp_path):
     compare("doctor", server.cli("doctor", "--json", *relay))
     shown = compare("check-config", server.cli("check-config", "--json", "--set", "admin.key=short-but-enough", *relay))
     assert shown["settings"]["relay.own"]["dispatcher"] == "log" and shown["settings"]["admin"]["key"] == "(set)"
-    assert "fewer than" in shown["warnings"][0] and "short-but" not in json.dumps(shown)
+    assert any("fewer than" in line for line in shown["warnings"]) and "short-but" not in json.dumps(shown)
     assert compare("migrate", server.cli("migrate", "--json")) == {"applied": 0}
 
 
@@ -206,19 +206,18 @@ def zsh(line, directory):
           "zstyle ':completion:*' list-separator '#'; zstyle ':completion:*' menu no\n"
           "bindkey '^X' list-choices; setopt no_beep\n")
     (directory / ".zshrc").write_text(rc)
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(directory)
-        os.execvpe("zsh", ["zsh", "-i"], {**os.environ, "ZDOTDIR": str(directory), "TERM": "dumb", "COLUMNS": "300",
-                                          "PATH": f"{BIN.parent}:{os.environ['PATH']}"})
+    terminal, end = pty.openpty()
+    shell = subprocess.Popen(["zsh", "-i"], stdin=end, stdout=end, stderr=end, cwd=directory, start_new_session=True,
+                             env={**os.environ, "ZDOTDIR": str(directory), "TERM": "dumb", "COLUMNS": "300"})
     try:
         read_until(terminal, "READY> ")
         os.write(terminal, f"dataflow {line}\x18".encode())
         shown = read_until(terminal, None)
     finally:
+        shell.kill()
+        shell.wait()
+        os.close(end)
         os.close(terminal)
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
     return {word for word in re.split(r"\s+", shown.split(f"dataflow {line}", 1)[-1]) if word}
 
 
@@ -249,7 +248,7 @@ def test_shells_complete(shell, line, there, missing, tmp_path):
     found = shell(line, tmp_path)
     if shell is zsh:  # it inserts what is certain, and lists the rest
         whole = " ".join(found)
-        assert all(word in whole for word in there), found
+        assert all(word in whole for word in there) and not missing & found, found
     else:
         assert there <= found and not missing & found, found
 
