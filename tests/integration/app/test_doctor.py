@@ -3,10 +3,13 @@
 import json
 import socket
 import subprocess
+from urllib.parse import urlsplit
 
 import pytest
+import rabbit
 from harness import ADMIN_KEY, run
 from test_imports_receive import storage  # noqa: F401 (a fixture)
+from test_relay import Kafka
 
 STRONG = "K" * 40
 
@@ -172,6 +175,21 @@ def test_the_bucket(tmp_path, storage):
     found, result = doctor(tmp_path, *s3, "s3.secret_key=wrong-secret-0815")
     assert found["imports.scheduled_storage"]["status"] == "problem" and "wrong-secret-0815" not in result.stdout
     assert not list((tmp_path / "data" / "imports").iterdir()), "nothing is left behind"
+
+
+def test_brokers(tmp_path):
+    broker, kafka = rabbit.Rabbit().start(), Kafka()
+    try:
+        sets = ["relay.r.dispatcher=rabbitmq", "relay.k.dispatcher=kafka", f"relay.k.target=kafka://{kafka.servers}/topic"]
+        found, _ = doctor(tmp_path, *sets, f"relay.r.target={broker.url()}")
+        assert (found["relay.r.target"]["status"], found["relay.k.target"]["status"]) == ("ok", "ok"), found
+        parts = urlsplit(broker.url())
+        wrong = parts._replace(netloc=f"guest:wrong-4711@{parts.hostname}:{parts.port}").geturl()
+        found, result = doctor(tmp_path, *sets, f"relay.r.target={wrong}")
+        assert found["relay.r.target"]["status"] == "problem" and "wrong-4711" not in result.stdout
+    finally:
+        kafka.close()
+        broker.close()
 
 
 @pytest.mark.parametrize("args", [("extra",), ("--what",), ("--set", "no.such=1"), ("--config", "/no/such/file")])
