@@ -85,7 +85,7 @@ CONSOLE  := $(sort $(wildcard console/*))
 
 GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
 GEN_ROWS := $(SQLT:src/%.sqlt=$(B)/gen/%.sqlt.h)
-GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c
+GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c $(B)/gen/table_rights.c
 LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:$(B)/%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
 LIB      := $(B)/libdataflow.a
@@ -169,6 +169,10 @@ $(B)/gen/console_files.c: $(CONSOLE) $(B)/gen/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_console_files console $@ $(CONSOLE)
 
+$(B)/gen/table_rights.c: $(SQL) $(SQLT) $(SCRIPTS) $(B)/gen/.inputs tools/rights.py tools/check_tsql.py tools/tsql.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/rights.py --c $@
+
 # --- tests ------------------------------------------------------------------------------------------
 
 $(B)/tests/unit/%: tests/unit/%.c $(LIB)
@@ -223,14 +227,22 @@ coverage: ## line coverage of unit and black-box tests, as HTML under build/cove
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py --coverage
 
-install: all ## copy the binary to $(DESTDIR)$(PREFIX)/bin
+install: all ## copy the binary, its man page and completions to $(DESTDIR)$(PREFIX)
 	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dataflow
+	install -D -m 0644 docs/dataflow.1 $(DESTDIR)$(PREFIX)/share/man/man1/dataflow.1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BIN) completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dataflow
+	$(BIN) completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dataflow
+	$(BIN) completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dataflow.fish
 
-docs: all ## write docs/configuration.md from the settings table
+docs: all ## write what is made from tables: docs/configuration.md, docs/dataflow.1, the rights on tables
 	@{ printf '# Configuration\n\n'; \
 	   printf 'An INI file (`--config FILE` or `DATAFLOW_CONFIG`), overridden by the environment (`DATAFLOW_<SECTION>_<KEY>`),\n'; \
 	   printf 'overridden by `--set section.key=value`. `dataflow check-config` shows what is in force; `make docs` writes this page.\n\n'; \
 	   $(BIN) help config; } > docs/configuration.md
+	@$(BIN) help man > docs/dataflow.1
+	@$(PYTHON) tools/rights.py --docs
 
 deps: ## install every package that build, tests and benchmarks need
 	tools/install-deps build test bench

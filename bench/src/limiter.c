@@ -64,7 +64,7 @@ int df_bench_limiter(int argc, char **argv)
         !df_cli_int(&cmd, "clients", texts[2], 1, DF_LIMITER_MAX, &loops[0].clients) ||
         !df_cli_int(&cmd, "limit", texts[3], 0, 1000000, &loops[0].per_minute))
         return DF_EXIT_USAGE;
-    loops[0].limiter = df_limiter_new(df_clock_real());
+    loops[0].limiter = df_limiter_new(df_clock_real(), false);
     loops[0].until_ns = df_mono_ns(df_clock_real()) + seconds * 1000000000;
     for (int64_t i = threads - 1; i >= 0; i--) {
         loops[i] = loops[0];

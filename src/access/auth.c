@@ -118,17 +118,9 @@ static bool refuse_request(struct df_req *req, enum df_code code, const char *de
     return false;
 }
 
-/*
- * Decides whether an authenticated client may make this request; false: the answer is set. The
- * client lives in the request's arena.
- */
-static bool admit_client(struct df_auth *a, struct df_req *req, struct df_client *c)
+/* Whether the client may call this route; false: the answer is set. */
+static bool admit_to_route(struct df_req *req, struct df_client *c)
 {
-    df_log_ctx_set(df_req_log(req), "clientId", df_str_c(c->identifier));
-    if (c->status == DF_CLIENT_SUSPENDED)
-        return refuse_request(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
-    if (!df_usage_admit(a->usage, req, c))
-        return false;
     const char *scope = df_req_route(req)->scope;
     if (scope && !df_scope_allows(c->scopes, df_str_c(scope))) {
         df_req_fail(req, DF_E_SCOPE_MISSING, "This client lacks the scope \"%s\".", scope);
@@ -142,6 +134,62 @@ static bool admit_client(struct df_auth *a, struct df_req *req, struct df_client
     return true;
 }
 
+/* An authenticated request that waits until it is known whether the client is over its limit. */
+struct admission {
+    struct df_usage_waiter waiter;
+    struct df_auth *auth;
+    struct df_req *req;
+    struct df_client *client;
+};
+
+static enum df_verdict admit_client(struct df_auth *a, struct df_req *req, struct df_client *c,
+                                    bool aside);
+
+/* On the thread of the exchange. */
+static void admit_again(struct df_usage_waiter *w)
+{
+    struct admission *m = (struct admission *)w;
+    struct df_req *req = m->req;
+    const struct df_log_ctx *outer = df_log_ctx_use(df_req_log(req));
+    if (admit_client(m->auth, req, m->client, true) != DF_DEFERRED)
+        df_req_resume(req);
+    df_log_ctx_use(outer);
+}
+
+static enum df_verdict wait_for_others(struct df_auth *a, struct df_req *req, struct df_client *c,
+                                       bool aside)
+{
+    struct admission *m = DF_ARENA_NEW(df_req_arena(req), struct admission);
+    *m = (struct admission){.waiter.ask_again = admit_again, .auth = a, .req = req, .client = c};
+    if (!aside)
+        df_req_suspend(req);
+    df_usage_wait(a->usage, &m->waiter);
+    return DF_DEFERRED;
+}
+
+/*
+ * Decides whether an authenticated client may make this request. The client lives in the request's
+ * arena. aside: the request is suspended already; if it is DF_DEFERRED then, it is resumed later.
+ */
+static enum df_verdict admit_client(struct df_auth *a, struct df_req *req, struct df_client *c,
+                                    bool aside)
+{
+    df_log_ctx_set(df_req_log(req), "clientId", df_str_c(c->identifier));
+    if (c->status == DF_CLIENT_SUSPENDED) {
+        (void)refuse_request(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
+        return DF_ANSWERED;
+    }
+    switch (df_usage_admit(a->usage, req, c)) {
+    case DF_ADMITTED:
+        return admit_to_route(req, c) ? DF_PASS : DF_ANSWERED;
+    case DF_ADMISSION_REFUSED:
+        return DF_ANSWERED;
+    case DF_ADMISSION_WAITS:
+        return wait_for_others(a, req, c, aside);
+    }
+    return DF_ANSWERED;
+}
+
 static bool reject_client(struct df_req *req)
 {
     return refuse_request(req, DF_E_UNAUTHORIZED,
@@ -151,8 +199,8 @@ static bool reject_client(struct df_req *req)
 static void finish_verified(struct check *c)
 {
     df_gate_right(c->auth->gate, &c->attempt);
-    (void)admit_client(c->auth, c->req, &c->login.record.client);
-    df_req_resume(c->req);
+    if (admit_client(c->auth, c->req, &c->login.record.client, true) != DF_DEFERRED)
+        df_req_resume(c->req);
 }
 
 static void finish_refused(struct check *c)
@@ -345,7 +393,7 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
     struct df_client *client = df_arena_alloc(df_req_arena(req), sizeof *client);
     if (df_logins_find(a->logins, &c.login, client)) {
         df_gate_right(a->gate, &c.attempt);
-        return admit_client(a, req, client) ? DF_PASS : DF_ANSWERED;
+        return admit_client(a, req, client, false);
     }
     enum df_gate_verdict verdict = df_gate_ask(a->gate, &c.attempt, &wait_ms);
     if (verdict == DF_GATE_SHUT) {

@@ -1,6 +1,7 @@
 #include "access/usage.h"
 
 #include "access/usage.sql.h"
+#include "base/lock.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -23,6 +24,10 @@ struct df_usage {
     bool written;     /* the table has rows of this process */
     bool unreachable; /* the last exchange failed, and that was logged */
 
+    struct df_mutex lock;
+    struct df_list waiting DF_GUARDED_BY(lock); /* requests, for the next exchange */
+    bool ended DF_GUARDED_BY(lock);             /* there are no more exchanges */
+
     struct df_loop loop; /* not started on SQLite, where there is one process */
 };
 
@@ -35,18 +40,15 @@ static struct df_metric_family rate_limited_total = {
 
 /* --- requests --- */
 
-/* draft-ietf-httpapi-ratelimit-headers: both rules, each under its name. */
+/* draft-ietf-httpapi-ratelimit-headers */
 static void add_ratelimit_fields(struct df_req *req, int64_t limit,
                                  const struct df_limiter_answer *a)
 {
     char text[FIELD_MAX];
-    (void)snprintf(text, sizeof text,
-                   "\"default\";q=%" PRId64 ";w=60, \"burst\";q=%" PRId64 ";w=%" PRId64, limit,
-                   a->burst, a->burst_window_s);
+    (void)snprintf(text, sizeof text, "\"default\";q=%" PRId64 ";w=60", limit);
     (void)df_req_add_header(req, "RateLimit-Policy", df_str_c(text));
-    (void)snprintf(text, sizeof text,
-                   "\"default\";r=%" PRId64 ";t=%" PRId64 ", \"burst\";r=%" PRId64 ";t=%" PRId64,
-                   a->remaining, a->reset_s, a->burst_remaining, a->burst_reset_s);
+    (void)snprintf(text, sizeof text, "\"default\";r=%" PRId64 ";t=%" PRId64, a->remaining,
+                   a->reset_s);
     (void)df_req_add_header(req, "RateLimit", df_str_c(text));
 }
 
@@ -65,21 +67,52 @@ static void refuse_over_limit(struct df_req *req, const struct df_client *c,
     (void)snprintf(seconds, sizeof seconds, "%" PRId64, (a->wait_ms + 999) / 1000);
     (void)df_req_add_header(req, "Retry-After", df_str_c(seconds));
     df_req_fail(req, DF_E_TOO_MANY,
-                "This client may make %" PRId64 " requests a minute, evenly spread, %" PRId64
-                " of them at once. Wait for %s s, then send the request again.",
-                c->requests_per_minute, a->burst, seconds);
+                "This client may make %" PRId64
+                " requests a minute. Wait for %s s, then send the request again.",
+                c->requests_per_minute, seconds);
 }
 
-bool df_usage_admit(struct df_usage *u, struct df_req *req, const struct df_client *c)
+enum df_admission df_usage_admit(struct df_usage *u, struct df_req *req, const struct df_client *c)
 {
     struct df_limiter_answer a;
     df_limiter_take(u->limiter, df_uuid_str(&c->id), c->requests_per_minute, &a);
     if (c->requests_per_minute <= 0)
-        return true;
+        return DF_ADMITTED;
+    if (a.ask)
+        return DF_ADMISSION_WAITS;
+    if (a.soon)
+        df_loop_wake(&u->loop);
     add_ratelimit_fields(req, c->requests_per_minute, &a);
     if (!a.admitted)
         refuse_over_limit(req, c, &a);
-    return a.admitted;
+    return a.admitted ? DF_ADMITTED : DF_ADMISSION_REFUSED;
+}
+
+void df_usage_wait(struct df_usage *u, struct df_usage_waiter *w)
+{
+    df_lock(&u->lock);
+    bool ended = u->ended;
+    if (!ended)
+        df_list_add(&u->waiting, &w->link);
+    df_unlock(&u->lock);
+    if (ended)
+        w->ask_again(w);
+    else
+        df_loop_wake(&u->loop);
+}
+
+static void take_waiting(struct df_usage *u, struct df_list *ret)
+{
+    df_lock(&u->lock);
+    df_list_move(ret, &u->waiting);
+    df_unlock(&u->lock);
+}
+
+static void wake_waiting(struct df_list *all)
+{
+    struct df_usage_waiter *w;
+    while ((w = DF_LIST_TAKE(all, struct df_usage_waiter, link)))
+        w->ask_again(w);
 }
 
 bool df_usage_upload_begin(struct df_usage *u, const struct df_uuid *client_id, int64_t most)
@@ -102,7 +135,9 @@ void df_usage_look(struct df_usage *u, const struct df_uuid *client_id, struct d
 struct exchange {
     struct df_job job;
     struct df_usage *usage;
-    struct df_limiter_use *uses;
+    struct df_limiter_use *mine;
+    size_t mine_count;
+    struct df_limiter_use *others;
     size_t count, room;
 };
 
@@ -111,41 +146,15 @@ static int64_t int32_of(int64_t n)
     return n < INT32_MAX ? n : INT32_MAX;
 }
 
-static enum df_code run_write_usage(struct df_db *db, struct df_job *job, struct df_err *err)
-{
-    struct exchange *x = (struct exchange *)job;
-    struct df_value replica = df_uuid(df_uuid_str(&x->usage->replica));
-    int64_t now = df_wall_ms(x->usage->clock);
-    enum df_code code = df_db_exec(
-        db, DF_Q(usage_clear, .replica = replica, .expired = df_time(now - REMOVE_MS)), NULL, err);
-    if (code != DF_OK || x->count == 0)
-        return code;
-    struct df_p_usage_insert *rows = df_calloc(x->count, sizeof *rows);
-    for (size_t i = 0; i < x->count; i++) {
-        const struct df_limiter_use *use = &x->uses[i];
-        rows[i] = (struct df_p_usage_insert){
-            .client_id = df_uuid(df_str_c(use->key)),
-            .replica = replica,
-            .requests = df_int(int32_of(use->requests)),
-            .demand = df_int(int32_of(use->demand)),
-            .uploads = df_int(int32_of(use->held)),
-            .now = df_time(now),
-        };
-    }
-    code = df_db_exec_many(db, DF_MANY(usage_insert, rows), x->count, NULL, NULL, NULL, NULL, err);
-    free(rows);
-    return code;
-}
-
 static void read_use(void *arg, struct df_result *r)
 {
     struct exchange *x = arg;
 
     if (x->count == x->room) {
         x->room = x->room ? 2 * x->room : 64;
-        x->uses = df_realloc(x->uses, x->room * sizeof *x->uses);
+        x->others = df_realloc(x->others, x->room * sizeof *x->others);
     }
-    struct df_limiter_use *use = &x->uses[x->count++];
+    struct df_limiter_use *use = &x->others[x->count++];
     *use = (struct df_limiter_use){.requests = df_col_int(r, usage_elsewhere_Requests),
                                    .demand = df_col_int(r, usage_elsewhere_Demand),
                                    .held = df_col_int(r, usage_elsewhere_Uploads)};
@@ -165,28 +174,85 @@ static enum df_code run_read_usage(struct df_db *db, struct df_job *job, struct 
                       read_use, x, err);
 }
 
-/* Writes the rows of this process; nothing if it has none now and had none the last time. */
-static enum df_code write_own(struct df_usage *u, bool leaving, struct df_err *err)
+/* Decides what this process may reserve. The others are in the order of their keys. */
+static int compare_keys(const void *a, const void *b)
 {
-    struct exchange x = {.job.run = run_write_usage, .usage = u};
-    enum df_code code = DF_OK;
-    if (!leaving)
-        x.count = df_limiter_report(u->limiter, &x.uses);
-    if (x.count > 0 || u->written)
-        code = df_store_write_wait(u->store, &x.job, err);
-    if (code == DF_OK)
-        u->written = x.count > 0;
-    free(x.uses);
+    return strcmp(((const struct df_limiter_use *)a)->key, ((const struct df_limiter_use *)b)->key);
+}
+
+static void grant_wishes(struct exchange *x)
+{
+    if (x->count > 0)
+        qsort(x->others, x->count, sizeof *x->others, compare_keys);
+    for (size_t i = 0; i < x->mine_count; i++) {
+        struct df_limiter_use *mine = &x->mine[i];
+        const struct df_limiter_use *there =
+            x->count > 0 ? bsearch(mine, x->others, x->count, sizeof *mine, compare_keys) : NULL;
+        mine->granted = df_limiter_grant(mine, there ? there->requests : 0);
+    }
+}
+
+static enum df_code insert_own(struct df_db *db, struct exchange *x, struct df_err *err)
+{
+    struct df_p_usage_insert *rows = df_calloc(x->mine_count, sizeof *rows);
+    for (size_t i = 0; i < x->mine_count; i++) {
+        const struct df_limiter_use *use = &x->mine[i];
+        rows[i] = (struct df_p_usage_insert){
+            .client_id = df_uuid(df_str_c(use->key)),
+            .replica = df_uuid(df_uuid_str(&x->usage->replica)),
+            .requests = df_int(int32_of(use->requests + use->granted)),
+            .demand = df_int(int32_of(use->demand)),
+            .uploads = df_int(int32_of(use->held)),
+            .now = df_time(df_wall_ms(x->usage->clock)),
+        };
+    }
+    enum df_code code = df_db_exec_many(db, DF_MANY(usage_insert, rows), x->mine_count, NULL, NULL,
+                                        NULL, NULL, err);
+    free(rows);
     return code;
 }
 
-static enum df_code read_others(struct df_usage *u, struct df_err *err)
+static void ignore_row(void *arg, struct df_result *r)
 {
-    struct exchange x = {.job.run = run_read_usage, .usage = u};
-    enum df_code code = df_store_read_wait(u->store, &x.job, err);
+    (void)arg;
+    (void)r;
+}
+
+/* Processes do this one after the other, so that each sees what the others reserved. */
+static enum df_code run_exchange(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct exchange *x = (struct exchange *)job;
+    struct df_value replica = df_uuid(df_uuid_str(&x->usage->replica));
+    int64_t expired = df_wall_ms(x->usage->clock) - REMOVE_MS;
+    enum df_code code = df_db_each(db, DF_Q0(usage_lock), ignore_row, NULL, err);
     if (code == DF_OK)
-        df_limiter_set_elsewhere(u->limiter, x.uses, x.count);
-    free(x.uses);
+        code = run_read_usage(db, job, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, DF_Q(usage_clear, .replica = replica, .expired = df_time(expired)),
+                          NULL, err);
+    if (code != DF_OK || x->mine_count == 0)
+        return code;
+    grant_wishes(x);
+    return insert_own(db, x, err);
+}
+
+/* Does not write if this process has no rows now and had none the last time. */
+static enum df_code exchange_with_others(struct df_usage *u, struct df_err *err)
+{
+    struct exchange x = {.usage = u};
+    x.mine_count = df_limiter_report(u->limiter, &x.mine);
+    bool writes = x.mine_count > 0 || u->written;
+    x.job.run = writes ? run_exchange : run_read_usage;
+    enum df_code code = writes ? df_store_write_wait(u->store, &x.job, err)
+                               : df_store_read_wait(u->store, &x.job, err);
+    if (code == DF_OK) {
+        u->written = x.mine_count > 0;
+        df_limiter_settle(u->limiter, x.mine, x.mine_count, x.others, x.count);
+    } else {
+        df_limiter_alone(u->limiter);
+    }
+    free(x.mine);
+    free(x.others);
     return code;
 }
 
@@ -194,22 +260,34 @@ static int64_t exchange_usage(void *arg)
 {
     struct df_usage *u = arg;
     struct df_err err = DF_ERR_INIT;
-    enum df_code code = write_own(u, false, &err);
-    if (code == DF_OK)
-        code = read_others(u, &err);
+    struct df_list waiting = {0};
+    take_waiting(u, &waiting);
+    enum df_code code = exchange_with_others(u, &err);
     if (code != DF_OK && !u->unreachable)
         df_log_warn("UsageNotShared",
                     "limits of clients are not shared with other processes for now: %s",
                     err.detail);
     u->unreachable = code != DF_OK;
+    wake_waiting(&waiting);
     return EXCHANGE_MS;
 }
 
-/* If this fails, the rows expire. */
-static void remove_own_rows(void *arg)
+/* Nobody waits from now on. If the rows cannot be removed, they expire. */
+static void end_exchange(void *arg)
 {
+    struct df_usage *u = arg;
     struct df_err err = DF_ERR_INIT;
-    (void)write_own(arg, true, &err);
+    struct exchange x = {.job.run = run_exchange, .usage = u};
+    struct df_list waiting = {0};
+    df_limiter_alone(u->limiter);
+    df_lock(&u->lock);
+    u->ended = true;
+    df_unlock(&u->lock);
+    take_waiting(u, &waiting);
+    wake_waiting(&waiting);
+    if (u->written && df_store_write_wait(u->store, &x.job, &err) == DF_OK)
+        u->written = false;
+    free(x.others);
 }
 
 /* --- start and stop --- */
@@ -220,7 +298,8 @@ struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clo
     assert(store && clock);
     u->store = store;
     u->clock = clock;
-    u->limiter = df_limiter_new(clock);
+    u->limiter = df_limiter_new(clock, df_store_dialect(store) != DF_SQLITE);
+    df_mutex_init(&u->lock);
     u->replica = df_uuid_v4(clock);
     df_metric_register(&rate_limited_total);
     if (df_store_dialect(store) != DF_SQLITE)
@@ -228,7 +307,7 @@ struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clo
                                                           .clock = clock,
                                                           .first_ms = EXCHANGE_MS,
                                                           .turn = exchange_usage,
-                                                          .ended = remove_own_rows,
+                                                          .ended = end_exchange,
                                                           .arg = u});
     return u;
 }
@@ -245,5 +324,6 @@ void df_usage_free(struct df_usage *u)
         return;
     df_loop_release(&u->loop);
     df_limiter_free(u->limiter);
+    df_mutex_destroy(&u->lock);
     free(u);
 }

@@ -1,5 +1,14 @@
 -- Processes that share a database tell each other here how much clients with limits use.
 
+-- Held to the end of the transaction: one process at a time reads what the others have and reserves its own.
+-- name: usage_lock
+-- dialect: sqlite
+SELECT 1 AS Held;
+-- dialect: postgres
+SELECT 1 AS Held FROM pg_advisory_xact_lock(4927347428462194552) AS l;
+-- dialect: sqlserver
+SELECT COUNT(*) AS Held FROM ClientUsage WITH (TABLOCKX, HOLDLOCK);
+
 -- Runs before a process writes its rows anew; also removes the rows of processes that are gone.
 -- name: usage_clear
 DELETE FROM ClientUsage WHERE Replica = :replica OR UpdatedAt < :expired;

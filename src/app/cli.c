@@ -1,5 +1,8 @@
 #include "app/cli.h"
 
+#include "app/commands.h"
+
+#include <assert.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,12 +110,28 @@ static bool take_option(struct parser *p, const struct df_option *options, size_
     return true;
 }
 
+/* An option that is not in the table of commands would be neither completed nor documented.
+ * Commands of other programs (dataflow-bench) are not in it. */
+static void check_options(const struct df_command *cmd, const struct df_option *options,
+                          size_t count, bool configured)
+{
+    const struct df_command_entry *e = df_command_find(cmd->name);
+    if (!e || e->command != cmd)
+        return;
+    assert(e->configured == configured);
+    for (size_t i = 0; i < count; i++) {
+        const struct df_command_option *o = df_command_option(e, df_str_c(options[i].name));
+        assert(o && (o->takes != NULL) == (options[i].kind == DF_OPT_VALUE));
+    }
+}
+
 int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
                  const struct df_option *options, size_t option_count, struct df_cli_config *config)
 {
     struct parser p = {.cmd = cmd, .argv = argv, .argc = argc, .at = 1};
     int operands = 0;
     bool options_end = false;
+    check_options(cmd, options, option_count, config != NULL);
     for (; p.at < argc; p.at++) {
         char *arg = argv[p.at];
         if (!options_end && strcmp(arg, "--") == 0)

@@ -17,7 +17,7 @@ struct df_command {
 
 extern const struct df_command df_cmd_serve, df_cmd_migrate, df_cmd_check_config, df_cmd_client,
     df_cmd_policy, df_cmd_import, df_cmd_outbox, df_cmd_relay, df_cmd_webhook, df_cmd_backup,
-    df_cmd_restore, df_cmd_sandbox;
+    df_cmd_restore, df_cmd_sandbox, df_cmd_doctor, df_cmd_completion, df_cmd_version, df_cmd_help;
 
 enum df_option_kind { DF_OPT_FLAG, DF_OPT_VALUE };
 
@@ -42,7 +42,7 @@ struct df_cli_config {
 /*
  * Takes options out of argv (--name value, --name=value), leaves the operands in argv[0..count) and
  * returns their count, or -1 after an error message. "--" ends the options. config NULL: the
- * command has no configuration.
+ * command has no configuration. Every option must be in the table of commands (commands.h).
  */
 int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
                  const struct df_option *options, size_t option_count,
@@ -67,6 +67,9 @@ int df_cli_result(const struct df_command *cmd, enum df_code code, const struct 
 /* Reads an option's number; false: it is none or out of range, and that was printed. */
 bool df_cli_int(const struct df_command *cmd, const char *option, const char *text, int64_t min,
                 int64_t max, int64_t *ret);
+
+/* Writes the list of commands. */
+void df_cli_overview(struct df_buf *out);
 
 /* Writes a buffer to standard output and releases it; DF_EXIT_FAILED if that fails. */
 int df_cli_print(struct df_buf *take_text);

@@ -167,6 +167,24 @@ static enum df_code set_scopes(struct session *s, void *arg, struct df_err *err)
                                 err);
 }
 
+/* What the client is now; for people, one line. */
+static enum df_code print_changed(struct session *s, const char *id, const char *line,
+                                  struct df_err *err)
+{
+    struct df_client_record record;
+    if (!s->json) {
+        df_buf_addf(&s->out, "%s %s\n", id, line);
+        return DF_OK;
+    }
+    enum df_code code = df_client_load(s->db, df_str_c(id), &record, err);
+    if (code != DF_OK)
+        return code;
+    df_client_write_json(&record.client, &s->jout);
+    df_buf_addc(&s->out, '\n');
+    df_wipe(&record, sizeof record);
+    return DF_OK;
+}
+
 static enum df_code change_scopes(struct session *s, const char *id, const char *scopes,
                                   struct df_err *err)
 {
@@ -176,9 +194,7 @@ static enum df_code change_scopes(struct session *s, const char *id, const char 
         code = open_database(s, err);
     if (code == DF_OK)
         code = in_transaction(s, set_scopes, &c, err);
-    if (code == DF_OK && !s->json)
-        df_buf_addf(&s->out, "%s has other scopes now\n", id);
-    return code;
+    return code == DF_OK ? print_changed(s, id, "has other scopes now", err) : code;
 }
 
 static enum df_code change_one(struct session *s, const char *verb, const char *id,
@@ -201,8 +217,9 @@ static enum df_code change_one(struct session *s, const char *verb, const char *
     } else {
         c.status = strcmp(verb, "suspend") == 0 ? DF_CLIENT_SUSPENDED : DF_CLIENT_ACTIVE;
         code = in_transaction(s, set_status, &c, err);
-        if (code == DF_OK && !s->json)
-            df_buf_addf(&s->out, "%s is now %s\n", id, df_client_status_name(c.status));
+        if (code == DF_OK)
+            code = print_changed(
+                s, id, c.status == DF_CLIENT_SUSPENDED ? "is now Suspended" : "is now Active", err);
     }
     df_wipe(&c, sizeof c);
     return code;
@@ -296,10 +313,10 @@ static int run_client(int argc, char **argv)
 
 const struct df_command df_cmd_client = {
     .name = "client",
-    .usage = "create --name NAME [--id ID] [--scopes a,b] [--json] | list [--json] |\n"
-             "                rotate-secret ID [--grace-seconds N] [--json] | suspend ID | "
-             "activate ID |\n"
-             "                set-scopes ID a,b",
+    .usage =
+        "create --name NAME [--id ID] [--scopes a,b] [--json] | list [--json] |\n"
+        "                rotate-secret ID [--grace-seconds N] [--json] | suspend ID [--json] |\n"
+        "                activate ID [--json] | set-scopes ID a,b [--json]",
     .summary = "make and manage the clients that may call the API",
     .help =
         "Scopes: " SCOPES ";\n"

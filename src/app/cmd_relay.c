@@ -271,12 +271,9 @@ const struct df_command df_cmd_relay = {
     .usage = "run NAME [--metrics-listen ADDRESS:PORT] | status [NAME] [--json] | install-trigger "
              "NAME [--apply]",
     .summary = "bring the events of another application's outbox to where they belong",
-    .help = "NAME is that of a section [relay.NAME] of the configuration.\n\n"
-            "run              the relay alone, without the rest of the server, until SIGTERM;\n"
-            "                 with --metrics-listen it answers /metrics and /healthz there\n"
-            "status           connects to the sources, checks their tables, counts what waits and\n"
-            "                 what failed; exit status 1 if one of them is not right\n"
-            "install-trigger  prints the statements that make every insert wake the relay\n"
-            "                 (PostgreSQL, with notify_channel); --apply runs them",
+    .help = "NAME is that of a section [relay.NAME] of the configuration. run ends at SIGTERM; the "
+            "exit\n"
+            "status of status is 1 if a source or its table is not right. install-trigger is for\n"
+            "PostgreSQL, with notify_channel.",
     .run = run_relay_command,
 };

@@ -57,14 +57,7 @@ const struct df_command df_cmd_sandbox = {
     .name = "sandbox",
     .usage = "[--listen ADDR] [--server URL --client-id ID --client-secret SECRET] ...",
     .summary = "play the outside world: OmniFlow, gateway, webhook receiver, payments",
-    .help = "--listen ADDR         [127.0.0.1:8090]; port 0 picks a free one\n"
-            "--server URL          where acks and callbacks are sent, with --client-id and\n"
-            "                      --client-secret; none without it. --ca-file PEM for https\n"
-            "--mode sync|async     how OmniFlow answers [sync]\n"
-            "--ack-delay-ms N      --callback-delay-ms N\n"
-            "--webhook-secret S    check the signatures of what comes to /webhooks/\n"
-            "--keep N              requests kept for each path [1000]; --no-record keeps none\n"
-            "--threads N           [one for each processor]\n\n"
+    .help = "Acks and callbacks are sent only with --server, --client-id and --client-secret.\n"
             "GET / tells its calls; docs/sandbox.md more.",
     .run = run_sandbox,
 };

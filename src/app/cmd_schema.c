@@ -1,6 +1,7 @@
 /* Commands about the database as a whole: migrate, check-config, backup, restore. */
 #include "app/cli.h"
 #include "app/database.h"
+#include "base/escape.h"
 #include "store/backup.h"
 #include "store/schema.h"
 
@@ -49,12 +50,24 @@ static int print_scripts(const struct df_settings *s)
     return df_cli_print(&out);
 }
 
+static int print_applied(size_t applied, bool json)
+{
+    struct df_buf out;
+    df_buf_init(&out, 1024);
+    if (json)
+        df_buf_addf(&out, "{\"applied\":%zu}\n", applied);
+    else
+        df_buf_addf(&out, "%zu schema script%s applied\n", applied, applied == 1 ? "" : "s");
+    return df_cli_print(&out);
+}
+
 static int run_migrate(int argc, char **argv)
 {
-    bool print = false;
-    const struct df_option options[] = {{.name = "print", .kind = DF_OPT_FLAG, .flag = &print}};
+    bool print = false, json = false;
+    const struct df_option options[] = {{.name = "print", .kind = DF_OPT_FLAG, .flag = &print},
+                                        {.name = "json", .kind = DF_OPT_FLAG, .flag = &json}};
     struct df_settings s;
-    int status = begin_command(&df_cmd_migrate, argc, argv, 0, options, 1, &s, NULL);
+    int status = begin_command(&df_cmd_migrate, argc, argv, 0, options, 2, &s, NULL);
     if (status >= 0)
         return status;
     if (print) {
@@ -64,7 +77,7 @@ static int run_migrate(int argc, char **argv)
         size_t applied = 0;
         status = df_cli_result(&df_cmd_migrate, migrate_database(&s, &applied, &err), &err);
         if (status == DF_EXIT_OK)
-            printf("%zu schema script%s applied\n", applied, applied == 1 ? "" : "s");
+            status = print_applied(applied, json);
     }
     df_settings_release(&s);
     return status;
@@ -72,9 +85,8 @@ static int run_migrate(int argc, char **argv)
 
 const struct df_command df_cmd_migrate = {
     .name = "migrate",
-    .usage = "[--config FILE] [--print]",
+    .usage = "[--config FILE] [--print | --json]",
     .summary = "apply (or print) the idempotent schema scripts",
-    .help = "--print  write the scripts of the configured database to standard output instead",
     .run = run_migrate,
 };
 
@@ -85,27 +97,59 @@ static void print_warning(const char *line)
     fprintf(stderr, "warning: %s\n", line);
 }
 
+static void add_warnings(struct df_str warnings, struct df_buf *out)
+{
+    struct df_str line;
+    const char *gap = "\"";
+    while (warnings.len > 0) {
+        warnings = df_str_cut(warnings, '\n', &line);
+        if (line.len == 0)
+            continue;
+        df_buf_addz(out, gap);
+        df_buf_add_escaped(out, line);
+        df_buf_addc(out, '"');
+        gap = ",\"";
+    }
+}
+
+/* {"settings": {section: {key: value}}, "warnings": […]} */
+static void add_config(const struct df_settings *s, struct df_str warnings, struct df_buf *out)
+{
+    df_buf_addz(out, "{\"settings\":");
+    df_config_print_json(&df_settings_table, s, out);
+    df_buf_addz(out, ",\"warnings\":[");
+    add_warnings(warnings, out);
+    df_buf_addz(out, "]}\n");
+}
+
 static int run_check_config(int argc, char **argv)
 {
+    bool json = false;
+    const struct df_option options[] = {{.name = "json", .kind = DF_OPT_FLAG, .flag = &json}};
     struct df_settings s;
     struct df_buf warnings;
     df_buf_init(&warnings, DF_CLI_WARNINGS_MAX);
-    int status = begin_command(&df_cmd_check_config, argc, argv, 0, NULL, 0, &s, &warnings);
+    int status = begin_command(&df_cmd_check_config, argc, argv, 0, options, 1, &s, &warnings);
     if (status >= 0) {
         df_buf_release(&warnings);
         return status;
     }
-    df_cli_each_line(&warnings, print_warning);
     struct df_buf out;
     df_buf_init(&out, OUTPUT_MAX);
-    df_config_print(&df_settings_table, &s, &out);
+    if (json) {
+        add_config(&s, df_buf_str(&warnings), &out);
+        df_buf_release(&warnings);
+    } else {
+        df_cli_each_line(&warnings, print_warning);
+        df_config_print(&df_settings_table, &s, &out);
+    }
     df_settings_release(&s);
     return df_cli_print(&out);
 }
 
 const struct df_command df_cmd_check_config = {
     .name = "check-config",
-    .usage = "[--config FILE]",
+    .usage = "[--config FILE] [--json]",
     .summary = "validate and print the effective configuration, secrets hidden",
     .help =
         "What is valid and yet unwise (a short admin key, a secret's file that others can read, a\n"

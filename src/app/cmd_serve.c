@@ -68,12 +68,10 @@ static int run_serve(int argc, char **argv)
 
 const struct df_command df_cmd_serve = {
     .name = "serve",
-    .usage = "[--config FILE] [--set section.key=value]... [--demo]",
+    .usage = "[--config FILE] [--set section.key=value]... [--demo]\n"
+             "                [--sandbox-listen ADDRESS:PORT]",
     .summary = "run the server",
     .help =
-        "--demo            start a sandbox beside it, make a demo client and an admin key, and\n"
-        "                  print addresses, credentials and commands to try\n"
-        "--sandbox-listen  address of that sandbox [127.0.0.1:8090]\n\n"
         "SIGTERM, SIGINT and SIGHUP finish what is in hand (server.drain_seconds) and exit with 0.",
     .run = run_serve,
 };

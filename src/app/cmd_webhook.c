@@ -3,12 +3,14 @@
 #include "app/cli.h"
 #include "base/secret.h"
 #include "delivery/verify.h"
+#include "json/write.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #define REQUEST_MAX (8 << 20)
 #define SECRETS_MAX 4096
+#define OUTPUT_MAX  (64 << 10)
 
 static bool read_all(const char *path, struct df_buf *out)
 {
@@ -58,24 +60,54 @@ static bool verify_with_secrets(struct df_str secrets, const struct df_signed *m
     return any;
 }
 
-static bool print_verdicts(const struct df_verify_result v[DF_VERIFY_KINDS])
+static const char *verdict_of(const struct df_verify_result *v)
+{
+    return v->why ? "bad" : v->present ? "ok" : "missing";
+}
+
+static void add_json(struct df_buf *out, const struct df_verify_result v[DF_VERIFY_KINDS],
+                     bool good)
+{
+    struct df_json_out j;
+    df_json_out_init(&j, out);
+    df_json_open(&j, '{');
+    df_json_kv_bool(&j, "verified", good);
+    df_json_key(&j, "signatures");
+    df_json_open(&j, '[');
+    for (int i = 0; i < DF_VERIFY_KINDS; i++) {
+        df_json_open(&j, '{');
+        df_json_kv_text(&j, "name", df_str_c(df_verify_kind_name((enum df_verify_kind)i)));
+        df_json_kv_text(&j, "verdict", df_str_c(verdict_of(&v[i])));
+        df_json_kv_text(&j, "reason", df_str_c(v[i].why));
+        df_json_close(&j, '}');
+    }
+    df_json_close(&j, ']');
+    df_json_close(&j, '}');
+    df_buf_addc(out, '\n');
+}
+
+/* The exit status: whether there is a signature and none is bad. */
+static int print_verdicts(const struct df_verify_result v[DF_VERIFY_KINDS], bool json)
 {
     bool present = false;
     bool good = true;
+    struct df_buf out;
 
+    df_buf_init(&out, OUTPUT_MAX);
     for (int i = 0; i < DF_VERIFY_KINDS; i++) {
-        printf("%-22s  %s%s%s\n", df_verify_kind_name((enum df_verify_kind)i),
-               v[i].why       ? "bad"
-               : v[i].present ? "ok"
-                              : "missing",
-               v[i].why ? ": " : "", v[i].why ? v[i].why : "");
         present |= v[i].present;
         good &= !v[i].why;
     }
-    return present && good;
+    if (json)
+        add_json(&out, v, present && good);
+    for (int i = 0; !json && i < DF_VERIFY_KINDS; i++)
+        df_buf_addf(&out, "%-22s  %s%s%s\n", df_verify_kind_name((enum df_verify_kind)i),
+                    verdict_of(&v[i]), v[i].why ? ": " : "", v[i].why ? v[i].why : "");
+    int printed = df_cli_print(&out);
+    return printed == DF_EXIT_OK && !(present && good) ? DF_EXIT_FAILED : printed;
 }
 
-static int verify_files(const char *secret_file, const char *path, int64_t tolerance_s)
+static int verify_files(const char *secret_file, const char *path, int64_t tolerance_s, bool json)
 {
     struct df_verify_result v[DF_VERIFY_KINDS];
     struct df_err err = DF_ERR_INIT;
@@ -93,7 +125,7 @@ static int verify_files(const char *secret_file, const char *path, int64_t toler
     else if (!verify_with_secrets(df_buf_str(&secrets), &m, tolerance_s, v))
         df_cli_complain(&df_cmd_webhook, "%s is empty", secret_file);
     else
-        status = print_verdicts(v) ? DF_EXIT_OK : DF_EXIT_FAILED;
+        status = print_verdicts(v, json);
 out:
     if (secrets.ptr)
         df_wipe(secrets.ptr, secrets.len);
@@ -107,11 +139,13 @@ static int run_webhook(int argc, char **argv)
     const char *secret_file = NULL;
     const char *tolerance = "300";
     int64_t tolerance_s;
+    bool json = false;
     const struct df_option options[] = {
         {.name = "secret-file", .kind = DF_OPT_VALUE, .value = &secret_file},
         {.name = "tolerance", .kind = DF_OPT_VALUE, .value = &tolerance},
+        {.name = "json", .kind = DF_OPT_FLAG, .flag = &json},
     };
-    int operands = df_cli_parse(&df_cmd_webhook, argc, argv, options, 2, NULL);
+    int operands = df_cli_parse(&df_cmd_webhook, argc, argv, options, 3, NULL);
 
     if (operands < 0)
         return DF_EXIT_USAGE;
@@ -121,12 +155,12 @@ static int run_webhook(int argc, char **argv)
     }
     if (!df_cli_int(&df_cmd_webhook, "tolerance", tolerance, 0, INT32_MAX, &tolerance_s))
         return DF_EXIT_USAGE;
-    return verify_files(secret_file, argv[1], tolerance_s);
+    return verify_files(secret_file, argv[1], tolerance_s, json);
 }
 
 const struct df_command df_cmd_webhook = {
     .name = "webhook",
-    .usage = "verify --secret-file FILE [--tolerance SECONDS] REQUEST|-",
+    .usage = "verify --secret-file FILE [--tolerance SECONDS] [--json] REQUEST|-",
     .summary = "verify the signatures of a webhook that was saved to a file",
     .help =
         "REQUEST is a request as it came: a request line or none, headers, an empty line, the\n"

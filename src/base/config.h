@@ -187,6 +187,10 @@ void df_config_inherit(const struct df_config_key *keys, void *settings, const v
 /* The effective configuration as an INI file, secrets as "(set)". */
 void df_config_print(const struct df_config_table *t, const void *settings, struct df_buf *out);
 
+/* The same as a JSON object of sections, each an object of keys; values are texts, null: unset. */
+void df_config_print_json(const struct df_config_table *t, const void *settings,
+                          struct df_buf *out);
+
 /* The reference as Markdown: a table for each section and group. */
 void df_config_print_docs(const struct df_config_table *t, struct df_buf *out);
 

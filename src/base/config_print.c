@@ -1,5 +1,6 @@
 /* The effective configuration, and the reference. */
 #include "base/config_private.h"
+#include "base/escape.h"
 
 typedef void head_fn(const char *section, struct df_buf *out);
 typedef void row_fn(const struct df_config_key *k, const void *settings, struct df_buf *out);
@@ -59,6 +60,55 @@ void df_config_print(const struct df_config_table *t, const void *settings, stru
         }
     }
 }
+
+/* --- JSON --- */
+
+static void json_row(const struct df_config_key *k, const void *settings, struct df_buf *out)
+{
+    struct df_buf value;
+    df_buf_init(&value, (size_t)1 << 20);
+    if (df_buf_str(out).ptr[out->len - 1] != '{')
+        df_buf_addc(out, ',');
+    if (df_config_value_print(k, settings, &value)) {
+        df_buf_addf(out, "\"%s\":\"", k->key);
+        df_buf_add_escaped(out, df_buf_str(&value));
+        df_buf_addc(out, '"');
+    } else {
+        df_buf_addf(out, "\"%s\":null", k->key);
+    }
+    df_buf_release(&value);
+}
+
+static void json_sections(const struct df_config_table *t, const void *settings, struct df_buf *out)
+{
+    for (const struct df_config_section *s = t->sections; s->name; s++) {
+        if (!is_first_of_name(t->sections, s))
+            continue;
+        df_buf_addf(out, "%s\"%s\":{", s == t->sections ? "" : ",", s->name);
+        for (const struct df_config_section *same = s; same->name; same++)
+            for (const struct df_config_key *k = same->keys;
+                 strcmp(same->name, s->name) == 0 && k->key; k++)
+                json_row(k, (const char *)settings + same->offset, out);
+        df_buf_addc(out, '}');
+    }
+}
+
+void df_config_print_json(const struct df_config_table *t, const void *settings, struct df_buf *out)
+{
+    df_buf_addc(out, '{');
+    json_sections(t, settings, out);
+    for (const struct df_config_group_at *g = t->groups; g && g->group; g++)
+        for (size_t j = 0; j < df_config_item_count(g, settings); j++) {
+            const void *item = df_config_item(g, settings, j);
+            df_buf_addf(out, ",\"%s.%s\":{", g->group->prefix, df_config_item_name(g->group, item));
+            for (const struct df_config_key *k = g->group->keys; k->key; k++)
+                json_row(k, item, out);
+            df_buf_addc(out, '}');
+        }
+    df_buf_addc(out, '}');
+}
+
+/* --- the reference --- */
 
 #define TABLE_HEAD "| key | value | default | meaning |\n| --- | --- | --- | --- |\n"
 

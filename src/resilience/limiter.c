@@ -4,39 +4,35 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "resilience/window.h"
 
 #include <stdlib.h>
 
-#define SECOND_NS   INT64_C(1000000000)
-#define MINUTE_NS   (60 * SECOND_NS)
-#define TICK_NS     (SECOND_NS / 2)
-#define TICKS       121 /* a minute, and the current tick */
-#define BURST_SHARE 20
-#define BURST_LEAST 5
-#define SHARE_LEAST                                                                                \
-    0.01          /* of the limit: the least share of a process that has not reported yet          \
-                   */
-#define SWEEP 256 /* entries checked when there is no room */
+#define SECOND_NS     INT64_C(1000000000)
+#define MINUTE_NS     (60 * SECOND_NS)
+#define RESERVE_SHARE 20              /* of the limit is reserved at a time */
+#define EXCESS_SHARE  10              /* of the limit may be reserved beyond it, in all */
+#define DENIED_NS     (SECOND_NS / 4) /* until the others are asked again */
+#define SWEEP         256             /* entries checked when there is no room */
 
 struct entry {
     struct df_link link;
     char key[DF_LIMITER_KEY_MAX + 1];
     int64_t limit; /* per minute, as last given; 0: none */
+    struct df_window window;
 
-    /* The sliding minute: requests admitted in each tick, their sum, and the first tick with
-     * any. */
-    uint32_t ticks[TICKS];
-    int64_t sum;
-    int64_t tick;
-    int64_t oldest;
+    /* Shared with other processes. */
+    int64_t reserved;  /* may be admitted without asking */
+    int64_t waiting;   /* were told to ask, since the last report */
+    int64_t denied_ns; /* until then there is nothing to be had; 0: ask */
+    int64_t others_ns; /* the oldest request elsewhere is not older than this */
 
-    double tokens;
-    int64_t at_ns;
-
-    int64_t asked; /* since the last report, admitted or not */
+    int64_t asked; /* since demand was last computed, admitted or not */
+    bool quiet;    /* not asked for anything since then */
     double demand; /* a minute */
     int64_t held;
     struct df_limiter_use elsewhere;
+    bool listed; /* of df_limiter_settle: elsewhere was given */
 
     int64_t refused;
     int64_t told_ns; /* when a refusal was last logged; -1: never */
@@ -48,16 +44,25 @@ struct df_limiter {
     struct df_map entries DF_GUARDED_BY(lock);
     struct df_list looked_at
         DF_GUARDED_BY(lock); /* all entries, in the order in which make_room checks them */
-    int64_t reported_ns DF_GUARDED_BY(lock);
+    int64_t counted_ns DF_GUARDED_BY(lock); /* when demand was last computed */
+    bool reserves DF_GUARDED_BY(lock);      /* shared, and the others can be asked */
+    bool shared;
 };
 
-struct df_limiter *df_limiter_new(const struct df_clock *clock)
+struct df_limiter *df_limiter_new(const struct df_clock *clock, bool shared)
 {
     struct df_limiter *l = df_calloc(1, sizeof *l);
     df_mutex_init(&l->lock);
     l->clock = clock;
-    l->reported_ns = df_mono_ns(clock);
+    l->shared = l->reserves = shared;
+    l->counted_ns = df_mono_ns(clock);
     return l;
+}
+
+static void free_entry(struct entry *e)
+{
+    df_window_release(&e->window);
+    free(e);
 }
 
 void df_limiter_free(struct df_limiter *l)
@@ -66,7 +71,7 @@ void df_limiter_free(struct df_limiter *l)
         return;
     struct entry *e;
     for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
-        free(e);
+        free_entry(e);
     df_map_release(&l->entries);
     df_mutex_destroy(&l->lock);
     free(l);
@@ -74,29 +79,9 @@ void df_limiter_free(struct df_limiter *l)
 
 /* --- entries; all of this under the lock --- */
 
-/* Removes the ticks that have left the minute. */
-static void advance_ticks(struct entry *e, int64_t now)
-{
-    int64_t tick = now / TICK_NS;
-    if (tick - e->tick >= TICKS) {
-        memset(e->ticks, 0, sizeof e->ticks);
-        e->sum = 0;
-        e->tick = tick;
-    }
-    while (e->tick < tick) {
-        uint32_t *slot = &e->ticks[++e->tick % TICKS];
-        e->sum -= *slot;
-        *slot = 0;
-    }
-    if (e->oldest < tick - TICKS + 1)
-        e->oldest = tick - TICKS + 1;
-    while (e->oldest < tick && e->ticks[e->oldest % TICKS] == 0)
-        e->oldest++;
-}
-
 static bool at_rest(const struct entry *e)
 {
-    return e->sum == 0 && e->held == 0;
+    return e->window.calls == 0 && e->held == 0 && e->reserved == 0 && e->waiting == 0;
 }
 
 /* Makes room for one more: removes entries at rest, here and elsewhere. Checks a few each time. */
@@ -104,13 +89,13 @@ static void make_room(struct df_limiter *l, int64_t now) DF_REQUIRES(l->lock)
 {
     for (size_t i = 0; i < SWEEP; i++) {
         struct entry *e = DF_LIST_TAKE(&l->looked_at, struct entry, link);
-        advance_ticks(e, now);
+        df_window_advance(&e->window, now);
         if (!at_rest(e) || e->elsewhere.requests || e->elsewhere.held) {
             df_list_add(&l->looked_at, &e->link);
             continue;
         }
         (void)df_map_remove(&l->entries, df_str_c(e->key));
-        free(e);
+        free_entry(e);
     }
 }
 
@@ -127,108 +112,69 @@ static struct entry *get_entry(struct df_limiter *l, struct df_str key, int64_t 
         return NULL;
     e = df_calloc(1, sizeof *e);
     memcpy(e->key, key.ptr, key.len);
-    e->at_ns = now;
-    e->tick = e->oldest = now / TICK_NS;
     e->told_ns = -1;
     df_map_add(&l->entries, df_str_n(e->key, key.len), e);
     df_list_add(&l->looked_at, &e->link);
     return e;
 }
 
-/* --- the rules --- */
+/* --- the rule --- */
 
-static int64_t burst_of(int64_t limit)
+static int64_t lesser(int64_t a, int64_t b)
 {
-    int64_t burst = limit / BURST_SHARE > BURST_LEAST ? limit / BURST_SHARE : BURST_LEAST;
-    return burst < limit ? burst : limit;
+    return a < b ? a : b;
 }
 
-static double max_of(double a, double b)
+static int64_t at_least_0(int64_t n)
 {
-    return a > b ? a : b;
-}
-
-/*
- * The share of the limit that this process may admit, from 0 to 1: what the others leave over or,
- * when the total demand exceeds the limit, its part of the demand.
- */
-static double share_of(const struct entry *e)
-{
-    double others = (double)e->elsewhere.demand, limit = (double)e->limit;
-    if (others <= 0)
-        return 1;
-    double part = e->demand / (e->demand + others);
-    return max_of(max_of(part, 1 - others / limit), SHARE_LEAST);
-}
-
-/* The bucket's rate per nanosecond, and its size. */
-struct pace {
-    double per_ns;
-    double size;
-};
-
-static struct pace pace_of(const struct entry *e)
-{
-    double share = share_of(e);
-    return (struct pace){.per_ns = share * (double)e->limit / (double)MINUTE_NS,
-                         .size = max_of(share * (double)burst_of(e->limit), 1)};
+    return n > 0 ? n : 0;
 }
 
 /* A new limit starts empty: earlier requests do not count. A changed limit goes on with what is
  * left. */
-static void set_limit(struct entry *e, int64_t limit, int64_t now)
+static void set_limit(struct entry *e, int64_t limit)
 {
     if (e->limit == limit)
         return;
-    if (e->limit == 0) {
-        memset(e->ticks, 0, sizeof e->ticks);
-        e->sum = 0;
-        e->oldest = e->tick;
-        e->tokens = (double)burst_of(limit);
-        e->at_ns = now;
-    }
+    if (e->limit == 0)
+        df_window_release(&e->window);
     e->limit = limit;
+    e->denied_ns = 0;
+    e->reserved = lesser(e->reserved, at_least_0(limit - e->window.calls));
 }
 
-static void refill(struct entry *e, const struct pace *p, int64_t now)
+static int64_t join_ns_of(int64_t limit)
 {
-    e->tokens += (double)(now - e->at_ns) * p->per_ns;
-    e->at_ns = now;
-    if (e->tokens > p->size)
-        e->tokens = p->size;
+    if (limit == 0)
+        return DF_WINDOW_LOOSE_NS;
+    return limit <= DF_WINDOW_RUNS ? 0 : DF_WINDOW_JOIN_NS;
 }
 
-static int64_t seconds_up(double ns)
+static int64_t reserve_of(int64_t limit)
 {
-    int64_t s = (int64_t)(ns / (double)SECOND_NS);
-    return (double)(s * SECOND_NS) < ns ? s + 1 : s;
+    return limit / RESERVE_SHARE > 1 ? limit / RESERVE_SHARE : 1;
 }
 
-static void fill_answer(const struct entry *e, const struct pace *p, int64_t now,
-                        struct df_limiter_answer *a)
+/* When there may be more: when the oldest request leaves the minute, here or, if there is none
+ * here, elsewhere. */
+static int64_t frees_ns(const struct entry *e, int64_t now)
 {
-    int64_t left = e->limit - e->sum - e->elsewhere.requests;
-    int64_t frees_ns = (e->oldest + TICKS) * TICK_NS - now;
-    double tokens = e->tokens + 1e-6;
-
-    a->remaining = left > 0 ? left : 0;
-    a->reset_s = e->sum > 0 ? seconds_up((double)frees_ns) : 1;
-    a->burst = burst_of(e->limit);
-    a->burst_window_s = seconds_up((double)a->burst * (double)MINUTE_NS / (double)e->limit);
-    a->burst_remaining = (int64_t)tokens < a->remaining ? (int64_t)tokens : a->remaining;
-    a->burst_reset_s = tokens < p->size ? seconds_up((p->size - e->tokens) / p->per_ns) : 0;
+    if (e->window.calls > 0)
+        return df_window_frees_ns(&e->window, now);
+    int64_t there = e->others_ns + MINUTE_NS;
+    return e->elsewhere.requests > 0 && there > now + SECOND_NS ? there : now + SECOND_NS;
 }
 
-/* Waits until both rules allow it. When the other processes' requests leave the minute is not
- * known. */
-static void refuse_request(struct entry *e, const struct pace *p, int64_t now,
-                           struct df_limiter_answer *a)
+static void fill_answer(const struct entry *e, int64_t now, struct df_limiter_answer *a)
 {
-    double wait_ns = (1 - e->tokens) / p->per_ns;
-    if (a->remaining == 0)
-        wait_ns = max_of(wait_ns, e->sum > 0 ? (double)((e->oldest + TICKS) * TICK_NS - now)
-                                             : (double)SECOND_NS);
-    a->wait_ms = (int64_t)(wait_ns / 1e6) + 1;
+    a->remaining = at_least_0(e->limit - e->window.calls - e->elsewhere.requests);
+    a->reset_s = (frees_ns(e, now) - now + SECOND_NS - 1) / SECOND_NS;
+}
+
+static void refuse_request(struct entry *e, int64_t now, struct df_limiter_answer *a)
+{
+    a->remaining = 0;
+    a->wait_ms = (frees_ns(e, now) - now + 999999) / 1000000;
     e->refused++;
     a->tell = e->told_ns < 0 || now - e->told_ns >= MINUTE_NS;
     a->refused = e->refused;
@@ -238,26 +184,41 @@ static void refuse_request(struct entry *e, const struct pace *p, int64_t now,
     }
 }
 
-static void count_request(struct entry *e)
+/* What the entry wants beyond its reserve: enough for those that wait, and to go on for a while. Of
+ * a small limit nothing is kept back: the others would miss it. */
+static int64_t wanted_by(const struct entry *e)
 {
-    e->sum++;
-    e->ticks[e->tick % TICKS]++;
+    int64_t reserve = reserve_of(e->limit);
+    if (e->waiting == 0 && !(reserve > 1 && !e->quiet && e->reserved <= reserve / 2))
+        return 0;
+    int64_t want = (e->waiting > reserve ? e->waiting : reserve) - e->reserved;
+    return at_least_0(lesser(want, e->limit - e->window.calls - e->reserved));
 }
 
-static void take_token(struct entry *e, int64_t now, struct df_limiter_answer *a)
+/* Whether the others have to be asked before this request can be judged. */
+static bool must_ask(const struct entry *e, int64_t now)
 {
-    struct pace p = pace_of(e);
-    refill(e, &p, now);
-    e->asked++;
-    /* A token that is short by less than a millionth counts as one: fractions add up inexactly. */
-    a->admitted = e->sum + e->elsewhere.requests < e->limit && e->tokens >= 1 - 1e-6;
-    if (a->admitted) {
-        e->tokens -= 1;
-        count_request(e);
+    return e->reserved == 0 && e->window.calls < e->limit && now >= e->denied_ns;
+}
+
+static void take_request(struct entry *e, bool reserves, int64_t now, struct df_limiter_answer *a)
+{
+    e->quiet = false;
+    if (reserves && must_ask(e, now)) {
+        e->waiting++;
+        *a = (struct df_limiter_answer){.ask = true};
+        return;
     }
-    fill_answer(e, &p, now, a);
+    e->asked++;
+    a->admitted = e->window.calls < e->limit && (!reserves || e->reserved > 0);
+    if (a->admitted) {
+        df_window_add(&e->window, now, join_ns_of(e->limit));
+        e->reserved = reserves ? e->reserved - 1 : 0;
+        a->soon = reserves && wanted_by(e) > 0 && now >= e->denied_ns;
+    }
+    fill_answer(e, now, a);
     if (!a->admitted)
-        refuse_request(e, &p, now, a);
+        refuse_request(e, now, a);
 }
 
 void df_limiter_take(struct df_limiter *l, struct df_str key, int64_t per_minute,
@@ -268,12 +229,12 @@ void df_limiter_take(struct df_limiter *l, struct df_str key, int64_t per_minute
     df_lock(&l->lock);
     struct entry *e = get_entry(l, key, now);
     if (e) {
-        advance_ticks(e, now);
-        set_limit(e, per_minute, now);
+        df_window_advance(&e->window, now);
+        set_limit(e, per_minute);
         if (per_minute > 0)
-            take_token(e, now, ret);
+            take_request(e, l->reserves, now, ret);
         else
-            count_request(e);
+            df_window_add(&e->window, now, join_ns_of(0));
     }
     df_unlock(&l->lock);
 }
@@ -309,10 +270,10 @@ void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_
     df_lock(&l->lock);
     struct entry *e = df_map_get(&l->entries, key);
     if (e) {
-        advance_ticks(e, now);
+        df_window_advance(&e->window, now);
         *ret = e->elsewhere;
         memcpy(ret->key, e->key, sizeof ret->key);
-        ret->requests += e->sum;
+        ret->requests += e->window.calls;
         ret->demand += (int64_t)e->demand;
         ret->held += e->held;
     }
@@ -321,19 +282,28 @@ void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_
 
 /* --- between processes --- */
 
-/* False: the entry is at rest. Half of the old demand is kept, as one second says little. */
-static bool report_entry(struct entry *e, int64_t now, double minutes, struct df_limiter_use *ret)
+/* Half of the old demand is kept, as one second says little. */
+static void compute_demand(struct entry *e, double minutes)
 {
-    advance_ticks(e, now);
     double lately = (double)e->asked / minutes;
     e->demand = e->demand < 1 ? lately : (e->demand + lately) / 2;
     e->asked = 0;
-    if (at_rest(e) && e->demand < 1)
-        return false;
-    *ret =
-        (struct df_limiter_use){.requests = e->sum, .demand = (int64_t)e->demand, .held = e->held};
+}
+
+/* False: the entry is at rest. */
+static bool report_entry(struct entry *e, bool reserves, struct df_limiter_use *ret)
+{
+    if (e->quiet)
+        e->reserved = 0;
+    *ret = (struct df_limiter_use){.demand = (int64_t)e->demand,
+                                   .held = e->held,
+                                   .limit = e->limit,
+                                   .wanted = reserves ? wanted_by(e) : 0};
+    ret->requests = e->window.calls + e->reserved;
     memcpy(ret->key, e->key, sizeof ret->key);
-    return true;
+    bool rests = at_rest(e) && e->demand < 1;
+    e->waiting = 0;
+    return !rests;
 }
 
 size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
@@ -341,29 +311,85 @@ size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
     size_t n = 0;
     int64_t now = df_mono_ns(l->clock);
     df_lock(&l->lock);
-    double minutes = (double)(now - l->reported_ns) / (double)MINUTE_NS;
+    bool second = now - l->counted_ns >= SECOND_NS;
+    double minutes = (double)(now - l->counted_ns) / (double)MINUTE_NS;
     struct df_limiter_use *out = df_calloc(l->entries.count + (size_t)1, sizeof *out);
     struct entry *e;
-    for (size_t at = 0; minutes > 0 && (e = df_map_next(&l->entries, &at));)
-        if (e->limit > 0 || e->held > 0)
-            n += report_entry(e, now, minutes, &out[n]);
-    l->reported_ns = now;
+    for (size_t at = 0; (e = df_map_next(&l->entries, &at));) {
+        if (e->limit == 0 && e->held == 0)
+            continue;
+        df_window_advance(&e->window, now);
+        if (second)
+            compute_demand(e, minutes);
+        n += report_entry(e, l->shared, &out[n]);
+        if (second)
+            e->quiet = true;
+    }
+    if (second)
+        l->counted_ns = now;
     df_unlock(&l->lock);
     *ret = out;
     return n;
 }
 
-void df_limiter_set_elsewhere(struct df_limiter *l, const struct df_limiter_use *uses, size_t count)
+int64_t df_limiter_grant(const struct df_limiter_use *mine, int64_t elsewhere)
 {
+    int64_t most = mine->limit + mine->limit / EXCESS_SHARE;
+    return at_least_0(lesser(mine->wanted, most - elsewhere - mine->requests));
+}
+
+/* Between the report and this, requests were admitted from the reserve and old ones left the
+ * minute: together they only became fewer. */
+static void settle_reserve(struct entry *e, const struct df_limiter_use *mine, int64_t now)
+{
+    int64_t room = at_least_0(mine->limit - e->window.calls - e->reserved);
+    e->reserved += lesser(mine->granted, room);
+    if (mine->granted < mine->wanted)
+        e->denied_ns = lesser(now + DENIED_NS, frees_ns(e, now));
+}
+
+static void settle_elsewhere(struct entry *e, const struct df_limiter_use *use, int64_t now)
+{
+    if (e->elsewhere.requests == 0)
+        e->others_ns = now;
+    else if (use->requests < e->elsewhere.requests) /* the oldest just left; the next may be near */
+        e->others_ns = now - MINUTE_NS;
+    e->elsewhere = *use;
+}
+
+void df_limiter_settle(struct df_limiter *l, const struct df_limiter_use *mine, size_t mine_count,
+                       const struct df_limiter_use *others, size_t other_count)
+{
+    static const struct df_limiter_use nothing;
     int64_t now = df_mono_ns(l->clock);
     struct entry *e;
     df_lock(&l->lock);
+    l->reserves = l->shared;
     for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
-        e->elsewhere = (struct df_limiter_use){0};
-    for (size_t i = 0; i < count; i++) {
-        e = get_entry(l, df_str_c(uses[i].key), now);
-        if (e)
-            e->elsewhere = uses[i];
+        e->listed = false;
+    for (size_t i = 0; i < other_count; i++) {
+        e = get_entry(l, df_str_c(others[i].key), now);
+        if (!e)
+            continue;
+        settle_elsewhere(e, &others[i], now);
+        e->listed = true;
     }
+    for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
+        if (!e->listed)
+            settle_elsewhere(e, &nothing, now);
+    for (size_t i = 0; i < mine_count; i++) {
+        e = df_map_get(&l->entries, df_str_c(mine[i].key));
+        if (!e)
+            continue;
+        df_window_advance(&e->window, now);
+        settle_reserve(e, &mine[i], now);
+    }
+    df_unlock(&l->lock);
+}
+
+void df_limiter_alone(struct df_limiter *l)
+{
+    df_lock(&l->lock);
+    l->reserves = false;
     df_unlock(&l->lock);
 }

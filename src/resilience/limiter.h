@@ -2,21 +2,26 @@
  * Rate limiter by key: how many requests a client may make in a minute, and how many things
  * (uploads) it may hold at once.
  *
- * Two rules apply together. A token bucket paces: it refills evenly at the limit's rate and holds a
- * small burst (a twentieth of the limit, at least five), so that no client can send a whole
- * minute's requests at once. A sliding minute counts: no 60 seconds admit more than the limit, the
- * burst included. A client that keeps sending at twice its limit gets the limit, less 1.7 % at
- * most. Refused requests do not count.
+ * The rule: in any 60 seconds as many requests as the limit are admitted, together or spread, and
+ * never more. A limit of 30 lets 30 through at once, and the next one when the first of them is 60
+ * seconds old. Refused requests do not count. Up to a limit of DF_WINDOW_RUNS this is exact; beyond
+ * it a request may count for 59 ms longer than its minute (resilience/window.h).
  *
- * Several processes share a limit by telling each other, about every second, how many requests they
- * admitted in the last minute and how many they were asked for (df_limiter_report,
- * df_limiter_set_elsewhere): the others' requests count in the sliding minute, and the rate is
- * shared out by demand. Between two reports a process does not know what the others admit: see
- * docs/policies.md for the tolerance.
+ * Several processes share a limit through a table. A process admits only what it reserved there
+ * before: a twentieth of the limit at a time, or as much as requests are waiting for. It has at
+ * most the limit, and all of them together have at most a tenth more, which is for what others
+ * reserved and do not use. That is given back at the next exchange. When a process has nothing
+ * reserved, df_limiter_take answers `ask`: the caller has an exchange made and takes again. An
+ * exchange:
+ *
+ *     df_limiter_report ──► lock the table, read what the others have, df_limiter_grant, write,
+ *                           commit ──► df_limiter_settle
+ *
+ * While the table cannot be reached, each process applies the limit by itself.
  *
  * The clock is the caller's. Thread-safe; one short lock. A key without requests in the last minute
  * that holds nothing is forgotten when room is needed; beyond DF_LIMITER_MAX active keys, further
- * keys are not limited.
+ * keys are not limited. A key takes about 200 bytes, and up to 16 KiB while it is busy.
  */
 #ifndef DF_RESILIENCE_LIMITER_H
 #define DF_RESILIENCE_LIMITER_H
@@ -29,20 +34,17 @@
 
 struct df_limiter;
 
-struct df_limiter *df_limiter_new(const struct df_clock *clock);
+/* shared: with other processes. */
+struct df_limiter *df_limiter_new(const struct df_clock *clock, bool shared);
 void df_limiter_free(struct df_limiter *l);
 
 struct df_limiter_answer {
     bool admitted;
+    bool ask;        /* not admitted and not refused: take again after an exchange, at once */
+    bool soon;       /* admitted, but an exchange should be made soon */
     int64_t wait_ms; /* refused: how long to wait before asking again */
-    /* Of the sliding minute; reset_s: seconds until more is available. */
     int64_t remaining;
-    int64_t reset_s;
-    /* The burst, and the seconds in which it refills. */
-    int64_t burst;
-    int64_t burst_window_s;
-    int64_t burst_remaining;
-    int64_t burst_reset_s;
+    int64_t reset_s; /* seconds until more is available */
     /* A refusal to log, at most one a minute, with the number of refusals since the last one. */
     bool tell;
     int64_t refused;
@@ -60,19 +62,30 @@ void df_limiter_drop(struct df_limiter *l, struct df_str key);
 /* What a key uses. */
 struct df_limiter_use {
     char key[DF_LIMITER_KEY_MAX + 1];
-    int64_t requests; /* admitted in the last minute */
+    int64_t requests; /* admitted in the last minute, and reserved */
     int64_t demand;   /* recent demand, per minute */
     int64_t held;
+    /* Of an exchange. */
+    int64_t limit;
+    int64_t wanted;  /* to reserve beyond `requests` */
+    int64_t granted; /* of them */
 };
 
 /* What the key uses, here and elsewhere together. */
 void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_use *ret);
 
 /* The use in this process of all keys that have a limit or hold something, for the other processes.
- * Demand covers the time since the last report. The caller frees *ret. */
+ * Demand covers the last second. The caller frees *ret. */
 size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret);
-/* Sets the use in all other processes; keys that are not listed use nothing there. */
-void df_limiter_set_elsewhere(struct df_limiter *l, const struct df_limiter_use *uses,
-                              size_t count);
+
+/* How many of mine->wanted may be reserved if the other processes have so many. Pure. */
+int64_t df_limiter_grant(const struct df_limiter_use *mine, int64_t elsewhere);
+
+/* The exchange ended: `mine` is the report, with `granted`; `others` is what all other processes
+ * have. Keys that are not listed use nothing there. */
+void df_limiter_settle(struct df_limiter *l, const struct df_limiter_use *mine, size_t mine_count,
+                       const struct df_limiter_use *others, size_t other_count);
+/* The exchange failed: until one succeeds, this process applies the limits by itself. */
+void df_limiter_alone(struct df_limiter *l);
 
 #endif

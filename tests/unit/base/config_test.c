@@ -671,6 +671,18 @@ static void sections_of_a_group_are_printed_and_can_be_read_again(void **state)
     assert_true(df_str_ends(df_buf_str(&out), df_str_c(expected)));
     release();
 
+    assert_loads(&(struct sources){.ini = DF_STR_INIT("[relay.Orders]\nurl = postgres://u:pw@h/d\n"
+                                                      "secret = hunter2\n[call.x-y]\n"),
+                                   .sets = {"relay.b.limit=4"}});
+    df_buf_reset(&out);
+    df_config_print_json(&table, &settings, &out);
+    assert_true(df_str_ends(df_buf_str(&out), DF_STR(",\"call.x-y\":{\"on\":\"off\"}}")));
+    assert_non_null(strstr(df_buf_str(&out).ptr, "\"secret\":\"(set)\""));
+    assert_non_null(strstr(df_buf_str(&out).ptr, "\"secret\":null"));
+    assert_null(strstr(df_buf_str(&out).ptr, "hunter2"));
+    assert_null(strstr(df_buf_str(&out).ptr, "pw@"));
+    release();
+
     assert_loads(&(struct sources){.ini = df_str_c(expected)});
     df_buf_reset(&out);
     df_config_print(&table, &settings, &out);

@@ -1,0 +1,111 @@
+/* dataflow version, dataflow help. */
+#include "app/commands.h"
+#include "app/server.h"
+#include "json/write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int run_version(int argc, char **argv)
+{
+    bool json = false;
+    const struct df_option options[] = {{.name = "json", .kind = DF_OPT_FLAG, .flag = &json}};
+    int operands = df_cli_parse(&df_cmd_version, argc, argv, options, 1, NULL);
+    if (operands > 0)
+        df_cli_complain(&df_cmd_version, "unexpected argument \"%s\"", argv[0]);
+    if (operands != 0)
+        return DF_EXIT_USAGE;
+    struct df_buf out;
+    df_buf_init(&out, 1024);
+    df_buf_addz(&out, json ? "{\"version\":\"" DF_VERSION "\"}\n" : "dataflow " DF_VERSION "\n");
+    return df_cli_print(&out);
+}
+
+const struct df_command df_cmd_version = {
+    .name = "version", .usage = "[--json]", .summary = "print the version", .run = run_version};
+
+void df_cli_overview(struct df_buf *out)
+{
+    df_buf_addz(out, "DataFlow " DF_VERSION
+                     ": accepts documents, keeps them, delivers them, proves it.\n\n");
+    for (const struct df_command_entry *e = df_commands; e->command; e++)
+        df_buf_addf(out, "  dataflow %-13s %s\n", e->command->name, e->command->summary);
+    df_buf_addz(out,
+                "\n`dataflow help COMMAND` tells more. Every command that needs a database takes\n"
+                "--config FILE and --set section.key=value.\n");
+}
+
+static bool print_topic(const char *topic, struct df_buf *out)
+{
+    if (strcmp(topic, "config") == 0)
+        df_config_print_docs(&df_settings_table, out);
+    else if (strcmp(topic, "routes") == 0)
+        df_server_print_routes(out);
+    else if (strcmp(topic, "man") == 0)
+        df_commands_print_manual(out);
+    else
+        return false;
+    return true;
+}
+
+static void add_verbs(struct df_buf *out, const struct df_command_verb *v)
+{
+    for (; v && v->name; v++) {
+        char left[80];
+        (void)snprintf(left, sizeof left, "%s %s", v->name, v->operands);
+        df_buf_addf(out, "  %-30s %s\n", left, v->help);
+    }
+}
+
+static void add_options(struct df_buf *out, const struct df_command_option *o)
+{
+    for (; o && o->name; o++) {
+        char left[80];
+        (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->takes ? " " : "",
+                       o->takes ? o->takes : "");
+        df_buf_addf(out, "  %-30s %s\n", left, o->help);
+    }
+}
+
+static void print_command(const struct df_command_entry *e, struct df_buf *out)
+{
+    const struct df_command *cmd = e->command;
+    df_buf_addf(out, "dataflow %s %s\n\n%s\n", cmd->name, cmd->usage, cmd->summary);
+    if (e->verbs)
+        df_buf_addc(out, '\n');
+    add_verbs(out, e->verbs);
+    if (e->options || e->configured)
+        df_buf_addc(out, '\n');
+    add_options(out, e->options);
+    add_options(out, e->configured ? df_config_options : NULL);
+    if (cmd->help)
+        df_buf_addf(out, "\n%s\n", cmd->help);
+}
+
+static int run_help(int argc, char **argv)
+{
+    int operands = df_cli_parse(&df_cmd_help, argc, argv, NULL, 0, NULL);
+    if (operands < 0)
+        return DF_EXIT_USAGE;
+    struct df_buf out;
+    df_buf_init(&out, 1 << 20);
+    if (operands == 0) {
+        df_cli_overview(&out);
+        return df_cli_print(&out);
+    }
+    if (print_topic(argv[0], &out))
+        return df_cli_print(&out);
+    const struct df_command_entry *e = df_command_find(argv[0]);
+    if (!e) {
+        df_cli_complain(&df_cmd_help, "no command \"%s\"; `dataflow help` lists them", argv[0]);
+        return DF_EXIT_USAGE;
+    }
+    print_command(e, &out);
+    return df_cli_print(&out);
+}
+
+const struct df_command df_cmd_help = {.name = "help",
+                                       .usage = "[COMMAND|config|routes|man]",
+                                       .summary =
+                                           "what a command, a configuration key or the API is",
+                                       .run = run_help};

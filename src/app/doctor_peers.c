@@ -1,0 +1,200 @@
+/* Others: the bucket, relays and their brokers, and every destination that is called. */
+#include "app/doctor.h"
+#include "base/clock.h"
+#include "files/storage.h"
+#include "net/probe.h"
+#include "net/url.h"
+#include "relay/probe.h"
+#include "relay/relay.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PROBE_MS (DF_DOCTOR_LIMIT_MS - 500) /* so that the check itself tells what failed */
+
+/* --- the bucket --- */
+
+static bool is_remote(const struct df_settings *s)
+{
+    return s->storage.scheduled && strncmp(s->storage.scheduled, "s3://", 5) == 0;
+}
+
+size_t df_count_storages(const struct df_settings *s)
+{
+    return is_remote(s) ? 1 : 0;
+}
+
+/* A small file there and back, as one that waits for its time. */
+static enum df_code send_and_fetch(struct df_storage *st, const struct df_uuid *batch,
+                                   char *location, struct df_err *err)
+{
+    static const char text[] = "dataflow doctor was here\n";
+    char checksum[DF_CHECKSUM_LEN + 1];
+    uint64_t size;
+    struct df_storage_writer *w = NULL;
+    struct df_str name = DF_STR("doctor.txt");
+    enum df_code code = df_storage_create(st, batch, &w, err);
+    if (code != DF_OK)
+        return code;
+    code = df_storage_write(w, text, sizeof text - 1, err);
+    if (code != DF_OK) {
+        df_storage_abort(w);
+        return code;
+    }
+    code = df_storage_finish(w, name, checksum, &size, err);
+    if (code == DF_OK)
+        code = df_storage_put_scheduled(st, batch, name, location, err);
+    if (code == DF_OK)
+        code = df_storage_drop_local(st, batch, location, err);
+    if (code == DF_OK)
+        code = df_storage_fetch_scheduled(st, batch, name, location, err);
+    return code;
+}
+
+void df_check_storage(struct df_check *c)
+{
+    const struct df_settings *s = df_check_settings(c);
+    const struct df_storage_options opt = {
+        .data_dir = s->data_dir, .settings = s->storage, .s3_retry_base_ms = 200};
+    char location[DF_STORAGE_LOCATION_MAX + 1] = "";
+    struct df_uuid batch = df_uuid_v4(df_clock_real());
+    struct df_storage *st = NULL;
+    struct df_err err = DF_ERR_INIT, ignored = DF_ERR_INIT;
+    enum df_code code = df_storage_new(&opt, &st, &err);
+    if (code == DF_OK)
+        code = send_and_fetch(st, &batch, location, &err);
+    if (st) {
+        enum df_code removed = df_storage_remove(st, &batch, *location ? location : NULL,
+                                                 code == DF_OK ? &err : &ignored);
+        code = code == DF_OK ? removed : code;
+    }
+    df_storage_free(st);
+    if (code == DF_OK)
+        df_check_say(c, DF_HEALTH_OK, "imports.scheduled_storage", NULL,
+                     "a file was put, fetched and removed");
+    else
+        df_check_say(c, DF_HEALTH_PROBLEM, "imports.scheduled_storage",
+                     "check [s3] endpoint, region and keys, and that they may put, get and delete "
+                     "objects of the bucket",
+                     "%s", err.detail);
+}
+
+/* --- relays --- */
+
+size_t df_count_relays(const struct df_settings *s)
+{
+    return s->relay_count;
+}
+
+static const struct df_relay_settings *relay_of(const struct df_check *c)
+{
+    return &df_check_settings(c)->relays[df_check_index(c)];
+}
+
+void df_check_relay_source(struct df_check *c)
+{
+    const struct df_relay_settings *relay = relay_of(c);
+    struct df_relay_status st;
+    struct df_err err = DF_ERR_INIT;
+    struct df_buf complaints;
+    char what[96];
+    (void)snprintf(what, sizeof what, "relay.%s.url", relay->name);
+    df_buf_init(&complaints, 64 << 10);
+    if (df_relay_look(relay, &st, &complaints, &err) == DF_OK)
+        df_check_say(c, DF_HEALTH_OK, what, NULL, "the table %s is right, %" PRId64 " events wait",
+                     st.table, st.waiting);
+    else
+        df_check_say(c, DF_HEALTH_PROBLEM, what, "`dataflow relay status` says more", "%s",
+                     complaints.len > 0 ? df_buf_str(&complaints).ptr : err.detail);
+    df_buf_release(&complaints);
+}
+
+void df_check_relay_broker(struct df_check *c)
+{
+    const struct df_relay_settings *relay = relay_of(c);
+    struct df_err err = DF_ERR_INIT;
+    char what[96], target[256];
+    if (!df_relay_has_broker(relay))
+        return;
+    (void)snprintf(what, sizeof what, "relay.%s.target", relay->name);
+    df_relay_target_masked(relay, target, sizeof target);
+    if (df_relay_probe(relay, PROBE_MS, &err) == DF_OK)
+        df_check_say(c, DF_HEALTH_OK, what, NULL, "%s takes connections", target);
+    else
+        df_check_say(c, DF_HEALTH_PROBLEM, what,
+                     "is the broker running, and are address, user and password right?", "%s: %s",
+                     target, err.detail);
+}
+
+/* --- destinations --- */
+
+struct destination {
+    char what[96];
+    const char *url;
+};
+
+static void set_destination(struct destination *ret, const char *url, const char *fmt,
+                            const char *name)
+{
+    ret->url = url;
+    (void)snprintf(ret->what, sizeof ret->what, "%s%s", fmt, name);
+}
+
+static bool is_http_relay(const struct df_relay_settings *r)
+{
+    return df_dispatchers[r->dispatcher] == &df_dispatch_http;
+}
+
+/* The i-th destination; returns how many there are up to it, so that SIZE_MAX counts all. */
+static size_t find_destination(const struct df_settings *s, size_t wanted, struct destination *ret)
+{
+    const struct {
+        const char *name, *url;
+    } fixed[] = {
+        {"gateway.functional_ack_url", s->interface.functional_ack_url},
+        {"gateway.ticket_return_url", s->interface.ticket_return_url},
+        {"gateway.ticket_send_url", s->interface.ticket_send_url},
+        {"omniflow.url", s->imports.url},
+        {"alerts.pagerduty_url", s->alerts.pagerduty_routing_key ? s->alerts.pagerduty_url : NULL},
+        {"alerts.teams_url", s->alerts.teams_url ? df_secret_str(s->alerts.teams_url).ptr : NULL},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        if (fixed[i].url && n++ == wanted)
+            set_destination(ret, fixed[i].url, fixed[i].name, "");
+    for (size_t i = 0; i < s->integration_count; i++)
+        if (n++ == wanted)
+            set_destination(ret, s->integrations[i].base_url, "integration.",
+                            s->integrations[i].name);
+    for (size_t i = 0; i < s->relay_count; i++)
+        if (is_http_relay(&s->relays[i]) && n++ == wanted)
+            set_destination(ret, s->relays[i].target, "relay.", s->relays[i].name);
+    return n;
+}
+
+size_t df_count_destinations(const struct df_settings *s)
+{
+    struct destination none;
+    return find_destination(s, SIZE_MAX, &none);
+}
+
+void df_check_destination(struct df_check *c)
+{
+    struct destination d = {.url = NULL};
+    struct df_err err = DF_ERR_INIT;
+    char name[DF_DESTINATION_SIZE];
+    int64_t took_ms = 0;
+    (void)find_destination(df_check_settings(c), df_check_index(c), &d);
+    if (!d.url)
+        return;
+    (void)df_destination_of(d.url, name);
+    if (df_net_probe(d.url, PROBE_MS, &took_ms, &err) == DF_OK)
+        df_check_say(c, DF_HEALTH_OK, d.what, NULL, "%s takes connections, in %" PRId64 " ms", name,
+                     took_ms);
+    else
+        df_check_say(c, DF_HEALTH_PROBLEM, d.what,
+                     "check the URL, the name's address, firewalls and, for https, the peer's "
+                     "certificate",
+                     "%s: %s", name, err.detail);
+}
