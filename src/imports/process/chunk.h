@@ -61,7 +61,8 @@ struct import_chunk {
     enum import_chunk_state state; /* set by import_chunk_happens only */
     bool has_row;
     int64_t attempts; /* by all owners, as stored */
-    int64_t tries;    /* by this owner */
+    int64_t tries;    /* by this owner, without those of an outage */
+    int64_t arrived;  /* chunks that OmniFlow had taken when this owner first sent it */
     int64_t due_ms;   /* monotonic */
     int64_t first_ms; /* monotonic: when it was cut */
     struct df_str ack_id;

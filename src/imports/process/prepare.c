@@ -214,6 +214,8 @@ static bool load_batch(struct import_batch *b)
     df_log_ctx_set(&b->log, "clientId", b->row.client);
     df_log_ctx_set(&b->log, "batchId", df_uuid_str(&b->id));
     df_log_ctx_set(&b->log, "correlationId", b->row.correlation_id);
+    if (b->row.metadata_correlation_id.ptr)
+        df_log_ctx_set(&b->log, "metadataCorrelationId", b->row.metadata_correlation_id);
     df_log_ctx_set(&b->log, "traceId", b->row.trace_id);
     df_log_info("BatchProcessingStarted", "attempt %lld", (long long)b->row.attempt);
     return true;

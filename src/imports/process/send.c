@@ -29,8 +29,7 @@ static void ask_breaker(struct import_batch *b, struct import_chunk *c)
         import_chunk_happens(c, CHUNK_EV_PERMIT);
         return;
     }
-    if (b->hand.outage_ms < 0)
-        b->hand.outage_ms = import_mono_ms(b);
+    import_peer_shut(b);
     import_chunk_happens_with(c, CHUNK_EV_NO_PERMIT,
                               (struct import_news){.wait_ms = c->out.retry_ms});
 }
@@ -70,6 +69,8 @@ static bool send_permitted(struct import_batch *b)
             continue;
         }
         df_list_add(&b->hand.chunks, &c->link);
+        if (c->tries == 1)
+            c->arrived = import_peer_now(b->imports).arrived;
         import_chunk_happens(c, CHUNK_EV_SEND_STORED);
     }
     return code == DF_OK || import_batch_fails(b, code, &err);

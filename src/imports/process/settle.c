@@ -95,7 +95,12 @@ static void read_batch_row(void *arg, struct df_result *r)
         .attempt = df_col_int(r, owner_load_Attempt),
         .again_from = df_col_int(r, owner_load_RetryFromChunk),
         .correlation_id = df_arena_str(a, df_col_text(r, owner_load_CorrelationId)),
+        .metadata_correlation_id =
+            df_arena_str(a, df_col_text(r, owner_load_MetadataCorrelationId)),
         .trace_id = df_arena_str(a, df_col_text(r, owner_load_TraceId)),
+        .outage_since_ms = df_col_time(r, owner_load_OutageSince),
+        .waiting_since_ms = df_col_time(r, owner_load_WaitingSince),
+        .outage_tries = df_col_int(r, owner_load_OutageTries),
     };
 }
 
@@ -419,7 +424,8 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
                       DF_Q(owner_progress, .processed = df_int(n.processed),
                            .errors = df_int(n.errors), .skipped = df_int(n.skipped),
                            .error = df_text(df_utf8_cut(n.last_error, IMPORT_SUMMARY_UNITS)),
-                           .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                           .well = df_int(b->hand.answered), .now = import_now(b),
+                           .id = batch_id(b), .token = df_int(b->token)),
                       err);
     if (code == DF_OK && !import_is_concurrent(b->imports))
         code = df_db_exec(db, DF_Q(owner_renew_lock, .now = import_now(b), .id = batch_id(b)), NULL,
@@ -620,6 +626,32 @@ enum df_code import_others_wait(struct import_batch *b, bool *ret, struct df_err
     enum df_code code = df_store_read_wait(b->imports->opt.store, &o.job, err);
     *ret = code == DF_OK && o.number > 0;
     return code;
+}
+
+struct shelving {
+    struct owner_job o; /* first */
+    int64_t since_ms;
+};
+
+static enum df_code run_shelve(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    const struct shelving *s = (struct shelving *)job;
+    const struct import_batch *b = s->o.b;
+    enum df_code code =
+        exec_owned(db,
+                   DF_Q(owner_shelve, .since = df_time(s->since_ms), .tries = df_int(s->o.number),
+                        .error = df_text(df_utf8_cut(b->why, IMPORT_SUMMARY_UNITS)),
+                        .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                   err);
+    return code == DF_OK ? release_lock(db, b, err) : code;
+}
+
+enum df_code import_shelve(struct import_batch *b, int64_t since_ms, int64_t tries,
+                           struct df_err *err)
+{
+    struct shelving s = {.o = {.job = {.run = run_shelve}, .b = b, .number = tries},
+                         .since_ms = since_ms};
+    return run_as_owner(&s.o, err);
 }
 
 static enum df_code run_postpone(struct df_db *db, struct df_job *job, struct df_err *err)
