@@ -10,7 +10,7 @@ static const char *file_type_name(int64_t type)
     return type >= 0 && type < 3 ? names[type] : "Unknown";
 }
 
-static bool is_json(struct df_str s)
+bool df_json_is_valid(struct df_str s)
 {
     struct df_json_scan scan;
     enum df_json_token t;
@@ -26,7 +26,7 @@ static bool is_json(struct df_str s)
 
 void df_json_stored(struct df_json_out *out, struct df_str json)
 {
-    if (json.ptr && is_json(json))
+    if (json.ptr && df_json_is_valid(json))
         df_json_raw(out, json);
     else
         df_json_null(out);

@@ -11,6 +11,7 @@
  */
 void df_batch_write(struct df_result *r, struct df_json_out *out);
 
+bool df_json_is_valid(struct df_str s);
 /* Writes a value that is stored as JSON; null if it is not valid JSON. */
 void df_json_stored(struct df_json_out *out, struct df_str json);
 

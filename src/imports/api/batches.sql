@@ -46,4 +46,4 @@ FROM ImportBatch
 WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT));
 
 -- name: batch_name
-SELECT FileName FROM ImportBatch WHERE Id = :id AND ClientId = :client;
+SELECT FileName, ColumnsJson FROM ImportBatch WHERE Id = :id AND ClientId = :client;

@@ -39,7 +39,8 @@ struct ask {
     struct df_uuid client;
     enum df_report_format format;
     struct df_str file_name;
-    struct df_link link; /* in df_import_reports.asked, under its lock */
+    struct df_str columns; /* of the file; absent: not known */
+    struct df_link link;   /* in df_import_reports.asked, under its lock */
     bool listed;
 };
 
@@ -71,6 +72,24 @@ static void measure_row(void *arg, struct df_result *r)
     p->room++;
 }
 
+/* The record as uploaded. Where it was not kept, as in batches of earlier releases, the item
+ * without its sequence: an upload takes its members for the columns that they came from. */
+static struct df_str record_of(struct df_arena *a, struct df_str original, struct df_str payload)
+{
+    if (original.ptr)
+        return df_arena_str(a, original);
+    struct df_str item = df_arena_str(a, payload);
+    const char *comma =
+        df_str_starts(item, DF_STR("{\"sequence\":")) ? memchr(item.ptr, ',', item.len) : NULL;
+    if (!comma)
+        return item;
+    char *at = df_arena_alloc(a, item.len);
+    size_t len = item.len - (size_t)(comma + 1 - item.ptr);
+    at[0] = '{';
+    memcpy(at + 1, comma + 1, len);
+    return df_str_n(at, len + 1);
+}
+
 /* More rows may have failed since they were measured; they come with the next page. */
 static void read_report_row(void *arg, struct df_result *r)
 {
@@ -81,9 +100,10 @@ static void read_report_row(void *arg, struct df_result *r)
     p->rows[p->count++] = (struct df_report_row){
         .sequence = df_col_int(r, item_error_rows_Sequence),
         .error = df_arena_str(&p->arena, df_col_text(r, item_error_rows_ErrorMessage)),
-        .payload = df_col_bool(r, item_error_rows_IsMasked)
-                       ? DF_STR_NULL
-                       : df_arena_str(&p->arena, df_col_text(r, item_error_rows_PayloadJson)),
+        .record = df_col_bool(r, item_error_rows_IsMasked)
+                      ? DF_STR_NULL
+                      : record_of(&p->arena, df_col_text(r, item_error_rows_OriginalJson),
+                                  df_col_text(r, item_error_rows_PayloadJson)),
     };
 }
 
@@ -182,7 +202,7 @@ static void make_report(void *arg, void *item)
 {
     struct ask *a = item;
     struct pages *p = df_calloc(1, sizeof *p);
-    struct df_report_source source = {.next = next_report_row, .arg = p};
+    struct df_report_source source = {.next = next_report_row, .arg = p, .columns = a->columns};
     const struct df_log_ctx *before = df_log_ctx_use(df_req_log(a->w.req));
     struct df_err err = DF_ERR_INIT;
     uint64_t size = 0;
@@ -230,6 +250,7 @@ static void read_name(void *arg, struct df_result *r)
 {
     struct ask *a = arg;
     a->file_name = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_FileName));
+    a->columns = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_ColumnsJson));
 }
 
 static enum df_code run_find_batch(struct df_db *db, struct df_work *w, struct df_err *err)

@@ -16,6 +16,7 @@ static struct import_chunk *chunk_new(struct import_batch *b)
     c->batch = b;
     df_buf_init(&c->body, IMPORT_BODY_MAX);
     df_buf_init(&c->unsent, IMPORT_BODY_MAX);
+    df_buf_init(&c->originals, IMPORT_ORIGINALS_MAX);
     df_arena_init(&c->arena);
     return c;
 }
@@ -26,6 +27,7 @@ void import_chunk_free(struct import_chunk *c)
         return;
     df_buf_release(&c->body);
     df_buf_release(&c->unsent);
+    df_buf_release(&c->originals);
     df_arena_release(&c->arena);
     free(c->items);
     free(c);
@@ -45,12 +47,14 @@ static void chunk_reset(struct import_chunk *c)
 
     reuse_buf(&old.body);
     reuse_buf(&old.unsent);
+    reuse_buf(&old.originals);
     df_arena_reset(&old.arena);
     *c = (struct import_chunk){.batch = old.batch,
                                .items = old.items,
                                .cap = old.cap,
                                .body = old.body,
                                .unsent = old.unsent,
+                               .originals = old.originals,
                                .arena = old.arena};
 }
 

@@ -109,7 +109,7 @@ static bool has_room(const struct import_batch *b)
     if (b->state != BATCH_CUTTING || b->hand.chunks.count >= most)
         return false;
     DF_LIST_EACH (c, &b->hand.chunks, link)
-        bytes += c->body.len + c->unsent.len;
+        bytes += c->body.len + c->unsent.len + c->originals.len;
     return bytes < import_share(b->imports, HAND_BYTES, HAND_LEAST);
 }
 

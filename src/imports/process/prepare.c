@@ -86,6 +86,7 @@ static enum df_code open_records(struct import_batch *b, struct df_err *err)
         .temp_dir = b->imports->opt.data_dir,
         .strings_bytes = import_share(b->imports, STRINGS_BYTES, SHARE_LEAST),
         .unguard = b->row.rules >= IMPORT_RULES_RUNS,
+        .drop_own = b->row.rules >= IMPORT_RULES_REPORTS,
     };
 
     if (b->row.rules < IMPORT_RULES_RUNS)
@@ -182,8 +183,10 @@ static bool count_records(struct import_batch *b)
     if (code != DF_DONE)
         return end_by_file(b, code, &err);
     b->row.total = t.records;
-    b->row.rules =
-        t.has_runs || b->reading.records->unguarded ? IMPORT_RULES_RUNS : IMPORT_RULES_EACH;
+    b->row.rules = b->reading.records->dropped                   ? IMPORT_RULES_REPORTS
+                   : t.has_runs || b->reading.records->unguarded ? IMPORT_RULES_RUNS
+                                                                 : IMPORT_RULES_EACH;
+    b->row.columns = import_columns_json(b);
     code = import_set_total(b, &err);
     return code == DF_OK || import_batch_fails(b, code, &err);
 }

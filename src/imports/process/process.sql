@@ -94,7 +94,7 @@ UPDATE ImportBatch SET LockedAt = :now WHERE Id = :id AND FencingToken = :token 
 UPDATE BatchLocks SET LockedAt = :now WHERE Id = 1 AND LockOwnerBatchId = :id;
 
 -- name: owner_total
-UPDATE ImportBatch SET TotalRecords = :total, CutRules = :rules, ProcessingHost = :host, UpdatedAt = :now, LockedAt = :now
+UPDATE ImportBatch SET TotalRecords = :total, CutRules = :rules, ColumnsJson = :columns, ProcessingHost = :host, UpdatedAt = :now, LockedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_progress
@@ -184,8 +184,8 @@ SET Status = :status, Attempts = :attempts, ErrorMessage = :error, AckedAt = COA
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3 AND (AckJson IS NULL OR 1 = :by_ack);
 
 -- name: item_insert
-INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, RecordCount)
-VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :records);
+INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, RecordCount, OriginalJson)
+VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :records, :original);
 
 -- name: item_reasons
 SELECT ErrorMessage, COUNT(*) AS Items FROM ImportItem WHERE BatchId = :id AND Status = 1
@@ -219,7 +219,10 @@ ORDER BY Sequence;
 UPDATE ImportItem SET ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
 
 -- name: again_settle
-UPDATE ImportItem SET Status = :status, ErrorMessage = :error, ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
+UPDATE ImportItem
+SET Status = :status, ErrorMessage = :error, ChunkId = :chunk,
+    OriginalJson = CASE WHEN CAST(:status AS INT) = 1 THEN OriginalJson END
+WHERE BatchId = :id AND Sequence = :sequence;
 
 -- --- the watchdog ---
 

@@ -34,8 +34,14 @@
  *   1  every record is an item, and cells are as they stand in the file
  *   2  a run of empty records is one item, a sheet has at most as many rows as in Excel, and guards
  *      against formulas (formula.h) are removed
+ *   3  columns that an error report added are left out
  */
-enum { IMPORT_RULES_EACH = 1, IMPORT_RULES_RUNS = 2, IMPORT_RULES_NEWEST = IMPORT_RULES_RUNS };
+enum {
+    IMPORT_RULES_EACH = 1,
+    IMPORT_RULES_RUNS = 2,
+    IMPORT_RULES_REPORTS = 3,
+    IMPORT_RULES_NEWEST = IMPORT_RULES_REPORTS
+};
 
 /* The batch's row. Memory: the batch's arena. */
 struct import_row {
@@ -48,7 +54,8 @@ struct import_row {
     struct df_str sheet;
     int64_t total; /* -1: not known yet */
     int64_t batch_size;
-    int64_t rules; /* IMPORT_RULES_; 0: not known yet */
+    int64_t rules;         /* IMPORT_RULES_; 0: not known yet */
+    struct df_str columns; /* of the file, when it is counted; absent: none, or too long */
     int64_t attempt;
     int64_t again_from; /* first chunk of a later attempt */
     struct df_str correlation_id;
@@ -236,6 +243,11 @@ enum df_code import_next_record(struct import_batch *b, struct df_record *ret, i
                                 struct df_err *err) DF_MUST_CHECK;
 /* The chunk of that id that an earlier owner began; NULL: none. */
 const struct import_open *import_open_find(const struct import_batch *b, int64_t id);
+
+/* --- original.c --- */
+
+/* The columns of the file that was read, for ImportBatch.ColumnsJson; absent: none. */
+struct df_str import_columns_json(struct import_batch *b);
 
 /* --- send.c --- */
 

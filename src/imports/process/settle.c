@@ -175,8 +175,9 @@ static enum df_code run_set_total(struct df_db *db, struct df_job *job, struct d
     import_host_name(b->imports, b->row.rules, host);
     return exec_owned(db,
                       DF_Q(owner_total, .total = df_int(b->row.total),
-                           .rules = df_int(b->row.rules), .host = df_text(df_str_c(host)),
-                           .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                           .rules = df_int(b->row.rules), .columns = df_text(b->row.columns),
+                           .host = df_text(df_str_c(host)), .now = import_now(b), .id = batch_id(b),
+                           .token = df_int(b->token)),
                       err);
 }
 
@@ -373,7 +374,8 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
             insert, item_insert, .id = id, .sequence = df_int(item->sequence),
             .payload = df_text(json), .status = df_int(item->status), .error = df_text(item->error),
             .chunk = item->sent ? df_int(c->id) : df_null(DF_INT), .hash = df_text(df_str_c(hash)),
-            .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT));
+            .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT),
+            .original = df_text(import_original_of(c, item)));
     }
 }
 
