@@ -21,6 +21,7 @@
 #define PAGE_ROWS  1000
 #define PAGE_CHARS (1 << 20) /* of payloads read at a time; a longer payload comes alone */
 #define STEM_MAX   80        /* bytes of the file's name in the report's name */
+#define TOLD_MS    (INT64_C(3600) * 1000)
 
 struct df_import_reports {
     struct df_store *store;
@@ -253,16 +254,41 @@ static void read_name(void *arg, struct df_result *r)
     a->columns = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_ColumnsJson));
 }
 
+/* Each download of an operator is told; those of a client once a batch and hour. */
+static enum df_code tell_audit(struct df_db *db, const struct ask *a, const struct df_uuid *client,
+                               struct df_err *err)
+{
+    struct df_actor by = df_batch_actor(a->w.req);
+    struct df_str target = df_uuid_str(&a->id);
+    int64_t told = 0;
+    enum df_code code = DF_OK;
+
+    if (!df_batch_is_operator(a->w.req))
+        code = df_db_query_int(db,
+                               DF_Q(report_told, .client = df_uuid(df_uuid_str(client)),
+                                    .since = df_time(a->w.now_ms - TOLD_MS),
+                                    .target = df_text(target)),
+                               &told, err);
+    if (code != DF_OK || told > 0)
+        return code;
+    return df_audit_write(db, &by, "ImportReportDownloaded", target, df_uuid_str(client),
+                          DF_STR_NULL, a->w.now_ms, err);
+}
+
 static enum df_code run_find_batch(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct ask *a = (struct ask *)w;
+    struct df_uuid client = a->client;
     bool found = false;
-    enum df_code code = df_db_one(db,
-                                  DF_Q(batch_name, .id = df_uuid(df_uuid_str(&a->id)),
-                                       .client = df_uuid(df_uuid_str(&a->client))),
-                                  read_name, a, &found, err);
-
-    return code == DF_OK && !found ? df_batch_not_found(&a->id, err) : code;
+    enum df_code code = df_batch_scope(db, w->req, &a->id, &client, err);
+    if (code == DF_OK)
+        code = df_db_one(db,
+                         DF_Q(batch_name, .id = df_uuid(df_uuid_str(&a->id)),
+                              .client = df_uuid(df_uuid_str(&client))),
+                         read_name, a, &found, err);
+    if (code == DF_OK && !found)
+        code = df_batch_not_found(&a->id, err);
+    return code == DF_OK ? tell_audit(db, a, &client, err) : code;
 }
 
 static bool queue_report(struct df_work *w, enum df_code code, const struct df_err *err)
@@ -304,7 +330,8 @@ static bool read_ask(struct df_work *w, enum df_report_format format)
     const struct df_import_views *views = w->arg;
 
     a->reports = views->reports;
-    a->client = df_auth_client(w->req)->id;
+    if (!df_batch_is_operator(w->req))
+        a->client = df_auth_client(w->req)->id;
     a->format = format;
     return df_batch_param(w->req, &a->id) && enter_reports(a);
 }
@@ -328,7 +355,7 @@ static bool read_json(struct df_work *w, struct df_input *in)
 }
 
 #define REPORT                                                                                     \
-    .size = sizeof(struct ask), .run = run_find_batch, .pass_on = queue_report,                    \
+    .size = sizeof(struct ask), .writes = true, .run = run_find_batch, .pass_on = queue_report,    \
     .cleanup = leave_reports
 
 const struct df_handler df_import_xlsx_handler = {REPORT, .prepare = read_xlsx};

@@ -14,6 +14,7 @@ static struct import_chunk *chunk_new(struct import_batch *b)
     struct import_chunk *c = df_calloc(1, sizeof(*c));
 
     c->batch = b;
+    c->failures.mark = -1;
     df_buf_init(&c->body, IMPORT_BODY_MAX);
     df_buf_init(&c->unsent, IMPORT_BODY_MAX);
     df_buf_init(&c->originals, IMPORT_ORIGINALS_MAX);
@@ -55,7 +56,8 @@ static void chunk_reset(struct import_chunk *c)
                                .body = old.body,
                                .unsent = old.unsent,
                                .originals = old.originals,
-                               .arena = old.arena};
+                               .arena = old.arena,
+                               .failures = {.mark = -1}};
 }
 
 struct import_chunk *import_chunk_get(struct import_batch *b)
@@ -93,7 +95,9 @@ static struct import_chunk_facts facts_of(const struct import_chunk *c)
         .now_ms = import_mono_ms(c->batch),
         .due_ms = c->due_ms,
         .is_outage = c->batch->hand.outage_ms >= 0,
-        .was_last_try = df_retry_exhausted(&c->batch->imports->retry, c->tries),
+        .was_last_try = c->state == CHUNK_SENDING
+                            ? c->gives_up
+                            : df_retry_exhausted(&c->batch->imports->retry, c->tries),
     };
 }
 

@@ -13,6 +13,7 @@
 #include "imports/batch.h"
 #include "imports/process/chunk_state.h"
 #include "outbound/outbound.h"
+#include "resilience/tries.h"
 #include "tabular/records.h"
 
 #define IMPORT_CHUNK_BYTES   ((size_t)2 << 20)                        /* then the chunk is full */
@@ -65,11 +66,13 @@ struct import_chunk {
     /* Its progress. */
     enum import_chunk_state state; /* set by import_chunk_happens only */
     bool has_row;
-    int64_t attempts; /* by all owners, as stored */
-    int64_t tries;    /* by this owner, without those of an outage */
-    int64_t arrived;  /* chunks that OmniFlow had taken when this owner first sent it */
-    int64_t due_ms;   /* monotonic */
-    int64_t first_ms; /* monotonic: when it was cut */
+    int64_t attempts;         /* by all owners, as stored */
+    int64_t tries;            /* by this owner, without those of an outage */
+    int64_t arrived;          /* chunks that OmniFlow had taken when it was last sent */
+    struct df_tries failures; /* of this owner's calls */
+    bool gives_up;            /* the last call's failure was the last one allowed */
+    int64_t due_ms;           /* monotonic */
+    int64_t first_ms;         /* monotonic: when it was cut */
     struct df_str ack_id;
 
     /* Its call. */

@@ -7,8 +7,9 @@
 #include "imports/process/process_private.h"
 #include "json/write.h"
 
-#define RECORD_MAX ((size_t)4 << 20) /* a record has 1 MiB in the file; escaping makes it longer   \
-                                      */
+#define RECORD_MAX                                                                                 \
+    ((size_t)4 << 20) /* a record has 1 MiB in the file; escaping makes it longer                  \
+                       */
 #define COLUMNS_MAX                                                                                \
     ((size_t)256 << 10) /* more are not kept: the report then has those with values */
 

@@ -1,10 +1,11 @@
 /*
  * Whether OmniFlow is there, and what becomes of a batch while it is not.
  *
- * OmniFlow is away while the breaker permits no call, or when a chunk has used up its tries and no
- * other chunk, of any batch of this process, has arrived since its first try: then every chunk
- * fails, and it is not this one's fault. Answers such as 401 (an expired key) are failures like
- * 503. While OmniFlow is away, no tries are used up.
+ * The failure of a chunk counts while OmniFlow takes others (resilience/tries.h): a chunk that
+ * fails more than max_retries times among chunks that arrive, of any batch of this process, is an
+ * error. OmniFlow is away while the breaker permits no call, or when a chunk has had that many
+ * tries and they do not count: then nothing arrives, and it is not this chunk's fault. Answers such
+ * as 401 (an expired key) are failures like 503. While OmniFlow is away, no tries are used up.
  *
  *     in hand     up to max_outage_ms, or fair_ms if another client waits: the chunks are tried
  *                 again as the breaker and retry_delays_ms allow
@@ -54,24 +55,48 @@ static void begin_outage(struct import_batch *b)
         b->hand.outage_ms = b->hand.others_ms = import_mono_ms(b);
 }
 
-/* Whether OmniFlow took other chunks while this one failed. */
-static bool others_arrive(struct import_batch *b, const struct import_chunk *c)
+/* Keeps the reason, and tells how many chunks have arrived. */
+static int64_t note_failure(struct df_imports *i, const struct import_chunk *c)
 {
-    return import_peer_now(b->imports).arrived > c->arrived ||
-           b->row.outage_tries > b->imports->opt.settings.max_retries;
-}
-
-void import_peer_failed(struct import_batch *b, const struct import_chunk *c)
-{
-    struct df_imports *i = b->imports;
     struct df_str error = df_utf8_cut(c->error, IMPORT_PEER_ERROR / 4);
 
-    if (c->out.verdict != DF_OUT_AGAIN)
-        return; /* it answered, with something that cannot be used */
     df_lock(&i->lock);
     (void)snprintf(i->peer.error, sizeof(i->peer.error), DF_STR_FMT, DF_STR_ARG(error));
+    int64_t arrived = i->peer.arrived;
     df_unlock(&i->lock);
-    if (b->probes || (df_retry_exhausted(&i->retry, c->tries) && !others_arrive(b, c)))
+    return arrived;
+}
+
+/* Whether the failure is the last one that the chunk is allowed. */
+static bool is_last_failure(struct import_batch *b, struct import_chunk *c, int64_t arrived)
+{
+    const struct df_call *call = &c->out.call;
+    bool answered = call->code == DF_OK;
+    const struct df_tries_policy policy = {.max_counted = b->imports->opt.settings.max_retries + 1,
+                                           .give_up_ms = INT64_MAX};
+    const struct df_tries_failure failure = {
+        .now_ms = df_wall_ms(b->imports->opt.clock),
+        .never_counts = answered && (call->status == 429 || call->retry_after_ms >= 0),
+        .is_well = b->hand.outage_ms < 0,
+        .arrived = arrived,
+        .arrived_before = c->arrived,
+    };
+
+    c->failures.tries++;
+    return df_tries_fail(&policy, &c->failures, &failure) != DF_TRIES_AGAIN;
+}
+
+void import_peer_failed(struct import_batch *b, struct import_chunk *c)
+{
+    struct df_imports *i = b->imports;
+    bool used_up = df_retry_exhausted(&i->retry, c->tries);
+
+    c->gives_up = used_up;
+    /* It answered, with something that cannot be used; or the batch is the only one that fails. */
+    if (c->out.verdict != DF_OUT_AGAIN || b->row.outage_tries > i->opt.settings.max_retries)
+        return;
+    c->gives_up = is_last_failure(b, c, note_failure(i, c));
+    if (!c->gives_up && (b->probes || used_up))
         begin_outage(b);
 }
 

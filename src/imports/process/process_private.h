@@ -260,8 +260,9 @@ bool import_send_ready(struct import_batch *b);
 struct import_peer import_peer_now(struct df_imports *i);
 /* A call was answered by something else than a failure that may pass. */
 void import_peer_took(struct import_batch *b);
-/* A call failed, and may succeed later. Tells whether this is an outage: hand.outage_ms. */
-void import_peer_failed(struct import_batch *b, const struct import_chunk *c);
+/* A call failed, and may succeed later. Finds whether this is an outage (hand.outage_ms), or the
+ * chunk's last failure. */
+void import_peer_failed(struct import_batch *b, struct import_chunk *c);
 /* The breaker permits no call. */
 void import_peer_shut(struct import_batch *b);
 /* Leaves the batch if the outage lasts too long. False: the batch has ended. */

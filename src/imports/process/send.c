@@ -69,8 +69,7 @@ static bool send_permitted(struct import_batch *b)
             continue;
         }
         df_list_add(&b->hand.chunks, &c->link);
-        if (c->tries == 1)
-            c->arrived = import_peer_now(b->imports).arrived;
+        c->arrived = import_peer_now(b->imports).arrived;
         import_chunk_happens(c, CHUNK_EV_SEND_STORED);
     }
     return code == DF_OK || import_batch_fails(b, code, &err);
