@@ -115,4 +115,5 @@ WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:clien
 -- Whether the client's download of the report stands in the audit log already.
 -- name: report_told
 SELECT COUNT(*) FROM AuditLog
-WHERE ClientId = :client AND OccurredAt > :since AND Action = 'ImportReportDownloaded' AND Target = CAST(:target AS VARCHAR(100));
+WHERE ClientId = :client AND OccurredAt > :since AND Action = 'ImportReportDownloaded'
+  AND Actor = CAST(:actor AS VARCHAR(200)) AND Target = CAST(:target AS VARCHAR(100));

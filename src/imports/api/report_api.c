@@ -267,7 +267,7 @@ static enum df_code tell_audit(struct df_db *db, const struct ask *a, const stru
         code = df_db_query_int(db,
                                DF_Q(report_told, .client = df_uuid(df_uuid_str(client)),
                                     .since = df_time(a->w.now_ms - TOLD_MS),
-                                    .target = df_text(target)),
+                                    .actor = df_text(by.name), .target = df_text(target)),
                                &told, err);
     if (code != DF_OK || told > 0)
         return code;
