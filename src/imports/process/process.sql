@@ -221,7 +221,7 @@ UPDATE ImportItem SET ChunkId = :chunk WHERE BatchId = :id AND Sequence = :seque
 -- name: again_settle
 UPDATE ImportItem
 SET Status = :status, ErrorMessage = :error, ChunkId = :chunk,
-    OriginalJson = CASE WHEN CAST(:status AS INT) = 1 THEN OriginalJson END
+    OriginalJson = CASE WHEN 1 = :failed THEN OriginalJson END
 WHERE BatchId = :id AND Sequence = :sequence;
 
 -- --- the watchdog ---

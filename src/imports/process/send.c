@@ -24,7 +24,7 @@ static void chunk_answered(struct df_out *out)
 
 static void ask_breaker(struct import_batch *b, struct import_chunk *c)
 {
-    c->out = (struct df_out){.breaker = DF_STR(IMPORT_OMNIFLOW)};
+    c->out = (struct df_out){.call = {.url = b->imports->url}, .breaker = DF_STR(IMPORT_OMNIFLOW)};
     if (df_outbound_ask(b->imports->opt.outbound, &c->out)) {
         import_chunk_happens(c, CHUNK_EV_PERMIT);
         return;

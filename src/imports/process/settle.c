@@ -363,6 +363,7 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
         const struct import_item *item = &c->items[i];
         if (c->batch->row.attempt > 1) {
             DF_ROWS_ADD(settle, again_settle, .status = df_int(item->status),
+                        .failed = df_int(item->status == DF_ITEM_STATUS_ERROR),
                         .error = df_text(item->error), .chunk = df_int(c->id), .id = id,
                         .sequence = df_int(item->sequence));
             continue;

@@ -36,7 +36,7 @@ VALUES (:id, :client_id, :status, :file_name, :file_type, :file_size_bytes, :che
 -- A refused upload: one row for a client, rule and minute. It has no CompletedAt, since nothing was worked on.
 -- name: refusal_count
 UPDATE ImportBatch SET RefusalCount = RefusalCount + 1, LastError = :error, UpdatedAt = :now
-WHERE ClientId = :client_id AND CreatedAt >= :since AND RefusedRule = CAST(:rule AS VARCHAR(50));
+WHERE ClientId = :client_id AND CreatedAt >= :since AND RefusedRule = CAST(:rule AS VARCHAR(51));
 
 -- name: refusal_insert
 INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, FileSizeBytes, PolicyDecision, CreatedAt, UpdatedAt,
