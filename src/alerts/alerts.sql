@@ -21,7 +21,8 @@ WHERE Id IN (SELECT e.Id FROM AlertEvaluation AS e WITH (UPDLOCK, READPAST, ROWL
 -- Since when a batch has made no progress: since the last chunk that was settled, or since its beginning. UpdatedAt
 -- alone would not do, because every owner that takes the batch and dies sets it; only an attempt that a person asked
 -- for has no other beginning. Of the batches that wait, the first in line counts if no batch is being worked on, nor
--- was for as long. A batch that gave way waits too; when it goes on, its time counts from TurnAt.
+-- was for as long. A batch that gave way waits too; when it goes on, its time counts from TurnAt. Of the batches of
+-- which OmniFlow takes nothing, the one for which that has lasted longest counts, whether it waits or probes.
 -- name: alert_batches_stuck
 SELECT s.Id, c.ClientIdentifier, s.Status, s.ProcessedRecords, s.TotalRecords, s.Since
 FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
@@ -29,7 +30,7 @@ FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
                        WHERE k.BatchId = b.Id AND k.ChunkId >= COALESCE(b.RetryFromChunk, 0) AND k.Status >= 3),
                       CASE WHEN b.Attempt > 1 THEN b.UpdatedAt ELSE COALESCE(b.StartedAt, b.UpdatedAt) END) AS Since
       FROM ImportBatch AS b
-      WHERE (b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1))
+      WHERE (b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1)) AND b.OutageSince IS NULL
         AND (b.TurnAt IS NULL OR b.TurnAt <= :before)
         AND (b.GaveWayAt IS NULL
              OR (NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1 AND w.GaveWayAt IS NULL)
@@ -38,12 +39,19 @@ FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
       UNION ALL
       SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.UpdatedAt AS Since
       FROM ImportBatch AS b
-      WHERE b.Status = 0
+      WHERE b.Status = 0 AND b.OutageSince IS NULL
         AND NOT EXISTS (SELECT 1 FROM ImportBatch AS e
-                        WHERE e.Status = 0
+                        WHERE e.Status = 0 AND e.OutageSince IS NULL
                           AND (e.CreatedAt < b.CreatedAt OR (e.CreatedAt = b.CreatedAt AND e.Id < b.Id)))
         AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1)
-        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)) AS s
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)
+      UNION ALL
+      SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.OutageSince AS Since
+      FROM ImportBatch AS b
+      WHERE b.Status IN (0, 1) AND b.OutageSince IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS e
+                        WHERE e.Status IN (0, 1)
+                          AND (e.OutageSince < b.OutageSince OR (e.OutageSince = b.OutageSince AND e.Id < b.Id)))) AS s
 JOIN Clients AS c ON c.Id = s.ClientId
 WHERE s.Since <= :before
 ORDER BY s.Id
@@ -55,7 +63,7 @@ FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
                        WHERE k.BatchId = b.Id AND k.ChunkId >= COALESCE(b.RetryFromChunk, 0) AND k.Status >= 3),
                       CASE WHEN b.Attempt > 1 THEN b.UpdatedAt ELSE COALESCE(b.StartedAt, b.UpdatedAt) END) AS Since
       FROM ImportBatch AS b
-      WHERE (b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1))
+      WHERE (b.Status = 1 OR (b.Status = 2 AND b.StartedAt IS NOT NULL AND b.Attempt = 1)) AND b.OutageSince IS NULL
         AND (b.TurnAt IS NULL OR b.TurnAt <= :before)
         AND (b.GaveWayAt IS NULL
              OR (NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1 AND w.GaveWayAt IS NULL)
@@ -64,12 +72,19 @@ FROM (SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords,
       UNION ALL
       SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.UpdatedAt AS Since
       FROM ImportBatch AS b
-      WHERE b.Status = 0
+      WHERE b.Status = 0 AND b.OutageSince IS NULL
         AND NOT EXISTS (SELECT 1 FROM ImportBatch AS e
-                        WHERE e.Status = 0
+                        WHERE e.Status = 0 AND e.OutageSince IS NULL
                           AND (e.CreatedAt < b.CreatedAt OR (e.CreatedAt = b.CreatedAt AND e.Id < b.Id)))
         AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.Status = 1)
-        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)) AS s
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS w WHERE w.CompletedAt > :before)
+      UNION ALL
+      SELECT b.Id, b.ClientId, b.Status, b.ProcessedRecords, b.TotalRecords, b.OutageSince AS Since
+      FROM ImportBatch AS b
+      WHERE b.Status IN (0, 1) AND b.OutageSince IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM ImportBatch AS e
+                        WHERE e.Status IN (0, 1)
+                          AND (e.OutageSince < b.OutageSince OR (e.OutageSince = b.OutageSince AND e.Id < b.Id)))) AS s
 JOIN Clients AS c ON c.Id = s.ClientId
 WHERE s.Since <= :before
 ORDER BY s.Id;

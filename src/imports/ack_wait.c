@@ -13,13 +13,17 @@ struct df_ack_waits {
     struct df_timer *timer;
     struct df_mutex lock;
     size_t bytes DF_GUARDED_BY(lock);
+    size_t held DF_GUARDED_BY(lock); /* bytes of those that are held */
 };
 
-static void give_bytes(struct df_ack_waits *l, size_t bytes)
+static void give_bytes(struct df_ack_wait *w)
 {
+    struct df_ack_waits *l = w->of;
+
     df_lock(&l->lock);
-    assert(l->bytes >= bytes);
-    l->bytes -= bytes;
+    size_t *bytes = w->held ? &l->held : &l->bytes;
+    assert(*bytes >= w->bytes);
+    *bytes -= w->bytes;
     df_unlock(&l->lock);
 }
 
@@ -27,8 +31,10 @@ static void run_ack_again(struct df_timer_item *item, bool stopping)
 {
     struct df_ack_wait *w = (struct df_ack_wait *)item;
 
-    give_bytes(w->of, w->bytes);
-    if (stopping || !df_store_write(w->of->store, w->job))
+    give_bytes(w);
+    if (w->held && !stopping)
+        w->over(w);
+    else if (stopping || !df_store_write(w->of->store, w->job))
         w->give_up(w);
 }
 
@@ -55,24 +61,37 @@ void df_ack_waits_free(struct df_ack_waits *l)
     free(l);
 }
 
-bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w)
+static bool wait_for(struct df_ack_waits *l, struct df_ack_wait *w, bool hold)
 {
     int64_t now_ms = df_mono_ms(l->clock);
-    size_t bytes = w->bytes > DF_ACK_WAIT_LEAST ? w->bytes : DF_ACK_WAIT_LEAST;
+    size_t least = w->bytes > DF_ACK_WAIT_LEAST ? w->bytes : DF_ACK_WAIT_LEAST;
 
     if (w->since_ms == 0)
         w->since_ms = now_ms;
+    int64_t left_ms = DF_ACK_WAIT_MS - (now_ms - w->since_ms);
     df_lock(&l->lock);
-    bool room = l->bytes + bytes <= DF_ACK_WAIT_BYTES && now_ms - w->since_ms < DF_ACK_WAIT_MS;
-    l->bytes += room ? bytes : 0;
+    size_t *bytes = hold ? &l->held : &l->bytes;
+    bool room = *bytes + least <= DF_ACK_WAIT_BYTES && left_ms > 0;
+    *bytes += room ? least : 0;
     df_unlock(&l->lock);
     if (!room)
         return false;
-    w->bytes = bytes;
+    w->bytes = least;
     w->of = l;
+    w->held = hold;
     w->item.fire = run_ack_again;
-    if (df_timer_add(l->timer, &w->item, AGAIN_MS))
+    if (df_timer_add(l->timer, &w->item, hold ? left_ms : AGAIN_MS))
         return true;
-    give_bytes(l, bytes);
+    give_bytes(w);
     return false;
+}
+
+bool df_ack_waits_add(struct df_ack_waits *l, struct df_ack_wait *w)
+{
+    return wait_for(l, w, false);
+}
+
+bool df_ack_waits_hold(struct df_ack_waits *l, struct df_ack_wait *w)
+{
+    return wait_for(l, w, true);
 }

@@ -21,7 +21,9 @@ const struct df_config_key df_omniflow_keys[] = {
     DF_KEY_INT_LIST("retry_delays_ms", S, retry_delays_ms, "2000,5000,15000", 0, DF_HOURS, "Delays before the retries of a chunk."),
     DF_KEY_INT_IN(DF_SECONDS, "ack_timeout_seconds", S, ack_timeout_ms, "60", 1, 86400, "A chunk without an ack is sent again after this time."),
     DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for sending a chunk and its answer."),
-    DF_KEY_INT_IN(DF_SECONDS, "max_outage_seconds", S, max_outage_ms, "900", 0, 86400, "How long a batch waits for OmniFlow to work again before its chunks fail."),
+    DF_KEY_INT_IN(DF_SECONDS, "max_outage_seconds", S, max_outage_ms, "900", 0, 86400, "How long a batch keeps its worker while OmniFlow takes nothing; then it is Pending until OmniFlow is back."),
+    DF_KEY_INT_IN(DF_SECONDS, "probe_seconds", S, probe_ms, "30", 1, 3600, "How often one of the batches that wait for OmniFlow is tried."),
+    DF_KEY_INT_IN(DF_HOURS, "give_up_hours", S, give_up_ms, "72", 0, 8760, "A batch is Failed when OmniFlow has taken nothing of it for this long."),
     {.key = NULL},
 };
 

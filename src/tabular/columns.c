@@ -8,7 +8,8 @@
 
 struct df_column {
     struct df_str name;
-    unsigned copies; /* the last number given to a column of the same name */
+    struct df_str header; /* empty: the column has no name */
+    unsigned copies;      /* the last number given to a column of the same name */
 };
 
 void df_columns_release(struct df_columns *c)
@@ -44,7 +45,7 @@ static struct df_str numbered_name(struct df_columns *c, struct df_str name, uns
     }
 }
 
-static void add_column(struct df_columns *c, size_t index, struct df_str name)
+static struct df_column *add_column(struct df_columns *c, size_t index, struct df_str name)
 {
     struct df_column *same = df_map_get(&c->by_name, name);
     struct df_column *column = DF_ARENA_NEW(&c->arena, struct df_column);
@@ -53,6 +54,7 @@ static void add_column(struct df_columns *c, size_t index, struct df_str name)
     column->copies = 1;
     df_map_add(&c->by_name, column->name, column);
     c->list[index] = column;
+    return column;
 }
 
 void df_columns_set(struct df_columns *c, size_t index, struct df_str header)
@@ -62,7 +64,7 @@ void df_columns_set(struct df_columns *c, size_t index, struct df_str header)
     reserve_columns(c, index);
     assert(!c->list[index]);
     if (name.len > 0)
-        add_column(c, index, name);
+        add_column(c, index, name)->header = df_arena_str(&c->arena, name);
 }
 
 struct df_str df_columns_name(struct df_columns *c, size_t index)
@@ -72,9 +74,15 @@ struct df_str df_columns_name(struct df_columns *c, size_t index)
         char letters[DF_COLUMN_LETTERS], name[DF_COLUMN_LETTERS + 8];
         df_column_letters(index, letters);
         int len = snprintf(name, sizeof(name), "Column %s", letters);
-        add_column(c, index, df_str_n(name, (size_t)len));
+        (void)add_column(c, index, df_str_n(name, (size_t)len));
     }
     return c->list[index]->name;
+}
+
+struct df_str df_columns_header(const struct df_columns *c, size_t index)
+{
+    bool known = index < c->count && c->list[index];
+    return known && c->list[index]->header.ptr ? c->list[index]->header : DF_STR("");
 }
 
 void df_column_letters(size_t index, char out[DF_COLUMN_LETTERS])

@@ -29,6 +29,8 @@ void df_columns_set(struct df_columns *c, size_t index, struct df_str header);
 
 /* The name of the column at index, from 0. */
 struct df_str df_columns_name(struct df_columns *c, size_t index);
+/* The header's text as it was set, trimmed; empty for a column without a name. */
+struct df_str df_columns_header(const struct df_columns *c, size_t index);
 
 /* "A" to "Z", "AA", … and a NUL. */
 #define DF_COLUMN_LETTERS 16

@@ -1,8 +1,14 @@
 #include "tabular/records.h"
 
+#include "base/mem.h"
+#include "tabular/headers_map.h"
+
 #include "tabular/xlsx.h"
 
+#include <stdlib.h>
+
 #define LOOK_BYTES 4096
+#define OWN_MAX    64 /* bytes of a name that may be one of a report's own */
 
 static enum df_code read_up_to(const struct df_bytes *file, uint64_t offset, char *ptr, size_t len,
                                size_t *ret_len, struct df_err *err)
@@ -112,9 +118,9 @@ enum df_code df_file_type_detect(const struct df_bytes *file, enum df_file_type 
     return DF_OK;
 }
 
-enum df_code df_records_open(enum df_file_type type, const struct df_bytes *file,
-                             const struct df_records_options *opt, struct df_records **ret,
-                             struct df_err *err)
+static enum df_code open_parser(enum df_file_type type, const struct df_bytes *file,
+                                const struct df_records_options *opt, struct df_records **ret,
+                                struct df_err *err)
 {
     switch (type) {
     case DF_FILE_JSON:
@@ -129,13 +135,63 @@ enum df_code df_records_open(enum df_file_type type, const struct df_bytes *file
     return df_err_set(err, DF_E_USAGE, "no such type of file");
 }
 
+enum df_code df_records_open(enum df_file_type type, const struct df_bytes *file,
+                             const struct df_records_options *opt, struct df_records **ret,
+                             struct df_err *err)
+{
+    enum df_code code = open_parser(type, file, opt, ret, err);
+
+    if (code == DF_OK)
+        (*ret)->drop_own = opt->drop_own;
+    return code;
+}
+
+/* --- the columns of error reports --- */
+
+bool df_records_is_own(struct df_str name)
+{
+    char folded[OWN_MAX];
+
+    if (name.len < sizeof("dataflowerror") - 1 || name.len > OWN_MAX || (name.ptr[0] | 0x20) != 'd')
+        return false;
+    struct df_str text = df_str_n(folded, df_header_fold(name, folded));
+    return df_str_eq(text, DF_STR("dataflowsequence")) || df_str_eq(text, DF_STR("dataflowerror"));
+}
+
+/* Leaves the report's own fields out of the record. */
+static void drop_own_fields(struct df_records *r, struct df_record *record)
+{
+    size_t own = 0, kept = 0;
+
+    for (size_t i = 0; i < record->count; i++)
+        own += df_records_is_own(record->fields[i].name);
+    if (own == 0)
+        return;
+    r->dropped = true;
+    if (record->count > r->kept_cap) {
+        r->kept_cap = 2 * record->count;
+        r->kept = df_realloc(r->kept, r->kept_cap * sizeof(*r->kept));
+    }
+    for (size_t i = 0; i < record->count; i++) {
+        if (!df_records_is_own(record->fields[i].name))
+            r->kept[kept++] = record->fields[i];
+    }
+    *record = (struct df_record){.fields = r->kept, .count = kept};
+}
+
 enum df_code df_records_next(struct df_records *r, struct df_record *ret, struct df_err *err)
 {
-    return r->ops->next(r, ret, err);
+    enum df_code code = r->ops->next(r, ret, err);
+
+    if (code == DF_ROW && r->drop_own)
+        drop_own_fields(r, ret);
+    return code;
 }
 
 void df_records_free(struct df_records *r)
 {
-    if (r)
-        r->ops->free(r);
+    if (!r)
+        return;
+    free(r->kept);
+    r->ops->free(r);
 }

@@ -12,6 +12,7 @@
 #define DF_TABULAR_RECORDS_H
 
 #include "base/bytes.h"
+#include "tabular/columns.h"
 
 /* As in ImportBatch.FileType. */
 enum df_file_type { DF_FILE_JSON, DF_FILE_EXCEL, DF_FILE_CSV, DF_FILE_TYPES };
@@ -57,6 +58,7 @@ struct df_records_options {
     const char *temp_dir; /* for unnamed files that hold what does not fit in memory */
     size_t strings_bytes; /* of a workbook's strings in memory; 0: the default of xlsx_strings.h */
     bool unguard;         /* CSV: remove the apostrophe that error reports put before formulas */
+    bool drop_own;        /* leave out the columns that error reports add */
 };
 
 struct df_records;
@@ -69,8 +71,20 @@ struct df_records_ops {
 /* Parsers embed it as their first member. */
 struct df_records {
     const struct df_records_ops *ops;
-    bool unguarded; /* an apostrophe was removed */
+    bool unguarded;             /* an apostrophe was removed */
+    bool dropped;               /* a column of an error report was left out */
+    struct df_columns *columns; /* of a table, as far as it was read; NULL: JSON */
+    /* Set by df_records_open. */
+    bool drop_own;
+    struct df_field *kept; /* the fields of a record that lost some */
+    size_t kept_cap;
 };
+
+/* The columns that an error report adds to those of the file. An upload leaves them out, in any
+ * spelling of their names that a header may have (headers_map.h). */
+#define DF_REPORT_SEQUENCE "DataFlow Sequence"
+#define DF_REPORT_ERROR    "DataFlow Error"
+bool df_records_is_own(struct df_str name);
 
 /* Tells the format by the file's first few KiB and, for an archive, its directory.
  * DF_E_MEDIA_TYPE: not a supported one. */

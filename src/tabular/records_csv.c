@@ -615,6 +615,7 @@ enum df_code df_csv_records_open(const struct df_bytes *file, const struct df_re
     struct df_record_limits *l = &r->limits;
 
     r->base.ops = &csv_ops;
+    r->base.columns = &r->columns;
     r->file = *file;
     r->err = DF_ERR_INIT;
     if (opt) {

@@ -291,6 +291,7 @@ enum df_code df_xlsx_records_open_tuned(const struct df_bytes *file,
     static const struct df_records_ops ops = {.next = xlsx_next, .free = xlsx_free};
     struct xlsx *x = df_calloc(1, sizeof *x);
     x->base.ops = &ops;
+    x->base.columns = &x->columns;
     x->file = *file;
     x->opt = *opt;
     x->answer = DF_ROW;

@@ -8,6 +8,10 @@
  * with a wrong id, so it is kept aside (ImportEarlyAck), and its request waits for a moment. If the
  * 202 names its id, the answer is 200; if not, or not soon enough, 404. A kept ack counts as soon
  * as a 202 names it, whatever was answered; one that no 202 names never counts.
+ *
+ * An ack that no 202 has named gives nothing away about the batch: whether there is such a batch or
+ * chunk, of any client, and whether it is under way, the answer is the same 404, after the same
+ * time.
  */
 #include "imports/api/import_acks.sql.h"
 #include "imports/api/views.h"
@@ -18,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define NOT_FOUND     "There is no such batch, chunk or ack."
 #define BODY_MAX      ((size_t)8 << 20)
 #define ITEMS_MAX     10000
 #define ACK_ID_MAX    200
@@ -34,8 +39,9 @@ struct call {
     struct df_str canonical;
     int64_t *sequences;
     size_t item_count;
-    bool stored; /* by this job; false for a repeated ack */
-    bool early;  /* no answer has named an ack of the chunk yet */
+    bool stored;  /* by this job; false for a repeated ack */
+    bool early;   /* no answer has named an ack of the chunk yet */
+    bool unknown; /* there is no such chunk, or its ack has another id */
     struct df_ack_wait wait;
 };
 
@@ -169,7 +175,7 @@ static void read_ack(struct df_input *in, struct call *c, struct df_json_out *ou
 
 static enum df_code ack_not_found(struct df_err *err)
 {
-    return df_err_set(err, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
+    return df_err_set(err, DF_E_NOT_FOUND, NOT_FOUND);
 }
 
 struct search {
@@ -285,18 +291,23 @@ static enum df_code run_ack(struct df_db *db, struct df_work *w, struct df_err *
     struct chunk k = {0};
     int64_t changed = 0;
 
-    c->stored = c->early = false;
+    c->stored = c->early = c->unknown = false;
     enum df_code code = find_chunk(db, c, &k, err);
-    if (code == DF_OK && !is_its_own(&k) && !is_early(&k))
-        code = ack_not_found(err);
+    if (code == DF_E_NOT_FOUND || (code == DF_OK && !is_its_own(&k) && !is_early(&k))) {
+        c->unknown = true;
+        return DF_OK;
+    }
     if (code == DF_OK)
         code = compare_ack(c, &k, err);
     if (code != DF_OK)
         return code == DF_DONE ? DF_OK : code;
-    if ((code = check_range(c, &k, err)) != DF_OK)
+    code = check_range(c, &k, err);
+    if (is_early(&k)) { /* a wrong range is not told before the id is known to be right */
+        c->early = true;
+        return code == DF_OK ? keep_early(db, c, err) : DF_OK;
+    }
+    if (code != DF_OK)
         return code;
-    if (is_early(&k))
-        return keep_early(db, c, err);
     code = df_db_exec(db,
                       DF_Q(import_ack_store, .ack_json = df_text(c->canonical),
                            .ack_id = df_text(c->ack_id),
@@ -314,7 +325,14 @@ static void give_ack_up(struct df_ack_wait *wait)
     df_work_fail(&c->w, DF_E_BUSY, "The ack cannot be processed now.");
 }
 
-/* An early ack waits, as long as there is time. */
+static void refuse_ack(struct df_ack_wait *wait)
+{
+    struct call *c = (struct call *)((char *)wait - offsetof(struct call, wait));
+    df_work_fail(&c->w, DF_E_NOT_FOUND, NOT_FOUND);
+}
+
+/* An early ack waits, as long as there is time; one that is not known, as long as an early one
+ * would. */
 static bool wait_if_early(struct df_work *w, enum df_code code, const struct df_err *err)
 {
     struct call *c = (struct call *)w;
@@ -323,7 +341,11 @@ static bool wait_if_early(struct df_work *w, enum df_code code, const struct df_
     if (code == DF_OK && c->early) {
         if (df_ack_waits_add(views->acks, &c->wait))
             return true;
-        df_req_fail(w->req, DF_E_NOT_FOUND, "No answer has named this ackId yet.");
+        df_req_fail(w->req, DF_E_NOT_FOUND, NOT_FOUND);
+    } else if (code == DF_OK && c->unknown) {
+        if (df_ack_waits_hold(views->acks, &c->wait))
+            return true;
+        df_req_fail(w->req, DF_E_NOT_FOUND, NOT_FOUND);
     } else if (code == DF_E_VALIDATION) {
         const struct df_field_error bad = {DF_STR("items"), df_str_c(err->detail)};
         df_req_problem_fields(w->req, err, &bad, 1);
@@ -379,11 +401,13 @@ static bool read_ack_call(struct df_work *w, struct df_input *in)
     if (!read_body(c, in))
         return false;
     if (!df_uuid_parse(df_req_param(w->req, "batchId"), &c->batch)) {
-        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such batch, chunk or ack.");
+        df_req_fail(w->req, DF_E_NOT_FOUND, NOT_FOUND);
         return false;
     }
-    c->wait = (struct df_ack_wait){
-        .job = &w->job, .give_up = give_ack_up, .bytes = df_req_body(w->req).len};
+    c->wait = (struct df_ack_wait){.job = &w->job,
+                                   .give_up = give_ack_up,
+                                   .over = refuse_ack,
+                                   .bytes = df_req_body(w->req).len};
     df_log_ctx_set(df_req_log(w->req), "batchId", df_uuid_str(&c->batch));
     return true;
 }

@@ -1,18 +1,18 @@
--- Cancelling a batch, and another attempt at its failed items.
+-- Cancelling a batch, another attempt at its failed items, and taking it from its owner.
 
 -- name: import_action_find
-SELECT Status, UploadPath, LockedAt, Attempt FROM ImportBatch WHERE Id = :id AND ClientId = :client_id;
+SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost FROM ImportBatch WHERE Id = :id AND ClientId = :client_id;
 -- dialect: postgres
-SELECT Status, UploadPath, LockedAt, Attempt FROM ImportBatch WHERE Id = :id AND ClientId = :client_id FOR UPDATE;
+SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost FROM ImportBatch WHERE Id = :id AND ClientId = :client_id FOR UPDATE;
 -- dialect: sqlserver
-SELECT Status, UploadPath, LockedAt, Attempt FROM ImportBatch WITH (UPDLOCK, ROWLOCK)
+SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost FROM ImportBatch WITH (UPDLOCK, ROWLOCK)
 WHERE Id = :id AND ClientId = :client_id;
 
 -- Both repeat the conditions: where a read cannot lock rows (Babelfish), another call may have been faster.
 
 -- name: import_cancel
 UPDATE ImportBatch SET Status = 6, CompletedAt = :now, UpdatedAt = :now
-WHERE Id = :id AND Status IN (0, 2) AND LockedAt IS NULL AND Attempt = 1;
+WHERE Id = :id AND Status IN (0, 2) AND LockedAt IS NULL AND Attempt = 1 AND ProcessedRecords = 0;
 
 -- Items without a chunk could never be sent; masked ones have no payload any more.
 -- name: import_retry_items
@@ -25,5 +25,14 @@ SELECT COALESCE(MAX(ChunkId), -1) + 1 FROM ImportChunk WHERE BatchId = :id;
 -- name: import_retry
 UPDATE ImportBatch
 SET Status = 0, Attempt = Attempt + 1, RetryFromChunk = :from_chunk, CompletedAt = NULL, ErrorSummary = NULL,
-    UpdatedAt = :now
+    OutageSince = NULL, WaitingSince = NULL, OutageTries = NULL, UpdatedAt = :now
 WHERE Id = :id AND Status IN (4, 5) AND Attempt = :attempt;
+
+-- The owner's token is no longer the batch's, so that it can write nothing more. LockedAt as in owner_give_back.
+-- name: import_release
+UPDATE ImportBatch
+SET FencingToken = 0, ProcessingHost = NULL, LockedAt = CASE WHEN CutRules > 1 THEN LockedAt END, UpdatedAt = :now
+WHERE Id = :id AND Status = 1 AND LockedAt IS NOT NULL AND ProcessingHost IS NOT NULL;
+
+-- name: import_release_lock
+UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NULL WHERE Id = 1 AND LockOwnerBatchId = :id;

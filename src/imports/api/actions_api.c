@@ -1,15 +1,19 @@
 /*
- * What a client may do with its own batch: cancel it before it is started, and have its failed
- * items tried again. Both read and change the row in one transaction, with the row locked, so that
- * a worker either claims the batch before or finds it changed.
+ * What a client may do with its own batch, and an operator with any: cancel it before it is
+ * started, and have its failed items tried again. An operator may also take it from its owner. All
+ * read and change the row in one transaction, with the row locked, so that a worker either claims
+ * the batch before or finds it changed; the entry of the audit log is in the same transaction.
  */
 #include "imports/api/actions.sql.h"
+#include "imports/api/batch_view.h"
 #include "imports/api/views.h"
 #include "imports/batch.h"
 #include "imports/receive/receive.h"
 #include "imports/routes.h"
 
 #include <stdio.h>
+
+#define DETAILS_MAX 4096
 
 struct call {
     struct df_work w;
@@ -20,7 +24,10 @@ struct call {
     int64_t status;
     char location[DF_STORAGE_LOCATION_MAX + 1];
     bool locked;
+    bool owned; /* by a worker that may be alive */
     int64_t attempt;
+    int64_t processed;
+    struct df_str host;
 
     int64_t items; /* that will be tried again */
 };
@@ -34,18 +41,24 @@ static void read_batch_row(void *arg, struct df_result *r)
                    DF_STR_ARG(df_col_text(r, import_action_find_UploadPath)));
     c->locked = !df_col_null(r, import_action_find_LockedAt);
     c->attempt = df_col_int(r, import_action_find_Attempt);
+    c->processed = df_col_int(r, import_action_find_ProcessedRecords);
+    c->host =
+        df_arena_str(df_req_arena(c->w.req), df_col_text(r, import_action_find_ProcessingHost));
+    c->owned = c->status == DF_BATCH_PROCESSING && c->locked && c->host.ptr;
 }
 
 static enum df_code find_batch(struct df_db *db, struct call *c, struct df_err *err)
 {
     bool found = false;
-    enum df_code code = df_db_one(db,
-                                  DF_Q(import_action_find, .id = df_uuid(df_uuid_str(&c->batch)),
-                                       .client_id = df_uuid(df_uuid_str(&c->client_id))),
-                                  read_batch_row, c, &found, err);
+    enum df_code code = df_batch_scope(db, c->w.req, &c->batch, &c->client_id, err);
+    if (code == DF_OK)
+        code = df_db_one(db,
+                         DF_Q(import_action_find, .id = df_uuid(df_uuid_str(&c->batch)),
+                              .client_id = df_uuid(df_uuid_str(&c->client_id))),
+                         read_batch_row, c, &found, err);
 
     if (code == DF_OK && !found)
-        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such batch.");
+        code = df_batch_not_found(&c->batch, err);
     return code;
 }
 
@@ -61,16 +74,23 @@ static enum df_code change_batch(struct df_db *db, const struct df_query *q,
     return code;
 }
 
+static enum df_code tell_audit(struct df_db *db, const struct call *c, const char *action,
+                               struct df_str details, struct df_err *err)
+{
+    struct df_actor by = df_batch_actor(c->w.req);
+    return df_audit_write(db, &by, action, df_uuid_str(&c->batch), df_uuid_str(&c->client_id),
+                          details, c->w.now_ms, err);
+}
+
 static bool read_batch_id(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
     (void)in;
-    if (!df_uuid_parse(df_req_param(w->req, "batchId"), &c->batch)) {
-        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such batch.");
+    if (!df_batch_param(w->req, &c->batch))
         return false;
-    }
-    c->client_id = df_auth_client(w->req)->id;
+    if (!df_batch_is_operator(w->req))
+        c->client_id = df_auth_client(w->req)->id;
     df_log_ctx_set(df_req_log(w->req), "batchId", df_uuid_str(&c->batch));
     return true;
 }
@@ -93,10 +113,16 @@ static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_er
         return df_err_set(err, DF_E_CONFLICT,
                           "The batch has been processed, and its failed items wait to be tried "
                           "again. Only one that has not been started can be cancelled.");
-    return change_batch(db,
+    if (c->processed > 0)
+        return df_err_set(err, DF_E_CONFLICT,
+                          "%lld records of the batch have been processed. Only one that has not "
+                          "been started can be cancelled.",
+                          (long long)c->processed);
+    code = change_batch(db,
                         DF_Q(import_cancel, .now = df_time(df_wall_ms(w->access->clock)),
                              .id = df_uuid(df_uuid_str(&c->batch))),
                         err);
+    return code == DF_OK ? tell_audit(db, c, "ImportCancelled", DF_STR_NULL, err) : code;
 }
 
 static void batch_cancelled(struct df_work *w)
@@ -156,11 +182,12 @@ static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err
         code = df_db_query_int(db, DF_Q(import_retry_from, .id = id), &from_chunk, err);
     if (code != DF_OK)
         return code;
-    return change_batch(db,
+    code = change_batch(db,
                         DF_Q(import_retry, .from_chunk = df_int(from_chunk),
                              .now = df_time(df_wall_ms(w->access->clock)), .id = id,
                              .attempt = df_int(c->attempt)),
                         err);
+    return code == DF_OK ? tell_audit(db, c, "ImportRetried", DF_STR_NULL, err) : code;
 }
 
 static void batch_retried(struct df_work *w)
@@ -189,11 +216,67 @@ static const struct df_handler retry = {
     .done = batch_retried,
 };
 
+/* --- POST /admin/imports/{batchId}/release --- */
+
+static enum df_code run_release(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct call *c = (struct call *)w;
+    const struct df_value id = df_uuid(df_uuid_str(&c->batch));
+    struct df_json_out details;
+    struct df_buf text;
+
+    enum df_code code = find_batch(db, c, err);
+    if (code != DF_OK)
+        return code;
+    if (!c->owned)
+        return df_err_set(err, DF_E_CONFLICT, "The batch is %s and has no lock.",
+                          df_batch_status_name(c->status));
+    code = change_batch(db, DF_Q(import_release, .now = df_time(w->now_ms), .id = id), err);
+    if (code == DF_OK)
+        code = df_db_exec(db, DF_Q(import_release_lock, .locked = df_bool(false), .id = id), NULL,
+                          err);
+    if (code != DF_OK)
+        return code;
+    df_buf_init(&text, DETAILS_MAX);
+    df_json_out_init(&details, &text);
+    df_json_open(&details, '{');
+    df_json_kv_text(&details, "lockedBy", c->host);
+    df_json_close(&details, '}');
+    code = tell_audit(db, c, "ImportReleased", df_buf_str(&text), err);
+    df_buf_release(&text);
+    return code;
+}
+
+static void batch_released(struct df_work *w)
+{
+    const struct call *c = (const struct call *)w;
+    const struct df_import_views *views = w->arg;
+    struct df_log_field said[] = {DF_F("lockedBy", c->host)};
+
+    df_log_write(DF_LOG_WARN, "BatchLockReleased", said, 1, "by an operator");
+    df_imports_wake(views->imports);
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "batchId", df_uuid_str(&c->batch));
+    df_json_kv_text(&w->json, "status", DF_STR("Processing"));
+    df_json_kv_text(&w->json, "releasedFrom", c->host);
+    df_json_close(&w->json, '}');
+}
+
+static const struct df_handler release = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_batch_id,
+    .run = run_release,
+    .done = batch_released,
+};
+
+#define ADMIN(m, path, kind, h)                                                                    \
+    DF_ROUTE(m, "/admin/imports/{batchId}" path, kind, DF_ACCESS_ADMIN, NULL, h)
 #define ROUTE(m, path, kind, h)                                                                    \
     DF_ROUTE(m, "/imports/{batchId}" path, kind, DF_ACCESS_CLIENT, "imports", h)
 
 const struct df_route df_imports_action_routes[] = {
-    ROUTE("DELETE", "", DF_BODY_NONE, cancel),
-    ROUTE("POST", "/retry", DF_BODY_ANY, retry),
-    {.method = NULL},
+    ROUTE("DELETE", "", DF_BODY_NONE, cancel),       ROUTE("POST", "/retry", DF_BODY_ANY, retry),
+    ADMIN("DELETE", "", DF_BODY_NONE, cancel),       ADMIN("POST", "/retry", DF_BODY_ANY, retry),
+    ADMIN("POST", "/release", DF_BODY_ANY, release), {.method = NULL},
 };

@@ -2,6 +2,7 @@
 #ifndef DF_IMPORTS_BATCH_VIEW_H
 #define DF_IMPORTS_BATCH_VIEW_H
 
+#include "access/handler.h"
 #include "base/uuid.h"
 #include "net/http.h"
 #include "store/db.h"
@@ -10,7 +11,10 @@
 /* Writes the object of GET /imports/{batchId} from a row of batch_get, batch_page or batch_watch.
  */
 void df_batch_write(struct df_result *r, struct df_json_out *out);
+/* The same from a row of batch_operator_get or batch_operator_page, with what operators see. */
+void df_batch_write_operator(struct df_result *r, struct df_json_out *out);
 
+bool df_json_is_valid(struct df_str s);
 /* Writes a value that is stored as JSON; null if it is not valid JSON. */
 void df_json_stored(struct df_json_out *out, struct df_str json);
 
@@ -18,6 +22,17 @@ void df_json_stored(struct df_json_out *out, struct df_str json);
 enum df_code df_batch_read(struct df_db *db, const struct df_uuid *id, const struct df_uuid *client,
                            struct df_json_out *out, int64_t *ret_status,
                            struct df_err *err) DF_MUST_CHECK;
+
+/*
+ * Whose batches a call may see. A client's call: its own. An operator's: all, and *client becomes
+ * the client of the batch, with which the client's own queries work. DF_E_NOT_FOUND: there is no
+ * such batch.
+ */
+bool df_batch_is_operator(const struct df_req *req);
+enum df_code df_batch_scope(struct df_db *db, const struct df_req *req, const struct df_uuid *id,
+                            struct df_uuid *client, struct df_err *err) DF_MUST_CHECK;
+/* Who makes the call, for the audit log. Borrowed from the request. */
+struct df_actor df_batch_actor(const struct df_req *req);
 
 /* Reads {batchId} from the path. False: it is not an id, and the answer (404) is set. */
 bool df_batch_param(struct df_req *req, struct df_uuid *ret);

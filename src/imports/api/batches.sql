@@ -4,20 +4,21 @@
 -- row: batch
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
+       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
+       LockedAt, ProcessingHost, UpdatedAt
 FROM ImportBatch
 WHERE Id = :id AND ClientId = :client;
 
--- The batches of event streams of all clients, except suspended ones. UpdatedAt changes with the client's status,
--- secret and scopes.
+-- The batches of event streams of all clients. ClientUpdatedAt changes with the client's status, secret and scopes.
 -- name: batch_watch
 -- row: batch, …
 SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
        b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
        b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
-       c.UpdatedAt
+       b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
+       c.UpdatedAt AS ClientUpdatedAt, c.Status AS ClientStatus
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE b.Id IN EACH_UUID(:ids) AND c.Status = 0;
+WHERE b.Id IN EACH_UUID(:ids);
 
 -- name: batch_client
 SELECT UpdatedAt FROM Clients WHERE Id = :client AND Status = 0;
@@ -26,7 +27,8 @@ SELECT UpdatedAt FROM Clients WHERE Id = :client AND Status = 0;
 -- row: batch
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
+       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
+       LockedAt, ProcessingHost, UpdatedAt
 FROM ImportBatch
 WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY CreatedAt DESC, Id DESC
@@ -34,7 +36,8 @@ LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt
+       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
+       LockedAt, ProcessingHost, UpdatedAt
 FROM ImportBatch
 WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY CreatedAt DESC, Id DESC
@@ -46,4 +49,71 @@ FROM ImportBatch
 WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT));
 
 -- name: batch_name
-SELECT FileName FROM ImportBatch WHERE Id = :id AND ClientId = :client;
+SELECT FileName, ColumnsJson FROM ImportBatch WHERE Id = :id AND ClientId = :client;
+
+-- --- for operators: batches of all clients ---
+
+-- name: batch_owner
+SELECT ClientId FROM ImportBatch WHERE Id = :id;
+
+-- name: batch_operator_get
+-- row: batch, …
+SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
+       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
+       b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
+       b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
+       c.ClientIdentifier,
+       CASE WHEN b.Status = 1
+            THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
+FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
+WHERE b.Id = :id;
+
+-- AckSince: since when it waits for the oldest ack. :file is a pattern.
+-- name: batch_operator_page
+-- row: batch, …
+SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
+       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
+       b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
+       b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
+       c.ClientIdentifier,
+       CASE WHEN b.Status = 1
+            THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
+FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
+WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!'
+ORDER BY b.CreatedAt DESC, b.Id DESC
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
+       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
+       b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
+       b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
+       c.ClientIdentifier,
+       CASE WHEN b.Status = 1
+            THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
+FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
+WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!'
+ORDER BY b.CreatedAt DESC, b.Id DESC
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: batch_operator_total
+SELECT COUNT(*)
+FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
+WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!';
+-- dialect: sqlserver
+SELECT COUNT(*)
+FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
+WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!';
+
+-- Whether the client's download of the report stands in the audit log already.
+-- name: report_told
+SELECT COUNT(*) FROM AuditLog
+WHERE ClientId = :client AND OccurredAt > :since AND Action = 'ImportReportDownloaded'
+  AND Actor = CAST(:actor AS VARCHAR(200)) AND Target = CAST(:target AS VARCHAR(100));

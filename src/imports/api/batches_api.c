@@ -1,4 +1,7 @@
-/* GET /imports, /imports/{batchId} and /imports/{batchId}/items: a client's own batches. */
+/*
+ * GET /imports, /imports/{batchId} and /imports/{batchId}/items: a client's own batches; and the
+ * same below /admin for operators, who see those of all clients.
+ */
 #include "access/policies.h"
 #include "imports/api/batch_view.h"
 #include "imports/api/batches.sql.h"
@@ -18,13 +21,20 @@ struct call {
     int64_t status; /* -1: any */
 };
 
+/* An operator's call has no client; df_batch_scope finds the batch's. */
+static void take_client(struct call *c)
+{
+    if (!df_batch_is_operator(c->w.req))
+        c->client = df_auth_client(c->w.req)->id;
+}
+
 /* known returns the number of a name, -1 for an unknown one. */
 static void read_status(struct call *c, struct df_input *in, int (*known)(struct df_str name),
                         const char *names)
 {
     struct df_str given = df_input_filter(c->w.req, "status");
 
-    c->client = df_auth_client(c->w.req)->id;
+    take_client(c);
     c->status = given.ptr ? known(given) : -1;
     if (given.ptr && c->status < 0)
         df_input_error(in, "status", "must be %s", names);
@@ -115,7 +125,7 @@ static bool read_batch_id(struct df_work *w, struct df_input *in)
     struct call *c = (struct call *)w;
 
     (void)in;
-    c->client = df_auth_client(w->req)->id;
+    take_client(c);
     return df_batch_param(w->req, &c->id);
 }
 
@@ -247,7 +257,9 @@ static enum df_code run_list_items(struct df_db *db, struct df_work *w, struct d
     struct counts n = {0};
 
     df_page_open(&w->json);
-    enum df_code code = find_counts(db, c, &n, err);
+    enum df_code code = df_batch_scope(db, w->req, &c->id, &c->client, err);
+    if (code == DF_OK)
+        code = find_counts(db, c, &n, err);
     bool all =
         c->status < 0 || (c->status == DF_ITEM_STATUS_IMPORTED && n.errors == 0 && n.skipped == 0);
     if (code == DF_OK && n.dense && all)
@@ -282,6 +294,114 @@ static const struct df_handler items = {
     .run = run_list_items,
 };
 
+/* --- operators --- */
+
+struct search {
+    struct call c; /* first */
+    struct df_str client;
+    struct df_str file; /* a pattern */
+    int64_t from_ms;
+    int64_t to_ms;
+};
+
+#define FILE_CHARS  260                      /* ImportBatch.FileName */
+#define ALL_TIME_MS INT64_C(253402300799000) /* the year 9999 */
+
+/* %text%, with the pattern's own signs taken literally. */
+static struct df_str like_pattern(struct df_arena *a, struct df_str text)
+{
+    char *at = df_arena_alloc(a, 2 * text.len + 2);
+    size_t len = 0;
+
+    at[len++] = '%';
+    for (size_t i = 0; i < text.len; i++) {
+        if (strchr("%_![", text.ptr[i]))
+            at[len++] = '!';
+        at[len++] = text.ptr[i];
+    }
+    at[len++] = '%';
+    return df_str_n(at, len);
+}
+
+static int64_t read_time(struct df_work *w, struct df_input *in, const char *name, int64_t none_ms)
+{
+    struct df_str given = df_input_filter(w->req, name);
+    int64_t ms = none_ms;
+
+    if (given.ptr && !df_time_parse(given, &ms))
+        df_input_error(in, name, "must be a time, as in 2026-11-20T02:00:00Z");
+    return ms;
+}
+
+static bool read_search(struct df_work *w, struct df_input *in)
+{
+    struct search *s = (struct search *)w;
+    struct df_str file = df_input_filter(w->req, "fileName");
+
+    (void)read_batch_filter(w, in);
+    s->client = df_input_filter(w->req, "clientId");
+    if (s->client.ptr && !df_client_identifier_valid(s->client))
+        df_input_error(in, "clientId", "is not the identifier of a client");
+    if (df_utf8_count(file) > FILE_CHARS)
+        df_input_error(in, "fileName", "has more than %d characters", FILE_CHARS);
+    s->file = like_pattern(df_req_arena(w->req), file);
+    s->from_ms = read_time(w, in, "from", 0);
+    s->to_ms = read_time(w, in, "to", ALL_TIME_MS);
+    return true;
+}
+
+static void write_operator_batch(void *arg, struct df_result *r)
+{
+    df_batch_write_operator(r, &((struct df_work *)arg)->json);
+}
+
+static enum df_code run_search(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct search *s = (struct search *)w;
+    struct df_value client = df_text(s->client), status = status_value(&s->c);
+    struct df_value from = df_time(s->from_ms), to = df_time(s->to_ms), file = df_text(s->file);
+    enum df_code code =
+        df_db_query_int(db,
+                        DF_Q(batch_operator_total, .client = client, .status = status, .from = from,
+                             .to = to, .file = file),
+                        &w->page.total, err);
+    if (code != DF_OK)
+        return code;
+    return df_work_page(w, db,
+                        DF_Q(batch_operator_page, .client = client, .status = status, .from = from,
+                             .to = to, .file = file, .limit = df_int(w->page.size),
+                             .offset = df_int(w->page.offset)),
+                        write_operator_batch, err);
+}
+
+static const struct df_handler search = {
+    .size = sizeof(struct search),
+    .paged = true,
+    .max_answer = ANSWER_MAX,
+    .prepare = read_search,
+    .run = run_search,
+};
+
+static enum df_code run_operator_get(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    const struct call *c = (const struct call *)w;
+    bool found = false;
+    enum df_code code = df_db_one(db, DF_Q(batch_operator_get, .id = df_uuid(df_uuid_str(&c->id))),
+                                  write_operator_batch, w, &found, err);
+
+    return code == DF_OK && !found ? df_batch_not_found(&c->id, err) : code;
+}
+
+static const struct df_handler operator_get = {
+    .size = sizeof(struct call),
+    .max_answer = ANSWER_MAX,
+    .prepare = read_batch_id,
+    .run = run_operator_get,
+};
+
+#define ADMIN(path, h)                                                                             \
+    DF_ROUTE("GET", "/admin/imports" path, DF_BODY_NONE, DF_ACCESS_ADMIN, NULL, h)
+
 #define READ(path, h) DF_ROUTE("GET", "/imports" path, DF_BODY_NONE, DF_ACCESS_CLIENT, "imports", h)
 
 const struct df_route df_imports_read_routes[] = {
@@ -292,5 +412,12 @@ const struct df_route df_imports_read_routes[] = {
     READ("/{batchId}/errors.csv", df_import_csv_handler),
     READ("/{batchId}/errors.json", df_import_json_handler),
     READ("/{batchId}/events", df_import_events_handler),
+    ADMIN("", search),
+    ADMIN("/{batchId}", operator_get),
+    ADMIN("/{batchId}/items", items),
+    ADMIN("/{batchId}/errors.xlsx", df_import_xlsx_handler),
+    ADMIN("/{batchId}/errors.csv", df_import_csv_handler),
+    ADMIN("/{batchId}/errors.json", df_import_json_handler),
+    ADMIN("/{batchId}/events", df_import_events_handler),
     {.method = NULL},
 };

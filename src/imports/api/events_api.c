@@ -1,5 +1,6 @@
 /*
- * GET /imports/{batchId}/events: a batch's progress as server-sent events.
+ * GET /imports/{batchId}/events, and below /admin for operators, whose streams count together as
+ * those of one client: a batch's progress as server-sent events.
  *
  * A stream begins with `progress`, the batch as GET shows it, and sends another one whenever that
  * changes. When the batch is over, it sends `completed` with the last state and ends. It also ends
@@ -32,7 +33,8 @@
 struct stream {
     struct df_sse *sse;
     struct df_uuid batch;
-    struct df_uuid client;
+    struct df_uuid client; /* of an operator: all zero */
+    bool is_operator;
     int64_t client_changed_ms;
     unsigned char said[crypto_generichash_BYTES]; /* hash of the last event */
 };
@@ -72,6 +74,7 @@ struct look {
         size_t len;
         struct df_uuid id;
         int64_t client_changed_ms;
+        bool suspended; /* the client */
         bool over;
     } found[GROUP];
     size_t found_count;
@@ -90,7 +93,8 @@ static void read_found(void *arg, struct df_result *r)
     df_batch_write(r, &out);
     l->found[l->found_count].start = start;
     l->found[l->found_count].len = l->text.len - start;
-    l->found[l->found_count].client_changed_ms = df_col_time(r, batch_watch_UpdatedAt);
+    l->found[l->found_count].client_changed_ms = df_col_time(r, batch_watch_ClientUpdatedAt);
+    l->found[l->found_count].suspended = df_col_int(r, batch_watch_ClientStatus) != 0;
     l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, batch_Status));
 }
 
@@ -126,7 +130,8 @@ static bool tell_stream(struct df_import_events *e, struct stream *s, const stru
     for (size_t i = 0; i < l->found_count; i++) {
         if (memcmp(l->found[i].id.text, s->batch.text, DF_UUID_LEN) != 0)
             continue;
-        if (l->found[i].client_changed_ms != s->client_changed_ms)
+        if (!s->is_operator &&
+            (l->found[i].suspended || l->found[i].client_changed_ms != s->client_changed_ms))
             return false; /* a reader that still may comes back */
         struct df_str text = df_str_n(l->text.ptr + l->found[i].start, l->found[i].len);
         if (l->found[i].over) {
@@ -139,7 +144,7 @@ static bool tell_stream(struct df_import_events *e, struct stream *s, const stru
         memcpy(s->said, hash, sizeof hash);
         return df_sse_send(s->sse, "progress", text);
     }
-    return false; /* the batch is gone, or its client is suspended */
+    return false; /* the batch is gone */
 }
 
 /* Under the lock, since sending only fills the stream's buffer. */
@@ -248,6 +253,7 @@ struct call {
     struct df_import_events *events;
     struct df_uuid id;
     struct df_uuid client;
+    bool is_operator;
     int64_t client_changed_ms;
     bool over;
     struct df_sse *sse; /* a stream that goes on */
@@ -273,11 +279,14 @@ static enum df_code find_client(struct df_db *db, struct call *c, struct df_err 
 static enum df_code run_read_batch(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
+    struct df_uuid client = c->client;
     int64_t status = 0;
 
-    enum df_code code = df_batch_read(db, &c->id, &c->client, &w->json, &status, err);
+    enum df_code code = df_batch_scope(db, w->req, &c->id, &client, err);
+    if (code == DF_OK)
+        code = df_batch_read(db, &c->id, &client, &w->json, &status, err);
     c->over = df_batch_is_over(status);
-    return code == DF_OK ? find_client(db, c, err) : code;
+    return code == DF_OK && !c->is_operator ? find_client(db, c, err) : code;
 }
 
 /* Gives the place back, or fills it with the stream. */
@@ -288,6 +297,7 @@ static void settle_place(struct df_work *w)
     struct stream s = {.sse = c->sse,
                        .batch = c->id,
                        .client = c->client,
+                       .is_operator = c->is_operator,
                        .client_changed_ms = c->client_changed_ms};
     bool listed = false;
 
@@ -358,7 +368,9 @@ static bool read_stream_call(struct df_work *w, struct df_input *in)
 
     (void)in;
     c->events = views->events;
-    c->client = df_auth_client(w->req)->id;
+    c->is_operator = df_batch_is_operator(w->req);
+    if (!c->is_operator)
+        c->client = df_auth_client(w->req)->id;
     return df_batch_param(w->req, &c->id) && take_place(c);
 }
 

@@ -72,19 +72,19 @@ SELECT COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1;
 
 -- For the report: the sizes of the next rows, so that no more are read at a time than fit; then the rows.
 -- name: item_error_sizes
-SELECT Sequence, COALESCE(length(PayloadJson), 0) AS Chars
+SELECT Sequence, COALESCE(length(COALESCE(OriginalJson, PayloadJson)), 0) AS Chars
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence > :after
 ORDER BY Sequence
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Sequence, COALESCE(DATALENGTH(PayloadJson) / 2, 0) AS Chars
+SELECT TOP (:limit) Sequence, COALESCE(DATALENGTH(COALESCE(OriginalJson, PayloadJson)) / 2, 0) AS Chars
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence > :after
 ORDER BY Sequence;
 
 -- name: item_error_rows
-SELECT Sequence, ErrorMessage, PayloadJson, IsMasked
+SELECT Sequence, ErrorMessage, CASE WHEN OriginalJson IS NULL THEN PayloadJson END AS PayloadJson, OriginalJson, IsMasked
 FROM ImportItem
 WHERE BatchId = :id AND Status = 1 AND Sequence > :after AND Sequence <= :until
 ORDER BY Sequence;

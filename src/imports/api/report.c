@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ROW_MAX ((size_t)16 << 20) /* of a row in JSON; a payload has at most 1 MiB */
+#define ROW_MAX ((size_t)16 << 20) /* of a row in JSON; a record has at most 4 MiB */
 
 const char *df_report_extension(enum df_report_format format)
 {
@@ -53,20 +53,31 @@ static enum df_code open_stream(const char *dir, FILE **ret, struct df_err *err)
 
 /* --- JSON --- */
 
-static void write_report_item(struct df_json_out *out, const struct df_report_row *row)
+/* The record with the report's two members behind its own. */
+static void write_report_item(struct df_buf *buf, const struct df_report_row *row)
 {
-    df_json_open(out, '{');
-    df_json_kv_int(out, "sequence", row->sequence);
-    df_json_kv_text(out, "errorMessage", row->error);
-    df_json_key(out, "payload");
-    df_json_stored(out, row->payload);
-    df_json_close(out, '}');
+    struct df_str record = df_str_trim(row->record);
+    bool object = record.len >= 2 && record.ptr[0] == '{' && df_json_is_valid(record);
+    struct df_str members = object ? df_str_n(record.ptr + 1, record.len - 2) : DF_STR("");
+    struct df_json_out out;
+
+    df_buf_addz(buf, "{");
+    if (df_str_trim(members).len > 0) {
+        df_buf_adds(buf, members);
+        df_buf_addz(buf, ",");
+    }
+    df_buf_addz(buf, "\"" DF_REPORT_SEQUENCE "\":");
+    df_json_out_init(&out, buf);
+    df_json_int(&out, row->sequence);
+    df_buf_addz(buf, ",\"" DF_REPORT_ERROR "\":");
+    df_json_out_init(&out, buf);
+    df_json_text(&out, row->error);
+    df_buf_addz(buf, "}");
 }
 
 static enum df_code write_json(const struct df_report_source *source, FILE *f, struct df_err *err)
 {
     struct df_report_row row;
-    struct df_json_out out;
     struct df_buf buf;
     enum df_code code;
     bool first = true;
@@ -75,8 +86,7 @@ static enum df_code write_json(const struct df_report_source *source, FILE *f, s
     while ((code = source->next(source->arg, &row, err)) == DF_ROW) {
         df_buf_reset(&buf);
         df_buf_addz(&buf, first ? "[\n" : ",\n");
-        df_json_out_init(&out, &buf);
-        write_report_item(&out, &row);
+        write_report_item(&buf, &row);
         first = false;
         if (df_buf_failed(&buf))
             code = df_err_set(err, DF_E_INTERNAL, "a row has more than %zu bytes", ROW_MAX);
@@ -117,7 +127,7 @@ static enum df_code make_json(const struct df_report_source *source, const char 
 struct spooled {
     int64_t sequence;
     uint32_t error_len; /* ABSENT: none */
-    uint32_t payload_len;
+    uint32_t record_len;
 };
 
 static uint32_t spooled_len(struct df_str s)
@@ -132,13 +142,13 @@ static enum df_code spool_rows(const struct df_report_source *source, struct df_
     enum df_code code;
 
     while ((code = source->next(source->arg, &row, err)) == DF_ROW) {
-        struct spooled head = {row.sequence, spooled_len(row.error), spooled_len(row.payload)};
-        df_report_table_learn(t, row.payload);
+        struct spooled head = {row.sequence, spooled_len(row.error), spooled_len(row.record)};
+        df_report_table_learn(t, row.record);
         fwrite(&head, sizeof head, 1, f);
         if (row.error.ptr)
             fwrite(row.error.ptr, 1, row.error.len, f);
-        if (row.payload.ptr)
-            fwrite(row.payload.ptr, 1, row.payload.len, f);
+        if (row.record.ptr)
+            fwrite(row.record.ptr, 1, row.record.len, f);
         if (ferror(f))
             return df_report_io(err, "cannot write it");
     }
@@ -165,18 +175,18 @@ static bool read_text(FILE *f, uint32_t len, struct df_buf *b, struct df_str *re
 static enum df_code write_rows(FILE *f, struct df_report_table *t,
                                const struct df_report_writer *how, void *w, struct df_err *err)
 {
-    struct df_buf error, payload;
+    struct df_buf error, record;
     struct df_report_row row;
     struct spooled head;
 
     df_buf_init(&error, ROW_MAX);
-    df_buf_init(&payload, ROW_MAX);
+    df_buf_init(&record, ROW_MAX);
     df_report_table_head(t);
     enum df_code code = how->row(w, t, true, err);
     while (code == DF_OK && fread(&head, sizeof head, 1, f) == 1) {
         row.sequence = head.sequence;
         if (!read_text(f, head.error_len, &error, &row.error) ||
-            !read_text(f, head.payload_len, &payload, &row.payload)) {
+            !read_text(f, head.record_len, &record, &row.record)) {
             code = df_report_io(err, "cannot read it again");
             break;
         }
@@ -186,7 +196,7 @@ static enum df_code write_rows(FILE *f, struct df_report_table *t,
     if (code == DF_OK && ferror(f))
         code = df_report_io(err, "cannot read it again");
     df_buf_release(&error);
-    df_buf_release(&payload);
+    df_buf_release(&record);
     return code;
 }
 
@@ -198,7 +208,7 @@ static enum df_code make_table(const struct df_report_source *source,
     void *w = df_calloc(1, how->size);
     int fd = -1;
 
-    df_report_table_init(t);
+    df_report_table_init(t, source->columns);
     enum df_code code = spool_rows(source, t, f, err);
     if (code == DF_OK)
         code = df_temp_open(temp_dir, &fd, err);

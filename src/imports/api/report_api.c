@@ -21,6 +21,7 @@
 #define PAGE_ROWS  1000
 #define PAGE_CHARS (1 << 20) /* of payloads read at a time; a longer payload comes alone */
 #define STEM_MAX   80        /* bytes of the file's name in the report's name */
+#define TOLD_MS    (INT64_C(3600) * 1000)
 
 struct df_import_reports {
     struct df_store *store;
@@ -39,7 +40,8 @@ struct ask {
     struct df_uuid client;
     enum df_report_format format;
     struct df_str file_name;
-    struct df_link link; /* in df_import_reports.asked, under its lock */
+    struct df_str columns; /* of the file; absent: not known */
+    struct df_link link;   /* in df_import_reports.asked, under its lock */
     bool listed;
 };
 
@@ -71,6 +73,24 @@ static void measure_row(void *arg, struct df_result *r)
     p->room++;
 }
 
+/* The record as uploaded. Where it was not kept, as in batches of earlier releases, the item
+ * without its sequence: an upload takes its members for the columns that they came from. */
+static struct df_str record_of(struct df_arena *a, struct df_str original, struct df_str payload)
+{
+    if (original.ptr)
+        return df_arena_str(a, original);
+    struct df_str item = df_arena_str(a, payload);
+    const char *comma =
+        df_str_starts(item, DF_STR("{\"sequence\":")) ? memchr(item.ptr, ',', item.len) : NULL;
+    if (!comma)
+        return item;
+    char *at = df_arena_alloc(a, item.len);
+    size_t len = item.len - (size_t)(comma + 1 - item.ptr);
+    at[0] = '{';
+    memcpy(at + 1, comma + 1, len);
+    return df_str_n(at, len + 1);
+}
+
 /* More rows may have failed since they were measured; they come with the next page. */
 static void read_report_row(void *arg, struct df_result *r)
 {
@@ -81,9 +101,10 @@ static void read_report_row(void *arg, struct df_result *r)
     p->rows[p->count++] = (struct df_report_row){
         .sequence = df_col_int(r, item_error_rows_Sequence),
         .error = df_arena_str(&p->arena, df_col_text(r, item_error_rows_ErrorMessage)),
-        .payload = df_col_bool(r, item_error_rows_IsMasked)
-                       ? DF_STR_NULL
-                       : df_arena_str(&p->arena, df_col_text(r, item_error_rows_PayloadJson)),
+        .record = df_col_bool(r, item_error_rows_IsMasked)
+                      ? DF_STR_NULL
+                      : record_of(&p->arena, df_col_text(r, item_error_rows_OriginalJson),
+                                  df_col_text(r, item_error_rows_PayloadJson)),
     };
 }
 
@@ -182,7 +203,7 @@ static void make_report(void *arg, void *item)
 {
     struct ask *a = item;
     struct pages *p = df_calloc(1, sizeof *p);
-    struct df_report_source source = {.next = next_report_row, .arg = p};
+    struct df_report_source source = {.next = next_report_row, .arg = p, .columns = a->columns};
     const struct df_log_ctx *before = df_log_ctx_use(df_req_log(a->w.req));
     struct df_err err = DF_ERR_INIT;
     uint64_t size = 0;
@@ -230,18 +251,44 @@ static void read_name(void *arg, struct df_result *r)
 {
     struct ask *a = arg;
     a->file_name = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_FileName));
+    a->columns = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_ColumnsJson));
+}
+
+/* Each download of an operator is told; those of a client once a batch and hour. */
+static enum df_code tell_audit(struct df_db *db, const struct ask *a, const struct df_uuid *client,
+                               struct df_err *err)
+{
+    struct df_actor by = df_batch_actor(a->w.req);
+    struct df_str target = df_uuid_str(&a->id);
+    int64_t told = 0;
+    enum df_code code = DF_OK;
+
+    if (!df_batch_is_operator(a->w.req))
+        code = df_db_query_int(db,
+                               DF_Q(report_told, .client = df_uuid(df_uuid_str(client)),
+                                    .since = df_time(a->w.now_ms - TOLD_MS),
+                                    .actor = df_text(by.name), .target = df_text(target)),
+                               &told, err);
+    if (code != DF_OK || told > 0)
+        return code;
+    return df_audit_write(db, &by, "ImportReportDownloaded", target, df_uuid_str(client),
+                          DF_STR_NULL, a->w.now_ms, err);
 }
 
 static enum df_code run_find_batch(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct ask *a = (struct ask *)w;
+    struct df_uuid client = a->client;
     bool found = false;
-    enum df_code code = df_db_one(db,
-                                  DF_Q(batch_name, .id = df_uuid(df_uuid_str(&a->id)),
-                                       .client = df_uuid(df_uuid_str(&a->client))),
-                                  read_name, a, &found, err);
-
-    return code == DF_OK && !found ? df_batch_not_found(&a->id, err) : code;
+    enum df_code code = df_batch_scope(db, w->req, &a->id, &client, err);
+    if (code == DF_OK)
+        code = df_db_one(db,
+                         DF_Q(batch_name, .id = df_uuid(df_uuid_str(&a->id)),
+                              .client = df_uuid(df_uuid_str(&client))),
+                         read_name, a, &found, err);
+    if (code == DF_OK && !found)
+        code = df_batch_not_found(&a->id, err);
+    return code == DF_OK ? tell_audit(db, a, &client, err) : code;
 }
 
 static bool queue_report(struct df_work *w, enum df_code code, const struct df_err *err)
@@ -283,7 +330,8 @@ static bool read_ask(struct df_work *w, enum df_report_format format)
     const struct df_import_views *views = w->arg;
 
     a->reports = views->reports;
-    a->client = df_auth_client(w->req)->id;
+    if (!df_batch_is_operator(w->req))
+        a->client = df_auth_client(w->req)->id;
     a->format = format;
     return df_batch_param(w->req, &a->id) && enter_reports(a);
 }
@@ -307,7 +355,7 @@ static bool read_json(struct df_work *w, struct df_input *in)
 }
 
 #define REPORT                                                                                     \
-    .size = sizeof(struct ask), .run = run_find_batch, .pass_on = queue_report,                    \
+    .size = sizeof(struct ask), .writes = true, .run = run_find_batch, .pass_on = queue_report,    \
     .cleanup = leave_reports
 
 const struct df_handler df_import_xlsx_handler = {REPORT, .prepare = read_xlsx};

@@ -12,16 +12,22 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "imports/api/report.h"
+#include "tabular/records.h"
 
 #include <stdio.h>
 
-enum { DF_CELL_SEQUENCE, DF_CELL_REASON, DF_CELL_PHONE, DF_CELL_ORIGIN, DF_CELL_FIXED };
-/* Then the members, PropertyContextJson, LeadContextJson. */
-#define DF_REPORT_CELLS (DF_CELL_FIXED + DF_REPORT_MEMBERS + 2)
+/* The members, LeadContextJson if it is needed, and the report's two. */
+#define DF_REPORT_CELLS (DF_REPORT_MEMBERS + 3)
+
+struct df_report_member {
+    struct df_str name;   /* that records have, unique */
+    struct df_str header; /* of the column, as in the file */
+};
 
 struct df_report_table {
     struct df_arena names;
-    struct df_str members[DF_REPORT_MEMBERS];
+    size_t name_bytes;
+    struct df_report_member members[DF_REPORT_MEMBERS];
     struct df_map by_name; /* to the member's place in `members` */
     size_t member_count;
     bool has_rest; /* some row has a value without a column */
@@ -33,12 +39,15 @@ struct df_report_table {
     struct df_str cells[DF_REPORT_CELLS];
 };
 
-void df_report_table_init(struct df_report_table *t);
+/* columns: as in the source. */
+void df_report_table_init(struct df_report_table *t, struct df_str columns);
 void df_report_table_release(struct df_report_table *t);
 /* Call learn for every row; then, when all columns are known, fill for every row again. */
-void df_report_table_learn(struct df_report_table *t, struct df_str payload);
+void df_report_table_learn(struct df_report_table *t, struct df_str record);
 void df_report_table_fill(struct df_report_table *t, const struct df_report_row *row);
 size_t df_report_table_columns(const struct df_report_table *t);
+/* The column of the sequence; that of the reason follows. */
+size_t df_report_table_own(const struct df_report_table *t);
 /* Fills the cells with the names of the columns. */
 void df_report_table_head(struct df_report_table *t);
 

@@ -3,19 +3,52 @@
 #include "json/doc.h"
 #include "json/write.h"
 
-#define REST_MAX ((size_t)16 << 20) /* an item has at most 1 MiB; escaping makes it longer */
+#define REST_MAX ((size_t)16 << 20) /* a record has at most 4 MiB; escaping makes it longer */
+#define REST     DF_STR("LeadContextJson")
 
-static const struct df_str fixed_names[] = {
-    [DF_CELL_SEQUENCE] = DF_STR_INIT("Sequence"), [DF_CELL_REASON] = DF_STR_INIT("ErrorMessage"),
-    [DF_CELL_PHONE] = DF_STR_INIT("PhoneNumber"), [DF_CELL_ORIGIN] = DF_STR_INIT("Origin"),
-    DF_STR_INIT("PropertyContextJson"),           DF_STR_INIT("LeadContextJson"),
-};
-#define FIXED_NAMES (sizeof(fixed_names) / sizeof(fixed_names[0]))
-
-void df_report_table_init(struct df_report_table *t)
+static void add_member(struct df_report_table *t, struct df_str name, struct df_str header)
 {
-    *t = (struct df_report_table){0};
+    struct df_report_member *m;
+
+    if (df_map_get(&t->by_name, name))
+        return;
+    if (t->member_count == DF_REPORT_MEMBERS ||
+        t->name_bytes + name.len + header.len > DF_REPORT_NAMES) {
+        t->has_rest = true;
+        return;
+    }
+    t->name_bytes += name.len + header.len;
+    m = &t->members[t->member_count++];
+    m->name = df_arena_str(&t->names, name);
+    m->header = df_arena_str(&t->names, header);
+    df_map_add(&t->by_name, m->name, m);
+}
+
+/* The columns of the file: pairs of the name that records have and the header's text. */
+static void add_columns(struct df_report_table *t, struct df_str columns)
+{
+    const struct df_json *doc = NULL;
+    struct df_err ignored = DF_ERR_INIT;
+
+    if (!columns.ptr || df_json_parse(&t->arena, columns, &doc, &ignored) != DF_OK ||
+        doc->type != DF_JSON_ARRAY)
+        return;
+    struct df_json_each each = df_json_each(doc);
+    for (const struct df_json *pair; (pair = df_json_next(&each));) {
+        struct df_json_each both = df_json_each(pair->type == DF_JSON_ARRAY ? pair : NULL);
+        const struct df_json *v = df_json_next(&both);
+        struct df_str name = v && v->type == DF_JSON_STRING ? v->text : DF_STR_NULL;
+        v = v ? df_json_next(&both) : NULL; /* what it returned before is gone */
+        if (name.ptr && v && v->type == DF_JSON_STRING)
+            add_member(t, name, v->text);
+    }
+}
+
+void df_report_table_init(struct df_report_table *t, struct df_str columns)
+{
+    memset(t, 0, sizeof *t);
     df_buf_init(&t->rest, REST_MAX);
+    add_columns(t, columns);
 }
 
 void df_report_table_release(struct df_report_table *t)
@@ -28,87 +61,74 @@ void df_report_table_release(struct df_report_table *t)
 
 /* --- columns --- */
 
-static void learn_member(struct df_report_table *t, struct df_str name)
-{
-    if (df_map_get(&t->by_name, name))
-        return;
-    if (t->member_count == DF_REPORT_MEMBERS || df_utf8_count(name) > DF_REPORT_NAME_CHARS) {
-        t->has_rest = true;
-        return;
-    }
-    struct df_str *member = &t->members[t->member_count++];
-    *member = df_arena_str(&t->names, name);
-    df_map_add(&t->by_name, *member, member);
-}
-
-/* NULL: the payload is not an item. */
-static const struct df_json *parse_payload(struct df_report_table *t, struct df_str payload)
+/* NULL: the text is not a record. */
+static const struct df_json *parse_record(struct df_report_table *t, struct df_str record)
 {
     const struct df_json *doc = NULL;
     struct df_err ignored = DF_ERR_INIT;
+
     df_arena_reset(&t->arena);
-    if (df_json_parse(&t->arena, payload, &doc, &ignored) != DF_OK || doc->type != DF_JSON_OBJECT)
+    if (df_json_parse(&t->arena, record, &doc, &ignored) != DF_OK || doc->type != DF_JSON_OBJECT)
         return NULL;
     return doc;
 }
 
-void df_report_table_learn(struct df_report_table *t, struct df_str payload)
+void df_report_table_learn(struct df_report_table *t, struct df_str record)
 {
-    if (!payload.ptr)
+    if (!record.ptr)
         return;
-    const struct df_json *doc = parse_payload(t, payload);
-    const struct df_json *lead = doc ? df_json_get(doc, "LeadContextJson") : NULL;
-    if (!doc || (lead && lead->type != DF_JSON_OBJECT && lead->type != DF_JSON_NULL))
+    const struct df_json *doc = parse_record(t, record);
+    if (!doc) {
         t->has_rest = true;
-    bool members = lead && lead->type == DF_JSON_OBJECT;
-    struct df_json_each each = df_json_each(members ? lead : NULL);
+        return;
+    }
+    struct df_json_each each = df_json_each(doc);
     for (const struct df_json *m; (m = df_json_next(&each));)
-        learn_member(t, m->key);
+        add_member(t, m->key, m->key);
+}
+
+/* A file may have a column LeadContextJson of its own; the rest is then put into another. */
+size_t df_report_table_own(const struct df_report_table *t)
+{
+    return t->member_count + t->has_rest;
 }
 
 size_t df_report_table_columns(const struct df_report_table *t)
 {
-    return DF_CELL_FIXED + t->member_count + 1 + t->has_rest;
-}
-
-/* A member with the name of a fixed column gets a prefix. */
-static struct df_str column_head(struct df_report_table *t, struct df_str member)
-{
-    for (size_t i = 0; i < FIXED_NAMES; i++)
-        if (df_str_ieq(member, fixed_names[i]))
-            return df_arena_printf(&t->names, "LeadContextJson." DF_STR_FMT, DF_STR_ARG(member));
-    return member;
+    return df_report_table_own(t) + 2;
 }
 
 void df_report_table_head(struct df_report_table *t)
 {
-    for (size_t i = 0; i < DF_CELL_FIXED; i++)
-        t->cells[i] = fixed_names[i];
+    struct df_str *own = &t->cells[df_report_table_own(t)];
+
     for (size_t i = 0; i < t->member_count; i++)
-        t->cells[DF_CELL_FIXED + i] = column_head(t, t->members[i]);
-    t->cells[DF_CELL_FIXED + t->member_count] = fixed_names[DF_CELL_FIXED];
-    t->cells[DF_CELL_FIXED + t->member_count + 1] = fixed_names[DF_CELL_FIXED + 1];
+        t->cells[i] = t->members[i].header;
+    if (t->has_rest)
+        t->cells[t->member_count] = REST;
+    own[0] = DF_STR(DF_REPORT_SEQUENCE);
+    own[1] = DF_STR(DF_REPORT_ERROR);
 }
 
 /* --- cells --- */
 
 static struct df_str cell_text_of(const struct df_json *v)
 {
-    if (!v || v->type == DF_JSON_NULL)
+    if (v->type == DF_JSON_NULL)
         return DF_STR_NULL;
     return v->type == DF_JSON_STRING ? v->text : v->raw;
 }
 
-static void fill_lead(struct df_report_table *t, const struct df_json *lead)
+static void fill_members(struct df_report_table *t, const struct df_json *record)
 {
     struct df_json_out out;
 
     df_json_out_init(&out, &t->rest);
-    struct df_json_each each = df_json_each(lead);
+    struct df_json_each each = df_json_each(record);
     for (const struct df_json *m; (m = df_json_next(&each));) {
-        const struct df_str *member = df_map_get(&t->by_name, m->key);
+        const struct df_report_member *member = df_map_get(&t->by_name, m->key);
         if (member) {
-            t->cells[DF_CELL_FIXED + (member - t->members)] = cell_text_of(m);
+            t->cells[member - t->members] = cell_text_of(m);
             continue;
         }
         if (t->rest.len == 0)
@@ -122,28 +142,20 @@ static void fill_lead(struct df_report_table *t, const struct df_json *lead)
 
 void df_report_table_fill(struct df_report_table *t, const struct df_report_row *row)
 {
-    struct df_str *last = &t->cells[DF_CELL_FIXED + t->member_count];
+    struct df_str *own = &t->cells[df_report_table_own(t)];
 
-    memset(t->cells, 0, sizeof t->cells);
+    memset(t->cells, 0, df_report_table_columns(t) * sizeof t->cells[0]);
     df_buf_reset(&t->rest);
     int len = snprintf(t->sequence, sizeof t->sequence, "%lld", (long long)row->sequence);
-    t->cells[DF_CELL_SEQUENCE] = df_str_n(t->sequence, (size_t)len);
-    t->cells[DF_CELL_REASON] = row->error;
-    if (!row->payload.ptr)
+    own[0] = df_str_n(t->sequence, (size_t)len);
+    own[1] = row->error;
+    if (!row->record.ptr)
         return;
-    const struct df_json *doc = parse_payload(t, row->payload);
-    if (!doc) {
-        last[1] = row->payload;
-        return;
-    }
-    t->cells[DF_CELL_PHONE] = cell_text_of(df_json_get(doc, "PhoneNumber"));
-    t->cells[DF_CELL_ORIGIN] = cell_text_of(df_json_get(doc, "Origin"));
-    last[0] = cell_text_of(df_json_get(doc, "PropertyContextJson"));
-    const struct df_json *lead = df_json_get(doc, "LeadContextJson");
-    if (lead && lead->type == DF_JSON_OBJECT) {
-        fill_lead(t, lead);
-        last[1] = t->rest.len > 0 ? df_buf_str(&t->rest) : DF_STR_NULL;
-    } else {
-        last[1] = cell_text_of(lead);
-    }
+    const struct df_json *doc = parse_record(t, row->record);
+    if (doc)
+        fill_members(t, doc);
+    if (t->has_rest)
+        t->cells[t->member_count] = !doc              ? row->record
+                                    : t->rest.len > 0 ? df_buf_str(&t->rest)
+                                                      : DF_STR_NULL;
 }

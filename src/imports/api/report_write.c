@@ -163,14 +163,14 @@ static const char *xlsx_cell_text(struct xlsx *x, struct df_str s)
 }
 
 static enum df_code put_xlsx_cell(struct xlsx *x, size_t column, struct df_str s, bool head,
-                                  struct df_err *err)
+                                  bool number, struct df_err *err)
 {
     lxw_col_t at = (lxw_col_t)column;
     lxw_error e = LXW_NO_ERROR;
     int64_t n;
 
     errno = 0;
-    if (column == DF_CELL_SEQUENCE && !head && df_str_to_i64(s, &n))
+    if (number && !head && df_str_to_i64(s, &n))
         e = worksheet_write_number(x->sheet, x->row, at, (double)n, NULL);
     else if (s.len > 0)
         e = worksheet_write_string(x->sheet, x->row, at, xlsx_cell_text(x, s),
@@ -178,12 +178,13 @@ static enum df_code put_xlsx_cell(struct xlsx *x, size_t column, struct df_str s
     return e == LXW_NO_ERROR ? DF_OK : xlsx_error(err, e);
 }
 
+/* The last two columns are the report's own; the first of them is a number. */
 static enum df_code put_xlsx_row(struct xlsx *x, const struct df_str *cells, size_t count,
                                  bool head, struct df_err *err)
 {
     enum df_code code = DF_OK;
     for (size_t i = 0; code == DF_OK && i < count; i++)
-        code = put_xlsx_cell(x, i, cells[i], head, err);
+        code = put_xlsx_cell(x, i, cells[i], head, i + 2 == count, err);
     x->row++;
     return code;
 }
@@ -200,9 +201,11 @@ static enum df_code add_xlsx_sheet(struct xlsx *x, size_t columns, struct df_err
         return xlsx_error(err, LXW_ERROR_CREATING_TMPFILE);
     x->row = 0;
     worksheet_freeze_panes(x->sheet, 1, 0);
-    worksheet_set_column(x->sheet, DF_CELL_SEQUENCE, DF_CELL_SEQUENCE, 10, NULL);
-    worksheet_set_column(x->sheet, DF_CELL_REASON, DF_CELL_REASON, 48, NULL);
-    worksheet_set_column(x->sheet, DF_CELL_PHONE, (lxw_col_t)(columns - 1), 20, NULL);
+    lxw_col_t own = (lxw_col_t)(columns - 2);
+    if (own > 0)
+        worksheet_set_column(x->sheet, 0, own - 1, 20, NULL);
+    worksheet_set_column(x->sheet, own, own, 18, NULL);
+    worksheet_set_column(x->sheet, own + 1, own + 1, 48, NULL);
     return put_xlsx_row(x, x->head, columns, true, err);
 }
 

@@ -43,12 +43,14 @@ static struct import_batch_step step_empty(enum import_batch_state state)
         return step_to(BATCH_GAVE_WAY, BATCH_GIVE_WAY);
     case BATCH_CUTTING:
     case BATCH_STOPPING:
+    case BATCH_SHELVING:
         return step_to(state, BATCH_NOTHING);
     case BATCH_PREPARING:
     case BATCH_FINISHED:
     case BATCH_GAVE_WAY:
     case BATCH_STOPPED:
     case BATCH_POSTPONED:
+    case BATCH_SHELVED:
     case BATCH_LOST:
     case BATCH_BROKEN:
     case BATCH_STATES:
@@ -61,8 +63,14 @@ static struct import_batch_step step_no_calls(enum import_batch_state state)
 {
     if (state == BATCH_PREPARING || import_batch_has_ended(state))
         return impossible(state);
-    return state == BATCH_STOPPING ? step_to(BATCH_STOPPED, BATCH_GIVE_BACK)
-                                   : step_to(state, BATCH_NOTHING);
+    return state == BATCH_STOPPING   ? step_to(BATCH_STOPPED, BATCH_GIVE_BACK)
+           : state == BATCH_SHELVING ? step_to(BATCH_SHELVED, BATCH_SHELVE)
+                                     : step_to(state, BATCH_NOTHING);
+}
+
+static struct import_batch_step step_outage(enum import_batch_state state)
+{
+    return import_batch_sends(state) ? step_to(BATCH_SHELVING, BATCH_NOTHING) : impossible(state);
 }
 
 /* A process that ends leaves the batch to others in any case. */
@@ -91,6 +99,10 @@ struct import_batch_step import_batch_step(enum import_batch_state state,
         return only_cutting(state, BATCH_YIELDING);
     case BATCH_EV_STOP:
         return step_stop(state);
+    case BATCH_EV_OUTAGE:
+        return step_outage(state);
+    case BATCH_EV_HOPELESS:
+        return state == BATCH_SHELVING ? step_to(BATCH_FINISHED, BATCH_FINISH) : impossible(state);
     case BATCH_EV_EMPTY_HAND:
         return step_empty(state);
     case BATCH_EV_NO_CALLS:

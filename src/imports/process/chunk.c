@@ -14,8 +14,10 @@ static struct import_chunk *chunk_new(struct import_batch *b)
     struct import_chunk *c = df_calloc(1, sizeof(*c));
 
     c->batch = b;
+    c->failures.mark = -1;
     df_buf_init(&c->body, IMPORT_BODY_MAX);
     df_buf_init(&c->unsent, IMPORT_BODY_MAX);
+    df_buf_init(&c->originals, IMPORT_ORIGINALS_MAX);
     df_arena_init(&c->arena);
     return c;
 }
@@ -26,6 +28,7 @@ void import_chunk_free(struct import_chunk *c)
         return;
     df_buf_release(&c->body);
     df_buf_release(&c->unsent);
+    df_buf_release(&c->originals);
     df_arena_release(&c->arena);
     free(c->items);
     free(c);
@@ -45,13 +48,16 @@ static void chunk_reset(struct import_chunk *c)
 
     reuse_buf(&old.body);
     reuse_buf(&old.unsent);
+    reuse_buf(&old.originals);
     df_arena_reset(&old.arena);
     *c = (struct import_chunk){.batch = old.batch,
                                .items = old.items,
                                .cap = old.cap,
                                .body = old.body,
                                .unsent = old.unsent,
-                               .arena = old.arena};
+                               .originals = old.originals,
+                               .arena = old.arena,
+                               .failures = {.mark = -1}};
 }
 
 struct import_chunk *import_chunk_get(struct import_batch *b)
@@ -85,28 +91,17 @@ void import_chunks_move(struct df_list *from, unsigned states, struct df_list *t
 
 static struct import_chunk_facts facts_of(const struct import_chunk *c)
 {
-    const struct df_imports_options *o = &c->batch->imports->opt;
-
     return (struct import_chunk_facts){
         .now_ms = import_mono_ms(c->batch),
         .due_ms = c->due_ms,
-        .outage_since_ms = c->batch->hand.outage_ms,
-        .max_outage_ms = o->settings.max_outage_ms,
-        .was_last_try = df_retry_exhausted(&c->batch->imports->retry, c->tries),
+        .is_outage = c->batch->hand.outage_ms >= 0,
+        .was_last_try = c->state == CHUNK_SENDING
+                            ? c->gives_up
+                            : df_retry_exhausted(&c->batch->imports->retry, c->tries),
     };
 }
 
-/* Waits until the breaker may permit the chunk, or the outage is too long. */
-static void wait_for_breaker(struct import_chunk *c, const struct import_chunk_facts *f,
-                             int64_t wait_ms)
-{
-    int64_t left_ms = f->max_outage_ms - (f->now_ms - f->outage_since_ms);
-
-    assert(f->outage_since_ms >= 0 && left_ms > 0);
-    c->due_ms = f->now_ms + (wait_ms < left_ms ? wait_ms : left_ms);
-}
-
-/* A call by which the breaker tested whether the outage is over does not count as a try. */
+/* A call that only tested whether the outage is over does not count as a try. */
 static void wait_to_retry(struct import_chunk *c, const struct import_chunk_facts *f)
 {
     const struct df_imports_options *o = &c->batch->imports->opt;
@@ -114,7 +109,7 @@ static void wait_to_retry(struct import_chunk *c, const struct import_chunk_fact
 
     c->due_ms = f->now_ms +
                 df_retry_delay_ms(&c->batch->imports->retry, c->tries, retry_after_ms, o->clock);
-    c->tries -= f->outage_since_ms >= 0;
+    c->tries -= f->is_outage;
     assert(c->tries >= 0);
 }
 
@@ -134,14 +129,6 @@ static void miss_ack(struct import_chunk *c)
     c->error = DF_STR("no ack came in time");
 }
 
-static void fail_by_outage(struct import_chunk *c)
-{
-    import_fail_items(
-        c, df_arena_printf(&c->arena, "OmniFlow could not be reached for %lld seconds",
-                           (long long)(c->batch->imports->opt.settings.max_outage_ms / 1000)));
-    import_note_chunk_error(c, "outage");
-}
-
 static void perform_chunk_action(struct import_chunk *c, enum import_chunk_action action,
                                  const struct import_chunk_facts *f, struct import_news news)
 {
@@ -155,7 +142,7 @@ static void perform_chunk_action(struct import_chunk *c, enum import_chunk_actio
         df_outbound_forgo(&c->out);
         return;
     case CHUNK_WAIT_FOR_BREAKER:
-        wait_for_breaker(c, f, news.wait_ms);
+        c->due_ms = f->now_ms + news.wait_ms;
         return;
     case CHUNK_WAIT_TO_RETRY:
         wait_to_retry(c, f);
@@ -178,9 +165,6 @@ static void perform_chunk_action(struct import_chunk *c, enum import_chunk_actio
         return;
     case CHUNK_FAIL:
         import_fail_items(c, c->error);
-        return;
-    case CHUNK_FAIL_BY_OUTAGE:
-        fail_by_outage(c);
         return;
     case CHUNK_COUNT_SETTLED:
         import_note_settled(c, f->now_ms);

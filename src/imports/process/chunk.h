@@ -13,10 +13,13 @@
 #include "imports/batch.h"
 #include "imports/process/chunk_state.h"
 #include "outbound/outbound.h"
+#include "resilience/tries.h"
+#include "tabular/records.h"
 
 #define IMPORT_CHUNK_BYTES   ((size_t)2 << 20)                        /* then the chunk is full */
 #define IMPORT_BODY_MAX      (IMPORT_CHUNK_BYTES + ((size_t)2 << 20)) /* an item has at most 1 MiB */
-#define IMPORT_ERROR_UNITS   1000                                     /* ImportItem.ErrorMessage */
+#define IMPORT_ORIGINALS_MAX (IMPORT_CHUNK_BYTES + ((size_t)4 << 20))
+#define IMPORT_ERROR_UNITS   1000 /* ImportItem.ErrorMessage */
 #define IMPORT_SUMMARY_UNITS 2000
 
 struct import_batch;
@@ -29,6 +32,8 @@ struct import_item {
     bool sent;
     enum df_item_status status;
     struct df_str error; /* absent: none */
+    size_t original_at;  /* of the record as uploaded, in `originals` */
+    size_t original_len; /* 0: it is not kept */
 };
 
 /* What an answer means. */
@@ -54,16 +59,20 @@ struct import_chunk {
     size_t sent_count; /* items that are sent */
     struct df_buf body;
     struct df_buf unsent;
-    struct df_arena arena; /* errors and headers, until it is settled */
+    struct df_buf originals; /* the records of the items, as uploaded */
+    struct df_arena arena;   /* errors and headers, until it is settled */
     char hash[DF_CHECKSUM_LEN + 1];
 
     /* Its progress. */
     enum import_chunk_state state; /* set by import_chunk_happens only */
     bool has_row;
-    int64_t attempts; /* by all owners, as stored */
-    int64_t tries;    /* by this owner */
-    int64_t due_ms;   /* monotonic */
-    int64_t first_ms; /* monotonic: when it was cut */
+    int64_t attempts;         /* by all owners, as stored */
+    int64_t tries;            /* by this owner, without those of an outage */
+    int64_t arrived;          /* chunks that OmniFlow had taken when it was last sent */
+    struct df_tries failures; /* of this owner's calls */
+    bool gives_up;            /* the last call's failure was the last one allowed */
+    int64_t due_ms;           /* monotonic */
+    int64_t first_ms;         /* monotonic: when it was cut */
     struct df_str ack_id;
 
     /* Its call. */
@@ -116,6 +125,13 @@ enum df_code import_cut(struct import_batch *b, struct import_chunk *c,
 /* Cuts the next chunk of a later attempt, from the stored items. */
 enum df_code import_cut_again(struct import_batch *b, struct import_chunk *c,
                               struct df_err *err) DF_MUST_CHECK;
+
+/* --- original.c --- */
+
+void import_original_keep(struct import_chunk *c, struct import_item *item,
+                          const struct df_record *record);
+/* The record of an item that failed; absent: none, or it is not kept. */
+struct df_str import_original_of(const struct import_chunk *c, const struct import_item *item);
 
 /* --- send.c --- */
 

@@ -17,22 +17,9 @@ static struct import_chunk_step impossible(enum import_chunk_state state)
     return step_to(state, CHUNK_IMPOSSIBLE);
 }
 
-static bool is_outage_too_long(const struct import_chunk_facts *f)
-{
-    return f->outage_since_ms >= 0 && f->now_ms - f->outage_since_ms >= f->max_outage_ms;
-}
-
-static struct import_chunk_step step_no_permit(const struct import_chunk_facts *f)
-{
-    return is_outage_too_long(f) ? step_to(CHUNK_JUDGED, CHUNK_FAIL_BY_OUTAGE)
-                                 : step_to(CHUNK_WAITING, CHUNK_WAIT_FOR_BREAKER);
-}
-
 static struct import_chunk_step step_again(const struct import_chunk_facts *f)
 {
-    if (is_outage_too_long(f))
-        return step_to(CHUNK_JUDGED, CHUNK_FAIL_BY_OUTAGE);
-    if (f->outage_since_ms < 0 && f->was_last_try)
+    if (!f->is_outage && f->was_last_try)
         return step_to(CHUNK_JUDGED, CHUNK_FAIL);
     return step_to(CHUNK_WAITING, CHUNK_WAIT_TO_RETRY);
 }
@@ -130,7 +117,7 @@ struct import_chunk_step import_chunk_step(enum import_chunk_state state,
     case CHUNK_EV_PERMIT:
         return only_in(CHUNK_READY, state, step_to(CHUNK_PERMITTED, CHUNK_NOTHING));
     case CHUNK_EV_NO_PERMIT:
-        return only_in(CHUNK_READY, state, step_no_permit(f));
+        return only_in(CHUNK_READY, state, step_to(CHUNK_WAITING, CHUNK_WAIT_FOR_BREAKER));
     case CHUNK_EV_SEND_STORED:
         return only_in(CHUNK_PERMITTED, state, step_to(CHUNK_SENDING, CHUNK_SEND));
     case CHUNK_EV_ANSWER_RESULTS:

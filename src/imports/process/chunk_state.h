@@ -18,8 +18,8 @@
  *    │                      │     │                               │
  *    └──nothing to send─────┼──► JUDGED ◄──────── 200, refused ───┘
  *                           │     │   ▲
- *                    commit │     │   └── tries used up, or out for max_outage_ms
- *                           ▼     │       (from READY, SENDING, AWAITING)
+ *                    commit │     │   └── tries used up (from SENDING, AWAITING)
+ *                           ▼     │
  *                          GONE ◄─┘ commit
  *
  * Three rules are behind the drawing.
@@ -33,8 +33,10 @@
  * is looked for again after the answer.) The commit of a JUDGED chunk passes over a row that has an
  * ack; the chunk then awaits the ack that is already stored.
  *
- * An outage uses up no tries. While the breaker holds chunks back, a failed call was only the
- * breaker's test whether the peer is back; only max_outage_ms ends a chunk then.
+ * An outage uses up no tries. While the peer takes no chunk, be it that the breaker holds chunks
+ * back or that every chunk fails, a failed call was only a test whether the peer is back. Such a
+ * chunk never fails: after max_outage_ms the batch is given back (batch_state.h), and the chunk is
+ * dropped with it.
  *
  * A chunk is dropped when its batch leaves its owner before the chunk is settled; the next owner
  * cuts it again. GONE has no way out, so a settled chunk is never sent.
@@ -90,10 +92,9 @@ enum import_chunk_action {
     CHUNK_WAIT_FOR_EVER, /* the process ends */
     CHUNK_WAIT_FOR_ACK,
     CHUNK_APPLY_ACK,
-    CHUNK_RESEND,         /* no ack came in time */
-    CHUNK_FAIL,           /* its items get the error of its last attempt */
-    CHUNK_FAIL_NO_ACK,    /* its items get the error that no ack came in time */
-    CHUNK_FAIL_BY_OUTAGE, /* its items get the error that the peer could not be reached */
+    CHUNK_RESEND,      /* no ack came in time */
+    CHUNK_FAIL,        /* its items get the error of its last attempt */
+    CHUNK_FAIL_NO_ACK, /* its items get the error that no ack came in time */
     CHUNK_COUNT_SETTLED,
     CHUNK_IMPOSSIBLE, /* a bug */
     CHUNK_ACTIONS
@@ -102,9 +103,8 @@ enum import_chunk_action {
 /* What the step depends on, beside state and event. All times are monotonic. */
 struct import_chunk_facts {
     int64_t now_ms;
-    int64_t due_ms;          /* of WAITING and AWAITING */
-    int64_t outage_since_ms; /* -1: there is none */
-    int64_t max_outage_ms;
+    int64_t due_ms; /* of WAITING and AWAITING */
+    bool is_outage; /* the peer takes no chunk */
     bool was_last_try;
 };
 

@@ -95,6 +95,8 @@ static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
     if (code != DF_OK)
         return code;
     keep_item(c, mark, at, verdict, reason, b->reading.next_sequence, records);
+    if (verdict != DF_ITEM_SKIPPED)
+        import_original_keep(c, &c->items[c->count - 1], record);
     b->reading.next_sequence += records;
     return DF_OK;
 }

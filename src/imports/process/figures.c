@@ -44,10 +44,23 @@ static struct df_metric_family records_total = {
     .labels = {"outcome"},
 };
 
+static struct df_metric_family batches_shelved = {
+    .name = "dataflow_batches_shelved_total",
+    .help = "How often a batch was given back because OmniFlow took nothing, by client.",
+    .type = DF_COUNTER,
+    .labels = {"clientId"},
+};
+
+void import_note_shelved(const struct import_batch *b)
+{
+    df_metric_add(df_metric_get(&batches_shelved, &b->row.client), 1);
+}
+
 void import_metrics_register(void)
 {
     struct df_metric_family *all[] = {&batches_processing, &chunk_inflight, &chunk_duration,
-                                      &chunk_errors,       &batch_duration, &records_total};
+                                      &chunk_errors,       &batch_duration, &records_total,
+                                      &batches_shelved};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         df_metric_register(all[i]);
 }

@@ -105,11 +105,11 @@ static bool has_room(const struct import_batch *b)
     const struct import_chunk *c;
     size_t bytes = 0;
 
-    if (b->state != BATCH_CUTTING ||
-        b->hand.chunks.count >= (size_t)b->imports->opt.settings.max_parallel_chunks)
+    size_t most = b->probes ? 1 : (size_t)b->imports->opt.settings.max_parallel_chunks;
+    if (b->state != BATCH_CUTTING || b->hand.chunks.count >= most)
         return false;
     DF_LIST_EACH (c, &b->hand.chunks, link)
-        bytes += c->body.len + c->unsent.len;
+        bytes += c->body.len + c->unsent.len + c->originals.len;
     return bytes < import_share(b->imports, HAND_BYTES, HAND_LEAST);
 }
 
@@ -166,10 +166,12 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
     b->hand.in_flight--;
     if (c->reason)
         import_note_chunk_error(c, c->reason);
-    if (c->verdict == IMPORT_AGAIN)
+    if (c->verdict == IMPORT_AGAIN) {
         b->hand.polled_ms = -1; /* its ack may be stored nevertheless */
-    else if (c->verdict != IMPORT_CANCELLED)
-        b->hand.outage_ms = -1; /* the peer answers */
+        import_peer_failed(b, c);
+    } else if (c->verdict != IMPORT_CANCELLED) {
+        import_peer_took(b);
+    }
     import_chunk_happens_with(c, event_of_verdict(c->verdict), news);
 }
 
@@ -353,7 +355,10 @@ static bool look_for_others(struct import_batch *b)
 static int64_t next_due(const struct import_batch *b)
 {
     int64_t due_ms = b->renewed_ms + IMPORT_RENEW_MS;
+    int64_t outage_ms = import_outage_due(b);
     const struct import_chunk *c;
+
+    due_ms = outage_ms < due_ms ? outage_ms : due_ms;
 
     DF_LIST_EACH (c, &b->hand.chunks, link) {
         if ((c->state == CHUNK_WAITING || c->state == CHUNK_AWAITING) && c->due_ms < due_ms)
@@ -389,6 +394,14 @@ static bool is_busy(const struct import_batch *b)
     return has_room(b);
 }
 
+/* No call is under way. False: the batch has ended. */
+static bool end_calls(struct import_batch *b)
+{
+    bool hopeless = b->state == BATCH_SHELVING && import_is_hopeless(b);
+
+    return import_batch_happens(b, hopeless ? BATCH_EV_HOPELESS : BATCH_EV_NO_CALLS);
+}
+
 /* One round of work. False: the batch has ended. */
 static bool work_on_batch_once(struct import_batch *b)
 {
@@ -397,15 +410,16 @@ static bool work_on_batch_once(struct import_batch *b)
     take_answers(b);
     if (!store_promises(b) || !take_acks(b))
         return false;
-    if (b->state != BATCH_STOPPING) {
+    if (import_batch_sends(b->state)) {
         tick_chunks(b);
-        if (!look_for_others(b) || !fill_hand(b) || !import_send_ready(b))
+        if (!look_for_others(b) || !fill_hand(b) || !import_send_ready(b) ||
+            !import_look_at_outage(b))
             return false;
     }
     if (!settle_judged(b))
         return false;
     import_show_in_hand(b, b->hand.chunks.count);
-    if (b->hand.in_flight == 0 && !import_batch_happens(b, BATCH_EV_NO_CALLS))
+    if (b->hand.in_flight == 0 && !end_calls(b))
         return false;
     if (b->hand.chunks.count == 0 && !import_batch_happens(b, BATCH_EV_EMPTY_HAND))
         return false;
@@ -417,7 +431,7 @@ static bool work_on_batch_once(struct import_batch *b)
 static void work_on_batch(struct import_batch *b)
 {
     while (work_on_batch_once(b)) {
-        if (!is_busy(b) || b->state == BATCH_STOPPING)
+        if (!is_busy(b) || !import_batch_sends(b->state))
             wait_for_events(b);
     }
 }
@@ -503,6 +517,9 @@ static void perform_batch_end(struct import_batch *b)
         break;
     case BATCH_POSTPONE:
         code = postpone_batch(b, &err);
+        break;
+    case BATCH_SHELVE:
+        code = import_shelve_batch(b, &err);
         break;
     case BATCH_IMPOSSIBLE:
     case BATCH_ACTIONS:

@@ -86,6 +86,7 @@ static enum df_code open_records(struct import_batch *b, struct df_err *err)
         .temp_dir = b->imports->opt.data_dir,
         .strings_bytes = import_share(b->imports, STRINGS_BYTES, SHARE_LEAST),
         .unguard = b->row.rules >= IMPORT_RULES_RUNS,
+        .drop_own = b->row.rules >= IMPORT_RULES_REPORTS,
     };
 
     if (b->row.rules < IMPORT_RULES_RUNS)
@@ -182,8 +183,10 @@ static bool count_records(struct import_batch *b)
     if (code != DF_DONE)
         return end_by_file(b, code, &err);
     b->row.total = t.records;
-    b->row.rules =
-        t.has_runs || b->reading.records->unguarded ? IMPORT_RULES_RUNS : IMPORT_RULES_EACH;
+    b->row.rules = b->reading.records->dropped                   ? IMPORT_RULES_REPORTS
+                   : t.has_runs || b->reading.records->unguarded ? IMPORT_RULES_RUNS
+                                                                 : IMPORT_RULES_EACH;
+    b->row.columns = import_columns_json(b);
     code = import_set_total(b, &err);
     return code == DF_OK || import_batch_fails(b, code, &err);
 }
@@ -214,6 +217,8 @@ static bool load_batch(struct import_batch *b)
     df_log_ctx_set(&b->log, "clientId", b->row.client);
     df_log_ctx_set(&b->log, "batchId", df_uuid_str(&b->id));
     df_log_ctx_set(&b->log, "correlationId", b->row.correlation_id);
+    if (b->row.metadata_correlation_id.ptr)
+        df_log_ctx_set(&b->log, "metadataCorrelationId", b->row.metadata_correlation_id);
     df_log_ctx_set(&b->log, "traceId", b->row.trace_id);
     df_log_info("BatchProcessingStarted", "attempt %lld", (long long)b->row.attempt);
     return true;

@@ -14,8 +14,10 @@ UPDATE ImportBatch SET Status = 0, UpdatedAt = :now WHERE Status = 2 AND Schedul
 -- Batches in work come first, since their owner may have died. Then come the clients in turn, the one whose last turn
 -- is longest ago first; or, if not fair, the batches in their order. No client's queue hides another's.
 -- name: claim_candidates
-SELECT b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt
+SELECT b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt,
+       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries
 FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
+             OutageSince, WaitingSince, OutageTries,
              ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
       FROM ImportBatch
       WHERE Status IN (0, 1)) AS b
@@ -26,8 +28,10 @@ ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 EL
          b.CreatedAt, b.Id
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt
+SELECT TOP (:limit) b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt,
+       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries
 FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
+             OutageSince, WaitingSince, OutageTries,
              ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
       FROM ImportBatch
       WHERE Status IN (0, 1)) AS b
@@ -37,9 +41,10 @@ ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 EL
          CASE WHEN 1 = :fair AND t.TurnAt IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN 1 = :fair THEN t.TurnAt END,
          b.CreatedAt, b.Id;
 
--- Whether a claim is worthwhile, and when the next scheduled batch is due.
+-- Whether a claim is worthwhile, and when the next scheduled batch is due. Batches that wait for OmniFlow since :due or
+-- later are not tried again yet.
 -- name: claim_look
-SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0) AS Pending,
+SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0 AND (WaitingSince IS NULL OR WaitingSince <= :due)) AS Pending,
        (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1) AS Processing,
        (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2) AS NextScheduled;
 
@@ -57,11 +62,12 @@ UPDATE ImportTurn SET TurnAt = :now WHERE ClientId = :client;
 -- name: turn_add
 INSERT INTO ImportTurn (ClientId, TurnAt) VALUES (:client, :now);
 
--- Whether a batch waits, new or after it gave way, whose client has none in work.
+-- Whether a batch waits, new or after it gave way, whose client has none in work. A batch that waits for OmniFlow is
+-- not among them.
 -- name: turn_wanted
 SELECT COUNT(*)
 FROM ImportBatch AS w
-WHERE (w.Status = 0 OR (w.Status = 2 AND w.ScheduledFor <= :now)
+WHERE ((w.Status = 0 AND w.WaitingSince IS NULL) OR (w.Status = 2 AND w.ScheduledFor <= :now)
        OR (w.Status = 1 AND (w.LockedAt IS NULL OR w.ProcessingHost IS NULL)))
   AND w.ClientId <> (SELECT b.ClientId FROM ImportBatch AS b WHERE b.Id = :id)
   AND NOT EXISTS (SELECT 1 FROM ImportBatch AS l
@@ -75,7 +81,8 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 
 -- name: owner_load
 SELECT b.FileName, b.FileType, b.UploadPath, b.Checksum, b.OriginDefault, b.Sheet, b.TotalRecords, b.BatchSize, b.Attempt,
-       b.RetryFromChunk, b.CorrelationId, b.TraceId, c.ClientIdentifier, b.CutRules
+       b.RetryFromChunk, b.CorrelationId, b.MetadataCorrelationId, b.TraceId, c.ClientIdentifier, b.CutRules, b.OutageSince,
+       b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries
 FROM ImportBatch AS b
 JOIN Clients AS c ON c.Id = b.ClientId
 WHERE b.Id = :id;
@@ -87,13 +94,17 @@ UPDATE ImportBatch SET LockedAt = :now WHERE Id = :id AND FencingToken = :token 
 UPDATE BatchLocks SET LockedAt = :now WHERE Id = 1 AND LockOwnerBatchId = :id;
 
 -- name: owner_total
-UPDATE ImportBatch SET TotalRecords = :total, CutRules = :rules, ProcessingHost = :host, UpdatedAt = :now, LockedAt = :now
+UPDATE ImportBatch SET TotalRecords = :total, CutRules = :rules, ColumnsJson = :columns, ProcessingHost = :host, UpdatedAt = :now, LockedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_progress
 UPDATE ImportBatch
 SET ProcessedRecords = ProcessedRecords + :processed, ErrorCount = ErrorCount + :errors,
-    SkippedCount = SkippedCount + :skipped, LastError = COALESCE(:error, LastError), LockedAt = :now, UpdatedAt = :now
+    SkippedCount = SkippedCount + :skipped,
+    LastError = CASE WHEN 1 = :well AND OutageSince IS NOT NULL THEN :error ELSE COALESCE(:error, LastError) END,
+    OutageSince = CASE WHEN 1 = :well THEN NULL ELSE OutageSince END,
+    WaitingSince = CASE WHEN 1 = :well THEN NULL ELSE WaitingSince END,
+    OutageTries = CASE WHEN 1 = :well THEN NULL ELSE OutageTries END, LockedAt = :now, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_finish
@@ -107,6 +118,13 @@ WHERE Id = :id AND FencingToken = :token AND Status = 1;
 -- must not cut.
 -- name: owner_give_back
 UPDATE ImportBatch SET LockedAt = :locked, ProcessingHost = :host, GaveWayAt = :gave_way, UpdatedAt = :now
+WHERE Id = :id AND FencingToken = :token AND Status = 1;
+
+-- OmniFlow takes nothing: the batch waits until it may be back.
+-- name: owner_shelve
+UPDATE ImportBatch
+SET Status = 0, OutageSince = :since, WaitingSince = :now, OutageTries = :tries, LastError = :error, LockedAt = NULL,
+    GaveWayAt = NULL, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_postpone
@@ -166,8 +184,8 @@ SET Status = :status, Attempts = :attempts, ErrorMessage = :error, AckedAt = COA
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3 AND (AckJson IS NULL OR 1 = :by_ack);
 
 -- name: item_insert
-INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, RecordCount)
-VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :records);
+INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, RecordCount, OriginalJson)
+VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :records, :original);
 
 -- name: item_reasons
 SELECT ErrorMessage, COUNT(*) AS Items FROM ImportItem WHERE BatchId = :id AND Status = 1
@@ -201,7 +219,10 @@ ORDER BY Sequence;
 UPDATE ImportItem SET ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
 
 -- name: again_settle
-UPDATE ImportItem SET Status = :status, ErrorMessage = :error, ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
+UPDATE ImportItem
+SET Status = :status, ErrorMessage = :error, ChunkId = :chunk,
+    OriginalJson = CASE WHEN 1 = :failed THEN OriginalJson END
+WHERE BatchId = :id AND Sequence = :sequence;
 
 -- --- the watchdog ---
 

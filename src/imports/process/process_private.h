@@ -1,7 +1,8 @@
 /*
  * Shared by the files of the processing: worker.c (claims, locks, threads), instances.c,
  * maintain.c, prepare.c and pipeline.c (one batch from its claim to its end), send.c (its calls),
- * settle.c (the owner's commits). Chunks are in chunk.h, states in batch_state.h and chunk_state.h.
+ * outage.c (whether OmniFlow is there), settle.c (the owner's commits). Chunks are in chunk.h,
+ * states in batch_state.h and chunk_state.h.
  *
  * A batch in work belongs to one worker thread, except its mail, which the imports' lock guards.
  */
@@ -22,6 +23,7 @@
 #define IMPORT_ACK_POLL_MS 100
 #define IMPORT_RENEW_MS    5000
 #define IMPORT_LOOK_MS     1000 /* between checks whether another client waits */
+#define IMPORT_PEER_ERROR  400
 
 /*
  * The rules by which a file is cut. They are stored with the batch (CutRules) before its first
@@ -32,8 +34,14 @@
  *   1  every record is an item, and cells are as they stand in the file
  *   2  a run of empty records is one item, a sheet has at most as many rows as in Excel, and guards
  *      against formulas (formula.h) are removed
+ *   3  columns that an error report added are left out
  */
-enum { IMPORT_RULES_EACH = 1, IMPORT_RULES_RUNS = 2, IMPORT_RULES_NEWEST = IMPORT_RULES_RUNS };
+enum {
+    IMPORT_RULES_EACH = 1,
+    IMPORT_RULES_RUNS = 2,
+    IMPORT_RULES_REPORTS = 3,
+    IMPORT_RULES_NEWEST = IMPORT_RULES_REPORTS
+};
 
 /* The batch's row. Memory: the batch's arena. */
 struct import_row {
@@ -46,11 +54,16 @@ struct import_row {
     struct df_str sheet;
     int64_t total; /* -1: not known yet */
     int64_t batch_size;
-    int64_t rules; /* IMPORT_RULES_; 0: not known yet */
+    int64_t rules;         /* IMPORT_RULES_; 0: not known yet */
+    struct df_str columns; /* of the file, when it is counted; absent: none, or too long */
     int64_t attempt;
     int64_t again_from; /* first chunk of a later attempt */
     struct df_str correlation_id;
+    struct df_str metadata_correlation_id; /* of the upload's metadata; absent: none */
     struct df_str trace_id;
+    int64_t outage_since_ms;  /* wall: OmniFlow has taken no chunk of it since; -1: no outage */
+    int64_t waiting_since_ms; /* wall: when it was last given back; -1: not in this outage */
+    int64_t outage_tries;     /* how often, while OmniFlow took other batches' chunks */
 };
 
 /* Chunks that earlier owners began. Memory: the batch's arena. */
@@ -92,7 +105,9 @@ struct import_hand {
     struct df_list spare; /* chunks for their next use */
     size_t in_flight;     /* chunks that are SENDING */
     size_t shown;         /* chunks that the gauge counts */
-    int64_t outage_ms;    /* monotonic: since when the breaker permits nothing; -1: no outage */
+    int64_t outage_ms;    /* monotonic: since when OmniFlow takes no chunk; -1: no outage */
+    int64_t others_ms;    /* monotonic: the last look for other clients in an outage */
+    bool answered;        /* OmniFlow has taken a chunk from this owner */
     int64_t polled_ms;    /* monotonic: the last look for acks; -1: look at once */
 };
 
@@ -120,7 +135,8 @@ struct import_batch {
 
     enum import_batch_state state;   /* set by import_batch_happens only */
     enum import_batch_action action; /* of the last step; at the end, the commit to perform */
-    struct df_str why;               /* it fails or is postponed; absent: neither */
+    struct df_str why; /* it fails, is postponed or is shelved; absent: none of these */
+    bool probes;       /* it was taken to find out whether OmniFlow is back: one chunk is sent */
 
     struct import_row row;
     struct import_earlier earlier;
@@ -128,6 +144,15 @@ struct import_batch {
     struct import_hand hand;
     struct import_turn turn;
     struct import_mail mail;
+};
+
+/* What this process knows of OmniFlow. */
+struct import_peer {
+    int64_t arrived;                   /* chunks that it took, or refused for what is in them */
+    int64_t well_ms;                   /* wall: the last of them; 0: none */
+    bool away;                         /* a batch was given back, and no chunk has arrived since */
+    int64_t probe_at_ms;               /* monotonic: when a batch that waits may be tried next */
+    char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call */
 };
 
 struct df_imports {
@@ -147,6 +172,7 @@ struct df_imports {
     struct df_list working DF_GUARDED_BY(lock);
     /* Only one batch gives way at a time: all would give way to the same client. */
     const struct import_batch *yielding DF_GUARDED_BY(lock);
+    struct import_peer peer DF_GUARDED_BY(lock);
     bool claiming DF_GUARDED_BY(lock); /* a worker claims; the members below belong to it */
 
     struct import_unread *unread; /* of the last claim */
@@ -218,10 +244,35 @@ enum df_code import_next_record(struct import_batch *b, struct df_record *ret, i
 /* The chunk of that id that an earlier owner began; NULL: none. */
 const struct import_open *import_open_find(const struct import_batch *b, int64_t id);
 
+/* --- original.c --- */
+
+/* The columns of the file that was read, for ImportBatch.ColumnsJson; absent: none. */
+struct df_str import_columns_json(struct import_batch *b);
+
 /* --- send.c --- */
 
 /* Sends the READY chunks that the breaker permits. False: the batch has ended. */
 bool import_send_ready(struct import_batch *b);
+
+/* --- outage.c --- */
+
+/* A copy of what is known. */
+struct import_peer import_peer_now(struct df_imports *i);
+/* A call was answered by something else than a failure that may pass. */
+void import_peer_took(struct import_batch *b);
+/* A call failed, and may succeed later. Finds whether this is an outage (hand.outage_ms), or the
+ * chunk's last failure. */
+void import_peer_failed(struct import_batch *b, struct import_chunk *c);
+/* The breaker permits no call. */
+void import_peer_shut(struct import_batch *b);
+/* Leaves the batch if the outage lasts too long. False: the batch has ended. */
+bool import_look_at_outage(struct import_batch *b);
+/* When to look again: monotonic. */
+int64_t import_outage_due(const struct import_batch *b);
+/* Sets `why` for a batch that leaves by an outage. True: it is given up. */
+bool import_is_hopeless(struct import_batch *b);
+/* Gives the batch back: Pending, until OmniFlow may be back. */
+enum df_code import_shelve_batch(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 
 /* --- settle.c: each is one commit. DF_E_NOT_FOUND: the batch has another owner. --- */
 
@@ -252,6 +303,9 @@ enum df_code import_give_way(struct import_batch *b, struct df_err *err) DF_MUST
 /* Whether a batch of a client without one in work waits. */
 enum df_code import_others_wait(struct import_batch *b, bool *ret,
                                 struct df_err *err) DF_MUST_CHECK;
+/* since_ms: wall, when the outage began. tries: as in the row. */
+enum df_code import_shelve(struct import_batch *b, int64_t since_ms, int64_t tries,
+                           struct df_err *err) DF_MUST_CHECK;
 enum df_code import_postpone(struct import_batch *b, int64_t due_ms,
                              struct df_err *err) DF_MUST_CHECK;
 
@@ -263,5 +317,6 @@ void import_note_working(int more);
 /* Sets this batch's part of the gauge of chunks in hand. */
 void import_show_in_hand(struct import_batch *b, size_t count);
 void import_note_finished(const struct import_batch *b, enum df_batch_status status);
+void import_note_shelved(const struct import_batch *b);
 
 #endif

@@ -24,13 +24,12 @@ static void chunk_answered(struct df_out *out)
 
 static void ask_breaker(struct import_batch *b, struct import_chunk *c)
 {
-    c->out = (struct df_out){.breaker = DF_STR(IMPORT_OMNIFLOW)};
+    c->out = (struct df_out){.call = {.url = b->imports->url}, .breaker = DF_STR(IMPORT_OMNIFLOW)};
     if (df_outbound_ask(b->imports->opt.outbound, &c->out)) {
         import_chunk_happens(c, CHUNK_EV_PERMIT);
         return;
     }
-    if (b->hand.outage_ms < 0)
-        b->hand.outage_ms = import_mono_ms(b);
+    import_peer_shut(b);
     import_chunk_happens_with(c, CHUNK_EV_NO_PERMIT,
                               (struct import_news){.wait_ms = c->out.retry_ms});
 }
@@ -70,6 +69,7 @@ static bool send_permitted(struct import_batch *b)
             continue;
         }
         df_list_add(&b->hand.chunks, &c->link);
+        c->arrived = import_peer_now(b->imports).arrived;
         import_chunk_happens(c, CHUNK_EV_SEND_STORED);
     }
     return code == DF_OK || import_batch_fails(b, code, &err);

@@ -95,7 +95,12 @@ static void read_batch_row(void *arg, struct df_result *r)
         .attempt = df_col_int(r, owner_load_Attempt),
         .again_from = df_col_int(r, owner_load_RetryFromChunk),
         .correlation_id = df_arena_str(a, df_col_text(r, owner_load_CorrelationId)),
+        .metadata_correlation_id =
+            df_arena_str(a, df_col_text(r, owner_load_MetadataCorrelationId)),
         .trace_id = df_arena_str(a, df_col_text(r, owner_load_TraceId)),
+        .outage_since_ms = df_col_time(r, owner_load_OutageSince),
+        .waiting_since_ms = df_col_time(r, owner_load_WaitingSince),
+        .outage_tries = df_col_int(r, owner_load_OutageTries),
     };
 }
 
@@ -170,8 +175,9 @@ static enum df_code run_set_total(struct df_db *db, struct df_job *job, struct d
     import_host_name(b->imports, b->row.rules, host);
     return exec_owned(db,
                       DF_Q(owner_total, .total = df_int(b->row.total),
-                           .rules = df_int(b->row.rules), .host = df_text(df_str_c(host)),
-                           .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                           .rules = df_int(b->row.rules), .columns = df_text(b->row.columns),
+                           .host = df_text(df_str_c(host)), .now = import_now(b), .id = batch_id(b),
+                           .token = df_int(b->token)),
                       err);
 }
 
@@ -357,6 +363,7 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
         const struct import_item *item = &c->items[i];
         if (c->batch->row.attempt > 1) {
             DF_ROWS_ADD(settle, again_settle, .status = df_int(item->status),
+                        .failed = df_int(item->status == DF_ITEM_STATUS_ERROR),
                         .error = df_text(item->error), .chunk = df_int(c->id), .id = id,
                         .sequence = df_int(item->sequence));
             continue;
@@ -368,7 +375,8 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
             insert, item_insert, .id = id, .sequence = df_int(item->sequence),
             .payload = df_text(json), .status = df_int(item->status), .error = df_text(item->error),
             .chunk = item->sent ? df_int(c->id) : df_null(DF_INT), .hash = df_text(df_str_c(hash)),
-            .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT));
+            .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT),
+            .original = df_text(import_original_of(c, item)));
     }
 }
 
@@ -419,7 +427,8 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
                       DF_Q(owner_progress, .processed = df_int(n.processed),
                            .errors = df_int(n.errors), .skipped = df_int(n.skipped),
                            .error = df_text(df_utf8_cut(n.last_error, IMPORT_SUMMARY_UNITS)),
-                           .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                           .well = df_int(b->hand.answered), .now = import_now(b),
+                           .id = batch_id(b), .token = df_int(b->token)),
                       err);
     if (code == DF_OK && !import_is_concurrent(b->imports))
         code = df_db_exec(db, DF_Q(owner_renew_lock, .now = import_now(b), .id = batch_id(b)), NULL,
@@ -620,6 +629,32 @@ enum df_code import_others_wait(struct import_batch *b, bool *ret, struct df_err
     enum df_code code = df_store_read_wait(b->imports->opt.store, &o.job, err);
     *ret = code == DF_OK && o.number > 0;
     return code;
+}
+
+struct shelving {
+    struct owner_job o; /* first */
+    int64_t since_ms;
+};
+
+static enum df_code run_shelve(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    const struct shelving *s = (struct shelving *)job;
+    const struct import_batch *b = s->o.b;
+    enum df_code code =
+        exec_owned(db,
+                   DF_Q(owner_shelve, .since = df_time(s->since_ms), .tries = df_int(s->o.number),
+                        .error = df_text(df_utf8_cut(b->why, IMPORT_SUMMARY_UNITS)),
+                        .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                   err);
+    return code == DF_OK ? release_lock(db, b, err) : code;
+}
+
+enum df_code import_shelve(struct import_batch *b, int64_t since_ms, int64_t tries,
+                           struct df_err *err)
+{
+    struct shelving s = {.o = {.job = {.run = run_shelve}, .b = b, .number = tries},
+                         .since_ms = since_ms};
+    return run_as_owner(&s.o, err);
 }
 
 static enum df_code run_postpone(struct df_db *db, struct df_job *job, struct df_err *err)

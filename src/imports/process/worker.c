@@ -50,6 +50,10 @@ struct candidate {
     int64_t attempt;
     int64_t rules;       /* 0: not known yet */
     int64_t gave_way_ms; /* -1: it did not */
+    int64_t outage_ms;   /* since when OmniFlow takes nothing of it; -1: it does */
+    int64_t waiting_ms;  /* since when it waits for OmniFlow; -1: it does not */
+    int64_t outage_tries;
+    size_t place; /* in the order of the query */
 };
 
 /* A batch that this process could take if it could read the file. */
@@ -66,6 +70,8 @@ struct claim {
     size_t count;
     struct import_unread *unread; /* that this claim finds */
     size_t unread_count;
+    struct import_peer peer; /* what is known of OmniFlow */
+    bool probing;            /* another batch of this process probes */
     struct import_batch *b;
     bool took;
     bool told; /* there are webhooks to deliver */
@@ -143,6 +149,10 @@ static void read_candidate(void *arg, struct df_result *r)
     c->attempt = df_col_int(r, claim_candidates_Attempt);
     c->rules = df_col_int(r, claim_candidates_CutRules);
     c->gave_way_ms = df_col_time(r, claim_candidates_GaveWayAt);
+    c->outage_ms = df_col_time(r, claim_candidates_OutageSince);
+    c->waiting_ms = df_col_time(r, claim_candidates_WaitingSince);
+    c->outage_tries = df_col_int(r, claim_candidates_OutageTries);
+    c->place = cl->count - 1;
 }
 
 static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct df_err *err)
@@ -195,6 +205,53 @@ static bool waits_for_others(const struct claim *cl, const struct candidate *c, 
            ago_ms < HAND_OVER_MS + 2 * cl->i->opt.settings.poll_ms && cl->unread_count > 0;
 }
 
+/* --- batches that wait for OmniFlow (outage.c) --- */
+
+/* Whether OmniFlow took a chunk since the batch was given back. */
+static bool is_peer_back(const struct claim *cl, const struct candidate *c)
+{
+    return c->waiting_ms >= 0 && cl->peer.well_ms > c->waiting_ms;
+}
+
+/* Whether a batch is being worked on, by any process, of which OmniFlow took nothing yet. */
+static bool is_probed(const struct claim *cl, int64_t now_ms)
+{
+    for (size_t k = 0; k < cl->count; k++) {
+        if (cl->found[k].outage_ms >= 0 && is_live(cl->i, &cl->found[k], now_ms))
+            return true;
+    }
+    return cl->probing;
+}
+
+/* Whether the batch may be taken as far as OmniFlow is concerned. */
+static bool is_its_time(const struct claim *cl, const struct candidate *c, int64_t now_ms)
+{
+    if (c->status == DF_BATCH_PROCESSING || is_peer_back(cl, c))
+        return true;
+    if (c->waiting_ms < 0)
+        return !cl->peer.away || !is_probed(cl, now_ms);
+    if (cl->peer.away && df_mono_ms(cl->i->opt.clock) < cl->peer.probe_at_ms)
+        return false;
+    return (c->waiting_ms > now_ms || now_ms - c->waiting_ms >= cl->i->opt.settings.probe_ms) &&
+           !is_probed(cl, now_ms);
+}
+
+static bool is_probe(const struct claim *cl, const struct candidate *c)
+{
+    return (cl->peer.away || c->outage_ms >= 0) &&
+           c->outage_tries <= cl->i->opt.settings.max_retries;
+}
+
+static int by_last_try(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    int64_t at_x = x->status == DF_BATCH_PROCESSING ? -2 : x->waiting_ms;
+    int64_t at_y = y->status == DF_BATCH_PROCESSING ? -2 : y->waiting_ms;
+
+    return at_x != at_y ? (at_x > at_y) - (at_x < at_y)
+                        : (x->place > y->place) - (x->place < y->place);
+}
+
 /* Loads the client's policy. *ret: the batch may be taken. */
 static enum df_code may_take(struct df_db *db, struct claim *cl, const struct candidate *c,
                              int64_t now_ms, bool *ret, struct df_policy *ret_policy,
@@ -205,7 +262,7 @@ static enum df_code may_take(struct df_db *db, struct claim *cl, const struct ca
 
     *ret = false;
     if (is_live(cl->i, c, now_ms) || (!import_is_concurrent(cl->i) && live > 0) ||
-        is_of_newer(cl->i, c))
+        is_of_newer(cl->i, c) || !is_its_time(cl, c, now_ms))
         return DF_OK;
     enum df_code code = df_policy_load(db, df_uuid_str(&c->client), ret_policy, err);
     if (code != DF_OK)
@@ -276,8 +333,9 @@ static enum df_code take_batch(struct df_db *db, struct claim *cl, const struct 
     if (code == DF_OK && affected == 1)
         code = begin_turn(db, c, now, err);
     set_limits(cl->b, policy);
-    /* A batch that is taken over was started before. */
-    if (code == DF_OK && affected == 1 && c->status != DF_BATCH_PROCESSING)
+    cl->b->probes = is_probe(cl, c);
+    /* A batch that is taken over, or waited for OmniFlow, was started before. */
+    if (code == DF_OK && affected == 1 && c->status != DF_BATCH_PROCESSING && c->waiting_ms < 0)
         code = import_emit(db, cl->i->opt.clock, &c->id, "BatchStarted", &cl->told, err);
     if (code == DF_OK && affected == 1)
         set_taken(cl, &c->id);
@@ -299,6 +357,8 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
         code = df_db_exec(db, DF_Q(claim_due, .now = now), NULL, err);
     if (code == DF_OK)
         code = read_candidates(db, cl, err);
+    if (cl->peer.away)
+        qsort(cl->found, cl->count, sizeof(*cl->found), by_last_try);
     for (size_t k = 0; k < cl->count && code == DF_OK && !cl->took; k++) {
         struct df_policy policy;
         bool may = false;
@@ -313,6 +373,7 @@ static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_er
 
 struct look {
     struct df_job job;
+    int64_t tried_ms; /* wall: batches that wait for OmniFlow since then may be tried again */
     int64_t pending;
     int64_t processing;
     int64_t due_ms; /* wall; -1: nothing is scheduled */
@@ -329,7 +390,9 @@ static void read_claim_look(void *arg, struct df_result *r)
 
 static enum df_code run_claim_look(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    return df_db_one(db, DF_Q0(claim_look), read_claim_look, job, NULL, err);
+    const struct look *l = (const struct look *)job;
+    return df_db_one(db, DF_Q(claim_look, .due = df_time(l->tried_ms)), read_claim_look, job, NULL,
+                     err);
 }
 
 static size_t working_count(struct df_imports *i)
@@ -343,10 +406,21 @@ static size_t working_count(struct df_imports *i)
     return n;
 }
 
+/* Batches that wait for OmniFlow since this time may be tried. */
+static int64_t tried_before(struct df_imports *i)
+{
+    struct import_peer peer = import_peer_now(i);
+    int64_t before_ms = df_wall_ms(i->opt.clock) - i->opt.settings.probe_ms;
+
+    if (peer.away && df_mono_ms(i->opt.clock) < peer.probe_at_ms)
+        return 0;
+    return peer.well_ms > before_ms ? peer.well_ms : before_ms;
+}
+
 /* A claim writes, so it is not made every second for nothing. */
 static enum df_code is_claim_worthwhile(struct df_imports *i, bool *ret, struct df_err *err)
 {
-    struct look l = {.job = {.run = run_claim_look}, .due_ms = -1};
+    struct look l = {.job = {.run = run_claim_look}, .tried_ms = tried_before(i), .due_ms = -1};
     enum df_code code = df_store_read_wait(i->opt.store, &l.job, err);
 
     *ret = code == DF_OK && (l.pending > 0 || l.processing > (int64_t)working_count(i) ||
@@ -366,12 +440,17 @@ static void keep_unread(struct df_imports *i, const struct claim *cl)
 }
 
 /* One claim of this process at a time: each compares with what the last one found. */
-static void begin_claiming(struct df_imports *i)
+static void begin_claiming(struct df_imports *i, struct claim *cl)
 {
+    const struct import_batch *b;
+
     df_lock(&i->lock);
     while (i->claiming)
         df_cond_wait(&i->changed, &i->lock);
     i->claiming = true;
+    cl->peer = i->peer;
+    DF_LIST_EACH (b, &i->working, link)
+        cl->probing = cl->probing || (b != cl->b && b->id.text[0] != '\0' && b->probes);
     df_unlock(&i->lock);
 }
 
@@ -395,7 +474,7 @@ static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bo
     if (code != DF_OK || !worth)
         return code;
     df_arena_init(&cl.arena);
-    begin_claiming(i);
+    begin_claiming(i, &cl);
     code = df_store_write_wait(i->opt.store, &cl.job, err);
     if (code == DF_OK)
         keep_unread(i, &cl);

@@ -80,6 +80,7 @@ static void finish_file(void *arg)
     struct df_log_field said[] = {DF_FI("sizeBytes", up->size_bytes)};
     struct df_err err = DF_ERR_INIT;
 
+    df_log_ctx_set(df_req_log(up->req), "metadataCorrelationId", df_receive_metadata_id(up));
     df_log_ctx_use(df_req_log(up->req));
     df_log_write(DF_LOG_INFO, "UploadReceived", said, 1, "%s", "");
     enum df_code code = df_receive_file_end(up, &err);

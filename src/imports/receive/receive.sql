@@ -8,7 +8,8 @@ FROM ImportBatch
 WHERE ClientId = :client_id AND IdempotencyKey = CAST(:idempotency_key AS VARCHAR(201));
 
 -- name: receive_count_since
-SELECT COUNT(*) FROM ImportBatch WHERE ClientId = :client_id AND CreatedAt >= :since;
+SELECT COUNT(*) FROM ImportBatch
+WHERE ClientId = :client_id AND CreatedAt >= :since AND (PolicyDecision IS NULL OR PolicyDecision <> 'Rejected');
 
 -- Bytes of files whose batches are not over (Pending, Processing, Scheduled). A later attempt has no file.
 -- name: receive_stored_bytes
@@ -27,7 +28,18 @@ UPDATE Clients SET Status = Status OUTPUT inserted.Id WHERE Id = :client_id;
 -- name: receive_insert
 INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, FileSizeBytes, Checksum, UploadPath, PolicyDecision,
                          CreatedAt, UpdatedAt, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, Sheet,
-                         IdempotencyKey, RequestChecksum, CorrelationId, TraceId)
+                         IdempotencyKey, RequestChecksum, CorrelationId, MetadataCorrelationId, TraceId)
 VALUES (:id, :client_id, :status, :file_name, :file_type, :file_size_bytes, :checksum, :upload_path, :policy_decision,
         :now, :now, :scheduled_for, :origin_default, :requested_by, :metadata, :sheet,
-        :idempotency_key, :request_checksum, :correlation_id, :trace_id);
+        :idempotency_key, :request_checksum, :correlation_id, :metadata_correlation_id, :trace_id);
+
+-- A refused upload: one row for a client, rule and minute. It has no CompletedAt, since nothing was worked on.
+-- name: refusal_count
+UPDATE ImportBatch SET RefusalCount = RefusalCount + 1, LastError = :error, UpdatedAt = :now
+WHERE ClientId = :client_id AND CreatedAt >= :since AND RefusedRule = CAST(:rule AS VARCHAR(51));
+
+-- name: refusal_insert
+INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, FileSizeBytes, PolicyDecision, CreatedAt, UpdatedAt,
+                         LastError, RefusedRule, RefusalCount, CorrelationId, TraceId)
+VALUES (:id, :client_id, :status, :file_name, 0, :file_size_bytes, 'Rejected', :now, :now, :error, :rule, 1,
+        :correlation_id, :trace_id);

@@ -92,6 +92,7 @@ void df_receive_reject_fields(struct df_receive *up, const struct df_err *err,
                                   DF_FI("sizeBytes", up->size_bytes)};
     char retry_after[24];
 
+    df_receive_refused(up, err);
     df_receive_end(up, ours ? DF_RECEIVE_FAILED : DF_RECEIVE_REJECTED);
     df_log_write(DF_LOG_INFO, "UploadRejected", said, sizeof said / sizeof said[0], "%s", "");
     if (up->retry_after_s > 0) {

@@ -1,6 +1,7 @@
 /*
  * Shared by the files of receiving: HTTP (receive_api.c), threads (receive.c), the file
- * (receive_file.c), the database (receive_store.c), and how uploads end (receive_end.c).
+ * (receive_file.c), the database (receive_store.c), refusals (receive_refusal.c), and how uploads
+ * end (receive_end.c).
  */
 #ifndef DF_IMPORTS_RECEIVE_PRIVATE_H
 #define DF_IMPORTS_RECEIVE_PRIVATE_H
@@ -120,12 +121,22 @@ void df_receive_file_drop(struct df_receive *up);
 /* Computes request_checksum over file and fields: a repeated call must have the same. */
 void df_receive_sum_up(struct df_receive *up);
 
+/* --- receive_refusal.c --- */
+
+/* Whether the code is a refusal by the client's policy. */
+bool df_receive_is_policy(enum df_code code);
+/* Has a row written for the refusal if it is the policy's; does not wait for it. */
+void df_receive_refused(const struct df_receive *up, const struct df_err *err);
+
 /* --- receive_store.c --- */
 
 /* Looks up the policy and an earlier call: fills policy, facts and earlier of the request's state.
  */
 enum df_code df_receive_look_up(struct df_db *db, struct df_work *w,
                                 struct df_err *err) DF_MUST_CHECK;
+/* The correlationId of the upload's metadata if it can go into log lines and columns; else absent.
+ */
+struct df_str df_receive_metadata_id(const struct df_receive *up);
 /* Writes the row and waits for the commit. DF_E_DB_UNIQUE: another call with the same key came
  * first; up->earlier is its batch. */
 enum df_code df_receive_commit(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;

@@ -92,12 +92,11 @@ static enum df_code check_limits_again(struct df_db *db, struct df_receive *up, 
     return df_policy_admit(&facts, &up->retry_after_s, err);
 }
 
-/* The correlation id of the upload's metadata if it can go into headers; else the request's. */
-static struct df_str correlation_of(const struct df_receive *up)
+struct df_str df_receive_metadata_id(const struct df_receive *up)
 {
     struct df_str own = df_upload_fields(up->upload)->correlation_id;
 
-    return df_field_correlation_ok(own) ? own : df_req_correlation_id(up->req);
+    return df_field_correlation_ok(own) ? own : DF_STR_NULL;
 }
 
 static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, struct df_err *err)
@@ -121,7 +120,8 @@ static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, 
              .metadata = df_text(f->metadata), .sheet = df_text(f->sheet),
              .idempotency_key = df_text(up->key),
              .request_checksum = df_text(df_str_c(up->request_checksum)),
-             .correlation_id = df_text(correlation_of(up)),
+             .correlation_id = df_text(df_req_correlation_id(up->req)),
+             .metadata_correlation_id = df_text(df_receive_metadata_id(up)),
              .trace_id = df_text(df_req_trace_id(up->req))),
         NULL, err);
 }

@@ -118,9 +118,10 @@ def check(value, schema, where):
     assert not types or any(isinstance(value, TYPES[t]) for t in types), f"{where}: {value!r} is not {types}"
     if isinstance(value, dict) and "properties" in schema:
         assert set(schema.get("required", [])) <= set(value), where
-        assert set(value) <= set(schema["properties"]), f"{where}: {set(value) - set(schema['properties'])} not described"
-        for name, member in value.items():
-            check(member, schema["properties"][name], f"{where}.{name}")
+        others = set(value) - set(schema["properties"])
+        assert not others or schema.get("additionalProperties") is True, f"{where}: {others} not described"
+        for name in value.keys() - others:
+            check(value[name], schema["properties"][name], f"{where}.{name}")
     if isinstance(value, list) and "items" in schema:
         for i, item in enumerate(value):
             check(item, schema["items"], f"{where}[{i}]")

@@ -168,6 +168,29 @@ def test_what_is_unknown_is_404(server, batch):
     assert batch.stored() is None
 
 
+def test_what_is_unknown_gives_nothing_away(server, batch):
+    """No such batch, no such chunk, another id, a call under way, a sequence that is not the chunk's: one answer. None of
+    them comes before others that were sent later, since each waits as one for a call under way does."""
+    batch.chunk(SENDING, None)
+    other = Batch(server, batch.acker).chunk()
+    nowhere = str(uuid.uuid4())
+    body = {"ackId": "a-9", "chunkId": 3, "status": "Imported"}
+    calls = [(nowhere, body), (batch.id, body), (batch.id, {**body, "chunkId": 77}), (other.id, body),
+             (batch.id, {**body, "ackId": "a-8", "items": [{"sequence": 7, "status": "Imported"}]}),
+             (nowhere, {**body, "items": [{"sequence": 7, "status": "Imported"}]})]
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        held = [pool.submit(batch.acker.post, f"/imports/{name}/acks", content) for name, content in calls]
+        wait_for(lambda: batch.early(), "one to be kept")
+        for _ in range(5):
+            assert other.ack().status == 200
+        assert not any(h.done() for h in held)
+        answers = [h.result() for h in held]
+    assert {(a.status, a.code, a.json["detail"]) for a in answers} == {
+        (404, "NotFound", "There is no such batch, chunk or ack.")}
+    assert {frozenset(a.headers) for a in answers} == {frozenset(answers[0].headers)}
+    assert batch.stored() is None and len(batch.early()) == 1, "what is not of the chunk is not kept"
+
+
 @pytest.mark.parametrize("fields,bad", [
     ({"ackId": ...}, {"ackId"}), ({"ackId": ""}, {"ackId"}), ({"ackId": " "}, {"ackId"}), ({"ackId": "x" * 201}, {"ackId"}),
     ({"ackId": [1]}, {"ackId"}), ({"chunkId": ...}, {"chunkId"}), ({"chunkId": None}, {"chunkId"}),

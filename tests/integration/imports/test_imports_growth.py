@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 
+import openpyxl
 import pytest
 from test_imports_process import (  # noqa: F401 (fixtures)
     chunk_rows,
@@ -254,4 +255,107 @@ def test_what_a_report_guards_comes_back_as_it_was(server, peer, client):  # noq
     assert wait_end(client, again)["status"] == "Completed"
     sent = sorted((i for r in peer.came(again) for i in r.body["items"]), key=lambda i: i["sequence"])
     assert [i["LeadContextJson"]["Name"] for i in sent] == names
-    assert column(server, again, "CutRules") == 2
+    assert column(server, again, "CutRules") == 3
+    assert all(list(i["LeadContextJson"]) == ["Name"] for i in sent), "the report's own columns are left out"
+
+
+HEADERS = {
+    "portuguese": ["Nome", "Telefone", "Observações", "Endereço (rua)"],
+    "english": ["Name", "Phone", "Notes", "Street"],
+    "repeated": ["Telefone", "Nome", "Nome", "Telefone"],
+    "empty_headers": ["Nome", "", "Telefone", ""],
+    "two_like_the_reports": ["Sequence", "ErrorMessage", "Telefone", "Nome"],
+}
+
+
+def table_file(form, header, lines):
+    """The file, and its name."""
+    if form == "csv":
+        out = io.StringIO()
+        csv.writer(out).writerows([header, *lines])
+        return out.getvalue().encode(), "leads.csv"
+    book = openpyxl.Workbook()
+    for line in [header, *lines]:
+        book.active.append([cell if cell != "" else None for cell in line])
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue(), "leads.xlsx"
+
+
+def read_table(form, body):
+    if form == "csv":
+        return list(csv.reader(io.StringIO(body.decode("utf-8-sig"), newline="")))
+    return [["" if c is None else str(c) for c in row]
+            for row in openpyxl.load_workbook(io.BytesIO(body)).active.iter_rows(values_only=True)]
+
+
+@pytest.mark.parametrize("names", HEADERS)
+@pytest.mark.parametrize("uploaded,form", [("csv", "csv"), ("xlsx", "xlsx"), ("csv", "xlsx"), ("xlsx", "csv"), ("csv", "json")])
+def test_a_report_is_mended_and_uploaded_again(server, peer, client, names, uploaded, form):  # noqa: F811
+    """Report, mended phone, upload: what OmniFlow gets then is what it would have got of a right file."""
+    header = HEADERS[names]
+    phone = max(i for i, h in enumerate(header) if h in ("Telefone", "Phone"))
+    lines = [[f" value {n} of {i}, é" if i != phone and h not in ("Telefone",) else "" for i, h in enumerate(header)]
+             for n in range(4)]
+    for n, line in enumerate(lines):
+        line[phone] = PHONE.format(n) if n % 2 else "12"
+    data, name = table_file(uploaded, header, lines)
+    batch = taken(upload(client, data, name))
+    assert figures(wait_end(client, batch)) == ("CompletedWithErrors", 4, 4, 2, 0)
+    report = client.get(f"/imports/{batch}/errors.{form}").body
+    if form == "json":
+        records = json.loads(report)
+        assert [r["DataFlow Sequence"] for r in records] == [0, 2]
+        mended = json.dumps([{k: PHONE.format(i) if v == "12" else v for k, v in r.items()}
+                             for i, r in enumerate(records)]).encode()
+    else:
+        rows = read_table(form, report)
+        assert rows[0] == [*header, "DataFlow Sequence", "DataFlow Error"]
+        assert [r[:-2] for r in rows[1:]] == [lines[0], lines[2]], "values as in the file"
+        assert all("PhoneNumber" in r[-1] for r in rows[1:])
+        for i, row in enumerate(rows[1:]):
+            row[phone] = PHONE.format(i)
+        mended, _ = table_file(form, rows[0], rows[1:])
+    again = taken(upload(client, mended, f"mended.{form}"))
+    assert figures(wait_end(client, again)) == ("Completed", 2, 2, 0, 0)
+    for i, n in enumerate((0, 2)):
+        lines[n][phone] = PHONE.format(i)
+    right = taken(upload(client, *table_file(uploaded, header, [lines[0], lines[2]])))
+    assert figures(wait_end(client, right)) == ("Completed", 2, 2, 0, 0)
+
+    def sent(of):
+        return [i for r in peer.came(of) for i in r.body["items"]]
+
+    assert sent(again) == sent(right)
+    assert column(server, again, "CutRules") == 3 and column(server, right, "CutRules") == 1
+
+
+def test_nested_json_keeps_its_form_and_comes_back(server, peer, client):  # noqa: F811
+    records = [{"Fone": "12", "Ficha": {"código": "AP-1", "cômodos": [1, {"m2": 10.50}]}, "Nada": None, "x": 1e3, "sim": True},
+               {"Fone": PHONE.format(1)}]
+    raw = json.dumps(records, ensure_ascii=False, indent=1)
+    batch = taken(upload(client, raw.encode(), "leads.json"))
+    assert figures(wait_end(client, batch)) == ("CompletedWithErrors", 2, 2, 1, 0)
+    answer = client.get(f"/imports/{batch}/errors.json")
+    [found] = answer.json
+    assert {k: v for k, v in found.items() if not k.startswith("DataFlow ")} == records[0]
+    assert b"10.5" in answer.body and list(found)[:5] == list(records[0])
+    found["Fone"] = PHONE.format(0)
+    again = taken(upload(client, json.dumps([found]).encode(), "mended.json"))
+    assert figures(wait_end(client, again)) == ("Completed", 1, 1, 0, 0)
+    [sent] = [i for r in peer.came(again) for i in r.body["items"]]
+    assert sent["LeadContextJson"] == {"Ficha": records[0]["Ficha"], "Nada": None, "x": 1000.0, "sim": True}
+
+
+def test_an_item_that_succeeds_later_keeps_no_record(server, peer, client):  # noqa: F811
+    peer.answer = lambda request: 422
+    batch, found = imported(client, [{"PhoneNumber": PHONE.format(1), "Name": "Ana"}])
+    assert found["status"] == "CompletedWithErrors"
+
+    def original():
+        return server.backend.query(f"SELECT OriginalJson FROM ImportItem WHERE BatchId = '{batch}'")[0][0]
+
+    assert json.loads(original()) == {"PhoneNumber": PHONE.format(1), "Name": "Ana"}
+    peer.answer = lambda request: 200
+    assert client.post(f"/imports/{batch}/retry").status == 202
+    assert wait_end(client, batch)["status"] == "Completed" and original() is None

@@ -477,13 +477,21 @@ def test_what_may_go_well_later_is_tried_again_with_the_same_key(server, peer, c
 
 
 def test_after_the_last_retry_it_is_an_error(server, peer, client):
-    peer.answer = lambda request: (503, b"not today") if request.chunk == 2 else 200
-    batch, found = imported(client, leads(25))
-    assert figures(found) == ("CompletedWithErrors", 25, 25, 10, 0)
-    assert sorted(peer.chunks(batch)) == [1, 2, 2, 2, 3]
-    assert [k[0] for k in items(server, batch)] == ["Imported"] * 10 + ["Error"] * 10 + ["Imported"] * 5
+    """A failure counts once three others have arrived since the last one that did."""
+    def answer(request):
+        if request.chunk == 2:
+            return 503, b"not today"
+        time.sleep(0.02)
+        return 200
+
+    peer.answer = answer
+    batch, found = imported(client, leads(405))
+    assert figures(found) == ("CompletedWithErrors", 405, 405, 10, 0)
+    tries = peer.chunks(batch).count(2)
+    assert tries >= 3 and len(peer.came(batch)) == 40 + tries
+    assert [k[0] for k in items(server, batch)] == ["Imported"] * 10 + ["Error"] * 10 + ["Imported"] * 385
     assert found["errorSummary"] == {"OmniFlow answered 503: not today": 10}
-    assert chunk_rows(server, batch)[2] == ("Error", 3, "OmniFlow answered 503: not today")
+    assert chunk_rows(server, batch)[2] == ("Error", tries, "OmniFlow answered 503: not today")
 
 
 def test_retry_after_is_honoured(server, peer, client):
@@ -508,12 +516,14 @@ def test_never_more_chunks_at_a_time_than_configured(server, peer, client):
 
 def test_nobody_there(make_server, make_peer):
     peer = make_peer()
-    server = make_server(config=configuration(peer))
+    server = make_server(config=configuration(peer, {"max_outage_seconds": 0, "give_up_hours": 0}))
     peer.close()
     client = server.new_client()
     batch, found = imported(client, leads(15))
-    assert figures(found) == ("CompletedWithErrors", 15, 15, 15, 0)
-    assert {(c[0], c[1]) for c in chunk_rows(server, batch).values()} == {("Error", 3)}
+    assert figures(found) == ("Failed", 15, 0, 0, 0)
+    assert found["lastError"].startswith("OmniFlow took nothing for 0 seconds, then it was given up: ")
+    assert {c[0] for c in chunk_rows(server, batch).values()} == {"Sending"}, "no chunk is an error for it"
+    assert lock_row(server) == (False, None, None)
 
 
 # --- 202 and acks ------------------------------------------------------------------------------------
@@ -740,21 +750,113 @@ def test_while_the_breaker_is_open_nothing_is_sent_and_no_attempt_used_up(make_s
     same_content(peer.came(batch))
 
 
-@pytest.mark.parametrize("parallel,delay", ((2, 5), (1, 150)), ids=("kept_waiting", "always_let_through"))
-def test_an_outage_ends_in_errors_when_it_lasts_too_long(make_server, make_peer, parallel, delay):
+def waits(client, batch):
+    """The batch, once it waits for OmniFlow."""
+    def found():
+        batch_now = state(client, batch)
+        return batch_now if (batch_now["status"], batch_now["waitingFor"]) == ("Pending", "OmniFlow") else None
+
+    return wait_for(found, f"{batch} to wait", every=0.005)
+
+
+# With a breaker that opens, and with one that never does: a file of one chunk makes too few calls for it.
+OUTAGES = {
+    "breaker": {"window": 4, "min_calls": 4, "failure_rate": 50, "open_ms": 100, "half_open_calls": 1},
+    "every_chunk_fails": {},
+}
+AWAY = {"max_parallel_chunks": 2, "retry_delays_ms": "5", "max_outage_seconds": 1, "probe_seconds": 1}
+
+
+@pytest.mark.parametrize("fault,breaker,count", [
+    (503, "breaker", 60), (503, "every_chunk_fails", 5), (503, "every_chunk_fails", 60), (500, "every_chunk_fails", 5),
+    (None, "every_chunk_fails", 5),
+], ids=lambda value: str(value))
+def test_a_batch_waits_for_omniflow_and_each_chunk_arrives_once(make_server, make_peer, fault, breaker, count):
     peer = make_peer()
-    server = make_server(config=configuration(
-        peer, {"max_parallel_chunks": parallel, "max_retries": 50, "retry_delays_ms": f"5,5,5,5,{delay}",
-               "max_outage_seconds": 1},
-        {"window": 4, "min_calls": 4, "failure_rate": 50, "open_ms": 100, "half_open_calls": 1}))
+    server = make_server(config=configuration(peer, AWAY, OUTAGES[breaker]))
     client = server.new_client()
+    down, arrived = threading.Event(), []
+
+    def answer(request):
+        if down.is_set() and (count < 20 or request.chunk > 1):
+            return fault
+        arrived.append(request.chunk)
+        return 200
+
+    peer.answer = answer
+    down.set()
+    batch = send(client, leads(count))
+    found = waits(client, batch)
+    assert found["lastError"].startswith("OmniFlow takes nothing; the batch waits until it does: ")
+    assert found["waitingSince"] and found["errorCount"] == 0
+    assert lock_row(server) == (False, None, None)
+    assert server.log("BatchWaitsForOmniFlow")[0]["batchId"] == batch
+    settled = found["processedRecords"]
+    server.restart()
+    assert waits(client, batch)["processedRecords"] == settled, "also with another owner"
+    down.clear()
+    found = wait_end(client, batch)
+    assert figures(found) == ("Completed", count, count, 0, 0)
+    assert (found["lastError"], found["waitingFor"], found["waitingSince"]) == (None, None, None)
+    assert sorted(arrived) == list(range(1, (count + 9) // 10 + 1)), "what was settled is not sent again"
+    same_content(peer.came(batch))
+
+
+def test_waiting_batches_are_tried_one_at_a_time_and_all_go_when_omniflow_is_back(make_server, make_peer):
+    peer = make_peer()
+    server = make_server(config=configuration(peer, AWAY | {"max_outage_seconds": 0, "max_retries": 0},
+                                              imports={"mode": "concurrent", "workers": 4}))
+    down = threading.Event()
+    down.set()
+    peer.answer = lambda request: 503 if down.is_set() else 200
+    clients = [server.new_client() for _ in range(6)]
+    batches = [(c, send(c, leads(25))) for c in clients]
+    for client, batch in batches:
+        waits(client, batch)
+    sent = len(peer.requests)
+    wait_for(lambda: len(peer.requests) >= sent + 3, "probes")
+    assert len({r.batch for r in peer.requests[sent:sent + 3]}) == 3, "each probe is another batch"
+    down.clear()
+    for client, batch in batches:
+        assert figures(wait_end(client, batch)) == ("Completed", 25, 25, 0, 0)
+
+
+def test_one_poisoned_batch_does_not_keep_the_others_and_fails_in_the_end(make_server, make_peer):
+    """OmniFlow takes the chunks of the other client, so that the fault is the batch's own."""
+    peer = make_peer()
+    server = make_server(config=configuration(peer, AWAY | {"max_retries": 1, "max_outage_seconds": 60},
+                                              imports={"fair_seconds": 1}))
+    poisoned, other = server.new_client(), server.new_client()
+    bad = []
+    peer.answer = lambda request: (500, b"poison") if request.batch in bad or not bad else 200
+    bad.append(send(poisoned, leads(5)))
+    wait_for(lambda: peer.came(bad[0]), "the first try")
+    assert figures(wait_end(other, send(other, leads(5)))) == ("Completed", 5, 5, 0, 0), "it does not wait for the outage"
+
+    def ended():
+        assert figures(wait_end(other, send(other, leads(5))))[0] == "Completed"
+        found = state(poisoned, bad[0])
+        return found if found["status"] in ENDS else None
+
+    found = wait_for(ended, "the end of the poisoned one", every=0.2)
+    assert figures(found) == ("CompletedWithErrors", 5, 5, 5, 0)
+    assert found["errorSummary"] == {"OmniFlow answered 500: poison": 5}
+
+
+def test_a_batch_that_waits_can_be_cancelled_only_before_anything_was_sent(make_server, make_peer):
+    peer = make_peer()
+    server = make_server(config=configuration(peer, AWAY | {"max_outage_seconds": 0, "probe_seconds": 600}))
+    client = server.new_client()
+    peer.answer = lambda request: 200 if request.chunk == 1 and len(peer.came(request.batch)) == 1 else 503
+    batch = send(client, leads(45))
+    waits(client, batch)
+    answer = client.request("DELETE", f"/imports/{batch}")
+    assert (answer.status, answer.code) == (409, "Conflict")
     peer.answer = lambda request: 503
-    begun = time.monotonic()
-    batch, found = imported(client, leads(40))
-    assert figures(found) == ("CompletedWithErrors", 40, 40, 40, 0)
-    assert 1 <= time.monotonic() - begun
-    assert found["errorSummary"] == {"OmniFlow could not be reached for 1 seconds": 40}
-    assert len(peer.came(batch)) < 25
+    batch = send(client, leads(5))
+    waits(client, batch)
+    assert client.request("DELETE", f"/imports/{batch}").status == 204
+    assert state(client, batch)["status"] == "Cancelled"
 
 
 # --- files that are no good --------------------------------------------------------------------------

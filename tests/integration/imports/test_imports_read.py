@@ -17,7 +17,9 @@ from test_openapi import DOCUMENT, check
 BATCH = ["batchId", "status", "fileName", "createdAt", "startedAt", "completedAt", "totalRecords", "processedRecords",
          "lastError", "webhookNotified", "fileType", "fileSizeBytes", "checksum", "policyDecision", "scheduledFor",
          "originDefault", "requestedBy", "metadata", "errorCount", "skippedCount", "importedCount", "errorSummary",
-         "attempt", "correlationId", "gaveWayAt"]
+         "attempt", "correlationId", "gaveWayAt", "metadataCorrelationId", "refusedRule", "refusalCount", "waitingFor",
+         "waitingSince"]
+OWN = ["DataFlow Sequence", "DataFlow Error"]
 STATUSES = ["Pending", "Processing", "Scheduled", "Completed", "CompletedWithErrors", "Failed", "Cancelled"]
 PENDING, PROCESSING, SCHEDULED, COMPLETED, WITH_ERRORS, FAILED, CANCELLED = range(7)
 IMPORTED, ERROR, SKIPPED = range(3)
@@ -141,7 +143,8 @@ def test_a_batch_has_the_fields_of_the_source_and_more(rows, caller):
         "policyDecision": "Immediate", "scheduledFor": None,
         "originDefault": "Site", "requestedBy": "ana@example.com", "metadata": {"a": [1, {"b": None}]}, "errorCount": 2,
         "skippedCount": 1, "importedCount": 7, "errorSummary": {"PhoneNumber: there is none": 2}, "attempt": 2,
-        "correlationId": "c-1", "gaveWayAt": None}
+        "correlationId": "c-1", "gaveWayAt": None, "metadataCorrelationId": None, "refusedRule": None,
+        "refusalCount": None, "waitingFor": None, "waitingSince": None}
     assert b"secret" not in answer.body and b"host-7" not in answer.body
     assert caller.get(f"/v1/imports/{batch_id.upper()}").json == batch
 
@@ -249,7 +252,9 @@ def test_items_without_a_payload(rows, caller):
     answer = caller.get(f"/imports/{batch_id}/items")
     assert [i["payload"] for i in answer.json["items"]] == [None] * 4 and b"gone" not in answer.body
     report = caller.get(f"/imports/{batch_id}/errors.json")
-    assert [i["payload"] for i in report.json] == [None, None, long, None] and b"gone" not in report.body
+    assert [{k: v for k, v in i.items() if k not in OWN} for i in report.json] == [
+        {}, {}, {k: v for k, v in long.items() if k != "sequence"}, {}] and b"gone" not in report.body
+    assert [(i[OWN[0]], i[OWN[1]]) for i in report.json] == [(0, "too large"), (1, "masked"), (2, "long"), (3, "odd")]
 
 
 def test_no_items(rows, caller):
@@ -279,23 +284,32 @@ def report(caller, batch_id, form):
     return answer
 
 
-def test_a_report_has_the_failed_rows_as_sent_with_the_reason(rows, caller):
-    batch_id = rows.batch(caller, WITH_ERRORS, FileName="Feira são paulo.2026.xlsx")
+def test_a_report_has_the_failed_rows_as_uploaded_with_the_reason(rows, caller):
+    """The headers and their order are the file's: repeated and empty ones, and one that no failed row has."""
+    batch_id = rows.batch(caller, WITH_ERRORS, FileName="Feira são paulo.2026.xlsx", ColumnsJson=json.dumps(
+        [["Nome", "Nome"], ["Fone", "Fone"], ["Fone (2)", "Fone"], ["Column D", ""], ["Obs", "Obs"], ["Tags", "Tags"]]))
     failed = [
-        ("PhoneNumber: there is none", item(0, None, {"Name": "João", "Renda": 4500.50, "Ativo": True, "Nada": None})),
-        (None, item(1, "123", {"Name": 'a "b", c\nd', "Tags": ["a", {"b": 1}]}, {"code": "AP-1"}, None)),
-        ("HTTP 400", item(2, "+5511912345678", None, ["x"])),
-        ("an emoji", item(3, "1", {"Origin": "other", "🙂": "ok"})),
+        ("PhoneNumber: there is none", {"Nome": " João ", "Column D": "x"}),
+        (None, {"Nome": 'a "b", c\nd', "Fone": "123", "Fone (2)": 456, "Tags": ["a", {"b": 1}]}),
+        ("HTTP 400", {"Fone": "+5511912345678", "Tags": True}),
+        ("masked", {"Fone": "1"}),
+        ("gone", None),
     ]
-    rows.items(batch_id, [*((ERROR, reason, payload) for reason, payload in failed), (IMPORTED, None, item(4)),
-                          (SKIPPED, "x", item(5))])
-    head = ["Sequence", "ErrorMessage", "PhoneNumber", "Origin", "Name", "Renda", "Ativo", "Nada", "Tags",
-            "LeadContextJson.Origin", "🙂", "PropertyContextJson"]
+    rows.items(batch_id, [*((ERROR, reason, item(i)) for i, (reason, _) in enumerate(failed)), (IMPORTED, None, item(5)),
+                          (SKIPPED, "x", item(6))])
+    for i, (_, original) in enumerate(failed):
+        text = rows.literal(json.dumps(original, ensure_ascii=False) if original else None)
+        rows.write(f"UPDATE ImportItem SET OriginalJson = {text} WHERE BatchId = '{batch_id}' AND Sequence = {i}")
+    masked = "'1'" if rows.backend.name == "postgres" else "1"
+    rows.write(f"UPDATE ImportItem SET IsMasked = {masked} WHERE BatchId = '{batch_id}' AND Sequence = 3")
+    rows.write(f"UPDATE ImportItem SET PayloadJson = NULL WHERE BatchId = '{batch_id}' AND Sequence = 4")
+    head = ["Nome", "Fone", "Fone", "", "Obs", "Tags", *OWN]
     table = [
-        ["0", "PhoneNumber: there is none", "", "Site", "João", "4500.5", "true", "", "", "", "", ""],
-        ["1", "", "123", "", 'a "b", c\nd', "", "", "", '["a", {"b": 1}]', "", "", '{"code": "AP-1"}'],
-        ["2", "HTTP 400", "+5511912345678", "Site", "", "", "", "", "", "", "", '["x"]'],
-        ["3", "an emoji", "1", "Site", "", "", "", "", "", "other", "ok", ""],
+        [" João ", "", "", "x", "", "", "0", "PhoneNumber: there is none"],
+        ['a "b", c\nd', "123", "456", "", "", '["a", {"b": 1}]', "1", ""],
+        ["", "+5511912345678", "", "", "", "true", "2", "HTTP 400"],
+        ["", "", "", "", "", "", "3", "masked"],
+        ["", "", "", "", "", "", "4", "gone"],
     ]
     answer = report(caller, batch_id, "csv")
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
@@ -305,19 +319,31 @@ def test_a_report_has_the_failed_rows_as_sent_with_the_reason(rows, caller):
     assert answer.headers["Content-Type"] == "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     assert answer.headers["Content-Disposition"].endswith('-errors.xlsx"')
     sheet = read_xlsx(answer.body)
-    assert sheet[0] == head
-    assert [["" if cell is None else str(cell) for cell in row] for row in sheet[1:]] == table
-    assert all(isinstance(row[0], int) and (row[2] is None or isinstance(row[2], str)) for row in sheet[1:])
+    assert [["" if cell is None else str(cell) for cell in row] for row in sheet] == [head, *table]
+    assert all(isinstance(row[6], int) and all(c is None or isinstance(c, str) for c in row[:6]) for row in sheet[1:])
     answer = report(caller, batch_id, "json")
     assert said(answer, "/imports/{batchId}/errors.json") == [
-        {"sequence": i, "errorMessage": reason, "payload": payload} for i, (reason, payload) in enumerate(failed)]
+        {**(original or {}), OWN[0]: i, OWN[1]: reason} if i != 3 else {OWN[0]: 3, OWN[1]: "masked"}
+        for i, (reason, original) in enumerate(failed)]
+
+
+def test_a_report_of_a_batch_of_an_earlier_release_has_the_items(rows, caller):
+    """Their records were not kept. An upload takes the members for what they came from."""
+    batch_id = rows.batch(caller, WITH_ERRORS)
+    rows.items(batch_id, [(ERROR, "no", item(0, "123", {"Name": "João", "Tags": [1]}, {"code": "AP-1"})),
+                          (ERROR, None, item(1, None, None))])
+    assert read_csv(report(caller, batch_id, "csv").body) == [
+        ["PhoneNumber", "Origin", "PropertyContextJson", "LeadContextJson", *OWN],
+        ["123", "Site", '{"code": "AP-1"}', '{"Name": "João", "Tags": [1]}', "0", "no"], ["", "Site", "", "", "1", ""]]
+    assert report(caller, batch_id, "json").json[0] == {
+        "PhoneNumber": "123", "Origin": "Site", "PropertyContextJson": {"code": "AP-1"},
+        "LeadContextJson": {"Name": "João", "Tags": [1]}, OWN[0]: 0, OWN[1]: "no"}
 
 
 def test_a_report_without_errors_is_an_empty_table(rows, caller):
     batch_id = rows.batch(caller)
-    head = ["Sequence", "ErrorMessage", "PhoneNumber", "Origin", "PropertyContextJson"]
-    assert read_csv(report(caller, batch_id, "csv").body) == [head]
-    assert read_xlsx(report(caller, batch_id, "xlsx").body) == [head]
+    assert read_csv(report(caller, batch_id, "csv").body) == [OWN]
+    assert read_xlsx(report(caller, batch_id, "xlsx").body) == [OWN]
     assert report(caller, batch_id, "json").json == []
 
 
@@ -327,24 +353,34 @@ HARMLESS = ["+5511912345678", "+55 (11) 91234-5678", "-12.50", "a=1", "1", "-", 
             "\uff10", "d'=1"]
 
 
+def originals(rows, batch_id, records, error="no"):
+    """Items in error with these records."""
+    errors = [error] * len(records) if isinstance(error, str) or error is None else error
+    rows.insert("ImportItem", [{"BatchId": batch_id, "Sequence": i, "PayloadJson": "{}", "Status": ERROR, "ErrorMessage": e,
+                                "OriginalJson": r if isinstance(r, str) else json.dumps(r, ensure_ascii=False)}
+                               for i, (r, e) in enumerate(zip(records, errors, strict=True))])
+
+
 def test_what_looks_like_a_formula_is_text(rows, caller):
     batch_id = rows.batch(caller)
-    rows.items(batch_id, [(ERROR, text, item(i, text, {"x": text})) for i, text in enumerate(DANGEROUS + HARMLESS)])
-    for row, text in zip(read_csv(report(caller, batch_id, "csv").body)[1:], DANGEROUS + HARMLESS, strict=True):
-        assert row[1] == row[2] == row[4] == ("'" if text in DANGEROUS else "") + text
+    texts = DANGEROUS + HARMLESS
+    originals(rows, batch_id, [{"x": text} for text in texts], texts)
+    for row, text in zip(read_csv(report(caller, batch_id, "csv").body)[1:], texts, strict=True):
+        assert row[0] == row[2] == ("'" if text in DANGEROUS else "") + text
     book = openpyxl.load_workbook(io.BytesIO(report(caller, batch_id, "xlsx").body))
-    cells = [row[2] for row in book["Errors"].iter_rows(min_row=2)]
+    cells = [row[0] for row in book["Errors"].iter_rows(min_row=2)]
     assert [cell.data_type for cell in cells] == ["s"] * len(cells)
     # A carriage return is written as _x000D_, which Excel reads back.
-    assert [cell.value.replace("_x000D_", "\r") for cell in cells] == DANGEROUS + HARMLESS
+    assert [cell.value.replace("_x000D_", "\r") for cell in cells] == texts
+    assert [r["x"] for r in report(caller, batch_id, "json").json] == texts
 
 
 def test_what_xml_cannot_carry_and_what_excel_does_not_take(rows, caller):
     batch_id = rows.batch(caller)
     texts = ["a\x01b\x1fc", "_x0041_", "\ufffe\uffffend", "x" * 40000, "é" * 32768, "🙂" * 20000, "<&>\"'", "  both  "]
-    rows.items(batch_id, [(ERROR, None, item(i, None, {"t": text})) for i, text in enumerate(texts)])
-    assert [row[4] for row in read_csv(report(caller, batch_id, "csv").body)[1:]] == texts
-    read = [row[4] for row in read_xlsx(report(caller, batch_id, "xlsx").body)[1:]]
+    originals(rows, batch_id, [{"t": text} for text in texts], None)
+    assert [row[0] for row in read_csv(report(caller, batch_id, "csv").body)[1:]] == texts
+    read = [row[0] for row in read_xlsx(report(caller, batch_id, "xlsx").body)[1:]]
     assert read[0] == "a_x0001_b_x001F_c"
     assert read[2] == "end"
     assert read[3] == "x" * 32766 + "…" and read[4] == "é" * 32766 + "…" and read[5] == "🙂" * 16383 + "…"
@@ -353,14 +389,14 @@ def test_what_xml_cannot_carry_and_what_excel_does_not_take(rows, caller):
 
 def test_members_beyond_the_columns_stay_in_one(rows, caller):
     batch_id = rows.batch(caller)
-    wide = {f"m{i}": i for i in range(300)} | {"n" * 300: "long name"}
-    rows.items(batch_id, [(ERROR, None, item(0, None, wide)), (ERROR, None, "[1]"), (ERROR, None, "{broken"),
-                          (ERROR, None, item(3, None, "text"))])
+    wide = {f"m{i}": i for i in range(4100)}
+    originals(rows, batch_id, [wide, "[1]", "{broken"])
     table = read_csv(report(caller, batch_id, "csv").body)
-    assert len(table[0]) == 4 + 200 + 2 and table[0][4] == "m0" and table[0][-1] == "LeadContextJson"
-    assert json.loads(table[1][-1]) == {name: value for name, value in wide.items() if name not in table[0]}
-    assert [row[-1] for row in table[2:]] == ["[1]", "{broken", "text"]
-    assert len(read_xlsx(report(caller, batch_id, "xlsx").body)[0]) == 206
+    assert len(table[0]) == 4096 + 3 and table[0][0] == "m0" and table[0][-3:] == ["LeadContextJson", *OWN]
+    assert json.loads(table[1][-3]) == {name: value for name, value in wide.items() if name not in table[0]}
+    assert [row[-3] for row in table[2:]] == ["[1]", "{broken"]
+    assert len(read_xlsx(report(caller, batch_id, "xlsx").body)[0]) == 4099
+    assert [list(r) for r in report(caller, batch_id, "json").json[1:]] == [OWN, OWN], "no JSON but what is valid"
 
 
 def test_a_long_report_comes_whole_and_in_order(rows, caller):
@@ -368,11 +404,11 @@ def test_a_long_report_comes_whole_and_in_order(rows, caller):
     rows.items(batch_id, [(ERROR if i % 3 else IMPORTED, f"e{i}",
                            item(i, str(i), {"pad": "y" * (9 if i % 50 else 60000)})) for i in range(3700)])
     expected = [i for i in range(3700) if i % 3]
-    assert [int(row[0]) for row in read_csv(report(caller, batch_id, "csv").body)[1:]] == expected
-    assert [row[0] for row in read_xlsx(report(caller, batch_id, "xlsx").body)[1:]] == expected
+    assert [int(row[-2]) for row in read_csv(report(caller, batch_id, "csv").body)[1:]] == expected
+    assert [row[-2] for row in read_xlsx(report(caller, batch_id, "xlsx").body)[1:]] == expected
     entries = report(caller, batch_id, "json").json
-    assert [e["sequence"] for e in entries] == expected
-    assert all(len(e["payload"]["LeadContextJson"]["pad"]) == (9 if e["sequence"] % 50 else 60000) for e in entries)
+    assert [e[OWN[0]] for e in entries] == expected
+    assert all(len(e["LeadContextJson"]["pad"]) == (9 if e[OWN[0]] % 50 else 60000) for e in entries)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -85,8 +85,8 @@ def row(server, batch, *columns):
     return found[0]
 
 
-def count(server, client):
-    return server.backend.query(f"SELECT COUNT(*) FROM ImportBatch WHERE ClientId IN"
+def count(server, client, where="1 = 1"):
+    return server.backend.query(f"SELECT COUNT(*) FROM ImportBatch WHERE {where} AND ClientId IN"
                                 f" (SELECT Id FROM Clients WHERE ClientIdentifier = '{client.id}')")[0][0]
 
 
@@ -157,10 +157,20 @@ def test_the_fields_are_stored(server, client, send):
     metadata = {"campaign": "verão", "correlationId": "abc-1"}
     batch = taken(send(client, originDefault="Site", requestedBy="ana@example.com", sheet="Plan1",
                        metadata=json.dumps(metadata), headers={"X-Correlation-Id": "of-the-request"}, **more))
-    got = row(server, batch, "OriginDefault", "RequestedBy", "Sheet", "MetadataJson", "CorrelationId")
+    got = row(server, batch, "OriginDefault", "RequestedBy", "Sheet", "MetadataJson", "CorrelationId", "MetadataCorrelationId")
     assert got[:3] == ("Site", "ana@example.com", "Plan1")
     assert json.loads(got[3]) == metadata
-    assert got[4] == "abc-1"
+    assert got[4:] == ("of-the-request", "abc-1"), "beside, not instead of"
+    shown = client.get(f"/imports/{batch}").json
+    assert (shown["correlationId"], shown["metadataCorrelationId"]) == ("of-the-request", "abc-1")
+    lines = [e for e in server.log() if e.get("batchId") == batch and e["event"] in ("UploadReceived", "UploadValidated")]
+    assert {(e["correlationId"], e["metadataCorrelationId"]) for e in lines} == {("of-the-request", "abc-1")} and len(lines) == 2
+
+
+@pytest.mark.parametrize("own", ["a b", "é", "x" * 129, "", None, "a\r\nb"], ids=repr)
+def test_a_correlation_id_of_the_metadata_that_fits_no_header_is_left_in_it(server, client, own):
+    batch = taken(upload(client, metadata=json.dumps({"correlationId": own}), headers={"X-Correlation-Id": "of-the-request"}))
+    assert row(server, batch, "CorrelationId", "MetadataCorrelationId") == ("of-the-request", None)
 
 
 def test_without_its_own_correlation_id_a_batch_has_the_requests(server, client):
@@ -376,7 +386,7 @@ def test_the_policys_size_holds_while_the_body_arrives(server, client):
     assert (answer.status, answer.code) == (409, "MaxFileSizeMb")
     assert "smaller" in answer.json["detail"]
     assert sent < 16 * MB
-    assert directories(server) == before and count(server, client) == 0
+    assert directories(server) == before and count(server, client, "PolicyDecision <> 'Rejected'") == 0
 
 
 @pytest.mark.parametrize("values,code", [({"maxFileSizeMb": 1}, "MaxFileSizeMb"),
@@ -407,7 +417,7 @@ def test_max_batch_per_day_holds_for_uploads_at_a_time(server, client):
         answers = list(pool.map(lambda _: upload(client), range(10)))
     assert sorted(a.status for a in answers) == [202] * 3 + [409] * 7
     assert {a.code for a in answers if a.status == 409} == {"MaxBatchPerDay"}
-    assert count(server, client) == 3
+    assert count(server, client, "PolicyDecision <> 'Rejected'") == 3
 
 
 def test_the_quota_counts_what_is_stored_and_frees_what_is_cancelled(server, client):

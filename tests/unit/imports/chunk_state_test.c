@@ -13,8 +13,7 @@
  * peer is there. The second has those few pairs where these facts decide.
  */
 
-#define NOW_MS    1000000
-#define OUTAGE_MS 60000 /* the longest */
+#define NOW_MS 1000000
 
 #define XXX                                                                                        \
     {                                                                                              \
@@ -139,7 +138,7 @@ static const struct import_chunk_step table[CHUNK_EVENTS][CHUNK_STATES] = {
 /* clang-format on */
 
 /* What presses. */
-enum { DUE = 1, LAST_TRY = 2, OUTAGE = 4, OUTAGE_TOO_LONG = 8, PRESSURES = 16 };
+enum { DUE = 1, LAST_TRY = 2, OUTAGE = 4, PRESSURES = 8 };
 
 static const struct by_facts {
     enum import_chunk_event event;
@@ -148,13 +147,10 @@ static const struct by_facts {
     unsigned without; /* these must not be there */
     struct import_chunk_step want;
 } by_facts[] = {
-    {CHUNK_EV_NO_PERMIT, CHUNK_READY, OUTAGE_TOO_LONG, 0, DO(JUDGED, FAIL_BY_OUTAGE)},
-    {CHUNK_EV_NO_PERMIT, CHUNK_READY, 0, OUTAGE_TOO_LONG, DO(WAITING, WAIT_FOR_BREAKER)},
-    {CHUNK_EV_ANSWER_AGAIN, CHUNK_SENDING, OUTAGE_TOO_LONG, 0, DO(JUDGED, FAIL_BY_OUTAGE)},
-    {CHUNK_EV_ANSWER_AGAIN, CHUNK_SENDING, OUTAGE, OUTAGE_TOO_LONG, DO(WAITING, WAIT_TO_RETRY)},
-    {CHUNK_EV_ANSWER_AGAIN, CHUNK_SENDING, LAST_TRY, OUTAGE | OUTAGE_TOO_LONG, DO(JUDGED, FAIL)},
-    {CHUNK_EV_ANSWER_AGAIN, CHUNK_SENDING, 0, LAST_TRY | OUTAGE | OUTAGE_TOO_LONG,
-     DO(WAITING, WAIT_TO_RETRY)},
+    {CHUNK_EV_NO_PERMIT, CHUNK_READY, 0, 0, DO(WAITING, WAIT_FOR_BREAKER)},
+    {CHUNK_EV_ANSWER_AGAIN, CHUNK_SENDING, OUTAGE, 0, DO(WAITING, WAIT_TO_RETRY)},
+    {CHUNK_EV_ANSWER_AGAIN, CHUNK_SENDING, LAST_TRY, OUTAGE, DO(JUDGED, FAIL)},
+    {CHUNK_EV_ANSWER_AGAIN, CHUNK_SENDING, 0, LAST_TRY | OUTAGE, DO(WAITING, WAIT_TO_RETRY)},
     {CHUNK_EV_TICK, CHUNK_WAITING, DUE, 0, TO(READY)},
     {CHUNK_EV_TICK, CHUNK_WAITING, 0, DUE, TO(WAITING)},
     {CHUNK_EV_TICK, CHUNK_AWAITING, DUE | LAST_TRY, 0, DO(JUDGED, FAIL_NO_ACK)},
@@ -165,13 +161,10 @@ static const struct by_facts {
 
 static struct import_chunk_facts facts_of(unsigned pressure)
 {
-    int64_t outage_ms = pressure & OUTAGE_TOO_LONG ? OUTAGE_MS : pressure & OUTAGE ? 1 : -1;
-
     return (struct import_chunk_facts){
         .now_ms = NOW_MS,
         .due_ms = pressure & DUE ? NOW_MS : NOW_MS + 1,
-        .outage_since_ms = outage_ms < 0 ? -1 : NOW_MS - outage_ms,
-        .max_outage_ms = OUTAGE_MS,
+        .is_outage = pressure & OUTAGE,
         .was_last_try = pressure & LAST_TRY,
     };
 }

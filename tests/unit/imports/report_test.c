@@ -18,6 +18,7 @@ struct rows {
     size_t at;
     size_t repeat; /* the last row, so often */
     enum df_code end;
+    const char *columns; /* of the file; NULL: not known */
 };
 
 static enum df_code next(void *arg, struct df_report_row *ret, struct df_err *err)
@@ -34,7 +35,7 @@ static enum df_code next(void *arg, struct df_report_row *ret, struct df_err *er
 /* What was written; the caller frees it. */
 static char *make(enum df_report_format format, struct rows *r, size_t *ret_len)
 {
-    struct df_report_source source = {.next = next, .arg = r};
+    struct df_report_source source = {.next = next, .arg = r, .columns = df_str_c(r->columns)};
     struct df_err err = DF_ERR_INIT;
     uint64_t size = 0;
     int fd = -1;
@@ -49,14 +50,15 @@ static char *make(enum df_report_format format, struct rows *r, size_t *ret_len)
     return text;
 }
 
-#define HEAD "\xEF\xBB\xBFSequence,ErrorMessage,PhoneNumber,Origin"
+#define BOM "\xEF\xBB\xBF"
+#define OWN "DataFlow Sequence,DataFlow Error\r\n"
 
 static void nothing_failed(void **state)
 {
     (void)state;
     struct rows none = {.end = DF_DONE};
     char *text = make(DF_REPORT_CSV, &none, NULL);
-    assert_string_equal(text, HEAD ",PropertyContextJson\r\n");
+    assert_string_equal(text, BOM OWN);
     free(text);
     text = make(DF_REPORT_JSON, &none, NULL);
     assert_string_equal(text, "[]\n");
@@ -68,35 +70,91 @@ static void nothing_failed(void **state)
     free(text);
 }
 
-static void payloads_of_every_kind(void **state)
+static void records_of_every_kind(void **state)
 {
     (void)state;
     static const struct {
-        const char *payload;
-        const char *line; /* after the head */
+        const char *record;
+        const char *csv;
+        const char *json;
     } cases[] = {
-        {"{\"PhoneNumber\":\"1\",\"Origin\":null,\"LeadContextJson\":null}", "0,e,1,,\r\n"},
-        {"{\"PhoneNumber\":5,\"Origin\":\"a,b\"}", "0,e,5,\"a,b\",\r\n"},
-        {"{\"LeadContextJson\":{\"x\":\"\\u00e9\\n\"}}", "0,e,,,\"\xC3\xA9\n\",\r\n"},
-        {"{\"LeadContextJson\":{\"x\":[1, 2]},\"PropertyContextJson\":{\"a\":\"b\"}}",
-         "0,e,,,\"[1, 2]\",\"{\"\"a\"\":\"\"b\"\"}\"\r\n"},
-        {"{\"LeadContextJson\":\"text\"}", "0,e,,,,text\r\n"},
-        {"[1]", "0,e,,,,[1]\r\n"},
-        {"{\"a\":1,\"a\":2}", "0,e,,,,\"{\"\"a\"\":1,\"\"a\"\":2}\"\r\n"},
-        {"", "0,e,,,,\r\n"},
-        {NULL, "0,e,,,\r\n"},
+        {"{\"Fone\":\"1\",\"Nome\":null}", "Fone,Nome," OWN "1,,0,e\r\n",
+         "{\"Fone\":\"1\",\"Nome\":null,"},
+        {"{\"Fone\":5,\"Nome\":\"a,b\"}", "Fone,Nome," OWN "5,\"a,b\",0,e\r\n",
+         "{\"Fone\":5,\"Nome\":\"a,b\","},
+        {"{\"x\":\" \\u00e9\\n\"}", "x," OWN "\" \xC3\xA9\n\",0,e\r\n", "{\"x\":\" \\u00e9\\n\","},
+        {"{\"x\":[1, 2],\"y\":{\"a\":\"b\"}}",
+         "x,y," OWN "\"[1, 2]\",\"{\"\"a\"\":\"\"b\"\"}\",0,e\r\n",
+         "{\"x\":[1, 2],\"y\":{\"a\":\"b\"},"},
+        {"{\"x\":\"=1+1\"}", "x," OWN "\"'=1+1\",0,e\r\n", "{\"x\":\"=1+1\","},
+        {"[1]", "LeadContextJson," OWN "[1],0,e\r\n", "{"},
+        {"{\"a\":", "LeadContextJson," OWN "\"{\"\"a\"\":\",0,e\r\n", "{"},
+        {"{}", OWN "0,e\r\n", "{"},
+        {"", "LeadContextJson," OWN ",0,e\r\n", "{"},
+        {NULL, OWN "0,e\r\n", "{"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct df_report_row row = {.error = DF_STR("e"), .payload = df_str_c(cases[i].payload)};
+        struct df_report_row row = {.error = DF_STR("e"), .record = df_str_c(cases[i].record)};
         struct rows one = {.rows = &row, .count = 1, .end = DF_DONE};
+        char want[256];
         char *text = make(DF_REPORT_CSV, &one, NULL);
-        assert_string_equal(strstr(text, "\r\n") + 2, cases[i].line);
+        assert_string_equal(text + 3, cases[i].csv);
         free(text);
         one.at = 0;
         free(make(DF_REPORT_XLSX, &one, NULL));
         one.at = 0;
-        free(make(DF_REPORT_JSON, &one, NULL));
+        text = make(DF_REPORT_JSON, &one, NULL);
+        (void)snprintf(want, sizeof want,
+                       "[\n%s\"DataFlow Sequence\":0,\"DataFlow Error\":\"e\"}\n]\n",
+                       cases[i].json);
+        assert_string_equal(text, want);
+        free(text);
     }
+}
+
+/* Repeated and empty headers stand as in the file; a column that no failed row has is there too. */
+static void columns_of_the_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *columns;
+        const char *csv;
+    } cases[] = {
+        {"[[\"Fone\",\"Fone\"],[\"Fone (2)\",\"Fone\"],[\"Column C\",\"\"],[\"Nome\",\"Nome\"]]",
+         "Fone,Fone,,Nome," OWN "1,2,3,,0,e\r\n"},
+        {"[[\"Fone (2)\",\"Fone\"]]", "Fone,Fone,Column C," OWN "2,1,3,0,e\r\n"},
+        {"[]", "Fone,Fone (2),Column C," OWN "1,2,3,0,e\r\n"},
+        {"{}", "Fone,Fone (2),Column C," OWN "1,2,3,0,e\r\n"},
+        {"[1,[],[\"a\"],[1,2],", "Fone,Fone (2),Column C," OWN "1,2,3,0,e\r\n"},
+        {"[1,[],[\"a\"],[1,2]]", "Fone,Fone (2),Column C," OWN "1,2,3,0,e\r\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct df_report_row row = {
+            .error = DF_STR("e"),
+            .record = DF_STR("{\"Fone\":\"1\",\"Fone (2)\":\"2\",\"Column C\":\"3\"}")};
+        struct rows one = {.rows = &row, .count = 1, .end = DF_DONE, .columns = cases[i].columns};
+        char *text = make(DF_REPORT_CSV, &one, NULL);
+        assert_string_equal(text + 3, cases[i].csv);
+        free(text);
+    }
+}
+
+static void more_members_than_columns(void **state)
+{
+    (void)state;
+    struct df_buf record;
+    df_buf_init(&record, 1 << 20);
+    df_buf_addz(&record, "{");
+    for (int i = 0; i < DF_REPORT_MEMBERS + 1; i++)
+        df_buf_addf(&record, "%s\"m%d\":%d", i ? "," : "", i, i);
+    df_buf_addz(&record, "}");
+    struct df_report_row row = {.error = DF_STR("e"), .record = df_buf_str(&record)};
+    struct rows one = {.rows = &row, .count = 1, .end = DF_DONE};
+    char *text = make(DF_REPORT_CSV, &one, NULL);
+    assert_non_null(strstr(text, ",m4095,LeadContextJson," OWN));
+    assert_non_null(strstr(text, ",4095,\"{\"\"m4096\"\":4096}\",0,e\r\n"));
+    free(text);
+    df_buf_release(&record);
 }
 
 static void more_rows_than_a_sheet_has(void **state)
@@ -115,7 +173,7 @@ static void more_rows_than_a_sheet_has(void **state)
 static void an_error_of_the_source_is_handed_on(void **state)
 {
     (void)state;
-    struct df_report_row row = {.error = DF_STR("e"), .payload = DF_STR("{}")};
+    struct df_report_row row = {.error = DF_STR("e"), .record = DF_STR("{}")};
     for (int format = DF_REPORT_JSON; format <= DF_REPORT_XLSX; format++) {
         struct rows some = {.rows = &row, .count = 1, .end = DF_E_DB_UNAVAILABLE};
         struct df_report_source source = {.next = next, .arg = &some};
@@ -149,7 +207,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_failed),
-        cmocka_unit_test(payloads_of_every_kind),
+        cmocka_unit_test(records_of_every_kind),
+        cmocka_unit_test(columns_of_the_file),
+        cmocka_unit_test(more_members_than_columns),
         cmocka_unit_test(more_rows_than_a_sheet_has),
         cmocka_unit_test(an_error_of_the_source_is_handed_on),
         cmocka_unit_test(a_directory_that_is_not_there),

@@ -314,10 +314,55 @@ static void test_the_guard_against_formulas_is_taken_off(void **state)
     }
 }
 
+/* The two columns that an error report adds are left out, wherever they stand, in any spelling. */
+static void test_the_columns_of_a_report_are_left_out(void **state)
+{
+    static const struct {
+        const char *header;
+        const char *names; /* of the record, when they are left out */
+    } files[] = {
+        {"a;b;DataFlow Sequence;DataFlow Error", "a b"},
+        {"DataFlow Sequence;a;DataFlow Error;b", "a b"},
+        {"dataflow_sequence;DATAFLOW ERROR;a;b", "a b"},
+        {" DataFlow Error ;DataFlow Error;a;b", "DataFlow Error (2) a b"},
+        {"DataFlow;Error;Sequence;DataFlow Errors", "DataFlow Error Sequence DataFlow Errors"},
+        {"Sequence;ErrorMessage;a;b", "Sequence ErrorMessage a b"},
+        {"DataFlow Error;DataFlow Sequence;dataflowerror;Data Flow - Sequence", ""},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        for (int drop = 0; drop <= 1; drop++) {
+            char text[256], names[256] = "";
+            int len = snprintf(text, sizeof(text), "%s\n1;2;3;4\n", files[i].header);
+            struct memory_file m = {.bytes = df_str_n(text, (size_t)len), .step = 64};
+            struct df_bytes file = memory_bytes(&m);
+            struct df_records_options opt = {.drop_own = drop};
+            struct df_err err = DF_ERR_INIT;
+            struct df_records *r;
+            struct df_record record;
+
+            assert_int_equal(df_records_open(DF_FILE_CSV, &file, &opt, &r, &err), DF_OK);
+            assert_int_equal(df_records_next(r, &record, &err), DF_ROW);
+            for (size_t k = 0; k < record.count; k++)
+                (void)snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%.*s",
+                               k ? " " : "", DF_STR_ARG(record.fields[k].name));
+            if (drop)
+                assert_string_equal(names, files[i].names);
+            else
+                assert_int_equal(record.count, 4);
+            assert_int_equal(r->dropped, drop && record.count < 4);
+            assert_int_equal(r->columns->count, 4);
+            df_records_free(r);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_read),
+        cmocka_unit_test(test_the_columns_of_a_report_are_left_out),
         cmocka_unit_test(test_what_is_refused_and_why),
         cmocka_unit_test(test_a_quote_left_open_is_found_at_the_limit),
         cmocka_unit_test(test_a_row_as_long_as_the_limit_is_read),
