@@ -122,7 +122,7 @@ static enum df_code list_targets(struct df_db *db, struct df_str channel, struct
                                  struct df_err *err)
 {
     return df_db_each(
-        db, DF_Q(target_list, .channel = df_text(channel), .limit = df_int(TARGETS_SHOWN)),
+        db, DF_Q(targets_shown, .channel = df_text(channel), .limit = df_int(TARGETS_SHOWN)),
         write_listed, l, err);
 }
 

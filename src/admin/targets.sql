@@ -1,7 +1,7 @@
 -- How the targets of deliveries are, and pausing them. The delivery engine and the relays keep the rows of DeliveryTargets;
 -- a row whose Target is empty stands for the whole channel.
 
--- name: target_list
+-- name: targets_shown
 -- row: target
 -- dialect: sqlite, postgres
 SELECT Channel, Target, Arrived, LastArrivedAt, LastFailedAt, LastError, DownSince, PausedAt, PausedBy

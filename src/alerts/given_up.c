@@ -187,7 +187,7 @@ enum df_code alert_find_given_up(struct alert_finding *f, struct df_db *db, stru
 
     for (size_t i = 0; a->delivery && code == DF_OK && i < df_delivery_channels(a->delivery); i++) {
         const struct df_channel *c = df_delivery_channel(a->delivery, i);
-        if (c->given_up && c != &a->channel)
+        if (c->claim && c->given_up && c != &a->channel) /* of the others their own part tells */
             code = look_at(f, (struct given_up){.f = f, .place = c->name, .url = c->own_target},
                            c->given_up, db, err);
     }

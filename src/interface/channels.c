@@ -162,7 +162,6 @@ static void set_channels(struct df_interface *i)
         .get = &df_q_gateway_get,
         .retry = &df_q_gateway_retry,
         .stuck = &df_q_gateway_stuck,
-        .given_up = &df_q_gateway_given_up,
         .retry_some = &df_q_gateway_retry_some,
         .retry_total = &df_q_gateway_retry_total,
         .build = build_gateway,

@@ -340,7 +340,8 @@ LIMIT :limit;
 SELECT TOP (:limit) t.Id, t.Target
 FROM DeliveryTargets AS t
 WHERE t.Channel = CAST(:channel AS VARCHAR(51))
-  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id);
+  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id)
+ORDER BY t.Id;
 
 -- name: gateway_given_up
 -- row: channel_given_up

@@ -39,16 +39,19 @@ SELECT (SELECT COUNT(*) FROM outbox_events WHERE status = 'PENDING') AS Waiting,
 
 -- name: event_given_up
 -- row: channel_given_up
-SELECT CAST(NULL AS VARCHAR(500)) AS Target, COUNT(*) AS Documents, MIN(created_at) AS Oldest, MAX(created_at) AS Newest
+SELECT CAST(NULL AS VARCHAR(500)) AS Target, COUNT(*) AS Documents, MIN(created_at) AS Oldest, MAX(created_at) AS Newest,
+       CAST(NULL AS VARCHAR(500)) AS LastError
 FROM outbox_events
 WHERE status = 'FAILED'
 HAVING COUNT(*) > 0
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) CAST(NULL AS VARCHAR(500)) AS Target, COUNT(*) AS Documents, MIN(created_at) AS Oldest, MAX(created_at) AS Newest
+SELECT TOP (:limit) CAST(NULL AS VARCHAR(500)) AS Target, COUNT(*) AS Documents, MIN(created_at) AS Oldest, MAX(created_at) AS Newest,
+       CAST(NULL AS VARCHAR(500)) AS LastError
 FROM outbox_events
 WHERE status = 'FAILED'
-HAVING COUNT(*) > 0;
+HAVING COUNT(*) > 0
+ORDER BY Documents;
 
 -- The time of an event, for :since and :until, is that of its writing: its tries have none.
 -- name: event_list
