@@ -167,11 +167,12 @@ static void describe_given_up(void *arg, struct df_result *r)
 static enum df_code look_at(struct alert_finding *f, struct given_up g, const struct df_query *q,
                             struct df_db *db, struct df_err *err)
 {
-    enum df_code code = df_db_each(db,
-                                   DF_ANY(q, {"limit", df_int(LOOKED_AT)},
-                                          {"since", df_time(f->now_ms - DF_CHANNEL_GIVEN_UP_MS)},
-                                          {"heard_after", df_time(f->now_ms - RELAY_HEARD_MS)}),
-                                   describe_given_up, &g, err);
+    enum df_code code =
+        df_db_each(db,
+                   DF_ANY(q, {"rows", df_int(LOOKED_AT)}, {"limit", df_int(ALERT_SUBJECTS)},
+                          {"since", df_time(f->now_ms - DF_CHANNEL_GIVEN_UP_MS)},
+                          {"heard_after", df_time(f->now_ms - RELAY_HEARD_MS)}),
+                   describe_given_up, &g, err);
 
     if (g.rows >= LOOKED_AT && f->cut.count < ALERT_CUT_MAX)
         f->cut.places[f->cut.count++] = g.place;

@@ -130,10 +130,11 @@ struct df_channel {
     const struct df_query *next_due;
     const struct df_query *waiting;
     /*
-     * Rows that wait for a person. given_up (limit, since): by target, with the number of rows, the
-     * times of the first and the last, and the last error. It looks at no more than `limit` rows,
-     * the newest. given_up_total (since): how many. `since` is for channels that keep rows that
-     * nobody has to look after any more.
+     * Rows that wait for a person. given_up (rows, limit, since): by target, with the number of
+     * rows, the times of the first and the last, and the last error; no more than `limit` targets,
+     * those with most rows first. It looks at no more than `rows` rows, the newest. given_up_total
+     * (since): how many. `since` is for channels that keep rows that nobody has to look after any
+     * more.
      */
     const struct df_query *given_up;
     const struct df_query *given_up_total;

@@ -353,8 +353,10 @@ FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g
             FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_GivenUp
             WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
             ORDER BY GatewaySendLastAttemptAt DESC
-            LIMIT :limit) AS g) AS n
-GROUP BY n.Target;
+            LIMIT :rows) AS g) AS n
+GROUP BY n.Target
+ORDER BY Documents DESC, n.Target
+LIMIT :limit;
 -- dialect: postgres
 SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
        MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
@@ -363,17 +365,20 @@ FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g
             FROM TB_TICKET_INTERFACE
             WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
             ORDER BY GatewaySendLastAttemptAt DESC
-            LIMIT :limit) AS g) AS n
-GROUP BY n.Target;
+            LIMIT :rows) AS g) AS n
+GROUP BY n.Target
+ORDER BY Documents DESC, n.Target
+LIMIT :limit;
 -- dialect: sqlserver
-SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+SELECT TOP (:limit) n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
        MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
 FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
-      FROM (SELECT TOP (:limit) CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
+      FROM (SELECT TOP (:rows) CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
             FROM TB_TICKET_INTERFACE
             WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
             ORDER BY GatewaySendLastAttemptAt DESC) AS g) AS n
-GROUP BY n.Target;
+GROUP BY n.Target
+ORDER BY Documents DESC, n.Target;
 
 -- name: gateway_given_up_total
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;

@@ -10,7 +10,7 @@ FROM (SELECT FirstFailedAt, COALESCE(UpdatedAt, FirstFailedAt) AS EndedAt
       FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_NotProcessed
       WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL
       ORDER BY FirstFailedAt DESC
-      LIMIT :limit) AS g;
+      LIMIT :rows) AS g;
 -- dialect: postgres
 SELECT CAST(NULL AS VARCHAR(1)) AS Target, COUNT(*) AS Documents, MIN(g.FirstFailedAt) AS Oldest, MAX(g.EndedAt) AS Newest,
        CAST(NULL AS VARCHAR(1)) AS LastError
@@ -18,11 +18,11 @@ FROM (SELECT FirstFailedAt, COALESCE(UpdatedAt, FirstFailedAt) AS EndedAt
       FROM TB_TICKET_INTERFACE
       WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL
       ORDER BY FirstFailedAt DESC
-      LIMIT :limit) AS g;
+      LIMIT :rows) AS g;
 -- dialect: sqlserver
 SELECT CAST(NULL AS VARCHAR(1)) AS Target, COUNT(*) AS Documents, MIN(g.FirstFailedAt) AS Oldest, MAX(g.EndedAt) AS Newest,
        CAST(NULL AS VARCHAR(1)) AS LastError
-FROM (SELECT TOP (:limit) FirstFailedAt, COALESCE(UpdatedAt, FirstFailedAt) AS EndedAt
+FROM (SELECT TOP (:rows) FirstFailedAt, COALESCE(UpdatedAt, FirstFailedAt) AS EndedAt
       FROM TB_TICKET_INTERFACE
       WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL
       ORDER BY FirstFailedAt DESC) AS g;

@@ -44,18 +44,21 @@ FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g
             JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
             WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
             ORDER BY f.CreatedAt DESC
-            LIMIT :limit) AS g) AS n
-GROUP BY n.Target;
+            LIMIT :rows) AS g) AS n
+GROUP BY n.Target
+ORDER BY Documents DESC, n.Target
+LIMIT :limit;
 -- dialect: sqlserver
-SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
+SELECT TOP (:limit) n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt) AS Newest,
        MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
 FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
-      FROM (SELECT TOP (:limit) f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
+      FROM (SELECT TOP (:rows) f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
             FROM WebhookDeliveryFailures AS f
             JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
             WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
             ORDER BY f.CreatedAt DESC) AS g) AS n
-GROUP BY n.Target;
+GROUP BY n.Target
+ORDER BY Documents DESC, n.Target;
 
 -- name: webhook_given_up_total
 SELECT COUNT(*)
