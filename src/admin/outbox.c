@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define KEY_MAX       DF_OUTBOX_KEY_MAX
+#define TARGETS_SHOWN 50    /* of a channel, in the overview */
 #define GIVEN_UP_ROWS 10000 /* looked at for the counts by target, the newest */
 
 static const char *const status_names[DF_OUTBOX_STATUSES] = {"Pending", "Sending", "Sent", "Error"};
@@ -295,9 +296,10 @@ static enum df_code write_channel(struct df_db *db, const struct df_channel *c,
     df_json_key(out, "givenUpByTarget");
     df_json_open(out, '[');
     if (stuck.given_up > 0)
-        code = df_db_each(
-            db, DF_ANY(c->given_up, {"limit", df_int(GIVEN_UP_ROWS)}, {"since", df_time(0)}),
-            write_given_up, &given_up, err);
+        code = df_db_each(db,
+                          DF_ANY(c->given_up, {"rows", df_int(GIVEN_UP_ROWS)},
+                                 {"limit", df_int(TARGETS_SHOWN)}, {"since", df_time(0)}),
+                          write_given_up, &given_up, err);
     df_json_close(out, ']');
     if (code == DF_OK)
         code = df_outbox_json_targets(db, c, out, err);
