@@ -298,7 +298,7 @@ static void write_counts(struct many *c)
     df_json_open(j, '{');
     df_json_kv_int(j, "matched", c->matched);
     df_json_kv_int(j, "reprocessed", c->started);
-    df_json_kv_int(j, "remaining", left > 0 ? left : 0);
+    df_json_kv_int(j, "left", left > 0 ? left : 0);
     df_json_close(j, '}');
 }
 

@@ -265,11 +265,11 @@ def test_a_filter_finds_what_matches_all_of_it(server, many, condition, wanted):
     body = {"businessEntity": "E1", **condition}
     preview = server.admin().post("/admin/tickets/reprocess", {**body, "dryRun": True})
     assert preview.status == 200, preview
-    assert preview.json == {"matched": len(wanted), "reprocessed": 0, "remaining": len(wanted)}
+    assert preview.json == {"matched": len(wanted), "reprocessed": 0, "left": len(wanted)}
     assert started() == [], "a dry run changes nothing"
     before = len(audited(server, "tickets"))
     answer = server.admin().post("/admin/tickets/reprocess", body)
-    assert described(answer.json, "TicketsReprocessed") == {"matched": len(wanted), "reprocessed": len(wanted), "remaining": 0}
+    assert described(answer.json, "TicketsReprocessed") == {"matched": len(wanted), "reprocessed": len(wanted), "left": 0}
     assert started() == wanted
     entries = audited(server, "tickets")
     assert len(entries) == before + (1 if wanted else 0)
@@ -326,8 +326,8 @@ def test_a_call_takes_ten_thousand_and_says_how_many_are_left(make_server):
                   f" FROM {digit} AS a CROSS JOIN {digit} AS b CROSS JOIN {digit} AS c CROSS JOIN {digit} AS d CROSS JOIN {digit} AS e"
                   f" WHERE {number} < 10150")
     body = {"businessEntity": "MANY", "status": "Error"}
-    for answer in ({"matched": 10150, "reprocessed": 10000, "remaining": 150}, {"matched": 150, "reprocessed": 150, "remaining": 0},
-                   {"matched": 0, "reprocessed": 0, "remaining": 0}):
+    for answer in ({"matched": 10150, "reprocessed": 10000, "left": 150}, {"matched": 150, "reprocessed": 150, "left": 0},
+                   {"matched": 0, "reprocessed": 0, "left": 0}):
         assert server.admin().post("/admin/tickets/reprocess", body).json == answer
         assert client.post("/api/tickets", ticket("beside")).status == 200
     assert server.backend.query("SELECT Status, PayloadVersion, COUNT(*) FROM TB_TICKET_INTERFACE WHERE BusinessEntity = 'MANY'"
