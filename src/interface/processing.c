@@ -86,9 +86,29 @@ static enum df_code refuse_oversized(struct df_db *db, struct ticket_batch *b, s
     struct df_str why =
         df_arena_printf(&b->claimed, "the payload is larger than %lld bytes: it is not processed",
                         (long long)max_payload_bytes(b));
-    return df_db_exec(
-        db, DF_Q(process_oversized, .error = df_text(why), .now = now, .id = df_int(b->oversized)),
-        NULL, err);
+    return df_db_exec(db,
+                      DF_Q(process_oversized,
+                           .attempts = df_int(b->i->opt.delivery_settings.retry.max_attempts),
+                           .error = df_text(why), .now = now, .id = df_int(b->oversized)),
+                      NULL, err);
+}
+
+/* Without FirstFailedAt, AttemptCount may be of an older version, which counted every try. */
+static struct df_tries read_tries(const struct df_result *r)
+{
+    int64_t first_ms = df_col_time(r, process_claim_FirstFailedAt);
+    int64_t counted_ms = df_col_time(r, process_claim_CountedAt);
+    int64_t tries = df_col_int(r, process_claim_TryCount);
+    bool has_failed = first_ms > 0;
+
+    return (struct df_tries){
+        .tries = tries > 0 ? tries : 1, /* another program may have written anything */
+        .counted = has_failed ? df_col_int(r, process_claim_AttemptCount) : 0,
+        .first_failed_ms = has_failed ? first_ms : 0,
+        .counted_ms = counted_ms > 0 ? counted_ms : 0,
+        .mark =
+            df_col_null(r, process_claim_TargetMark) ? -1 : df_col_int(r, process_claim_TargetMark),
+    };
 }
 
 static void read_claimed(void *arg, struct df_result *r)
@@ -105,6 +125,7 @@ static void read_claimed(void *arg, struct df_result *r)
         .row_doc_id = df_arena_str(a, df_col_text(r, process_claim_BusinessDocId)),
         .phase = df_col_int(r, process_claim_PhaseCode),
         .client_id = df_arena_str(a, df_col_text(r, process_claim_ClientId)),
+        .tries = read_tries(r),
     };
 }
 
@@ -132,6 +153,9 @@ static enum df_code run_ticket_claim(struct df_db *db, struct df_job *job, struc
         return refuse_oversized(db, b, now, err);
     if (due.count == 0)
         return df_db_one(db, DF_Q0(process_next_due), read_next_due, b, NULL, err);
+    code = ticket_health_read(db, b, err);
+    if (code != DF_OK)
+        return code;
     return df_db_each(db,
                       DF_Q(process_claim, .now = now,
                            .lease_until = df_time(now.i + b->i->opt.delivery_settings.lease_ms),

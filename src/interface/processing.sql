@@ -1,5 +1,10 @@
--- The processing of tickets (ticket_state.h). A row is due when its NextAttemptAt has come; the fence contains attempt
--- and version. channels.sql explains the CASE.
+-- The processing of tickets (ticket_state.h). A row is due when its NextAttemptAt has come; the fence contains try and
+-- version. channels.sql explains the CASE.
+--
+-- AttemptCount: failures that counted, and the success; a ticket that is not tried again has at least as many as are
+-- allowed. TryCount: all tries, also of earlier payloads. FirstFailedAt, CountedAt and TargetMark are what
+-- resilience/tries.h knows of a ticket; in Error without a due time, FirstFailedAt tells one that was given up from one
+-- that is not fit.
 
 -- The due tickets with the sizes of their payloads, so that no more are claimed than fit. The rows are locked until the
 -- claim of some of them commits. SQLite reads no further than it is asked, and PostgreSQL knows the length of a payload
@@ -27,21 +32,23 @@ ORDER BY NextAttemptAt;
 -- The condition "due" is repeated for databases that ignore lock hints.
 -- name: process_claim
 UPDATE TB_TICKET_INTERFACE
-SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
+SET Status = 'Processing', TryCount = TryCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
 WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1
-RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount AS Fence, RawPayloadJson, BusinessEntity, BusinessDocId,
-          PhaseCode, ClientId;
+RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount AS Fence, RawPayloadJson, BusinessEntity, BusinessDocId,
+          PhaseCode, ClientId, TryCount, AttemptCount, FirstFailedAt, CountedAt, TargetMark;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET Status = 'Processing', AttemptCount = AttemptCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount,
-       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId
+SET Status = 'Processing', TryCount = TryCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
+OUTPUT inserted.Id, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.TryCount,
+       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId,
+       inserted.TryCount, inserted.AttemptCount, inserted.FirstFailedAt, inserted.CountedAt, inserted.TargetMark
 WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1;
 
 -- Without RETURNING, for which SQLite would hold the payload in memory once more.
 -- name: process_oversized
 UPDATE TB_TICKET_INTERFACE
-SET Status = 'Error', AttemptCount = AttemptCount + 1, LastError = :error, UpdatedAt = :now, NextAttemptAt = NULL
+SET Status = 'Error', TryCount = TryCount + 1, AttemptCount = :attempts, LastError = :error, UpdatedAt = :now,
+    NextAttemptAt = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL
 WHERE Id = :id;
 
 -- name: process_next_due
@@ -52,40 +59,71 @@ SELECT MIN(NextAttemptAt) AS NextDue FROM TB_TICKET_INTERFACE WHERE NextAttemptA
 -- name: process_done
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0,
+    AttemptCount = CASE WHEN FirstFailedAt IS NULL THEN 1 ELSE AttemptCount + 1 END,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
+    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0,
+    AttemptCount = CASE WHEN FirstFailedAt IS NULL THEN 1 ELSE AttemptCount + 1 END,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
+    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + AttemptCount = :fence AND Status = 'Processing'
+  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + TryCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1;
 
--- due is NULL for a ticket that can never be processed.
+-- due is NULL for a ticket that can never be processed, and for one that is given up.
 -- name: process_failed
 UPDATE TB_TICKET_INTERFACE
-SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due
+SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due, AttemptCount = :attempts,
+    FirstFailedAt = :first_failed, CountedAt = :counted, TargetMark = :mark
 WHERE Id = :id
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND Status = 'Processing'
            THEN 1 ELSE 0 END = 1;
 
--- Replaces the content of a return. A return that was sent is not sent again. An attempt that is on its way carries the
--- previous content; the new one waits for its end (channels.sql) and is sent under a key of its own.
+-- How many tickets were processed, ever, by all processes.
+-- name: processed_count
+SELECT Arrived FROM DeliveryTargets WHERE Channel = 'tickets' AND Target = '';
+
+-- In Babelfish @@ROWCOUNT is 0 after an OUTPUT: the SELECT answers.
+-- name: processed_add
+INSERT INTO DeliveryTargets (Channel, Target, Arrived, LastArrivedAt, CreatedAt, UpdatedAt)
+VALUES ('tickets', '', :count, :now, :now, :now)
+ON CONFLICT (Channel, Target) DO UPDATE
+SET Arrived = DeliveryTargets.Arrived + excluded.Arrived, LastArrivedAt = excluded.LastArrivedAt,
+    UpdatedAt = excluded.UpdatedAt
+RETURNING Arrived;
+-- dialect: sqlserver
+UPDATE DeliveryTargets WITH (UPDLOCK, HOLDLOCK)
+SET Arrived = Arrived + :count, LastArrivedAt = :now, UpdatedAt = :now
+WHERE Channel = 'tickets' AND Target = '';
+IF @@ROWCOUNT = 0
+    INSERT INTO DeliveryTargets (Channel, Target, Arrived, LastArrivedAt, CreatedAt, UpdatedAt)
+    VALUES ('tickets', '', :count, :now, :now, :now);
+SELECT Arrived FROM DeliveryTargets WHERE Channel = 'tickets' AND Target = '';
+
+-- Replaces the content of a return. A return that was sent is not sent again, unless a person had this very
+-- version of the ticket processed again (ReturnAgain). An attempt that is on its way carries the previous content; the new one waits for its end
+-- (channels.sql) and is sent under a key of its own.
 -- name: return_replace
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL,
     HeldUntil = CASE WHEN Status = 'Sending' THEN NextAttemptAt ELSE HeldUntil END,
     NextAttemptAt = CASE WHEN Status = 'Sending' AND NextAttemptAt > :now THEN NextAttemptAt
                          WHEN Status <> 'Sending' AND HeldUntil > :now THEN HeldUntil ELSE :now END,
-    Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL
-WHERE CASE WHEN Status <> 'Sent' THEN 1 ELSE 0 END = 1
+    Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, FirstFailedAt = NULL, CountedAt = NULL,
+    TargetMark = NULL, HeldFor = NULL, HeldAt = NULL, SentAt = NULL
+WHERE CASE WHEN Status <> 'Sent' THEN 1
+           WHEN EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t
+                        WHERE t.Id = :ticket AND t.ReturnAgain = t.PayloadVersion) THEN 1
+           ELSE 0 END = 1
   AND BusinessEntity = (SELECT t.BusinessEntity FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND PhaseCode = (SELECT t.PhaseCode FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket);
@@ -106,7 +144,7 @@ VALUES (:entity, :doc_id, :phase, :payload, :target_url, 'Pending', :now, :now);
 
 -- name: return_pending_ticket
 UPDATE TB_TICKET_INTERFACE
-SET ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL
+SET ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL, ReturnSentAt = NULL
 WHERE Id = :ticket AND CASE WHEN ReturnStatus <> 'Pending' THEN 1 ELSE 0 END = 1
   AND EXISTS (SELECT 1 FROM TB_TICKET_RETURN_OUTBOX AS o
               WHERE o.BusinessEntity = TB_TICKET_INTERFACE.BusinessEntity

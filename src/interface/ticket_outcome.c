@@ -22,7 +22,7 @@
 
 static struct df_metric_family processed_total = {
     .name = "dataflow_tickets_processed_total",
-    .help = "Tickets whose processing ended, by outcome (processed, rejected, refused, "
+    .help = "Tickets whose processing ended, by outcome (processed, rejected, refused, given_up, "
             "overtaken).",
     .type = DF_COUNTER,
     .labels = {"outcome"},
@@ -84,6 +84,31 @@ static enum df_code settle_done(struct df_db *db, struct ticket_batch *b, struct
         read_done, &g, err);
 }
 
+static struct df_value time_or_null(int64_t wall_ms)
+{
+    return wall_ms > 0 ? df_time(wall_ms) : df_null(DF_TIME);
+}
+
+/* A ticket that is not fit has no failures of ours to tell of. */
+static void add_failed(struct df_rows *rows, const struct ticket_batch *b, const struct ticket *t,
+                       struct df_value now)
+{
+    const struct df_retry_policy *retry = &b->i->opt.delivery_settings.retry;
+    struct df_tries tries = {.counted = retry->max_attempts, .mark = -1};
+    struct df_value due = df_null(DF_TIME);
+
+    if (t->state != TICKET_UNFIT)
+        tries = t->tries;
+    if (t->state == TICKET_REFUSED)
+        due = df_time(now.i + df_retry_delay_ms(retry, tries.tries, -1, b->i->opt.clock));
+    DF_ROWS_ADD(rows, process_failed, .error = df_text(t->problems), .now = now, .due = due,
+                .attempts = df_int(tries.counted),
+                .first_failed = time_or_null(tries.first_failed_ms),
+                .counted = time_or_null(tries.counted_ms),
+                .mark = tries.mark < 0 ? df_null(DF_INT) : df_int(tries.mark), .id = df_int(t->id),
+                .fence = df_int(t->fence));
+}
+
 static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                   struct df_err *err)
 {
@@ -91,13 +116,8 @@ static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, stru
     int64_t *affected = DF_ARENA_ARRAY(&b->params, int64_t, b->count);
 
     for (size_t i = 0; i < b->count; i++) {
-        const struct ticket *t = &b->tickets[i];
-        bool again = t->state == TICKET_REFUSED;
-        struct df_value due =
-            again ? df_time(now.i + b->i->opt.delivery_settings.lease_ms) : df_null(DF_TIME);
-        if (!ticket_is_fit(t))
-            DF_ROWS_ADD(&failed, process_failed, .error = df_text(t->problems), .now = now,
-                        .due = due, .id = df_int(t->id), .fence = df_int(t->fence));
+        if (!ticket_is_fit(&b->tickets[i]))
+            add_failed(&failed, b, &b->tickets[i], now);
     }
     enum df_code code = df_rows_run(db, &failed, affected, err);
     for (size_t i = 0, f = 0; i < b->count && code == DF_OK; i++) {
@@ -288,7 +308,8 @@ static enum df_code tell_listeners(struct df_db *db, struct ticket_batch *b, str
     for (size_t i = 0; i < b->count; i++) {
         const struct ticket *t = &b->tickets[i];
         const struct listener *l = listener_of(&listeners, t);
-        if (!t->found || t->state == TICKET_REFUSED || !l)
+        bool is_told = t->found && (t->state == TICKET_FIT || t->state == TICKET_UNFIT);
+        if (!is_told || !l)
             continue;
         const char *event = ticket_is_fit(t) ? "TicketProcessed" : "TicketFailed";
         events[count++] = (struct df_webhook_event){
@@ -303,6 +324,15 @@ static enum df_code tell_listeners(struct df_db *db, struct ticket_batch *b, str
     return df_webhooks_emit_many(db, b->i->opt.clock, events, count, &b->params, &b->webhooks, err);
 }
 
+static size_t count_processed(const struct ticket_batch *b)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < b->count; i++)
+        count += b->tickets[i].found && ticket_is_fit(&b->tickets[i]);
+    return count;
+}
+
 static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct ticket_batch *b = (struct ticket_batch *)job;
@@ -314,7 +344,9 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
         code = enqueue_returns(db, b, now, err);
     if (code == DF_OK)
         code = enqueue_acks(db, b, now, err);
-    return code == DF_OK ? tell_listeners(db, b, now, err) : code;
+    if (code == DF_OK)
+        code = tell_listeners(db, b, now, err);
+    return code == DF_OK ? ticket_health_write(db, b, count_processed(b), now, err) : code;
 }
 
 /* --- after the commit ------------------------------------------------------------------------- */
@@ -333,6 +365,11 @@ static void tell_of_ticket(const struct ticket *t, enum ticket_action action)
     if (action == TICKET_TELL_REJECTED)
         df_log_write(DF_LOG_WARN, "TicketRejected", fields, 2,
                      "the ticket cannot be processed: see its LastError");
+    else if (action == TICKET_TELL_GIVEN_UP)
+        df_log_write(
+            DF_LOG_ERROR, "TicketGivenUp", fields, 2,
+            "the database refused the ticket's outcome in %lld tries: it waits for a person",
+            (long long)t->tries.tries);
     else if (action == TICKET_TELL_PROCESSED)
         df_log_write(DF_LOG_DEBUG, "TicketProcessed", fields, 2, "the ticket was processed");
 }
@@ -341,6 +378,7 @@ static void tell_of_outcomes(struct ticket_batch *b)
 {
     size_t counts[TICKET_STATES] = {0};
 
+    ticket_health_settled(b, count_processed(b));
     for (size_t i = 0; i < b->count; i++) {
         struct ticket *t = &b->tickets[i];
         tell_of_ticket(t, ticket_happens(t, t->found ? TICKET_EV_WRITTEN : TICKET_EV_FENCED));
@@ -349,6 +387,7 @@ static void tell_of_outcomes(struct ticket_batch *b)
     ticket_count_outcome("processed", counts[TICKET_PROCESSED]);
     ticket_count_outcome("rejected", counts[TICKET_REJECTED]);
     ticket_count_outcome("refused", counts[TICKET_PUT_OFF]);
+    ticket_count_outcome("given_up", counts[TICKET_GIVEN_UP]);
     ticket_count_outcome("overtaken", counts[TICKET_OVERTAKEN]);
     if (counts[TICKET_PROCESSED] > 0) {
         df_interface_wake(b->i, DF_WORK_RETURNS);
@@ -375,7 +414,7 @@ static bool is_refusal(enum df_code code)
     return code != DF_OK && df_code_retry(code) == DF_RETRY_NEVER;
 }
 
-/* Writes Error, due again, in place of the outcome that the database refused. */
+/* Writes Error, due again or for a person, in place of the outcome that the database refused. */
 static enum df_code write_refusal(struct ticket_batch *b, struct ticket *t, struct df_err *err)
 {
     struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
@@ -403,7 +442,8 @@ static enum df_code write_one_by_one(struct ticket_batch *b, struct df_err *err)
         enum df_code code = write_outcome(b, err);
         if (code != DF_OK && !is_refusal(code))
             return code;
-        if (code != DF_OK && ticket_happens(&all[i], TICKET_EV_REFUSED) == TICKET_WRITE_REFUSAL)
+        if (code != DF_OK &&
+            ticket_happens(&all[i], ticket_judge_failure(b, &all[i])) == TICKET_WRITE_REFUSAL)
             code = write_refusal(b, &all[i], err);
         failed = code != DF_OK ? code : failed;
     }

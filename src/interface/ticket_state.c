@@ -18,7 +18,8 @@ static struct ticket_step step_checked(enum ticket_state state, enum ticket_stat
 
 static bool is_to_be_written(enum ticket_state state)
 {
-    return state == TICKET_FIT || state == TICKET_UNFIT || state == TICKET_REFUSED;
+    return state == TICKET_FIT || state == TICKET_UNFIT || state == TICKET_REFUSED ||
+           state == TICKET_SPENT;
 }
 
 static struct ticket_step step_written(enum ticket_state state)
@@ -30,10 +31,13 @@ static struct ticket_step step_written(enum ticket_state state)
         return step_to(TICKET_REJECTED, TICKET_TELL_REJECTED);
     case TICKET_REFUSED:
         return step_to(TICKET_PUT_OFF, TICKET_NOTHING); /* it was logged when it was refused */
+    case TICKET_SPENT:
+        return step_to(TICKET_GIVEN_UP, TICKET_TELL_GIVEN_UP);
     case TICKET_CLAIMED:
     case TICKET_PROCESSED:
     case TICKET_REJECTED:
     case TICKET_PUT_OFF:
+    case TICKET_GIVEN_UP:
     case TICKET_OVERTAKEN:
     case TICKET_LEFT:
     case TICKET_STATES:
@@ -46,8 +50,16 @@ static struct ticket_step step_refused(enum ticket_state state)
 {
     if (!is_to_be_written(state))
         return impossible(state);
-    return state == TICKET_REFUSED ? step_to(TICKET_LEFT, TICKET_NOTHING)
-                                   : step_to(TICKET_REFUSED, TICKET_WRITE_REFUSAL);
+    return state == TICKET_REFUSED || state == TICKET_SPENT
+               ? step_to(TICKET_LEFT, TICKET_NOTHING)
+               : step_to(TICKET_REFUSED, TICKET_WRITE_REFUSAL);
+}
+
+static struct ticket_step step_spent(enum ticket_state state)
+{
+    return state == TICKET_FIT || state == TICKET_UNFIT
+               ? step_to(TICKET_SPENT, TICKET_WRITE_REFUSAL)
+               : impossible(state);
 }
 
 struct ticket_step df_ticket_step(enum ticket_state state, enum ticket_event event)
@@ -64,6 +76,8 @@ struct ticket_step df_ticket_step(enum ticket_state state, enum ticket_event eve
                                        : impossible(state);
     case TICKET_EV_REFUSED:
         return step_refused(state);
+    case TICKET_EV_SPENT:
+        return step_spent(state);
     case TICKET_EV_FAILED:
         return ticket_has_ended(state) ? impossible(state) : step_to(TICKET_LEFT, TICKET_NOTHING);
     case TICKET_EVENTS:

@@ -8,13 +8,15 @@
  *        │                 │
  *        │                 │ refused             written
  *        │                 ├─────────► REFUSED ────────────► PUT_OFF     (Error, due again)
- *        │ not fit         │             │
- *        └──────────────► UNFIT          │ refused again
- *                          │             └─────────────────► LEFT        (Processing)
+ *        │                 │
+ *        │                 │ spent               written
+ *        │ not fit         ├─────────► SPENT ──────────────► GIVEN_UP    (Error, for a person)
+ *        └──────────────► UNFIT
  *                          │ written
- *                          └───────────────────► REJECTED    (Error, for a person)
+ *                          └───────────────────► REJECTED    (Error, for its sender)
  *
- *     FIT, UNFIT, REFUSED: the row has changed since the claim ► OVERTAKEN
+ *     FIT, UNFIT, REFUSED, SPENT: the row has changed since the claim ► OVERTAKEN
+ *     REFUSED, SPENT: refused again ► LEFT (Processing)
  *     every state that is not an end: the database is unreachable ► LEFT
  *
  * The row's status is in brackets. Claim and outcome are two commits; between them the row is
@@ -26,7 +28,9 @@
  * Many outcomes are written in one commit. When the database refuses a commit because of its
  * content (a constraint, a trigger), each outcome is written by itself, so that the refused one
  * does not hold back the others. That ticket becomes an Error that is due again. The cause may not
- * be the ticket, so its sender is not told.
+ * be the ticket, so its sender is not told. Such a failure counts only while other tickets are
+ * processed (resilience/tries.h); when too many have counted, or it has lasted too long, the ticket
+ * is given up: it waits for a person.
  *
  * A ticket whose payload is too large is not part of this: it is never claimed, and becomes Error
  * without being read.
@@ -41,9 +45,11 @@ enum ticket_state {
     TICKET_FIT,     /* return and ack are built: to be written as Processed */
     TICKET_UNFIT,   /* to be written as Error, with every problem named */
     TICKET_REFUSED, /* by the database: to be written as Error and tried again */
+    TICKET_SPENT,   /* refused, and no try is left: to be written as Error for a person */
     TICKET_PROCESSED,
     TICKET_REJECTED,
     TICKET_PUT_OFF,
+    TICKET_GIVEN_UP,
     TICKET_OVERTAKEN, /* by a newer payload, or by another process after the lease */
     TICKET_LEFT,      /* nothing was written */
     TICKET_STATES
@@ -55,6 +61,7 @@ enum ticket_event {
     TICKET_EV_WRITTEN,
     TICKET_EV_FENCED,  /* the commit did not find the row as it was claimed */
     TICKET_EV_REFUSED, /* the database refused the outcome for its content */
+    TICKET_EV_SPENT,   /* the same, and no try is left */
     TICKET_EV_FAILED,  /* the database is unreachable, or the commit's outcome is unknown */
     TICKET_EVENTS
 };
@@ -63,6 +70,7 @@ enum ticket_action {
     TICKET_NOTHING,
     TICKET_TELL_PROCESSED,
     TICKET_TELL_REJECTED,
+    TICKET_TELL_GIVEN_UP,
     TICKET_WRITE_REFUSAL, /* instead of the outcome */
     TICKET_IMPOSSIBLE,    /* a bug */
     TICKET_ACTIONS

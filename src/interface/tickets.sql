@@ -16,8 +16,10 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     TargetApplicationCode = excluded.TargetApplicationCode, RawPayloadJson = excluded.RawPayloadJson,
     PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = excluded.UpdatedAt,
-    NextAttemptAt = excluded.NextAttemptAt,
+    NextAttemptAt = excluded.NextAttemptAt, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
                                 ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
@@ -34,8 +36,10 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     TargetApplicationCode = :target, RawPayloadJson = :payload,
     PayloadHash = :hash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
-    NextAttemptAt = :now,
+    NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
                                 ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
