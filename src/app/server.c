@@ -19,7 +19,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define TABLES_MAX 24
+#define TABLES_MAX 32
 
 struct df_server {
     struct df_app app;
@@ -65,6 +65,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_counterparty_routes, app->interface},
         {df_ticket_routes, app->interface},
         {df_callback_routes, app->interface},
+        {df_reprocess_routes, app->interface},
         {df_owner_routes, app->interface},
         {df_ack_routes, app->interface},
         {df_event_routes, app->delivery},

@@ -55,10 +55,12 @@ enum df_retry {
     X(DF_E_MAX_FILE_SIZE,     "MaxFileSizeMb",        409, NEVER, "File too large for the client",  NULL) \
     X(DF_E_MAX_BATCH_PER_DAY, "MaxBatchPerDay",       409, NEVER, "Too many batches today",         NULL) \
     X(DF_E_TEMP_STORAGE_QUOTA, "TempStorageQuotaMb",  409, NEVER, "Temporary storage full",         NULL) \
+    X(DF_E_PRECONDITION,      "PreconditionFailed",   412, NEVER, "Precondition failed",            NULL) \
     X(DF_E_TOO_LARGE,         "PayloadTooLarge",      413, NEVER, "Payload too large",              NULL) \
     X(DF_E_URI_TOO_LONG,      "UriTooLong",           414, NEVER, "URI too long",                   NULL) \
     X(DF_E_MEDIA_TYPE,        "UnsupportedMediaType", 415, NEVER, "Unsupported media type",         NULL) \
     X(DF_E_IDEMPOTENCY,       "IdempotencyKeyReused", 422, NEVER, "Idempotency key reused",         NULL) \
+    X(DF_E_NO_PRECONDITION,   "PreconditionRequired", 428, NEVER, "Precondition required",          NULL) \
     X(DF_E_TOO_MANY,          "TooManyRequests",      429, LATER, "Too many requests",              NULL) \
     X(DF_E_CONCURRENT_UPLOADS, "ConcurrentUploads",   429, LATER, "Too many uploads at a time",     NULL) \
     X(DF_E_HEADERS_TOO_LARGE, "HeadersTooLarge",      431, NEVER, "Header fields too large",        NULL) \

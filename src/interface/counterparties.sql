@@ -22,7 +22,7 @@ SET BusinessAppId = excluded.BusinessAppId, BusinessEntity = excluded.BusinessEn
     EntityType = excluded.EntityType, Name = excluded.Name, LocalName = excluded.LocalName,
     SearchName = excluded.SearchName, ReferenceCode = excluded.ReferenceCode, IsDeleted = excluded.IsDeleted,
     Source = excluded.Source, Status = excluded.Status, UpdatedAt = excluded.CreatedAt,
-    RawPayload = excluded.RawPayload
+    RawPayload = excluded.RawPayload, StatusMessage = NULL, Version = TB_COUNTERPARTIES.Version + 1
 WHERE TB_COUNTERPARTIES.ClientId = excluded.ClientId OR CAST(:all AS INT) = 1
 RETURNING Id, UpdatedAt, ClientId;
 -- dialect: sqlserver
@@ -32,7 +32,7 @@ SET BusinessAppId = :business_app_id, BusinessEntity = :business_entity,
     EntityType = :entity_type, Name = :name, LocalName = :local_name,
     SearchName = :search_name, ReferenceCode = :reference_code, IsDeleted = :is_deleted,
     Source = :source, Status = 'Received', UpdatedAt = :now,
-    RawPayload = :raw_payload
+    RawPayload = :raw_payload, StatusMessage = NULL, Version = Version + 1
 WHERE BusinessDocId = CAST(:business_doc_id AS VARCHAR(101)) AND (ClientId = :client OR CAST(:all AS INT) = 1);
 IF @@ROWCOUNT = 0
     INSERT INTO TB_COUNTERPARTIES (BusinessDocId, BusinessAppId, BusinessEntity, OriginalBusinessDocId, CounterpartyId,
@@ -77,6 +77,30 @@ SELECT FiscalReferenceTypeCode, FiscalReferenceTypeName, FiscalNumber
 FROM TB_COUNTERPARTY_FISCAL_REFERENCES
 WHERE CounterpartyIdFk = :id
 ORDER BY Id;
+
+-- The row is locked until the commit: a payload that comes meanwhile waits.
+-- name: counterparty_lock
+-- dialect: sqlite
+SELECT Id, Version, UpdatedAt
+FROM TB_COUNTERPARTIES
+WHERE BusinessDocId = :business_doc_id AND (:business_entity IS NULL OR BusinessEntity = :business_entity);
+-- dialect: postgres
+SELECT Id, Version, UpdatedAt
+FROM TB_COUNTERPARTIES
+WHERE BusinessDocId = CAST(:business_doc_id AS VARCHAR(101))
+  AND (CAST(:business_entity AS VARCHAR(21)) IS NULL OR BusinessEntity = CAST(:business_entity AS VARCHAR(21)))
+FOR UPDATE;
+-- dialect: sqlserver
+SELECT Id, Version, UpdatedAt
+FROM TB_COUNTERPARTIES WITH (UPDLOCK, ROWLOCK)
+WHERE BusinessDocId = CAST(:business_doc_id AS VARCHAR(101))
+  AND (CAST(:business_entity AS VARCHAR(21)) IS NULL OR BusinessEntity = CAST(:business_entity AS VARCHAR(21)));
+
+-- Databases that ignore lock hints compare the version again.
+-- name: counterparty_settle
+UPDATE TB_COUNTERPARTIES
+SET Status = :status, StatusMessage = :message, UpdatedAt = :now, Version = Version + 1
+WHERE Id = :id AND CASE WHEN Version = :version THEN 1 ELSE 0 END = 1;
 
 -- Counterparties as clients see them: all, and those of one client.
 -- template: counterparties.sqlt

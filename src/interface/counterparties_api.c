@@ -5,6 +5,9 @@
  * fiscal references, in one transaction with the functional ack if one is required. The upsert
  * comes first and locks the row until the commit, so that two documents sent at once never mix
  * their children. The owner does not change (owners.h).
+ *
+ * The system that takes counterparties from here says so by PATCH, with the ETag of what it read. A
+ * payload that came after that has another ETag, so that it is not marked as taken.
  */
 #include "access/handler.h"
 #include "interface/acks.h"
@@ -15,7 +18,11 @@
 #include "interface/shown.h"
 #include "store/rows.h"
 
-#define ACK_MAX (64 << 10) /* its fields are a few hundred characters */
+#include <stdio.h>
+
+#define ACK_MAX     (64 << 10) /* its fields are a few hundred characters */
+#define ETAG_MAX    72
+#define MESSAGE_MAX 2000 /* UTF-16 units */
 
 struct call {
     struct df_work w; /* its arg is the interface */
@@ -33,6 +40,13 @@ struct call {
     struct df_str entity_type;
     struct df_str counterparty_id;
     struct df_str fiscal_number;
+    struct df_str status;
+
+    /* PATCH: `status`, and */
+    struct df_str message;
+    struct df_str if_match;
+    int64_t version;
+    char etag[ETAG_MAX]; /* of GET too: the row's; "": none was read */
 };
 
 /* --- POST /api/counterparties --- */
@@ -188,6 +202,37 @@ static const struct df_handler post_counterparty = {
     .done = counterparty_posted,
 };
 
+/* --- ETags --- */
+
+/* The version grows with every payload and every PATCH. UpdatedAt is there for payloads that an
+ * older version of the program writes, which knows no versions; the id for a row that was deleted
+ * and made anew. c->id is set. */
+static void set_etag(struct call *c, int64_t version, int64_t updated_ms)
+{
+    snprintf(c->etag, sizeof(c->etag), "\"%lld-%lld-%lld\"", (long long)c->id, (long long)version,
+             (long long)(updated_ms < 0 ? 0 : updated_ms));
+}
+
+static void add_etag(struct call *c)
+{
+    if (c->etag[0])
+        (void)df_req_add_header(c->w.req, "ETag", df_str_c(c->etag));
+}
+
+/* Whether one of the entity tags in a list is the row's. Weak ones are not. */
+static bool etag_matches(struct df_str list, struct df_str etag)
+{
+    while (list.len > 0) {
+        const char *comma = memchr(list.ptr, ',', list.len);
+        size_t len = comma ? (size_t)(comma - list.ptr) : list.len;
+        if (df_str_eq(df_str_trim((struct df_str){list.ptr, len}), etag))
+            return true;
+        len += comma ? 1 : 0;
+        list = (struct df_str){list.ptr + len, list.len - len};
+    }
+    return false;
+}
+
 /* --- GET /api/counterparties --- */
 
 static void write_columns(struct df_json_out *j, const struct df_result *r)
@@ -206,6 +251,7 @@ static void write_columns(struct df_json_out *j, const struct df_result *r)
     df_json_kv_bool(j, "isDeleted", df_col_bool(r, counterparty_IsDeleted));
     df_json_kv_text(j, "source", df_col_text(r, counterparty_Source));
     df_json_kv_text(j, "status", df_col_text(r, counterparty_Status));
+    df_json_kv_text(j, "statusMessage", df_col_text(r, counterparty_StatusMessage));
     df_json_kv_time(j, "createdAt", df_col_time(r, counterparty_CreatedAt));
     df_json_kv_time(j, "updatedAt", df_col_time(r, counterparty_UpdatedAt));
 }
@@ -266,10 +312,11 @@ static void write_row(void *arg, struct df_result *r)
     struct call *c = arg;
 
     c->id = df_col_int(r, counterparty_Id);
+    set_etag(c, df_col_int(r, counterparty_Version), df_col_time(r, counterparty_UpdatedAt));
     write_columns(&c->w.json, r);
 }
 
-static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err *err)
+static enum df_code write_found(struct df_db *db, struct call *c, struct df_err *err)
 {
     const struct df_query *q = c->reach.all ? &df_q_counterparty_get : &df_q_own_counterparty_get;
     bool found = false;
@@ -281,6 +328,12 @@ static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err
 
     if (code == DF_OK && !found)
         return df_err_set(err, DF_E_NOT_FOUND, "There is no such counterparty.");
+    return code;
+}
+
+static enum df_code write_parent(struct df_db *db, struct call *c, struct df_err *err)
+{
+    enum df_code code = write_found(db, c, err);
     return code == DF_OK ? write_payload(db, c, err) : code;
 }
 
@@ -321,32 +374,39 @@ static enum df_code run_get_one(struct df_db *db, struct df_work *w, struct df_e
 
 static enum df_code run_list_counterparties(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    /* The first index is "with counterpartyId or fiscalNumber", the second "the caller's own". */
-    static const struct df_query *const pages[2][2] = {
-        {&df_q_counterparty_list, &df_q_own_counterparty_list},
-        {&df_q_counterparty_find, &df_q_own_counterparty_find}};
-    static const struct df_query *const totals[2][2] = {
-        {&df_q_counterparty_count, &df_q_own_counterparty_count},
-        {&df_q_counterparty_find_count, &df_q_own_counterparty_find_count}};
+    /* The first index tells which filter finds the rows, the second is "the caller's own". */
+    enum { LIST, OF_STATUS, FIND };
+    static const struct df_query *const pages[3][2] = {
+        [LIST] = {&df_q_counterparty_list, &df_q_own_counterparty_list},
+        [OF_STATUS] = {&df_q_counterparty_of_status, &df_q_own_counterparty_of_status},
+        [FIND] = {&df_q_counterparty_find, &df_q_own_counterparty_find}};
+    static const struct df_query *const totals[3][2] = {
+        [LIST] = {&df_q_counterparty_count, &df_q_own_counterparty_count},
+        [OF_STATUS] = {&df_q_counterparty_of_status_count, &df_q_own_counterparty_of_status_count},
+        [FIND] = {&df_q_counterparty_find_count, &df_q_own_counterparty_find_count}};
     const struct call *c = (const struct call *)w;
-    bool find = c->counterparty_id.ptr || c->fiscal_number.ptr;
+    int find = c->counterparty_id.ptr || c->fiscal_number.ptr ? FIND
+               : c->status.ptr                                ? OF_STATUS
+                                                              : LIST;
     bool own = !c->reach.all;
+    struct df_value status = df_text(c->status);
     struct df_value entity = df_text(c->business_entity), type = df_text(c->entity_type);
     struct df_value party = df_text(c->counterparty_id), fiscal = df_text(c->fiscal_number);
     struct df_value client = df_reach_client(&c->reach);
-    enum df_code code = df_db_query_int(db,
-                                        DF_ANY(totals[find][own], {"business_entity", entity},
-                                               {"entity_type", type}, {"counterparty_id", party},
-                                               {"fiscal_number", fiscal}, {"client", client}),
-                                        &w->page.total, err);
+    enum df_code code =
+        df_db_query_int(db,
+                        DF_ANY(totals[find][own], {"business_entity", entity},
+                               {"entity_type", type}, {"counterparty_id", party},
+                               {"fiscal_number", fiscal}, {"status", status}, {"client", client}),
+                        &w->page.total, err);
 
     if (code != DF_OK)
         return code;
     return df_work_page(w, db,
                         DF_ANY(pages[find][own], {"business_entity", entity}, {"entity_type", type},
                                {"counterparty_id", party}, {"fiscal_number", fiscal},
-                               {"client", client}, {"limit", df_int(w->page.size)},
-                               {"offset", df_int(w->page.offset)}),
+                               {"status", status}, {"client", client},
+                               {"limit", df_int(w->page.size)}, {"offset", df_int(w->page.offset)}),
                         write_item, err);
 }
 
@@ -356,8 +416,14 @@ static enum df_code run_get_counterparties(struct df_db *db, struct df_work *w, 
     return c->business_doc_id.ptr ? run_get_one(db, w, err) : run_list_counterparties(db, w, err);
 }
 
+static void counterparty_shown(struct df_work *w)
+{
+    add_etag((struct call *)w);
+}
+
 static bool read_counterparty_filter(struct df_work *w, struct df_input *in)
 {
+    static const char *const states[] = {"Received", "Processed", "Error", NULL};
     struct call *c = (struct call *)w;
     struct df_req *req = w->req;
 
@@ -368,6 +434,7 @@ static bool read_counterparty_filter(struct df_work *w, struct df_input *in)
     c->entity_type = df_input_filter(req, "entityType");
     c->counterparty_id = df_input_filter(req, "counterpartyId");
     c->fiscal_number = df_input_filter(req, "fiscalNumber");
+    c->status = df_input_choice(in, req, "status", states);
     if (!c->business_doc_id.ptr)
         df_page_read(in, req, &w->page);
     return true;
@@ -377,12 +444,116 @@ static const struct df_handler get_counterparties = {
     .size = sizeof(struct call),
     .prepare = read_counterparty_filter,
     .run = run_get_counterparties,
+    .done = counterparty_shown,
 };
 
-#define ROUTE(m, kind, h) DF_ROUTE(m, "/api/counterparties", kind, DF_ACCESS_CLIENT, "interface", h)
+/* --- PATCH /api/counterparties --- */
+
+static void read_locked(void *arg, struct df_result *r)
+{
+    struct call *c = arg;
+
+    c->id = df_col_int(r, counterparty_lock_Id);
+    c->version = df_col_int(r, counterparty_lock_Version);
+    set_etag(c, c->version, df_col_time(r, counterparty_lock_UpdatedAt));
+}
+
+static enum df_code lock_counterparty(struct df_db *db, struct call *c, struct df_err *err)
+{
+    bool found = false;
+    enum df_code code =
+        df_db_one(db,
+                  DF_Q(counterparty_lock, .business_doc_id = df_text(c->business_doc_id),
+                       .business_entity = df_text(c->business_entity)),
+                  read_locked, c, &found, err);
+
+    if (code == DF_OK && !found)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no such counterparty.");
+    if (code == DF_OK && !etag_matches(c->if_match, df_str_c(c->etag)))
+        return df_err_set(err, DF_E_PRECONDITION,
+                          "The counterparty has changed: read it again, with its ETag.");
+    return code;
+}
+
+static enum df_code run_patch_counterparty(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct call *c = (struct call *)w;
+    int64_t changed = 0;
+    enum df_code code = lock_counterparty(db, c, err);
+    if (code == DF_OK)
+        code = df_db_exec(db,
+                          DF_Q(counterparty_settle, .status = df_text(c->status),
+                               .message = df_text(c->message), .now = df_time(w->now_ms),
+                               .id = df_int(c->id), .version = df_int(c->version)),
+                          &changed, err);
+    if (code == DF_OK && changed == 0)
+        return df_err_set(err, DF_E_DB_CONFLICT, "the counterparty is being written by another");
+    if (code != DF_OK)
+        return code;
+    df_json_open(&w->json, '{');
+    code = write_found(db, c, err);
+    df_json_close(&w->json, '}');
+    return code;
+}
+
+static void counterparty_settled(struct df_work *w)
+{
+    struct call *c = (struct call *)w;
+    struct df_log_field fields[] = {DF_FI("id", c->id), DF_F("status", c->status)};
+
+    add_etag(c);
+    df_log_write(DF_LOG_INFO, "CounterpartySettled", fields, 2,
+                 "the counterparty was taken by another system");
+}
+
+/* "*" names no version: it is as if there were no field. */
+static bool read_if_match(struct call *c)
+{
+    c->if_match = df_str_trim(df_req_header(c->w.req, "If-Match"));
+    if (c->if_match.len > 0 && !df_str_eq(c->if_match, DF_STR("*")))
+        return true;
+    df_req_fail(c->w.req, DF_E_NO_PRECONDITION,
+                "If-Match must have the ETag of the counterparty that was read.");
+    return false;
+}
+
+static bool read_settlement(struct df_work *w, struct df_input *in)
+{
+    static const char *const states[] = {"Processed", "Error"};
+    struct call *c = (struct call *)w;
+
+    if (!df_input_json(in, w->req))
+        return false;
+    c->reach = df_reach_of(w->req);
+    c->business_doc_id = df_input_filter(w->req, "businessDocId");
+    c->business_entity = df_input_filter(w->req, "businessEntity");
+    if (!c->business_doc_id.ptr)
+        df_input_error(in, "businessDocId", "is required");
+    struct df_str status = df_input_text(in, "status", 30, DF_REQUIRED);
+    for (size_t i = 0; i < sizeof(states) / sizeof(*states) && status.ptr; i++) {
+        if (df_str_ieq(status, df_str_c(states[i])))
+            c->status = df_str_c(states[i]);
+    }
+    if (status.ptr && !c->status.ptr)
+        df_input_error(in, "status", "must be Processed or Error");
+    c->message = df_utf8_cut(df_input_text(in, "message", SIZE_MAX, DF_OPTIONAL), MESSAGE_MAX);
+    return in->error_count > 0 || read_if_match(c);
+}
+
+static const struct df_handler patch_counterparty = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_settlement,
+    .run = run_patch_counterparty,
+    .done = counterparty_settled,
+};
+
+#define ROUTE(m, kind, scope, h)                                                                   \
+    DF_ROUTE(m, "/api/counterparties", kind, DF_ACCESS_CLIENT, scope, h)
 
 const struct df_route df_counterparty_routes[] = {
-    ROUTE("POST", DF_BODY_JSON, post_counterparty),
-    ROUTE("GET", DF_BODY_NONE, get_counterparties),
+    ROUTE("POST", DF_BODY_JSON, "interface", post_counterparty),
+    ROUTE("GET", DF_BODY_NONE, "interface", get_counterparties),
+    ROUTE("PATCH", DF_BODY_JSON, "interface-all", patch_counterparty),
     {.method = NULL},
 };

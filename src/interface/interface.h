@@ -58,6 +58,7 @@ extern const struct df_route df_counterparty_routes[];
 extern const struct df_route df_ack_routes[];
 extern const struct df_route df_ticket_routes[];
 extern const struct df_route df_callback_routes[];
-extern const struct df_route df_owner_routes[]; /* for administrators */
+extern const struct df_route df_reprocess_routes[]; /* for clients and administrators */
+extern const struct df_route df_owner_routes[];     /* for administrators */
 
 #endif

@@ -95,7 +95,7 @@ def test_what_was_sent_comes_back_in_columns(client, shape):
         "id": key, "businessDocId": doc_id, "businessAppId": "ASB", "businessEntity": "PRC",
         "originalBusinessDocId": f"{doc_id}-0", "counterpartyId": "0050-1", "entityType": "CLI",
         "name": "Comércio São João Ltda", "localName": "São João", "searchName": "SAO JOAO", "referenceCode": "74",
-        "isDeleted": False, "source": None, "status": "Received",
+        "isDeleted": False, "source": None, "status": "Received", "statusMessage": None,
         "addresses": [FLAT_ADDRESS], "fiscalReferences": [FLAT_FISCAL]}
 
 
@@ -423,7 +423,7 @@ def test_pages_hold_each_once_newest_first(listed):
     assert set(whole["items"][0]) == {
         "id", "businessDocId", "businessAppId", "businessEntity", "originalBusinessDocId", "counterpartyId",
         "entityType", "name", "localName", "searchName", "referenceCode", "isDeleted", "source", "status",
-        "createdAt", "updatedAt"}
+        "statusMessage", "createdAt", "updatedAt"}
 
 
 def test_without_an_entity_all_are_listed(listed):

@@ -1,0 +1,83 @@
+-- Tickets that a person has processed again from their stored payload (reprocess_api.c).
+
+-- The row is locked until the commit.
+-- name: reprocess_ticket
+-- dialect: sqlite
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId FROM TB_TICKET_INTERFACE WHERE Id = :id;
+-- dialect: postgres
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId FROM TB_TICKET_INTERFACE WHERE Id = :id
+FOR UPDATE;
+-- dialect: sqlserver
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId
+FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK)
+WHERE Id = :id;
+
+-- Starts tickets over as a new payload does (ticket_upsert): the version grows, so that what is under way for the
+-- previous one settles nothing, and everything is sent under a new key. What is on its way to the gateway is waited for
+-- (GatewaySendHeldUntil, channels.sql). ReturnAgain has the return of this version sent, even if an earlier one was;
+-- it is replaced once the ticket is processed. A row that has another Status by now than the one that was asked for stays.
+-- name: reprocess_start
+UPDATE TB_TICKET_INTERFACE
+SET PayloadVersion = PayloadVersion + 1, Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
+    NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    ReturnAgain = PayloadVersion + 1, ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL,
+    ReturnLastAttemptAt = NULL, ReturnSentAt = NULL,
+    GatewaySendHeldUntil = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendNextAttemptAt
+                                ELSE GatewaySendHeldUntil END,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
+    GatewaySendKeyForm = NULL,
+    CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
+    CallbackCode = NULL
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)) THEN 1 ELSE 0 END = 1;
+
+-- Tickets by a filter: one that is NULL lets everything pass. The times are those of CreatedAt; `error` is a pattern.
+-- name: reprocess_count
+SELECT COUNT(*)
+FROM TB_TICKET_INTERFACE
+WHERE CreatedAt >= :since AND CreatedAt < :until
+  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
+  AND (CAST(:client AS VARCHAR(65)) IS NULL
+       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
+  AND (CAST(:error AS VARCHAR(4001)) IS NULL OR LOWER(LastError) LIKE LOWER(CAST(:error AS VARCHAR(4001))) ESCAPE '!');
+-- dialect: sqlserver
+SELECT COUNT(*)
+FROM TB_TICKET_INTERFACE
+WHERE CreatedAt >= :since AND CreatedAt < :until
+  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
+  AND (CAST(:client AS VARCHAR(65)) IS NULL
+       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
+  AND (CAST(:error AS NVARCHAR(4000)) IS NULL
+       OR LOWER(LastError) LIKE LOWER(CAST(:error AS NVARCHAR(4000))) ESCAPE '!');
+
+-- name: reprocess_find
+SELECT Id
+FROM TB_TICKET_INTERFACE
+WHERE CreatedAt >= :since AND CreatedAt < :until
+  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
+  AND (CAST(:client AS VARCHAR(65)) IS NULL
+       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
+  AND (CAST(:error AS VARCHAR(4001)) IS NULL OR LOWER(LastError) LIKE LOWER(CAST(:error AS VARCHAR(4001))) ESCAPE '!')
+ORDER BY Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id
+FROM TB_TICKET_INTERFACE
+WHERE CreatedAt >= :since AND CreatedAt < :until
+  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
+  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
+  AND (CAST(:client AS VARCHAR(65)) IS NULL
+       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
+  AND (CAST(:error AS NVARCHAR(4000)) IS NULL
+       OR LOWER(LastError) LIKE LOWER(CAST(:error AS NVARCHAR(4000))) ESCAPE '!')
+ORDER BY Id;
