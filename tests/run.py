@@ -4,6 +4,7 @@
     tests/run.py                 all suites
     tests/run.py --list          their names
     tests/run.py --only unit     one of them (may be given again) with the builds that it needs
+    tests/run.py --soak          crashes and outages in their long sizes: an hour or two (make soak)
     tests/run.py --coverage      unit and black-box tests with line coverage, HTML in build/coverage/html
 
 A PostgreSQL of its own is started for the run and removed at the end. What runs on SQL Server is skipped, by name,
@@ -334,9 +335,14 @@ def black_box(kind, *args, shards):
                              for shard, part in parts]
 
 
-def crash(kind, rounds, backends):
-    return lambda _options: [pytest("crash", kind, "-k", name, timeout=seconds_for(name), DATAFLOW_CRASH_ROUNDS=rounds)
+def crash(kind, rounds, backends, timeout=None):
+    return lambda _options: [pytest("crash", kind, "-k", name, timeout=timeout or seconds_for(name), DATAFLOW_CRASH_ROUNDS=rounds)
                              for name in backends]
+
+
+def outages(kind, backends, timeout):
+    return lambda _options: [pytest("integration/delivery", kind, f"--shard={name}", timeout=timeout, DATAFLOW_SOAK=1,
+                                    DATAFLOW_TEST_SECONDS=timeout) for name in backends]
 
 
 def build_release_before(_options):
@@ -426,6 +432,13 @@ SUITES = [
     ("build-fuzz", (), WORK, build("fuzz", "fuzz-bin", how=POLITELY)),
     ("lint", ("build",), WORK, lint),
     ("fuzz", ("build-fuzz",), WORK, fuzz),
+]
+# Nobody waits for them, so their commands may take as long as the run.
+SOAK_MINUTES = 240
+SOAK = [
+    ("build", (), WORK, build("release", "unit", "all")),
+    ("crash", ("build",), TESTS, crash("release", 250, REACHABLE, SOAK_MINUTES * 60)),
+    ("outages", ("build",), TESTS, outages("release", REACHABLE, SOAK_MINUTES * 60)),
 ]
 COVERAGE = [
     ("build-coverage", (), WORK, build("coverage", "unit", "all")),
@@ -661,10 +674,12 @@ def main():
     parser.add_argument("--list", action="store_true", help="names of the suites")
     parser.add_argument("--only", action="append", metavar="SUITE", help="this suite and the builds it needs")
     parser.add_argument("--coverage", action="store_true", help="line coverage instead of the usual suites")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"after which the run is stopped [{MINUTES}]")
+    parser.add_argument("--soak", action="store_true", help="crashes and outages in their long sizes")
+    parser.add_argument("--minutes", type=float, help=f"after which the run is stopped [{MINUTES}; --soak {SOAK_MINUTES}]")
     parser.add_argument("--fuzz-seconds", type=int, default=6, help="for each fuzz target [6]")
     options = parser.parse_args()
-    suites = COVERAGE if options.coverage else SUITES
+    suites = COVERAGE if options.coverage else SOAK if options.soak else SUITES
+    options.minutes = options.minutes or (SOAK_MINUTES if options.soak else MINUTES)
     if options.list:
         print("\n".join(name for name, *_ in suites))
         return 0
