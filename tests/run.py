@@ -271,55 +271,63 @@ def unit(kind, without=()):
     return jobs
 
 
-def parse_outcomes(path):
-    """What tests/outcomes.py wrote: the result, and the tests that failed or were not come to and may be repeated."""
-    result, slow, waiting = Result(), [], {}
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for line in map(json.loads, lines):
+class Outcomes:
+    """What tests/outcomes.py wrote of a run of pytest, which may have been killed."""
+
+    def __init__(self, path):
+        self.result = Result()
+        self.passed = []
+        self.slow = []  # failed, and may pass when run again
+        self.waiting = {}  # not come to
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            self.read(json.loads(line))
+        self.result.passed = len(self.passed)
+        self.failed = list(self.result.failed)  # tests only
+
+    def read(self, line):
         if "collected" in line:
-            waiting = dict.fromkeys(line["collected"])
-            continue
-        waiting.pop(line["id"], None)
+            self.waiting = dict.fromkeys(line["collected"])
+            return
+        self.waiting.pop(line["id"], None)
         if line["outcome"] == "passed":
-            result.passed += 1
+            self.passed.append(line["id"])
         elif line["outcome"] == "skipped":
-            result.skipped.append(f"{line['id']}: {line['why']}")
+            self.result.skipped.append(f"{line['id']}: {line['why']}")
         else:
-            result.failed.append(line["id"])
+            self.result.failed.append(line["id"])
             if line["outcome"] == "failed" and not SANITIZER_REPORT.search(line["why"]):
-                slow.append(line["id"])
-    return result, slow, list(waiting)
+                self.slow.append(line["id"])
 
 
 def pytest(directory, kind, *args, timeout, chosen=(), **env):
     """Tests of a directory, with options that choose among them all (`chosen`) and others."""
     def once(*what):
         with tempfile.TemporaryDirectory() as scratch:
-            outcomes = Path(scratch) / "outcomes"
+            path = Path(scratch) / "outcomes"
             done = command([sys.executable, "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={scratch}/t",
-                            "-p", "outcomes", f"--outcomes={outcomes}", *args, *what], timeout,
+                            "-p", "outcomes", f"--outcomes={path}", *args, *what], timeout,
                            PYTHONHASHSEED=0,  # a set in a test's name is written in the same order again
                            PYTHONPATH=ROOT / "tests", DATAFLOW_BIN=f"build/{kind}/dataflow", PYTHONDONTWRITEBYTECODE=1,
                            **SANITIZERS, **env)
-            result, slow, waiting = parse_outcomes(outcomes)
-        named = list(result.failed)
-        judge(result, done, " ".join(["pytest", f"tests/{directory}", *args, *chosen]), timeout)
-        return done, result, named, slow, waiting
+            found = Outcomes(path)
+        judge(found.result, done, " ".join(["pytest", f"tests/{directory}", *args, *chosen]), timeout)
+        return done, found
 
-    def again(first, named, tests):
-        _, second, *_ = once(*tests)
-        second.passed_again = [test for test in tests if test not in second.failed]
-        second.passed += first.passed
-        second.failed = [test for test in named if test not in tests] + second.failed
-        second.skipped = first.skipped + second.skipped
-        return second
+    def again(first, tests):
+        _, second = once(*tests)
+        result = second.result
+        result.passed_again = second.passed
+        result.passed += len(first.passed)
+        result.failed = [test for test in first.failed if test not in tests] + result.failed
+        result.skipped = first.result.skipped + result.skipped
+        return result
 
     def run():
-        done, result, named, slow, waiting = once(*chosen, Path("tests") / directory)
-        tests = slow + (waiting if done.timed_out else [])
+        done, found = once(*chosen, Path("tests") / directory)
+        tests = found.slow + (list(found.waiting) if done.timed_out else [])
         if tests and not done.cut_short:
-            result.repeat = Repeat(len(tests), lambda: again(result, named, tests))
-        return result
+            found.result.repeat = Repeat(len(tests), lambda: again(found, tests))
+        return found.result
     return run
 
 
