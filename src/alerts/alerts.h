@@ -26,7 +26,6 @@ struct df_alerts_options {
     struct df_store *store; /* NULL: only the channel is wanted */
     const struct df_clock *clock;
     struct df_alerts_settings settings;
-    struct df_retry_policy retry; /* of messages; the number of attempts is not taken from it */
 };
 
 /* The settings' texts and secrets are borrowed and must outlive the alerts. */

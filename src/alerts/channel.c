@@ -6,9 +6,6 @@
 #include "alerts/messages.sql.h"
 #include "base/escape.h"
 
-/* With the delays of [delivery], up to retry_cap_ms, these last about eight hours by default. */
-#define ATTEMPTS 100
-
 static const char *const sink_names[ALERT_SINKS] = {"pagerduty", "teams"};
 
 const char *alert_sink_name(enum alert_sink s)
@@ -89,6 +86,8 @@ static enum df_code build_message(const struct df_channel *c, struct df_str id, 
         return df_err_set(err, DF_E_MALFORMED_JSON, "PayloadJson is no object");
     ret->url =
         pagerduty ? a->opt.settings.pagerduty_url : df_secret_str(a->opt.settings.teams_url).ptr;
+    ret->target =
+        df_str_c(sink_names[pagerduty ? ALERT_PAGERDUTY : ALERT_TEAMS]); /* the URL is secret */
     ret->body = pagerduty ? with_routing_key(a, payload, arena) : payload;
     ret->correlation_id = df_arena_str(arena, df_col_text(r, alert_delivery_load_AlertId));
     ret->private_too = true;
@@ -99,13 +98,11 @@ static enum df_code build_message(const struct df_channel *c, struct df_str id, 
 
 void alert_channel_init(struct df_alerts *a)
 {
-    a->opt.retry.max_attempts = ATTEMPTS;
     a->channel = (struct df_channel){
         .name = "alerts",
         .id_type = DF_UUID,
         DF_CHANNEL_OUTBOX(alert_delivery),
         .build = build_message,
-        .schedule = &a->opt.retry,
         .arg = a,
     };
 }

@@ -22,12 +22,14 @@ VALUES (:id, :alert_id, :sink, :event_action, :payload_json, :now, :now);
 -- The `trigger` of an alert that is over by now is no longer sent: nothing would close the incident.
 -- name: alert_delivery_retry
 UPDATE AlertDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    HeldFor = NULL, HeldAt = NULL
 WHERE Id = :id AND Status = 'Error'
   AND (EventAction = 'resolve' OR AlertId IN (SELECT Id FROM Alerts WHERE ResolvedAt IS NULL));
 
 -- name: alert_delivery_retry_all
 UPDATE AlertDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    HeldFor = NULL, HeldAt = NULL
 WHERE Status = 'Error'
   AND (EventAction = 'resolve' OR AlertId IN (SELECT Id FROM Alerts WHERE ResolvedAt IS NULL));

@@ -214,7 +214,6 @@ static enum df_code start_alerts(struct df_app *app, struct df_err *err)
         .store = app->access.store,
         .clock = app->access.clock,
         .settings = app->settings->alerts,
-        .retry = app->settings->delivery.retry,
     });
     return DF_OK;
 }

@@ -1,18 +1,19 @@
 -- The outcome of every attempt. A row is identified by its channel's name and its id as text.
 
 -- name: delivery_attempt_insert
-INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error)
-VALUES (:channel, :row_key, :attempt, :attempted_at, :outcome, :http_status, :duration_ms, :answer, :error);
+INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error,
+                              Counted)
+VALUES (:channel, :row_key, :attempt, :attempted_at, :outcome, :http_status, :duration_ms, :answer, :error, :counted);
 
 -- name: delivery_attempt_list
 -- dialect: sqlite, postgres
-SELECT Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error
+SELECT Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error, Counted
 FROM DeliveryAttempts
 WHERE Channel = :channel AND RowKey = :row_key
 ORDER BY Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error
+SELECT TOP (:limit) Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answer, Error, Counted
 FROM DeliveryAttempts
 WHERE Channel = CAST(:channel AS VARCHAR(51)) AND RowKey = CAST(:row_key AS VARCHAR(65))
 ORDER BY Id DESC;

@@ -2,14 +2,15 @@
  * A channel: what the delivery engine has to know about one outbox. A handful of named queries and
  * a function that builds the request; nothing else differs between channels.
  *
- * In every channel a row has a state, a counter of attempts and one time, `due`: when it may be
- * taken. Waiting rows are due when they were written, claimed ones when the lease is over, failed
- * ones when it is time to try again; rows that are sent, or that wait for a person, are not due at
- * all (NULL), so that an index over `due` holds only what there is to do.
+ * In every channel a row has a state, a counter of tries, one of failures that count, and one time,
+ * `due`: when it may be taken. Waiting rows are due when they were written, claimed ones when the
+ * lease is over, failed ones when it is time to try again; rows that are sent, or that wait for a
+ * person, are not due at all (NULL), so that an index over `due` holds only what there is to do. A
+ * row whose target is away waits for the target; its due time is only the backstop.
  *
  *     Pending --claim--> Sending --2xx--------------------------> Sent
- *        ^                |  |  '--4xx, or attempts used up-----> Error (due NULL: for a person)
- *        |     lease over |  '--5xx, network, 429, breaker------> Error (due later: claimed again)
+ *        ^                |  |  '--refused, or given up---------> Error (due NULL: for a person)
+ *        |     lease over |  '--failed, to be tried again-------> Error (due later: claimed again)
  *        |                v                                          |
  *        '----------- claimed again <--------------------------------'   retry by a person: Pending
  *
@@ -32,7 +33,10 @@ struct df_delivery_request {
     struct df_str idempotency_key;
     struct df_str correlation_header; /* X-Correlation-Id; absent: none */
     struct df_str trace_id;           /* of the trace it continues; absent: a new trace */
-    /* The key of its breaker and of its share of slots; absent: the destination's. */
+    /* The target's name for health and pauses; absent: the URL without its query. */
+    struct df_str target;
+    /* The key of its breaker and of its share of slots; absent: the target's breaker, and the
+     * destination's share. */
     struct df_str breaker;
     struct df_str correlation_id; /* for log lines */
     struct df_str client_id;      /* for log lines; absent: none */
@@ -61,8 +65,9 @@ struct df_channel {
      *
      *
      * claim (now, lease_until, limit) takes rows that are due. Bytes is about how many bytes the
-     * row sends. The fence is what a settlement must find unchanged: the attempt, combined with a
-     * version if the row's content may be replaced meanwhile.
+     * row sends. The fence is what a settlement must find unchanged: the try, combined with a
+     * version if the row's content may be replaced meanwhile. The rest is what the row went
+     * through.
      *
      * NULL: another part of the server delivers, and the channel exists only for the pages and
      * commands of outboxes. The queries up to `waiting`, and `build`, are not used then.
@@ -74,14 +79,24 @@ struct df_channel {
     /* Like `claim`, but the newest first. NULL: all rows have one destination. */
     const struct df_query *claim_newest;
     /*
+     * For rows that wait for a target (not with a `schedule`): claim_held and claim_probe (now,
+     * lease_until, limit, target) are like `claim`, oldest first and least recently tried first.
+     * held (channel, limit): the targets that rows wait for.
+     */
+    const struct df_query *claim_held;
+    const struct df_query *claim_probe;
+    const struct df_query *held;
+    /*
      * These record outcomes. `sent` settles many rows at once and returns the ids that it changed.
      * Failures have a reason each and are settled one by one.
      *
      * - sent (now, ids, fence, lease_until), ids as for EACH_INT and EACH_UUID
-     * - failed (now, due, error, http_status, id, fence, lease_until): due is NULL if the row is
-     *   not tried again, http_status is NULL if there was no answer
-     * - deferred (now, due, id, fence, lease_until): the row was not tried; its attempt is taken
-     *   back
+     * - failed (now, due, error, http_status, id, fence, lease_until, attempts, first_failed,
+     *   counted, mark, held_for, held_at): due is NULL if the row is not tried again, http_status
+     *   is NULL if there was no answer; attempts are the failures that count, counted is when the
+     *   last of them was; held_for is the target that the row waits for, or NULL
+     * - deferred (now, due, id, fence, lease_until, held_for, held_at): the row was not tried; its
+     *   try is taken back
      */
     const struct df_query *sent;
     const struct df_query *failed;
@@ -111,7 +126,7 @@ struct df_channel {
     const struct df_query *ahead;
     const struct df_query *rebase;
     /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
-     * the oldest was written. */
+     * the oldest was written, and how many of them wait for their target. */
     const struct df_query *next_due;
     const struct df_query *waiting;
 
@@ -145,7 +160,9 @@ struct df_channel {
      */
     enum df_code (*build)(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err);
-    const struct df_retry_policy *schedule; /* its own schedule; NULL: the engine's */
+    /* Its own schedule, in which every failure counts and nothing waits for its target; NULL: the
+     * engine's (resilience/tries.h). */
+    const struct df_retry_policy *schedule;
     /* What an answer of the peer means; NULL: df_outbound_judge_status. */
     struct df_out_judgement (*classify)(unsigned http_status);
     /* The log events of a failure that is tried again, and of one that is not; NULL: DeliveryRetry,
@@ -163,8 +180,9 @@ struct df_channel {
 /* The queries that outbox.sqlt makes for a table. */
 #define DF_CHANNEL_OUTBOX(name)                                                                    \
     .claim = &df_q_##name##_claim, .claim_newest = &df_q_##name##_claim_newest,                    \
-    .load = &df_q_##name##_load, .ahead = &df_q_##name##_ahead, .rebase = &df_q_##name##_rebase,   \
-    .sent = &df_q_##name##_sent, .failed = &df_q_##name##_failed,                                  \
+    .claim_held = &df_q_##name##_claim_held, .claim_probe = &df_q_##name##_claim_probe,            \
+    .held = &df_q_##name##_held, .load = &df_q_##name##_load, .ahead = &df_q_##name##_ahead,       \
+    .rebase = &df_q_##name##_rebase, .sent = &df_q_##name##_sent, .failed = &df_q_##name##_failed, \
     .deferred = &df_q_##name##_deferred, .next_due = &df_q_##name##_next_due,                      \
     .waiting = &df_q_##name##_waiting, .counts = &df_q_##name##_counts,                            \
     .list = &df_q_##name##_list, .total = &df_q_##name##_total, .get = &df_q_##name##_get,         \

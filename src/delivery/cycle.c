@@ -157,6 +157,11 @@ static enum df_code settle_sent(struct df_db *db, struct delivery_cycle *cy, str
     return code;
 }
 
+static struct df_value time_or_null(int64_t ms)
+{
+    return ms > 0 ? df_time(ms) : df_null(DF_TIME);
+}
+
 /* Each row has its own error, or its own due time. */
 static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
                                   const struct df_list *list, enum delivery_outcome kind,
@@ -174,6 +179,8 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
         const struct delivery_row *row = rows.at[i];
         assert(row->lease_until_ms > 0); /* only a claimed row is settled */
         bool dead = row->outcome == DELIVERY_DEAD;
+        bool held = row->held && !dead;
+        const struct df_tries *t = &row->tries;
         df_rows_put(&params, DF_ANY(q, {"now", now}, {"id", df_channel_id(c, row->id)},
                                     {"fence", df_int(row->fence)},
                                     {"lease_until", df_time(row->lease_until_ms)},
@@ -181,7 +188,13 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
                                     {"error", df_text(row->error)},
                                     {"http_status", row->tried && row->out.call.code == DF_OK
                                                         ? df_int(row->out.call.status)
-                                                        : df_null(DF_INT)}));
+                                                        : df_null(DF_INT)},
+                                    {"attempts", df_int(t->counted)},
+                                    {"first_failed", time_or_null(t->first_failed_ms)},
+                                    {"counted", time_or_null(t->counted_ms)},
+                                    {"mark", t->mark >= 0 ? df_int(t->mark) : df_null(DF_INT)},
+                                    {"held_for", held ? df_int(row->target->id) : df_null(DF_INT)},
+                                    {"held_at", held ? now : df_null(DF_TIME)}));
     }
     enum df_code code = df_rows_run(db, &params, affected, err);
     for (size_t i = 0; code == DF_OK && i < rows.count; i++) {
@@ -225,7 +238,8 @@ static enum df_code record_attempts(struct df_db *db, struct delivery_cycle *cy,
                     .outcome = df_text(df_str_c(outcome)),
                     .http_status = call->code == DF_OK ? df_int(call->status) : df_null(DF_INT),
                     .duration_ms = df_int(call->duration_ms), .answer = df_text(r->answer),
-                    .error = df_text(r->error));
+                    .error = df_text(r->error),
+                    .counted = df_int(r->counted || r->outcome == DELIVERY_SENT));
     }
     return df_rows_run(db, &rows, NULL, err);
 }
@@ -243,7 +257,25 @@ struct claiming {
     struct delivery_cycle *cy;
     int64_t lease_until_ms; /* wall clock, as the rows have it */
     int64_t lease_end_ms;   /* the same by the monotonic clock */
+    bool probe;
+    size_t *found;
 };
+
+/* What the row went through. Times that are not set are -1 in the result. */
+static void read_tries(struct df_result *r, struct delivery_row *row)
+{
+    int64_t first_ms = df_col_time(r, channel_claim_FirstFailedAt);
+    int64_t counted_ms = df_col_time(r, channel_claim_CountedAt);
+    bool marked = !df_col_null(r, channel_claim_TargetMark);
+
+    row->tries = (struct df_tries){
+        .tries = row->attempt,
+        .counted = df_col_int(r, channel_claim_Counted),
+        .first_failed_ms = first_ms > 0 ? first_ms : 0,
+        .counted_ms = counted_ms > 0 ? counted_ms : 0,
+        .mark = marked ? df_col_int(r, channel_claim_TargetMark) : -1,
+    };
+}
 
 static void take_claimed(void *arg, struct df_result *r)
 {
@@ -258,12 +290,27 @@ static void take_claimed(void *arg, struct df_result *r)
     row->bytes = df_col_int(r, channel_claim_Bytes);
     row->lease_until_ms = c->lease_until_ms;
     row->lease_end_ms = c->lease_end_ms;
-    c->cy->found++;
-    c->cy->found_bytes += row->bytes;
+    row->probe = c->probe;
+    read_tries(r, row);
+    (*c->found)++;
+    c->cy->taken++;
+    c->cy->taken_bytes += row->bytes;
     df_list_add(&c->cy->claimed, &row->link);
 }
 
-/* Claims rows; their payloads are loaded afterwards. */
+static enum df_code take_rows(struct df_db *db, const struct df_query *q, int64_t target,
+                              size_t limit, struct claiming *c, struct df_err *err)
+{
+    return df_db_each(db,
+                      DF_ANY(q,
+                             {"now", df_time(c->lease_until_ms - delivery_lease(c->cy->channel))},
+                             {"lease_until", df_time(c->lease_until_ms)},
+                             {"limit", df_int((int64_t)limit)}, {"target", df_int(target)}),
+                      take_claimed, c, err);
+}
+
+/* Claims rows; their payloads are loaded afterwards. Those that wait for a target come first: most
+ * of them are older. */
 static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_t now_ms,
                              struct df_err *err)
 {
@@ -271,19 +318,39 @@ static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_
     struct claiming c = {.cy = cy,
                          .lease_until_ms = now_ms + delivery_lease(ch),
                          .lease_end_ms = delivery_mono_ms(ch->d) + delivery_lease(ch)};
-    const struct df_query *q = cy->newest ? ch->c->claim_newest : ch->c->claim;
+    enum df_code code = DF_OK;
 
-    return df_db_each(db,
-                      DF_ANY(q, {"now", df_time(now_ms)},
-                             {"lease_until", df_time(c.lease_until_ms)},
-                             {"limit", df_int((int64_t)cy->limit)}),
-                      take_claimed, &c, err);
+    for (size_t i = 0; i < cy->wants.count && code == DF_OK; i++) {
+        struct delivery_want *w = &cy->wants.at[i];
+        c.probe = w->probe;
+        c.found = &w->found;
+        code = take_rows(db, w->probe ? ch->c->claim_probe : ch->c->claim_held, w->of->id, w->limit,
+                         &c, err);
+    }
+    c.probe = false;
+    c.found = &cy->found;
+    if (code == DF_OK && cy->limit > 0)
+        code =
+            take_rows(db, cy->newest ? ch->c->claim_newest : ch->c->claim, 0, cy->limit, &c, err);
+    return code;
+}
+
+void delivery_give_up(struct delivery_row *row, struct df_str why)
+{
+    const struct delivery_channel *ch = row->channel;
+    int64_t most =
+        ch->c->schedule ? row->tries.counted + 1 : ch->d->opt.settings.retry.max_attempts;
+
+    row->outcome = DELIVERY_DEAD;
+    row->error = delivery_clean(&row->arena, why, DELIVERY_ERROR_UNITS);
+    row->tries.counted = row->tries.counted > most ? row->tries.counted : most;
+    if (row->tries.first_failed_ms == 0)
+        row->tries.first_failed_ms = delivery_now(ch);
 }
 
 static void end_row(struct delivery_row *row, const char *why)
 {
-    row->outcome = DELIVERY_DEAD;
-    row->error = delivery_clean(&row->arena, df_str_c(why), DELIVERY_ERROR_UNITS);
+    delivery_give_up(row, df_str_c(why));
     row->request.url = NULL;
 }
 
@@ -295,6 +362,9 @@ static void complete_row(struct delivery_row *row)
     row->key = row->request.breaker;
     if (!row->key.ptr)
         row->key = df_arena_str(&row->arena, df_destination_of(row->request.url, destination));
+    row->breaker = row->key;
+    if (!row->channel->c->schedule)
+        delivery_target_join(row);
     row->out.trace = df_outbound_trace(row->request.trace_id, row->channel->d->opt.clock);
 }
 
@@ -420,9 +490,10 @@ static enum df_code claim_rows(struct df_db *db, struct delivery_cycle *cy, stru
         code = put_back_parked(db, cy, err);
     if (code != DF_OK)
         return code;
-    if (cy->found < cy->limit)
+    if (cy->limit > 0 && cy->found < cy->limit)
         return df_db_each(db, DF_NO_VALUES(cy->channel->c->next_due), read_next_due, cy, err);
-    cy->next_due_ms = now_ms; /* most likely there are more */
+    if (cy->limit > 0)
+        cy->next_due_ms = now_ms; /* most likely there are more */
     return DF_OK;
 }
 
@@ -449,7 +520,10 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
     free_list(&cy->renewed);
     df_arena_reset(&cy->arena);
     cy->found = 0;
-    cy->found_bytes = 0;
+    cy->taken = 0;
+    cy->taken_bytes = 0;
+    for (size_t i = 0; i < cy->wants.count; i++)
+        cy->wants.at[i].found = 0;
     cy->parked = 0;
     cy->stale = 0;
     cy->next_due_ms = -1;
@@ -458,7 +532,7 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
         if (code == DF_OK)
             code = record_attempts(db, cy, err);
     }
-    if (code == DF_OK && cy->limit > 0)
+    if (code == DF_OK && cy->limit + cy->wants.count > 0)
         code = claim_rows(db, cy, err);
     if (code == DF_OK && (c->mirror || c->settled) && cy->settle.count + cy->claimed.count > 0)
         code = mirror_rows(db, cy, err);

@@ -1,7 +1,8 @@
 /*
  * What the parts of the engine share: engine.c (the thread), cycle.c (jobs of the store), send.c (a
- * row on its way), shares.c (slots of destinations and tenants), held.c (rows and bytes in hand),
- * times.c (a clock that is set back), figures.c (metrics).
+ * row on its way), targets.c and health.c (how targets are), shares.c (slots of destinations and
+ * tenants), held.c (rows and bytes in hand), times.c (a clock that is set back), figures.c
+ * (metrics).
  */
 #ifndef DF_DELIVERY_PRIVATE_H
 #define DF_DELIVERY_PRIVATE_H
@@ -13,11 +14,16 @@
 #include "delivery/attempts.sql.h"
 #include "delivery/delivery.h"
 #include "net/url.h"
+#include "resilience/tries.h"
 
 #define DELIVERY_ANSWER_UNITS 500
 #define DELIVERY_ERROR_UNITS  2000
 #define DELIVERY_HELD_MAX     1024 /* rows of a channel claimed at the same time */
 #define DELIVERY_SHARE_FIRST  16   /* of them for a new destination */
+#define DELIVERY_TARGET_MAX   1000 /* characters of a target's name: DeliveryTargets.Target */
+#define DELIVERY_WANTS        16   /* targets whose waiting rows one cycle claims */
+/* A row that waits for its target is due after this time, whatever happens to the processes. */
+#define DELIVERY_HOLD_MS (INT64_C(3600) * 1000)
 /* Bytes of claimed rows, for all channels together and for one. A channel that holds nothing may
  * always take a row. */
 #define DELIVERY_BYTES_ALL     ((int64_t)32 << 20)
@@ -55,6 +61,58 @@ struct delivery_share {
     char key[];
 };
 
+/*
+ * A target: a channel, and a URL without its query or a name. All but the constant part is guarded
+ * by the engine's lock.
+ */
+struct delivery_target {
+    struct delivery_channel *channel;
+    int64_t id; /* DeliveryTargets.Id; 0: it has no row yet, and so no row can wait for it */
+    /* The keys of its breaker, its host's breaker and its share of slots; NULL: not known. */
+    char *breaker;
+    char *host;
+    char *share;
+    size_t rows;     /* rows in hand */
+    int64_t used_ms; /* monotonic */
+
+    /* Arrivals: as the database said, and seen here since. */
+    bool known;
+    int64_t saved;
+    int64_t unsaved;
+    int64_t last_arrived_ms;
+    int64_t last_failed_ms;
+    char error[512];
+    bool dirty;  /* there is something to write besides arrivals */
+    bool saving; /* a job of health.c refers to it */
+
+    bool down; /* the breaker is not closed */
+    int64_t down_since_ms;
+    bool down_told;  /* the database has been told so */
+    bool down_there; /* the database says so */
+    bool paused;
+    int64_t shut_until_ms; /* monotonic: a probe was asked to wait so long */
+    bool has_held;         /* rows may wait for it */
+
+    struct df_metric *up;
+    size_t name_at; /* in the key, which is "<channel> <name>" */
+    size_t key_len;
+    char key[];
+};
+
+/* Rows to claim that wait for a target. */
+struct delivery_want {
+    struct delivery_target *of; /* not forgotten while it has_held */
+    size_t limit;
+    bool probe;
+    size_t found; /* set by the cycle */
+};
+
+struct delivery_wants {
+    struct delivery_want at[DELIVERY_WANTS];
+    size_t count;
+    size_t turn_at; /* where the next plan begins */
+};
+
 /* A claimed row, from its claim to its settlement. */
 struct delivery_row {
     struct df_link link; /* a row is in one list at a time */
@@ -75,7 +133,11 @@ struct delivery_row {
     int64_t renewed_until_ms;
 
     struct df_delivery_request request;
-    struct df_str key; /* of its breaker and its destination's share; absent: not known yet */
+    struct df_str key;              /* of its destination's share; absent: not known yet */
+    struct df_str breaker;          /* the key of its breaker */
+    struct delivery_target *target; /* NULL: not known yet, or the channel keeps no health */
+    struct df_tries tries;          /* what it went through, as the claim found it */
+    int64_t arrived_before;         /* at the target, before this try; -1: not known */
     struct df_out out;
     struct df_log_ctx log;
     /* Set while the row is promised a slot or has one. */
@@ -83,9 +145,13 @@ struct delivery_row {
     struct delivery_share *tenant; /* NULL: no tenant's row */
     bool promised;
 
+    bool probe; /* claimed to find out whether its target is back */
+
     /* How it ended. */
     enum delivery_outcome outcome;
-    bool loaded; /* `load` returned it */
+    bool held;    /* it waits for its target */
+    bool counted; /* the try changed AttemptCount */
+    bool loaded;  /* `load` returned it */
     bool tried;
     bool stale; /* its settlement came too late: lease or fence had changed */
     int64_t started_ms;
@@ -101,9 +167,11 @@ struct delivery_cycle {
     struct df_list settle;
     size_t limit; /* rows to claim; 0: none */
     bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
+    struct delivery_wants wants; /* rows that wait for a target, claimed too */
     /* Set afresh each time the job runs. */
-    size_t found;           /* rows that the claim took, put back or not */
-    int64_t found_bytes;    /* of them */
+    size_t found;           /* rows that the claim by due time took, put back or not */
+    size_t taken;           /* the same of all claims */
+    int64_t taken_bytes;    /* of them */
     size_t parked;          /* of them, put back: their owner already has its share */
     struct df_list claimed; /* to be sent */
     struct df_list renewed; /* claims of rows already on their way: only id, fence and lease */
@@ -136,6 +204,9 @@ struct delivery_channel {
     size_t most;      /* rows of a claim for several */
     bool crowded;     /* most rows of the last such claim were put off */
     bool took_newest; /* the last claim was one of the newest */
+    bool paused;      /* a person stopped the channel: nothing is claimed */
+    bool pause_seen;  /* for health.c, while it reads */
+    size_t turn_at;   /* where targets are looked through next */
 
     /* For a clock that was set back (times.c). */
     bool look_ahead;        /* rows from "after now" are to be looked for */
@@ -150,6 +221,7 @@ struct delivery_channel {
     struct df_metric *in_flight;
     struct df_metric *waiting;
     struct df_metric *oldest;
+    struct df_metric *waiting_for_target;
 };
 
 struct delivery_pruning {
@@ -174,6 +246,10 @@ struct df_delivery {
     size_t on_their_way DF_GUARDED_BY(lock); /* calls, of all channels */
     int64_t held_bytes DF_GUARDED_BY(lock);  /* of all channels */
     struct df_map shares[DELIVERY_SHARE_KINDS] DF_GUARDED_BY(lock);
+    struct df_map targets DF_GUARDED_BY(lock); /* by "<channel> <name>" */
+    bool health_running DF_GUARDED_BY(lock);   /* a job of health.c is with the store */
+    bool health_hurry DF_GUARDED_BY(lock);     /* a target has no row yet */
+    int64_t health_ms DF_GUARDED_BY(lock);     /* monotonic: when the next job is due */
     struct delivery_pruning pruning;
     /* The engine's thread alone. */
     int64_t figures_ms; /* monotonic: when waiting rows were last counted */
@@ -200,6 +276,9 @@ int64_t delivery_mono_ms(const struct df_delivery *d);
 
 enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err);
 
+/* The row is given up without having been sent. */
+void delivery_give_up(struct delivery_row *row, struct df_str why);
+
 /* --- held.c ----------------------------------------------------------------------------------- */
 
 /* Sorts what a cycle has claimed: rows that are on their way already move to `renewed`, rows that
@@ -225,6 +304,57 @@ void delivery_held_settling(struct df_list *rows, bool settling);
 /* How many rows of the usual size there is memory for, at most `most`. */
 size_t delivery_held_room(const struct df_delivery *d, const struct delivery_channel *ch,
                           size_t most) DF_REQUIRES(d->lock);
+
+/* --- targets.c -------------------------------------------------------------------------------- */
+
+struct df_str delivery_target_name(const struct delivery_target *t);
+/* NULL: it is not in memory. */
+struct delivery_target *delivery_target_find(struct df_delivery *d,
+                                             const struct delivery_channel *ch, struct df_str name)
+    DF_REQUIRES(d->lock);
+/* Never NULL. */
+struct delivery_target *delivery_target_get(struct df_delivery *d, struct delivery_channel *ch,
+                                            struct df_str name) DF_REQUIRES(d->lock);
+/* Finds the target of a row whose request was built, and names its breaker. Takes the lock. */
+void delivery_target_join(struct delivery_row *row);
+/* The row lets go of its target, if it has one. Takes the lock. */
+void delivery_target_leave(struct delivery_row *row);
+/* Why the row has to wait for its target; NULL: it may try. */
+const char *delivery_target_blocks(struct df_delivery *d, const struct delivery_row *row)
+    DF_REQUIRES(d->lock);
+
+/* How the target of a row was when the row came back. */
+struct delivery_health_view {
+    bool known;   /* the numbers of arrivals are */
+    bool is_well; /* its breakers are closed */
+    bool holds;   /* what failed waits for it */
+    int64_t arrived;
+    int64_t arrived_before; /* this try */
+};
+
+/* Notes what came of a row, and tells how its target is now. Takes the lock. */
+struct delivery_health_view delivery_target_told(struct delivery_row *row);
+/* Looks whether targets went down or came back otherwise. Takes the lock. */
+void delivery_targets_check(struct df_delivery *d);
+
+/* Plans which rows that wait for a target are claimed next, at most `room`; returns how many.
+ * *at_ms (monotonic) moves to when there may be more, if that is earlier. */
+size_t delivery_targets_plan(struct df_delivery *d, struct delivery_channel *ch, size_t room,
+                             struct delivery_wants *ret, int64_t *at_ms) DF_REQUIRES(d->lock);
+/* The channel's cycle was committed. */
+void delivery_targets_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock);
+void delivery_targets_free(struct df_delivery *d);
+
+/* --- health.c --------------------------------------------------------------------------------- */
+
+/* Writes what this process saw of the targets and reads what is known, when that is due. */
+void delivery_health(struct df_delivery *d);
+/* When that is (monotonic); INT64_MAX: it is under way. */
+int64_t delivery_health_at(const struct df_delivery *d) DF_REQUIRES(d->lock);
+/* A target needs its row soon. */
+void delivery_health_hurry(struct df_delivery *d) DF_REQUIRES(d->lock);
+/* Writes the rest when the engine's thread has ended. */
+void delivery_health_end(struct df_delivery *d);
 
 /* --- shares.c --------------------------------------------------------------------------------- */
 

@@ -34,6 +34,7 @@
 void delivery_row_free(struct delivery_row *row)
 {
     delivery_share_break(row->channel->d, row);
+    delivery_target_leave(row);
     df_arena_release(&row->arena);
     free(row);
 }
@@ -145,8 +146,9 @@ static void adopt_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
     DF_LIST_EACH (r, &cy->renewed, link)
         delivery_held_renew(ch, r);
     cy->reserved = 0; /* the rows count them now */
-    if (cy->found > 0)
-        ch->row_bytes = cy->found_bytes / (int64_t)cy->found;
+    if (cy->taken > 0)
+        ch->row_bytes = cy->taken_bytes / (int64_t)cy->taken;
+    delivery_targets_claimed(ch);
 }
 
 /* A cycle that claimed has asked the table when the next row is due. A cycle that only settled
@@ -240,16 +242,17 @@ static bool takes_newest(const struct delivery_channel *ch, int64_t now_ms)
  * If all rows of the last claim had one destination or tenant, the next claim takes no more than
  * that one has room for. If it has no room, new work causes a claim of the newest rows, which may
  * be for others. Older rows are looked at too: soon if the destination hangs, now and then if it is
- * only busy.
+ * only busy. `planned` rows, which wait for a target, are claimed beside.
  */
-static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *ch, bool *ret_newest,
-                         int64_t *ret_at_ms) DF_REQUIRES(d->lock)
+static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *ch, size_t planned,
+                         bool *ret_newest, int64_t *ret_at_ms) DF_REQUIRES(d->lock)
 {
-    size_t room = ch->held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - ch->held : 0;
+    size_t held = ch->held + planned;
+    size_t room = held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - held : 0;
     const struct delivery_share *to =
         ch->main ? delivery_share_find(d, ch->main_kind, df_str_c(ch->main)) : NULL;
     size_t share = ch->several ? ch->most : to ? to->share : DELIVERY_SHARE_FIRST;
-    size_t taken = to ? to->in_flight : 0;
+    size_t taken = (to ? to->in_flight : 0) + (ch->several ? 0 : planned);
 
     room = delivery_held_room(d, ch, room < CLAIM_MAX ? room : CLAIM_MAX);
     *ret_newest = ch->several && takes_newest(ch, delivery_mono_ms(d));
@@ -273,20 +276,35 @@ static bool is_backing_off(const struct delivery_channel *ch, int64_t now_ms)
     return ch->backoff.now_ms > 0 && now_ms < ch->look_ms;
 }
 
+/* Rows that wait for a target leave some room for others. */
+static size_t room_for_held(struct df_delivery *d, const struct delivery_channel *ch)
+    DF_REQUIRES(d->lock)
+{
+    size_t room = ch->held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - ch->held : 0;
+
+    room = delivery_held_room(d, ch, room < CLAIM_MAX ? room : CLAIM_MAX);
+    return room > 1 ? room - room / 4 : room;
+}
+
 /* Plans the next cycle; false: there is nothing to do. */
 static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
     DF_REQUIRES(d->lock)
 {
     size_t limit = 0;
     int64_t at_ms = 0;
+    int64_t later_ms = INT64_MAX;
 
     if (ch->running || is_backing_off(ch, now_ms))
         return false;
-    if (!d->stopping && !ch->c->missing)
-        limit = plan_claim(d, ch, &ch->cycle.newest, &at_ms);
+    ch->cycle.wants.count = 0;
+    if (!d->stopping && !ch->c->missing && !ch->paused) {
+        size_t planned =
+            delivery_targets_plan(d, ch, room_for_held(d, ch), &ch->cycle.wants, &later_ms);
+        limit = plan_claim(d, ch, planned, &ch->cycle.newest, &at_ms);
+    }
     if (now_ms < at_ms)
         limit = 0;
-    if (limit == 0 && ch->settled.count == 0)
+    if (limit + ch->cycle.wants.count == 0 && ch->settled.count == 0)
         return false;
     ch->cycle.limit = limit;
     df_list_move(&ch->cycle.settle, &ch->settled);
@@ -316,20 +334,26 @@ static void start_cycle(struct delivery_channel *ch)
 }
 
 /* When this channel has something to do without being woken. */
-static int64_t next_look(struct df_delivery *d, const struct delivery_channel *ch, int64_t now_ms)
+static int64_t next_look(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
     DF_REQUIRES(d->lock)
 {
-    int64_t at_ms;
+    struct delivery_wants wants;
+    int64_t later_ms = INT64_MAX;
+    int64_t at_ms = 0;
     bool newest;
 
     if (ch->running)
         return INT64_MAX;
     if (is_backing_off(ch, now_ms))
         return ch->look_ms;
-    if (d->stopping || ch->c->missing)
+    if (d->stopping || ch->c->missing || ch->paused)
         return INT64_MAX;
     /* Without room there is nothing to do until a row comes back. */
-    return plan_claim(d, ch, &newest, &at_ms) > 0 ? at_ms : INT64_MAX;
+    size_t planned = delivery_targets_plan(d, ch, room_for_held(d, ch), &wants, &later_ms);
+    if (planned > 0)
+        return 0;
+    at_ms = plan_claim(d, ch, 0, &newest, &at_ms) > 0 ? at_ms : INT64_MAX;
+    return at_ms < later_ms ? at_ms : later_ms;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -382,9 +406,11 @@ static void wait_for_work(struct df_delivery *d, int64_t now_ms) DF_REQUIRES(d->
     int64_t prune_ms = d->stopping ? INT64_MAX : delivery_prune_at(d);
     bool ready = false;
 
+    int64_t health_ms = d->stopping ? INT64_MAX : delivery_health_at(d);
     until_ms = prune_ms < until_ms ? prune_ms : until_ms;
+    until_ms = health_ms < until_ms ? health_ms : until_ms;
     for (size_t i = 0; i < d->channel_count; i++) {
-        const struct delivery_channel *ch = d->channels[i];
+        struct delivery_channel *ch = d->channels[i];
         if (!ch->c->claim)
             continue;
         int64_t at_ms = next_look(d, ch, now_ms);
@@ -421,6 +447,7 @@ static void run_engine(void *arg)
             delivery_watch_clock(d);
         }
         delivery_prune(d);
+        delivery_health(d);
     }
 }
 
@@ -517,6 +544,7 @@ static void settle_rest(struct delivery_channel *ch)
     df_list_move(&cy->settle, &ch->settled);
     delivery_held_settling(&cy->settle, true);
     cy->limit = 0;
+    cy->wants.count = 0;
     cy->job = (struct df_job){.run = delivery_cycle_run};
     if (cy->settle.count > 0 && df_store_write_wait(ch->d->opt.store, &cy->job, &err) != DF_OK)
         df_log_warn("DeliveryCycleFailed", "%s", err.detail);
@@ -539,6 +567,7 @@ void df_delivery_end(struct df_delivery *d)
     }
     for (size_t i = 0; i < d->channel_count; i++)
         settle_rest(d->channels[i]);
+    delivery_health_end(d);
 }
 
 void df_delivery_free(struct df_delivery *d)
@@ -552,6 +581,7 @@ void df_delivery_free(struct df_delivery *d)
         free(d->channels[i]);
     }
     free(d->channels);
+    delivery_targets_free(d);
     delivery_shares_free(d);
     pthread_cond_destroy(&d->changed);
     df_mutex_destroy(&d->lock);

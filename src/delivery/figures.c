@@ -46,6 +46,13 @@ static struct df_metric_family oldest_seconds = {
     .labels = {"channel"},
 };
 
+static struct df_metric_family held_rows = {
+    .name = "dataflow_delivery_held",
+    .help = "Rows that wait for their target to come back.",
+    .type = DF_GAUGE,
+    .labels = {"channel"},
+};
+
 static const char *const outcome_labels[DELIVERY_OUTCOMES] = {"sent", "retry", "error", "deferred"};
 
 void delivery_metrics_make(struct delivery_channel *ch, struct df_str name)
@@ -57,6 +64,7 @@ void delivery_metrics_make(struct delivery_channel *ch, struct df_str name)
     ch->in_flight = df_metric_get(&in_flight_rows, &name);
     ch->waiting = df_metric_get(&waiting_rows, &name);
     ch->oldest = df_metric_get(&oldest_seconds, &name);
+    ch->waiting_for_target = df_metric_get(&held_rows, &name);
 }
 
 struct figures {
@@ -64,6 +72,7 @@ struct figures {
     struct delivery_channel *channel;
     int64_t rows;
     int64_t oldest_ms;
+    int64_t held;
 };
 
 static void read_figures(void *arg, struct df_result *r)
@@ -72,6 +81,7 @@ static void read_figures(void *arg, struct df_result *r)
 
     f->rows = df_col_int(r, channel_waiting_Documents);
     f->oldest_ms = df_col_time(r, channel_waiting_Oldest);
+    f->held = df_col_int(r, channel_waiting_Held);
 }
 
 static enum df_code figures_run(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -91,6 +101,7 @@ static void figures_done(struct df_job *job, enum df_code code, const struct df_
                          : 0;
         df_metric_set(f->channel->waiting, (double)f->rows);
         df_metric_set(f->channel->oldest, age > 0 ? age : 0);
+        df_metric_set(f->channel->waiting_for_target, (double)f->held);
     }
     free(f);
 }

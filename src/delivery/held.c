@@ -46,10 +46,9 @@ static void count_bytes(struct delivery_channel *ch, int64_t bytes) DF_REQUIRES(
 
 static void refuse_large_row(struct delivery_row *row, int64_t most)
 {
-    row->outcome = DELIVERY_DEAD;
-    row->error =
-        df_arena_printf(&row->arena, "there are %lld bytes to send, and at most %lld are sent",
-                        (long long)row->bytes, (long long)most);
+    delivery_give_up(row, df_arena_printf(&row->arena,
+                                          "there are %lld bytes to send, and at most %lld are sent",
+                                          (long long)row->bytes, (long long)most));
     row->bytes = 0;
 }
 

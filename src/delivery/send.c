@@ -77,15 +77,78 @@ void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why)
     finish_row(row);
 }
 
-static void fail_row(struct delivery_row *row, bool again, int64_t retry_after_ms)
+/* The row waits for its target; what failed is settled as a failure, the rest as not tried. */
+static void mark_held(struct delivery_row *row)
 {
-    const struct df_delivery *d = row->channel->d;
-    const struct df_channel *c = row->channel->c;
-    const struct df_retry_policy *p = c->schedule ? c->schedule : &d->opt.settings.retry;
+    row->held = true;
+    row->due_ms = delivery_now(row->channel) + DELIVERY_HOLD_MS;
+}
 
-    row->outcome = again && !df_retry_exhausted(p, row->attempt) ? DELIVERY_RETRY : DELIVERY_DEAD;
-    row->due_ms = delivery_now(row->channel) +
-                  df_retry_delay_ms(p, row->attempt, retry_after_ms, d->opt.clock);
+static void hold_row(struct delivery_row *row, const char *why)
+{
+    row->outcome = DELIVERY_DEFERRED;
+    row->error = df_str_c(why);
+    mark_held(row);
+    delivery_share_break(row->channel->d, row);
+    finish_row(row);
+}
+
+/* A channel with a schedule of its own: every failure counts. */
+static void fail_by_schedule(struct delivery_row *row, bool again, int64_t retry_after_ms)
+{
+    const struct df_retry_policy *p = row->channel->c->schedule;
+    int64_t now_ms = delivery_now(row->channel);
+
+    row->tries.counted++;
+    row->tries.counted_ms = now_ms;
+    if (row->tries.first_failed_ms == 0)
+        row->tries.first_failed_ms = now_ms;
+    row->counted = true;
+    row->outcome =
+        again && !df_retry_exhausted(p, row->tries.counted) ? DELIVERY_RETRY : DELIVERY_DEAD;
+    row->due_ms = now_ms + df_retry_delay_ms(p, row->tries.counted, retry_after_ms,
+                                             row->channel->d->opt.clock);
+}
+
+/* What a failure means for the row: resilience/tries.h. */
+static void fail_by_rule(struct delivery_row *row, bool again)
+{
+    const struct df_delivery_settings *s = &row->channel->d->opt.settings;
+    const struct df_call *call = &row->out.call;
+    const struct df_tries_policy policy = {.max_counted = s->retry.max_attempts,
+                                           .cap_ms = s->retry.cap_ms,
+                                           .give_up_ms = s->give_up_ms};
+    struct delivery_health_view view = delivery_target_told(row);
+    const struct df_tries_failure failure = {
+        .now_ms = delivery_now(row->channel),
+        .refused = !again,
+        .never_counts = !view.known || call->fault == DF_FAULT_OURS || call->status == 429 ||
+                        call->retry_after_ms >= 0,
+        .is_well = view.is_well,
+        .arrived = view.arrived,
+        .arrived_before = view.arrived_before,
+    };
+    int64_t counted = row->tries.counted;
+    int64_t mark = row->tries.mark;
+
+    row->tries.tries = row->attempt;
+    bool given_up = df_tries_fail(&policy, &row->tries, &failure) != DF_TRIES_AGAIN;
+    if (!view.known)
+        row->tries.mark = mark; /* the next failure knows how many had arrived */
+    row->counted = row->tries.counted > counted;
+    row->outcome = given_up ? DELIVERY_DEAD : DELIVERY_RETRY;
+    row->due_ms = failure.now_ms + df_retry_delay_ms(&s->retry, row->attempt, call->retry_after_ms,
+                                                     row->channel->d->opt.clock);
+    if (!given_up && view.holds)
+        mark_held(row);
+}
+
+static void fail_row(struct delivery_row *row, bool again)
+{
+    if (row->channel->c->schedule)
+        fail_by_schedule(row, again, row->out.call.retry_after_ms);
+    else
+        fail_by_rule(row, again);
 }
 
 static void describe_failure(struct delivery_row *row)
@@ -117,14 +180,16 @@ static void row_answered(struct df_out *out)
     switch (out->verdict) {
     case DF_OUT_OK:
         row->outcome = DELIVERY_SENT;
+        if (row->target)
+            (void)delivery_target_told(row);
         break;
     case DF_OUT_AGAIN:
     case DF_OUT_REFUSED:
         describe_failure(row);
-        fail_row(row, out->verdict == DF_OUT_AGAIN, call->retry_after_ms);
+        fail_row(row, out->verdict == DF_OUT_AGAIN);
         break;
     case DF_OUT_STOPPED:
-        /* The peer may have seen it: it counts as an attempt and is due at once. */
+        /* The peer may have seen it: that was a try, and it is due at once. */
         row->tried = call->maybe_sent;
         row->outcome = row->tried ? DELIVERY_RETRY : DELIVERY_DEFERRED;
         row->due_ms = delivery_now(row->channel);
@@ -149,21 +214,43 @@ static int64_t attempt_timeout_ms(const struct df_delivery *d, const struct deli
     return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 
-/* Asks breaker and shares; false: the row was put back. */
+/* Puts the row back: to its target, if it has one that rows can wait for. */
+static void put_row_back(struct df_delivery *d, struct delivery_row *row, bool holds,
+                         int64_t least_ms, const char *why)
+{
+    if (holds)
+        hold_row(row, why);
+    else
+        delivery_defer(row, delivery_park_ms(d, row, least_ms), why);
+}
+
+/*
+ * Asks target, breaker and shares; false: the row was put back. While rows wait for a target, what
+ * finds its destination full waits with them, so that the oldest go first.
+ */
 static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
 {
+    df_lock(&d->lock);
+    const char *why = delivery_target_blocks(d, row);
+    bool can_hold = row->target && row->target->id > 0;
+    bool queues = can_hold && row->target->has_held;
+    df_unlock(&d->lock);
+    if (why) {
+        hold_row(row, why);
+        return false;
+    }
     if (!df_outbound_ask(d->opt.outbound, &row->out)) {
-        delivery_defer(row, delivery_park_ms(d, row, row->out.retry_ms),
-                       "the circuit breaker of the destination is open");
+        put_row_back(d, row, can_hold, row->out.retry_ms,
+                     "the circuit breaker of the destination is open");
         return false;
     }
     df_lock(&d->lock);
-    const char *full = delivery_share_enter(d, row);
+    why = delivery_share_enter(d, row);
     df_unlock(&d->lock);
-    if (!full)
+    if (!why)
         return true;
     df_outbound_forgo(&row->out);
-    delivery_defer(row, delivery_park_ms(d, row, DELIVERY_PARK_MS), full);
+    put_row_back(d, row, queues, DELIVERY_PARK_MS, why);
     return false;
 }
 
@@ -192,7 +279,8 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .idempotency_key = req->idempotency_key,
         .trace = row->out.trace,
         .trace_id = req->trace_id,
-        .breaker = row->key,
+        .breaker = row->breaker,
+        .guards_host = row->target && !of_tenant,
         .hides_targets = of_tenant, /* else it could scan the network behind the server */
         .classify = row->channel->c->classify,
         .done = row_answered,

@@ -229,6 +229,7 @@ static void make_attempt(struct integration_call *c)
         .correlation_id = df_req_correlation_id(c->w.req),
         .trace = *df_req_trace(c->w.req),
         .breaker = c->to->breaker_key,
+        .classify = df_outbound_judge_passed_on,
         .done = call_answered,
         .arg = c,
     };

@@ -173,8 +173,10 @@ static void whose_call(const struct df_channel *ch, struct df_result *r, struct 
         integration_find(ch->arg, df_col_text(r, integration_call_load_IntegrationName));
 
     ret->tenant = df_arena_str(a, df_col_text(r, integration_call_load_ClientId));
-    if (in)
+    if (in) {
         ret->breaker = in->breaker_key;
+        ret->target = in->name;
+    }
 }
 
 static enum df_code build_kept_call(const struct df_channel *ch, struct df_str id,

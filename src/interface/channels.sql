@@ -21,8 +21,8 @@
 -- with: table = TB_TICKET_RETURN_OUTBOX
 -- with: key = INT
 -- with: given = BusinessDocId, TargetUrl, PayloadJson, KeyForm, PayloadVersion
--- with: fence = CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount
--- with: claimed_fence = inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.AttemptCount
+-- with: fence = CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount
+-- with: claimed_fence = inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.TryCount
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
 -- with: newest = Id DESC
@@ -38,40 +38,51 @@
 -- name: ticket_return_sent
 -- row: channel_sent
 UPDATE TB_TICKET_RETURN_OUTBOX
-SET SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
+SET AttemptCount = CASE WHEN Status = 'Sending' THEN AttemptCount + 1 ELSE AttemptCount END,
+    SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
     NextAttemptAt = CASE WHEN Status = 'Sending' THEN NULL ELSE :now END,
     Status = CASE WHEN Status = 'Sending' THEN 'Sent' ELSE Status END, HeldUntil = NULL, LastError = NULL
 WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
            WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_RETURN_OUTBOX
-SET SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
+SET AttemptCount = CASE WHEN Status = 'Sending' THEN AttemptCount + 1 ELSE AttemptCount END,
+    SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
     NextAttemptAt = CASE WHEN Status = 'Sending' THEN NULL ELSE :now END,
     Status = CASE WHEN Status = 'Sending' THEN 'Sent' ELSE Status END, HeldUntil = NULL, LastError = NULL
 OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
            WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: ticket_return_failed
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET LastAttemptAt = CASE WHEN Status = 'Sending' THEN :now ELSE LastAttemptAt END,
+    AttemptCount = CASE WHEN Status = 'Sending' THEN :attempts ELSE AttemptCount END,
+    FirstFailedAt = CASE WHEN Status = 'Sending' THEN :first_failed ELSE FirstFailedAt END,
+    CountedAt = CASE WHEN Status = 'Sending' THEN :counted ELSE CountedAt END,
+    TargetMark = CASE WHEN Status = 'Sending' THEN :mark ELSE TargetMark END,
+    HeldFor = CASE WHEN Status = 'Sending' THEN :held_for ELSE HeldFor END,
+    HeldAt = CASE WHEN Status = 'Sending' THEN :held_at ELSE HeldAt END,
     NextAttemptAt = CASE WHEN Status = 'Sending' THEN :due ELSE :now END,
     LastError = CASE WHEN Status = 'Sending' THEN :error ELSE LastError END,
     Status = CASE WHEN Status = 'Sending' THEN 'Error' ELSE Status END, HeldUntil = NULL
 WHERE Id = :id
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
            WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: ticket_return_deferred
 UPDATE TB_TICKET_RETURN_OUTBOX
-SET AttemptCount = CASE WHEN Status = 'Sending' THEN AttemptCount - 1 ELSE AttemptCount END,
-    Status = CASE WHEN Status = 'Sending' AND AttemptCount > 1 THEN 'Error' ELSE 'Pending' END,
-    NextAttemptAt = :due, HeldUntil = NULL
+SET TryCount = CASE WHEN Status = 'Sending' THEN TryCount - 1 ELSE TryCount END,
+    Status = CASE WHEN Status = 'Sending' AND (FirstFailedAt IS NOT NULL OR AttemptCount > 0) THEN 'Error' ELSE 'Pending' END,
+    HeldFor = CASE WHEN Status = 'Sending' THEN :held_for ELSE HeldFor END,
+    HeldAt = CASE WHEN Status = 'Sending' THEN :held_at ELSE HeldAt END,
+    NextAttemptAt = CASE WHEN Status = 'Sending' THEN :due WHEN NextAttemptAt IS NULL THEN NextAttemptAt ELSE :now END,
+    HeldUntil = NULL
 WHERE Id = :id
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND NextAttemptAt = :lease_until THEN 1
+  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
            WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- --- the state of returns, in their tickets ---
@@ -113,32 +124,107 @@ WHERE Id IN (SELECT t.Id
 -- row: channel_claim
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
 WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit)
-RETURNING Id, GatewaySendAttemptCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount AS Fence,
-          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes;
+RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
+          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
+          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
 WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
-RETURNING Id, GatewaySendAttemptCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount AS Fence,
-          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes;
+RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
+          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
+          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-OUTPUT inserted.Id, inserted.GatewaySendAttemptCount AS Attempt,
-       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendAttemptCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes
+OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
+       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendTryCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes,
+       inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
+       inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
              WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
   AND GatewaySendNextAttemptAt <= :now;
 
+-- name: gateway_claim_held
+-- row: channel_claim
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
+WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY CreatedAt LIMIT :limit)
+RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
+          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
+          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY CreatedAt LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
+          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
+          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
+OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
+       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendTryCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes,
+       inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
+       inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.GatewaySendHeldFor = :target ORDER BY c.CreatedAt)
+  AND GatewaySendHeldFor = :target;
+
+-- name: gateway_claim_probe
+-- row: channel_claim
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
+WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY GatewaySendHeldAt LIMIT :limit)
+RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
+          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
+          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY GatewaySendHeldAt LIMIT :limit
+                     FOR UPDATE SKIP LOCKED))
+RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
+          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
+          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
+    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
+    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
+OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
+       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendTryCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes,
+       inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
+       inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.GatewaySendHeldFor = :target ORDER BY c.GatewaySendHeldAt)
+  AND GatewaySendHeldFor = :target;
+
 -- name: gateway_load
 -- row: channel_load
-SELECT Id, GatewaySendAttemptCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount AS Fence, BusinessDocId, RawPayloadJson,
+SELECT Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence, BusinessDocId, RawPayloadJson,
        GatewaySendKeyForm, PayloadVersion
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids);
@@ -177,47 +263,59 @@ SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(
 -- name: gateway_sent
 -- row: channel_sent
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
+SET GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendAttemptCount + 1 ELSE GatewaySendAttemptCount END,
+    GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' OR GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
     GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Sent' ELSE GatewaySendStatus END,
     GatewaySendHeldUntil = NULL, GatewaySendLastError = NULL
 WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount = :fence
             AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
            WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
+SET GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendAttemptCount + 1 ELSE GatewaySendAttemptCount END,
+    GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' OR GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
     GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Sent' ELSE GatewaySendStatus END,
     GatewaySendHeldUntil = NULL, GatewaySendLastError = NULL
 OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + GatewaySendAttemptCount = :fence
+  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + GatewaySendTryCount = :fence
             AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
            WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_failed
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendLastAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendLastAttemptAt END,
+    GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN :attempts ELSE GatewaySendAttemptCount END,
+    GatewaySendFirstFailedAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :first_failed ELSE GatewaySendFirstFailedAt END,
+    GatewaySendCountedAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :counted ELSE GatewaySendCountedAt END,
+    GatewaySendTargetMark = CASE WHEN GatewaySendStatus = 'Sending' THEN :mark ELSE GatewaySendTargetMark END,
+    GatewaySendHeldFor = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_for ELSE GatewaySendHeldFor END,
+    GatewaySendHeldAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_at ELSE GatewaySendHeldAt END,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :due WHEN GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
     GatewaySendLastError = CASE WHEN GatewaySendStatus = 'Sending' THEN :error ELSE GatewaySendLastError END,
     GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Error' ELSE GatewaySendStatus END,
     GatewaySendHeldUntil = NULL
 WHERE Id = :id
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount = :fence
             AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
            WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_deferred
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendAttemptCount - 1 ELSE GatewaySendAttemptCount END,
-    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' AND GatewaySendAttemptCount > 1 THEN 'Error' ELSE 'Pending' END,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Pending' AND GatewaySendNextAttemptAt IS NULL THEN GatewaySendNextAttemptAt ELSE :due END,
+SET GatewaySendTryCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendTryCount - 1 ELSE GatewaySendTryCount END,
+    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' AND (GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0)
+                             THEN 'Error' ELSE 'Pending' END,
+    GatewaySendHeldFor = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_for ELSE GatewaySendHeldFor END,
+    GatewaySendHeldAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_at ELSE GatewaySendHeldAt END,
+    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :due
+                                    WHEN GatewaySendNextAttemptAt IS NULL THEN GatewaySendNextAttemptAt ELSE :now END,
     GatewaySendHeldUntil = NULL
 WHERE Id = :id
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendAttemptCount = :fence
+  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount = :fence
             AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
            WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
@@ -227,7 +325,21 @@ SELECT MIN(GatewaySendNextAttemptAt) AS DueAt FROM TB_TICKET_INTERFACE WHERE Gat
 
 -- name: gateway_waiting
 -- row: channel_waiting
-SELECT COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
+SELECT COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest, COUNT(GatewaySendHeldFor) AS Held
+FROM TB_TICKET_INTERFACE
+WHERE GatewaySendNextAttemptAt IS NOT NULL;
+
+-- name: gateway_held
+-- row: channel_held
+SELECT t.Id, t.Target
+FROM DeliveryTargets AS t
+WHERE t.Channel = :channel AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id)
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) t.Id, t.Target
+FROM DeliveryTargets AS t
+WHERE t.Channel = CAST(:channel AS VARCHAR(51))
+  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id);
 
 -- name: gateway_counts
 -- row: channel_counts
@@ -271,10 +383,12 @@ WHERE Id = :id;
 
 -- name: gateway_retry
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now, GatewaySendFirstFailedAt = NULL,
+    GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL
 WHERE Id = :id AND GatewaySendStatus = 'Error';
 
 -- name: gateway_retry_all
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now
+SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendNextAttemptAt = :now, GatewaySendFirstFailedAt = NULL,
+    GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL
 WHERE GatewaySendStatus = 'Error';

@@ -52,7 +52,8 @@ SELECT MIN(NextAttemptAt) AS NextDue FROM TB_TICKET_INTERFACE WHERE NextAttemptA
 -- name: process_done
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
+    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + AttemptCount = :fence AND Status = 'Processing'
@@ -61,7 +62,8 @@ RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0,
+    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
+    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
 OUTPUT inserted.Id
 WHERE Id IN EACH_INT(:ids)
@@ -84,7 +86,8 @@ SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL,
     HeldUntil = CASE WHEN Status = 'Sending' THEN NextAttemptAt ELSE HeldUntil END,
     NextAttemptAt = CASE WHEN Status = 'Sending' AND NextAttemptAt > :now THEN NextAttemptAt
                          WHEN Status <> 'Sending' AND HeldUntil > :now THEN HeldUntil ELSE :now END,
-    Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL
+    Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, FirstFailedAt = NULL, CountedAt = NULL,
+    TargetMark = NULL, HeldFor = NULL, HeldAt = NULL
 WHERE CASE WHEN Status <> 'Sent' THEN 1 ELSE 0 END = 1
   AND BusinessEntity = (SELECT t.BusinessEntity FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)
   AND BusinessDocId = (SELECT t.BusinessDocId FROM TB_TICKET_INTERFACE AS t WHERE t.Id = :ticket)

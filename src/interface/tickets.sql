@@ -18,6 +18,8 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = excluded.UpdatedAt,
     NextAttemptAt = excluded.NextAttemptAt,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
                                 ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
@@ -36,6 +38,8 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
     NextAttemptAt = :now,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+    GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
                                 ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,

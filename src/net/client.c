@@ -155,6 +155,7 @@ static void hand_back(struct df_http_client *c, struct df_call *call)
 static void fail_call(struct df_http_client *c, struct df_call *call, const struct df_err *err)
 {
     call->code = err->code;
+    call->fault = DF_FAULT_OURS;
     call->err = *err;
     call->status = 0;
     df_buf_init(&call->answer, 0);
@@ -174,8 +175,10 @@ static void finish_transfer(struct df_http_client *c, struct df_transfer *t, CUR
 
     (void)curl_multi_remove_handle(c->multi, df_transfer_easy(t));
     df_transfer_end(t, result, df_lines_destination(call));
-    if (cancelled)
+    if (cancelled) {
         call->code = df_err_set(&call->err, DF_E_CANCELLED, STOPPED);
+        call->fault = DF_FAULT_OURS;
+    }
     df_lines_leave(&c->lines, call);
     df_metric_add(c->active, -1);
     hand_back(c, call);

@@ -53,6 +53,15 @@ struct df_call_header {
 
 #define DF_ANSWER_HEADERS 100
 
+/* Why there was no answer. */
+enum df_fault {
+    DF_FAULT_NONE, /* there was one */
+    DF_FAULT_HOST, /* name, connection, TLS: nothing was sent */
+    DF_FAULT_PEER, /* the peer was silent, or cut the connection */
+    DF_FAULT_OURS, /* not allowed or not possible here: memory, descriptors, a call that is wrong,
+                      that waited for its turn too long, or was cancelled */
+};
+
 /*
  * A call. The caller fills the first part (zero the rest); everything it points to must stay valid
  * until `done`. The client fills the second part before it calls `done`, on its own thread, exactly
@@ -83,6 +92,7 @@ struct df_call {
 
     /* The answer. DF_OK: an HTTP answer arrived, with any status. */
     enum df_code code;
+    enum df_fault fault;
     struct df_err err;
     unsigned status;
     struct df_buf answer;       /* borrowed: `done` copies what it keeps */

@@ -4,6 +4,7 @@
 #include "net/field.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -363,6 +364,29 @@ static enum df_code code_of(CURLcode result)
     return DF_E_NET;
 }
 
+static bool is_lack_of_ours(const struct df_transfer *t, CURLcode result)
+{
+    long error = 0;
+
+    if (result == CURLE_OUT_OF_MEMORY)
+        return true;
+    (void)curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &error);
+    return result == CURLE_COULDNT_CONNECT &&
+           (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS);
+}
+
+/* A time that is over before anything was written was spent on name, connection and TLS. */
+static enum df_fault fault_of(const struct df_transfer *t, CURLcode result)
+{
+    if (is_lack_of_ours(t, result))
+        return DF_FAULT_OURS;
+    enum df_code code = t->call->code;
+    if (code == DF_E_NET_RESOLVE || code == DF_E_NET_CONNECT || code == DF_E_NET_TLS ||
+        (code == DF_E_NET_TIMEOUT && t->writes == 0))
+        return DF_FAULT_HOST;
+    return code == DF_E_NET_TIMEOUT || code == DF_E_NET ? DF_FAULT_PEER : DF_FAULT_OURS;
+}
+
 int64_t df_retry_after_ms(struct df_str value, int64_t now_ms)
 {
     value = df_str_trim(value);
@@ -452,6 +476,7 @@ void df_transfer_end(struct df_transfer *t, CURLcode result, const char *destina
     else
         call->code = df_err_set(&call->err, code_of(result), "%s: %s", destination,
                                 t->message[0] ? t->message : curl_easy_strerror(result));
+    call->fault = call->code == DF_OK ? DF_FAULT_NONE : fault_of(t, result);
 }
 
 void df_transfer_recycle(struct df_transfer *t)

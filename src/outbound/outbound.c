@@ -90,6 +90,19 @@ static void put_headers(struct df_out *out)
 
 struct df_out_judgement df_outbound_judge_status(unsigned status)
 {
+    static const unsigned again[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
+
+    if (status >= 200 && status <= 299)
+        return (struct df_out_judgement){DF_OUT_OK, DF_BREAKER_SUCCESS};
+    bool retried = status < 100 || status > 499; /* an invalid status is like a 5xx (RFC 9110) */
+    for (size_t i = 0; !retried && i < sizeof(again) / sizeof(again[0]); i++)
+        retried = again[i] == status;
+    return retried ? (struct df_out_judgement){DF_OUT_AGAIN, DF_BREAKER_FAILURE}
+                   : (struct df_out_judgement){DF_OUT_REFUSED, DF_BREAKER_SUCCESS};
+}
+
+struct df_out_judgement df_outbound_judge_passed_on(unsigned status)
+{
     switch (df_retry_class_of(status)) {
     case DF_CLASS_SUCCESS:
         return (struct df_out_judgement){DF_OUT_OK, DF_BREAKER_SUCCESS};
@@ -99,6 +112,20 @@ struct df_out_judgement df_outbound_judge_status(unsigned status)
         break;
     }
     return (struct df_out_judgement){DF_OUT_REFUSED, DF_BREAKER_SUCCESS};
+}
+
+enum df_breaker_outcome df_outbound_judge_host(enum df_fault fault)
+{
+    switch (fault) {
+    case DF_FAULT_NONE:
+        return DF_BREAKER_SUCCESS;
+    case DF_FAULT_HOST:
+        return DF_BREAKER_FAILURE;
+    case DF_FAULT_PEER:
+    case DF_FAULT_OURS:
+        break;
+    }
+    return DF_BREAKER_IGNORED;
 }
 
 struct df_out_judgement df_outbound_judge(enum df_code code, unsigned status,
@@ -116,8 +143,18 @@ struct df_out_judgement df_outbound_judge(enum df_code code, unsigned status,
 
 /* --- the call --------------------------------------------------------------------------------- */
 
-/* Gives the permit back. */
-static void tell_breaker(struct df_out *out, enum df_breaker_outcome outcome, int64_t duration_ms)
+/* Gives the host's permit back. A slow target says nothing about the host. */
+static void tell_host(struct df_out *out, enum df_breaker_outcome outcome)
+{
+    if (!out->held_host)
+        return;
+    df_breaker_done(out->held_host, out->host_permit, outcome, 0);
+    df_breakers_put(out->outbound->breakers, out->held_host);
+    out->held_host = NULL;
+}
+
+/* Gives the target's permit back. */
+static void tell_target(struct df_out *out, enum df_breaker_outcome outcome, int64_t duration_ms)
 {
     struct df_breaker_snapshot now;
 
@@ -131,26 +168,57 @@ static void tell_breaker(struct df_out *out, enum df_breaker_outcome outcome, in
     out->held = NULL;
 }
 
+/* NULL: there is none; *ret_retry_ms says when to ask again. */
+static struct df_breaker *take_permit(struct df_outbound *o, struct df_str key,
+                                      struct df_breaker_permit *ret, int64_t *ret_retry_ms)
+{
+    struct df_breaker *b = df_breakers_get(o->breakers, key);
+
+    if (df_breaker_allow(b, ret, ret_retry_ms))
+        return b;
+    df_breakers_put(o->breakers, b);
+    return NULL;
+}
+
 bool df_outbound_ask(struct df_outbound *o, struct df_out *out)
 {
     char destination[DF_DESTINATION_SIZE];
 
-    assert(!out->held && !out->unguarded);
-    struct df_breaker *b = df_breakers_get(
-        o->breakers,
-        out->breaker.ptr ? out->breaker : df_destination_of(out->call.url, destination));
+    assert(!out->held && !out->held_host && !out->unguarded);
+    struct df_str host = df_destination_of(out->call.url, destination);
+    struct df_str target = out->breaker.ptr ? out->breaker : host;
     out->outbound = o;
-    if (df_breaker_allow(b, &out->permit, &out->retry_ms)) {
-        out->held = b;
-        return true;
+    if (out->guards_host && !df_str_eq(target, host)) {
+        out->held_host = take_permit(o, host, &out->host_permit, &out->retry_ms);
+        if (!out->held_host)
+            return false;
     }
-    df_breakers_put(o->breakers, b);
-    return false;
+    out->held = take_permit(o, target, &out->permit, &out->retry_ms);
+    if (!out->held)
+        tell_host(out, DF_BREAKER_IGNORED);
+    return out->held;
 }
 
 void df_outbound_forgo(struct df_out *out)
 {
-    tell_breaker(out, DF_BREAKER_IGNORED, 0);
+    tell_host(out, DF_BREAKER_IGNORED);
+    tell_target(out, DF_BREAKER_IGNORED, 0);
+}
+
+struct df_out_gate df_outbound_look(struct df_outbound *o, struct df_str target, struct df_str host)
+{
+    struct df_out_gate gate = {.closed = true, .permits = INT64_MAX};
+    const struct df_str keys[] = {target, host};
+    struct df_breaker_snapshot s;
+
+    for (size_t i = 0; i < 2; i++) {
+        if (!keys[i].ptr || !df_breakers_look(o->breakers, keys[i], &s))
+            continue;
+        gate.closed = gate.closed && s.state == DF_BREAKER_CLOSED;
+        gate.permits = s.permits < gate.permits ? s.permits : gate.permits;
+        gate.wait_ms = s.retry_ms > gate.wait_ms ? s.retry_ms : gate.wait_ms;
+    }
+    return gate;
 }
 
 /* On the client's thread. */
@@ -163,8 +231,9 @@ static void call_done(struct df_call *call)
     out->verdict = j.verdict;
     out->outcome = j.breaker;
     out->retry_ms = 0;
+    tell_host(out, df_outbound_judge_host(call->fault));
     if (!out->unguarded)
-        tell_breaker(out, j.breaker, call->duration_ms);
+        tell_target(out, j.breaker, call->duration_ms);
     if (j.verdict == DF_OUT_AGAIN && call->retry_after_ms >= 0)
         out->retry_ms = call->retry_after_ms;
     out->done(out);

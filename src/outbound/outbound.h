@@ -70,11 +70,25 @@ struct df_out_judgement {
 /*
  * What an answer means:
  *
- *   2xx                       OK       success
- *   408, 425, 429, 5xx        AGAIN    failure
- *   any other                 REFUSED  success: the peer is well
+ *   2xx                                    OK       success
+ *   401, 403, 404, 405, 407, 408, 421,
+ *   425, 429, 5xx, and no valid status     AGAIN    failure: the target refuses everybody
+ *   any other                              REFUSED  success: the peer is well
  */
 struct df_out_judgement df_outbound_judge_status(unsigned status);
+
+/*
+ * A `classify` for peers that answer to a client of ours, or are one: their 401 or 404 is about
+ * this call alone. 408, 425, 429 and 5xx are AGAIN, failure; the rest as above.
+ */
+struct df_out_judgement df_outbound_judge_passed_on(unsigned status);
+
+/*
+ * What a call says about its host, which other targets share: an answer of any kind is a success;
+ * name, connection and TLS are failures. The rest (silence after connecting, a cut connection, our
+ * own fault) says nothing.
+ */
+enum df_breaker_outcome df_outbound_judge_host(enum df_fault fault);
 
 /*
  * The verdict on a call. An answer is judged by `classify`, or as above (NULL). Without an answer:
@@ -105,6 +119,9 @@ struct df_out {
     struct df_str trace_id;        /* x-trace-id; absent: that of `trace` */
     struct df_str breaker;         /* its key; absent: the URL's destination */
     bool unguarded; /* the caller has permits of its own and tells its breaker itself */
+    /* The breaker of the URL's destination is asked too, and told of what concerns the whole host.
+     * Not for addresses that tenants choose: one of them could shut a host for others. */
+    bool guards_host;
     bool hides_targets;
     struct df_out_judgement (*classify)(unsigned status); /* NULL: df_outbound_judge_status */
     void (*done)(struct df_out *out);
@@ -119,7 +136,20 @@ struct df_out {
     struct df_outbound *outbound;
     struct df_breaker *held; /* with the permit, from ask until it is given back */
     struct df_breaker_permit permit;
+    struct df_breaker *held_host; /* the same of the host; NULL: not asked */
+    struct df_breaker_permit host_permit;
 };
+
+/* What the breakers of a target and its host would say to a call now. */
+struct df_out_gate {
+    bool closed;     /* both let everything pass */
+    int64_t permits; /* calls that may begin now */
+    int64_t wait_ms; /* until there may be permits; 0: not known */
+};
+
+/* Looks without asking. `host` may be absent; a key without a breaker is as good as closed. */
+struct df_out_gate df_outbound_look(struct df_outbound *o, struct df_str target,
+                                    struct df_str host);
 
 /* Asks the breaker. False: not now; there is no permit to give back. */
 bool df_outbound_ask(struct df_outbound *o, struct df_out *out);

@@ -350,6 +350,19 @@ void df_breaker_done(struct df_breaker *b, struct df_breaker_permit p,
     log_change(b, &change);
 }
 
+static int64_t permits_left(const struct df_breaker *b, int64_t now_ns) DF_REQUIRES(b->lock)
+{
+    switch (b->state) {
+    case DF_BREAKER_CLOSED:
+        break;
+    case DF_BREAKER_OPEN:
+        return open_left_ms(b, now_ns) > 0 ? 0 : b->set.half_open_calls;
+    case DF_BREAKER_HALF_OPEN:
+        return b->probes_left;
+    }
+    return INT64_MAX;
+}
+
 void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
 {
     int64_t now_ns = df_mono_ns(b->clock);
@@ -360,6 +373,7 @@ void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
         .state = b->state,
         .since_ms = b->since_ms,
         .retry_ms = b->state == DF_BREAKER_OPEN ? open_left_ms(b, now_ns) : 0,
+        .permits = permits_left(b, now_ns),
         .failure_rate = rated ? (double)b->failed * 100 / (double)b->calls : -1,
         .slow_rate = rated ? (double)b->slow * 100 / (double)b->calls : -1,
         .window = b->window,
@@ -463,6 +477,23 @@ void df_breakers_put(struct df_breakers *r, struct df_breaker *b)
     b->holders--;
     b->used = ++r->ticks;
     df_unlock(&r->lock);
+}
+
+bool df_breakers_look(struct df_breakers *r, struct df_str key, struct df_breaker_snapshot *ret)
+{
+    df_lock(&r->lock);
+    struct df_breaker *b = df_map_get(&r->by_key, key);
+    if (b)
+        b->holders++;
+    df_unlock(&r->lock);
+    if (!b)
+        return false;
+    df_breaker_snapshot(b, ret);
+    ret->name = DF_STR_NULL;
+    df_lock(&r->lock);
+    b->holders--;
+    df_unlock(&r->lock);
+    return true;
 }
 
 static int by_name(const void *x, const void *y)

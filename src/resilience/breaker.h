@@ -40,6 +40,7 @@ struct df_breaker_snapshot {
     enum df_breaker_state state;
     int64_t since_ms;    /* wall clock: in this state since */
     int64_t retry_ms;    /* OPEN: until a probe is allowed; else 0 */
+    int64_t permits;     /* calls that may begin now; CLOSED: INT64_MAX */
     double failure_rate; /* per cent; -1 until enough calls are recorded */
     double slow_rate;    /* likewise */
     int64_t window;      /* calls in the window of this state; OPEN: of the one before */
@@ -99,6 +100,10 @@ void df_breakers_configure(struct df_breakers *r, struct df_str key,
 /* The key's breaker, never NULL. Put it back after its permits. */
 struct df_breaker *df_breakers_get(struct df_breakers *r, struct df_str key);
 void df_breakers_put(struct df_breakers *r, struct df_breaker *b);
+
+/* Looks at the key's breaker, which does not count as use; the name is absent. False: there is no
+ * such breaker, and so nothing against a call. */
+bool df_breakers_look(struct df_breakers *r, struct df_str key, struct df_breaker_snapshot *ret);
 
 /* Calls `each` for every breaker, by name, without a lock. */
 void df_breakers_each(struct df_breakers *r,

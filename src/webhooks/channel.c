@@ -131,7 +131,7 @@ static enum df_code build_webhook(const struct df_channel *c, struct df_str id, 
 /* Every refusal is tried again, except 410, which says that the receiver is gone. */
 static struct df_out_judgement classify_answer(unsigned http_status)
 {
-    struct df_out_judgement j = df_outbound_judge_status(http_status);
+    struct df_out_judgement j = df_outbound_judge_passed_on(http_status);
 
     if (j.verdict == DF_OUT_REFUSED && http_status != 410)
         j.verdict = DF_OUT_AGAIN;

@@ -11,7 +11,7 @@
 -- The subscription may have changed since the event: URL and secrets are the present ones.
 -- name: webhook_load
 -- row: channel_load
-SELECT d.Id, d.AttemptCount AS Attempt, d.AttemptCount AS Fence, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
+SELECT d.Id, d.TryCount AS Attempt, d.TryCount AS Fence, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
        s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
        d.BatchId, k.ClientIdentifier, s.ClientId
 FROM WebhookDeliveries AS d
@@ -49,14 +49,16 @@ WHERE d.Id = :id;
 -- leaves out those that are being settled just now.
 -- name: webhook_retry_all
 UPDATE WebhookDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    HeldFor = NULL, HeldAt = NULL
 WHERE Status = 'Error'
   AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = WebhookDeliveries.SubscriptionId) = 1
   AND NOT EXISTS (SELECT 1 FROM WebhookDeliveryFailures AS f
                   WHERE f.DeliveryId = WebhookDeliveries.Id AND f.ReplayedAt IS NOT NULL);
 -- dialect: postgres
 UPDATE WebhookDeliveries
-SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now
+SET Status = 'Pending', AttemptCount = 0, NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    HeldFor = NULL, HeldAt = NULL
 WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
                      WHERE d.Status = 'Error'
                        AND (SELECT CAST(s.IsActive AS INT) FROM WebhookSubscriptions AS s WHERE s.Id = d.SubscriptionId) = 1
@@ -161,12 +163,12 @@ WHERE IsActive <> :active AND FailureSince <= :before
 -- subscription that was disabled here.
 -- name: webhook_end_waiting
 UPDATE WebhookDeliveries
-SET Status = 'Error', NextAttemptAt = NULL, LastError = :error
+SET Status = 'Error', NextAttemptAt = NULL, HeldFor = NULL, HeldAt = NULL, LastError = :error
 WHERE SubscriptionId = :subscription_id
   AND CASE WHEN NextAttemptAt IS NOT NULL AND Status <> 'Sending' THEN 1 ELSE 0 END = 1;
 -- dialect: postgres
 UPDATE WebhookDeliveries
-SET Status = 'Error', NextAttemptAt = NULL, LastError = :error
+SET Status = 'Error', NextAttemptAt = NULL, HeldFor = NULL, HeldAt = NULL, LastError = :error
 WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
                      WHERE d.SubscriptionId = :subscription_id
                        AND CASE WHEN d.NextAttemptAt IS NOT NULL AND d.Status <> 'Sending' THEN 1 ELSE 0 END = 1

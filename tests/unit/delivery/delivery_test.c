@@ -22,6 +22,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define HOURS (INT64_C(3600) * 1000)
+
 static enum df_dialect dialect;
 static struct testdb t;
 static struct df_db *db;
@@ -156,6 +158,7 @@ static void start_engine(const struct setting *s)
     struct df_store_options so = {.settings.url = t.url};
     const struct df_delivery_settings settings = {
         .retry = {.base_ms = s->base_ms, .cap_ms = s->base_ms * 4, .max_attempts = s->max_attempts},
+        .give_up_ms = 72 * HOURS,
         .lease_ms = s->lease_ms,
         .timeout_ms = 5000,
     };
@@ -263,6 +266,7 @@ SAME_QUERY(count_waiting, COUNT_WHERE("NextAttemptAt IS NOT NULL"));
 SAME_QUERY(count_pending, COUNT_WHERE("Status = 'Pending'"));
 SAME_QUERY(count_sending, COUNT_WHERE("Status = 'Sending'"));
 SAME_QUERY(attempts_sum, "SELECT SUM(AttemptCount) FROM TB_FUNCTIONAL_ACK_OUTBOX");
+SAME_QUERY(tries_sum, "SELECT SUM(TryCount) FROM TB_FUNCTIONAL_ACK_OUTBOX");
 SAME_QUERY(history_count, "SELECT COUNT(*) FROM DeliveryAttempts");
 SAME_QUERY(history_sent,
            "SELECT COUNT(*) FROM DeliveryAttempts WHERE Outcome = 'Sent' AND HttpStatus ="
@@ -334,40 +338,40 @@ static void what_fails_is_tried_again_until_it_succeeds(void **state)
     /* A connection that was kept alive and is gone when the request comes is the client's affair.
      */
     assert_int_equal(seen, 3);
-    int64_t attempts = testdb_int(db, &attempts_sum);
-    assert_true(attempts == 2 || attempts == 3);
-    assert_int_equal(testdb_int(db, &history_count), attempts);
+    int64_t tries = testdb_int(db, &tries_sum);
+    assert_true(tries == 2 || tries == 3);
+    assert_int_equal(testdb_int(db, &history_count), tries);
+    assert_int_equal(testdb_int(db, &attempts_sum), 1); /* the success alone counts */
 }
 
-static void what_keeps_failing_waits_for_a_person(void **state)
+static void what_was_given_up_waits_for_a_person(void **state)
 {
     (void)state;
-    set_plan(3, (const unsigned[]){500, 502, 429});
+    SAME_QUERY(cleared, COUNT_WHERE("FirstFailedAt IS NULL AND CountedAt IS NULL AND"
+                                    " TargetMark IS NULL AND AttemptCount = 0"));
+    set_plan(3, (const unsigned[]){500, 502, 409});
     start_engine(&quick);
     add_acks(1, "");
     wake();
     await(&count_dead, 1);
     assert_int_equal(seen, 3);
-    /* Who retries it by hand. */
-    TESTDB_QUERY(now_retry, 1,
-                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', AttemptCount = 0,"
-                 " NextAttemptAt = ?1 WHERE Status = 'Error'",
-                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', AttemptCount = 0,"
-                 " NextAttemptAt = $1 WHERE Status = 'Error'",
-                 "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', AttemptCount = 0,"
-                 " NextAttemptAt = ? WHERE Status = 'Error'");
-    assert_ok(
-        df_db_exec(db, &now_retry, DF_PARAMS(df_time(df_wall_ms(df_clock_real()))), NULL, &err),
-        &err);
+    assert_int_equal(testdb_int(db, &attempts_sum), quick.max_attempts);
+    assert_int_equal(testdb_int(db, &tries_sum), 3);
+    assert_ok(df_db_exec(db, DF_ANY(&df_q_ack_retry_all, {"now", df_time(df_wall_ms(&ahead))}),
+                         NULL, &err),
+              &err);
+    assert_int_equal(testdb_int(db, &cleared), 1);
     wake();
     await(&count_sent, 1);
     assert_int_equal(testdb_int(db, &history_count), 4);
+    assert_int_equal(testdb_int(db, &attempts_sum), 1);
+    assert_int_equal(testdb_int(db, &tries_sum), 4);
 }
 
 static void what_cannot_succeed_is_not_tried_again(void **state)
 {
     (void)state;
-    static const unsigned statuses[] = {400, 404, 301, 410};
+    static const unsigned statuses[] = {400, 409, 301, 410};
     set_plan(4, statuses);
     start_engine(&quick);
     add_acks(4, "");
@@ -417,7 +421,7 @@ static void what_another_process_left_behind_is_taken_when_its_lease_is_over(voi
 static void who_lost_its_lease_settles_nothing(void **state)
 {
     (void)state;
-    SAME_QUERY(steal, "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET AttemptCount = 7");
+    SAME_QUERY(steal, "UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET TryCount = 7");
     holding = true;
     start_engine(&quick);
     add_acks(1, "");
@@ -429,7 +433,8 @@ static void who_lost_its_lease_settles_nothing(void **state)
     holding = false;
     await(&history_count, 1);
     assert_int_equal(testdb_int(db, &count_sending), 1);
-    assert_int_equal(testdb_int(db, &attempts_sum), 7);
+    assert_int_equal(testdb_int(db, &tries_sum), 7);
+    assert_int_equal(testdb_int(db, &attempts_sum), 0);
 }
 
 static double deferred(void)
@@ -478,7 +483,8 @@ static void a_broken_destination_rests_and_no_attempt_is_counted(void **state)
     await(&count_sent, 40);
     /* Five failures opened it; nothing came until a probe was let through. */
     assert_true(seen >= 45);
-    assert_int_equal(testdb_int(db, &attempts_sum), testdb_int(db, &history_count));
+    assert_int_equal(testdb_int(db, &tries_sum), testdb_int(db, &history_count));
+    assert_int_equal(testdb_int(db, &attempts_sum), 40);
 }
 
 static void one_destination_that_hangs_keeps_no_other_waiting(void **state)
@@ -548,8 +554,6 @@ static void whoever_waits_at_the_end_sleeps(void **state)
 
 /* --- clocks that are set ---------------------------------------------------------------------- */
 
-#define HOURS (INT64_C(3600) * 1000)
-
 static void await_seen(size_t want)
 {
     for (int i = 0; i < 6000 && seen < want; i++)
@@ -569,7 +573,7 @@ static void a_clock_that_is_set_sends_nothing_twice(void **state)
     for (int round = 2; round < 5; round++) {
         set_ms += 3 * HOURS;
         wake();
-        await(&attempts_sum, 5 * round); /* claimed again, each of them */
+        await(&tries_sum, 5 * round); /* claimed again, each of them */
     }
     set_ms = -3 * HOURS;
     wake();
@@ -599,9 +603,10 @@ static void a_newer_content_waits_for_the_older_to_come_back(void **state)
         " GatewaySendNextAttemptAt = '2020-01-01T00:00:00.000%s';";
     SAME_QUERY(gateway_sent, "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus ="
                              " 'Sent' AND GatewaySendAttemptCount = 1");
-    SAME_QUERY(put_off, "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendAttemptCount = 0"
-                        " AND GatewaySendLastAttemptAt IS NOT NULL AND GatewaySendNextAttemptAt >"
-                        " '2021-01-01'");
+    SAME_QUERY(put_off,
+               "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Pending'"
+               " AND GatewaySendLastAttemptAt IS NOT NULL AND GatewaySendNextAttemptAt >"
+               " '2021-01-01'");
     char text[1024];
 
     holding = true;
@@ -763,6 +768,7 @@ static void add_attempts(size_t count, int64_t age_ms)
             .duration_ms = df_int(7),
             .answer = df_text(DF_STR("ok")),
             .error = df_null(DF_TEXT),
+            .counted = df_int(1),
         };
     assert_ok(df_db_begin(db, true, &err), &err);
     assert_ok(df_db_exec_many(db, DF_MANY(delivery_attempt_insert, rows), count, NULL, NULL, NULL,
@@ -826,19 +832,20 @@ static void a_step_of_it_goes_by_the_index(void **state)
 struct names {
     size_t count;
     int64_t calls;
-    char first[128];
+    char at[2][128];
 };
 
 static void note_name(void *arg, const struct df_breaker_snapshot *s)
 {
     struct names *n = arg;
 
+    if (n->count < 2)
+        (void)snprintf(n->at[n->count], sizeof(n->at[0]), DF_STR_FMT, DF_STR_ARG(s->name));
     n->count++;
     n->calls += s->calls;
-    (void)snprintf(n->first, sizeof(n->first), DF_STR_FMT, DF_STR_ARG(s->name));
 }
 
-static void one_destination_has_one_breaker_however_it_is_written(void **state)
+static void a_target_and_its_host_have_one_breaker_each_however_they_are_written(void **state)
 {
     (void)state;
     static const char *const forms[][2] = {
@@ -854,10 +861,13 @@ static void one_destination_has_one_breaker_however_it_is_written(void **state)
     start_engine(&quick);
     await(&count_sent, 3);
     df_breakers_each(outbound.breakers, note_name, &names);
+    /* One for the target, one for the host. */
+    assert_int_equal(names.count, 2);
+    assert_int_equal(names.calls, 6);
+    (void)snprintf(name, sizeof(name), "functional-ack http://%s/in", df_http_address(http));
+    assert_string_equal(names.at[0], name);
     (void)snprintf(name, sizeof(name), "http://%s", df_http_address(http));
-    assert_int_equal(names.count, 1);
-    assert_int_equal(names.calls, 3);
-    assert_string_equal(names.first, name);
+    assert_string_equal(names.at[1], name);
 }
 
 static void the_outcome_of_a_return_stands_in_its_ticket(void **state)
@@ -872,7 +882,7 @@ static void the_outcome_of_a_return_stands_in_its_ticket(void **state)
         " PayloadJson, TargetUrl, NextAttemptAt)"
         " VALUES ('TCK', 'T1', 15, '{}', '', '2020-01-01T00:00:00.000%s');";
     SAME_QUERY(returned, "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE ReturnStatus = 'Sent' AND"
-                         " ReturnAttemptCount = 2 AND ReturnSentAt IS NOT NULL");
+                         " ReturnAttemptCount = 1 AND ReturnSentAt IS NOT NULL");
     char text[1024];
     (void)snprintf(text, sizeof(text), sql, dialect == DF_SQLSERVER ? "" : "Z");
     testdb_script(db, text);
@@ -887,7 +897,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_EACH(what_is_written_is_sent),
         ON_EACH(what_fails_is_tried_again_until_it_succeeds),
-        ON_EACH(what_keeps_failing_waits_for_a_person),
+        ON_EACH(what_was_given_up_waits_for_a_person),
         ON_EACH(what_cannot_succeed_is_not_tried_again),
         ON_EACH(a_channel_without_a_target_keeps_its_rows),
         ON_EACH(what_another_process_left_behind_is_taken_when_its_lease_is_over),
@@ -905,7 +915,7 @@ int main(void)
         ON_EACH(what_is_too_large_is_not_sent),
         ON_EACH(old_attempts_are_removed_until_none_is_left),
         ON_EACH(a_step_of_it_goes_by_the_index),
-        ON_EACH(one_destination_has_one_breaker_however_it_is_written),
+        ON_EACH(a_target_and_its_host_have_one_breaker_each_however_they_are_written),
         ON_EACH(the_outcome_of_a_return_stands_in_its_ticket),
     };
     return testdb_run_tests("delivery", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
