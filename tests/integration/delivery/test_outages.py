@@ -117,7 +117,7 @@ class World:
 
     def rest(self):
         """Nothing is under way: no lease ends while a call is answered."""
-        wait_for(lambda: not any(self.count(c.table, f"{c.prefix}Status = 'Sending'") for c in CHANNELS.values()), "rest")
+        wait_for(lambda: not any(self.count(c.table, f"{c.prefix}Status = 'Sending'") for c in CHANNELS.values()), "rest", PATIENCE)
 
     def pass_time(self, steps, **step):
         """Hours pass in jumps, and after each of them at least one more try fails."""
