@@ -236,6 +236,24 @@ def test_health_is_kept_for_each_target(world):
     wait_for(lambda: world.target("functional-ack") == (len(docs), None), "the target is well again")
 
 
+def test_a_poisoned_document_does_not_keep_its_target_shut(world):
+    """It is the oldest, and a probe; the next probes are others."""
+    world.gateway.fail(503)
+    world.gateway.fail(500, doc="POISON")
+    docs = documents("GOOD", 9)
+    world.post_acks(["POISON", *docs])
+    wait_for(lambda: world.tries() > 0, "the first try")
+    world.pass_time(6, hours=1)
+    world.rest()
+    check_waiting(world, ["functional-ack"])
+    del world.gateway.faults[None, None]
+    world.clock.advance(**CAP)
+    wait_for(lambda: world.unsent(["functional-ack"]) == 1, "the others arrive")
+    assert world.gateway.arrived("/ack") == set(docs)
+    poison = world.row("functional-ack", "POISON")
+    assert poison.status == "Error" and poison.due is not None, "it has not failed often enough since the others arrive"
+
+
 # --- when a document is given up ---
 
 
@@ -307,10 +325,11 @@ def test_a_document_alone_is_given_up_by_time_and_tries(world, first, then):
     check_waiting(world, ["functional-ack"])
     begun = world.row("functional-ack", "ALONE").first_failed
     for _ in range(2 * MIN_TRIES):
-        if world.given_up():
-            break
-        world.pass_time(1, **then)
         world.rest()
+        before = world.tries()
+        world.clock.advance(**then)
+        if wait_for(lambda: world.given_up() or world.tries() > before, "another try, or the last") is not True:
+            break
     row = world.row("functional-ack", "ALONE")
     assert row.tries >= MIN_TRIES and row.first_failed == begun
     assert world.clock.passed >= datetime.timedelta(hours=GIVE_UP_HOURS)
