@@ -87,8 +87,7 @@ struct delivery_target {
 
     bool down; /* the breaker is not closed */
     int64_t down_since_ms;
-    bool down_told;  /* the database has been told so */
-    bool down_there; /* the database says so */
+    bool down_told; /* the database has been told whether it is */
     bool paused;
     int64_t shut_until_ms; /* monotonic: a probe was asked to wait so long */
     bool has_held;         /* rows may wait for it */
@@ -204,6 +203,7 @@ struct delivery_channel {
     size_t most;      /* rows of a claim for several */
     bool crowded;     /* most rows of the last such claim were put off */
     bool took_newest; /* the last claim was one of the newest */
+    bool holding;     /* the last row of it was left to wait for its target */
     bool paused;      /* a person stopped the channel: nothing is claimed */
     bool pause_seen;  /* for health.c, while it reads */
     size_t turn_at;   /* where targets are looked through next */

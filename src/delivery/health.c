@@ -41,7 +41,7 @@ struct seen {
     struct df_str name;
     int64_t id;
     int64_t arrived;
-    bool down;
+    int64_t down_since_ms; /* 0: it is well */
     bool paused;
     bool has_held;
 };
@@ -119,7 +119,8 @@ static void read_target(void *arg, struct df_result *r)
     struct seen *s = add_seen(h, ch, df_col_text(r, target_list_Target));
     s->id = df_col_int(r, target_list_Id);
     s->arrived = df_col_int(r, target_list_Arrived);
-    s->down = !df_col_null(r, target_list_DownSince);
+    if (!df_col_null(r, target_list_DownSince))
+        s->down_since_ms = df_col_time(r, target_list_DownSince);
     s->paused = !df_col_null(r, target_list_PausedAt);
 }
 
@@ -143,8 +144,6 @@ static enum df_code run_health(struct df_db *db, struct df_job *job, struct df_e
     h->last = &h->first;
     for (size_t i = 0; i < h->news_count && code == DF_OK; i++)
         code = save_news(db, &h->news[i], now, err);
-    if (code == DF_OK)
-        code = df_db_each(db, DF_Q(target_list, .limit = df_int(READ_MAX)), read_target, h, err);
     for (size_t i = 0; i < h->d->channel_count && code == DF_OK; i++) {
         h->reading = h->d->channels[i];
         const struct df_query *q = h->reading->c->held;
@@ -154,6 +153,9 @@ static enum df_code run_health(struct df_db *db, struct df_job *job, struct df_e
                                      {"limit", df_int(READ_MAX)}),
                               read_held, h, err);
     }
+    /* Last: it says more about targets that were found above. */
+    if (code == DF_OK)
+        code = df_db_each(db, DF_Q(target_list, .limit = df_int(READ_MAX)), read_target, h, err);
     return code;
 }
 
@@ -190,7 +192,11 @@ static void adopt_target(struct df_delivery *d, const struct seen *s) DF_REQUIRE
         return; /* only these two were read */
     t->paused = s->paused;
     t->known = true;
-    t->down_there = s->down;
+    /* Another process, which may be gone, could not reach what this one reached since. */
+    if (!t->down && s->down_since_ms > 0 && t->last_arrived_ms > s->down_since_ms) {
+        t->down_told = false;
+        t->dirty = true;
+    }
     t->saved = s->arrived > t->saved ? s->arrived : t->saved;
 }
 
@@ -237,13 +243,11 @@ static void health_done(struct df_job *job, enum df_code code, const struct df_e
 
 /* --- collecting ------------------------------------------------------------------------------- */
 
-/* A target that arrives although the database says that it is down: another process, which may be
- * gone, could not reach it. */
 static int down_news(const struct delivery_target *t)
 {
-    if (t->down)
-        return t->down_told ? DOWN_AS_IT_WAS : DOWN_SINCE;
-    return !t->down_told || (t->unsaved > 0 && t->down_there) ? DOWN_OVER : DOWN_AS_IT_WAS;
+    if (t->down_told)
+        return DOWN_AS_IT_WAS;
+    return t->down ? DOWN_SINCE : DOWN_OVER;
 }
 
 static void add_news(struct health_job *h, struct delivery_target *t) DF_REQUIRES(h->d->lock)

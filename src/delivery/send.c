@@ -62,6 +62,7 @@ static void finish_row(struct delivery_row *row)
     df_lock(&d->lock);
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
+    ch->holding = ch->holding || (row->held && !row->tried);
     df_list_add(&ch->settled, &row->link);
     if (!ch->running) /* else the cycle's end wakes the engine */
         pthread_cond_broadcast(&d->changed);
@@ -214,12 +215,14 @@ static int64_t attempt_timeout_ms(const struct df_delivery *d, const struct deli
     return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 
-/* Puts the row back: to its target, if it has one that rows can wait for. */
+/* Puts the row back: to its target, if it has one that rows can wait for, or soon will. */
 static void put_row_back(struct df_delivery *d, struct delivery_row *row, bool holds,
                          int64_t least_ms, const char *why)
 {
     if (holds)
         hold_row(row, why);
+    else if (row->target && least_ms > d->opt.poll_ms)
+        delivery_defer(row, delivery_park_ms(d, row, d->opt.poll_ms), why);
     else
         delivery_defer(row, delivery_park_ms(d, row, least_ms), why);
 }
@@ -246,6 +249,7 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     }
     df_lock(&d->lock);
     why = delivery_share_enter(d, row);
+    row->channel->holding = row->channel->holding && why;
     df_unlock(&d->lock);
     if (!why)
         return true;
