@@ -99,7 +99,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all run check docs lint bench fuzz fuzz-merge coverage install clean help deps format unit tests-bin fuzz-bin \
+.PHONY: all run check soak docs lint bench fuzz fuzz-merge coverage install clean help deps format unit tests-bin fuzz-bin \
         compile-commands FORCE
 
 all: $(BIN)
@@ -202,6 +202,10 @@ run: all ## install what is missing, build, and start on embedded SQLite with a 
 check: ## install what is missing, build, and run all tests
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py $(ARGS)
+
+soak: ## crashes and outages in their long sizes: 10,000 documents; an hour or two
+	@tools/install-deps build test
+	$(PYTHON) tests/run.py --soak $(ARGS)
 
 lint: all $(BENCH) ## formatting, static analysis, locks, direction of includes
 	@tools/install-deps build test

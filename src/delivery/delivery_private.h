@@ -204,6 +204,7 @@ struct delivery_channel {
     size_t most;      /* rows of a claim for several */
     bool crowded;     /* most rows of the last such claim were put off */
     bool took_newest; /* the last claim was one of the newest */
+    bool holding;     /* the last row of it was left to wait for its target */
     bool paused;      /* a person stopped the channel: nothing is claimed */
     bool pause_seen;  /* for health.c, while it reads */
     size_t turn_at;   /* where targets are looked through next */

@@ -257,6 +257,8 @@ static size_t plan_claim(struct df_delivery *d, const struct delivery_channel *c
     room = delivery_held_room(d, ch, room < CLAIM_MAX ? room : CLAIM_MAX);
     *ret_newest = ch->several && takes_newest(ch, delivery_mono_ms(d));
     *ret_at_ms = ch->woken ? 0 : ch->look_ms;
+    if (ch->holding && !*ret_newest)
+        return room; /* what only waits for its target needs no slot */
     if (taken < share && !*ret_newest)
         return room < share - taken ? room : share - taken;
     if (ch->woken && ch->c->claim_newest) {

@@ -76,6 +76,7 @@ static void finish_row(struct delivery_row *row)
     df_lock(&d->lock);
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
+    ch->holding = ch->holding || (row->held && !row->tried);
     df_list_add(&ch->settled, &row->link);
     if (!ch->running) /* else the cycle's end wakes the engine */
         pthread_cond_broadcast(&d->changed);
@@ -265,6 +266,7 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     }
     df_lock(&d->lock);
     why = delivery_share_enter(d, row);
+    row->channel->holding = row->channel->holding && why;
     df_unlock(&d->lock);
     if (!why)
         return true;

@@ -162,7 +162,8 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY CreatedAt LIMIT :limit)
+WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
+                       AND GatewaySendStatus <> 'Sending' ORDER BY CreatedAt LIMIT :limit)
 RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
           COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
           GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
@@ -171,7 +172,8 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY CreatedAt LIMIT :limit
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
+                       AND GatewaySendStatus <> 'Sending' ORDER BY CreatedAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
           COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
@@ -186,8 +188,9 @@ OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
        inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
        inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-             WHERE c.GatewaySendHeldFor = :target ORDER BY c.CreatedAt)
-  AND GatewaySendHeldFor = :target;
+             WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+               AND c.GatewaySendStatus <> 'Sending' ORDER BY c.CreatedAt)
+  AND GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus <> 'Sending';
 
 -- name: gateway_claim_probe
 -- row: channel_claim
@@ -196,7 +199,8 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY GatewaySendHeldAt LIMIT :limit)
+WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
+                       AND GatewaySendStatus <> 'Sending' ORDER BY GatewaySendHeldAt LIMIT :limit)
 RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
           COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
           GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
@@ -205,7 +209,8 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
     GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target ORDER BY GatewaySendHeldAt LIMIT :limit
+WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
+                       AND GatewaySendStatus <> 'Sending' ORDER BY GatewaySendHeldAt LIMIT :limit
                      FOR UPDATE SKIP LOCKED))
 RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
           COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
@@ -220,8 +225,9 @@ OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
        inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
        inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-             WHERE c.GatewaySendHeldFor = :target ORDER BY c.GatewaySendHeldAt)
-  AND GatewaySendHeldFor = :target;
+             WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+               AND c.GatewaySendStatus <> 'Sending' ORDER BY c.GatewaySendHeldAt)
+  AND GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus <> 'Sending';
 
 -- name: gateway_load
 -- row: channel_load
@@ -334,13 +340,14 @@ WHERE GatewaySendNextAttemptAt IS NOT NULL;
 -- row: channel_held
 SELECT t.Id, t.Target
 FROM DeliveryTargets AS t
-WHERE t.Channel = :channel AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id)
+WHERE t.Channel = :channel
+  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id AND r.GatewaySendNextAttemptAt IS NOT NULL)
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) t.Id, t.Target
 FROM DeliveryTargets AS t
 WHERE t.Channel = CAST(:channel AS VARCHAR(51))
-  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id)
+  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id AND r.GatewaySendNextAttemptAt IS NOT NULL)
 ORDER BY t.Id;
 
 -- name: gateway_given_up

@@ -14,10 +14,16 @@ def pytest_addoption(parser):
                      help="only the tests on one back end, or (none) only those without one")
     parser.addoption("--sanitizer", choices=("address", "thread"),
                      help="without the tests that tell nothing more in this build than in another")
+    parser.addoption("--part", choices=("1/1", "1/2", "2/2"), default="1/1", help="half of the files, with about half of the tests")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "tools: of the project's tools and pages, or of the release build alone")
+
+
+def pytest_make_parametrize_id(val, argname):
+    """A workbook is no name: it has the time in it, and the test could not be run again by its name."""
+    return argname if isinstance(val, bytes) and len(val) > 60 else None
 
 
 def _backend_of(item):
@@ -33,6 +39,18 @@ def _few_rows(items):
     return {id(rows[place]) for rows in tables.values() for place in (0, len(rows) // 2, -1)}
 
 
+def _in_part(items, part):
+    """Whole files, because the tests of one share a server; the largest first, each to the part that has fewer tests."""
+    number, count = map(int, part.split("/"))
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    parts = [[] for _ in range(count)]
+    for _, tests in sorted(files.items(), key=lambda file: (-len(file[1]), file[0])):
+        min(parts, key=len).extend(tests)
+    return {id(item) for item in parts[number - 1]}
+
+
 def pytest_collection_modifyitems(config, items):
     shard, sanitizer = config.getoption("--shard"), config.getoption("--sanitizer")
     kept = [item for item in items if not shard or _backend_of(item) == shard]
@@ -41,9 +59,9 @@ def pytest_collection_modifyitems(config, items):
     if sanitizer == "thread":
         few = _few_rows(kept)
         kept = [item for item in kept if id(item) in few]
-    chosen = {id(item) for item in kept}
+    chosen = _in_part(kept, config.getoption("--part"))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
-    items[:] = kept
+    items[:] = [item for item in kept if id(item) in chosen]
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import datetime
 import fcntl
 import functools
 import http.client
@@ -9,10 +10,13 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -363,6 +367,44 @@ def read_responses(sock, count):
     return responses
 
 
+# --- time --------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def clock_library():
+    """tests/shim/clock.c, built once in this run."""
+    directory = tempfile.mkdtemp(prefix="dataflow-clock-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    library = Path(directory) / "clock.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-std=c17", "-O1", "-fPIC", "-shared", "-o", library, ROOT / "tests/shim/clock.c"],
+                   check=True, timeout=60)
+    return library
+
+
+class FakeClock:
+    """The time of the servers that are given it: the real time and what the test lets pass. Their sockets and their
+    libraries stay in real time, and so does the database. For the release build: sanitizers want to be loaded first."""
+
+    def __init__(self, directory):
+        self.file = Path(directory) / "clock"
+        self.passed = datetime.timedelta()
+        self.file.write_bytes(bytes(8))
+
+    @property
+    def env(self):
+        return {"LD_PRELOAD": str(clock_library()), "TEST_CLOCK": str(self.file)}
+
+    def advance(self, **how):
+        """Hours, days…, as timedelta has them."""
+        self.passed += datetime.timedelta(**how)
+        nanoseconds = int(self.passed / datetime.timedelta(microseconds=1)) * 1000
+        with open(self.file, "r+b") as f:  # in place: the servers have it mapped
+            f.write(nanoseconds.to_bytes(8, sys.byteorder, signed=True))
+
+    def now(self):
+        return datetime.datetime.now(datetime.timezone.utc) + self.passed
+
+
 # --- the program -------------------------------------------------------------------------------------
 
 
@@ -406,14 +448,15 @@ def write_config(path, sections):
 class Server:
     """`dataflow serve` (or another command that serves) with a configuration and a log of its own."""
 
-    def __init__(self, backend, directory, config=None, command=("serve",), args=(), env=None, binary=BIN):
+    def __init__(self, backend, directory, config=None, command=("serve",), args=(), env=None, binary=BIN, clock=None):
         self.backend = backend
         self.binary = binary
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.command = command
         self.args = args
-        self.env = env or {}
+        self.clock_env = clock.env if clock else {}
+        self.env = {**(env or {}), **self.clock_env}
         self.secrets = {ADMIN_KEY, pg.PASSWORD}
         if backend and backend.name == "sqlserver":
             self.secrets.add(urlsplit(backend.url).password)
@@ -548,6 +591,7 @@ class Server:
 
     def cli(self, *args, **kwargs):
         """A command of the program with this server's configuration."""
+        kwargs["env"] = {**self.clock_env, **(kwargs.get("env") or {})}
         return run(*args, "--config", self.config, binary=self.binary, **kwargs)
 
 

@@ -1,6 +1,7 @@
 """Outboxes for operators: what waits, what failed, try again; over HTTP and from the terminal."""
 
 import contextlib
+import datetime
 import hashlib
 import http.server
 import json
@@ -21,8 +22,12 @@ ROW = {"id", "reference", "targetUrl", "status", "attempts", "createdAt", "lastA
        "lastError", "tries", "firstFailedAt", "heldFor", "givenUp"}
 
 
+# The server removes attempts that are older than thirty days.
+YESTERDAY = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=1)).date()
+
+
 def at(second):
-    return f"2026-01-02T03:04:{second:02}.678Z"
+    return f"{YESTERDAY}T03:04:{second:02}.678Z"
 
 
 class Box:

@@ -583,7 +583,7 @@ def test_a_call_is_kept_and_delivered_once_with_the_same_key(keeper, caller, san
     answer = caller.post(f"/integrations/pay{path}?x=%2F&onUnavailable=enqueue", {"amount": 1},
                          headers={"Idempotency-Key": "order-7", "X-Correlation-Id": "corr-7", "Accept": "text/x", "X-Other": "1"})
     call = kept(answer, "pay")
-    wait_for(lambda: row(keeper, call)["attempts"] >= 1, "an attempt that fails")
+    wait_for(lambda: row(keeper, call)["lastError"], "an attempt that fails")
     heal(sandbox, path)
     found = settled(keeper, call)
     assert (found["reference"], found["targetUrl"], json.loads(found["payload"])) == ("corr-7", f"POST pay{path}?x=%2F", {"amount": 1})
@@ -690,11 +690,11 @@ def test_a_call_survives_kill_and_a_section_that_is_gone(keeper, caller, sandbox
 
 
 def test_the_command_line_shows_and_retries(keeper, caller, peer, path):
-    peer.plan[path] = [503, 404]
+    peer.plan[path] = [503, 409]
     call = kept(caller.request("PUT", f"/integrations/raw{path}?onUnavailable=enqueue", b"x"), "raw")
     settled(keeper, call, "Error")
     shown = keeper.cli("outbox", "show", "integrations", call["id"])
-    assert shown.returncode == 0 and f"PUT raw{path}" in shown.stdout and "HTTP 404" in shown.stdout
+    assert shown.returncode == 0 and f"PUT raw{path}" in shown.stdout and "HTTP 409" in shown.stdout
     peer.plan[path] = [200]
     assert keeper.cli("outbox", "retry", "integrations", call["id"]).returncode == 0
     settled(keeper, call)

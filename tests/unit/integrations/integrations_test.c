@@ -248,7 +248,8 @@ static void what_is_repeated_when(void **state)
         {DF_E_CANCELLED, 0, false, true, -1, 1, UP, NOT, 0, true},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct df_out_judgement j = df_outbound_judge(rows[i].code, rows[i].status, NULL, false);
+        struct df_out_judgement j =
+            df_outbound_judge(rows[i].code, rows[i].status, df_outbound_judge_passed_on, false);
         struct df_out out = {.call = {.code = rows[i].code,
                                       .status = rows[i].status,
                                       .maybe_sent = rows[i].sent,

@@ -35,21 +35,38 @@ static void expect(struct df_out_judgement j, enum df_out_verdict verdict,
         fail_msg("%s: verdict %d, breaker %d", what, j.verdict, j.breaker);
 }
 
+static bool is_one_of(unsigned status, const unsigned *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == status)
+            return true;
+    return false;
+}
+
 static void every_status_is_judged(void **state)
 {
     (void)state;
+    static const unsigned again[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
+    static const unsigned passed_on[] = {408, 425, 429};
     for (unsigned status = 0; status < 1000; status++) {
         struct df_out_judgement j = df_outbound_judge(DF_OK, status, NULL, false);
         char text[8];
         (void)snprintf(text, sizeof(text), "%u", status);
         if (status >= 200 && status <= 299)
             expect(j, DF_OUT_OK, DF_BREAKER_SUCCESS, text);
-        else if (status == 408 || status == 425 || status == 429 || status < 100 || status > 499)
+        else if (is_one_of(status, again, COUNT(again)) || status < 100 || status > 499)
             expect(j, DF_OUT_AGAIN, DF_BREAKER_FAILURE, text);
         else
             expect(j, DF_OUT_REFUSED, DF_BREAKER_SUCCESS, text);
         expect(df_outbound_judge(DF_OK, status, all_refused, true), DF_OUT_REFUSED,
                DF_BREAKER_FAILURE, text);
+        j = df_outbound_judge_passed_on(status);
+        if (status >= 200 && status <= 299)
+            expect(j, DF_OUT_OK, DF_BREAKER_SUCCESS, text);
+        else if (is_one_of(status, passed_on, COUNT(passed_on)) || status < 100 || status > 499)
+            expect(j, DF_OUT_AGAIN, DF_BREAKER_FAILURE, text);
+        else
+            expect(j, DF_OUT_REFUSED, DF_BREAKER_SUCCESS, text);
     }
 }
 
@@ -305,6 +322,95 @@ static void the_peers_word_comes_before_the_breakers(void **state)
     assert_int_equal(look_at("peer").state, DF_BREAKER_OPEN);
 }
 
+/* A call to this target at nobody's address, or at the peer. */
+static void call_target(struct call *c, const char *target, const char *path, bool nobody)
+{
+    prepare(c, path);
+    if (nobody)
+        (void)snprintf(c->url, sizeof(c->url), "http://127.0.0.1:1%s", path);
+    c->out.breaker = df_str_c(target);
+    c->out.guards_host = true;
+}
+
+static void a_host_that_cannot_be_reached_is_shut_for_all_its_targets(void **state)
+{
+    (void)state;
+    struct call c;
+    struct df_out_gate gate;
+
+    for (int i = 0; i < 2; i++) {
+        call_target(&c, i == 0 ? "one" : "two", "/200", true);
+        send_one(&c);
+        assert_int_equal(c.out.call.fault, DF_FAULT_HOST);
+        assert_null(c.out.held_host);
+    }
+    assert_int_equal(look_at("http://127.0.0.1:1").state, DF_BREAKER_OPEN);
+    assert_int_equal(look_at("one").state, DF_BREAKER_CLOSED);
+    call_target(&c, "three", "/200", true);
+    assert_false(df_outbound_ask(&outbound, &c.out));
+    assert_int_equal(c.out.retry_ms, 5000);
+    gate = df_outbound_look(&outbound, DF_STR("three"), DF_STR("http://127.0.0.1:1"));
+    assert_false(gate.closed);
+    assert_int_equal(gate.permits, 0);
+    assert_int_equal(gate.wait_ms, 5000);
+    df_fake_clock_advance_ms(&now, 5000);
+    gate = df_outbound_look(&outbound, DF_STR("three"), DF_STR("http://127.0.0.1:1"));
+    assert_int_equal(gate.permits, 1);
+    /* A target that is shut gives the host's permit back. */
+    assert_true(df_outbound_ask(&outbound, &c.out));
+    df_outbound_forgo(&c.out);
+    assert_null(c.out.held_host);
+    assert_int_equal(look_at("http://127.0.0.1:1").permits, 1);
+}
+
+static void what_one_target_answers_says_nothing_bad_about_its_host(void **state)
+{
+    (void)state;
+    struct call c;
+    char host[DF_DESTINATION_SIZE];
+
+    for (int i = 0; i < 4; i++) {
+        call_target(&c, "bad", "/500", false);
+        if (!df_outbound_ask(&outbound, &c.out))
+            continue;
+        df_outbound_send(&outbound, &c.out);
+        wait_for(&c);
+        assert_int_equal(c.out.call.fault, DF_FAULT_NONE);
+    }
+    (void)df_destination_of(c.url, host);
+    assert_int_equal(look_at("bad").state, DF_BREAKER_OPEN);
+    assert_int_equal(look_at(host).state, DF_BREAKER_CLOSED);
+    assert_int_equal(look_at(host).failed, 0);
+    call_target(&c, "good", "/200", false);
+    send_one(&c);
+    assert_int_equal(c.out.verdict, DF_OUT_OK);
+    assert_true(df_outbound_look(&outbound, DF_STR("good"), df_str_c(host)).closed);
+}
+
+/* Silence after connecting is the target's: neither good nor bad for the host. */
+static void every_fault_is_judged_for_the_host(void **state)
+{
+    (void)state;
+    assert_int_equal(df_outbound_judge_host(DF_FAULT_NONE), DF_BREAKER_SUCCESS);
+    assert_int_equal(df_outbound_judge_host(DF_FAULT_HOST), DF_BREAKER_FAILURE);
+    assert_int_equal(df_outbound_judge_host(DF_FAULT_PEER), DF_BREAKER_IGNORED);
+    assert_int_equal(df_outbound_judge_host(DF_FAULT_OURS), DF_BREAKER_IGNORED);
+}
+
+static void who_names_no_breaker_has_one_for_both(void **state)
+{
+    (void)state;
+    struct call c;
+
+    prepare(&c, "/200");
+    c.out.guards_host = true;
+    assert_true(df_outbound_ask(&outbound, &c.out));
+    assert_null(c.out.held_host);
+    df_outbound_forgo(&c.out);
+    /* Nobody asked for: nothing against a call. */
+    assert_true(df_outbound_look(&outbound, DF_STR("never seen"), DF_STR_NULL).closed);
+}
+
 static void what_is_forgone_counts_for_nothing(void **state)
 {
     (void)state;
@@ -394,6 +500,10 @@ int main(void)
         WITH_PEER(a_failing_peer_is_left_alone_for_a_while),
         WITH_PEER(the_peers_word_comes_before_the_breakers),
         WITH_PEER(what_is_forgone_counts_for_nothing),
+        WITH_PEER(a_host_that_cannot_be_reached_is_shut_for_all_its_targets),
+        WITH_PEER(what_one_target_answers_says_nothing_bad_about_its_host),
+        WITH_PEER(every_fault_is_judged_for_the_host),
+        WITH_PEER(who_names_no_breaker_has_one_for_both),
         WITH_PEER(an_unguarded_call_is_judged_and_no_breaker_told),
         WITH_PEER(a_fault_of_our_own_is_not_the_peers),
         WITH_PEER(stopping_says_nothing_of_the_peer),
