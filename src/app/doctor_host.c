@@ -17,7 +17,7 @@
 #define MIB              UINT64_C(1048576)
 #define SPACE_PROBLEM    (64 * MIB)
 #define SPACE_WARNING    (1024 * MIB)
-#define EXPIRY_WARNING_S (30 * 86400)
+#define EXPIRY_WARNING_S (INT64_C(30) * 86400)
 #define PROBE_BYTES      4096
 
 /* --- data_dir --- */

@@ -7,7 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 import rights
-from harness import ROOT, postgres_execute, skip_if_missing, wait_for
+from harness import ROOT, postgres_execute, wait_for
+from test_imports_receive import upload
+from test_interface_counterparties import flat as counterparty
+from test_interface_tickets import flat as ticket
+from test_webhooks_api import PUBLIC
 
 SECRET = "rights-test-4711"
 
@@ -61,25 +65,32 @@ def limited(make_server, backend_name):
     owner.backend.script(f"DROP OWNED BY {role}; DROP ROLE {role};")
 
 
-def test_a_user_with_the_documented_rights_is_enough(limited):
-    from test_imports_receive import upload
+def one(server, sql):
+    return postgres_execute(sql, server.backend.url)[0][0]
 
+
+def test_a_user_with_the_documented_rights_is_enough(limited):
+    """The main calls, and what the server does by itself: processing, deliveries that fail, rules of alerts."""
     limited.start()
     admin, client = limited.admin(), limited.new_client()
     assert admin.patch(f"/admin/clients/{client.id}/policy", {"requestsPerMinute": 600, "maxRecords": 100}).status == 200
-    assert client.get("/whoami").status == 200
+    for _ in range(2):  # made, then changed
+        assert client.post("/api/tickets", ticket("RIGHTS_1")).status in (200, 201)
+        assert client.post("/api/counterparties", counterparty("RIGHTS_2")).status in (200, 201)
+    assert client.post("/events", {"eventType": "Made", "payload": {"a": 1}}).status == 202
+    assert client.post(f"/clients/{client.id}/webhooks", {"url": PUBLIC, "events": ["BatchCompleted"]}).status == 201
     batch = upload(client)
     assert batch.status == 202
-    assert client.post("/events", {"eventType": "Made", "payload": {"a": 1}}).status in (200, 201, 202)
-    assert admin.request("DELETE", f"/admin/clients/{client.id}/policy").status == 204
+    wait_for(lambda: client.get(f"/imports/{batch.json['batchId']}").json["status"] != "Pending", "the batch to be taken")
+    wait_for(lambda: one(limited, "SELECT count(*) FROM AlertEvaluation WHERE EvaluatedAt IS NOT NULL") == 1, "the rules")
+    wait_for(lambda: one(limited, "SELECT count(*) FROM DeliveryAttempts") > 0, "an attempt to deliver")
+    wait_for(lambda: one(limited, "SELECT count(*) FROM TB_TICKET_INTERFACE WHERE Status = 'Processed'") == 1, "the ticket")
+    wait_for(lambda: one(limited, "SELECT count(*) FROM ClientUsage") > 0, "the limit to be shared")
     for path in ("/admin/outbox", "/admin/audit", "/admin/clients", "/admin/alerts"):
         assert admin.get(path).status == 200, path
-    wait_for(lambda: client.get(f"/imports/{batch.json['batchId']}").json["status"] != "Pending", "the batch to be taken")
-    wait_for(lambda: postgres_execute("SELECT count(*) FROM AlertEvaluation WHERE evaluatedat IS NOT NULL",
-                                      limited.backend.url)[0][0] >= 0, "the rules to be evaluated")
+    assert admin.request("DELETE", f"/admin/clients/{client.id}/policy").status == 204
     assert "permission denied" not in limited.log_text()
-    found = limited.cli("doctor")
-    assert "the user may do what the server does" in found.stdout
+    assert "the user may do what the server does" in limited.cli("doctor").stdout
 
 
 def test_the_doctor_names_what_is_missing(limited):
