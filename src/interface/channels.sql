@@ -246,13 +246,13 @@ SELECT (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt 
 SELECT g.Target, COUNT(*) AS Documents, MIN(g.LastAttemptAt) AS Oldest, MAX(g.LastAttemptAt) AS Newest
 FROM (SELECT CAST(NULL AS VARCHAR(500)) AS Target, c.GatewaySendLastAttemptAt AS LastAttemptAt FROM TB_TICKET_INTERFACE AS c WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL) AS g
 GROUP BY g.Target
-ORDER BY 2 DESC, 1
+ORDER BY Documents DESC, g.Target
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) g.Target, COUNT(*) AS Documents, MIN(g.LastAttemptAt) AS Oldest, MAX(g.LastAttemptAt) AS Newest
 FROM (SELECT CAST(NULL AS VARCHAR(500)) AS Target, c.GatewaySendLastAttemptAt AS LastAttemptAt FROM TB_TICKET_INTERFACE AS c WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL) AS g
 GROUP BY g.Target
-ORDER BY 2 DESC, 1;
+ORDER BY Documents DESC, g.Target;
 
 -- name: gateway_list
 -- row: channel_item

@@ -48,7 +48,8 @@ LIMIT :limit;
 SELECT TOP (:limit) CAST(NULL AS VARCHAR(500)) AS Target, COUNT(*) AS Documents, MIN(created_at) AS Oldest, MAX(created_at) AS Newest
 FROM outbox_events
 WHERE status = 'FAILED'
-HAVING COUNT(*) > 0;
+HAVING COUNT(*) > 0
+ORDER BY Documents DESC;
 
 -- The time of an event, for :since and :until, is that of its writing: its tries have none.
 -- name: event_list
