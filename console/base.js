@@ -93,8 +93,8 @@ const df = (() => {
 
   const STATES = {
     Processed: 'ok', PROCESSED: 'ok', running: 'ok', Sent: 'ok', Success: 'ok', CLOSED: 'ok', Active: 'ok', Completed: 'ok', resolved: 'ok', up: 'ok',
-    'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn', Disabled: 'warn', paused: 'warn', Paused: 'warn', Waiting: 'warn',
-    FAILED: 'bad', firing: 'bad', down: 'bad', Down: 'bad', 'Given up': 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
+    'standing by': 'warn', Processing: 'warn', Sending: 'warn', Received: 'warn', HALF_OPEN: 'warn', Suspended: 'warn', Retry: 'warn', CompletedWithErrors: 'warn', Disabled: 'warn', paused: 'warn', Paused: 'warn', Waiting: 'warn', 'Import waits': 'warn',
+    FAILED: 'bad', firing: 'bad', down: 'bad', Down: 'bad', 'Given up': 'bad', 'Processing failed': 'bad', 'not running': 'bad', Error: 'bad', OPEN: 'bad', Permanent: 'bad', Failed: 'bad',
   };
 
   // A state keeps the name that it has in the API, but for those that only the console has.

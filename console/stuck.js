@@ -5,7 +5,7 @@
   const { $, DASH, Problem, alertProblem, badge, call, cell, h, key, replace, t, table, time } = df;
   const EVERY_MS = 6000;
   const SHARE = 20; // looking may take one part in so many of the time: counting large tables takes a while
-  const OLD_MS = 5 * 60 * 1000; // what waits longer than this is shown
+  const OLD_MS = 5 * 60 * 1000; // what waits longer than this is shown, and an import that waits for OmniFlow at once
   const SHOWN = 8; // batches
   let next = 0;
   let refused = null; // a key that is none
@@ -89,16 +89,22 @@
     });
   }
 
+  const ADVICE = {
+    OmniFlow: 'It goes on by itself when OmniFlow answers.',
+    Turn: 'It goes on by itself when its turn comes.',
+    Worker: 'Look whether a process with the role import runs, and who has the lock.',
+  };
+
   function batchLine(batch) {
     return line({
-      state: 'Import waits', what: batch.waitingFor ? t('Waits for {what}', { what: batch.waitingFor }) : batch.status, where: batch.fileName, note: t('of {client}', { client: batch.clientId }),
-      since: batch.waitingSince || batch.createdAt, reason: batch.lastError, advice: t('If it does not go on by itself, release its lock.'),
+      state: 'Import waits', what: t('Waits for {what}', { what: batch.waitingFor }), where: batch.fileName, note: t('of {client}', { client: batch.clientId }),
+      since: batch.waitingSince, reason: batch.lastError, advice: t(ADVICE[batch.waitingFor] || ADVICE.Worker),
       link: ['Look', `#allimports?${new URLSearchParams({ id: batch.batchId })}`], name: `import ${batch.batchId}`,
     });
   }
 
   function show([outbox, failed, ...batches]) {
-    const stuck = batches.flatMap((list) => list.items).filter((b) => b.waitingFor || isOld(b.createdAt)).slice(0, SHOWN);
+    const stuck = batches.flatMap((list) => list.items).filter((b) => b.waitingFor === 'OmniFlow' || (b.waitingFor && isOld(b.waitingSince))).slice(0, SHOWN);
     const lines = [...outbox.channels.flatMap(channelLines), ...outbox.targets.filter((target) => target.state !== 'up').map((target) => targetLine(target.channel, target, 0)),
       ...(failed.total > 0 ? [ticketLine(failed)] : []), ...stuck.map(batchLine)];
     replace($('stuck-body'), lines.length

@@ -24,7 +24,8 @@ const dfWords = (() => {
     'Nothing is sent until it is resumed.': 'Nada é enviado até que seja retomado.', 'Not tried again: correct them, or reprocess.': 'Não serão tentados de novo: corrija-os ou reprocesse.',
     '{count} wait': '{count} esperando', '{count} wait for {target}': '{count} esperam por {target}', 'Waits for {what}': 'Espera por {what}', Look: 'Ver', What: 'O quê', Where: 'Onde', Since: 'Desde', 'What to do': 'O que fazer',
     'the whole channel': 'o canal inteiro', 'of {client}': 'de {client}', 'by {who}': 'por {who}', 'In {channel}: look at the oldest rows.': 'Em {channel}: veja as linhas mais antigas.',
-    'If it does not go on by itself, release its lock.': 'Se não continuar sozinha, libere a trava.',
+    'It goes on by itself when OmniFlow answers.': 'Continua sozinha quando o OmniFlow responder.', 'It goes on by itself when its turn comes.': 'Continua sozinha quando chegar a sua vez.',
+    'Look whether a process with the role import runs, and who has the lock.': 'Veja se há um processo com o papel import e quem tem a trava.',
     // Search.
     'What was found': 'O que foi encontrado', 'Nothing has this id.': 'Nada tem este id.', '{count} found.': '{count} encontrado(s).', 'There may be more.': 'Pode haver mais.',
     Kind: 'Tipo', Document: 'Documento', Status: 'Situação', Created: 'Criado', ticket: 'ticket', counterparty: 'parceiro', ack: 'ack funcional', return: 'retorno', import: 'importação', event: 'evento',

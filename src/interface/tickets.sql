@@ -119,6 +119,14 @@ WHERE Id = :id;
 -- with: name = status_tickets
 -- with: narrow = AND t.Status = CAST(:status AS VARCHAR(21))
 
+-- template: tickets_admin.sqlt
+-- with: name = return_tickets
+-- with: narrow = AND t.ReturnStatus = CAST(:return_status AS VARCHAR(21))
+
+-- template: tickets_admin.sqlt
+-- with: name = gateway_tickets
+-- with: narrow = AND t.GatewaySendStatus = CAST(:gateway_status AS VARCHAR(21))
+
 -- The first ticket there is.
 -- name: tickets_first
 SELECT COALESCE(MIN(Id), 0) FROM TB_TICKET_INTERFACE;

@@ -64,7 +64,7 @@ def test_every_filter_of_tickets(server, clients):
     early = box.literal("2026-01-02T03:04:05.678Z")
     box.write(f"UPDATE TB_TICKET_INTERFACE SET CreatedAt = {early} WHERE Id = {rows['a']}")
     for query, expected in (({}, "abc"), ({"status": "Error"}, "a"), ({"status": "awaiting"}, "bc"), ({"phaseCode": 6}, "bc"),
-                            ({"returnStatus": "Sent"}, "b"), ({"gatewayStatus": "error"}, "c"), ({"businessDocId": f"b-{entity}"}, "b"),
+                            ({"returnStatus": "Sent"}, "b"), ({"returnStatus": "pending"}, "ac"), ({"gatewayStatus": "error"}, "c"), ({"status": "Processed"}, ""), ({"businessDocId": f"b-{entity}"}, "b"),
                             ({"clientId": clients[0].id}, "abc"), ({"clientId": clients[1].id}, ""),
                             ({"to": "2026-02-01T00:00:00Z"}, "a"), ({"from": "2026-02-01T00:00:00Z"}, "bc"),
                             ({"status": "Error", "clientId": clients[0].id, "phaseCode": 15}, "a")):

@@ -74,8 +74,8 @@ static void plan_of(const struct df_query *q, struct df_query *explain, char *sq
     df_result_free(r);
 }
 
-/* SQLite says SCAN for what has no condition on an index, and for the few rows `s` that are counted;
- * PostgreSQL says Index Cond for what has one. */
+/* SQLite says SCAN for what has no condition on an index, and for the few rows `s` that are
+ * counted; PostgreSQL says Index Cond for what has one. */
 static bool goes_by_an_index(const char *plan)
 {
     if (dialect == DF_SQLITE) {
@@ -87,7 +87,7 @@ static bool goes_by_an_index(const char *plan)
     return !strstr(plan, "Seq Scan") && strstr(plan, "Index Cond");
 }
 
-static size_t check_queries(const char *prefix, const char *suffix)
+static size_t check_queries(const char *prefix)
 {
     static struct df_query explain[64]; /* a connection knows statements by their address */
     static char sql[64][8192];
@@ -95,10 +95,8 @@ static size_t check_queries(const char *prefix, const char *suffix)
 
     for (size_t i = 0; i < df_all_queries_count; i++) {
         const struct df_query *q = df_all_queries[i];
-        size_t len = strlen(q->name), end = strlen(suffix);
         struct df_buf plan;
-        if (strncmp(q->name, prefix, strlen(prefix)) != 0 || len < end ||
-            strcmp(q->name + len - end, suffix) != 0)
+        if (strncmp(q->name, prefix, strlen(prefix)) != 0)
             continue;
         assert_true(count < 64);
         df_buf_init(&plan, 1 << 20);
@@ -116,7 +114,7 @@ static void no_look_up_goes_through_a_table(void **state)
     (void)state;
     if (dialect == DF_SQLSERVER)
         skip();
-    assert_true(check_queries("search_", "") >= 20);
+    assert_true(check_queries("search_") >= 20);
 }
 
 static void no_list_by_document_client_or_status_goes_through_a_table(void **state)
@@ -124,9 +122,11 @@ static void no_list_by_document_client_or_status_goes_through_a_table(void **sta
     (void)state;
     if (dialect == DF_SQLSERVER)
         skip();
-    assert_int_equal(check_queries("doc_tickets_", ""), 2);
-    assert_int_equal(check_queries("client_tickets_", ""), 2);
-    assert_int_equal(check_queries("status_tickets_", ""), 2);
+    assert_int_equal(check_queries("doc_tickets_"), 2);
+    assert_int_equal(check_queries("client_tickets_"), 2);
+    assert_int_equal(check_queries("status_tickets_"), 2);
+    assert_int_equal(check_queries("return_tickets_"), 2);
+    assert_int_equal(check_queries("gateway_tickets_"), 2);
 }
 
 int main(void)
