@@ -158,13 +158,15 @@ def check_waiting(world, channels=tuple(CHANNELS)):
 
 
 def check_arrived(world, docs, channels=tuple(CHANNELS)):
-    """Each once, under one key, and only the success counts."""
+    """Each once, under one key, and only the success counts. Where there are two servers, one may hear of what arrived
+    before the outage when it has begun; then a failure counts, once."""
     assert world.given_up() == {}
+    counted = {1} if len(world.servers) == 1 else {1, 2}
     for channel in channels:
         path = CHANNELS[channel].path
         rows = world.rows(channel)
         assert sorted(row.doc for row in rows) == sorted(docs)
-        assert {(row.status, row.attempts) for row in rows} == {("Sent", 1)}, channel
+        assert {row.status for row in rows} == {"Sent"} and {row.attempts for row in rows} <= counted, channel
         taken = collections.Counter(r.doc for r in world.gateway.seen(path) if r.status == 200)
         assert taken == collections.Counter(docs), f"{channel}: each once"
         keys = {(r.doc, r.key) for r in world.gateway.seen(path)}
