@@ -197,12 +197,16 @@ static bool run_checks(struct doctor *d)
     df_lock(&d->lock);
     while (turn_checks(d, df_mono_ms(clock), until_ms))
         (void)df_cond_wait_ms(&d->changed, &d->lock, 100);
-    for (size_t i = 0; i < d->check_count; i++)
-        all_ended = all_ended && d->checks[i].state == OVER;
     df_unlock(&d->lock);
-    for (size_t i = 0; i < d->check_count; i++)
-        if (all_ended)
-            df_thread_join(&d->checks[i].thread);
+    /* States do not change any more: a check that is left behind stays so. */
+    for (size_t i = 0; i < d->check_count; i++) {
+        struct df_check *c = &d->checks[i];
+        if (c->state == OVER)
+            df_thread_join(&c->thread);
+        else if (c->thread.running)
+            (void)pthread_detach(c->thread.id);
+        all_ended = all_ended && c->state == OVER;
+    }
     return all_ended;
 }
 

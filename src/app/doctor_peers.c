@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROBE_MS (DF_DOCTOR_LIMIT_MS - 500) /* so that the check itself tells what failed */
+#define PROBE_MS (DF_DOCTOR_LIMIT_MS - 1500) /* so that the check itself tells what failed */
 
 /* --- the bucket --- */
 
