@@ -159,7 +159,7 @@ static enum df_code mark_failures(struct relay_worker *w, struct relay_batch *b,
         if (c->outcome != which)
             continue;
         df_rows_put(&rows, DF_ANY(&q->q, {"id", df_text(one_id(w, c->e.id))},
-                                  {"delay", df_int(c->delay_ms)},
+                                  {"counted", df_int(c->e.attempt)}, {"delay", df_int(c->delay_ms)},
                                   {"error", df_text(df_utf8_cut(c->e.error, sql->error_units))}));
     }
     return df_rows_run(w->db, &rows, NULL, err);

@@ -26,7 +26,11 @@
 /* While there is a backlog, a row that is due again, or was committed later than its created_at,
  * waits at most so much longer. */
 #define FROM_START_MS 500
-#define FULL_MS       2000 /* the same for a row behind a thousand others */
+#define FULL_MS       2000 /* the same for a row outside the window */
+/* Of the window: at first, before it is all rows, and all. */
+#define NEAR_ROWS 1000
+#define FAR_ROWS  100000
+#define ALL_ROWS  INT64_C(2000000000)
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
@@ -184,31 +188,44 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');
-    enum df_code code = df_db_each(w->db,
-                                   DF_ANY(q, {"heads", df_text(df_buf_str(&heads))},
-                                          {"each", df_int(each)}, {"inline", inline_bytes(limit)}),
-                                   read_claimed, &(struct claiming){&w->arena, b, limit}, err);
+    enum df_code code =
+        df_db_each(w->db,
+                   DF_ANY(q, {"heads", df_text(df_buf_str(&heads))}, {"window", df_int(b->window)},
+                          {"each", df_int(each)}, {"inline", inline_bytes(limit)}),
+                   read_claimed, &(struct claiming){&w->arena, b, limit}, err);
     df_buf_release(&heads);
     return code;
 }
 
 /*
- * With order=aggregate a claim looks at the oldest rows first, which is quick however long the
- * backlog. It looks at all rows now and then, since the oldest may wait for a retry, and when it
- * found nothing among the oldest; but not again soon if that was in vain: then other workers hold
- * what there is.
+ * With order=aggregate a claim looks at the oldest rows (the window), which is quick however long
+ * the backlog is. If it finds nothing there, because the oldest wait for a retry or for another
+ * worker, the window grows until something is found. Now and then a claim looks at all rows, and
+ * the window is small again. If nothing at all was found, other workers hold what there is: then
+ * the window does not grow again soon.
  */
-static bool look_at_all(struct df_relay *r, bool nothing_near)
+static int64_t claim_window(struct df_relay *r, int64_t found_nothing_in)
 {
+    int64_t near = 10 * r->s->batch > NEAR_ROWS ? 10 * r->s->batch : NEAR_ROWS;
     int64_t now_ms = df_mono_ms(r->opt.clock);
+    int64_t window = 0;
 
     df_lock(&r->lock);
-    bool yes =
-        r->full_ms == 0 || now_ms - r->full_ms >= FULL_MS || (nothing_near && !r->full_in_vain);
-    if (yes)
+    if (found_nothing_in > 0) {
+        if (found_nothing_in == ALL_ROWS)
+            r->full_in_vain = true;
+        else if (!r->full_in_vain)
+            window = r->window = found_nothing_in < FAR_ROWS ? found_nothing_in * 8 : ALL_ROWS;
+    } else if (r->full_ms == 0 || now_ms - r->full_ms >= FULL_MS) {
         r->full_ms = now_ms;
+        r->full_in_vain = false;
+        r->window = near;
+        window = ALL_ROWS;
+    } else {
+        window = r->window;
+    }
     df_unlock(&r->lock);
-    return yes;
+    return window;
 }
 
 static enum df_code claim_by(struct relay_worker *w, const struct relay_query *q, size_t limit,
@@ -218,7 +235,7 @@ static enum df_code claim_by(struct relay_worker *w, const struct relay_query *q
     return df_db_each(w->db,
                       DF_ANY(&q->q, {"limit", df_int((int64_t)limit)},
                              {"resting", df_text(resting)}, {"after", df_text(after)},
-                             {"inline", inline_bytes(limit)}),
+                             {"window", df_int(b->window)}, {"inline", inline_bytes(limit)}),
                       read_claimed, &(struct claiming){&w->arena, b, limit}, err);
 }
 
@@ -233,17 +250,10 @@ static enum df_code claim_heads(struct relay_worker *w, size_t limit, struct df_
     b->beyond = after.ptr;
     if (after.ptr)
         return claim_by(w, &sql->beyond, limit, resting, after, b, err);
-    bool all = !sql->has_near || look_at_all(r, false);
-    if (!all) {
-        code = claim_by(w, &sql->near, limit, resting, DF_STR_NULL, b, err);
-        all = code == DF_OK && b->count == 0 && look_at_all(r, true);
-    }
-    if (!all)
-        return code;
-    code = claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
-    df_lock(&r->lock);
-    r->full_in_vain = b->count == 0;
-    df_unlock(&r->lock);
+    if (!sql->has_window)
+        return claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
+    while (code == DF_OK && b->count == 0 && (b->window = claim_window(r, b->window)) > 0)
+        code = claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
     return code;
 }
 
@@ -387,8 +397,7 @@ enum df_code relay_claim(struct relay_worker *w, size_t limit, struct relay_batc
 
     *b = (struct relay_batch){.rows = DF_ARENA_ARRAY(&w->arena, struct relay_claimed, limit)};
     df_buf_init(&resting, RELAY_LIST_MAX);
-    if (!sql->has_due)
-        list_resting(r, &resting);
+    list_resting(r, &resting);
     enum df_code code = claim_heads(w, limit, df_buf_str(&resting), b, err);
     df_buf_release(&resting);
     b->heads = b->count;

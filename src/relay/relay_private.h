@@ -76,10 +76,10 @@ struct df_relay {
     /* The id of the last row that a full claim took; NULL: begin at the start. */
     char *after DF_GUARDED_BY(lock);
     int64_t from_start_ms DF_GUARDED_BY(lock); /* monotonic: when a claim last began there */
-    /* order=aggregate, monotonic: when all pending rows were last looked at. */
-    int64_t full_ms DF_GUARDED_BY(lock);
-    bool full_in_vain DF_GUARDED_BY(lock);  /* and nothing was found */
-    int64_t counted_ms DF_GUARDED_BY(lock); /* monotonic */
+    int64_t window DF_GUARDED_BY(lock);        /* order=aggregate: how many rows a claim looks at */
+    int64_t full_ms DF_GUARDED_BY(lock);       /* monotonic: when it last looked at all of them */
+    bool full_in_vain DF_GUARDED_BY(lock);     /* nothing was found since, whatever the window */
+    int64_t counted_ms DF_GUARDED_BY(lock);    /* monotonic */
     struct df_relay_status status DF_GUARDED_BY(lock);
 
     struct df_metric *attempts[RELAY_OUTCOMES];
@@ -125,12 +125,13 @@ struct relay_batch {
     struct relay_claimed *rows;
     size_t count;
     size_t heads;
-    size_t sent;  /* handed to the dispatcher */
-    size_t bytes; /* of payloads, counted for all relays of the process */
-    bool full;    /* there are more rows */
-    bool cut;     /* there was no room for all: there are more rows, and they are large */
-    bool waits;   /* nothing was taken: other batches use up all the bytes */
-    bool beyond;  /* the claim did not begin at the start: there may be rows before it */
+    int64_t window; /* order=aggregate: among how many rows the heads were found */
+    size_t sent;    /* handed to the dispatcher */
+    size_t bytes;   /* of payloads, counted for all relays of the process */
+    bool full;      /* there are more rows */
+    bool cut;       /* there was no room for all: there are more rows, and they are large */
+    bool waits;     /* nothing was taken: other batches use up all the bytes */
+    bool beyond;    /* the claim did not begin at the start: there may be rows before it */
 };
 
 /* Claims rows and fetches their payloads. The caller releases the batch, after an error too. */
