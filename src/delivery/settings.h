@@ -7,6 +7,7 @@
 
 struct df_delivery_settings {
     struct df_retry_policy retry;
+    int64_t give_up_ms; /* after a row's first failure */
     int64_t lease_ms;
     int64_t timeout_ms;
     int64_t concurrency; /* calls at the same time to one destination */

@@ -119,20 +119,23 @@ static const char *const window_text[DF_DIALECT_COUNT] = {
                      " WHERE {status} = {pending} ORDER BY {created_at}, {id}",
 };
 
-#define HEADS                                                                                      \
-    "(SELECT w.df_id, w.df_created, w.df_aggregate, {place} AS df_place"                           \
-    " FROM ({window}) AS w) AS h"
-#define HEAD_IS_FREE                                                                               \
-    " ON t.{id} = h.df_id WHERE (h.df_place = 1 OR h.df_aggregate IS NULL)"                        \
-    " AND t.{status} = {pending}{due}{resting} ORDER BY h.df_created, h.df_id"
+/* PostgreSQL gets the heads sorted: then it looks only at as many rows as it locks, and not at the
+ * payloads of all heads. */
+#define PLACES                                                                                     \
+    "(SELECT w.df_id, w.df_created, w.df_aggregate, {place} AS df_place FROM ({window}) AS w)"
+#define IS_HEAD      "(h.df_place = 1 OR h.df_aggregate IS NULL)"
+#define HEAD_IS_FREE "t.{status} = {pending}{due}{resting} ORDER BY h.df_created, h.df_id"
 
 static const char *const heads_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] =
-        "SELECT {select} FROM " HEADS " CROSS JOIN {table} AS t" HEAD_IS_FREE " LIMIT :limit",
-    [DF_POSTGRES] = "SELECT {select} FROM " HEADS " JOIN {table} AS t" HEAD_IS_FREE
+    [DF_SQLITE] = "SELECT {select} FROM " PLACES " AS h CROSS JOIN {table} AS t ON t.{id} = h.df_id"
+                  " WHERE " IS_HEAD " AND " HEAD_IS_FREE " LIMIT :limit",
+    [DF_POSTGRES] = "SELECT {select} FROM (SELECT h.df_id, h.df_created FROM " PLACES " AS h"
+                    " WHERE " IS_HEAD " ORDER BY h.df_created, h.df_id) AS h"
+                    " JOIN {table} AS t ON t.{id} = h.df_id WHERE " HEAD_IS_FREE
                     " LIMIT :limit FOR UPDATE OF t SKIP LOCKED",
-    [DF_SQLSERVER] = "SELECT TOP (:limit) {select} FROM " HEADS " INNER LOOP JOIN {table} AS t"
-                     " WITH (UPDLOCK, READPAST, ROWLOCK)" HEAD_IS_FREE,
+    [DF_SQLSERVER] = "SELECT TOP (:limit) {select} FROM " PLACES " AS h"
+                     " INNER LOOP JOIN {table} AS t WITH (UPDLOCK, READPAST, ROWLOCK)"
+                     " ON t.{id} = h.df_id WHERE " IS_HEAD " AND " HEAD_IS_FREE,
 };
 
 /*
