@@ -61,8 +61,11 @@ static enum df_code start_relay(struct df_app *app, struct df_err *err)
     struct relay_run *run = (struct relay_run *)app;
 
     (void)err;
-    run->relay = df_relay_start(&(struct df_relay_options){
-        .settings = run->settings, .outbound = &app->outbound, .clock = app->access.clock});
+    run->relay = df_relay_start(
+        &(struct df_relay_options){.settings = run->settings,
+                                   .outbound = &app->outbound,
+                                   .clock = app->access.clock,
+                                   .give_up_ms = app->settings->delivery.give_up_ms});
     return DF_OK;
 }
 

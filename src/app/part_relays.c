@@ -45,6 +45,8 @@ static enum df_code start_relays(struct df_app *app, struct df_err *err)
             .own_url = set->store.url,
             .own = &app->own_relay.relays[0],
             .outbound = &app->outbound,
+            .store = app->access.store,
+            .give_up_ms = set->delivery.give_up_ms,
             .clock = app->access.clock,
         });
     return code;

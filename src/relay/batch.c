@@ -4,8 +4,10 @@
  * as they were.
  *
  *     PENDING --claim--> locked --confirmed--> PROCESSED
- *        ^                 |  '--attempts > max_retries, or refused for good--> FAILED
- *        '-----------------'  (failed: attempts + 1, not before next_attempt_at; not sent: nothing)
+ *        ^                 |  '--given up, or refused for good--> FAILED
+ *        '-----------------'  (failed: not before next_attempt_at; not sent, or held: nothing)
+ *
+ * judge.c says which of these it is.
  *
  * Marks change PENDING rows only, in the transaction that holds the lock; so an event is PROCESSED
  * only if this very claim has seen it confirmed. An event that was confirmed and could not be
@@ -51,35 +53,6 @@ static void learn_room(struct df_relay *r, const struct relay_batch *b, bool bla
     df_unlock(&r->lock);
 }
 
-static void judge_event(struct df_relay *r, struct relay_claimed *c)
-{
-    struct df_event *e = &c->e;
-    enum df_breaker_outcome verdict = e->breaker;
-
-    switch (e->outcome) {
-    case DF_DISPATCHED:
-        c->outcome = RELAY_PROCESSED;
-        break;
-    case DF_DISPATCH_PERMANENT:
-        c->outcome = RELAY_FAILED;
-        break;
-    case DF_DISPATCH_NONE:
-        verdict = DF_BREAKER_IGNORED;
-        __attribute__((fallthrough));
-    case DF_DISPATCH_RETRY:
-        c->outcome = e->attempt > r->s->max_retries ? RELAY_FAILED : RELAY_RETRY;
-        c->delay_ms = df_retry_delay_ms(&r->retry, e->attempt, e->retry_after_ms, r->opt.clock);
-        break;
-    }
-    /* A stop cuts calls off: that says nothing about the destination, and the event stays as it
-     * was. */
-    if (c->outcome != RELAY_PROCESSED && relay_stopping(r)) {
-        c->outcome = RELAY_DEFERRED;
-        verdict = DF_BREAKER_IGNORED;
-    }
-    df_breaker_done(r->breaker, c->permit, verdict, e->duration_ms);
-}
-
 /* Keeps the rows of `round` that the breaker lets through; the others, with their chains, stay
  * PENDING. */
 static size_t keep_permitted(struct df_relay *r, struct relay_claimed **round, size_t n)
@@ -117,12 +90,14 @@ static void dispatch_batch(struct relay_worker *w, struct relay_batch *b)
         for (size_t i = 0; i < n; i++)
             events[i] = &round[i]->e;
         b->sent += n;
+        df_lock(&r->lock);
+        int64_t arrived = relay_arrived(r);
+        df_unlock(&r->lock);
         r->dispatcher->dispatch(w->sink, events, n, &w->arena);
+        blamed = relay_judge_round(r, round, n, arrived) || blamed;
         size_t left = 0;
         for (size_t i = 0; i < n; i++) {
             struct relay_claimed *next = round[i]->next;
-            judge_event(r, round[i]);
-            blamed = blamed || round[i]->e.breaker == DF_BREAKER_FAILURE;
             if (round[i]->outcome == RELAY_PROCESSED && next && may_be_sent(next))
                 round[left++] = next;
         }
@@ -160,7 +135,7 @@ static enum df_code mark_failures(struct relay_worker *w, struct relay_batch *b,
         if (c->outcome != which)
             continue;
         df_rows_put(&rows, DF_ANY(&q->q, {"id", df_text(one_id(w, c->e.id))},
-                                  {"delay", df_int(c->delay_ms)},
+                                  {"counted", df_int(c->counted)}, {"delay", df_int(c->delay_ms)},
                                   {"error", df_text(df_utf8_cut(c->e.error, sql->error_units))}));
     }
     return df_rows_run(w->db, &rows, NULL, err);
@@ -284,13 +259,30 @@ static void note_given_up(struct df_relay *r, const struct relay_claimed *c, int
     df_metric_set(r->failed, (double)s->failed);
 }
 
+static void log_given_up(const struct df_relay *r, const struct relay_claimed *c)
+{
+    struct df_log_field fields[] = {
+        DF_F("channel", DF_STR("relay")), DF_F("relay", df_str_c(r->s->name)),
+        DF_F("eventId", c->e.id),         DF_F("correlationId", c->e.correlation_id),
+        DF_F("traceId", c->e.trace_id),   DF_F("reason", df_str_c(c->why)),
+    };
+    df_log_write(DF_LOG_ERROR, "DeliveryGivenUp", fields, sizeof fields / sizeof fields[0],
+                 "the event is %s and waits for a person", r->s->state_failed);
+}
+
 /* Called after the commit. */
 static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_due)
 {
-    static const enum df_log_level levels[RELAY_OUTCOMES] = {DF_LOG_INFO, DF_LOG_WARN, DF_LOG_ERROR,
-                                                             DF_LOG_DEBUG};
-    static const char *const events[RELAY_OUTCOMES] = {"OutboxEventProcessed", "OutboxEventRetry",
-                                                       "OutboxEventFailed", "OutboxEventDeferred"};
+    static const enum df_log_level levels[RELAY_OUTCOMES] = {
+        [RELAY_PROCESSED] = DF_LOG_INFO, [RELAY_RETRY] = DF_LOG_WARN,
+        [RELAY_FAILED] = DF_LOG_ERROR,   [RELAY_HELD] = DF_LOG_WARN,
+        [RELAY_DEFERRED] = DF_LOG_DEBUG,
+    };
+    static const char *const events[RELAY_OUTCOMES] = {
+        [RELAY_PROCESSED] = "OutboxEventProcessed", [RELAY_RETRY] = "OutboxEventRetry",
+        [RELAY_FAILED] = "OutboxEventFailed",       [RELAY_HELD] = "OutboxEventRetry",
+        [RELAY_DEFERRED] = "OutboxEventDeferred",
+    };
     int64_t counts[RELAY_OUTCOMES] = {0};
     const struct relay_claimed *dead = NULL;
 
@@ -303,12 +295,14 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
         if (c->outcome == RELAY_RETRY && !has_due)
             relay_rest(r, c->e.id, c->delay_ms);
         log_event(r, c, levels[c->outcome], events[c->outcome]);
+        if (c->outcome == RELAY_FAILED)
+            log_given_up(r, c);
     }
     for (size_t i = 0; i < RELAY_OUTCOMES; i++)
         df_metric_add(r->attempts[i], (double)counts[i]);
     df_lock(&r->lock);
     r->status.dispatched += counts[RELAY_PROCESSED];
-    r->status.retried += counts[RELAY_RETRY];
+    r->status.retried += counts[RELAY_RETRY] + counts[RELAY_HELD];
     if (dead)
         note_given_up(r, dead, counts[RELAY_FAILED]);
     if (counts[RELAY_PROCESSED] > 0)

@@ -333,11 +333,12 @@ static enum df_code try_query(struct df_db *db, const struct relay_query *q, str
     relay_list_close(df_db_dialect(db), &none);
     struct df_value nobody = df_text(df_buf_str(&none));
     struct df_value zero = df_int(0);
-    enum df_code code = df_db_exec(db,
-                                   DF_ANY(&q->q, {"limit", zero}, {"inline", zero}, {"delay", zero},
-                                          {"resting", nobody}, {"ids", nobody}, {"id", nobody},
-                                          {"error", df_text(DF_STR(""))}),
-                                   NULL, err);
+    enum df_code code =
+        df_db_exec(db,
+                   DF_ANY(&q->q, {"limit", zero}, {"inline", zero}, {"delay", zero},
+                          {"window", zero}, {"counted", zero}, {"resting", nobody}, {"ids", nobody},
+                          {"id", nobody}, {"error", df_text(DF_STR(""))}),
+                   NULL, err);
     df_buf_release(&none);
     return code;
 }

@@ -26,7 +26,13 @@
 /* While there is a backlog, a row that is due again, or was committed later than its created_at,
  * waits at most so much longer. */
 #define FROM_START_MS 500
-#define FULL_MS       2000 /* the same for a row behind a thousand others */
+#define FULL_MS       2000 /* the same for a row outside the window */
+/* Of the window: at first, before it is all rows, and all. */
+#define NEAR_ROWS   1000
+#define FAR_ROWS    100000
+#define ALL_ROWS    INT64_C(2000000000)
+
+#define PROBE_TURNS 4 /* searches for events to probe with, before any will do */
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
@@ -48,7 +54,6 @@ static void read_claimed(void *arg, struct df_result *r)
         .e = {.id = df_arena_str(a, df_col_text(r, RELAY_AT_ID)),
               .type = df_arena_str(a, df_col_text(r, RELAY_AT_EVENT_TYPE)),
               .payload = df_arena_str(a, df_col_text(r, RELAY_AT_PAYLOAD)),
-              .attempt = df_col_int(r, RELAY_AT_ATTEMPTS) + 1,
               .created_ms = df_col_null(r, RELAY_AT_CREATED) ? -1 : df_col_int(r, RELAY_AT_CREATED),
               .aggregate_type = df_arena_str(a, df_col_text(r, RELAY_AT_AGGREGATE_TYPE)),
               .aggregate_id = df_arena_str(a, df_col_text(r, RELAY_AT_AGGREGATE_ID)),
@@ -56,6 +61,7 @@ static void read_claimed(void *arg, struct df_result *r)
               .trace_id = df_arena_str(a, df_col_text(r, RELAY_AT_TRACE_ID)),
               .span_id = df_arena_str(a, df_col_text(r, RELAY_AT_SPAN_ID)),
               .retry_after_ms = -1},
+        .attempts = df_col_int(r, RELAY_AT_ATTEMPTS),
         .due = df_col_int(r, RELAY_AT_DUE) == 1,
         .fetched = df_col_null(r, RELAY_AT_SIZE) || !df_col_null(r, RELAY_AT_PAYLOAD),
         .size = df_col_int(r, RELAY_AT_SIZE),
@@ -65,9 +71,11 @@ static void read_claimed(void *arg, struct df_result *r)
         c->e.type = DF_STR("");
 }
 
-/* Lists the ids of events that rest, for the claim to skip; drops those whose time has come. */
-static void list_resting(struct df_relay *r, struct df_buf *out)
+/* Lists the ids of events that rest, for the claim to skip; drops those whose time has come. A
+ * claim of probes skips those that were tried already, too. */
+static void list_resting(struct df_relay *r, bool probing, struct df_buf *out)
 {
+    const struct relay_known *k;
     int64_t now_ms = df_mono_ms(r->opt.clock);
     size_t kept = 0;
 
@@ -82,8 +90,19 @@ static void list_resting(struct df_relay *r, struct df_buf *out)
         r->resting[kept++] = r->resting[i];
     }
     r->resting_count = kept;
+    if (probing) {
+        DF_LIST_EACH (k, &r->memory.held, held)
+            relay_list_add(r->dialect, df_str_c(k->id), out);
+    }
     df_unlock(&r->lock);
     relay_list_close(r->dialect, out);
+}
+
+void relay_wake_resting(struct df_relay *r)
+{
+    for (size_t i = 0; i < r->resting_count; i++)
+        free(r->resting[i].id);
+    r->resting_count = 0;
 }
 
 void relay_rest(struct df_relay *r, struct df_str id, int64_t delay_ms)
@@ -117,7 +136,8 @@ static struct df_str claim_begins_after(struct relay_worker *w)
     struct df_str after = DF_STR_NULL;
 
     df_lock(&r->lock);
-    if (r->after && w->shape->sql.has_beyond && now_ms - r->from_start_ms < FROM_START_MS)
+    if (r->after && w->shape->sql.has_beyond && !w->probing && r->from_start_ms > 0 &&
+        now_ms - r->from_start_ms < FROM_START_MS)
         after = df_arena_str(&w->arena, df_str_c(r->after));
     else
         r->from_start_ms = now_ms;
@@ -125,8 +145,12 @@ static struct df_str claim_begins_after(struct relay_worker *w)
     return after;
 }
 
-static void note_claim_end(struct df_relay *r, const struct relay_batch *b)
+static void note_claim_end(struct relay_worker *w, const struct relay_batch *b)
 {
+    struct df_relay *r = w->relay;
+
+    if (w->probing)
+        return;
     char *last = b->full && b->heads > 0 ? df_strdup(b->rows[b->heads - 1].e.id) : NULL;
 
     df_lock(&r->lock);
@@ -184,31 +208,44 @@ static enum df_code claim_followers(struct relay_worker *w, size_t limit, struct
         df_json_close(&j, ']');
     }
     df_json_close(&j, ']');
-    enum df_code code = df_db_each(w->db,
-                                   DF_ANY(q, {"heads", df_text(df_buf_str(&heads))},
-                                          {"each", df_int(each)}, {"inline", inline_bytes(limit)}),
-                                   read_claimed, &(struct claiming){&w->arena, b, limit}, err);
+    enum df_code code =
+        df_db_each(w->db,
+                   DF_ANY(q, {"heads", df_text(df_buf_str(&heads))}, {"window", df_int(b->window)},
+                          {"each", df_int(each)}, {"inline", inline_bytes(limit)}),
+                   read_claimed, &(struct claiming){&w->arena, b, limit}, err);
     df_buf_release(&heads);
     return code;
 }
 
 /*
- * With order=aggregate a claim looks at the oldest rows first, which is quick however long the
- * backlog. It looks at all rows now and then, since the oldest may wait for a retry, and when it
- * found nothing among the oldest; but not again soon if that was in vain: then other workers hold
- * what there is.
+ * With order=aggregate a claim looks at the oldest rows (the window), which is quick however long
+ * the backlog is. If it finds nothing there, because the oldest wait for a retry or for another
+ * worker, the window grows until something is found. Now and then a claim looks at all rows, and
+ * the window is small again. If nothing at all was found, other workers hold what there is: then
+ * the window does not grow again soon.
  */
-static bool look_at_all(struct df_relay *r, bool nothing_near)
+static int64_t claim_window(struct df_relay *r, int64_t found_nothing_in)
 {
+    int64_t near = 10 * r->s->batch > NEAR_ROWS ? 10 * r->s->batch : NEAR_ROWS;
     int64_t now_ms = df_mono_ms(r->opt.clock);
+    int64_t window = 0;
 
     df_lock(&r->lock);
-    bool yes =
-        r->full_ms == 0 || now_ms - r->full_ms >= FULL_MS || (nothing_near && !r->full_in_vain);
-    if (yes)
+    if (found_nothing_in > 0) {
+        if (found_nothing_in == ALL_ROWS)
+            r->full_in_vain = true;
+        else if (!r->full_in_vain)
+            window = r->window = found_nothing_in < FAR_ROWS ? found_nothing_in * 8 : ALL_ROWS;
+    } else if (r->full_ms == 0 || now_ms - r->full_ms >= FULL_MS) {
         r->full_ms = now_ms;
+        r->full_in_vain = false;
+        r->window = near;
+        window = ALL_ROWS;
+    } else {
+        window = r->window;
+    }
     df_unlock(&r->lock);
-    return yes;
+    return window;
 }
 
 static enum df_code claim_by(struct relay_worker *w, const struct relay_query *q, size_t limit,
@@ -218,7 +255,7 @@ static enum df_code claim_by(struct relay_worker *w, const struct relay_query *q
     return df_db_each(w->db,
                       DF_ANY(&q->q, {"limit", df_int((int64_t)limit)},
                              {"resting", df_text(resting)}, {"after", df_text(after)},
-                             {"inline", inline_bytes(limit)}),
+                             {"window", df_int(b->window)}, {"inline", inline_bytes(limit)}),
                       read_claimed, &(struct claiming){&w->arena, b, limit}, err);
 }
 
@@ -233,17 +270,10 @@ static enum df_code claim_heads(struct relay_worker *w, size_t limit, struct df_
     b->beyond = after.ptr;
     if (after.ptr)
         return claim_by(w, &sql->beyond, limit, resting, after, b, err);
-    bool all = !sql->has_near || look_at_all(r, false);
-    if (!all) {
-        code = claim_by(w, &sql->near, limit, resting, DF_STR_NULL, b, err);
-        all = code == DF_OK && b->count == 0 && look_at_all(r, true);
-    }
-    if (!all)
-        return code;
-    code = claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
-    df_lock(&r->lock);
-    r->full_in_vain = b->count == 0;
-    df_unlock(&r->lock);
+    if (!sql->has_window)
+        return claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
+    while (code == DF_OK && b->count == 0 && (b->window = claim_window(r, b->window)) > 0)
+        code = claim_by(w, &sql->claim, limit, resting, DF_STR_NULL, b, err);
     return code;
 }
 
@@ -280,7 +310,7 @@ static int64_t max_payload(const struct df_relay *r)
 
 static void refuse_payload(struct relay_worker *w, struct relay_claimed *c)
 {
-    c->outcome = RELAY_FAILED;
+    relay_give_up(w->relay, c, DF_TRIES_REFUSED);
     c->e.error = df_arena_printf(&w->arena, "the payload has %lld bytes, at most %lld are sent",
                                  (long long)c->size, (long long)max_payload(w->relay));
 }
@@ -378,27 +408,74 @@ static enum df_code fetch_payloads(struct relay_worker *w, struct relay_batch *b
     return code;
 }
 
+/* Probes are of events that were not tried yet, else of the least recently tried ones, so that an
+ * event that always fails does not keep the destination shut. */
+static enum df_code claim_probes(struct relay_worker *w, size_t limit, struct relay_batch *b,
+                                 struct df_err *err)
+{
+    struct df_relay *r = w->relay;
+    enum df_code code = DF_OK;
+    bool more = true;
+
+    for (int turn = 0; code == DF_OK && b->count == 0 && more; turn++) {
+        struct df_buf resting;
+        df_buf_init(&resting, RELAY_LIST_MAX);
+        list_resting(r, true, &resting);
+        b->window = 0;
+        code = claim_heads(w, limit, df_buf_str(&resting), b, err);
+        df_buf_release(&resting);
+        df_lock(&r->lock);
+        more = r->memory.held.count > 0;
+        if (b->count == 0) {
+            r->full_ms = 0; /* look at all rows again, whatever was in vain */
+            relay_unhold(r, turn < PROBE_TURNS ? limit : SIZE_MAX);
+        }
+        df_unlock(&r->lock);
+    }
+    return code;
+}
+
+static enum df_code claim_usual(struct relay_worker *w, size_t limit, struct relay_batch *b,
+                                struct df_err *err)
+{
+    struct df_buf resting;
+
+    df_buf_init(&resting, RELAY_LIST_MAX);
+    list_resting(w->relay, false, &resting);
+    enum df_code code = claim_heads(w, limit, df_buf_str(&resting), b, err);
+    df_buf_release(&resting);
+    return code;
+}
+
+/* Which try of each event this is: as remembered, else by the failures that counted. */
+static void number_tries(struct df_relay *r, struct relay_batch *b)
+{
+    df_lock(&r->lock);
+    for (size_t i = 0; i < b->count; i++) {
+        struct relay_claimed *c = &b->rows[i];
+        const struct relay_known *k = relay_recall(r, c->e.id);
+        int64_t before = k && k->tries.tries > c->attempts ? k->tries.tries : c->attempts;
+        c->e.attempt = before + 1;
+    }
+    df_unlock(&r->lock);
+}
+
 enum df_code relay_claim(struct relay_worker *w, size_t limit, struct relay_batch *b,
                          struct df_err *err)
 {
-    struct df_relay *r = w->relay;
     const struct relay_sql *sql = &w->shape->sql;
-    struct df_buf resting;
 
     *b = (struct relay_batch){.rows = DF_ARENA_ARRAY(&w->arena, struct relay_claimed, limit)};
-    df_buf_init(&resting, RELAY_LIST_MAX);
-    if (!sql->has_due)
-        list_resting(r, &resting);
-    enum df_code code = claim_heads(w, limit, df_buf_str(&resting), b, err);
-    df_buf_release(&resting);
+    enum df_code code = w->probing ? claim_probes(w, limit, b, err) : claim_usual(w, limit, b, err);
     b->heads = b->count;
     b->full = b->count == limit;
-    if (code == DF_OK && sql->has_follow)
+    if (code == DF_OK && sql->has_follow && !w->probing)
         code = claim_followers(w, limit, b, err);
     cut_to_room(w, b);
-    note_claim_end(r, b);
+    note_claim_end(w, b);
     if (code == DF_OK)
         code = fetch_payloads(w, b, err);
     link_chains(b);
+    number_tries(w->relay, b);
     return code;
 }

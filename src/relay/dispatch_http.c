@@ -31,10 +31,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BATCH_EVENTS ((size_t)100)
-#define BATCH_BYTES  ((size_t)1000000)
-#define ANSWER_BYTES ((size_t)1024) /* kept of an answer, */
-#define ANSWER_UNITS ((size_t)200)  /* and shown of that */
+#define BATCH_EVENTS      ((size_t)100)
+#define BATCH_BYTES       ((size_t)1000000)
+#define TOO_MANY_REQUESTS 429
+#define ANSWER_BYTES      ((size_t)1024) /* kept of an answer, */
+#define ANSWER_UNITS      ((size_t)200)  /* and shown of that */
 
 struct df_sink {
     const struct df_sink_options *opt;
@@ -223,7 +224,7 @@ static void add_common_headers(struct send *c, struct df_arena *a)
  */
 static bool is_about_target(unsigned status)
 {
-    static const unsigned rows[] = {401, 403, 404, 405, 407, 410, 421};
+    static const unsigned rows[] = {401, 403, 404, 405, 407, 421};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i] == status)
             return true;
@@ -405,6 +406,7 @@ static bool settle_call(struct send *c, struct df_arena *a)
         struct df_event *e = c->events[i];
         e->outcome = settled ? outcome : DF_DISPATCH_RETRY;
         e->breaker = c->out.outcome;
+        e->never_counts = c->out.call.code == DF_OK && c->out.call.status == TOO_MANY_REQUESTS;
         e->retry_after_ms = c->out.call.retry_after_ms;
         e->duration_ms = c->out.call.duration_ms;
         e->error = error;

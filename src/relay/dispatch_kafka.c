@@ -79,13 +79,30 @@ static struct df_str error_text(const struct message *m, rd_kafka_resp_err_t err
         DF_STR_ARG(m->topic), s->opt->timeout_ms, s->problem[0] ? ": " : "", s->problem);
 }
 
+/* The producer's own errors say that the broker is away or slow, except about a topic that does not
+ * exist; the broker's say that it did not take the message. */
+static bool is_about_broker(rd_kafka_resp_err_t err)
+{
+    return err < RD_KAFKA_RESP_ERR_NO_ERROR && err != RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC &&
+           err != RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+}
+
 static void settle_failed(struct message *m, rd_kafka_resp_err_t err)
 {
-    if (is_about_message(err) && !m->alone)
+    if (is_about_message(err) && !m->alone) {
         m->refused = true;
-    else
-        settle_message(m, is_about_message(err) ? DF_DISPATCH_PERMANENT : DF_DISPATCH_RETRY,
-                       error_text(m, err));
+        return;
+    }
+    settle_message(m, is_about_message(err) ? DF_DISPATCH_PERMANENT : DF_DISPATCH_RETRY,
+                   error_text(m, err));
+    m->event->never_counts = is_about_broker(err);
+}
+
+/* No report says what became of it. */
+static void settle_unreported(struct message *m, struct df_str error)
+{
+    settle_message(m, DF_DISPATCH_RETRY, error);
+    m->event->never_counts = true;
 }
 
 static void delivery_report(rd_kafka_t *rk, const rd_kafka_message_t *km, void *opaque)
@@ -249,8 +266,7 @@ static void run_round(struct df_sink *s, struct message *messages, size_t count,
     }
     for (size_t i = 0; i < count; i++)
         if (messages[i].event->outcome == DF_DISPATCH_NONE && !messages[i].refused)
-            settle_message(&messages[i], DF_DISPATCH_RETRY,
-                           df_arena_str(messages[i].arena, df_str_c(words)));
+            settle_unreported(&messages[i], df_arena_str(messages[i].arena, df_str_c(words)));
 }
 
 /* --- the dispatcher --- */
@@ -316,8 +332,8 @@ static void dispatch_kafka(struct df_sink *s, struct df_event *const *events, si
         if (df_mono_ms(s->opt->clock) < deadline_ms)
             run_round(s, &messages[i], 1, deadline_ms);
         else
-            settle_message(
-                &messages[i], DF_DISPATCH_RETRY,
+            settle_unreported(
+                &messages[i],
                 DF_STR("refused together with others; no time was left to try it alone"));
     }
 }

@@ -11,7 +11,7 @@
  *   closes the channel             no such exchange, …: RETRY for all that have no confirm
  *   closes it over a message       which one is not said: all that have no confirm go again,
  *   (too large, not well-formed)   one at a time; one that causes it alone is PERMANENT
- *   connection lost, time is up    RETRY for all that have no confirm
+ *   connection lost, time is up    RETRY for all that have no confirm; says nothing of them
  *   says that it is blocked        nothing more is published until it says the contrary
  *
  * After a time-out the connection is given up, since its state is not known. A connection to a
@@ -72,9 +72,13 @@ static void settle_unconfirmed(struct batch *b, const char *words)
 {
     struct df_str error = df_arena_str(b->arena, df_str_c(words));
 
-    for (size_t i = 0; i < b->count; i++)
-        if (b->messages[i].event->outcome == DF_DISPATCH_NONE)
-            settle_event(b, b->messages[i].event, DF_DISPATCH_RETRY, error);
+    for (size_t i = 0; i < b->count; i++) {
+        struct df_event *e = b->messages[i].event;
+        if (e->outcome != DF_DISPATCH_NONE)
+            continue;
+        settle_event(b, e, DF_DISPATCH_RETRY, error);
+        e->never_counts = true;
+    }
 }
 
 static struct df_str no_queue(struct batch *b, const struct message *m)

@@ -17,6 +17,7 @@ void df_event_settle(struct df_event *e, enum df_dispatch_outcome outcome, int64
 {
     e->outcome = outcome;
     e->breaker = outcome == DF_DISPATCH_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
+    e->never_counts = false;
     e->retry_after_ms = -1;
     e->duration_ms = duration_ms;
     e->error = error;

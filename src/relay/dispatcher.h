@@ -41,7 +41,8 @@ struct df_event {
     /* The sink's answer. */
     enum df_dispatch_outcome outcome;
     enum df_breaker_outcome breaker; /* what the outcome says about the destination */
-    int64_t retry_after_ms;          /* as the destination asked; -1: it did not */
+    bool never_counts; /* RETRY: it says nothing about the event. The destination is away or busy */
+    int64_t retry_after_ms; /* as the destination asked; -1: it did not */
     int64_t duration_ms;
     struct df_str error; /* for a person; in the arena; absent after success */
 };
@@ -108,7 +109,8 @@ extern const char *const df_dispatcher_names[]; /* NULL after the last */
 
 /* --- helpers that several of them use (dispatcher.c) --- */
 
-/* Sets the answer of a destination that asks for no pause; a RETRY counts as its failure. */
+/* Sets the answer of a destination that asks for no pause; a RETRY is its failure, and may be the
+ * event's. */
 void df_event_settle(struct df_event *e, enum df_dispatch_outcome outcome, int64_t duration_ms,
                      struct df_str error);
 

@@ -11,7 +11,7 @@
 
 static struct df_metric_family attempts_total = {
     .name = "dataflow_relay_attempts_total",
-    .help = "Events by relay and outcome (processed, retry, failed, deferred).",
+    .help = "Events by relay and outcome (processed, retry, held, failed, deferred).",
     .type = DF_COUNTER,
     .labels = {"relay", "outcome"},
 };
@@ -53,8 +53,10 @@ static struct df_metric_family up = {
     .labels = {"relay"},
 };
 
-static const char *const outcome_labels[RELAY_OUTCOMES] = {"processed", "retry", "failed",
-                                                           "deferred"};
+static const char *const outcome_labels[RELAY_OUTCOMES] = {
+    [RELAY_PROCESSED] = "processed", [RELAY_RETRY] = "retry",       [RELAY_FAILED] = "failed",
+    [RELAY_HELD] = "held",           [RELAY_DEFERRED] = "deferred",
+};
 
 void relay_shape_drop(struct relay_shape *shape)
 {
@@ -241,8 +243,10 @@ void df_relay_free(struct df_relay *r)
     df_metric_set(r->up, 0);
     df_breakers_put(r->opt.outbound->breakers, r->breaker);
     relay_shape_drop(r->shape);
-    for (size_t i = 0; i < r->resting_count; i++)
-        free(r->resting[i].id);
+    df_lock(&r->lock);
+    relay_wake_resting(r);
+    df_unlock(&r->lock);
+    relay_memory_release(r);
     free(r->resting);
     free(r->after);
     free(r->workers);
@@ -259,6 +263,9 @@ void df_relay_status(struct df_relay *r, struct df_relay_status *ret)
 {
     df_lock(&r->lock);
     *ret = r->status;
+    ret->down_since_ms = r->health.down_since_ms;
+    ret->paused_ms = r->health.paused_ms;
+    memcpy(ret->last_error, r->health.last_error, sizeof ret->last_error);
     df_unlock(&r->lock);
 }
 
@@ -268,6 +275,17 @@ void df_relay_count_failed(struct df_relay *r)
     r->status.failed = -1;
     r->count_failed_ms = 0;
     df_unlock(&r->lock);
+}
+
+const char *df_relay_state_name(const struct df_relay_status *s)
+{
+    if (s->paused_ms > 0)
+        return "paused";
+    if (s->standing_by)
+        return "standingBy";
+    if (!s->running)
+        return "stopped";
+    return s->down_since_ms > 0 ? "down" : "running";
 }
 
 /* Cuts user, password and query out of any kind of address. */

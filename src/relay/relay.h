@@ -27,6 +27,10 @@ struct df_relay_options {
     struct df_outbound *outbound; /* has the relay's breaker, "relay:NAME"; outlives the relay */
     const struct df_clock *clock;
     const struct df_dispatcher *dispatcher; /* NULL: the one that is configured */
+    int64_t give_up_ms; /* after an event's first failure: delivery.give_up_hours */
+    /* Somebody reads and writes the relay's row of DeliveryTargets (health.h). Nothing is claimed
+     * before it was read for the first time. */
+    bool shares_health;
 };
 
 /*
@@ -75,11 +79,16 @@ struct df_relay_status {
     int64_t given_up;
     int64_t last_dispatch_ms; /* wall clock; -1: none */
     char problem[480];        /* "" if there is none */
+    int64_t down_since_ms;    /* wall clock: the breaker is not closed since; 0: it is */
+    int64_t paused_ms;        /* wall clock: a person paused it; 0: no */
+    char last_error[1024];    /* of the last attempt that failed; "": none did */
 };
 
 void df_relay_status(struct df_relay *r, struct df_relay_status *ret);
 /* There may be rows that were given up: the relay counts them. Cheap; any thread. */
 void df_relay_count_failed(struct df_relay *r);
+/* running, down, paused, standingBy, or stopped: the table is not reachable or not right. */
+const char *df_relay_state_name(const struct df_relay_status *s);
 /* Without a running relay: connects, checks, counts. */
 enum df_code df_relay_look(const struct df_relay_settings *s, struct df_relay_status *ret,
                            struct df_buf *complaints, struct df_err *err) DF_MUST_CHECK;

@@ -3,6 +3,7 @@
 #include "access/handler.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "relay/health.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -53,10 +54,25 @@ static void add_relay(struct df_relays *rs, const struct df_relays_options *opt,
                       const struct df_relay_settings *s, bool own)
 {
     rs->entries[rs->count++] = (struct df_relays_entry){
-        .relay = df_relay_start(&(struct df_relay_options){
-            .settings = s, .outbound = opt->outbound, .clock = opt->clock}),
+        .relay = df_relay_start(&(struct df_relay_options){.settings = s,
+                                                           .outbound = opt->outbound,
+                                                           .clock = opt->clock,
+                                                           .give_up_ms = opt->give_up_ms,
+                                                           .shares_health = opt->store != NULL}),
         .own = own,
     };
+}
+
+static void share_health(struct df_relays *rs, const struct df_relays_options *opt)
+{
+    struct df_relay **relays = df_calloc(rs->count, sizeof(struct df_relay *));
+
+    for (size_t i = 0; i < rs->count; i++)
+        relays[i] = rs->entries[i].relay;
+    if (opt->store)
+        rs->health = df_relay_health_start(&(struct df_relay_health_options){
+            .relays = relays, .count = rs->count, .store = opt->store, .clock = opt->clock});
+    free(relays);
 }
 
 struct df_relays *df_relays_start(const struct df_relays_options *opt)
@@ -72,6 +88,7 @@ struct df_relays *df_relays_start(const struct df_relays_options *opt)
     }
     if (!has_own)
         add_relay(rs, opt, opt->own, true);
+    share_health(rs, opt);
     return rs;
 }
 
@@ -99,12 +116,15 @@ void df_relays_end(struct df_relays *rs)
 {
     for (size_t i = 0; rs && i < rs->count; i++)
         df_relay_end(rs->entries[i].relay);
+    if (rs)
+        df_relay_health_end(rs->health);
 }
 
 void df_relays_free(struct df_relays *rs)
 {
     if (!rs)
         return;
+    df_relay_health_free(rs->health);
     for (size_t i = 0; i < rs->count; i++)
         df_relay_free(rs->entries[i].relay);
     free(rs->entries);
@@ -127,6 +147,7 @@ static void write_relay(struct df_json_out *out, const struct df_relay_status *s
     df_json_kv_text(out, "table", df_str_c(s->table));
     df_json_kv_text(out, "target", or_none(s->target));
     df_json_kv_text(out, "order", df_str_c(s->order));
+    df_json_kv_text(out, "state", df_str_c(df_relay_state_name(s)));
     df_json_kv_bool(out, "running", s->running);
     df_json_kv_bool(out, "standingBy", s->standing_by);
     df_json_kv_bool(out, "notified", s->notified);
@@ -136,6 +157,9 @@ static void write_relay(struct df_json_out *out, const struct df_relay_status *s
     df_json_kv_int(out, "retried", s->retried);
     df_json_kv_int(out, "givenUp", s->given_up);
     df_json_kv_time(out, "lastDispatchAt", s->last_dispatch_ms);
+    df_json_kv_time(out, "downSince", s->down_since_ms > 0 ? s->down_since_ms : -1);
+    df_json_kv_time(out, "pausedAt", s->paused_ms > 0 ? s->paused_ms : -1);
+    df_json_kv_text(out, "lastError", or_none(s->last_error));
     df_json_kv_text(out, "problem", or_none(s->problem));
     df_json_close(out, '}');
 }

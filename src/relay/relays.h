@@ -17,6 +17,9 @@ struct df_relays_options {
     const char *own_url;                 /* the server's database */
     const struct df_relay_settings *own; /* for its events, unless one of `settings` reads them */
     struct df_outbound *outbound;
+    struct df_store
+        *store;         /* the server's, for the state that processes share; outlives the relays */
+    int64_t give_up_ms; /* delivery.give_up_hours */
     const struct df_clock *clock;
 };
 

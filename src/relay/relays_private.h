@@ -12,6 +12,7 @@ struct df_relays_entry {
 };
 
 struct df_relays {
+    struct df_relay_health *health;
     size_t count;
     struct df_relays_entry *entries;
     int64_t compared_ms; /* wall clock: when the database was last asked */

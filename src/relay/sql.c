@@ -8,7 +8,7 @@
  *                        only if the statement names that state
  *     {id_type} …        the column's type
  *     {text id} …        the column as text, or NULL if the table has none
- *     {select} {size} {created} {now} {due} {first} {resting} {stamp …} {none …}
+ *     {select} {size} {created} {now} {due} {resting} {window} {key} {place} {stamp …} {none …}
  *                        pieces that depend on the table, see below
  *     :name              a parameter
  *     [column: …]        only if the table has the column
@@ -63,24 +63,22 @@ static const char *const select_text[RELAY_CLAIM_COLUMNS] = {
 
 /*
  * PostgreSQL: the rows stay locked while they are sent; SKIP LOCKED skips rows that another relay
- * holds. `follow` waits for a lock instead: skipping a row would change the order. It hardly ever
- * waits, since the relay that holds the head holds the rest.
+ * holds.
  *
- * SQL Server: the same with UPDLOCK and READPAST. The subquery for earlier events of the aggregate
- * must see rows that others have locked, and it does: U locks do not keep readers out.
+ * SQL Server: the same with UPDLOCK and READPAST.
  *
  * SQLite has no row locks, and one relay works at a time (worker.c). So nothing is locked, and the
  * application can write while events are on their way.
  */
 static const char *const claim_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"
-                  "{first} ORDER BY t.{created_at}, t.{id} LIMIT :limit",
+                  " ORDER BY t.{created_at}, t.{id} LIMIT :limit",
     [DF_POSTGRES] = "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"
-                    "{first} ORDER BY t.{created_at}, t.{id} LIMIT :limit"
+                    " ORDER BY t.{created_at}, t.{id} LIMIT :limit"
                     " FOR UPDATE OF t SKIP LOCKED",
     [DF_SQLSERVER] = "SELECT TOP (:limit) {select}"
                      " FROM {table} AS t WITH (UPDLOCK, READPAST, ROWLOCK)"
-                     " WHERE t.{status} = {pending}{due}{resting}{first}"
+                     " WHERE t.{status} = {pending}{due}{resting}"
                      " ORDER BY t.{created_at}, t.{id}",
 };
 
@@ -97,41 +95,71 @@ static const char *const beyond_text[DF_DIALECT_COUNT] = {
 };
 
 /*
- * With order=aggregate a claim looks at pending rows until it has enough that are the first of
- * their aggregate. In a long backlog of few aggregates that is every row. The oldest thousand rows
- * contain the first event of nearly every aggregate.
+ * order=aggregate. The window is the oldest :window pending rows, whoever has them locked. The
+ * first of its aggregate in the window is the first of all, since whatever is older is in the
+ * window too. So one pass over the window finds the heads, with or without an index that helps.
+ * Only then are they looked at closely (is it due?) and locked. A row that another transaction has
+ * marked since the window was read is no longer pending when it is locked, and is not taken.
+ *
+ * SQL Server reads the window without hints: it must see rows that others have locked, and it does,
+ * since U locks do not keep readers out. LOOP keeps it from locking rows that are not heads, and
+ * the order by columns of the window lets TOP stop before the rest of the heads is locked.
  */
-#define NEAR(lock)                                                                                 \
-    "SELECT {select} FROM {table} AS t WHERE t.{status} = {pending}{due}{resting}"                 \
-    " AND (t.{created_at}, t.{id}) <= (SELECT w.{created_at}, w.{id} FROM"                         \
-    " (SELECT {created_at}, {id} FROM {table} WHERE {status} = {pending}"                          \
-    " ORDER BY {created_at}, {id} LIMIT 1000) AS w"                                                \
-    " ORDER BY w.{created_at} DESC, w.{id} DESC LIMIT 1)"                                          \
-    "{first} ORDER BY t.{created_at}, t.{id} LIMIT :limit" lock
-static const char *const near_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = NEAR(""),
-    [DF_POSTGRES] = NEAR(" FOR UPDATE OF t SKIP LOCKED"),
+static const char key_text[] = "[aggregate_type:{aggregate_type} AS df_type, ]"
+                               "{aggregate_id} AS df_aggregate, {id} AS df_id,"
+                               " {created_at} AS df_created";
+static const char place_text[] = "ROW_NUMBER() OVER (PARTITION BY [aggregate_type:w.df_type, ]"
+                                 "w.df_aggregate ORDER BY w.df_created, w.df_id)";
+static const char *const window_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "SELECT {key} FROM {table} WHERE {status} = {pending}"
+                  " ORDER BY {created_at}, {id} LIMIT :window",
+    [DF_POSTGRES] = "SELECT {key} FROM {table}"
+                    " WHERE {status} = {pending} ORDER BY {created_at}, {id} LIMIT :window",
+    [DF_SQLSERVER] = "SELECT TOP (:window) {key} FROM {table}"
+                     " WHERE {status} = {pending} ORDER BY {created_at}, {id}",
 };
 
+/* PostgreSQL gets the heads sorted: then it looks only at as many rows as it locks, and not at the
+ * payloads of all heads. */
+#define PLACES                                                                                     \
+    "(SELECT w.df_id, w.df_created, w.df_aggregate, {place} AS df_place FROM ({window}) AS w)"
+#define IS_HEAD      "(h.df_place = 1 OR h.df_aggregate IS NULL)"
+#define HEAD_IS_FREE "t.{status} = {pending}{due}{resting} ORDER BY h.df_created, h.df_id"
+
+static const char *const heads_text[DF_DIALECT_COUNT] = {
+    [DF_SQLITE] = "SELECT {select} FROM " PLACES " AS h CROSS JOIN {table} AS t ON t.{id} = h.df_id"
+                  " WHERE " IS_HEAD " AND " HEAD_IS_FREE " LIMIT :limit",
+    [DF_POSTGRES] = "SELECT {select} FROM (SELECT h.df_id, h.df_created FROM " PLACES " AS h"
+                    " WHERE " IS_HEAD " ORDER BY h.df_created, h.df_id) AS h"
+                    " JOIN {table} AS t ON t.{id} = h.df_id WHERE " HEAD_IS_FREE
+                    " LIMIT :limit FOR UPDATE OF t SKIP LOCKED",
+    [DF_SQLSERVER] = "SELECT TOP (:limit) {select} FROM " PLACES " AS h"
+                     " INNER LOOP JOIN {table} AS t WITH (UPDLOCK, READPAST, ROWLOCK)"
+                     " ON t.{id} = h.df_id WHERE " IS_HEAD " AND " HEAD_IS_FREE,
+};
+
+/*
+ * The rows of the window behind the heads that were claimed. Waits for a lock: skipping a row would
+ * change the order. It hardly ever waits, since the relay that holds the head holds the rest.
+ */
+#define FOLLOWERS                                                                                  \
+    "(SELECT w.df_id, w.df_created, {place} AS df_place"                                           \
+    " FROM ({window}) AS w JOIN "
+#define FOLLOWER_IS_NEXT                                                                           \
+    ") AS f JOIN {table} AS t ON t.{id} = f.df_id"                                                 \
+    " WHERE f.df_place <= :each AND t.{status} = {pending} ORDER BY f.df_created, f.df_id"
+
 static const char *const follow_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = "SELECT {select} FROM json_each(:heads) AS h JOIN {table} AS t ON t.{id} IN ("
-                  "SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
-                  " AND e.{aggregate_id} = json_extract(h.value, '$[1]')"
-                  "[aggregate_type: AND e.{aggregate_type} IS json_extract(h.value, '$[0]')]"
-                  " AND e.{id} <> json_extract(h.value, '$[2]')"
-                  " ORDER BY e.{created_at}, e.{id} LIMIT :each)"
-                  " ORDER BY t.{created_at}, t.{id}",
+    [DF_SQLITE] = "SELECT {select} FROM " FOLLOWERS "json_each(:heads) AS h"
+                  " ON w.df_aggregate = json_extract(h.value, '$[1]')"
+                  "[aggregate_type: AND w.df_type IS json_extract(h.value, '$[0]')]"
+                  " AND w.df_id <> json_extract(h.value, '$[2]')" FOLLOWER_IS_NEXT,
     [DF_POSTGRES] =
-        "SELECT f.* FROM json_array_elements(CAST(:heads AS json)) AS h(v)"
-        " CROSS JOIN LATERAL (SELECT {select}, t.{created_at} AS df_created, t.{id} AS df_id"
-        " FROM {table} AS t WHERE t.{status} = {pending}"
-        " AND t.{aggregate_id} = CAST(h.v->>1 AS {aggregate_id_type})"
-        "[aggregate_type: AND ((h.v->>0 IS NOT NULL"
-        " AND t.{aggregate_type} = CAST(h.v->>0 AS {aggregate_type_type}))"
-        " OR (h.v->>0 IS NULL AND t.{aggregate_type} IS NULL))]"
-        " AND t.{id} <> CAST(h.v->>2 AS {id_type})"
-        " ORDER BY t.{created_at}, t.{id} LIMIT :each FOR UPDATE OF t) AS f"
-        " ORDER BY f.df_created, f.df_id",
+        "SELECT {select} FROM " FOLLOWERS "json_array_elements(CAST(:heads AS json)) AS h(v)"
+        " ON w.df_aggregate = CAST(h.v->>1 AS {aggregate_id_type})"
+        "[aggregate_type: AND w.df_type IS NOT DISTINCT FROM"
+        " CAST(h.v->>0 AS {aggregate_type_type})]"
+        " AND w.df_id <> CAST(h.v->>2 AS {id_type})" FOLLOWER_IS_NEXT " FOR UPDATE OF t",
 };
 
 static const char *const payloads_text[DF_DIALECT_COUNT] = {
@@ -172,17 +200,17 @@ static const char *const processed_text[DF_DIALECT_COUNT] = {
 };
 
 static const char *const retry_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1"
+    [DF_SQLITE] = "UPDATE {table} SET {attempts} = :counted"
                   "[next_attempt_at:, {next_attempt_at} = {stamp next_attempt_at}]"
                   "[last_error:, {last_error} = :error]"
                   " WHERE {id} IN (SELECT value FROM json_each(:id)) AND {status} = {pending}",
     [DF_POSTGRES] =
-        "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1"
+        "UPDATE {table} SET {attempts} = :counted"
         "[next_attempt_at:, {next_attempt_at} ="
         " clock_timestamp() + CAST(:delay AS double precision) * INTERVAL '1 millisecond']"
         "[last_error:, {last_error} = :error]"
         " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
-    [DF_SQLSERVER] = "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1"
+    [DF_SQLSERVER] = "UPDATE {table} SET {attempts} = :counted"
                      "[next_attempt_at:, {next_attempt_at} ="
                      " DATEADD(millisecond, CAST(:delay AS INT), SYSUTCDATETIME())]"
                      "[last_error:, {last_error} = :error]"
@@ -191,21 +219,19 @@ static const char *const retry_text[DF_DIALECT_COUNT] = {
 };
 
 static const char *const dead_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
+    [DF_SQLITE] = "UPDATE {table} SET {attempts} = :counted, {status} = {failed}"
                   "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
                   "[last_error:, {last_error} = :error]"
                   " WHERE {id} IN (SELECT value FROM json_each(:id)) AND {status} = {pending}",
-    [DF_POSTGRES] =
-        "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
-        "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
-        "[last_error:, {last_error} = :error]"
-        " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
-    [DF_SQLSERVER] =
-        "UPDATE {table} SET {attempts} = COALESCE({attempts}, 0) + 1, {status} = {failed}"
-        "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
-        "[last_error:, {last_error} = :error]"
-        " WHERE {id} IN (SELECT CAST(value AS {id_type})"
-        " FROM OPENJSON(CAST(:id AS NVARCHAR(MAX)))) AND {status} = {pending}",
+    [DF_POSTGRES] = "UPDATE {table} SET {attempts} = :counted, {status} = {failed}"
+                    "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+                    "[last_error:, {last_error} = :error]"
+                    " WHERE {id} = ANY(CAST(:id AS {id_type}[])) AND {status} = {pending}",
+    [DF_SQLSERVER] = "UPDATE {table} SET {attempts} = :counted, {status} = {failed}"
+                     "[next_attempt_at:, {next_attempt_at} = {none next_attempt_at}]"
+                     "[last_error:, {last_error} = :error]"
+                     " WHERE {id} IN (SELECT CAST(value AS {id_type})"
+                     " FROM OPENJSON(CAST(:id AS NVARCHAR(MAX)))) AND {status} = {pending}",
 };
 
 static const char waiting_text[] =
@@ -227,34 +253,6 @@ static const char *const created_text[DF_DIALECT_COUNT] = {
 
 static const char *const now_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = "{stamp now}", [DF_POSTGRES] = "now()", [DF_SQLSERVER] = "SYSUTCDATETIME()"};
-
-/*
- * An event is the first of its aggregate if no pending one was written before it. PostgreSQL is
- * asked for the first one instead: with statistics from a time when the outbox was empty, it turns
- * NOT EXISTS into a join that compares every pending row with every other.
- */
-static const char *const first_text[DF_DIALECT_COUNT] = {
-    [DF_SQLITE] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
-                  " AND e.{aggregate_id} = t.{aggregate_id}"
-                  "[aggregate_type: AND e.{aggregate_type} IS t.{aggregate_type}]"
-                  " AND (e.{created_at} < t.{created_at}"
-                  " OR (e.{created_at} = t.{created_at} AND e.{id} < t.{id})))",
-    [DF_POSTGRES] = " AND (t.{aggregate_id} IS NULL OR t.{id} ="
-                    "[aggregate_type: CASE WHEN t.{aggregate_type} IS NULL THEN"
-                    " (SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
-                    " AND e.{aggregate_id} = t.{aggregate_id} AND e.{aggregate_type} IS NULL"
-                    " ORDER BY e.{created_at}, e.{id} LIMIT 1) ELSE]"
-                    " (SELECT e.{id} FROM {table} AS e WHERE e.{status} = {pending}"
-                    " AND e.{aggregate_id} = t.{aggregate_id}"
-                    "[aggregate_type: AND e.{aggregate_type} = t.{aggregate_type}]"
-                    " ORDER BY e.{created_at}, e.{id} LIMIT 1)[aggregate_type: END])",
-    [DF_SQLSERVER] = " AND NOT EXISTS (SELECT 1 FROM {table} AS e WHERE e.{status} = {pending}"
-                     " AND e.{aggregate_id} = t.{aggregate_id}"
-                     "[aggregate_type: AND (e.{aggregate_type} = t.{aggregate_type}"
-                     " OR (e.{aggregate_type} IS NULL AND t.{aggregate_type} IS NULL))]"
-                     " AND (e.{created_at} < t.{created_at}"
-                     " OR (e.{created_at} = t.{created_at} AND e.{id} < t.{id})))",
-};
 
 static const char *const resting_text[DF_DIALECT_COUNT] = {
     [DF_SQLITE] = " AND t.{id} NOT IN (SELECT value FROM json_each(:resting))",
@@ -390,7 +388,6 @@ static void add_piece(struct render *r, struct df_str name)
 {
     enum df_dialect d = r->t->dialect;
     bool due = r->t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name != NULL;
-    bool ordered = r->s->order == DF_RELAY_ORDER_AGGREGATE;
 
     if (df_str_eq(name, DF_STR("table"))) {
         df_buf_addz(&r->out, r->t->name);
@@ -413,11 +410,13 @@ static void add_piece(struct render *r, struct df_str name)
             render_template(
                 r, DF_STR(" AND (t.{next_attempt_at} IS NULL OR t.{next_attempt_at} <= {now})"));
     } else if (df_str_eq(name, DF_STR("resting"))) {
-        if (!due)
-            render_template(r, df_str_c(resting_text[d]));
-    } else if (df_str_eq(name, DF_STR("first"))) {
-        if (ordered)
-            render_template(r, df_str_c(first_text[d]));
+        render_template(r, df_str_c(resting_text[d]));
+    } else if (df_str_eq(name, DF_STR("window"))) {
+        render_template(r, df_str_c(window_text[d]));
+    } else if (df_str_eq(name, DF_STR("key"))) {
+        render_template(r, df_str_c(key_text));
+    } else if (df_str_eq(name, DF_STR("place"))) {
+        render_template(r, df_str_c(place_text));
     } else if (df_str_starts(name, DF_STR("text "))) {
         add_text(r, column_of(df_str_n(name.ptr + 5, name.len - 5)));
     } else if (df_str_starts(name, DF_STR("stamp "))) {
@@ -442,8 +441,9 @@ static void add_param(struct render *r, struct df_str name)
         n++;
     assert(n < sizeof r->q->params / sizeof r->q->params[0]);
     if (n == q->param_count) {
-        static const char *const known[] = {"limit", "resting", "heads", "each",  "ids",
-                                            "id",    "delay",   "error", "after", "inline"};
+        static const char *const known[] = {"limit", "resting", "heads",  "each",
+                                            "ids",   "id",      "delay",  "error",
+                                            "after", "inline",  "window", "counted"};
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
             if (df_str_eq(name, df_str_c(known[i])))
                 r->q->params[q->param_count++] = known[i];
@@ -533,19 +533,18 @@ void relay_sql_make(const struct df_relay_settings *s, const struct relay_table 
 {
     enum df_dialect d = t->dialect;
     int64_t width = t->columns[DF_RELAY_LAST_ERROR].width;
+    bool ordered = s->order == DF_RELAY_ORDER_AGGREGATE;
 
     *ret = (struct relay_sql){
         .has_beyond = s->order == DF_RELAY_ORDER_NONE && beyond_text[d],
-        .has_near = s->order == DF_RELAY_ORDER_AGGREGATE && near_text[d],
-        .has_follow = s->order == DF_RELAY_ORDER_AGGREGATE && follow_text[d],
+        .has_window = ordered,
+        .has_follow = ordered && follow_text[d],
         .has_due = t->columns[DF_RELAY_NEXT_ATTEMPT_AT].name,
         .error_units = width > 0 && width < ERROR_UNITS ? (size_t)width : ERROR_UNITS,
     };
-    make_query(s, t, "relay_claim", claim_text[d], &ret->claim);
+    make_query(s, t, "relay_claim", ordered ? heads_text[d] : claim_text[d], &ret->claim);
     if (ret->has_beyond)
         make_query(s, t, "relay_beyond", beyond_text[d], &ret->beyond);
-    if (ret->has_near)
-        make_query(s, t, "relay_near", near_text[d], &ret->near);
     if (ret->has_follow)
         make_query(s, t, "relay_follow", follow_text[d], &ret->follow);
     make_query(s, t, "relay_payloads", payloads_text[d], &ret->payloads);
@@ -560,7 +559,6 @@ void relay_sql_release(struct relay_sql *q)
 {
     free(q->claim.text);
     free(q->beyond.text);
-    free(q->near.text);
     free(q->follow.text);
     free(q->payloads.text);
     free(q->processed.text);

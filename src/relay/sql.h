@@ -34,7 +34,7 @@ struct relay_query {
     const char *params[8];
 };
 
-/* The columns of claim, beyond, near and follow. */
+/* The columns of claim, beyond and follow. */
 enum {
     RELAY_AT_ID,
     RELAY_AT_EVENT_TYPE,
@@ -56,13 +56,15 @@ enum { RELAY_AT_PAYLOADS_ID, RELAY_AT_PAYLOADS_PAYLOAD };
 enum { RELAY_AT_ROWS, RELAY_AT_OLDEST };
 
 /*
- * - claim (limit, resting): rows that may be sent, oldest first; locked until the transaction ends
+ * - claim (limit, resting): rows that may be sent, oldest first, none of `resting`; locked until
+ * the transaction ends. With order=aggregate (has_window): the first of each aggregate, as far as
+ * they are among the `window` oldest rows
  * - beyond (limit, resting, after): the same, of rows behind that event
- * - near (limit, resting): the same, of the oldest rows alone; with order=aggregate
- * - follow (heads, each): with order=aggregate, the rows behind the heads, `each` of them for each
- *   aggregate; not on every database (has_follow)
+ * - follow (window, heads, each): with order=aggregate, the rows behind the heads, `each` of them
+ *   for each aggregate; not on every database (has_follow)
  * - payloads (ids)
- * - processed (ids), retry (id, delay, error), dead (id, error): mark the outcome
+ * - processed (ids), retry (id, counted, delay, error), dead (id, counted, error): mark the
+ * outcome; counted: the value of attempts
  * - waiting (): the number of rows, and when the oldest was written
  * - failed (): the number of rows
  *
@@ -71,7 +73,6 @@ enum { RELAY_AT_ROWS, RELAY_AT_OLDEST };
 struct relay_sql {
     struct relay_query claim;
     struct relay_query beyond;
-    struct relay_query near;
     struct relay_query follow;
     struct relay_query payloads;
     struct relay_query processed;
@@ -80,9 +81,9 @@ struct relay_sql {
     struct relay_query waiting;
     struct relay_query failed;
     bool has_beyond;
-    bool has_near;
+    bool has_window;
     bool has_follow;
-    bool has_due;       /* next_attempt_at exists: retries wait there, else in memory (`resting`) */
+    bool has_due;       /* next_attempt_at exists: retries wait there, else in memory */
     size_t error_units; /* of the longest error that the table takes */
 };
 

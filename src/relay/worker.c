@@ -19,6 +19,7 @@
 #define COUNT_MS       10000
 #define COUNT_SHARE    100  /* counting what was given up takes at most a hundredth of the time */
 #define PAUSE_MAX_MS   1000 /* longest pause while the breaker is open */
+#define PAUSED_MS      1000 /* while a person has paused the relay */
 #define IDLE_MS        1000 /* longest time between two calls of a sink's `idle` */
 #define ROOM_MS        20   /* until other batches may have released their bytes */
 #define BACKOFF_MIN_MS 200
@@ -288,29 +289,47 @@ static bool prepare_worker(struct relay_worker *w)
     return false;
 }
 
-/* How many rows to claim; 0: none before *ret_wait_ms have passed. */
-static size_t claim_limit(struct df_relay *r, int64_t *ret_wait_ms)
+/* Whether a person has paused the relay; also while that is not known yet. */
+static bool is_paused(const struct df_relay *r) DF_REQUIRES(r->lock)
 {
+    return r->opt.shares_health && (!r->health.known || r->health.paused_ms > 0);
+}
+
+/* How many rows to claim; 0: none before *ret_wait_ms have passed. While the breaker is not closed
+ * they are probes, of which its window says the number. */
+static size_t claim_limit(struct relay_worker *w, int64_t *ret_wait_ms)
+{
+    struct df_relay *r = w->relay;
     struct df_breaker_snapshot s;
 
     df_breaker_snapshot(r->breaker, &s);
+    w->probing = s.state != DF_BREAKER_CLOSED;
     df_lock(&r->lock);
+    relay_note_breaker(r, &s);
     size_t n = r->room;
+    int64_t shut_ms = r->shut_until_ms - df_mono_ms(r->opt.clock);
+    bool paused = is_paused(r);
     df_unlock(&r->lock);
-    switch (s.state) {
-    case DF_BREAKER_CLOSED:
-        break;
-    case DF_BREAKER_OPEN:
-        *ret_wait_ms = s.retry_ms;
-        if (s.retry_ms > 0)
-            return 0;
+    *ret_wait_ms = paused ? PAUSED_MS : shut_ms > s.retry_ms ? shut_ms : s.retry_ms;
+    if (paused || (w->probing && *ret_wait_ms > 0))
+        return 0;
+    if (w->probing)
         n = n < (size_t)s.window ? n : (size_t)s.window;
-        break;
-    case DF_BREAKER_HALF_OPEN: /* the window is the number of probes */
-        n = n < (size_t)s.window ? n : (size_t)s.window;
-        break;
-    }
     return n > 0 ? n : 1;
+}
+
+/* Waits for the destination, or until a person resumes the relay. */
+static void wait_for_target(struct relay_worker *w, int64_t ms)
+{
+    struct df_relay *r = w->relay;
+    int64_t until_ms = df_mono_ms(r->opt.clock) + (ms < PAUSE_MAX_MS ? ms : PAUSE_MAX_MS);
+    int64_t left_ms;
+
+    df_lock(&r->lock);
+    while (!r->stopping && (is_paused(r) || r->health.down_since_ms > 0) &&
+           (left_ms = until_ms - df_mono_ms(r->opt.clock)) > 0)
+        sleep_a_while(r, w->sink, left_ms);
+    df_unlock(&r->lock);
 }
 
 static void count_waiting(struct relay_worker *w)
@@ -414,9 +433,9 @@ static void worker_turn(struct relay_worker *w)
         return;
     count_waiting(w);
     count_failed(w);
-    size_t limit = claim_limit(r, &closed_ms);
+    size_t limit = claim_limit(w, &closed_ms);
     if (limit == 0) {
-        pause_worker(w, closed_ms < PAUSE_MAX_MS ? closed_ms : PAUSE_MAX_MS);
+        wait_for_target(w, closed_ms);
         return;
     }
     if (!begin_batch(r))

@@ -112,6 +112,21 @@ class Outbox:
         except AssertionError as problem:
             raise AssertionError(f"{problem}; there are {self.states()}: {list(self.rows().values())[:3]}") from None
 
+    def feed(self, timeout=60, failed="FAILED", count=1, **more):
+        """Writes events that arrive until `count` others were given up: a failure counts only while others arrive. How many
+        were written."""
+        written = 0
+
+        def given_up():
+            nonlocal written
+            if self.states().get(failed, 0) >= count:
+                return True
+            written += len(self.write(3, **more))
+            return False
+
+        wait_for(given_up, f"{count} {failed}", timeout, 0.06)
+        return written
+
     # -- the relay's configuration
 
     def section(self, **settings):

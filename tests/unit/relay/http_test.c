@@ -649,15 +649,15 @@ static void outcome_follows_the_status(void **state)
         unsigned status;
         enum df_dispatch_outcome outcome;
     } rows[] = {
-        {200, DF_DISPATCHED},     {201, DF_DISPATCHED},         {202, DF_DISPATCHED},
-        {299, DF_DISPATCHED},     {301, DF_DISPATCH_RETRY},     {302, DF_DISPATCH_RETRY},
-        {307, DF_DISPATCH_RETRY}, {400, DF_DISPATCH_PERMANENT}, {401, DF_DISPATCH_RETRY},
-        {403, DF_DISPATCH_RETRY}, {404, DF_DISPATCH_RETRY},     {405, DF_DISPATCH_RETRY},
-        {407, DF_DISPATCH_RETRY}, {408, DF_DISPATCH_RETRY},     {409, DF_DISPATCH_PERMANENT},
-        {410, DF_DISPATCH_RETRY}, {413, DF_DISPATCH_PERMANENT}, {415, DF_DISPATCH_PERMANENT},
-        {421, DF_DISPATCH_RETRY}, {422, DF_DISPATCH_PERMANENT}, {425, DF_DISPATCH_RETRY},
-        {429, DF_DISPATCH_RETRY}, {431, DF_DISPATCH_PERMANENT}, {500, DF_DISPATCH_RETRY},
-        {502, DF_DISPATCH_RETRY}, {503, DF_DISPATCH_RETRY},     {599, DF_DISPATCH_RETRY},
+        {200, DF_DISPATCHED},         {201, DF_DISPATCHED},         {202, DF_DISPATCHED},
+        {299, DF_DISPATCHED},         {301, DF_DISPATCH_RETRY},     {302, DF_DISPATCH_RETRY},
+        {307, DF_DISPATCH_RETRY},     {400, DF_DISPATCH_PERMANENT}, {401, DF_DISPATCH_RETRY},
+        {403, DF_DISPATCH_RETRY},     {404, DF_DISPATCH_RETRY},     {405, DF_DISPATCH_RETRY},
+        {407, DF_DISPATCH_RETRY},     {408, DF_DISPATCH_RETRY},     {409, DF_DISPATCH_PERMANENT},
+        {410, DF_DISPATCH_PERMANENT}, {413, DF_DISPATCH_PERMANENT}, {415, DF_DISPATCH_PERMANENT},
+        {421, DF_DISPATCH_RETRY},     {422, DF_DISPATCH_PERMANENT}, {425, DF_DISPATCH_RETRY},
+        {429, DF_DISPATCH_RETRY},     {431, DF_DISPATCH_PERMANENT}, {500, DF_DISPATCH_RETRY},
+        {502, DF_DISPATCH_RETRY},     {503, DF_DISPATCH_RETRY},     {599, DF_DISPATCH_RETRY},
         {999, DF_DISPATCH_RETRY},
     };
     struct bench b;
@@ -671,6 +671,7 @@ static void outcome_follows_the_status(void **state)
             e.outcome == DF_DISPATCH_RETRY ? DF_BREAKER_FAILURE : DF_BREAKER_SUCCESS;
         if (e.outcome != rows[i].outcome || e.breaker != breaker)
             fail_msg("%u: outcome %d, breaker %d", rows[i].status, e.outcome, e.breaker);
+        assert_int_equal(e.never_counts, rows[i].status == 429);
         if (e.outcome == DF_DISPATCHED)
             assert_arrived(&e);
         else

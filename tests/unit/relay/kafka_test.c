@@ -428,6 +428,7 @@ static void a_broker_that_is_down_is_named_and_its_return_noticed(void **state)
     send_events(events, 3);
     assert_outcomes(events, 3, DF_DISPATCH_RETRY);
     assert_int_equal(events[0]->breaker, DF_BREAKER_FAILURE);
+    assert_true(events[0]->never_counts);
     assert_error_has(events[0], "not confirmed within 300 ms: ");
     assert_error_has(events[0], "127.0.0.1:");
     (void)rd_kafka_mock_broker_set_up(cluster, 1);

@@ -358,6 +358,7 @@ static void what_no_queue_is_bound_for_is_tried_again_and_the_rest_arrives(void 
     assert_int_equal(events[0]->outcome, DF_DISPATCHED);
     assert_int_equal(events[1]->outcome, DF_DISPATCH_RETRY);
     assert_int_equal(events[1]->breaker, DF_BREAKER_FAILURE);
+    assert_false(events[1]->never_counts); /* other events have a queue */
     assert_error_has(events[1], "there is no queue 'nowhere'");
     assert_int_equal(events[2]->outcome, DF_DISPATCHED);
     assert_int_equal(read_all("here", seen, 3), 2);
@@ -392,6 +393,7 @@ static void an_unknown_exchange_is_told_in_the_brokers_words_until_it_is_there(v
         send_events(events, 20);
         assert_outcomes(events, 20, DF_DISPATCH_RETRY);
         assert_int_equal(events[0]->breaker, DF_BREAKER_FAILURE);
+        assert_true(events[0]->never_counts);
         assert_error_has(events[0], "NOT_FOUND - no exchange 'later'");
     }
     declare_exchange("later");
@@ -466,6 +468,7 @@ static void what_a_queue_rejects_is_tried_again(void **state)
     assert_int_equal(events[0]->outcome, DF_DISPATCHED);
     assert_outcomes(events + 1, 2, DF_DISPATCH_RETRY);
     assert_error_has(events[2], "nack");
+    assert_false(events[2]->never_counts);
     assert_int_equal(read_all("short", seen, 3), 1);
 }
 

@@ -22,7 +22,9 @@
 #pragma GCC diagnostic ignored "-Wwrite-strings"
 #pragma GCC diagnostic ignored "-Wdiscarded-qualifiers"
 
-#define WAIT_MS 60000
+#define WAIT_MS    60000
+#define GIVE_UP_MS (INT64_C(72) * 3600 * 1000)
+#define OPEN_MS    10000 /* of breakers on a clock of the test's */
 
 /* --- a dispatcher that remembers --- */
 
@@ -174,6 +176,8 @@ TESTDB_QUERY(count_failed, 0, COUNT("FAILED"), COUNT("FAILED"), COUNT("FAILED"))
     "SELECT COUNT(*) FROM outbox_events WHERE processed_at IS NOT NULL AND last_error IS NULL "    \
     "AND next_attempt_at IS NULL"
 TESTDB_QUERY(count_stamped, 0, STAMPED, STAMPED, STAMPED);
+#define DUE "SELECT COUNT(*) FROM outbox_events WHERE next_attempt_at IS NOT NULL"
+TESTDB_QUERY(count_due, 0, DUE, DUE, DUE);
 #define ATTEMPTS "SELECT COALESCE(SUM(attempts), 0) FROM outbox_events"
 TESTDB_QUERY(sum_attempts, 0, ATTEMPTS, ATTEMPTS, ATTEMPTS);
 #define WAITING_LATER                                                                              \
@@ -262,7 +266,8 @@ static struct df_relay *start(struct fixture *f)
     return df_relay_start(&(struct df_relay_options){.settings = &f->s,
                                                      .outbound = &f->outbound,
                                                      .clock = df_clock_real(),
-                                                     .dispatcher = &fake});
+                                                     .dispatcher = &fake,
+                                                     .give_up_ms = GIVE_UP_MS});
 }
 
 static void end(struct df_relay *r)
@@ -375,24 +380,31 @@ static void check_a_call_is_heard_once(enum df_dialect d)
     fixture_release(&f);
 }
 
-static enum df_dispatch_outcome never(const struct df_event *e)
+static enum df_dispatch_outcome never_the_3s(const struct df_event *e)
 {
-    (void)e;
-    return DF_DISPATCH_RETRY;
+    return df_str_ends(e->id, DF_STR("3")) ? DF_DISPATCH_RETRY : DF_DISPATCHED;
 }
 
-static void check_failures_end_as_failed(enum df_dialect d)
+/* Events that always fail among others that arrive. */
+static void check_poisoned_events_end_as_failed(enum df_dialect d)
 {
     struct fixture f;
+    int64_t until = df_mono_ms(df_clock_real()) + WAIT_MS;
+    int n = 20;
 
     fixture_init(&f, d, full_table(d));
-    sink_reset(never);
-    add_events(&f, 20, 8);
+    sink_reset(never_the_3s);
+    add_events(&f, n, 8);
     struct df_relay *r = start(&f);
-    wait_for(f.db, &count_failed, 20);
+    while (count(f.db, &count_failed) < 2 && df_mono_ms(df_clock_real()) < until) {
+        add_event(&f, n, "a1");
+        n += n % 10 == 2 ? 2 : 1;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    wait_for(f.db, &count_pending, 0);
     end(r);
-    assert_int_equal(sent_count(), 60); /* max_retries is 2: the third failure exceeds it */
-    assert_int_equal(count(f.db, &sum_attempts), 60);
+    assert_int_equal(count(f.db, &count_failed), 2);
+    assert_int_equal(count(f.db, &sum_attempts), 6); /* max_retries is 2: the third exceeds it */
     fixture_release(&f);
 }
 
@@ -416,6 +428,14 @@ static void check_a_refused_event_fails_at_once(enum df_dialect d)
     fixture_release(&f);
 }
 
+static _Atomic int broken;
+
+static enum df_dispatch_outcome while_broken(const struct df_event *e)
+{
+    (void)e;
+    return broken ? DF_DISPATCH_RETRY : DF_DISPATCHED;
+}
+
 static enum df_dispatch_outcome second_time(const struct df_event *e)
 {
     return e->attempt > 1 ? DF_DISPATCHED : DF_DISPATCH_RETRY;
@@ -427,19 +447,21 @@ static void check_next_attempt_is_waited_for(enum df_dialect d)
 
     fixture_init(&f, d, full_table(d));
     f.s.retry_base_ms = f.s.retry_cap_ms = 3600000;
-    sink_reset(second_time);
+    sink_reset(while_broken);
+    broken = 1;
     add_events(&f, 3, 3);
     struct df_relay *r = start(&f);
     wait_for(f.db, &count_later, 3);
     end(r);
     assert_int_equal(sent_count(), 3);
+    broken = 0;
     /* And when it is there, they go; the test makes it so. */
     testdb_script(f.db, "UPDATE outbox_events SET next_attempt_at = created_at");
     r = start(&f);
     wait_for(f.db, &count_processed, 3);
     end(r);
     assert_int_equal(count(f.db, &count_stamped), 3);
-    assert_int_equal(count(f.db, &sum_attempts), 3);
+    assert_int_equal(count(f.db, &sum_attempts), 0); /* no other event arrived meanwhile */
     fixture_release(&f);
 }
 
@@ -578,6 +600,63 @@ static void check_a_long_chain_holds_nobody_up(enum df_dialect d)
     fixture_release(&f);
 }
 
+/* A head that is not due yet holds its own aggregate back, and no other. */
+static void check_a_head_that_is_not_due_holds_its_aggregate(enum df_dialect d)
+{
+    struct fixture f;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.order = DF_RELAY_ORDER_AGGREGATE;
+    sink_reset(NULL);
+    add_events(&f, 24, 4);
+    testdb_script(f.db, by_dialect(d,
+                                   "UPDATE outbox_events SET next_attempt_at = "
+                                   "'2999-01-01T00:00:00Z' WHERE id LIKE '%000'",
+                                   "UPDATE outbox_events SET next_attempt_at = '2999-01-01' "
+                                   "WHERE CAST(id AS text) LIKE '%000'",
+                                   "UPDATE outbox_events SET next_attempt_at = '2999-01-01' "
+                                   "WHERE CAST(id AS CHAR(36)) LIKE '%000'"));
+    struct df_relay *r = start(&f);
+    wait_for(f.db, &count_processed, 18);
+    end(r);
+    assert_int_equal(sent_count(), 18);
+    assert_int_equal(count(f.db, &count_pending), 6);
+    testdb_script(f.db, "UPDATE outbox_events SET next_attempt_at = NULL");
+    r = start(&f);
+    wait_for(f.db, &count_processed, 24);
+    end(r);
+    assert_false(sink.overlapped);
+    assert_ordered(24, 4);
+    fixture_release(&f);
+}
+
+static enum df_dispatch_outcome refuse_first(const struct df_event *e)
+{
+    int n = atoi(e->id.ptr + 24);
+    return n == 0 ? DF_DISPATCH_RETRY : n == 1 ? DF_DISPATCH_PERMANENT : DF_DISPATCHED;
+}
+
+/* One head always fails, one is refused: the first blocks its aggregate alone, the second none. */
+static void check_a_poisoned_head_blocks_its_aggregate_alone(enum df_dialect d)
+{
+    struct fixture f;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.order = DF_RELAY_ORDER_AGGREGATE;
+    f.s.max_retries = 1000;
+    sink_reset(refuse_first);
+    add_events(&f, 40, 4);
+    struct df_relay *r = start(&f);
+    wait_for(f.db, &count_processed, 29);
+    wait_for(f.db, &count_failed, 1);
+    end(r);
+    assert_int_equal(count(f.db, &count_pending), 10);
+    for (size_t i = 0; i < sink.count; i++)
+        if (strcmp(sink.log[i].aggregate, "a0") == 0)
+            assert_int_equal(atoi(sink.log[i].id + 24), 0);
+    fixture_release(&f);
+}
+
 /* Nobody sends what another relay has in hand. */
 static void check_four_at_once_send_each_once(enum df_dialect d)
 {
@@ -673,14 +752,6 @@ static void check_a_table_may_come_later(enum df_dialect d)
 
 /* --- the breaker --- */
 
-static _Atomic int broken;
-
-static enum df_dispatch_outcome while_broken(const struct df_event *e)
-{
-    (void)e;
-    return broken ? DF_DISPATCH_RETRY : DF_DISPATCHED;
-}
-
 static void blaming_dispatch(struct df_sink *s, struct df_event *const *events, size_t n,
                              struct df_arena *a)
 {
@@ -704,46 +775,167 @@ static void wait_for_state(struct df_breaker *b, enum df_breaker_state want)
     } while (snap.state != want);
 }
 
-/* While it is open nothing is sent and no attempt is used up; then three probes, no more. */
-static void check_the_breaker_saves_attempts(enum df_dialect d)
+/* Breaker and relay go by the same clock, which the test moves. */
+static struct df_relay *start_on_clock(struct fixture *f, struct df_fake_clock *clock)
+{
+    df_breakers_free(f->outbound.breakers);
+    df_fake_clock_init(clock, 1700000000000, 1);
+    f->outbound.breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
+                                                                         .min_calls = 5,
+                                                                         .failure_rate = 50,
+                                                                         .open_ms = OPEN_MS,
+                                                                         .half_open_calls = 3},
+                                           &clock->base);
+    return df_relay_start(&(struct df_relay_options){.settings = &f->s,
+                                                     .outbound = &f->outbound,
+                                                     .clock = &clock->base,
+                                                     .dispatcher = &blaming,
+                                                     .give_up_ms = GIVE_UP_MS});
+}
+
+static void wait_for_sent(struct df_fake_clock *clock, size_t want)
+{
+    int64_t until = df_mono_ms(df_clock_real()) + WAIT_MS;
+    while (sent_count() < want) {
+        if (df_mono_ms(df_clock_real()) > until)
+            fail_msg("%zu events were sent, not %zu", sent_count(), want);
+        df_fake_clock_advance_ms(clock, 100); /* for whoever looks for work now and then */
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+/* Lets time pass, until the relay has done what it does by then. */
+static void pass_time(struct df_fake_clock *clock, int64_t ms)
+{
+    df_fake_clock_advance_ms(clock, ms);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static size_t distinct_sent(size_t from, size_t to)
+{
+    size_t distinct = 0;
+    pthread_mutex_lock(&sink.lock);
+    for (size_t i = from; i < to; i++) {
+        size_t j = from;
+        while (strcmp(sink.log[j].id, sink.log[i].id) != 0)
+            j++;
+        distinct += i == j;
+    }
+    pthread_mutex_unlock(&sink.lock);
+    return distinct;
+}
+
+/* While it is open nothing is sent; then three probes, no more, and of other events. */
+static void check_an_open_breaker_sends_probes_alone(enum df_dialect d)
 {
     struct fixture f;
     struct df_fake_clock clock;
 
     fixture_init(&f, d, full_table(d));
-    f.s.max_retries = 1000;
     f.s.batch = 8;
-    df_breakers_free(f.outbound.breakers);
-    df_fake_clock_init(&clock, 1700000000000, 1);
-    f.outbound.breakers = df_breakers_new(&(struct df_breaker_settings){.window = 10,
-                                                                        .min_calls = 5,
-                                                                        .failure_rate = 50,
-                                                                        .open_ms = 10000,
-                                                                        .half_open_calls = 3},
-                                          &clock.base);
+    f.s.workers = 1;
     sink_reset(while_broken);
     broken = 1;
     add_events(&f, 100, 8);
-    struct df_relay *r = df_relay_start(&(struct df_relay_options){.settings = &f.s,
-                                                                   .outbound = &f.outbound,
-                                                                   .clock = df_clock_real(),
-                                                                   .dispatcher = &blaming});
+    struct df_relay *r = start_on_clock(&f, &clock);
     struct df_breaker *b = df_breakers_get(f.outbound.breakers, DF_STR("relay:test"));
     wait_for_state(b, DF_BREAKER_OPEN);
     assert_int_equal(sent_count(), 8);
-    wait_for(f.db, &sum_attempts, 8);
-    df_fake_clock_advance_ms(&clock, 9999);
+    for (int i = 0; i < 5; i++)
+        pass_time(&clock, OPEN_MS / 10);
     df_relay_wake(r);
-    df_fake_clock_advance_ms(&clock, 1);
-    wait_for(f.db, &sum_attempts, 11);
+    assert_int_equal(sent_count(), 8);
+    df_fake_clock_advance_ms(&clock, OPEN_MS);
+    wait_for_sent(&clock, 11);
     wait_for_state(b, DF_BREAKER_OPEN);
     assert_int_equal(sent_count(), 11);
+    assert_int_equal(distinct_sent(0, 11), 11);
+    /* What waits for the destination has no due time, and goes when it is back. */
+    assert_int_equal(count(f.db, &count_due), 0);
     broken = 0;
-    df_fake_clock_advance_ms(&clock, 10000);
+    df_fake_clock_advance_ms(&clock, OPEN_MS);
+    wait_for_sent(&clock, 111);
     wait_for(f.db, &count_processed, 100);
     wait_for_state(b, DF_BREAKER_CLOSED);
-    assert_int_equal(count(f.db, &sum_attempts), 11);
+    assert_int_equal(count(f.db, &sum_attempts), 0);
     df_breakers_put(f.outbound.breakers, b);
+    end(r);
+    fixture_release(&f);
+}
+
+/* A destination that is away for almost three days. */
+static void outlast(enum df_dialect d, int order)
+{
+    struct fixture f;
+    struct df_fake_clock clock;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.order = order;
+    f.s.max_retries = 0;
+    f.s.workers = 1;
+    f.s.retry_cap_ms = 60000;
+    sink_reset(while_broken);
+    broken = 1;
+    add_events(&f, 40, 8);
+    struct df_relay *r = start_on_clock(&f, &clock);
+    wait_for_sent(&clock, 5);
+    for (int hour = 0; hour < 71; hour++) {
+        size_t before = sent_count();
+        df_fake_clock_advance_ms(&clock, 3600000);
+        wait_for_sent(&clock, before + 1);
+    }
+    assert_int_equal(count(f.db, &count_pending), 40);
+    assert_int_equal(count(f.db, &sum_attempts), 0);
+    struct df_relay_status st;
+    df_relay_status(r, &st);
+    assert_true(st.down_since_ms > 0);
+    assert_string_equal(df_relay_state_name(&st), "down");
+    broken = 0;
+    df_fake_clock_advance_ms(&clock, OPEN_MS);
+    wait_for_sent(&clock, sent_count() + 40);
+    wait_for(f.db, &count_processed, 40);
+    df_relay_status(r, &st);
+    assert_int_equal(st.down_since_ms, 0);
+    assert_int_equal(st.given_up, 0);
+    end(r);
+    fixture_release(&f);
+}
+
+static void check_an_outage_gives_nothing_up(enum df_dialect d)
+{
+    outlast(d, DF_RELAY_ORDER_NONE);
+}
+
+static void check_an_outage_gives_nothing_up_in_order(enum df_dialect d)
+{
+    outlast(d, DF_RELAY_ORDER_AGGREGATE);
+}
+
+static enum df_dispatch_outcome poisoned_first(const struct df_event *e)
+{
+    return broken || atoi(e->id.ptr + 24) < 6 ? DF_DISPATCH_RETRY : DF_DISPATCHED;
+}
+
+/* The six oldest events always fail: as probes they would keep the destination shut for ever. */
+static void check_poisoned_probes_do_not_keep_it_shut(enum df_dialect d)
+{
+    struct fixture f;
+    struct df_fake_clock clock;
+    int64_t until = df_mono_ms(df_clock_real()) + WAIT_MS;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.workers = 1;
+    f.s.batch = 6;
+    sink_reset(poisoned_first);
+    broken = 1;
+    add_events(&f, 60, 60);
+    struct df_relay *r = start_on_clock(&f, &clock);
+    wait_for_sent(&clock, 6);
+    broken = 0;
+    while (count(f.db, &count_processed) < 54 && df_mono_ms(df_clock_real()) < until)
+        pass_time(&clock, 100);
+    assert_int_equal(count(f.db, &count_processed), 54);
+    assert_int_equal(count(f.db, &count_pending) + count(f.db, &count_failed), 6);
     end(r);
     fixture_release(&f);
 }
@@ -830,17 +1022,22 @@ static void test_targets_are_shown_without_secrets(void **state)
 ON_EACH(all_arrive_and_are_marked)
 ON_EACH(late_events_arrive)
 ON_EACH(a_call_is_heard_once)
-ON_EACH(failures_end_as_failed)
+ON_EACH(poisoned_events_end_as_failed)
 ON_EACH(a_refused_event_fails_at_once)
 ON_EACH(next_attempt_is_waited_for)
 ON_EACH(a_small_table_will_do)
 ON_EACH(order_by_one)
 ON_EACH(order_by_four)
 ON_EACH(a_long_chain_holds_nobody_up)
+ON_EACH(a_head_that_is_not_due_holds_its_aggregate)
+ON_EACH(a_poisoned_head_blocks_its_aggregate_alone)
 ON_EACH(four_at_once_send_each_once)
 ON_EACH(of_the_table)
 ON_EACH(a_table_may_come_later)
-ON_EACH(the_breaker_saves_attempts)
+ON_EACH(an_open_breaker_sends_probes_alone)
+ON_EACH(an_outage_gives_nothing_up)
+ON_EACH(an_outage_gives_nothing_up_in_order)
+ON_EACH(poisoned_probes_do_not_keep_it_shut)
 ON_EACH(stopping_leaves_the_rest)
 
 int main(void)
@@ -852,16 +1049,21 @@ int main(void)
         cmocka_unit_test(test_all_arrive_and_are_marked),
         cmocka_unit_test(test_late_events_arrive),
         cmocka_unit_test(test_a_call_is_heard_once),
-        cmocka_unit_test(test_failures_end_as_failed),
+        cmocka_unit_test(test_poisoned_events_end_as_failed),
         cmocka_unit_test(test_a_refused_event_fails_at_once),
         cmocka_unit_test(test_next_attempt_is_waited_for),
         cmocka_unit_test(test_a_small_table_will_do),
         cmocka_unit_test(test_order_by_one),
         cmocka_unit_test(test_order_by_four),
         cmocka_unit_test(test_a_long_chain_holds_nobody_up),
+        cmocka_unit_test(test_a_head_that_is_not_due_holds_its_aggregate),
+        cmocka_unit_test(test_a_poisoned_head_blocks_its_aggregate_alone),
         cmocka_unit_test(test_four_at_once_send_each_once),
         cmocka_unit_test(test_a_table_may_come_later),
-        cmocka_unit_test(test_the_breaker_saves_attempts),
+        cmocka_unit_test(test_an_open_breaker_sends_probes_alone),
+        cmocka_unit_test(test_an_outage_gives_nothing_up),
+        cmocka_unit_test(test_an_outage_gives_nothing_up_in_order),
+        cmocka_unit_test(test_poisoned_probes_do_not_keep_it_shut),
         cmocka_unit_test(test_stopping_leaves_the_rest),
     };
     testdb_print_skipped();
