@@ -4,10 +4,10 @@
     embed_files.py SYMBOL BASEDIR OUT.c FILES...
 
 Writes OUT.c and, beside it, OUT.h, which declares SYMBOL[] and SYMBOL_count. A file's name is its path
-relative to BASEDIR; the array is in the order of the names. A NUL follows each file's data. JSON is embedded without
-its indentation.
+relative to BASEDIR; the array is in the order of the names. Files are compressed (gzip), JSON without its indentation.
 """
 
+import gzip
 import json
 import os
 import re
@@ -58,14 +58,18 @@ def embed(symbol, base, out_c, paths):
                 f"extern const struct df_file {symbol}[];\nextern const size_t {symbol}_count;\n\n#endif\n")
     with open(out_c, "w", encoding="utf-8") as f:
         f.write(f'{head}#include "{os.path.basename(out_h)}"\n\n')
+        sizes = []
         for i, (_, path) in enumerate(names):
-            f.write(f"static const unsigned char file_{i}[] = {{\n{c_bytes(content(path))}\n0}};\n")
+            data = content(path)
+            sizes.append(len(data))
+            packed = gzip.compress(data, 9, mtime=0)  # no time: the same files give the same binary
+            f.write(f"static const unsigned char file_{i}[] = {{\n{c_bytes(packed)}\n}};\n")
         f.write(f"\nconst struct df_file {symbol}[] = {{\n")
         for i, (name, _) in enumerate(names):
-            f.write(f"    {{{c_string(name)}, file_{i}, sizeof(file_{i}) - 1}},\n")
+            f.write(f"    {{{c_string(name)}, file_{i}, sizeof(file_{i}), {sizes[i]}}},\n")
         # C has no empty arrays: with no file there is one element that nobody counts.
         if not names:
-            f.write("    {NULL, NULL, 0},\n")
+            f.write("    {NULL, NULL, 0, 0},\n")
         f.write(f"}};\nconst size_t {symbol}_count = {len(names)};\n")
 
 

@@ -255,6 +255,22 @@ static const char *content_type(struct df_str name)
     return "application/octet-stream";
 }
 
+/* Whether the caller takes gzip: the coding is named, and not with q=0 (RFC 9110). */
+static bool takes_gzip(struct df_req *req)
+{
+    struct df_arena *a = df_req_arena(req);
+    struct df_str rest = df_req_header(req, "Accept-Encoding");
+    struct df_str one, coding;
+
+    while (rest.len > 0) {
+        rest = df_str_cut(rest, ',', &one);
+        struct df_str weight = df_str_trim(df_str_cut(one, ';', &coding));
+        if (df_str_ieq(df_str_trim(coding), DF_STR("gzip")))
+            return weight.len == 0 || strpbrk(df_arena_cstr(a, weight), "123456789");
+    }
+    return false;
+}
+
 static void answer_file(struct df_req *req, struct df_str name)
 {
     for (size_t i = 0; i < df_console_files_count; i++) {
@@ -264,7 +280,13 @@ static void answer_file(struct df_req *req, struct df_str name)
         df_req_add_header(req, "Content-Security-Policy", DF_STR(CONSOLE_POLICY));
         df_req_add_header(req, "Referrer-Policy", DF_STR("no-referrer"));
         df_req_add_header(req, "Cache-Control", DF_STR("no-cache"));
-        df_req_answer_static(req, 200, content_type(name), df_str_n((const char *)f->data, f->len));
+        df_req_add_header(req, "Vary", DF_STR("Accept-Encoding"));
+        bool packed = takes_gzip(req);
+        if (packed)
+            df_req_add_header(req, "Content-Encoding", DF_STR("gzip"));
+        df_req_answer_static(req, 200, content_type(name),
+                             packed ? df_str_n((const char *)f->data, f->len)
+                                    : df_file_text(f, df_req_arena(req)));
         return;
     }
     df_req_fail(req, DF_E_NOT_FOUND, "There is no such file.");

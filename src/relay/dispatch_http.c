@@ -218,24 +218,12 @@ static void add_common_headers(struct send *c, struct df_arena *a)
 
 /* --- calls --- */
 
-/*
- * Whether an answer is about the target or the caller and not about the event: a redirect, a wrong
- * key or a wrong path must not make a whole backlog FAILED.
- */
-static bool is_about_target(unsigned status)
-{
-    static const unsigned rows[] = {401, 403, 404, 405, 407, 421};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (rows[i] == status)
-            return true;
-    return status < 400;
-}
-
+/* A redirect is about the target, not about the event: it must not make a whole backlog FAILED. */
 static struct df_out_judgement classify_answer(unsigned status)
 {
     struct df_out_judgement j = df_outbound_judge_status(status);
 
-    if (j.verdict == DF_OUT_REFUSED && is_about_target(status))
+    if (j.verdict == DF_OUT_REFUSED && status < 400)
         return (struct df_out_judgement){DF_OUT_AGAIN, DF_BREAKER_FAILURE};
     return j;
 }

@@ -40,7 +40,7 @@ static void plan_init(struct plan *p, enum df_dialect d, const struct df_file *f
             continue;
         struct script *s = &p->scripts[p->count++];
         s->name = name;
-        s->text = df_str_n((const char *)files[i].data, files[i].len);
+        s->text = df_file_text(&files[i], &p->arena);
         df_checksum_of(s->text, s->checksum);
     }
 }

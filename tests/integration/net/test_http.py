@@ -511,3 +511,17 @@ def test_the_console_is_served_with_a_strict_policy(server):
         assert answer.status == 200, path
         assert answer.headers["Content-Type"].split(";")[0] == {
             "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}[kind]
+
+
+@pytest.mark.parametrize("accepts, packed", [
+    (None, False), ("", False), ("identity", False), ("gzip", True), ("GZIP", True), ("br, gzip;q=0.5", True),
+    ("gzip;q=0", False), ("gzip; q=0.000", False), ("gzip;q=1", True), ("gzippo", False), (",;,", False),
+])
+def test_files_are_sent_compressed_to_who_takes_it(server, accepts, packed):
+    headers = {} if accepts is None else {"Accept-Encoding": accepts}
+    for path in ("/", "/openapi.json"):
+        plain = server.anonymous().get(path)
+        answer = server.anonymous().get(path, headers=headers)
+        assert (answer.headers.get("Content-Encoding") == "gzip") == packed
+        assert answer.headers["Vary"] == "Accept-Encoding"
+        assert (gzip.decompress(answer.body) if packed else answer.body) == plain.body
