@@ -519,7 +519,7 @@ def test_the_console_is_served_with_a_strict_policy(server):
 ])
 def test_files_are_sent_compressed_to_who_takes_it(server, accepts, packed):
     headers = {} if accepts is None else {"Accept-Encoding": accepts}
-    for path in ("/", "/openapi.json"):
+    for path in ("/", "/console/app.js"):
         plain = server.anonymous().get(path)
         answer = server.anonymous().get(path, headers=headers)
         assert (answer.headers.get("Content-Encoding") == "gzip") == packed
