@@ -123,8 +123,6 @@ void df_receive_sum_up(struct df_receive *up);
 
 /* --- receive_refusal.c --- */
 
-/* Whether the code is a refusal by the client's policy. */
-bool df_receive_is_policy(enum df_code code);
 /* Has a row written for the refusal if it is the policy's; does not wait for it. */
 void df_receive_refused(const struct df_receive *up, const struct df_err *err);
 

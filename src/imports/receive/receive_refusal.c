@@ -33,7 +33,8 @@ struct refusal {
     int64_t now_ms;
 };
 
-bool df_receive_is_policy(enum df_code code)
+/* Whether the code is a refusal by the client's policy. */
+static bool is_policy_refusal(enum df_code code)
 {
     return code == DF_E_MAINTENANCE_WINDOW || code == DF_E_CONCURRENT_UPLOADS ||
            code == DF_E_MAX_FILE_SIZE || code == DF_E_MAX_BATCH_PER_DAY ||
@@ -98,7 +99,7 @@ void df_receive_refused(const struct df_receive *up, const struct df_err *err)
     struct df_receiver *r = up->receiver;
     const struct df_upload_fields *fields = df_upload_fields(up->upload);
 
-    if (!df_receive_is_policy(err->code))
+    if (!is_policy_refusal(err->code))
         return;
     if (atomic_fetch_add(&waiting, 1) >= WAITING_MAX) {
         atomic_fetch_sub(&waiting, 1);

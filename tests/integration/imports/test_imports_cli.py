@@ -246,8 +246,8 @@ def test_from_the_file_to_acknowledged_leads(make_server, tmp_path):
                                                                      (21, "PhoneNumber: there is none")]
     assert failed[0]["payload"]["PhoneNumber"] == "+5511900000107" and failed[0]["payload"]["Origin"] == "Fair"
     table = caller.get(f"/imports/{batch_id}/errors.csv").body.decode("utf-8-sig").splitlines()
-    assert table[0] == "Sequence,ErrorMessage,PhoneNumber,Origin,Name,sandboxError,PropertyContextJson"
-    assert table[1] == "8,known already,+5511900000107,Fair,n107,known already,"
+    assert table == ["Telefone,Nome,sandboxError,DataFlow Sequence,DataFlow Error",
+                     "11 900000107,n107,known already,8,known already", ",nobody,,21,PhoneNumber: there is none"]
     assert [i["sequence"] for i in caller.get(f"/imports/{batch_id}/items?status=Skipped").json["items"]] == [1]
     batch = caller.get(f"/imports/{batch_id}").json
     assert (batch["totalRecords"], batch["processedRecords"], batch["importedCount"]) == (51, 51, 48)

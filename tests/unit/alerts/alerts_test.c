@@ -132,6 +132,18 @@ TESTDB_QUERY(give_way, 2, "UPDATE ImportBatch SET GaveWayAt = ?1 WHERE Id = ?2",
 TESTDB_QUERY(take_turn, 2, "UPDATE ImportBatch SET GaveWayAt = NULL, TurnAt = ?1 WHERE Id = ?2",
              "UPDATE ImportBatch SET GaveWayAt = NULL, TurnAt = $1 WHERE Id = $2",
              "UPDATE ImportBatch SET GaveWayAt = NULL, TurnAt = ? WHERE Id = ?");
+TESTDB_QUERY(begin_outage, 2, "UPDATE ImportBatch SET Status = 0, OutageSince = ?1 WHERE Id = ?2",
+             "UPDATE ImportBatch SET Status = 0, OutageSince = $1 WHERE Id = $2",
+             "UPDATE ImportBatch SET Status = 0, OutageSince = ? WHERE Id = ?");
+TESTDB_QUERY(
+    probe_batch, 2,
+    "UPDATE ImportBatch SET Status = 1 - Status, TurnAt = ?1, UpdatedAt = ?1 WHERE Id = ?2",
+    "UPDATE ImportBatch SET Status = 1 - Status, TurnAt = $1, UpdatedAt = $1 WHERE Id = $2",
+    "UPDATE ImportBatch SET Status = 1 - Status, TurnAt = ? WHERE Id = ?");
+TESTDB_QUERY(end_outage, 2,
+             "UPDATE ImportBatch SET Status = 1, OutageSince = NULL, TurnAt = ?1 WHERE Id = ?2",
+             "UPDATE ImportBatch SET Status = 1, OutageSince = NULL, TurnAt = $1 WHERE Id = $2",
+             "UPDATE ImportBatch SET Status = 1, OutageSince = NULL, TurnAt = ? WHERE Id = ?");
 TESTDB_QUERY(settle_chunk, 3,
              "INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount, ContentHash,"
              " Status, UpdatedAt) VALUES (?1, ?2, 0, 1, printf('%064d', 0), 3, ?3)",
@@ -277,6 +289,32 @@ static void a_batch_that_gave_way_is_not_stuck_while_others_are_worked_on(void *
     expect_alerts(1, 0);
     after_minutes(11);
     expect_alerts(3, 2);
+}
+
+/* A batch of which OmniFlow takes nothing is probed again and again: that is no progress. */
+static void an_outage_is_told_once_from_its_beginning(void **state)
+{
+    (void)state;
+    struct df_uuid first = batch(1, START, 0, 0, -1);
+    struct df_uuid second = batch(1, START, 0, 0, -1);
+
+    set_time(&begin_outage, START, &first);
+    set_time(&begin_outage, START + 1, &second);
+    for (int i = 0; i < 5; i++) {
+        after_minutes(10);
+        set_time(&probe_batch, now(), &first);
+        set_time(&probe_batch, now(), &second);
+    }
+    expect_alerts(0, 0);
+    for (int i = 0; i < 5; i++) {
+        after_minutes(11);
+        set_time(&probe_batch, now(), &first);
+        expect_alerts(1, 1); /* the longest outage; the second batch is in the same */
+    }
+    set_time(&end_outage, now(), &first);
+    set_time(&end_outage, now(), &second);
+    after_minutes(1);
+    expect_alerts(1, 0);
 }
 
 static void one_process_evaluates_in_each_interval(void **state)
@@ -552,6 +590,7 @@ int main(void)
         TEST(a_stuck_batch_fires_once_resolves_and_fires_again),
         TEST(a_batch_that_nobody_takes_is_stuck_too),
         TEST(a_batch_that_gave_way_is_not_stuck_while_others_are_worked_on),
+        TEST(an_outage_is_told_once_from_its_beginning),
         TEST(one_process_evaluates_in_each_interval),
         TEST(a_webhook_that_is_given_up_again_and_again),
         TEST(a_webhook_that_was_disabled),
