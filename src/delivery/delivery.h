@@ -9,8 +9,9 @@
  * New work wakes the engine at once (df_delivery_wake, from any thread); a look every poll_ms is
  * the backstop, and finds rows of other processes where the database cannot notify.
  *
- * Each destination (scheme, host, port) has a breaker. Each destination and each tenant has a share
- * of the slots and of the memory, so that one that hangs keeps nobody else waiting.
+ * Each target and each host has a breaker; what a target that is away would get waits for it. Each
+ * destination (scheme, host, port) and each tenant has a share of the slots and of the memory, so
+ * that one that hangs keeps nobody else waiting.
  */
 #ifndef DF_DELIVERY_DELIVERY_H
 #define DF_DELIVERY_DELIVERY_H

@@ -341,12 +341,14 @@ SELECT t.Id, t.Target
 FROM DeliveryTargets AS t
 WHERE t.Channel = :channel
   AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id AND r.GatewaySendNextAttemptAt IS NOT NULL)
+ORDER BY t.Id
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) t.Id, t.Target
 FROM DeliveryTargets AS t
 WHERE t.Channel = CAST(:channel AS VARCHAR(51))
-  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id AND r.GatewaySendNextAttemptAt IS NOT NULL);
+  AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id AND r.GatewaySendNextAttemptAt IS NOT NULL)
+ORDER BY t.Id;
 
 -- name: gateway_counts
 -- row: channel_counts
