@@ -342,6 +342,7 @@ SELECT t.Id, t.Target
 FROM DeliveryTargets AS t
 WHERE t.Channel = :channel
   AND EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS r WHERE r.GatewaySendHeldFor = t.Id AND r.GatewaySendNextAttemptAt IS NOT NULL)
+ORDER BY t.Id
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) t.Id, t.Target

@@ -268,7 +268,8 @@ def check_given_up(world, doc, attempts=MAX_ATTEMPTS):
     counts = {c["channel"]: c["counts"] for c in admin.get("/admin/outbox").json["channels"]}
     assert counts["functional-ack"]["Error"] == 1
     world.clock.advance(minutes=2)  # rules are evaluated every minute
-    wait_for(lambda: "DeliveryGivenUp" in {alert["rule"] for alert in admin.get("/admin/alerts?status=firing").json["items"]}, "an alert")
+    alert = ("DeliveryGivenUp", f"functional-ack {world.gateway.url}/ack")
+    wait_for(lambda: alert in {(a["rule"], a["subject"]) for a in admin.get("/admin/alerts?status=firing").json["items"]}, "the alert")
     world.gateway.recover()
     assert admin.post(f"/admin/outbox/functional-ack/{row.id}/retry").status == 200
     wait_for(lambda: world.unsent(["functional-ack"]) == 0, "what a person sent again")
