@@ -70,14 +70,24 @@ static const struct df_command_option outbox_options[] = {
     {"status", "STATUS", "Pending Sending Sent Error PENDING PROCESSED FAILED", "only rows in this state"},
     {"page", "N", NULL, "the page [1]"},
     {"page-size", "N", NULL, "rows on a page [20]"},
-    {"all", NULL, NULL, "everything that was given up"},
+    {"given-up", NULL, NULL, "only rows that were given up"},
+    {"target", "TARGET", NULL, "only rows that go there: a URL without its query, or a name"},
+    {"error", "TEXT", NULL, "only rows whose last error contains this text"},
+    {"since", "TIME", NULL, "only rows last tried at this time or later"},
+    {"until", "TIME", NULL, "only rows last tried before this time"},
+    {"all", NULL, NULL, "all of them"},
+    {"dry-run", NULL, NULL, "only say how many there are"},
     JSON,
     {.name = NULL},
 };
 static const struct df_command_verb outbox_verbs[] = {
-    {"list", "[CHANNEL]", "status page page-size json", "what waits and what failed: all channels, or the rows of one"},
+    {"list", "[CHANNEL]", "status page page-size given-up target error since until json",
+     "what waits and what failed: all channels, or the rows of one"},
     {"show", "CHANNEL ID", "json", "a row, its payload and its attempts"},
-    {"retry", "CHANNEL ID", "all json", "send a row again that was given up; with --all and no ID every one"},
+    {"retry", "[CHANNEL] [ID]", "target error since until all dry-run json",
+     "send rows again that failed: one, those that a filter names, or --all"},
+    {"pause", "CHANNEL", "target json", "send nothing of a channel, or to one target, until it is resumed"},
+    {"resume", "CHANNEL", "target json", "end a pause"},
     {.name = NULL},
 };
 

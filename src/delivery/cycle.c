@@ -179,7 +179,7 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
         const struct delivery_row *row = rows.at[i];
         assert(row->lease_until_ms > 0); /* only a claimed row is settled */
         bool dead = row->outcome == DELIVERY_DEAD;
-        bool held = row->held && !dead;
+        bool held = row->held_for > 0 && !dead;
         const struct df_tries *t = &row->tries;
         df_rows_put(&params, DF_ANY(q, {"now", now}, {"id", df_channel_id(c, row->id)},
                                     {"fence", df_int(row->fence)},
@@ -193,7 +193,7 @@ static enum df_code settle_others(struct df_db *db, struct delivery_cycle *cy,
                                     {"first_failed", time_or_null(t->first_failed_ms)},
                                     {"counted", time_or_null(t->counted_ms)},
                                     {"mark", t->mark >= 0 ? df_int(t->mark) : df_null(DF_INT)},
-                                    {"held_for", held ? df_int(row->target->id) : df_null(DF_INT)},
+                                    {"held_for", held ? df_int(row->held_for) : df_null(DF_INT)},
                                     {"held_at", held ? now : df_null(DF_TIME)}));
     }
     enum df_code code = df_rows_run(db, &params, affected, err);
@@ -324,8 +324,8 @@ static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_
         struct delivery_want *w = &cy->wants.at[i];
         c.probe = w->probe;
         c.found = &w->found;
-        code = take_rows(db, w->probe ? ch->c->claim_probe : ch->c->claim_held, w->of->id, w->limit,
-                         &c, err);
+        code = take_rows(db, w->probe ? ch->c->claim_probe : ch->c->claim_held, w->id, w->limit, &c,
+                         err);
     }
     c.probe = false;
     c.found = &cy->found;

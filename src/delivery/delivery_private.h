@@ -101,6 +101,7 @@ struct delivery_target {
 /* Rows to claim that wait for a target. */
 struct delivery_want {
     struct delivery_target *of; /* not forgotten while it has_held */
+    int64_t id;                 /* of the target */
     size_t limit;
     bool probe;
     size_t found; /* set by the cycle */
@@ -149,7 +150,7 @@ struct delivery_row {
     /* How it ended. */
     enum delivery_outcome outcome;
     enum df_tries_verdict verdict; /* why it was given up */
-    bool held;                     /* it waits for its target */
+    int64_t held_for;              /* the id of the target that it waits for; 0: none */
     bool counted;                  /* the try changed AttemptCount */
     bool loaded;                   /* `load` returned it */
     bool tried;
@@ -328,9 +329,9 @@ const char *delivery_target_blocks(struct df_delivery *d, const struct delivery_
 
 /* How the target of a row was when the row came back. */
 struct delivery_health_view {
-    bool known;   /* the numbers of arrivals are */
-    bool is_well; /* its breakers are closed */
-    bool holds;   /* what failed waits for it */
+    bool known;       /* the numbers of arrivals are */
+    bool is_well;     /* its breakers are closed */
+    int64_t hold_for; /* its id, if what failed waits for it; 0: no */
     int64_t arrived;
     int64_t arrived_before; /* this try */
 };

@@ -161,8 +161,9 @@ static enum df_code run_health(struct df_db *db, struct df_job *job, struct df_e
 
 /* --- what it brought -------------------------------------------------------------------------- */
 
-static void news_saved(struct health_job *h, bool ok) DF_REQUIRES(h->d->lock)
+static void news_saved(struct df_delivery *d, struct health_job *h, bool ok) DF_REQUIRES(d->lock)
 {
+    (void)d;
     for (size_t i = 0; i < h->news_count; i++) {
         const struct news *n = &h->news[i];
         n->of->saving = false;
@@ -200,9 +201,8 @@ static void adopt_target(struct df_delivery *d, const struct seen *s) DF_REQUIRE
     t->saved = s->arrived > t->saved ? s->arrived : t->saved;
 }
 
-static void adopt_all(struct health_job *h) DF_REQUIRES(h->d->lock)
+static void adopt_all(struct df_delivery *d, struct health_job *h) DF_REQUIRES(d->lock)
 {
-    struct df_delivery *d = h->d;
     const struct seen *s;
 
     for (size_t i = 0; i < d->channel_count; i++)
@@ -228,9 +228,9 @@ static void health_done(struct df_job *job, enum df_code code, const struct df_e
     if (code != DF_OK)
         df_log_warn("DeliveryHealthFailed", "%s", err->detail);
     df_lock(&d->lock);
-    news_saved(h, code == DF_OK);
+    news_saved(d, h, code == DF_OK);
     if (code == DF_OK)
-        adopt_all(h);
+        adopt_all(d, h);
     d->health_running = false;
     if (code != DF_OK)
         d->health_ms = delivery_mono_ms(d) + FAILED_MS;
@@ -250,8 +250,10 @@ static int down_news(const struct delivery_target *t)
     return t->down ? DOWN_SINCE : DOWN_OVER;
 }
 
-static void add_news(struct health_job *h, struct delivery_target *t) DF_REQUIRES(h->d->lock)
+static void add_news(struct df_delivery *d, struct health_job *h, struct delivery_target *t)
+    DF_REQUIRES(d->lock)
 {
+    (void)d;
     h->news[h->news_count++] = (struct news){
         .of = t,
         .name = df_arena_str(&h->kept, delivery_target_name(t)),
@@ -290,7 +292,7 @@ static struct health_job *collect_news(struct df_delivery *d) DF_REQUIRES(d->loc
     h->news = DF_ARENA_ARRAY(&h->kept, struct news, d->targets.count);
     for (size_t at = 0; (t = df_map_next(&d->targets, &at));)
         if (t->dirty || t->unsaved > 0 || t->id == 0)
-            add_news(h, t);
+            add_news(d, h, t);
     if (h->news_count > 1)
         qsort(h->news, h->news_count, sizeof(*h->news), compare_news);
     d->health_running = true;

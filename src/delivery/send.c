@@ -76,7 +76,7 @@ static void finish_row(struct delivery_row *row)
     df_lock(&d->lock);
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
-    ch->holding = ch->holding || (row->held && !row->tried);
+    ch->holding = ch->holding || (row->held_for > 0 && !row->tried);
     df_list_add(&ch->settled, &row->link);
     if (!ch->running) /* else the cycle's end wakes the engine */
         pthread_cond_broadcast(&d->changed);
@@ -93,17 +93,17 @@ void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why)
 }
 
 /* The row waits for its target; what failed is settled as a failure, the rest as not tried. */
-static void mark_held(struct delivery_row *row)
+static void mark_held(struct delivery_row *row, int64_t target)
 {
-    row->held = true;
+    row->held_for = target;
     row->due_ms = delivery_now(row->channel) + DELIVERY_HOLD_MS;
 }
 
-static void hold_row(struct delivery_row *row, const char *why)
+static void hold_row(struct delivery_row *row, int64_t target, const char *why)
 {
     row->outcome = DELIVERY_DEFERRED;
     row->error = df_str_c(why);
-    mark_held(row);
+    mark_held(row, target);
     delivery_share_break(row->channel->d, row);
     finish_row(row);
 }
@@ -157,8 +157,9 @@ static void fail_by_rule(struct delivery_row *row, bool again)
     row->outcome = given_up ? DELIVERY_DEAD : DELIVERY_RETRY;
     row->due_ms = failure.now_ms + df_retry_delay_ms(&s->retry, row->attempt, call->retry_after_ms,
                                                      row->channel->d->opt.clock);
-    if (!given_up && view.holds && call->retry_after_ms < 0) /* else it asked for its own time */
-        mark_held(row);
+    if (!given_up && view.hold_for > 0 &&
+        call->retry_after_ms < 0) /* else it has a time of its own */
+        mark_held(row, view.hold_for);
 }
 
 static void fail_row(struct delivery_row *row, bool again)
@@ -232,12 +233,13 @@ static int64_t attempt_timeout_ms(const struct df_delivery *d, const struct deli
     return wanted_ms < most_ms ? wanted_ms : most_ms;
 }
 
-/* Puts the row back: to its target, if it has one that rows can wait for, or soon will. */
-static void put_row_back(struct df_delivery *d, struct delivery_row *row, bool holds,
+/* Puts the row back: to its target, if there is one that rows can wait for (its id), or soon will
+ * be. */
+static void put_row_back(struct df_delivery *d, struct delivery_row *row, int64_t target,
                          int64_t least_ms, const char *why)
 {
-    if (holds)
-        hold_row(row, why);
+    if (target > 0)
+        hold_row(row, target, why);
     else if (row->target && least_ms > d->opt.poll_ms)
         delivery_defer(row, delivery_park_ms(d, row, d->opt.poll_ms), why);
     else
@@ -252,15 +254,15 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
 {
     df_lock(&d->lock);
     const char *why = delivery_target_blocks(d, row);
-    bool can_hold = row->target && row->target->id > 0;
-    bool queues = can_hold && row->target->has_held;
+    int64_t target = row->target ? row->target->id : 0;
+    bool queues = target > 0 && row->target->has_held;
     df_unlock(&d->lock);
     if (why) {
-        hold_row(row, why);
+        hold_row(row, target, why);
         return false;
     }
     if (!df_outbound_ask(d->opt.outbound, &row->out)) {
-        put_row_back(d, row, can_hold, row->out.retry_ms,
+        put_row_back(d, row, target, row->out.retry_ms,
                      "the circuit breaker of the destination is open");
         return false;
     }
@@ -271,7 +273,7 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     if (!why)
         return true;
     df_outbound_forgo(&row->out);
-    put_row_back(d, row, queues, DELIVERY_PARK_MS, why);
+    put_row_back(d, row, queues ? target : 0, DELIVERY_PARK_MS, why);
     return false;
 }
 

@@ -303,7 +303,7 @@ struct delivery_health_view delivery_target_told(struct delivery_row *row)
     struct delivery_health_view view = {
         .known = t->known,
         .is_well = gate.closed,
-        .holds = t->id > 0 && (!gate.closed || t->paused),
+        .hold_for = !gate.closed || t->paused ? t->id : 0,
         .arrived = t->saved + t->unsaved,
     };
     view.arrived_before = row->arrived_before >= 0 && row->arrived_before < view.arrived
@@ -362,7 +362,7 @@ size_t delivery_targets_plan(struct df_delivery *d, struct delivery_channel *ch,
             if (wanted == 0)
                 continue;
             ret->at[ret->count++] =
-                (struct delivery_want){.of = t, .limit = wanted, .probe = probe};
+                (struct delivery_want){.of = t, .id = t->id, .limit = wanted, .probe = probe};
             planned += wanted;
             ret->turn_at = at;
         }
@@ -384,6 +384,6 @@ void delivery_targets_claimed(struct delivery_channel *ch)
     if (cy->wants.count > 0)
         ch->turn_at = cy->wants.turn_at;
     DF_LIST_EACH (r, &cy->settle, link)
-        if (r->held && r->target && !r->stale)
+        if (r->held_for > 0 && r->target && !r->stale)
             r->target->has_held = true;
 }
