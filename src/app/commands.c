@@ -68,16 +68,24 @@ static const struct df_command_option import_options[] = {
 
 static const struct df_command_option outbox_options[] = {
     {"status", "STATUS", "Pending Sending Sent Error PENDING PROCESSED FAILED", "only rows in this state"},
+    {"given-up", NULL, NULL, "only rows that were given up"},
+    {"target", "TARGET", NULL, "a URL without its query, or the name of an integration, a sink or a relay"},
+    {"error", "TEXT", NULL, "part of the last error, in any case"},
+    {"since", "TIME", NULL, "last tried then or later, like 2026-11-15T00:00:00Z"},
+    {"until", "TIME", NULL, "last tried before"},
     {"page", "N", NULL, "the page [1]"},
     {"page-size", "N", NULL, "rows on a page [20]"},
-    {"all", NULL, NULL, "everything that was given up"},
+    {"all", NULL, NULL, "everything that failed"},
+    {"dry-run", NULL, NULL, "tell how many rows it would be, and change nothing"},
     JSON,
     {.name = NULL},
 };
 static const struct df_command_verb outbox_verbs[] = {
-    {"list", "[CHANNEL]", "status page page-size json", "what waits and what failed: all channels, or the rows of one"},
+    {"list", "[CHANNEL]", "status given-up target error since until page page-size json", "what waits and what failed: all channels, or the rows of one"},
     {"show", "CHANNEL ID", "json", "a row, its payload and its attempts"},
-    {"retry", "CHANNEL ID", "all json", "send a row again that was given up; with --all and no ID every one"},
+    {"retry", "[CHANNEL] [ID]", "target error since until all dry-run json", "send a row again that was given up, those that a filter names, or all"},
+    {"pause", "CHANNEL", "target json", "send nothing of the channel, or to the target, until it is resumed"},
+    {"resume", "CHANNEL", "target json", "go on"},
     {.name = NULL},
 };
 
