@@ -68,8 +68,14 @@ static const struct df_command_option import_options[] = {
 
 static const struct df_command_option outbox_options[] = {
     {"status", "STATUS", "Pending Sending Sent Error PENDING PROCESSED FAILED", "only rows in this state"},
+    {"given-up", NULL, NULL, "only rows that were given up"},
+    {"target", "TARGET", NULL, "a URL without its query, or the name of an integration, a sink or a relay"},
+    {"error", "TEXT", NULL, "part of the last error, in any case"},
+    {"since", "TIME", NULL, "last tried then or later, like 2026-11-15T00:00:00Z"},
+    {"until", "TIME", NULL, "last tried before"},
     {"page", "N", NULL, "the page [1]"},
     {"page-size", "N", NULL, "rows on a page [20]"},
+<<<<<<< HEAD
     {"given-up", NULL, NULL, "only rows that were given up"},
     {"target", "TARGET", NULL, "only rows that go there: a URL without its query, or a name"},
     {"error", "TEXT", NULL, "only rows whose last error contains this text"},
@@ -77,10 +83,15 @@ static const struct df_command_option outbox_options[] = {
     {"until", "TIME", NULL, "only rows last tried before this time"},
     {"all", NULL, NULL, "all of them"},
     {"dry-run", NULL, NULL, "only say how many there are"},
+=======
+    {"all", NULL, NULL, "everything that failed"},
+    {"dry-run", NULL, NULL, "tell how many rows it would be, and change nothing"},
+>>>>>>> w/f
     JSON,
     {.name = NULL},
 };
 static const struct df_command_verb outbox_verbs[] = {
+<<<<<<< HEAD
     {"list", "[CHANNEL]", "status page page-size given-up target error since until json",
      "what waits and what failed: all channels, or the rows of one"},
     {"show", "CHANNEL ID", "json", "a row, its payload and its attempts"},
@@ -88,6 +99,13 @@ static const struct df_command_verb outbox_verbs[] = {
      "send rows again that failed: one, those that a filter names, or --all"},
     {"pause", "CHANNEL", "target json", "send nothing of a channel, or to one target, until it is resumed"},
     {"resume", "CHANNEL", "target json", "end a pause"},
+=======
+    {"list", "[CHANNEL]", "status given-up target error since until page page-size json", "what waits and what failed: all channels, or the rows of one"},
+    {"show", "CHANNEL ID", "json", "a row, its payload and its attempts"},
+    {"retry", "[CHANNEL] [ID]", "target error since until all dry-run json", "send a row again that was given up, those that a filter names, or all"},
+    {"pause", "CHANNEL", "target json", "send nothing of the channel, or to the target, until it is resumed"},
+    {"resume", "CHANNEL", "target json", "go on"},
+>>>>>>> w/f
     {.name = NULL},
 };
 

@@ -4,8 +4,10 @@ import json
 from urllib.parse import urlencode
 
 import pytest
+from harness import wait_for
 from test_openapi import DOCUMENT, check
-from test_outbox import CHANNELS, TARGET, Box, at, audit, audit_total, overview, whole
+from test_outbox import CHANNELS, TARGET, Box, at, audit, audit_total, delivering, overview, reach, sink, whole  # noqa: F401
+from test_outbox import fill as fill_sink
 
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OTHER = "https://other.example/in"
@@ -298,3 +300,60 @@ def test_wrong_usage(server, box, args):
     done = server.cli("outbox", *args)
     assert (done.returncode, done.stdout) == (2, ""), args
     assert done.stderr.startswith("dataflow outbox: ")
+
+
+# --- with the engine ---
+
+
+def test_a_paused_target_holds_what_goes_there(make_server, sink):
+    server = delivering(make_server, sink)
+    box = Box(server.backend)
+    [first] = fill_sink(box, sink)
+    reach(server, first, "Sent")
+    [target] = wait_for(lambda: overview(server)["functional-ack"]["targets"], "the target")
+    assert (target["target"], target["state"]) == (f"{sink.url}/ack", "up")
+    assert server.admin().post("/admin/outbox/functional-ack/pause", {"target": target["target"]}).status == 200
+    wait_for(lambda: holds_back(server, box, sink, target["target"]), "a row that is held")
+    arrived = len(sink.seen)
+    stuck = overview(server)["functional-ack"]
+    assert stuck["held"] > 0 and stuck["givenUp"] == 0
+    assert server.admin().post("/admin/outbox/functional-ack/resume", {"target": target["target"]}).status == 200
+    wait_for(lambda: overview(server)["functional-ack"]["waiting"] == 0, "all to be sent")
+    assert len(sink.seen) > arrived
+
+
+def holds_back(server, box, sink, target):
+    """One more row; whether it is held. The processes hear of a pause within a second or so."""
+    [row_id] = fill_sink(box, sink)
+    return wait_for(lambda: settled(whole(server, "functional-ack", row_id)), "a row that is sent or held")["heldFor"] == target
+
+
+def settled(row):
+    return row if row["status"] == "Sent" or row["heldFor"] else None
+
+
+def send_return(server, box, sink):
+    row_id = box.add("ticket-return")
+    box.write(f"UPDATE TB_TICKET_RETURN_OUTBOX SET TargetUrl = '{sink.url}/return', NextAttemptAt = CreatedAt WHERE Id = {row_id}")
+    wait_for(lambda: whole(server, "ticket-return", row_id)["status"] == "Sent", "the other channel")
+
+
+def stays(server, box, sink):
+    """One more row; whether it is still there after some of another channel were sent."""
+    [row_id] = fill_sink(box, sink)
+    for _ in range(3):
+        send_return(server, box, sink)
+    return row_id if whole(server, "functional-ack", row_id)["status"] == "Pending" else None
+
+
+def test_a_paused_channel_sends_nothing_until_it_is_resumed(make_server, sink):
+    server = delivering(make_server, sink)
+    box = Box(server.backend)
+    assert server.admin().post("/admin/outbox/functional-ack/pause").status == 200
+    row_id = wait_for(lambda: stays(server, box, sink), "a row that is not taken")
+    for _ in range(3):
+        send_return(server, box, sink)
+    assert whole(server, "functional-ack", row_id)["status"] == "Pending"
+    assert server.admin().post("/admin/outbox/functional-ack/resume").status == 200
+    reach(server, row_id, "Sent")
+    wait_for(lambda: overview(server)["functional-ack"]["waiting"] == 0, "all to be sent")
