@@ -75,37 +75,17 @@ static const struct df_command_option outbox_options[] = {
     {"until", "TIME", NULL, "last tried before"},
     {"page", "N", NULL, "the page [1]"},
     {"page-size", "N", NULL, "rows on a page [20]"},
-<<<<<<< HEAD
-    {"given-up", NULL, NULL, "only rows that were given up"},
-    {"target", "TARGET", NULL, "only rows that go there: a URL without its query, or a name"},
-    {"error", "TEXT", NULL, "only rows whose last error contains this text"},
-    {"since", "TIME", NULL, "only rows last tried at this time or later"},
-    {"until", "TIME", NULL, "only rows last tried before this time"},
-    {"all", NULL, NULL, "all of them"},
-    {"dry-run", NULL, NULL, "only say how many there are"},
-=======
     {"all", NULL, NULL, "everything that failed"},
     {"dry-run", NULL, NULL, "tell how many rows it would be, and change nothing"},
->>>>>>> w/f
     JSON,
     {.name = NULL},
 };
 static const struct df_command_verb outbox_verbs[] = {
-<<<<<<< HEAD
-    {"list", "[CHANNEL]", "status page page-size given-up target error since until json",
-     "what waits and what failed: all channels, or the rows of one"},
-    {"show", "CHANNEL ID", "json", "a row, its payload and its attempts"},
-    {"retry", "[CHANNEL] [ID]", "target error since until all dry-run json",
-     "send rows again that failed: one, those that a filter names, or --all"},
-    {"pause", "CHANNEL", "target json", "send nothing of a channel, or to one target, until it is resumed"},
-    {"resume", "CHANNEL", "target json", "end a pause"},
-=======
     {"list", "[CHANNEL]", "status given-up target error since until page page-size json", "what waits and what failed: all channels, or the rows of one"},
     {"show", "CHANNEL ID", "json", "a row, its payload and its attempts"},
     {"retry", "[CHANNEL] [ID]", "target error since until all dry-run json", "send a row again that was given up, those that a filter names, or all"},
     {"pause", "CHANNEL", "target json", "send nothing of the channel, or to the target, until it is resumed"},
     {"resume", "CHANNEL", "target json", "go on"},
->>>>>>> w/f
     {.name = NULL},
 };
 
