@@ -17,10 +17,6 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'TB_TICKET
                AND name LIKE LEFT(N'IX_TB_TICKET_INTERFACE_BusinessDocId', @shown) + @ending)
     CREATE NONCLUSTERED INDEX IX_TB_TICKET_INTERFACE_BusinessDocId
         ON TB_TICKET_INTERFACE (BusinessDocId);
-IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'TB_TICKET_RETURN_OUTBOX')
-               AND name LIKE LEFT(N'IX_TB_TICKET_RETURN_OUTBOX_BusinessDocId', @shown) + @ending)
-    CREATE NONCLUSTERED INDEX IX_TB_TICKET_RETURN_OUTBOX_BusinessDocId
-        ON TB_TICKET_RETURN_OUTBOX (BusinessDocId);
 IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'ImportBatch')
                AND name LIKE LEFT(N'IX_ImportBatch_FileName', @shown) + @ending)
     CREATE NONCLUSTERED INDEX IX_ImportBatch_FileName

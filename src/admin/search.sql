@@ -106,19 +106,24 @@ FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.Id = :number
 ORDER BY o.Id DESC;
 
+-- By its ticket, whose index it shares.
 -- name: search_return
 -- row: found
 SELECT o.Id, o.BusinessDocId AS Title, o.BusinessEntity AS Part, o.PhaseCode AS Number, o.Status,
        CAST(NULL AS VARCHAR(10)) AS ClientId, o.CreatedAt
-FROM TB_TICKET_RETURN_OUTBOX AS o
-WHERE o.BusinessDocId = CAST(:text AS VARCHAR(201))
+FROM TB_TICKET_INTERFACE AS t
+JOIN TB_TICKET_RETURN_OUTBOX AS o ON o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+ AND o.PhaseCode = t.PhaseCode
+WHERE t.BusinessDocId = CAST(:text AS VARCHAR(201))
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) o.Id, o.BusinessDocId AS Title, o.BusinessEntity AS Part, o.PhaseCode AS Number, o.Status,
        CAST(NULL AS VARCHAR(10)) AS ClientId, o.CreatedAt
-FROM TB_TICKET_RETURN_OUTBOX AS o
-WHERE o.BusinessDocId = CAST(:text AS VARCHAR(201))
+FROM TB_TICKET_INTERFACE AS t
+JOIN TB_TICKET_RETURN_OUTBOX AS o ON o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+ AND o.PhaseCode = t.PhaseCode
+WHERE t.BusinessDocId = CAST(:text AS VARCHAR(201))
 ORDER BY o.Id DESC;
 
 -- name: search_return_id

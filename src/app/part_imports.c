@@ -54,6 +54,7 @@ static enum df_code start_imports(struct df_app *app, struct df_err *err)
         .clock = app->access.clock,
         .data_dir = set->data_dir,
         .settings = set->imports,
+        .give_up_ms = set->delivery.give_up_ms,
         .zone = app->zone,
         .maintenance = &app->maintenance,
         .webhooks = app->webhooks,

@@ -26,6 +26,7 @@ struct df_imports_options {
     const struct df_clock *clock;
     const char *data_dir;
     struct df_imports_settings settings;
+    int64_t give_up_ms; /* a batch is Failed when OmniFlow has taken nothing of it for so long */
     const struct df_zone *zone;               /* of business hours */
     const struct df_maintenance *maintenance; /* the server's own windows; NULL: none */
     struct df_webhooks *webhooks; /* woken when there are events of batches to deliver; or NULL */

@@ -23,7 +23,6 @@ const struct df_config_key df_omniflow_keys[] = {
     DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for sending a chunk and its answer."),
     DF_KEY_INT_IN(DF_SECONDS, "max_outage_seconds", S, max_outage_ms, "900", 0, 86400, "How long a batch keeps its worker while OmniFlow takes nothing; then it is Pending until OmniFlow is back."),
     DF_KEY_INT_IN(DF_SECONDS, "probe_seconds", S, probe_ms, "30", 1, 3600, "How often one of the batches that wait for OmniFlow is tried."),
-    DF_KEY_INT_IN(DF_HOURS, "give_up_hours", S, give_up_ms, "72", 0, 8760, "A batch is Failed when OmniFlow has taken nothing of it for this long."),
     {.key = NULL},
 };
 

@@ -22,7 +22,6 @@ struct df_imports_settings {
     int64_t ack_timeout_ms;
     int64_t max_outage_ms;
     int64_t probe_ms;
-    int64_t give_up_ms;
 
     /* Workers. */
     int mode;        /* enum df_imports_mode */

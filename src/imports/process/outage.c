@@ -161,7 +161,7 @@ static int64_t outage_since(const struct import_batch *b)
 bool import_is_hopeless(struct import_batch *b)
 {
     int64_t lasted_ms = df_wall_ms(b->imports->opt.clock) - outage_since(b);
-    bool hopeless = lasted_ms >= b->imports->opt.settings.give_up_ms;
+    bool hopeless = lasted_ms >= b->imports->opt.give_up_ms;
     struct import_peer peer = import_peer_now(b->imports);
     const char *colon = peer.error[0] ? ": " : "";
 

@@ -516,7 +516,7 @@ def test_never_more_chunks_at_a_time_than_configured(server, peer, client):
 
 def test_nobody_there(make_server, make_peer):
     peer = make_peer()
-    server = make_server(config=configuration(peer, {"max_outage_seconds": 0, "give_up_hours": 0}))
+    server = make_server(config=configuration(peer, {"max_outage_seconds": 0}, delivery={"give_up_hours": 0}))
     peer.close()
     client = server.new_client()
     batch, found = imported(client, leads(15))

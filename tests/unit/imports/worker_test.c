@@ -91,6 +91,7 @@ static int start(void **state)
         .outbound = &outbound,
         .clock = &clock_.base,
         .data_dir = test.dir,
+        .give_up_ms = INT64_C(72) * 3600 * 1000,
         .settings = {.url = omniflow_url,
                      .mode = concurrent ? DF_IMPORTS_CONCURRENT : DF_IMPORTS_EXCLUSIVE,
                      .workers = 3,

@@ -365,8 +365,6 @@ static const struct expected_column expected_columns[] = {
 
 static const struct expected_index expected_indexes[] = {
     {"TB_TICKET_INTERFACE", "IX_TB_TICKET_INTERFACE_BusinessDocId", "BusinessDocId", false, false},
-    {"TB_TICKET_RETURN_OUTBOX", "IX_TB_TICKET_RETURN_OUTBOX_BusinessDocId", "BusinessDocId", false,
-     false},
     {"ImportBatch", "IX_ImportBatch_FileName", "FileName", false, false},
     {"ImportBatch", "IX_ImportBatch_CorrelationId", "CorrelationId", false, true},
     {"ImportBatch", "IX_ImportBatch_TraceId", "TraceId", false, true},
