@@ -768,8 +768,8 @@ AWAY = {"max_parallel_chunks": 2, "retry_delays_ms": "5", "max_outage_seconds": 
 
 
 @pytest.mark.parametrize("fault,breaker,count", [
-    (503, "breaker", 60), (503, "every_chunk_fails", 5), (503, "every_chunk_fails", 60), (500, "every_chunk_fails", 5),
-    (None, "every_chunk_fails", 5),
+    (503, "breaker", 60), (503, "every_chunk_fails", 5), (503, "every_chunk_fails", 60), (401, "breaker", 60),
+    (401, "every_chunk_fails", 5), (None, "every_chunk_fails", 5),
 ], ids=lambda value: str(value))
 def test_a_batch_waits_for_omniflow_and_each_chunk_arrives_once(make_server, make_peer, fault, breaker, count):
     peer = make_peer()
