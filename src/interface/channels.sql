@@ -332,7 +332,7 @@ SELECT MIN(GatewaySendNextAttemptAt) AS DueAt FROM TB_TICKET_INTERFACE WHERE Gat
 
 -- name: gateway_waiting
 -- row: channel_waiting
-SELECT COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest, COUNT(GatewaySendHeldFor) AS Held
+SELECT COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest, COALESCE(SUM(CASE WHEN GatewaySendHeldFor IS NULL THEN 0 ELSE 1 END), 0) AS Held
 FROM TB_TICKET_INTERFACE
 WHERE GatewaySendNextAttemptAt IS NOT NULL;
 
