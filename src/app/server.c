@@ -177,6 +177,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
         return code;
     }
     log_started(s);
+    df_mem_trim();
     *ret = s;
     return DF_OK;
 }

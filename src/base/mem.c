@@ -45,6 +45,11 @@ void df_mem_return_large(void)
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 
+void df_mem_trim(void)
+{
+    (void)malloc_trim(0);
+}
+
 char *df_strdup(struct df_str s)
 {
     if (!s.ptr)

@@ -164,7 +164,7 @@ static void take_over(struct df_relay *r, const struct df_relay_health_row *row,
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-enum df_code df_relay_health_exchange(struct df_relay_health *h, struct df_err *err)
+static enum df_code exchange_health(struct df_relay_health *h, struct df_err *err)
 {
     struct exchange x = {.health = h, .rows = df_calloc(h->opt.count, sizeof *x.rows)};
     enum df_code code = DF_OK;
@@ -206,7 +206,7 @@ static int64_t health_turn(void *arg)
 {
     struct df_relay_health *h = arg;
     struct df_err err = DF_ERR_INIT;
-    enum df_code code = df_relay_health_exchange(h, &err);
+    enum df_code code = exchange_health(h, &err);
 
     if (code != DF_OK && !h->failing)
         df_log_warn("RelayHealthFailed", "the state of relays is not shared: %s", err.detail);
@@ -241,7 +241,7 @@ void df_relay_health_end(struct df_relay_health *h)
     if (!h)
         return;
     df_loop_stop(&h->loop);
-    if (df_relay_health_exchange(h, &err) != DF_OK)
+    if (exchange_health(h, &err) != DF_OK)
         df_log_warn("RelayHealthFailed", "the last figures of relays are lost: %s", err.detail);
 }
 

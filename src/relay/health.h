@@ -26,7 +26,4 @@ struct df_relay_health *df_relay_health_start(const struct df_relay_health_optio
 void df_relay_health_end(struct df_relay_health *h);
 void df_relay_health_free(struct df_relay_health *h);
 
-/* Reads and writes now; for tests. */
-enum df_code df_relay_health_exchange(struct df_relay_health *h, struct df_err *err) DF_MUST_CHECK;
-
 #endif

@@ -46,8 +46,6 @@ void df_report_table_release(struct df_report_table *t);
 void df_report_table_learn(struct df_report_table *t, struct df_str record);
 void df_report_table_fill(struct df_report_table *t, const struct df_report_row *row);
 size_t df_report_table_columns(const struct df_report_table *t);
-/* The column of the sequence; that of the reason follows. */
-size_t df_report_table_own(const struct df_report_table *t);
 /* Fills the cells with the names of the columns. */
 void df_report_table_head(struct df_report_table *t);
 

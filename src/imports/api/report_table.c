@@ -87,20 +87,21 @@ void df_report_table_learn(struct df_report_table *t, struct df_str record)
         add_member(t, m->key, m->key);
 }
 
-/* A file may have a column LeadContextJson of its own; the rest is then put into another. */
-size_t df_report_table_own(const struct df_report_table *t)
+/* The column of the sequence; that of the reason follows. A file may have a column LeadContextJson
+ * of its own; the rest is then put into another. */
+static size_t own_columns_at(const struct df_report_table *t)
 {
     return t->member_count + t->has_rest;
 }
 
 size_t df_report_table_columns(const struct df_report_table *t)
 {
-    return df_report_table_own(t) + 2;
+    return own_columns_at(t) + 2;
 }
 
 void df_report_table_head(struct df_report_table *t)
 {
-    struct df_str *own = &t->cells[df_report_table_own(t)];
+    struct df_str *own = &t->cells[own_columns_at(t)];
 
     for (size_t i = 0; i < t->member_count; i++)
         t->cells[i] = t->members[i].header;
@@ -142,7 +143,7 @@ static void fill_members(struct df_report_table *t, const struct df_json *record
 
 void df_report_table_fill(struct df_report_table *t, const struct df_report_row *row)
 {
-    struct df_str *own = &t->cells[df_report_table_own(t)];
+    struct df_str *own = &t->cells[own_columns_at(t)];
 
     memset(t->cells, 0, df_report_table_columns(t) * sizeof t->cells[0]);
     df_buf_reset(&t->rest);

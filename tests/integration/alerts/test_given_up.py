@@ -170,7 +170,7 @@ def test_an_event_that_a_relay_gives_up_raises_an_alert_until_it_is_retried(make
     server.restart()  # the new process counts what the old one has given up
     wait_for(lambda: metric(server, "dataflow_relay_given_up", relay="orders") == 2, "the gauge")
     assert [a["id"] for a in given_up(server)] == [alert["id"]]
-    assert server.admin().post("/admin/outbox/events/retry", {"status": "FAILED"}).json == {"retried": 2}
+    assert server.admin().post("/admin/outbox/events/retry", {"status": "FAILED"}).json["retried"] == 2
     wait_for(lambda: given_up(server) == [], "the end")
     assert metric(server, "dataflow_relay_given_up", relay="orders") == 0
 
@@ -182,6 +182,8 @@ def test_a_relay_counts_what_another_process_has_noted(make_server, make_backend
     server = start(make_server, sinks, backend=backend)
     server.stop()
     now = "SYSUTCDATETIME()" if backend.name == "sqlserver" else "CURRENT_TIMESTAMP"
+    # The relay itself has written its row, if it had the time.
+    backend.script("DELETE FROM DeliveryTargets WHERE Channel = 'relay' AND Target = 'orders'")
     backend.script("INSERT INTO DeliveryTargets (Channel, Target, GivenUp) VALUES ('relay', 'orders', 7)")
     backend.script("INSERT INTO outbox_events (id, event_type, payload, status, created_at)"
                    f" VALUES ('{uuid.uuid4()}', 'OrderPlaced', '{{}}', 'FAILED', {now})")
