@@ -133,6 +133,8 @@ static void init_library(void)
      * initialised. */
     (void)sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    /* Pages that each connection allocates at first; it gets more when it needs them. */
+    (void)sqlite3_config(SQLITE_CONFIG_PAGECACHE, NULL, 0, 4);
 }
 
 /*
