@@ -71,6 +71,13 @@ static const struct {
      .body = "{\"url\":\"http://127.0.0.1:9/hook\"}"},
     {"POST /admin/webhook-failures/replay", .query = "?since=2026-01-01T00:00:00Z"},
     {"POST /admin/outbox/{channel}/retry", .headers = JSON, .body = "{}"},
+    {"POST /admin/outbox/retry", .headers = JSON, .body = "{\"all\":true}"},
+    {"POST /admin/outbox/{channel}/pause", .headers = JSON, .body = "{}"},
+    {"POST /admin/outbox/{channel}/resume", .headers = JSON, .body = "{}"},
+    {"GET /admin/search", .query = "?q=ab"},
+    {"POST /admin/tickets/reprocess", .headers = JSON, .body = "{\"all\":true}"},
+    {"PATCH /api/counterparties", .query = "?businessEntity=E&businessDocID=1",
+     .headers = JSON "If-Match: \"1-1-1\"\r\n", .body = "{\"status\":\"Processed\"}"},
 };
 
 static struct testdb test;
