@@ -141,6 +141,9 @@ enum df_code df_outbox_retry_step(struct df_db *db, const struct df_channel *c,
 
 /* Beside the channels of the engine, relays and the processing of tickets have targets too. */
 bool df_outbox_can_pause(const struct df_delivery *d, struct df_str channel);
+/* What to do instead; NULL: it can be paused. */
+const char *df_outbox_why_no_pause(const struct df_delivery *d, struct df_str channel,
+                                   struct df_str target);
 /*
  * Inside the caller's transaction: pauses or resumes a target, or (target absent or empty) the
  * whole channel, with a row in the audit log. Every process follows within a second or so.

@@ -381,11 +381,14 @@ static bool read_pausing(struct df_work *w, struct df_input *in)
                     DF_STR_ARG(df_utf8_cut(p->channel, 50)));
         return false;
     }
-    if (df_req_body(w->req).len == 0)
-        return true;
-    if (!df_input_json(in, w->req))
-        return false;
-    p->target = df_outbox_target_name(read_text(in, "target", DF_OUTBOX_TARGET_MAX));
+    if (df_req_body(w->req).len > 0) {
+        if (!df_input_json(in, w->req))
+            return false;
+        p->target = df_outbox_target_name(read_text(in, "target", DF_OUTBOX_TARGET_MAX));
+    }
+    const char *why = p->pause ? df_outbox_why_no_pause(w->arg, p->channel, p->target) : NULL;
+    if (why)
+        df_input_error(in, p->target.len > 0 ? "target" : "channel", "%s", why);
     return true;
 }
 

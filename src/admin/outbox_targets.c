@@ -14,6 +14,19 @@ bool df_outbox_can_pause(const struct df_delivery *d, struct df_str channel)
     return df_delivery_find(d, channel) || df_str_eq(channel, DF_STR("relay"));
 }
 
+const char *df_outbox_why_no_pause(const struct df_delivery *d, struct df_str channel,
+                                   struct df_str target)
+{
+    const struct df_channel *c = df_delivery_find(d, channel);
+
+    if (c && !c->claim)
+        return "its events are sent by relays: pause the channel relay, with the relay's name as "
+               "the target";
+    if (c && c->schedule && target.len > 0)
+        return "a single webhook is not paused: set its isActive to false, or pause the channel";
+    return NULL;
+}
+
 /* --- pausing --- */
 
 static enum df_code audit_pause(struct df_db *db, struct df_str channel, struct df_str target,

@@ -329,6 +329,10 @@ static enum df_code pause_rows(struct session *s, const char *verb, struct df_er
 {
     bool pause = strcmp(verb, "pause") == 0;
     int64_t changed = 0;
+    const char *why =
+        df_outbox_why_no_pause(s->app.delivery, df_str_c(s->pausing), s->filter.target);
+    if (pause && why)
+        return df_err_set(err, DF_E_USAGE, "%s cannot be paused so: %s", s->pausing, why);
     enum df_code code = change_rows(s, set_pause, df_str_c(verb), &changed, err);
 
     if (code != DF_OK)

@@ -268,9 +268,11 @@ static void read_tries(struct df_result *r, struct delivery_row *row)
     int64_t counted_ms = df_col_time(r, channel_claim_CountedAt);
     bool marked = !df_col_null(r, channel_claim_TargetMark);
 
+    /* What an older version counted it did while the target was away too. */
+    bool counted = row->channel->c->schedule || first_ms > 0;
     row->tries = (struct df_tries){
         .tries = row->attempt,
-        .counted = df_col_int(r, channel_claim_Counted),
+        .counted = counted ? df_col_int(r, channel_claim_Counted) : 0,
         .first_failed_ms = first_ms > 0 ? first_ms : 0,
         .counted_ms = counted_ms > 0 ? counted_ms : 0,
         .mark = marked ? df_col_int(r, channel_claim_TargetMark) : -1,

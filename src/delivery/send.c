@@ -127,6 +127,19 @@ static void fail_by_schedule(struct delivery_row *row, bool again, int64_t retry
                                              row->channel->d->opt.clock);
 }
 
+/* How long to wait: at most as long as the row has been failing. TryCount, which is never reset,
+ * says nothing about that. */
+static int64_t backoff_ms(const struct delivery_row *row, int64_t now_ms)
+{
+    const struct df_delivery *d = row->channel->d;
+    struct df_retry_policy p = d->opt.settings.retry;
+    int64_t failing_ms = now_ms - row->tries.first_failed_ms;
+
+    if (failing_ms < p.cap_ms)
+        p.cap_ms = failing_ms > p.base_ms ? failing_ms : p.base_ms;
+    return df_retry_delay_ms(&p, row->attempt, row->out.call.retry_after_ms, d->opt.clock);
+}
+
 /* What a failure means for the row: resilience/tries.h. */
 static void fail_by_rule(struct delivery_row *row, bool again)
 {
@@ -155,8 +168,7 @@ static void fail_by_rule(struct delivery_row *row, bool again)
         row->tries.mark = mark; /* the next failure knows how many had arrived */
     row->counted = row->tries.counted > counted;
     row->outcome = given_up ? DELIVERY_DEAD : DELIVERY_RETRY;
-    row->due_ms = failure.now_ms + df_retry_delay_ms(&s->retry, row->attempt, call->retry_after_ms,
-                                                     row->channel->d->opt.clock);
+    row->due_ms = failure.now_ms + backoff_ms(row, failure.now_ms);
     if (!given_up && view.hold_for > 0 &&
         call->retry_after_ms < 0) /* else it has a time of its own */
         mark_held(row, view.hold_for);

@@ -202,6 +202,19 @@ static enum df_code build_kept_call(const struct df_channel *ch, struct df_str i
     return code;
 }
 
+/*
+ * A kept call that is answered 401 or 404 is tried again like any other delivery. But its path was
+ * chosen by a client, and the breaker is everybody's: the answer says nothing against the peer.
+ */
+static struct df_out_judgement classify_kept(unsigned status)
+{
+    struct df_out_judgement j = df_outbound_judge_status(status);
+
+    if (df_outbound_judge_passed_on(status).breaker == DF_BREAKER_SUCCESS)
+        j.breaker = DF_BREAKER_SUCCESS;
+    return j;
+}
+
 void integration_channel_init(struct df_integrations *all)
 {
     all->channel = (struct df_channel){
@@ -211,6 +224,7 @@ void integration_channel_init(struct df_integrations *all)
         .payload_is_blob = true,
         .whose = whose_call,
         .build = build_kept_call,
+        .classify = classify_kept,
         .arg = all,
     };
 }

@@ -394,7 +394,8 @@ static bool settle_call(struct send *c, struct df_arena *a)
         struct df_event *e = c->events[i];
         e->outcome = settled ? outcome : DF_DISPATCH_RETRY;
         e->breaker = c->out.outcome;
-        e->never_counts = c->out.call.code == DF_OK && c->out.call.status == TOO_MANY_REQUESTS;
+        e->never_counts = c->out.call.code == DF_OK ? c->out.call.status == TOO_MANY_REQUESTS
+                                                    : c->out.call.fault == DF_FAULT_OURS;
         e->retry_after_ms = c->out.call.retry_after_ms;
         e->duration_ms = c->out.call.duration_ms;
         e->error = error;

@@ -21,18 +21,20 @@ enum df_tries_verdict df_tries_fail(const struct df_tries_policy *p, struct df_t
     enum df_tries_verdict verdict = DF_TRIES_AGAIN;
 
     assert(p->max_counted > 0 && t->tries > 0 && f->arrived >= f->arrived_before);
-    if (t->mark < 0)
+    /* A higher mark is another target's: the document goes elsewhere now. */
+    if (t->mark < 0 || t->mark > f->arrived)
         t->mark = f->arrived_before;
     if (t->first_failed_ms == 0 || t->first_failed_ms > f->now_ms)
         t->first_failed_ms = f->now_ms;
-    if (failure_counts(p, t, f)) {
+    bool counts = failure_counts(p, t, f);
+    if (counts) {
         t->counted++;
         t->counted_ms = f->now_ms;
         t->mark = f->arrived;
     }
     if (f->refused)
         verdict = DF_TRIES_REFUSED;
-    else if (t->counted >= p->max_counted)
+    else if (counts && t->counted >= p->max_counted)
         verdict = DF_TRIES_COUNT;
     else if (t->tries >= DF_TRIES_MIN && f->now_ms - t->first_failed_ms >= p->give_up_ms)
         verdict = DF_TRIES_TIME;

@@ -96,7 +96,7 @@ static void make_client(void)
 {
     static const char scopes[] =
         "{\"name\":\"Tester\",\"clientId\":\"tester\",\"scopes\":[\"interface\",\"imports\","
-        "\"events\",\"integrations\",\"acks\",\"callback\"]}";
+        "\"events\",\"integrations\",\"acks\",\"callback\",\"interface-all\"]}";
     const char *answer =
         peer_ask(port(), "POST", "/admin/clients", JSON "X-Admin-Key: " ADMIN_KEY "\r\n", scopes);
     const char *secret = strstr(answer, "\"clientSecret\":\"");

@@ -52,7 +52,8 @@ static const struct edge edges[] = {
     {"the last is in the future", FAILED(3, 1, -1, NOW + HOURS, 7), {WELL(99, 99)}, DF_TRIES_AGAIN, 2, 99, -1},
     {"the last but one", FAILED(9, 3, -1, 1, 7), {WELL(99, 99)}, DF_TRIES_AGAIN, 4, 99, -1},
     {"the last one", FAILED(9, 4, -1, 1, 7), {WELL(99, 99)}, DF_TRIES_COUNT, 5, 99, -1},
-    {"more than enough before an upgrade", FAILED(9, 8, -1, 0, -1), {WELL(9, 9)}, DF_TRIES_COUNT, 8, 9, -1},
+    {"more than enough counted before, and this one does not count", FAILED(9, 8, -1, 0, -1), {WELL(9, 9)}, DF_TRIES_AGAIN, 8, 9, -1},
+    {"more than enough counted before, and this one counts", FAILED(9, 8, -1, 0, 6), {WELL(9, 9)}, DF_TRIES_COUNT, 9, 9, -1},
     {"refused at once", {.tries = 1, .mark = -1}, {.refused = true, WELL(7, 7)}, DF_TRIES_REFUSED, 5, 7, 0},
     {"refused by a target that is down", {.tries = 1, .mark = -1}, {.refused = true}, DF_TRIES_REFUSED, 5, 0, 0},
     {"long enough, too few tries", FAILED(49, 0, -72 * HOURS, 0, 7), {WELL(7, 7)}, DF_TRIES_AGAIN, 0, 7, -72 * HOURS},
@@ -60,7 +61,8 @@ static const struct edge edges[] = {
     {"long enough, and enough tries", FAILED(50, 0, -72 * HOURS, 0, 7), {WELL(7, 7)}, DF_TRIES_TIME, 5, 7, -72 * HOURS},
     {"by time while the target is down", FAILED(50, 0, -72 * HOURS, 0, 7), {.never_counts = true, .arrived = 7, .arrived_before = 7}, DF_TRIES_TIME, 5, 7, -72 * HOURS},
     {"first failed in the future: the clock was set back", FAILED(99, 0, HOURS, 0, 7), {WELL(7, 7)}, DF_TRIES_AGAIN, 0, 7, 0},
-    {"arrivals went back: a restored database", FAILED(9, 1, -1, 0, 100), {WELL(5, 5)}, DF_TRIES_AGAIN, 1, 100, -1},
+    {"fewer arrived than marked: another target, a restored database", FAILED(9, 1, -1, 0, 100), {WELL(5, 5)}, DF_TRIES_AGAIN, 1, 5, -1},
+    {"the same, and three others arrived meanwhile", FAILED(9, 1, -1, 0, 100), {WELL(8, 5)}, DF_TRIES_AGAIN, 2, 8, -1},
 };
 /* clang-format on */
 
