@@ -279,7 +279,8 @@ def test_what_an_ended_process_leaves_looks_taken_to_those_who_must_not_cut_it(m
     host = column(server, batch, "ProcessingHost").rsplit("/", 1)[1]
     assert (host == "2") != shown, "the mark of its owner"
     server.process.terminate()
-    time.sleep(0.1)
+    wait_for(lambda: server.log("ServerStopping"), "the end")
+    time.sleep(0.2)
     hang.set()
     assert server.process.wait(20) == 0
     left = column(server, batch, "Status"), column(server, batch, "LockedAt") is None, column(server, batch, "ProcessingHost") is None
