@@ -2,8 +2,19 @@
  * Limits of clients, RequestsPerMinute and ConcurrentUploads, and their use. The rules are the
  * limiter's (resilience/limiter.h). This file answers the caller, and lets processes that share a
  * database share a limit: each writes its use to ClientUsage, every second or when a request waits
- * for it, and reads that of the others, one process at a time. Rows that were not renewed for five
- * seconds do not count. SQLite has one process: no rows, no thread.
+ * for it, and reads that of the others, one process at a time. SQLite has one process: no rows, no
+ * thread.
+ *
+ * The exchange has a connection of its own, and so a transaction of its own. The store's writers
+ * commit many jobs together: there, the lock of the exchange would be held until all of them are
+ * committed, and their rows would stay locked while it is waited for. Here it is held for some
+ * milliseconds, and only other exchanges wait for it.
+ *
+ * A request that waits for an exchange is answered after two seconds at the latest, whatever the
+ * database does: a second thread then has the limiter decide without the others.
+ *
+ * Times are those of the database. A row's requests count for DF_LIMITER_KEEP_MS after it was
+ * written, also when its process is gone; uploads and demand for five seconds.
  */
 #ifndef DF_ACCESS_USAGE_H
 #define DF_ACCESS_USAGE_H
@@ -12,12 +23,13 @@
 #include "base/list.h"
 #include "net/http.h"
 #include "resilience/limiter.h"
-#include "store/store.h"
 
 struct df_usage;
 
-struct df_usage *df_usage_new(struct df_store *store, const struct df_clock *clock);
-/* Ends the exchange and removes the process's rows. Before the store is closed. */
+/* url: of the database; lives as long. */
+struct df_usage *df_usage_new(const char *url, const struct df_clock *clock);
+/* Ends the exchange, and leaves behind what was admitted in the last minute. After the last request
+ * was admitted. */
 void df_usage_stop(struct df_usage *u);
 /* After the HTTP server has stopped. */
 void df_usage_free(struct df_usage *u);
@@ -35,6 +47,7 @@ enum df_admission df_usage_admit(struct df_usage *u, struct df_req *req, const s
 /* A request that was set aside until this process has asked the others: some milliseconds. */
 struct df_usage_waiter {
     struct df_link link;
+    int64_t since_ms;                             /* set by df_usage_wait */
     void (*ask_again)(struct df_usage_waiter *w); /* calls df_usage_admit; on any thread */
 };
 void df_usage_wait(struct df_usage *u, struct df_usage_waiter *w);

@@ -55,7 +55,7 @@ static enum df_code start_access(struct df_app *app, struct df_err *err)
     struct df_access *a = &app->access;
 
     (void)err;
-    a->usage = df_usage_new(a->store, a->clock);
+    a->usage = df_usage_new(app->settings->store.url, a->clock);
     a->auth = df_auth_new(&(struct df_auth_options){
         .store = a->store, .clock = a->clock, .settings = app->settings->auth, .usage = a->usage});
     a->policies = df_policies_new(a->clock);

@@ -45,6 +45,7 @@ struct df_limiter {
     struct df_list looked_at
         DF_GUARDED_BY(lock); /* all entries, in the order in which make_room checks them */
     int64_t counted_ns DF_GUARDED_BY(lock); /* when demand was last computed */
+    int64_t heard_ns DF_GUARDED_BY(lock);   /* when the others were last heard of */
     bool reserves DF_GUARDED_BY(lock);      /* shared, and the others can be asked */
     bool shared;
 };
@@ -55,7 +56,7 @@ struct df_limiter *df_limiter_new(const struct df_clock *clock, bool shared)
     df_mutex_init(&l->lock);
     l->clock = clock;
     l->shared = l->reserves = shared;
-    l->counted_ns = df_mono_ns(clock);
+    l->counted_ns = l->heard_ns = df_mono_ns(clock);
     return l;
 }
 
@@ -210,7 +211,8 @@ static void take_request(struct entry *e, bool reserves, int64_t now, struct df_
         return;
     }
     e->asked++;
-    a->admitted = e->window.calls < e->limit && (!reserves || e->reserved > 0);
+    a->admitted = reserves ? e->window.calls < e->limit && e->reserved > 0
+                           : e->window.calls + e->elsewhere.requests < e->limit;
     if (a->admitted) {
         df_window_add(&e->window, now, join_ns_of(e->limit));
         e->reserved = reserves ? e->reserved - 1 : 0;
@@ -332,6 +334,37 @@ size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret)
     return n;
 }
 
+size_t df_limiter_leave(struct df_limiter *l, struct df_limiter_use **ret)
+{
+    size_t n = 0;
+    int64_t now = df_mono_ns(l->clock);
+    df_lock(&l->lock);
+    struct df_limiter_use *out =
+        df_calloc((l->entries.count + (size_t)1) * DF_LIMITER_AGES, sizeof *out);
+    struct entry *e;
+    for (size_t at = 0; (e = df_map_next(&l->entries, &at));) {
+        int64_t calls[DF_LIMITER_AGES] = {0};
+        df_window_advance(&e->window, now);
+        if (e->limit > 0)
+            df_window_ages(&e->window, now, DF_LIMITER_AGES, calls);
+        for (size_t i = 0; i < DF_LIMITER_AGES; i++) {
+            if (calls[i] == 0)
+                continue;
+            out[n].requests = calls[i];
+            out[n].age_ms = (int64_t)i * 60000 / DF_LIMITER_AGES;
+            memcpy(out[n++].key, e->key, sizeof e->key);
+        }
+    }
+    df_unlock(&l->lock);
+    *ret = out;
+    return n;
+}
+
+int64_t df_limiter_written_ago_ms(const struct df_limiter_use *part)
+{
+    return part->age_ms + DF_LIMITER_SLACK_MS;
+}
+
 int64_t df_limiter_grant(const struct df_limiter_use *mine, int64_t elsewhere)
 {
     int64_t most = mine->limit + mine->limit / EXCESS_SHARE;
@@ -365,6 +398,7 @@ void df_limiter_settle(struct df_limiter *l, const struct df_limiter_use *mine, 
     struct entry *e;
     df_lock(&l->lock);
     l->reserves = l->shared;
+    l->heard_ns = now;
     for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
         e->listed = false;
     for (size_t i = 0; i < other_count; i++) {
@@ -389,7 +423,13 @@ void df_limiter_settle(struct df_limiter *l, const struct df_limiter_use *mine, 
 
 void df_limiter_alone(struct df_limiter *l)
 {
+    static const struct df_limiter_use nothing;
+    int64_t now = df_mono_ns(l->clock);
+    struct entry *e;
     df_lock(&l->lock);
     l->reserves = false;
+    if (now - l->heard_ns >= MINUTE_NS)
+        for (size_t at = 0; (e = df_map_next(&l->entries, &at));)
+            settle_elsewhere(e, &nothing, now);
     df_unlock(&l->lock);
 }

@@ -17,7 +17,13 @@
  *     df_limiter_report ──► lock the table, read what the others have, df_limiter_grant, write,
  *                           commit ──► df_limiter_settle
  *
- * While the table cannot be reached, each process applies the limit by itself.
+ * What a process wrote counts for DF_LIMITER_KEEP_MS, whether or not it lives: requests count for
+ * their minute, and a reserve may be used until the next exchange has ended. A process that ends
+ * writes its requests by their age (df_limiter_leave), so that they leave their minute for the
+ * others as they would have here. What a killed one wrote last counts to the end.
+ *
+ * While the table cannot be reached, each process applies the limit by itself; for a minute it
+ * still takes off what it last heard of the others.
  *
  * The clock is the caller's. Thread-safe; one short lock. A key without requests in the last minute
  * that holds nothing is forgotten when room is needed; beyond DF_LIMITER_MAX active keys, further
@@ -31,6 +37,11 @@
 
 #define DF_LIMITER_KEY_MAX 39
 #define DF_LIMITER_MAX     65536
+/* How long another process's row counts after it was written. A reserve is used up to
+ * DF_LIMITER_SLACK_MS after it was written: exchanges are a second apart and end in three. */
+#define DF_LIMITER_SLACK_MS 5000
+#define DF_LIMITER_KEEP_MS  (60000 + DF_LIMITER_SLACK_MS)
+#define DF_LIMITER_AGES     12 /* five seconds each */
 
 struct df_limiter;
 
@@ -69,6 +80,7 @@ struct df_limiter_use {
     int64_t limit;
     int64_t wanted;  /* to reserve beyond `requests` */
     int64_t granted; /* of them */
+    int64_t age_ms;  /* of the last report: none of its requests is younger */
 };
 
 /* What the key uses, here and elsewhere together. */
@@ -77,6 +89,12 @@ void df_limiter_look(struct df_limiter *l, struct df_str key, struct df_limiter_
 /* The use in this process of all keys that have a limit or hold something, for the other processes.
  * Demand covers the last second. The caller frees *ret. */
 size_t df_limiter_report(struct df_limiter *l, struct df_limiter_use **ret);
+
+/* The last report, when nothing is admitted any more: the requests of the last minute, in up to
+ * DF_LIMITER_AGES parts of each key, each to be written as if it had been
+ * df_limiter_written_ago_ms(part) ago. The caller frees *ret. */
+size_t df_limiter_leave(struct df_limiter *l, struct df_limiter_use **ret);
+int64_t df_limiter_written_ago_ms(const struct df_limiter_use *part);
 
 /* How many of mine->wanted may be reserved if the other processes have so many. Pure. */
 int64_t df_limiter_grant(const struct df_limiter_use *mine, int64_t elsewhere);

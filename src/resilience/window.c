@@ -73,3 +73,12 @@ int64_t df_window_frees_ns(const struct df_window *w, int64_t now_ns)
 {
     return w->count > 0 ? run_at(w, 0)->last_ns + DF_WINDOW_NS : now_ns;
 }
+
+void df_window_ages(const struct df_window *w, int64_t now_ns, size_t count, int64_t *calls)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct df_run *run = run_at(w, i);
+        int64_t part = (now_ns - run->last_ns) / (DF_WINDOW_NS / (int64_t)count);
+        calls[part < (int64_t)count ? part : (int64_t)count - 1] += run->calls;
+    }
+}

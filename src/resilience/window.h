@@ -13,6 +13,7 @@
 #ifndef DF_RESILIENCE_WINDOW_H
 #define DF_RESILIENCE_WINDOW_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define DF_WINDOW_NS      INT64_C(60000000000)
@@ -44,6 +45,9 @@ void df_window_add(struct df_window *w, int64_t now_ns, int64_t join_ns);
 
 /* When the oldest run leaves the minute; `now_ns` if there is none. */
 int64_t df_window_frees_ns(const struct df_window *w, int64_t now_ns);
+
+/* Adds the calls to `calls` by their age: the minute in `count` equal parts, the youngest first. */
+void df_window_ages(const struct df_window *w, int64_t now_ns, size_t count, int64_t *calls);
 
 void df_window_release(struct df_window *w);
 

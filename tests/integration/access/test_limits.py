@@ -2,11 +2,16 @@
 beforehand. The rules of the rate themselves: tests/unit/resilience/limiter_test.c, with a clock of its own."""
 
 import concurrent.futures
+import contextlib
 import re
+import socket
+import threading
 from datetime import datetime, timedelta, timezone
+from urllib.parse import urlsplit
 
+import psycopg2
 import pytest
-from harness import Server, wait_for
+from harness import FakeClock, Server, wait_for
 from test_imports_receive import LEADS, Slow, multipart, upload
 from test_openapi import DOCUMENT, check
 
@@ -161,7 +166,110 @@ def test_replicas_know_what_the_others_admitted_until_they_are_gone(server, seco
         second.kill()  # nobody takes its rows away
         wait_for(lambda: usage(server, uploading)["uploads"]["inProgress"] == 0, "the dead one to be forgotten")
     assert upload(uploading).status == 202
-    assert asking.get("/whoami").status == 200
+    assert asking.get("/whoami").status == 429, "but what it admitted counts for its minute"
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_what_a_replica_admitted_counts_when_it_is_gone(server, second, end):
+    client, other = server.new_client(), server.new_client()
+    limit(server, client, requestsPerMinute=30)
+    limit(server, other, concurrentUploads=1)
+    there = second.client(client.id, client.secret)
+    assert [there.get("/whoami").status for _ in range(30)] == [200] * 30
+    with Slow(second.client(other.id, other.secret), 1_000_000) as slow:
+        slow.send(multipart(b"[" + b" " * 200_000)[0][:150_000])
+        wait_for(lambda: usage(server, other)["uploads"]["inProgress"] == 1, "the upload to be known")
+        if end == "kill":
+            second.kill()
+    if end == "stop":
+        assert second.stop() == 0
+    wait_for(lambda: usage(server, other)["uploads"]["inProgress"] == 0, "it to be known as gone")
+    assert [client.get("/whoami").status for _ in range(5)] == [200] * 3 + [429] * 2, "a tenth more"
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("minutes", [-60, 60])
+def test_replicas_whose_clocks_differ_share_a_limit(server, backend_name, tmp_path, minutes):
+    if backend_name == "sqlite":
+        pytest.skip("SQLite has one process")
+    clock = FakeClock(tmp_path)
+    clock.advance(minutes=minutes)
+    second = Server(server.backend, tmp_path, clock=clock).start()
+    client = server.new_client()
+    limit(server, client, requestsPerMinute=30)
+    there = second.client(client.id, client.secret)
+    assert [there.get("/whoami").status for _ in range(20)] == [200] * 20
+    assert [client.get("/whoami").status for _ in range(15)] == [200] * 13 + [429] * 2
+    assert there.get("/whoami").status == 429
+    second.finish()
+
+
+def test_a_lock_that_is_not_had_holds_nobody_up(backend_name, make_server):
+    """Another process has the lock of the exchange and does not go on. One thread writes for all clients here."""
+    if backend_name != "postgres":
+        pytest.skip("the lock of PostgreSQL")
+    server = make_server(config={"database": {"pool_size": 2}})
+    client, other = server.new_client(), server.new_client()
+    limit(server, client, requestsPerMinute=5)
+    assert client.get("/whoami").status == 200
+    with contextlib.closing(psycopg2.connect(server.backend.url)) as stuck:
+        stuck.cursor().execute("SELECT pg_advisory_lock(4927347428462194552)")
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            waiting = [pool.submit(client.get, "/whoami") for _ in range(4)]
+            assert [upload(other).status for _ in range(4)] == [202] * 4, "others write"
+            assert [w.result().status for w in waiting] == [200] * 4, "and those that wait are answered"
+        assert client.get("/whoami").status == 429
+
+
+class Line:
+    """Forwards to the database, until it is held: then nothing comes through, and nothing ends."""
+
+    def __init__(self, url):
+        self.to = urlsplit(url)
+        self.free = threading.Event()
+        self.free.set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = self.to._replace(netloc=f"{self.to.netloc.rpartition('@')[0]}@127.0.0.1:{self.listener.getsockname()[1]}").geturl()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near = self.listener.accept()[0]
+            except OSError:
+                return
+            far = socket.create_connection((self.to.hostname, self.to.port))
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self.free.wait()
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_database_that_is_silent_holds_no_request_up(backend_name, make_backend, tmp_path):
+    if backend_name != "postgres":
+        pytest.skip("one database server is enough")
+    backend = make_backend()
+    line = Line(backend.url)
+    server = Server(backend, tmp_path, {"database": {"url": line.url}}).start()
+    client = server.new_client()
+    limit(server, client, requestsPerMinute=3)
+    assert client.get("/whoami").status == 200
+    line.free.clear()
+    try:
+        assert client.get("/whoami").status == 200
+        assert not server.log("UsageNotShared"), "answered before the connection was given up"
+    finally:
+        line.free.set()
+    wait_for(lambda: client.get("/whoami").status == 429, "the limit")
+    server.finish()
+    line.listener.close()
 
 
 def test_replicas_together_admit_the_limit_and_a_tenth_at_most(server, second):

@@ -281,7 +281,10 @@ static void so_many_may_be_in_hand(void **state)
 /* One process of those that share a limit. */
 struct replica {
     struct df_limiter *limiter;
-    int64_t row;      /* its row in the table: what it has */
+    int64_t row;                 /* its row in the table: what it has */
+    int64_t row_ms;              /* when it was written */
+    struct df_limiter_use *left; /* instead, if it ended */
+    size_t left_count;
     int64_t waiting;  /* requests that were told to ask */
     int64_t admitted; /* in all */
 };
@@ -309,8 +312,10 @@ static void begin_cluster(size_t count, int64_t limit)
 
 static void end_cluster(void)
 {
-    for (size_t i = 0; i < cluster.count; i++)
+    for (size_t i = 0; i < cluster.count; i++) {
         df_limiter_free(cluster.r[i].limiter);
+        free(cluster.r[i].left);
+    }
 }
 
 static int64_t now_ms(void)
@@ -331,6 +336,24 @@ static bool try_at(struct replica *r, struct df_limiter_answer *a)
     return !a->ask;
 }
 
+/* What the others count of it now. */
+static int64_t counts_of(const struct replica *r)
+{
+    int64_t n = now_ms() - r->row_ms <= DF_LIMITER_KEEP_MS ? r->row : 0;
+    for (size_t i = 0; i < r->left_count; i++) {
+        int64_t ago_ms = now_ms() - r->row_ms + df_limiter_written_ago_ms(&r->left[i]);
+        n += ago_ms <= DF_LIMITER_KEEP_MS ? r->left[i].requests : 0;
+    }
+    return n;
+}
+
+static void leave(struct replica *r)
+{
+    r->left_count = df_limiter_leave(r->limiter, &r->left);
+    r->row = 0;
+    r->row_ms = now_ms();
+}
+
 /* Tells the others what it has and hears of theirs; then those that waited take again. */
 static void exchange_of(struct replica *r)
 {
@@ -338,8 +361,9 @@ static void exchange_of(struct replica *r)
     struct df_limiter_answer a;
     size_t count = df_limiter_report(r->limiter, &mine);
     for (size_t i = 0; i < cluster.count; i++)
-        others.requests += &cluster.r[i] == r ? 0 : cluster.r[i].row;
+        others.requests += &cluster.r[i] == r ? 0 : counts_of(&cluster.r[i]);
     r->row = 0;
+    r->row_ms = now_ms();
     if (count > 0) {
         mine->granted = df_limiter_grant(mine, others.requests);
         r->row = mine->requests + mine->granted;
@@ -445,6 +469,83 @@ static void without_the_table_each_applies_the_limit_by_itself(void **state)
     end_cluster();
 }
 
+/* Asked for more than the limit, for so long; how many passed. try_at asserts the most. */
+static int64_t insist_at(size_t i, int64_t seconds)
+{
+    struct df_limiter_answer a;
+    int64_t passed = 0;
+    for (int64_t ms = 0; ms < seconds * 1000; ms += 100) {
+        df_fake_clock_advance_ms(&clock_, 100);
+        for (int64_t n = 0; n <= cluster.limit / 300; n++)
+            passed += call_at(i, &a);
+        if (ms % 1000 == 0)
+            exchange_of(&cluster.r[i]);
+    }
+    return passed;
+}
+
+static void what_a_killed_replica_admitted_counts_for_its_minute(void **state)
+{
+    (void)state;
+    static const int64_t some[] = {1, 5, 30, 100, 600};
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        struct df_limiter_answer a;
+        begin_cluster(2, some[i]);
+        for (int64_t n = 0; n < some[i]; n++)
+            assert_true(call_at(0, &a));
+        assert_int_equal(insist_at(1, 59), some[i] / 10);
+        assert_true(insist_at(1, 67) >= some[i]); /* then it is forgotten */
+        end_cluster();
+    }
+}
+
+/* A restart: the next one goes on where the first one ended, and a client that keeps to the limit
+ * does not notice. */
+static void what_an_ended_replica_admitted_leaves_the_minute_as_it_came(void **state)
+{
+    (void)state;
+    struct df_limiter_answer a;
+    begin_cluster(2, 600);
+    for (size_t at = 0; at < 2; at++) {
+        for (int64_t ms = 0; ms < 90000; ms += 120) { /* 500 a minute */
+            df_fake_clock_advance_ms(&clock_, 120);
+            assert_true(call_at(at, &a));
+        }
+        if (at == 0)
+            leave(&cluster.r[0]);
+    }
+    assert_int_equal(cluster.r[0].left_count, DF_LIMITER_AGES);
+    end_cluster();
+
+    begin_cluster(2, 30);
+    for (int n = 0; n < 30; n++)
+        assert_true(call_at(0, &a));
+    df_fake_clock_advance_ms(&clock_, 31000);
+    leave(&cluster.r[0]);
+    assert_int_equal(cluster.r[0].left_count, 1);
+    assert_int_equal(insist_at(1, 28), 3);
+    assert_true(insist_at(1, 7) >= 27); /* as if the first one were still there */
+    end_cluster();
+}
+
+static void what_was_heard_of_the_others_counts_for_a_minute_without_the_table(void **state)
+{
+    (void)state;
+    struct df_limiter_answer a;
+    begin_cluster(2, 30);
+    for (int n = 0; n < 30; n++)
+        assert_true(call_at(0, &a));
+    exchange_of(&cluster.r[1]);
+    for (int second = 0; second < 60; second++) {
+        df_limiter_alone(cluster.r[1].limiter);
+        assert_false(call_at(1, &a));
+        df_fake_clock_advance_ms(&clock_, 1000);
+    }
+    df_limiter_alone(cluster.r[1].limiter);
+    assert_true(call_at(1, &a));
+    end_cluster();
+}
+
 static void what_a_replica_had_is_told_until_it_rests(void **state)
 {
     (void)state;
@@ -485,6 +586,9 @@ int main(void)
         cmocka_unit_test(what_another_reserved_and_does_not_use_comes_back),
         cmocka_unit_test(replicas_together_have_a_tenth_more_at_most),
         cmocka_unit_test(without_the_table_each_applies_the_limit_by_itself),
+        cmocka_unit_test(what_a_killed_replica_admitted_counts_for_its_minute),
+        cmocka_unit_test(what_an_ended_replica_admitted_leaves_the_minute_as_it_came),
+        cmocka_unit_test(what_was_heard_of_the_others_counts_for_a_minute_without_the_table),
         cmocka_unit_test(what_a_replica_had_is_told_until_it_rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
