@@ -802,6 +802,27 @@ def test_a_batch_waits_for_omniflow_and_each_chunk_arrives_once(make_server, mak
     same_content(peer.came(batch))
 
 
+@pytest.mark.parametrize("give_up_hours", [72])
+def test_no_client_reads_what_omniflow_answered_about_another(make_server, make_peer, give_up_hours):
+    """The breaker is open when the second batch comes, so that it has no failure of its own."""
+    peer = make_peer()
+    server = make_server(config=configuration(
+        peer, {"max_outage_seconds": 0, "max_retries": 0, "probe_seconds": 600},
+        {"window": 4, "min_calls": 1, "failure_rate": 50, "open_ms": 600000}, delivery={"give_up_hours": give_up_hours}))
+    peer.answer = lambda request: (500, json.dumps(request.body["items"][0]).encode())
+    one, other = server.new_client(), server.new_client()
+    lead = leads(1, start=77)[0]
+    end = waits if give_up_hours else wait_end
+    batch = send(one, [lead])
+    own = end(one, batch)["lastError"]
+    assert "OmniFlow answered 500: " in own and lead["PhoneNumber"] in own
+    found = waits(other, send(other, leads(1)))
+    assert len(peer.requests) == 1
+    assert found["lastError"] == "OmniFlow takes nothing; the batch waits until it does: OmniFlow answered 500"
+    told = [line["message"] for line in server.log("BatchWaitsForOmniFlow") + server.log("BatchFinalized")]
+    assert len(told) == 2 and all(text.endswith(": OmniFlow answered 500") for text in told)
+
+
 def test_waiting_batches_are_tried_one_at_a_time_and_all_go_when_omniflow_is_back(make_server, make_peer):
     peer = make_peer()
     server = make_server(config=configuration(peer, AWAY | {"max_outage_seconds": 0, "max_retries": 0},
