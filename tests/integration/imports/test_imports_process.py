@@ -873,6 +873,17 @@ def test_a_batch_that_waits_can_be_cancelled_only_before_anything_was_sent(make_
     waits(client, batch)
     answer = client.request("DELETE", f"/imports/{batch}")
     assert (answer.status, answer.code) == (409, "Conflict")
+    # OmniFlow has the chunk, though no record is processed before its ack.
+    peer.answer = lambda request: (202, {"ackId": ack_id(request)}) if request.chunk == 1 else 503
+    batch = send(client, leads(15))
+    assert waits(client, batch)["processedRecords"] == 0
+    assert chunk_rows(server, batch)[1][0] == "AwaitingAck"
+    for status in (2, 1):  # 1: it is sent again, and the 202 before still counts
+        execute(server, f"UPDATE ImportChunk SET Status = {status} WHERE BatchId = '{batch}' AND ChunkId = 1")
+        for caller, path in ((client, "/imports"), (server.admin(), "/admin/imports")):
+            answer = caller.request("DELETE", f"{path}/{batch}")
+            assert (answer.status, answer.code) == (409, "Conflict")
+    assert state(client, batch)["status"] == "Pending" and directory(server, batch).exists()
     peer.answer = lambda request: 503
     batch = send(client, leads(5))
     waits(client, batch)
