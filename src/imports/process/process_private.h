@@ -302,7 +302,7 @@ enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_sta
 enum df_code import_give_back(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* Gives the batch back, to wait for its client's next turn. */
 enum df_code import_give_way(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* Whether a batch of a client without one in work waits. */
+/* Whether a batch of a client without one in work waits, and not for OmniFlow. */
 enum df_code import_others_wait(struct import_batch *b, bool *ret,
                                 struct df_err *err) DF_MUST_CHECK;
 /* since_ms: wall, when the outage began. tries: as in the row. */
