@@ -13,7 +13,8 @@
  *                 taken up to probe, the least recently tried first: one chunk is cut and sent. If
  *                 it fails, the batch is shelved again at once. If it arrives, the batch goes on,
  *                 and the others are taken up as usual.
- *     given up    give_up_ms after OmniFlow last took a chunk of the batch: Failed
+ *     given up    give_up_ms after OmniFlow last took a chunk of the batch, and when a call of it
+ *                 fails: Failed. Time alone is no reason, since the server may have been off.
  *
  * A batch that is shelved again and again while OmniFlow takes chunks of others has a poisoned
  * chunk: once that has happened more than max_retries times (OutageTries), its tries count.
@@ -43,6 +44,7 @@ void import_peer_took(struct import_batch *b)
     df_unlock(&i->lock);
     b->hand.outage_ms = -1;
     b->hand.answered = true;
+    b->hand.failed = false;
     if (!was_away)
         return;
     df_log_info("OmniFlowAnswers", "batches that wait for it are taken up");
@@ -105,6 +107,7 @@ void import_peer_failed(struct import_batch *b, struct import_chunk *c)
     struct df_imports *i = b->imports;
     bool used_up = df_retry_exhausted(&i->retry, c->tries);
 
+    b->hand.failed = true;
     keep_error(b->hand.error, c->error);
     c->gives_up = used_up;
     /* It answered, with something that cannot be used; or the batch is the only one that fails. */
@@ -190,10 +193,10 @@ static struct df_str tell_why(struct import_batch *b, bool hopeless, int64_t las
 bool import_is_hopeless(struct import_batch *b)
 {
     int64_t lasted_ms = df_wall_ms(b->imports->opt.clock) - outage_since(b);
-    bool hopeless = lasted_ms >= b->imports->opt.give_up_ms;
+    bool hopeless = b->hand.failed && lasted_ms >= b->imports->opt.give_up_ms;
     struct import_peer peer = import_peer_now(b->imports);
 
-    b->why = tell_why(b, hopeless, lasted_ms, b->hand.error[0] ? b->hand.error : peer.error);
+    b->why = tell_why(b, hopeless, lasted_ms, b->hand.failed ? b->hand.error : peer.error);
     b->why_logged = tell_why(b, hopeless, lasted_ms, peer.error);
     return hopeless;
 }

@@ -109,7 +109,8 @@ struct import_hand {
     int64_t others_ms;    /* monotonic: the last look for other clients in an outage */
     bool answered;        /* OmniFlow has taken a chunk from this owner */
     int64_t polled_ms;    /* monotonic: the last look for acks; -1: look at once */
-    char error[IMPORT_PEER_ERROR + 1]; /* of the batch's last failed call */
+    bool failed;          /* a call of this owner has failed since OmniFlow last took a chunk */
+    char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call; may have the answer's body */
 };
 
 /* The turn of the batch's client. */

@@ -802,7 +802,7 @@ def test_a_batch_waits_for_omniflow_and_each_chunk_arrives_once(make_server, mak
     same_content(peer.came(batch))
 
 
-@pytest.mark.parametrize("give_up_hours", [72])
+@pytest.mark.parametrize("give_up_hours", [72, 0])
 def test_no_client_reads_what_omniflow_answered_about_another(make_server, make_peer, give_up_hours):
     """The breaker is open when the second batch comes, so that it has no failure of its own."""
     peer = make_peer()
@@ -821,6 +821,33 @@ def test_no_client_reads_what_omniflow_answered_about_another(make_server, make_
     assert found["lastError"] == "OmniFlow takes nothing; the batch waits until it does: OmniFlow answered 500"
     told = [line["message"] for line in server.log("BatchWaitsForOmniFlow") + server.log("BatchFinalized")]
     assert len(told) == 2 and all(text.endswith(": OmniFlow answered 500") for text in told)
+
+
+def test_a_batch_is_given_up_only_when_a_try_fails(make_server, make_peer):
+    """Not by time alone: the server may have been off, and OmniFlow back."""
+    peer = make_peer()
+    server = make_server(config=configuration(peer, AWAY | {"max_outage_seconds": 0, "max_retries": 0},
+                                              {"window": 4, "min_calls": 1, "failure_rate": 50, "open_ms": 600000}))
+    client = server.new_client()
+    peer.answer = lambda request: 503
+    batch = send(client, leads(5))
+    waits(client, batch)
+    server.stop()
+    for name in ("OutageSince", "WaitingSince"):
+        execute(server, f"UPDATE ImportBatch SET {name} = '{past(100 * 60)}' WHERE Id = '{batch}'")
+    server.start()
+    found = wait_end(client, batch)
+    assert found["status"] == "Failed" and found["lastError"].endswith(": OmniFlow answered 503")
+    assert len(peer.came(batch)) == 2, "it was tried once more"
+    # The breaker is open now: no call is made for this one, however old it is.
+    batch = send(client, leads(5))
+    waits(client, batch)
+    execute(server, f"UPDATE ImportBatch SET OutageSince = '{past(100 * 60)}' WHERE Id = '{batch}'")
+    wait_for(lambda: len([1 for line in server.log("BatchWaitsForOmniFlow") if line["batchId"] == batch]) > 1, "a probe")
+    assert peer.came(batch) == [] and directory(server, batch).exists()
+    peer.answer = lambda request: 200
+    server.restart()  # with a new breaker
+    assert figures(wait_end(client, batch)) == ("Completed", 5, 5, 0, 0)
 
 
 def test_waiting_batches_are_tried_one_at_a_time_and_all_go_when_omniflow_is_back(make_server, make_peer):
