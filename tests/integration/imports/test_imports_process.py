@@ -697,6 +697,17 @@ def test_without_an_ack_it_is_sent_again_and_then_an_error(make_server, make_pee
     assert acks.post(batch, 2, "too late").status in (404, 409)
 
 
+def test_an_outage_leaves_the_tries_for_acks_that_do_not_come(make_server, make_peer):
+    peer = make_peer()
+    server = make_server(config=configuration(peer, {"ack_timeout_seconds": 1, "max_retries": 1}))
+    client = server.new_client()
+    peer.answer = lambda request: 503 if request.nth <= 4 else (202, {"ackId": ack_id(request)}) if request.nth == 5 else 200
+    batch, found = imported(client, leads(5))
+    assert figures(found) == ("Completed", 5, 5, 0, 0)
+    assert [r.nth for r in peer.came(batch)] == [1, 2, 3, 4, 5, 6], "sent again once its ack did not come"
+    assert len([line for line in server.log("ChunkAckTimeout") if line.get("batchId") == batch]) == 1
+
+
 def test_the_sandbox_as_omniflow(make_server, tmp_path):
     """Both ends of the product: every mode of the sandbox, and what its journal says came."""
     box = Sandbox(tmp_path)
