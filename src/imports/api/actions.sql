@@ -12,7 +12,12 @@ WHERE Id = :id AND ClientId = :client_id;
 
 -- name: import_cancel
 UPDATE ImportBatch SET Status = 6, CompletedAt = :now, UpdatedAt = :now
-WHERE Id = :id AND Status IN (0, 2) AND LockedAt IS NULL AND Attempt = 1 AND ProcessedRecords = 0;
+WHERE Id = :id AND Status IN (0, 2) AND LockedAt IS NULL AND Attempt = 1 AND ProcessedRecords = 0
+  AND NOT EXISTS (SELECT 1 FROM ImportChunk AS c WHERE c.BatchId = :id AND (c.Status >= 2 OR c.AckId IS NOT NULL));
+
+-- Chunks that OmniFlow has accepted: their ack is awaited, or was when they were last sent, or they are settled.
+-- name: import_accepted
+SELECT COUNT(*) FROM ImportChunk WHERE BatchId = :id AND (Status >= 2 OR AckId IS NOT NULL);
 
 -- Items without a chunk could never be sent; masked ones have no payload any more.
 -- name: import_retry_items

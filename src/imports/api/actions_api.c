@@ -97,13 +97,9 @@ static bool read_batch_id(struct df_work *w, struct df_input *in)
 
 /* --- DELETE /imports/{batchId} --- */
 
-static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_err *err)
+static enum df_code check_cancel(struct df_db *db, struct call *c, struct df_err *err)
 {
-    struct call *c = (struct call *)w;
-    enum df_code code = find_batch(db, c, err);
-
-    if (code != DF_OK)
-        return code;
+    int64_t accepted = 0;
     bool waits = c->status == DF_BATCH_PENDING || c->status == DF_BATCH_SCHEDULED;
     if (!waits || c->locked)
         return df_err_set(err, DF_E_CONFLICT,
@@ -118,6 +114,25 @@ static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_er
                           "%lld records of the batch have been processed. Only one that has not "
                           "been started can be cancelled.",
                           (long long)c->processed);
+    enum df_code code = df_db_query_int(
+        db, DF_Q(import_accepted, .id = df_uuid(df_uuid_str(&c->batch))), &accepted, err);
+    if (code == DF_OK && accepted > 0)
+        code = df_err_set(err, DF_E_CONFLICT,
+                          "OmniFlow has accepted %lld chunks of the batch. Only one of which it "
+                          "has accepted nothing can be cancelled.",
+                          (long long)accepted);
+    return code;
+}
+
+static enum df_code run_cancel(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct call *c = (struct call *)w;
+    enum df_code code = find_batch(db, c, err);
+
+    if (code == DF_OK)
+        code = check_cancel(db, c, err);
+    if (code != DF_OK)
+        return code;
     code = change_batch(db,
                         DF_Q(import_cancel, .now = df_time(df_wall_ms(w->access->clock)),
                              .id = df_uuid(df_uuid_str(&c->batch))),

@@ -97,7 +97,7 @@ static struct import_chunk_facts facts_of(const struct import_chunk *c)
         .is_outage = c->batch->hand.outage_ms >= 0,
         .was_last_try = c->state == CHUNK_SENDING
                             ? c->gives_up
-                            : df_retry_exhausted(&c->batch->imports->retry, c->tries),
+                            : df_retry_exhausted(&c->batch->imports->retry, c->promises),
     };
 }
 

@@ -66,9 +66,10 @@ struct import_chunk {
     /* Its progress. */
     enum import_chunk_state state; /* set by import_chunk_happens only */
     bool has_row;
-    int64_t attempts;         /* by all owners, as stored */
-    int64_t tries;            /* by this owner, without those of an outage */
-    int64_t arrived;          /* chunks that OmniFlow had taken when it was last sent */
+    int64_t attempts; /* by all owners, as stored */
+    int64_t tries;    /* by this owner, without those of an outage */
+    int64_t promises; /* 202s that this owner got; when an ack is missed they are the tries */
+    int64_t arrived;  /* chunks that OmniFlow had taken when it was last sent */
     struct df_tries failures; /* of this owner's calls */
     bool gives_up;            /* the last call's failure was the last one allowed */
     int64_t due_ms;           /* monotonic */

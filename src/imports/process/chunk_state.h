@@ -36,7 +36,8 @@
  * An outage uses up no tries. While the peer takes no chunk, be it that the breaker holds chunks
  * back or that every chunk fails, a failed call was only a test whether the peer is back. Such a
  * chunk never fails: after max_outage_ms the batch is given back (batch_state.h), and the chunk is
- * dropped with it.
+ * dropped with it. Acks that do not come are counted apart from failed calls, since it takes some
+ * failed calls to find that there is an outage.
  *
  * A chunk is dropped when its batch leaves its owner before the chunk is settled; the next owner
  * cuts it again. GONE has no way out, so a settled chunk is never sent.
@@ -103,9 +104,9 @@ enum import_chunk_action {
 /* What the step depends on, beside state and event. All times are monotonic. */
 struct import_chunk_facts {
     int64_t now_ms;
-    int64_t due_ms; /* of WAITING and AWAITING */
-    bool is_outage; /* the peer takes no chunk */
-    bool was_last_try;
+    int64_t due_ms;    /* of WAITING and AWAITING */
+    bool is_outage;    /* the peer takes no chunk */
+    bool was_last_try; /* of calls; of AWAITING: of acks */
 };
 
 struct import_chunk_step {

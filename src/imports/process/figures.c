@@ -112,5 +112,5 @@ void import_note_finished(const struct import_batch *b, enum df_batch_status sta
     df_metric_observe(df_metric_get(&batch_duration, labels),
                       (double)(import_mono_ms(b) - b->started_ms) / 1e3);
     df_log_write(status == DF_BATCH_FAILED ? DF_LOG_WARN : DF_LOG_INFO, "BatchFinalized", fields, 2,
-                 DF_STR_FMT, DF_STR_ARG(b->why));
+                 DF_STR_FMT, DF_STR_ARG(b->why_logged.ptr ? b->why_logged : b->why));
 }

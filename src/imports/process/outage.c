@@ -13,7 +13,8 @@
  *                 taken up to probe, the least recently tried first: one chunk is cut and sent. If
  *                 it fails, the batch is shelved again at once. If it arrives, the batch goes on,
  *                 and the others are taken up as usual.
- *     given up    give_up_ms after OmniFlow last took a chunk of the batch: Failed
+ *     given up    give_up_ms after OmniFlow last took a chunk of the batch, and when a call of it
+ *                 fails: Failed. Time alone is no reason, since the server may have been off.
  *
  * A batch that is shelved again and again while OmniFlow takes chunks of others has a poisoned
  * chunk: once that has happened more than max_retries times (OutageTries), its tries count.
@@ -43,6 +44,7 @@ void import_peer_took(struct import_batch *b)
     df_unlock(&i->lock);
     b->hand.outage_ms = -1;
     b->hand.answered = true;
+    b->hand.failed = false;
     if (!was_away)
         return;
     df_log_info("OmniFlowAnswers", "batches that wait for it are taken up");
@@ -55,13 +57,27 @@ static void begin_outage(struct import_batch *b)
         b->hand.outage_ms = b->hand.others_ms = import_mono_ms(b);
 }
 
+/* The failure without the body of an answer, which may have the client's data in it. */
+static struct df_str shared_error(const struct import_chunk *c)
+{
+    struct df_str error = c->error;
+
+    if (c->out.call.code == DF_OK)
+        (void)df_str_cut(error, ':', &error);
+    return error;
+}
+
+static void keep_error(char out[IMPORT_PEER_ERROR + 1], struct df_str error)
+{
+    error = df_utf8_cut(error, IMPORT_PEER_ERROR / 4);
+    (void)snprintf(out, IMPORT_PEER_ERROR + 1, DF_STR_FMT, DF_STR_ARG(error));
+}
+
 /* Keeps the reason, and tells how many chunks have arrived. */
 static int64_t note_failure(struct df_imports *i, const struct import_chunk *c)
 {
-    struct df_str error = df_utf8_cut(c->error, IMPORT_PEER_ERROR / 4);
-
     df_lock(&i->lock);
-    (void)snprintf(i->peer.error, sizeof(i->peer.error), DF_STR_FMT, DF_STR_ARG(error));
+    keep_error(i->peer.error, shared_error(c));
     int64_t arrived = i->peer.arrived;
     df_unlock(&i->lock);
     return arrived;
@@ -91,6 +107,8 @@ void import_peer_failed(struct import_batch *b, struct import_chunk *c)
     struct df_imports *i = b->imports;
     bool used_up = df_retry_exhausted(&i->retry, c->tries);
 
+    b->hand.failed = true;
+    keep_error(b->hand.error, c->error);
     c->gives_up = used_up;
     /* It answered, with something that cannot be used; or the batch is the only one that fails. */
     if (c->out.verdict != DF_OUT_AGAIN || b->row.outage_tries > i->opt.settings.max_retries)
@@ -158,21 +176,28 @@ static int64_t outage_since(const struct import_batch *b)
     return b->hand.outage_ms < 0 ? now_ms : now_ms - (import_mono_ms(b) - b->hand.outage_ms);
 }
 
+static struct df_str tell_why(struct import_batch *b, bool hopeless, int64_t lasted_ms,
+                              const char *error)
+{
+    const char *colon = error[0] ? ": " : "";
+
+    if (!hopeless)
+        return df_arena_printf(
+            &b->arena, "OmniFlow takes nothing; the batch waits until it does%s%s", colon, error);
+    return df_arena_printf(&b->arena,
+                           "OmniFlow took nothing for %lld seconds, then it was given up%s%s",
+                           (long long)(lasted_ms / 1000), colon, error);
+}
+
+/* The batch's client reads the answer to a chunk of its own only; the log has no answers. */
 bool import_is_hopeless(struct import_batch *b)
 {
     int64_t lasted_ms = df_wall_ms(b->imports->opt.clock) - outage_since(b);
-    bool hopeless = lasted_ms >= b->imports->opt.give_up_ms;
+    bool hopeless = b->hand.failed && lasted_ms >= b->imports->opt.give_up_ms;
     struct import_peer peer = import_peer_now(b->imports);
-    const char *colon = peer.error[0] ? ": " : "";
 
-    b->why =
-        hopeless
-            ? df_arena_printf(&b->arena,
-                              "OmniFlow took nothing for %lld seconds, then it was given up%s%s",
-                              (long long)(lasted_ms / 1000), colon, peer.error)
-            : df_arena_printf(&b->arena,
-                              "OmniFlow takes nothing; the batch waits until it does%s%s", colon,
-                              peer.error);
+    b->why = tell_why(b, hopeless, lasted_ms, b->hand.failed ? b->hand.error : peer.error);
+    b->why_logged = tell_why(b, hopeless, lasted_ms, peer.error);
     return hopeless;
 }
 
@@ -199,7 +224,7 @@ enum df_code import_shelve_batch(struct import_batch *b, struct df_err *err)
     struct df_log_field fields[] = {DF_F("since", df_str_c(since)),
                                     DF_FI("chunks", b->reading.next_chunk - 1)};
     df_log_write(b->row.waiting_since_ms < 0 ? DF_LOG_WARN : DF_LOG_INFO, "BatchWaitsForOmniFlow",
-                 fields, 2, DF_STR_FMT, DF_STR_ARG(b->why));
+                 fields, 2, DF_STR_FMT, DF_STR_ARG(b->why_logged));
     import_note_shelved(b);
     df_lock(&i->lock);
     i->peer.away = b->hand.outage_ms >= 0;

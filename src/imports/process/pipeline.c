@@ -201,6 +201,7 @@ static bool store_promises(struct import_batch *b)
     enum df_code code = import_begin_wait(b, &named, &err);
     while ((c = import_chunks_take(&named))) {
         df_list_add(&b->hand.chunks, &c->link);
+        c->promises++;
         if (code == DF_OK)
             import_chunk_happens(c, CHUNK_EV_PROMISE_STORED);
     }

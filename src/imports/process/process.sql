@@ -63,11 +63,11 @@ UPDATE ImportTurn SET TurnAt = :now WHERE ClientId = :client;
 INSERT INTO ImportTurn (ClientId, TurnAt) VALUES (:client, :now);
 
 -- Whether a batch waits, new or after it gave way, whose client has none in work. A batch that waits for OmniFlow is
--- not among them.
+-- among them if OmniFlow took something since: at :well, 0 in an outage.
 -- name: turn_wanted
 SELECT COUNT(*)
 FROM ImportBatch AS w
-WHERE ((w.Status = 0 AND w.WaitingSince IS NULL) OR (w.Status = 2 AND w.ScheduledFor <= :now)
+WHERE ((w.Status = 0 AND (w.WaitingSince IS NULL OR w.WaitingSince < :well)) OR (w.Status = 2 AND w.ScheduledFor <= :now)
        OR (w.Status = 1 AND (w.LockedAt IS NULL OR w.ProcessingHost IS NULL)))
   AND w.ClientId <> (SELECT b.ClientId FROM ImportBatch AS b WHERE b.Id = :id)
   AND NOT EXISTS (SELECT 1 FROM ImportBatch AS l

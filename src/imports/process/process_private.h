@@ -109,6 +109,8 @@ struct import_hand {
     int64_t others_ms;    /* monotonic: the last look for other clients in an outage */
     bool answered;        /* OmniFlow has taken a chunk from this owner */
     int64_t polled_ms;    /* monotonic: the last look for acks; -1: look at once */
+    bool failed;          /* a call of this owner has failed since OmniFlow last took a chunk */
+    char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call; may have the answer's body */
 };
 
 /* The turn of the batch's client. */
@@ -135,8 +137,9 @@ struct import_batch {
 
     enum import_batch_state state;   /* set by import_batch_happens only */
     enum import_batch_action action; /* of the last step; at the end, the commit to perform */
-    struct df_str why; /* it fails, is postponed or is shelved; absent: none of these */
-    bool probes;       /* it was taken to find out whether OmniFlow is back: one chunk is sent */
+    struct df_str why;        /* it fails, is postponed or is shelved; absent: none of these */
+    struct df_str why_logged; /* the same without the body of an answer; absent: `why` has none */
+    bool probes; /* it was taken to find out whether OmniFlow is back: one chunk is sent */
 
     struct import_row row;
     struct import_earlier earlier;
@@ -152,7 +155,7 @@ struct import_peer {
     int64_t well_ms;                   /* wall: the last of them; 0: none */
     bool away;                         /* a batch was given back, and no chunk has arrived since */
     int64_t probe_at_ms;               /* monotonic: when a batch that waits may be tried next */
-    char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call */
+    char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call, without the answer's body */
 };
 
 struct df_imports {
@@ -269,7 +272,7 @@ void import_peer_shut(struct import_batch *b);
 bool import_look_at_outage(struct import_batch *b);
 /* When to look again: monotonic. */
 int64_t import_outage_due(const struct import_batch *b);
-/* Sets `why` for a batch that leaves by an outage. True: it is given up. */
+/* Sets `why` and `why_logged` for a batch that leaves by an outage. True: it is given up. */
 bool import_is_hopeless(struct import_batch *b);
 /* Gives the batch back: Pending, until OmniFlow may be back. */
 enum df_code import_shelve_batch(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
@@ -300,7 +303,7 @@ enum df_code import_finish(struct import_batch *b, enum df_batch_status *ret_sta
 enum df_code import_give_back(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* Gives the batch back, to wait for its client's next turn. */
 enum df_code import_give_way(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* Whether a batch of a client without one in work waits. */
+/* Whether a batch of a client without one in work waits, and not for OmniFlow. */
 enum df_code import_others_wait(struct import_batch *b, bool *ret,
                                 struct df_err *err) DF_MUST_CHECK;
 /* since_ms: wall, when the outage began. tries: as in the row. */

@@ -619,7 +619,11 @@ enum df_code import_give_way(struct import_batch *b, struct df_err *err)
 static enum df_code run_others_wait(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct owner_job *o = (struct owner_job *)job;
-    return df_db_query_int(db, DF_Q(turn_wanted, .now = import_now(o->b), .id = batch_id(o->b)),
+    struct import_peer peer = import_peer_now(o->b->imports);
+
+    return df_db_query_int(db,
+                           DF_Q(turn_wanted, .now = import_now(o->b), .id = batch_id(o->b),
+                                .well = df_time(peer.away ? 0 : peer.well_ms)),
                            &o->number, err);
 }
 

@@ -98,7 +98,8 @@ def test_one_batch_names_its_client_and_everything_that_the_client_sees(server, 
             assert report.status == 200
             if form != "xlsx":  # it has the time in it
                 assert report.body == client.get(f"/imports/{batch}/errors.{form}").body
-        assert len(audit(server, "ImportReportDownloaded", batch)) == 4, "each of the operator's, and one of the client's"
+        told = [e["actor"] for e in audit(server, "ImportReportDownloaded", batch)]
+        assert sorted(told) == ["admin"] * 3 + [f"client:{client.id}"], "each of the operator's, and one of the client's"
         stream = server.admin().get(f"/admin/imports/{batch}/events").body.decode()
         assert stream.startswith("event: progress\n") and "event: completed\n" in stream
 
@@ -138,6 +139,14 @@ def test_an_operator_cancels_what_has_not_begun(server):  # noqa: F811
     assert state(client, batch)["status"] == "Cancelled"
     assert server.admin().request("DELETE", f"/admin/imports/{batch}").status == 409
     assert [e["actor"] for e in audit(server, "ImportCancelled", batch)] == ["admin"]
+
+
+def test_the_audit_log_tells_a_client_from_the_admin(server):  # noqa: F811
+    client = server.new_client()
+    policy(server, client, allowedStartHour=(time.gmtime().tm_hour + 3) % 24, allowedEndHour=(time.gmtime().tm_hour + 4) % 24)
+    batch = upload(client).json["batchId"]
+    assert client.request("DELETE", f"/imports/{batch}").status == 204
+    assert [e["actor"] for e in audit(server, "ImportCancelled", batch)] == [f"client:{client.id}"]
 
 
 def test_release_takes_the_batch_from_its_owner(make_server, make_peer):  # noqa: F811

@@ -697,6 +697,17 @@ def test_without_an_ack_it_is_sent_again_and_then_an_error(make_server, make_pee
     assert acks.post(batch, 2, "too late").status in (404, 409)
 
 
+def test_an_outage_leaves_the_tries_for_acks_that_do_not_come(make_server, make_peer):
+    peer = make_peer()
+    server = make_server(config=configuration(peer, {"ack_timeout_seconds": 1, "max_retries": 1}))
+    client = server.new_client()
+    peer.answer = lambda request: 503 if request.nth <= 4 else (202, {"ackId": ack_id(request)}) if request.nth == 5 else 200
+    batch, found = imported(client, leads(5))
+    assert figures(found) == ("Completed", 5, 5, 0, 0)
+    assert [r.nth for r in peer.came(batch)] == [1, 2, 3, 4, 5, 6], "sent again once its ack did not come"
+    assert len([line for line in server.log("ChunkAckTimeout") if line.get("batchId") == batch]) == 1
+
+
 def test_the_sandbox_as_omniflow(make_server, tmp_path):
     """Both ends of the product: every mode of the sandbox, and what its journal says came."""
     box = Sandbox(tmp_path)
@@ -802,6 +813,54 @@ def test_a_batch_waits_for_omniflow_and_each_chunk_arrives_once(make_server, mak
     same_content(peer.came(batch))
 
 
+@pytest.mark.parametrize("give_up_hours", [72, 0])
+def test_no_client_reads_what_omniflow_answered_about_another(make_server, make_peer, give_up_hours):
+    """The breaker is open when the second batch comes, so that it has no failure of its own."""
+    peer = make_peer()
+    server = make_server(config=configuration(
+        peer, {"max_outage_seconds": 0, "max_retries": 0, "probe_seconds": 600},
+        {"window": 4, "min_calls": 1, "failure_rate": 50, "open_ms": 600000}, delivery={"give_up_hours": give_up_hours}))
+    peer.answer = lambda request: (500, json.dumps(request.body["items"][0]).encode())
+    one, other = server.new_client(), server.new_client()
+    lead = leads(1, start=77)[0]
+    end = waits if give_up_hours else wait_end
+    batch = send(one, [lead])
+    own = end(one, batch)["lastError"]
+    assert "OmniFlow answered 500: " in own and lead["PhoneNumber"] in own
+    found = waits(other, send(other, leads(1)))
+    assert len(peer.requests) == 1
+    assert found["lastError"] == "OmniFlow takes nothing; the batch waits until it does: OmniFlow answered 500"
+    told = [line["message"] for line in server.log("BatchWaitsForOmniFlow") + server.log("BatchFinalized")]
+    assert len(told) == 2 and all(text.endswith(": OmniFlow answered 500") for text in told)
+
+
+def test_a_batch_is_given_up_only_when_a_try_fails(make_server, make_peer):
+    """Not by time alone: the server may have been off, and OmniFlow back."""
+    peer = make_peer()
+    server = make_server(config=configuration(peer, AWAY | {"max_outage_seconds": 0, "max_retries": 0},
+                                              {"window": 4, "min_calls": 1, "failure_rate": 50, "open_ms": 600000}))
+    client = server.new_client()
+    peer.answer = lambda request: 503
+    batch = send(client, leads(5))
+    waits(client, batch)
+    server.stop()
+    for name in ("OutageSince", "WaitingSince"):
+        execute(server, f"UPDATE ImportBatch SET {name} = '{past(100 * 60)}' WHERE Id = '{batch}'")
+    server.start()
+    found = wait_end(client, batch)
+    assert found["status"] == "Failed" and found["lastError"].endswith(": OmniFlow answered 503")
+    assert len(peer.came(batch)) == 2, "it was tried once more"
+    # The breaker is open now: no call is made for this one, however old it is.
+    batch = send(client, leads(5))
+    waits(client, batch)
+    execute(server, f"UPDATE ImportBatch SET OutageSince = '{past(100 * 60)}' WHERE Id = '{batch}'")
+    wait_for(lambda: len([1 for line in server.log("BatchWaitsForOmniFlow") if line["batchId"] == batch]) > 1, "a probe")
+    assert peer.came(batch) == [] and directory(server, batch).exists()
+    peer.answer = lambda request: 200
+    server.restart()  # with a new breaker
+    assert figures(wait_end(client, batch)) == ("Completed", 5, 5, 0, 0)
+
+
 def test_waiting_batches_are_tried_one_at_a_time_and_all_go_when_omniflow_is_back(make_server, make_peer):
     peer = make_peer()
     server = make_server(config=configuration(peer, AWAY | {"max_outage_seconds": 0, "max_retries": 0},
@@ -852,6 +911,17 @@ def test_a_batch_that_waits_can_be_cancelled_only_before_anything_was_sent(make_
     waits(client, batch)
     answer = client.request("DELETE", f"/imports/{batch}")
     assert (answer.status, answer.code) == (409, "Conflict")
+    # OmniFlow has the chunk, though no record is processed before its ack.
+    peer.answer = lambda request: (202, {"ackId": ack_id(request)}) if request.chunk == 1 else 503
+    batch = send(client, leads(15))
+    assert waits(client, batch)["processedRecords"] == 0
+    assert chunk_rows(server, batch)[1][0] == "AwaitingAck"
+    for status in (2, 1):  # 1: it is sent again, and the 202 before still counts
+        execute(server, f"UPDATE ImportChunk SET Status = {status} WHERE BatchId = '{batch}' AND ChunkId = 1")
+        for caller, path in ((client, "/imports"), (server.admin(), "/admin/imports")):
+            answer = caller.request("DELETE", f"{path}/{batch}")
+            assert (answer.status, answer.code) == (409, "Conflict")
+    assert state(client, batch)["status"] == "Pending" and directory(server, batch).exists()
     peer.answer = lambda request: 503
     batch = send(client, leads(5))
     waits(client, batch)

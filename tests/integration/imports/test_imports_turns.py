@@ -25,6 +25,7 @@ from test_imports_process import (  # noqa: F401 (fixtures)
     send,
     state,
     wait_end,
+    waits,
 )
 from test_imports_receive import execute, taken, upload
 
@@ -70,6 +71,27 @@ def test_a_long_batch_gives_way_to_another_client(make_server, make_peer, mode):
     assert long in order[:order.index(short)] and long in order[order.index(short):]
     assert not {long, short} & set(order[order.index(short):][:3]) - {short}, "the other's chunks were not in between"
     assert lock_row(server) == (False, None, None)
+
+
+def test_a_long_batch_gives_way_to_one_that_waited_for_omniflow(make_server, make_peer):  # noqa: F811
+    peer = make_peer()
+    server = make_server(config=configuration(
+        peer, {"max_outage_seconds": 0, "max_retries": 0, "retry_delays_ms": "5", "probe_seconds": 1},
+        imports={"fair_seconds": 1}))
+    back_for = set()
+    peer.answer = lambda request: slow(request) if request.batch in back_for else 503
+    huge, small = server.new_client(), server.new_client()
+    long, short = send(huge, leads(LONG)), send(small, leads(25))
+    for client, batch in ((huge, long), (small, short)):
+        waits(client, batch)
+    back_for.add(long)  # first, so that it is in work when the other could go
+    wait_for(lambda: state(huge, long)["processedRecords"] > 0, "it to go on")
+    back_for.add(short)
+    assert figures(wait_end(small, short)) == ("Completed", 25, 25, 0, 0)
+    waiting = state(huge, long)
+    assert waiting["status"] == "Processing" and 0 < waiting["processedRecords"] < LONG
+    assert figures(wait_end(huge, long)) == ("Completed", LONG, LONG, 0, 0)
+    assert gave_way(server, long)
 
 
 def test_it_waits_for_the_acks_it_is_owed(make_server, make_peer):  # noqa: F811
