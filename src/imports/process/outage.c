@@ -189,10 +189,14 @@ static struct df_str tell_why(struct import_batch *b, bool hopeless, int64_t las
                            (long long)(lasted_ms / 1000), colon, error);
 }
 
-/* The batch's client reads the answer to a chunk of its own only; the log has no answers. */
+/* The batch's client reads the answer to a chunk of its own only; the log has no answers. The time
+ * in which this server was off is no outage of OmniFlow's. */
 bool import_is_hopeless(struct import_batch *b)
 {
-    int64_t lasted_ms = df_wall_ms(b->imports->opt.clock) - outage_since(b);
+    int64_t since_ms = outage_since(b);
+    if (since_ms < b->imports->started_ms)
+        since_ms = b->imports->started_ms;
+    int64_t lasted_ms = df_wall_ms(b->imports->opt.clock) - since_ms;
     bool hopeless = b->hand.failed && lasted_ms >= b->imports->opt.give_up_ms;
     struct import_peer peer = import_peer_now(b->imports);
 
@@ -206,7 +210,7 @@ static int64_t count_shelving(const struct import_batch *b, const struct import_
 {
     int64_t tries = b->hand.answered ? 0 : b->row.outage_tries;
 
-    return tries + (!b->hand.answered && b->row.waiting_since_ms >= 0 &&
+    return tries + (!b->hand.answered && b->hand.failed && b->row.waiting_since_ms >= 0 &&
                     peer->well_ms > b->row.waiting_since_ms);
 }
 
