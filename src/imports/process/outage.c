@@ -189,14 +189,10 @@ static struct df_str tell_why(struct import_batch *b, bool hopeless, int64_t las
                            (long long)(lasted_ms / 1000), colon, error);
 }
 
-/* The batch's client reads the answer to a chunk of its own only; the log has no answers. The time
- * in which this server was off is no outage of OmniFlow's. */
+/* The batch's client reads the answer to a chunk of its own only; the log has no answers. */
 bool import_is_hopeless(struct import_batch *b)
 {
-    int64_t since_ms = outage_since(b);
-    if (since_ms < b->imports->started_ms)
-        since_ms = b->imports->started_ms;
-    int64_t lasted_ms = df_wall_ms(b->imports->opt.clock) - since_ms;
+    int64_t lasted_ms = df_wall_ms(b->imports->opt.clock) - outage_since(b);
     bool hopeless = b->hand.failed && lasted_ms >= b->imports->opt.give_up_ms;
     struct import_peer peer = import_peer_now(b->imports);
 

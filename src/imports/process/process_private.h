@@ -165,7 +165,6 @@ struct df_imports {
     char host[IMPORT_HOST_MAX + 1];
     struct df_uuid instance;
     int instance_fd;
-    int64_t started_ms; /* wall clock */
     struct df_loop workers;
 
     struct df_mutex lock; /* also guards the mail of all batches */

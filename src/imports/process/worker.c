@@ -533,7 +533,6 @@ struct df_imports *df_imports_new(const struct df_imports_options *opt)
     struct df_imports *i = df_calloc(1, sizeof(*i));
 
     i->opt = *opt;
-    i->started_ms = df_wall_ms(opt->clock);
     i->retry = (struct df_retry_policy){
         .delays_ms = i->opt.settings.retry_delays_ms.items,
         .delay_count = i->opt.settings.retry_delays_ms.count,
