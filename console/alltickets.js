@@ -10,9 +10,11 @@
   const FIELDS = ['clientId', 'businessEntity', 'businessDocId', 'status', 'returnStatus', 'gatewayStatus'];
   const REPROCESSED = ['clientId', 'businessEntity', 'status']; // what a reprocess of many can be filtered by
   const PREVIEW_MS = 400;
+  const MOST = 10000; // tickets that one call takes, and counts
   let at = new URLSearchParams();
   let acting = null; // what the dialog is about: { id } or { filter }
-  let asked = 0; // previews
+  let counting = false; // one preview at a time
+  let wanted = false; // another one, for what was written meanwhile
 
   const address = (params) => `#alltickets?${new URLSearchParams(params)}`;
   const filterOf = (fields = FIELDS) => Object.fromEntries(fields.filter((f) => at.get(f)).map((f) => [f, at.get(f)]));
@@ -104,19 +106,39 @@
 
   const manyBody = () => ({ ...acting.filter, ...($('reprocess-error').value.trim() && { error: $('reprocess-error').value.trim() }) });
 
-  // How many it would be, while the filter is written.
-  async function preview() {
-    const mine = ++asked;
-    text('reprocess-text', t('Counting…'));
-    $('reprocess-submit').disabled = true;
+  function showPreview(matched) {
+    const count = Math.min(matched, MOST).toLocaleString('en');
+    text('reprocess-text', t(matched > MOST ? 'More than {count} tickets match; the oldest {count} start over.' : '{count} tickets match and start over.', { count }));
+    $('reprocess-submit').disabled = matched === 0;
+  }
+
+  async function previewOnce() {
+    const mine = acting;
+    const body = manyBody();
+    const isStale = () => acting !== mine || JSON.stringify(manyBody()) !== JSON.stringify(body);
     try {
-      const { matched } = await call('POST', 'admin/tickets/reprocess', { ...manyBody(), dryRun: true });
-      if (mine !== asked) return;
-      text('reprocess-text', t('{count} tickets match and start over.', { count: matched.toLocaleString('en') }));
-      $('reprocess-submit').disabled = matched === 0;
+      const { matched } = await call('POST', 'admin/tickets/reprocess', { ...body, dryRun: true });
+      if (!isStale()) showPreview(matched);
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
-      if (mine === asked) showFormProblem($('reprocess-form'), problem);
+      if (!isStale()) showFormProblem($('reprocess-form'), problem);
+    }
+  }
+
+  // How many it would be, while the filter is written. The next one waits for the answer of the one before.
+  async function preview() {
+    wanted = true;
+    text('reprocess-text', t('Counting…'));
+    $('reprocess-submit').disabled = true;
+    if (counting) return;
+    counting = true;
+    try {
+      while (wanted && acting.filter) {
+        wanted = false;
+        await previewOnce();
+      }
+    } finally {
+      counting = false;
     }
   }
 
@@ -126,9 +148,10 @@
       $('reprocess-dialog').close();
       notice(t('The ticket starts over.'));
     } else {
-      const { reprocessed, left } = await call('POST', 'admin/tickets/reprocess', manyBody());
+      const { matched, reprocessed, left } = await call('POST', 'admin/tickets/reprocess', manyBody());
       $('reprocess-dialog').close();
-      notice(`${t('{count} tickets start over.', { count: reprocessed.toLocaleString('en') })}${left ? ` ${t('{count} are left: reprocess again.', { count: left.toLocaleString('en') })}` : ''}`);
+      const more = matched > MOST ? t('More are left: reprocess again.') : t('{count} are left: reprocess again.', { count: left.toLocaleString('en') });
+      notice(`${t('{count} tickets start over.', { count: reprocessed.toLocaleString('en') })}${left ? ` ${more}` : ''}`);
     }
     await again().catch(alertProblem);
   }
@@ -173,7 +196,7 @@
   $('reprocess-error').addEventListener('input', () => {
     clearTimeout(timer);
     $('reprocess-submit').disabled = true;
-    timer = setTimeout(preview, PREVIEW_MS);
+    timer = setTimeout(() => acting.filter && preview(), PREVIEW_MS);
   });
   onSubmit($('reprocess-form'), reprocess);
 

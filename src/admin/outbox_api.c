@@ -161,7 +161,8 @@ static const struct df_handler retry = {
  * The matching rows of each channel are counted first, which is all that a dry run does. Then they
  * are retried in steps, each of them a job and so a transaction of its own, so that other writers
  * go on. A channel is done when a step finds no more rows, or as many were retried as were counted:
- * rows that fail again meanwhile are not taken again.
+ * rows that fail again meanwhile are not taken again. A call that fails on its way answers with
+ * what it has done.
  */
 
 struct many {
@@ -202,8 +203,10 @@ static void read_retry_status(struct df_input *in, const struct df_channel *c)
                        c ? df_outbox_status_name(c, DF_OUTBOX_ERROR) : "left out");
 }
 
+#define RETRY_MEMBERS "status", "target", "error", "since", "until", "dryRun", "all"
+
 /* False: the answer is set. No body means the same as {}. */
-static bool read_retry(struct many *m, struct df_input *in)
+static bool read_retry(struct many *m, struct df_input *in, const char *const *known)
 {
     struct df_work *w = &m->w;
 
@@ -213,6 +216,7 @@ static bool read_retry(struct many *m, struct df_input *in)
         return true;
     if (!df_input_json(in, w->req))
         return false;
+    df_input_only(in, known);
     read_retry_status(in, m->only);
     m->filter.target = read_text(in, "target", DF_OUTBOX_TARGET_MAX);
     m->filter.error = read_text(in, "error", DF_OUTBOX_ERROR_MAX);
@@ -226,12 +230,13 @@ static bool read_retry(struct many *m, struct df_input *in)
 /* A channel is a filter itself. */
 static bool read_channel_retry(struct df_work *w, struct df_input *in)
 {
+    static const char *const known[] = {RETRY_MEMBERS, NULL};
     struct many *m = (struct many *)w;
     struct df_str name = df_req_param(w->req, "channel");
 
     m->only = df_delivery_find(w->arg, name);
     if (m->only)
-        return read_retry(m, in);
+        return read_retry(m, in, known);
     df_req_fail(w->req, DF_E_NOT_FOUND, "There is no channel \"" DF_STR_FMT "\".",
                 DF_STR_ARG(df_utf8_cut(name, 50)));
     return false;
@@ -239,12 +244,13 @@ static bool read_channel_retry(struct df_work *w, struct df_input *in)
 
 static bool read_any_retry(struct df_work *w, struct df_input *in)
 {
+    static const char *const known[] = {"channel", RETRY_MEMBERS, NULL};
     struct many *m = (struct many *)w;
     const struct df_outbox_filter *f = &m->filter;
     struct df_str name = DF_STR_NULL;
     bool all = false;
 
-    if (!read_retry(m, in))
+    if (!read_retry(m, in, known))
         return false;
     if (df_req_body(w->req).len > 0) {
         name = read_text(in, "channel", 50);
@@ -290,34 +296,23 @@ static bool find_work(struct many *m)
     return m->at < channel_count(m);
 }
 
-static bool step_done(struct df_work *w, enum df_code code, const struct df_err *err)
+static int64_t total_retried(const struct many *m)
 {
-    struct many *m = (struct many *)w;
+    int64_t total = 0;
 
-    (void)err;
-    if (code != DF_OK)
-        return false;
-    if (m->step > 0)
-        df_delivery_wake(w->arg, df_delivery_channel(w->arg, m->at));
-    m->retried[m->at] += m->step;
-    if (m->step == 0)
-        m->matched[m->at] = m->retried[m->at]; /* somebody else took the rest */
-    if (!find_work(m) || df_mono_ms(w->access->clock) >= m->deadline_ms)
-        return false;
-    df_work_submit(w);
-    return true;
+    for (size_t i = 0; i < channel_count(m); i++)
+        total += m->retried[i];
+    return total;
 }
 
 static void write_retried(struct df_work *w)
 {
     const struct many *m = (const struct many *)w;
     struct df_json_out *out = &w->json;
-    int64_t matched = 0, retried = 0;
+    int64_t matched = 0, retried = total_retried(m);
 
-    for (size_t i = 0; i < channel_count(m); i++) {
+    for (size_t i = 0; i < channel_count(m); i++)
         matched += m->matched[i];
-        retried += m->retried[i];
-    }
     df_json_open(out, '{');
     df_json_kv_int(out, "matched", matched);
     df_json_kv_int(out, "retried", retried);
@@ -333,6 +328,38 @@ static void write_retried(struct df_work *w)
     if (retried > 0)
         df_log_info("OutboxRetriedAll", "%lld rows of %s are to be sent again", (long long)retried,
                     m->only ? m->only->name : "all channels");
+}
+
+/* After an error. True: earlier steps are committed, and the answer tells what they did. */
+static bool stop_retry(struct many *m, const struct df_err *err)
+{
+    struct df_work *w = &m->w;
+    int64_t retried = total_retried(m);
+
+    if (retried == 0)
+        return false;
+    df_log_warn("OutboxRetryStopped", "after %lld rows: %s", (long long)retried, err->detail);
+    write_retried(w);
+    df_req_answer(w->req, 200, "application/json", &w->out);
+    df_work_end(w);
+    return true;
+}
+
+static bool step_done(struct df_work *w, enum df_code code, const struct df_err *err)
+{
+    struct many *m = (struct many *)w;
+
+    if (code != DF_OK)
+        return stop_retry(m, err);
+    if (m->step > 0)
+        df_delivery_wake(w->arg, df_delivery_channel(w->arg, m->at));
+    m->retried[m->at] += m->step;
+    if (m->step == 0)
+        m->matched[m->at] = m->retried[m->at]; /* somebody else took the rest */
+    if (!find_work(m) || df_mono_ms(w->access->clock) >= m->deadline_ms)
+        return false;
+    df_work_submit(w);
+    return true;
 }
 
 static const struct df_handler retry_steps = {

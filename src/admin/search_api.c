@@ -12,7 +12,7 @@
 #define Q_MIN      2
 #define Q_MAX      200
 #define FOUND_MAX  50
-#define EACH_MAX   20 /* rows of one look-up */
+#define EACH_MAX   20 /* rows shown of one look-up */
 #define SEARCH_MS  2000
 #define TRACE_LEN  32
 #define ANSWER_MAX (1 << 20)
@@ -73,6 +73,8 @@ struct search {
     int64_t number;
     bool is_number;
     const struct look_up *at;
+    size_t rows; /* of the look-up in hand */
+    bool cut;    /* there are more than were shown */
     size_t found;
     struct seen seen[FOUND_MAX];
 };
@@ -106,8 +108,16 @@ static void write_found(void *arg, struct df_result *r)
     struct df_arena *a = df_req_arena(s->w.req);
     struct df_str id = df_col_text(r, found_Id);
 
-    if (s->found == FOUND_MAX || was_seen(s, id))
+    if (++s->rows > EACH_MAX) {
+        s->cut = true;
         return;
+    }
+    if (was_seen(s, id))
+        return;
+    if (s->found == FOUND_MAX) {
+        s->cut = true;
+        return;
+    }
     id = df_arena_str(a, id);
     s->seen[s->found++] = (struct seen){.kind = s->at->kind, .id = id};
     df_json_open(out, '{');
@@ -139,14 +149,16 @@ static bool is_worth(const struct search *s, enum key key)
     return false;
 }
 
+/* Asks for one row more than it shows, to know whether there is one. */
 static enum df_code look(struct df_db *db, struct search *s, struct df_err *err)
 {
     struct df_str text = s->at->key == KEY_TRACE ? s->trace : s->text;
 
+    s->rows = 0;
     return df_db_each(db,
                       DF_ANY(s->at->query, {"text", df_text(text)},
                              {"text_end", df_text(s->text_end)}, {"uuid", df_uuid(s->uuid)},
-                             {"number", df_int(s->number)}, {"limit", df_int(EACH_MAX)}),
+                             {"number", df_int(s->number)}, {"limit", df_int(EACH_MAX + 1)}),
                       write_found, s, err);
 }
 
@@ -158,6 +170,7 @@ static enum df_code run_search(struct df_db *db, struct df_work *w, struct df_er
     size_t i;
 
     s->found = 0;
+    s->cut = false;
     df_json_open(&w->json, '{');
     df_json_key(&w->json, "items");
     df_json_open(&w->json, '[');
@@ -169,7 +182,7 @@ static enum df_code run_search(struct df_db *db, struct df_work *w, struct df_er
             code = look(db, s, err);
     }
     df_json_close(&w->json, ']');
-    df_json_kv_bool(&w->json, "complete", i == LOOK_UPS);
+    df_json_kv_bool(&w->json, "complete", i == LOOK_UPS && !s->cut);
     df_json_close(&w->json, '}');
     return code;
 }
@@ -205,7 +218,7 @@ static bool read_search(struct df_work *w, struct df_input *in)
     }
     struct df_str small = lower(s->text, a);
     s->text_end = df_arena_printf(a, DF_STR_FMT "\xF4\x8F\xBF\xBF", DF_STR_ARG(s->text));
-    s->is_number = df_str_to_i64(s->text, &s->number) && s->number > 0 && s->number <= INT32_MAX;
+    s->is_number = df_str_to_i64(s->text, &s->number) && s->number > 0;
     if (df_uuid_parse(small, &uuid))
         s->uuid = df_arena_str(a, df_uuid_str(&uuid));
     if (small.len == TRACE_LEN && is_hex(small))

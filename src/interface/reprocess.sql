@@ -34,50 +34,16 @@ SET PayloadVersion = PayloadVersion + 1, Status = 'Awaiting', AttemptCount = 0, 
 WHERE Id IN EACH_INT(:ids)
   AND CASE WHEN CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)) THEN 1 ELSE 0 END = 1;
 
--- Tickets by a filter: one that is NULL lets everything pass. The times are those of CreatedAt; `error` is a pattern.
--- name: reprocess_count
-SELECT COUNT(*)
-FROM TB_TICKET_INTERFACE
-WHERE CreatedAt >= :since AND CreatedAt < :until
-  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
-  AND (CAST(:client AS VARCHAR(65)) IS NULL
-       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
-  AND (CAST(:error AS VARCHAR(4001)) IS NULL OR LOWER(LastError) LIKE LOWER(CAST(:error AS VARCHAR(4001))) ESCAPE '!');
--- dialect: sqlserver
-SELECT COUNT(*)
-FROM TB_TICKET_INTERFACE
-WHERE CreatedAt >= :since AND CreatedAt < :until
-  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
-  AND (CAST(:client AS VARCHAR(65)) IS NULL
-       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
-  AND (CAST(:error AS NVARCHAR(4000)) IS NULL
-       OR LOWER(LastError) LIKE LOWER(CAST(:error AS NVARCHAR(4000))) ESCAPE '!');
+-- Tickets by a filter, each by the index that leaves the fewest rows to look at (reprocess_api.c: way_of).
 
--- name: reprocess_find
-SELECT Id
-FROM TB_TICKET_INTERFACE
-WHERE CreatedAt >= :since AND CreatedAt < :until
-  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
-  AND (CAST(:client AS VARCHAR(65)) IS NULL
-       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
-  AND (CAST(:error AS VARCHAR(4001)) IS NULL OR LOWER(LastError) LIKE LOWER(CAST(:error AS VARCHAR(4001))) ESCAPE '!')
-ORDER BY Id
-LIMIT :limit;
--- dialect: sqlserver
-SELECT TOP (:limit) Id
-FROM TB_TICKET_INTERFACE
-WHERE CreatedAt >= :since AND CreatedAt < :until
-  AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:entity AS VARCHAR(101)) IS NULL OR BusinessEntity = CAST(:entity AS VARCHAR(101)))
-  AND (CAST(:phase AS INT) IS NULL OR PhaseCode = CAST(:phase AS INT))
-  AND (CAST(:client AS VARCHAR(65)) IS NULL
-       OR ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
-  AND (CAST(:error AS NVARCHAR(4000)) IS NULL
-       OR LOWER(LastError) LIKE LOWER(CAST(:error AS NVARCHAR(4000))) ESCAPE '!')
-ORDER BY Id;
+-- template: reprocess.sqlt
+-- with: name = reprocess_all
+-- with: oldest = t.Id
+
+-- template: reprocess.sqlt
+-- with: name = reprocess_status
+-- with: narrow = AND t.Status = CAST(:status AS VARCHAR(21))
+
+-- template: reprocess.sqlt
+-- with: name = reprocess_client
+-- with: narrow = AND t.ClientId = (SELECT n.Id FROM Clients AS n WHERE n.ClientIdentifier = CAST(:client AS VARCHAR(65)))

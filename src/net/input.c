@@ -121,6 +121,25 @@ bool df_input_bool(struct df_input *in, const char *field, bool def)
     return b;
 }
 
+static bool is_name(struct df_str key, const char *const *names)
+{
+    for (; *names; names++)
+        if (df_str_ieq(key, df_str_c(*names)))
+            return true;
+    return false;
+}
+
+void df_input_only(struct df_input *in, const char *const *names)
+{
+    struct df_json_each each = df_json_each(in->object);
+
+    for (const struct df_json *m; (m = df_json_next(&each));)
+        if (!is_name(m->key, names))
+            df_input_error(
+                in, m->key.len > 0 ? df_arena_cstr(in->arena, df_utf8_cut(m->key, 100)) : "\"\"",
+                "is not known here");
+}
+
 int64_t df_input_query_int(struct df_input *in, const struct df_req *req, const char *name,
                            int64_t min, int64_t max, int64_t def)
 {

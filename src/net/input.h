@@ -51,6 +51,10 @@ struct df_str df_input_text(struct df_input *in, const char *field, size_t max_c
 int64_t df_input_int(struct df_input *in, const char *field, int64_t min, int64_t max, int64_t def);
 bool df_input_bool(struct df_input *in, const char *field, bool def);
 
+/* Adds an error for each member of the object that is none of `names` (ended by NULL): a filter
+ * with a misspelt member would match too much. */
+void df_input_only(struct df_input *in, const char *const *names);
+
 /* An integer among the query parameters. */
 int64_t df_input_query_int(struct df_input *in, const struct df_req *req, const char *name,
                            int64_t min, int64_t max, int64_t def);

@@ -164,6 +164,35 @@ test('a ticket is reprocessed, alone and with others after a preview', LIMIT, as
   await page.finish();
 });
 
+test('one preview of a reprocess is asked at a time, and the last one counts', LIMIT, async () => {
+  await clean();
+  const entity = fresh('E');
+  await processed(fresh('T'), { businessEntity: entity });
+  const page = await openSignedIn(`#alltickets?businessEntity=${entity}`);
+  const held = [];
+  const asked = [];
+  await page.route('**/admin/tickets/reprocess', async (route) => {
+    asked.push(route.request().postDataJSON().error);
+    await new Promise((go) => { held.push(go); });
+    await route.fulfill({ json: { matched: asked.length === 1 ? 7 : 10001, reprocessed: 0, left: 0 } });
+  });
+  await page.locator('#alltickets-reprocess').click();
+  await eventually('the first preview', () => held.length === 1);
+  for (const written of ['a', 'ab', 'abc']) {
+    await page.locator('#reprocess-error').fill(written);
+    await page.waitForTimeout(600); // longer than the page waits for the next key
+  }
+  assert.deepEqual(asked, [undefined], 'the others wait for its answer');
+  held[0]();
+  await eventually('the second preview', () => held.length === 2);
+  assert.deepEqual(asked, [undefined, 'abc']);
+  assert.equal(await text(page, '#reprocess-text'), 'Counting…', 'an answer for another filter is not shown');
+  held[1]();
+  await page.locator('#reprocess-text', { hasText: 'More than 10,000 tickets match' }).waitFor();
+  assert.equal(await page.locator('#reprocess-submit').isDisabled(), false);
+  await page.finish();
+});
+
 test('imports of all clients, found and looked at', LIMIT, async () => {
   const name = `${fresh('leads')}.json`;
   const form = new FormData();

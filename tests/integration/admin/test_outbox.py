@@ -349,7 +349,7 @@ def test_of_many_retries_at_once_one_does_it(server, box):
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-@pytest.mark.parametrize("body", [None, b"{}", b'{"status": "Error"}', b'{"STATUS": "error", "x": 1}',
+@pytest.mark.parametrize("body", [None, b"{}", b'{"status": "Error"}', b'{"STATUS": "error"}',
                                   b'{"status": null}'])
 def test_all_that_failed_are_tried_again(server, box, channel, body):
     failed = [box.add(channel, "Error", f"e{i}", attempts=5) for i in range(3)]
@@ -368,7 +368,8 @@ def test_all_that_failed_are_tried_again(server, box, channel, body):
 
 @pytest.mark.parametrize("body,status", [
     (b'{"status": "Sent"}', 400), (b'{"status": "Pending"}', 400), (b'{"status": ""}', 400), (b'{"status": 5}', 400),
-    (b'{"status": ["Error"]}', 400), (b"[]", 400), (b'"Error"', 400), (b"{", 400), (b'{"status": "Error"} {}', 400),
+    (b'{"status": ["Error"]}', 400), (b'{"tagret": "https://gateway.example/in"}', 400), (b'{"dry_run": true}', 400),
+    (b'{"status": "Error", "x": 1}', 400), (b'{"channel": "functional-ack"}', 400), (b'{"": null}', 400), (b"[]", 400), (b'"Error"', 400), (b"{", 400), (b'{"status": "Error"} {}', 400),
 ])
 def test_a_bad_body_retries_nothing(server, box, body, status):
     row_id = box.add("functional-ack", "Error")

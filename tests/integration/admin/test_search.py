@@ -267,6 +267,29 @@ def test_at_most_fifty(server, clients):
     assert len(answer["items"]) <= 50 and {i["kind"] for i in answer["items"]} == {"ticket"}
 
 
+@pytest.mark.parametrize("count,complete", [(20, True), (21, False)])
+def test_what_is_cut_is_not_complete(server, clients, count, complete):
+    doc = fresh_doc()
+    for i in range(count):
+        send(clients[0], doc, businessEntity=f"E{i}")
+    answer = server.admin().get(f"/admin/search?q={doc}").json
+    assert (len(answer["items"]), answer["complete"]) == (20, complete)
+
+
+def test_a_ticket_by_a_number_beyond_32_bits(make_server):
+    server = make_server(args=("--set", "server.roles=api"))
+    client = server.new_client("AS400", scopes=["interface"])
+    send(client)
+    columns = ("BusinessEntity, BusinessDocId, CompanyCode, BranchCode, DestinationCode, PhaseCode, ShipmentEvent,"
+               " FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson")
+    insert = f"INSERT INTO TB_TICKET_INTERFACE (Id, {columns}) SELECT 5000000000, {columns.replace('PhaseCode', '6')} FROM TB_TICKET_INTERFACE"
+    if server.backend.name == "sqlserver":
+        insert = f"SET IDENTITY_INSERT TB_TICKET_INTERFACE ON; {insert}; SET IDENTITY_INSERT TB_TICKET_INTERFACE OFF"
+    backed(server).write(insert)
+    assert found(server, "5000000000") == {("ticket", "5000000000")}
+    assert found(server, "9223372036854775807") == found(server, "705032704") == set()
+
+
 @pytest.mark.parametrize("q", ["", "?", "q=", "q=a", "q=%20a%20", "q=" + "x" * 201, "q=" + "%C3%A9" * 201])
 def test_a_bad_question(server, q):
     answer = server.admin().get(f"/admin/search?{q}")

@@ -117,6 +117,34 @@ def test_many_rows_are_retried_in_steps(server, box):
     assert overview(server)["functional-ack"]["counts"]["Pending"] == 1203
 
 
+@pytest.mark.parametrize("first", [0, 600])
+def test_a_retry_that_fails_on_its_way_tells_what_it_did(server, box, first):
+    """The database refuses one row: of the first step, or of a later one."""
+    columns = "BusinessDocId, PayloadJson, TargetUrl, Status, AttemptCount, CreatedAt, LastError"
+    docs = ["m"] * first + ["refused"] + ["m"] * 99
+    box.write(f"INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX ({columns}) VALUES " + ", ".join(
+        f"('{doc}', '{{}}', '{TARGET}', 'Error', 5, {box.literal(at(1))}, 'HTTP 500')" for doc in docs))
+    if server.backend.name == "sqlite":
+        refuse = ("CREATE TRIGGER refusal BEFORE UPDATE ON TB_FUNCTIONAL_ACK_OUTBOX WHEN NEW.BusinessDocId = 'refused'"
+                  " BEGIN SELECT RAISE(ABORT, 'not this one'); END")
+        accept = "DROP TRIGGER refusal"
+    else:
+        refuse = ("ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD CONSTRAINT refusal"
+                  " CHECK (BusinessDocId <> 'refused' OR Status = 'Error')")
+        accept = "ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX DROP CONSTRAINT refusal"
+    box.write(refuse)
+    try:
+        if first == 0:
+            assert server.admin().post("/admin/outbox/functional-ack/retry").status >= 400
+        else:
+            done = retry(server, None, "functional-ack")
+            assert done == {"matched": 700, "retried": 500, "byChannel": {"functional-ack": 700}, "left": 200}
+            assert "after 500 rows" in server.log("OutboxRetryStopped")[0]["message"]
+        assert overview(server)["functional-ack"]["counts"]["Error"] == (200 if first else 100)
+    finally:
+        box.write(accept)
+
+
 @pytest.mark.parametrize("body,fields", [
     ({}, {"all"}), ({"all": False}, {"all"}), ({"all": "x"}, {"all"}), ({"dryRun": True}, {"all"}),
     ({"channel": "nothing"}, {"channel"}), ({"channel": ""}, {"channel"}), ({"channel": 5, "all": True}, {"channel"}),
@@ -124,6 +152,8 @@ def test_many_rows_are_retried_in_steps(server, box):
     ({"error": " "}, {"error"}), ({"error": "x" * 201}, {"error"}), ({"error": {}}, {"error"}),
     ({"since": "yesterday"}, {"since"}), ({"since": "2026-13-01T00:00:00Z"}, {"since"}), ({"until": "1"}, {"until"}),
     ({"since": at(2), "until": at(2)}, {"until"}), ({"all": True, "dryRun": "perhaps"}, {"dryRun"}),
+    ({"all": True, "dry_run": True}, {"dry_run"}), ({"channel": "functional-ack", "tagret": TARGET}, {"tagret"}),
+    ({"all": True, "x" * 300: 1}, {"x" * 100}), ({"all": True, "from": at(1), "to": at(2)}, {"from", "to"}),
     ({"all": True, "status": "Sent"}, {"status"}), ({"channel": "x", "error": "", "since": "x"}, {"channel", "error", "since"}),
 ])
 def test_a_bad_filter_retries_nothing(server, box, body, fields):

@@ -223,7 +223,7 @@ def many(server, ann, bob):
     states = ["Status = 'Error', LastError = 'No Weights: 100%_sure [x]', CreatedAt = '2026-01-01T00:00:00.000Z'",
               "Status = 'Error', LastError = 'something else', CreatedAt = '2026-01-02T00:00:00.000Z'",
               "Status = 'Processed', CreatedAt = '2026-01-03T00:00:00.000Z'",
-              "Status = 'Awaiting', CreatedAt = '2026-01-04T00:00:00.000Z'",
+              "Status = 'Awaiting', LastError = 'left over', CreatedAt = '2026-01-04T00:00:00.000Z'",
               "Status = 'Error', LastError = 'no weights', CreatedAt = '2026-01-05T00:00:00.000Z'"]
     if server.backend.name == "sqlserver":
         states = [s.replace("Z'", "'") for s in states]
@@ -246,7 +246,12 @@ def many(server, ann, bob):
     ({"phaseCode": "15", "status": "Processed"}, [2]),
     ({"clientId": "ann"}, [0, 1, 2, 3]),
     ({"clientId": "nobody"}, []),
+    ({"clientId": "ann", "status": "Processed"}, [2]),
     ({"error": "weights"}, [0, 4]),
+    ({"error": "weights", "clientId": "ann"}, [0]),
+    ({"error": "weights", "status": "Error"}, [0, 4]),
+    ({"error": "weights", "status": "Processed"}, []),
+    ({"error": "left over"}, []),
     ({"error": "NO WEIGHTS"}, [0, 4]),
     ({"error": "100%_sure [x]"}, [0]),
     ({"error": "%"}, [0]),
@@ -326,7 +331,9 @@ def test_a_call_takes_ten_thousand_and_says_how_many_are_left(make_server):
                   f" FROM {digit} AS a CROSS JOIN {digit} AS b CROSS JOIN {digit} AS c CROSS JOIN {digit} AS d CROSS JOIN {digit} AS e"
                   f" WHERE {number} < 10150")
     body = {"businessEntity": "MANY", "status": "Error"}
-    for answer in ({"matched": 10150, "reprocessed": 10000, "left": 150}, {"matched": 150, "reprocessed": 150, "left": 0},
+    preview = server.admin().post("/admin/tickets/reprocess", {**body, "dryRun": True}).json
+    assert preview == {"matched": 10001, "reprocessed": 0, "left": 10001}, "it counts no further"
+    for answer in ({"matched": 10001, "reprocessed": 10000, "left": 1}, {"matched": 150, "reprocessed": 150, "left": 0},
                    {"matched": 0, "reprocessed": 0, "left": 0}):
         assert server.admin().post("/admin/tickets/reprocess", body).json == answer
         assert client.post("/api/tickets", ticket("beside")).status == 200

@@ -1,7 +1,7 @@
 /*
- * That no look-up of the search, and no list of tickets that names a document, a client or a
- * status, goes through a table: every one of them begins with an index. The answers themselves:
- * tests/integration/admin/test_search.py.
+ * That no look-up of the search, no list of tickets that names a document, a client or a status,
+ * and no reprocess that names one of the last two goes through a table: each begins with an index.
+ * The answers themselves: tests/integration/admin/test_search.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +63,7 @@ static void plan_of(const struct df_query *q, struct df_query *explain, char *sq
                            {"return_status", text}, {"gateway_status", text},
                            {"any_client", df_int(0)}, {"client", df_uuid(UUID)}, {"since", when},
                            {"until", when}, {"from_start", df_int(0)}, {"after_at", when},
-                           {"after_id", df_int(1)}, {"offset", df_int(0)}),
+                           {"after_id", df_int(1)}, {"offset", df_int(0)}, {"error", text}),
                     &r, &err),
         &err);
     while (df_result_step(r, &err) == DF_ROW) {
@@ -129,12 +129,22 @@ static void no_list_by_document_client_or_status_goes_through_a_table(void **sta
     assert_int_equal(check_queries("gateway_tickets_"), 2);
 }
 
+static void no_reprocess_by_client_or_status_goes_through_a_table(void **state)
+{
+    (void)state;
+    if (dialect == DF_SQLSERVER)
+        skip();
+    assert_int_equal(check_queries("reprocess_client_"), 2);
+    assert_int_equal(check_queries("reprocess_status_"), 2);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(no_look_up_goes_through_a_table),
         TEST(no_list_by_document_client_or_status_goes_through_a_table),
+        TEST(no_reprocess_by_client_or_status_goes_through_a_table),
     };
     df_log_init(DF_LOG_ERROR, DF_LOG_JSON, df_clock_real());
     return testdb_run_tests("search", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
