@@ -253,7 +253,9 @@ struct df_delivery {
     struct df_map targets DF_GUARDED_BY(lock); /* by "<channel> <name>" */
     bool health_running DF_GUARDED_BY(lock);   /* a job of health.c is with the store */
     bool health_hurry DF_GUARDED_BY(lock);     /* a target has no row yet */
+    bool health_known DF_GUARDED_BY(lock);     /* pauses were read: until then nothing is claimed */
     int64_t health_ms DF_GUARDED_BY(lock);     /* monotonic: when the next job is due */
+    struct df_backoff health_backoff DF_GUARDED_BY(lock); /* after a job that failed */
     struct delivery_pruning pruning;
     /* The engine's thread alone. */
     int64_t figures_ms; /* monotonic: when waiting rows were last counted */

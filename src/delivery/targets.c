@@ -52,7 +52,7 @@ static void free_target(struct delivery_target *t)
 static bool may_be_forgotten(const struct delivery_target *t)
 {
     return t->rows == 0 && t->unsaved == 0 && !t->dirty && !t->saving && !t->has_held && !t->down &&
-           t->id > 0;
+           !t->paused && t->id > 0;
 }
 
 static void forget_one(struct df_delivery *d) DF_REQUIRES(d->lock)

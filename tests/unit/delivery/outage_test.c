@@ -34,6 +34,7 @@ static struct df_err err;
 static _Atomic unsigned ack_status;
 static _Atomic unsigned send_status;
 static _Atomic int retry_after_s; /* of a failure; 0: none */
+static _Atomic size_t hold_after; /* requests beyond so many are kept until it changes */
 static _Atomic size_t seen;       /* requests */
 static _Atomic size_t strangers;
 static _Atomic size_t taken;
@@ -67,7 +68,13 @@ static void answer_planned(struct df_req *req, unsigned status)
 {
     char seconds[16];
 
-    seen++;
+    size_t n = ++seen;
+    while (n > hold_after)
+        (void)usleep(5000);
+    if (status == 0) {
+        df_req_drop(req);
+        return;
+    }
     if (body_has(req, "poison"))
         status = status == 200 ? 500 : status;
     if (df_str_eq(df_req_header(req, "x-Gateway-APIKey"), DF_STR("stranger"))) {
@@ -144,6 +151,7 @@ struct setting {
     int64_t base_ms;
     int64_t open_ms;
     int64_t half_open_calls;
+    bool of_tenant; /* only acks, and they are a tenant's */
 };
 
 static const struct setting usual = {.base_ms = 100, .open_ms = 10000, .half_open_calls = 1};
@@ -155,7 +163,29 @@ static struct process {
     struct df_delivery *engine;
     struct df_interface *interface;
     struct df_secret *key;
+    struct df_channel acks; /* of a tenant */
 } processes[2];
+
+static void whose_ack(const struct df_channel *c, struct df_result *r, struct df_arena *a,
+                      struct df_delivery_request *ret)
+{
+    (void)c, (void)r, (void)a;
+    ret->tenant = DF_STR("tenant");
+    ret->breaker = df_str_c(ack_url);
+}
+
+/* The channel of acks as it would be if its rows were a tenant's. */
+static void add_acks_of_tenant(struct process *p)
+{
+    struct df_delivery *other =
+        df_delivery_new(&(struct df_delivery_options){.store = p->store, .clock = &ahead});
+
+    df_interface_add_channels(p->interface, other);
+    p->acks = *df_delivery_find(other, DF_STR("functional-ack"));
+    p->acks.whose = whose_ack;
+    df_delivery_add(p->engine, &p->acks);
+    df_delivery_free(other);
+}
 
 static void start_process(struct process *p, const struct setting *s, const char *key)
 {
@@ -193,7 +223,10 @@ static void start_process(struct process *p, const struct setting *s, const char
                      .ack_business_application = "CRN"},
         .delivery_settings = settings,
     });
-    df_interface_add_channels(p->interface, p->engine);
+    if (s->of_tenant)
+        add_acks_of_tenant(p);
+    else
+        df_interface_add_channels(p->interface, p->engine);
     df_delivery_start(p->engine);
 }
 
@@ -222,6 +255,7 @@ static int setup(void **state)
     assert_ok(df_schema_apply(db, &applied, &err), &err);
     ack_status = send_status = 200;
     retry_after_s = 0;
+    hold_after = SIZE_MAX;
     seen = strangers = taken = last_number = overtaken = 0;
     ahead_ms = 0;
     start_http("127.0.0.1:0");
@@ -231,6 +265,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    hold_after = SIZE_MAX;
     for (size_t i = 0; i < 2; i++)
         stop_process(&processes[i]);
     df_http_stop(http);
@@ -285,9 +320,12 @@ static void add_acks(size_t from, size_t count, const char *body)
             &err);
     }
     assert_ok(df_db_commit(db, &err), &err);
-    for (size_t i = 0; i < 2; i++)
-        if (processes[i].engine)
+    for (size_t i = 0; i < 2; i++) {
+        if (processes[i].engine && processes[i].acks.name)
+            df_delivery_wake(processes[i].engine, &processes[i].acks);
+        else if (processes[i].engine)
             df_interface_wake(processes[i].interface, DF_WORK_ACKS);
+    }
 }
 
 static void add_tickets(size_t count)
@@ -573,6 +611,72 @@ static void a_target_that_asks_for_time_gets_it(void **state)
     assert_int_equal(testdb_int(db, &attempts_counted), 0);
 }
 
+static void what_was_paused_before_the_start_gets_nothing(void **state)
+{
+    (void)state;
+    SAME_QUERY(paused, "SELECT COUNT(*) FROM DeliveryTargets WHERE PausedAt IS NOT NULL");
+    char sql[512];
+
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO DeliveryTargets (Channel, Target, PausedAt) VALUES"
+                   " ('functional-ack', '%s', '2026-01-01T00:00:00.000'),"
+                   " ('ticket-gateway', '', '2026-01-01T00:00:00.000');",
+                   ack_url);
+    testdb_script(db, sql);
+    assert_int_equal(testdb_int(db, &paused), 2);
+    add_acks(1, 20, NULL);
+    add_tickets(20);
+    for (int i = 0; i < 3; i++) {
+        start_process(&processes[0], &usual, "k");
+        await(&acks_held, 20);
+        (void)usleep(200000);
+        stop_process(&processes[0]);
+        assert_int_equal(seen, 0);
+    }
+    start_process(&processes[0], &usual, "k");
+    testdb_script(db, "UPDATE DeliveryTargets SET PausedAt = NULL;");
+    await(&acks_sent, 20);
+    await(&tickets_sent, 20);
+    assert_int_equal(seen, 40);
+}
+
+static void a_target_that_was_paused_before_its_first_row_gets_nothing(void **state)
+{
+    (void)state;
+    char sql[512];
+
+    start_process(&processes[0], &usual, "k");
+    add_tickets(1);
+    await(&tickets_sent, 1); /* what is paused was read before */
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO DeliveryTargets (Channel, Target, PausedAt) VALUES"
+                   " ('functional-ack', '%s', '2026-01-01T00:00:00.000');",
+                   ack_url);
+    testdb_script(db, sql);
+    (void)usleep(500000); /* it is read every poll_ms */
+    add_acks(1, 10, NULL);
+    await(&acks_held, 10);
+    assert_int_equal(seen, 1);
+}
+
+/* A database that does not answer at the start only delays. */
+static void nothing_is_claimed_before_pauses_are_known(void **state)
+{
+    (void)state;
+    bool by_procedure = dialect == DF_SQLSERVER;
+
+    testdb_script(db, by_procedure ? "EXEC sp_rename 'DeliveryTargets', 'TargetsAway';"
+                                   : "ALTER TABLE DeliveryTargets RENAME TO TargetsAway;");
+    add_acks(1, 10, NULL);
+    start_process(&processes[0], &usual, "k");
+    (void)usleep(500000);
+    assert_int_equal(seen, 0);
+    assert_int_equal(testdb_int(db, &acks_pending), 10);
+    testdb_script(db, by_procedure ? "EXEC sp_rename 'TargetsAway', 'DeliveryTargets';"
+                                   : "ALTER TABLE TargetsAway RENAME TO DeliveryTargets;");
+    await(&acks_sent, 10);
+}
+
 int main(void)
 {
 #define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -588,6 +692,9 @@ int main(void)
         ON_EACH(a_poisoned_row_among_others_is_given_up_by_count),
         ON_EACH(a_row_alone_is_given_up_by_time_after_fifty_tries),
         ON_EACH(a_target_that_asks_for_time_gets_it),
+        ON_EACH(what_was_paused_before_the_start_gets_nothing),
+        ON_EACH(a_target_that_was_paused_before_its_first_row_gets_nothing),
+        ON_EACH(nothing_is_claimed_before_pauses_are_known),
     };
     return testdb_run_tests("outage", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
 }
