@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "interface/channels.sql.h"
 #include "interface/interface.h"
 #include "net/http.h"
@@ -611,6 +612,105 @@ static void a_target_that_asks_for_time_gets_it(void **state)
     assert_int_equal(testdb_int(db, &attempts_counted), 0);
 }
 
+static double deferred(void)
+{
+    static const char name[] = "\ndataflow_delivery_attempts_total{channel=\"functional-ack\","
+                               "outcome=\"deferred\"} ";
+    struct df_buf text;
+    df_buf_init(&text, 1 << 20);
+    df_metrics_write(&text);
+    const char *at = strstr(df_buf_str(&text).ptr, name);
+    double n = at ? strtod(at + strlen(name), NULL) : 0;
+    df_buf_release(&text);
+    return n;
+}
+
+static void await_seen(size_t count)
+{
+    for (int i = 0; i < 1500 && seen < count; i++)
+        (void)usleep(10000);
+    assert_true(seen >= count);
+}
+
+/* Calls without an answer leave a destination four slots; there are more probes than that. */
+static void probes_that_find_no_slot_are_not_claimed_again_and_again(void **state)
+{
+    (void)state;
+    struct setting s = usual;
+
+    s.half_open_calls = 9;
+    ack_status = 0;
+    start_process(&processes[0], &s, "k");
+    add_acks(1, 40, NULL);
+    await_passing(&acks_held, 40, 200);
+    size_t before = seen;
+    hold_after = before;
+    ahead_ms += s.open_ms;
+    await_seen(before + 4);
+    double put_back = deferred();
+    (void)usleep(1000000);
+    assert_int_equal(seen, before + 4);
+    assert_in_range((uint64_t)(deferred() - put_back), 0, 50);
+    ack_status = 200;
+    hold_after = SIZE_MAX;
+    await_passing(&acks_sent, 40, 1000);
+}
+
+/* The bytes of eight rows are all that a destination may have; it has slots for more. */
+static void large_rows_that_find_no_room_are_not_claimed_again_and_again(void **state)
+{
+    (void)state;
+    enum { N = 30, BYTES = 500 * 1024 };
+    char *body = df_malloc(BYTES + 1);
+
+    memset(body, '1', BYTES);
+    body[BYTES] = '\0';
+    ack_status = 503;
+    start_process(&processes[0], &usual, "k");
+    add_acks(1, N, body);
+    free(body);
+    await_passing(&acks_held, N, 200);
+    ack_status = 200;
+    hold_after = seen + 1; /* the probe */
+    ahead_ms += usual.open_ms;
+    await(&acks_sent, 1);
+    (void)usleep(200000);
+    double put_back = deferred();
+    (void)usleep(1000000);
+    assert_in_range((uint64_t)(deferred() - put_back), 0, 50);
+    assert_true(testdb_int(db, &acks_held) >= N - 1 - 16);
+    hold_after = SIZE_MAX;
+    await_passing(&acks_sent, N, 1000);
+}
+
+/* A destination may have more rows on their way than one tenant. */
+static void what_is_over_the_share_of_a_tenant_goes_on_waiting_for_the_target(void **state)
+{
+    (void)state;
+    enum { FIRST = 1000, N = 700 };
+    SAME_QUERY(sending, ACKS("COUNT(*)", "Status = 'Sending'"));
+    struct setting s = usual;
+
+    s.of_tenant = true;
+    start_process(&processes[0], &s, "k");
+    add_acks(1, FIRST, NULL); /* with every answer both shares grow */
+    await(&acks_sent, FIRST);
+    ack_status = 503;
+    add_acks(FIRST + 1, N, NULL);
+    await_passing(&acks_held, N, 200);
+    ack_status = 200;
+    hold_after = seen + 1; /* the probe */
+    ahead_ms += s.open_ms;
+    await(&acks_sent, FIRST + 1);
+    await(&sending, 256);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(testdb_int(db, &acks_pending), 0);
+        (void)usleep(10000);
+    }
+    hold_after = SIZE_MAX;
+    await_passing(&acks_sent, FIRST + N, 100);
+}
+
 static void what_was_paused_before_the_start_gets_nothing(void **state)
 {
     (void)state;
@@ -692,6 +792,9 @@ int main(void)
         ON_EACH(a_poisoned_row_among_others_is_given_up_by_count),
         ON_EACH(a_row_alone_is_given_up_by_time_after_fifty_tries),
         ON_EACH(a_target_that_asks_for_time_gets_it),
+        ON_EACH(probes_that_find_no_slot_are_not_claimed_again_and_again),
+        ON_EACH(large_rows_that_find_no_room_are_not_claimed_again_and_again),
+        ON_EACH(what_is_over_the_share_of_a_tenant_goes_on_waiting_for_the_target),
         ON_EACH(what_was_paused_before_the_start_gets_nothing),
         ON_EACH(a_target_that_was_paused_before_its_first_row_gets_nothing),
         ON_EACH(nothing_is_claimed_before_pauses_are_known),
