@@ -255,9 +255,9 @@ static void free_list(struct df_list *list)
 
 struct claiming {
     struct delivery_cycle *cy;
-    int64_t lease_until_ms; /* wall clock, as the rows have it */
-    int64_t lease_end_ms;   /* the same by the monotonic clock */
-    bool probe;
+    int64_t lease_until_ms;           /* wall clock, as the rows have it */
+    int64_t lease_end_ms;             /* the same by the monotonic clock */
+    const struct delivery_want *want; /* NULL: the claim by due time */
     size_t *found;
 };
 
@@ -292,7 +292,8 @@ static void take_claimed(void *arg, struct df_result *r)
     row->bytes = df_col_int(r, channel_claim_Bytes);
     row->lease_until_ms = c->lease_until_ms;
     row->lease_end_ms = c->lease_end_ms;
-    row->probe = c->probe;
+    row->probe = c->want && c->want->probe;
+    row->waited_for = c->want ? c->want->id : 0;
     read_tries(r, row);
     (*c->found)++;
     c->cy->taken++;
@@ -324,12 +325,12 @@ static enum df_code take_due(struct df_db *db, struct delivery_cycle *cy, int64_
 
     for (size_t i = 0; i < cy->wants.count && code == DF_OK; i++) {
         struct delivery_want *w = &cy->wants.at[i];
-        c.probe = w->probe;
+        c.want = w;
         c.found = &w->found;
         code = take_rows(db, w->probe ? ch->c->claim_probe : ch->c->claim_held, w->id, w->limit, &c,
                          err);
     }
-    c.probe = false;
+    c.want = NULL;
     c.found = &cy->found;
     if (code == DF_OK && cy->limit > 0)
         code =
@@ -446,7 +447,18 @@ static enum df_code load_claimed(struct df_db *db, struct delivery_cycle *cy, st
     return code == DF_OK && piece.count > 0 ? load_piece(db, cy, piece, err) : code;
 }
 
-/* Puts rows back at once whose owner already has its share. */
+/* The row goes on waiting for its target, in its old place. */
+static void wait_again(struct delivery_cycle *cy, struct delivery_row *row)
+{
+    row->held_for = row->waited_for;
+    row->due_ms = delivery_now(cy->channel) + DELIVERY_HOLD_MS;
+    for (size_t i = 0; i < cy->wants.count; i++)
+        if (cy->wants.at[i].id == row->waited_for)
+            cy->wants.at[i].put_back++;
+}
+
+/* Puts rows back at once whose owner already has its share. While a tenant hangs elsewhere,
+ * its rows are put off, so that others' that wait for the same target behind them come next. */
 static enum df_code put_back_parked(struct df_db *db, struct delivery_cycle *cy, struct df_err *err)
 {
     struct delivery_channel *ch = cy->channel;
@@ -455,12 +467,16 @@ static enum df_code put_back_parked(struct df_db *db, struct delivery_cycle *cy,
     struct delivery_row *row;
 
     while ((row = delivery_list_take(&cy->claimed))) {
-        if (row->outcome == DELIVERY_DEFERRED)
+        if (row->outcome == DELIVERY_DEFERRED && row->waited_for > 0 &&
+            !delivery_share_hangs_elsewhere(ch->d, row))
+            wait_again(cy, row);
+        else if (row->outcome == DELIVERY_DEFERRED)
             row->due_ms = delivery_now(ch) + delivery_park_ms(ch->d, row, DELIVERY_PARK_MS);
         df_list_add(row->outcome == DELIVERY_DEFERRED ? &back : &claimed, &row->link);
     }
     df_list_move(&cy->claimed, &claimed);
-    cy->parked = back.count;
+    DF_LIST_EACH (row, &back, link)
+        cy->parked += row->held_for == 0;
     enum df_code code =
         settle_others(db, cy, &back, DELIVERY_DEFERRED, df_time(delivery_now(ch)), err);
     delivery_held_give(cy, &back);
@@ -480,11 +496,15 @@ static enum df_code claim_rows(struct df_db *db, struct delivery_cycle *cy, stru
 {
     int64_t now_ms = delivery_now(cy->channel);
     struct df_list back = {.count = 0};
+    struct delivery_row *row;
 
     enum df_code code = take_due(db, cy, now_ms, err);
     if (code != DF_OK)
         return code;
     delivery_held_sort(cy, &back);
+    DF_LIST_EACH (row, &back, link)
+        if (row->waited_for > 0)
+            wait_again(cy, row);
     code = settle_others(db, cy, &back, DELIVERY_DEFERRED, df_time(now_ms), err);
     free_list(&back);
     if (code == DF_OK)
@@ -526,7 +546,7 @@ enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_
     cy->taken = 0;
     cy->taken_bytes = 0;
     for (size_t i = 0; i < cy->wants.count; i++)
-        cy->wants.at[i].found = 0;
+        cy->wants.at[i].found = cy->wants.at[i].put_back = 0;
     cy->parked = 0;
     cy->stale = 0;
     cy->next_due_ms = -1;

@@ -91,6 +91,8 @@ struct delivery_target {
     bool paused;
     int64_t shut_until_ms; /* monotonic: a probe was asked to wait so long */
     bool has_held;         /* rows may wait for it */
+    int64_t full_until_ms; /* monotonic: rows that waited found no slot, and are left alone */
+    size_t most;           /* rows that one claim takes; 0: as many as there is room for */
 
     struct df_metric *up;
     size_t name_at; /* in the key, which is "<channel> <name>" */
@@ -104,7 +106,9 @@ struct delivery_want {
     int64_t id;                 /* of the target */
     size_t limit;
     bool probe;
-    size_t found; /* set by the cycle */
+    /* Set by the cycle. */
+    size_t found;
+    size_t put_back; /* of them, to wait again */
 };
 
 struct delivery_wants {
@@ -145,7 +149,8 @@ struct delivery_row {
     struct delivery_share *tenant; /* NULL: no tenant's row */
     bool promised;
 
-    bool probe; /* claimed to find out whether its target is back */
+    bool probe;         /* claimed to find out whether its target is back */
+    int64_t waited_for; /* the id of the target that it waited for until this claim; 0: none */
 
     /* How it ended. */
     enum delivery_outcome outcome;
@@ -173,7 +178,7 @@ struct delivery_cycle {
     size_t found;           /* rows that the claim by due time took, put back or not */
     size_t taken;           /* the same of all claims */
     int64_t taken_bytes;    /* of them */
-    size_t parked;          /* of them, put back: their owner already has its share */
+    size_t parked;          /* of them, put off: their owner already has its share */
     struct df_list claimed; /* to be sent */
     struct df_list renewed; /* claims of rows already on their way: only id, fence and lease */
     int64_t reserved;       /* bytes of `claimed`, counted as held */
@@ -253,7 +258,9 @@ struct df_delivery {
     struct df_map targets DF_GUARDED_BY(lock); /* by "<channel> <name>" */
     bool health_running DF_GUARDED_BY(lock);   /* a job of health.c is with the store */
     bool health_hurry DF_GUARDED_BY(lock);     /* a target has no row yet */
+    bool health_known DF_GUARDED_BY(lock);     /* pauses were read: until then nothing is claimed */
     int64_t health_ms DF_GUARDED_BY(lock);     /* monotonic: when the next job is due */
+    struct df_backoff health_backoff DF_GUARDED_BY(lock); /* after a job that failed */
     struct delivery_pruning pruning;
     /* The engine's thread alone. */
     int64_t figures_ms; /* monotonic: when waiting rows were last counted */
@@ -375,6 +382,12 @@ bool delivery_share_promise(struct df_delivery *d, struct delivery_row *row);
 /* Takes a promise back, if there is one. Takes the lock. */
 void delivery_share_break(struct df_delivery *d, struct delivery_row *row);
 void delivery_share_leave(struct df_delivery *d, struct delivery_row *row) DF_REQUIRES(d->lock);
+/* How many more rows of this size the destination may have; NULL: it has none yet. */
+size_t delivery_share_room(const struct df_delivery *d, const struct delivery_share *to,
+                           int64_t row_bytes) DF_REQUIRES(d->lock);
+/* Whether the row's tenant has calls out and hears nothing, but not because of the row's
+ * destination. Takes the lock. */
+bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery_row *row);
 /* How long a row is put off that may not be sent now. Rows follow one another, so that a long
  * backlog comes back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);

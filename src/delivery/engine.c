@@ -288,6 +288,13 @@ static size_t room_for_held(struct df_delivery *d, const struct delivery_channel
     return room > 1 ? room - room / 4 : room;
 }
 
+/* Nothing is claimed before the engine knows what is paused. */
+static bool may_claim(const struct df_delivery *d, const struct delivery_channel *ch)
+    DF_REQUIRES(d->lock)
+{
+    return !d->stopping && d->health_known && !ch->c->missing && !ch->paused;
+}
+
 /* Plans the next cycle; false: there is nothing to do. */
 static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
     DF_REQUIRES(d->lock)
@@ -299,7 +306,7 @@ static bool plan_cycle(struct df_delivery *d, struct delivery_channel *ch, int64
     if (ch->running || is_backing_off(ch, now_ms))
         return false;
     ch->cycle.wants.count = 0;
-    if (!d->stopping && !ch->c->missing && !ch->paused) {
+    if (may_claim(d, ch)) {
         size_t planned =
             delivery_targets_plan(d, ch, room_for_held(d, ch), &ch->cycle.wants, &later_ms);
         limit = plan_claim(d, ch, planned, &ch->cycle.newest, &at_ms);
@@ -348,7 +355,7 @@ static int64_t next_look(struct df_delivery *d, struct delivery_channel *ch, int
         return INT64_MAX;
     if (is_backing_off(ch, now_ms))
         return ch->look_ms;
-    if (d->stopping || ch->c->missing || ch->paused)
+    if (!may_claim(d, ch))
         return INT64_MAX;
     /* Without room there is nothing to do until a row comes back. */
     size_t planned = delivery_targets_plan(d, ch, room_for_held(d, ch), &wants, &later_ms);
@@ -428,6 +435,7 @@ static void run_engine(void *arg)
 {
     struct df_delivery *d = arg;
 
+    delivery_health(d);
     for (;;) {
         while (work_once(d)) {
             /* until there is nothing left to start */
@@ -465,6 +473,7 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt)
     if (d->opt.max_row_bytes <= 0)
         d->opt.max_row_bytes = ROW_BYTES;
     d->clock_ms = INT64_MIN;
+    d->health_backoff = (struct df_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
     df_mutex_init(&d->lock);
     df_cond_init(&d->changed);
     return d;

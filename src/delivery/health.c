@@ -17,8 +17,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define READ_MAX  1000
-#define FAILED_MS 5000 /* after a job that failed */
+#define READ_MAX 1000 /* paused ones come first */
 
 enum { DOWN_AS_IT_WAS, DOWN_SINCE, DOWN_OVER };
 
@@ -229,11 +228,14 @@ static void health_done(struct df_job *job, enum df_code code, const struct df_e
         df_log_warn("DeliveryHealthFailed", "%s", err->detail);
     df_lock(&d->lock);
     news_saved(d, h, code == DF_OK);
-    if (code == DF_OK)
-        adopt_all(d, h);
     d->health_running = false;
-    if (code != DF_OK)
-        d->health_ms = delivery_mono_ms(d) + FAILED_MS;
+    if (code == DF_OK) {
+        adopt_all(d, h);
+        d->health_known = true;
+        df_backoff_reset(&d->health_backoff);
+    } else {
+        d->health_ms = delivery_mono_ms(d) + df_backoff_more(&d->health_backoff);
+    }
     pthread_cond_broadcast(&d->changed);
     df_unlock(&d->lock);
     df_arena_release(&h->arena);

@@ -267,7 +267,7 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     df_lock(&d->lock);
     const char *why = delivery_target_blocks(d, row);
     int64_t target = row->target ? row->target->id : 0;
-    bool queues = target > 0 && row->target->has_held;
+    bool queues = target > 0 && (row->target->has_held || row->waited_for > 0);
     df_unlock(&d->lock);
     if (why) {
         hold_row(row, target, why);
@@ -281,6 +281,8 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     df_lock(&d->lock);
     why = delivery_share_enter(d, row);
     row->channel->holding = row->channel->holding && why;
+    if (why && row->target && row->waited_for > 0)
+        row->target->full_until_ms = delivery_mono_ms(d) + DELIVERY_PARK_MS;
     df_unlock(&d->lock);
     if (!why)
         return true;

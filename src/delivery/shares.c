@@ -14,7 +14,7 @@
 #define FORGOTTEN_MS 60000 /* a share not used for so long */
 #define PARK_EACH_MS 4     /* between two rows that are put off */
 #define PARK_GRID_MS 250   /* due times are multiples of this, so that one claim takes many */
-#define HANGING_MS   1000  /* a tenant with calls out and no answer for so long */
+#define HANGING_MS   1000  /* with calls out and no answer for so long */
 
 /* Rows, out of DELIVERY_HELD_MAX, and bytes, out of DELIVERY_BYTES_CHANNEL. One row is always
  * allowed. */
@@ -178,6 +178,38 @@ void delivery_share_leave(struct df_delivery *d, struct delivery_row *row)
     row->destination = row->tenant = NULL;
 }
 
+size_t delivery_share_room(const struct df_delivery *d, const struct delivery_share *to,
+                           int64_t row_bytes)
+{
+    size_t share = to ? to->share : limits[DELIVERY_DESTINATION].first;
+    size_t taken = to ? to->in_flight + to->promised : 0;
+    int64_t left = limits[DELIVERY_DESTINATION].bytes - (to ? to->bytes : 0);
+    int64_t rows = row_bytes > 0 ? left / row_bytes : left;
+
+    (void)d;
+    if (taken >= share)
+        return 0;
+    if (rows <= 0)
+        return taken == 0;
+    return (int64_t)(share - taken) < rows ? share - taken : (size_t)rows;
+}
+
+static bool is_hanging(const struct delivery_share *s, int64_t now_ms)
+{
+    return s && s->in_flight > 0 && now_ms - s->heard_ms > HANGING_MS;
+}
+
+bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery_row *row)
+{
+    df_lock(&d->lock);
+    int64_t now_ms = delivery_mono_ms(d);
+    bool hangs =
+        is_hanging(tenant_of(d, row), now_ms) &&
+        !(row->key.ptr && is_hanging(get_share(d, DELIVERY_DESTINATION, row->key), now_ms));
+    df_unlock(&d->lock);
+    return hangs;
+}
+
 /* --- putting off ------------------------------------------------------------------------------ */
 
 /*
@@ -198,7 +230,7 @@ int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, 
     to->tenant = tenant;
     if (tenant && tenant->parked > 1)
         each_ms *= (int64_t)tenant->parked;
-    if (tenant && tenant->in_flight > 0 && now_ms - tenant->heard_ms > HANGING_MS)
+    if (is_hanging(tenant, now_ms))
         each_ms *= 4;
     if (to->parked_ms >= from_ms)
         from_ms = to->parked_ms + each_ms;

@@ -52,7 +52,7 @@ static void free_target(struct delivery_target *t)
 static bool may_be_forgotten(const struct delivery_target *t)
 {
     return t->rows == 0 && t->unsaved == 0 && !t->dirty && !t->saving && !t->has_held && !t->down &&
-           t->id > 0;
+           !t->paused && t->id > 0;
 }
 
 static void forget_one(struct df_delivery *d) DF_REQUIRES(d->lock)
@@ -317,19 +317,24 @@ struct delivery_health_view delivery_target_told(struct delivery_row *row)
 /* --- rows that wait for a target -------------------------------------------------------------- */
 
 /* How many rows that wait for the target may be claimed now; *at_ms moves to when there may be
- * more. A destination that has its share has room again when a row comes back. */
+ * more. A destination that has its share has room again when a row comes back. What this foresees
+ * wrongly is found full when it is sent, and then all wait a little: else the same rows would be
+ * claimed and put back without a pause. */
 static size_t rows_wanted(struct df_delivery *d, const struct delivery_target *t, bool *ret_probe,
                           int64_t *at_ms) DF_REQUIRES(d->lock)
 {
     if (!t->has_held || t->paused || t->id == 0)
         return 0;
+    if (delivery_mono_ms(d) < t->full_until_ms) {
+        *at_ms = t->full_until_ms < *at_ms ? t->full_until_ms : *at_ms;
+        return 0;
+    }
     struct df_out_gate gate = gate_of(d, t);
     const struct delivery_share *to =
         t->share ? delivery_share_find(d, DELIVERY_DESTINATION, df_str_c(t->share)) : NULL;
-    size_t share = to ? to->share : DELIVERY_SHARE_FIRST;
-    size_t taken = to ? to->in_flight + to->promised : 0;
-    size_t room = share > taken ? share - taken : 0;
+    size_t room = delivery_share_room(d, to, t->channel->row_bytes);
 
+    room = t->most > 0 && t->most < room ? t->most : room;
     *ret_probe = !gate.closed;
     if (gate.closed)
         return room;
@@ -337,7 +342,7 @@ static size_t rows_wanted(struct df_delivery *d, const struct delivery_target *t
     if (gate.permits == 0 && gate.wait_ms > 0 && wait_ms < *at_ms)
         *at_ms = wait_ms;
     int64_t probes = gate.permits < PROBES_MAX ? gate.permits : PROBES_MAX;
-    return (size_t)probes;
+    return (size_t)probes < room ? (size_t)probes : room;
 }
 
 size_t delivery_targets_plan(struct df_delivery *d, struct delivery_channel *ch, size_t room,
@@ -370,17 +375,31 @@ size_t delivery_targets_plan(struct df_delivery *d, struct delivery_channel *ch,
     return planned;
 }
 
+/* A claim takes no more rows than the last one could keep, and twice as many after each that could
+ * keep all. */
+static void note_want(struct df_delivery *d, const struct delivery_want *w) DF_REQUIRES(d->lock)
+{
+    struct delivery_target *t = w->of;
+
+    t->used_ms = delivery_mono_ms(d);
+    if (w->put_back > 0) {
+        t->most = w->found > w->put_back ? w->found - w->put_back : 1;
+        t->full_until_ms = t->used_ms + DELIVERY_PARK_MS;
+        return;
+    }
+    if (w->found < w->limit)
+        t->has_held = false;
+    else
+        t->most = t->most < DELIVERY_HELD_MAX ? t->most * 2 : 0;
+}
+
 void delivery_targets_claimed(struct delivery_channel *ch)
 {
     const struct delivery_cycle *cy = &ch->cycle;
     const struct delivery_row *r;
 
-    for (size_t i = 0; i < cy->wants.count; i++) {
-        const struct delivery_want *w = &cy->wants.at[i];
-        if (w->found < w->limit)
-            w->of->has_held = false;
-        w->of->used_ms = delivery_mono_ms(ch->d);
-    }
+    for (size_t i = 0; i < cy->wants.count; i++)
+        note_want(ch->d, &cy->wants.at[i]);
     if (cy->wants.count > 0)
         ch->turn_at = cy->wants.turn_at;
     DF_LIST_EACH (r, &cy->settle, link)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "interface/channels.sql.h"
 #include "interface/interface.h"
 #include "net/http.h"
@@ -34,6 +35,7 @@ static struct df_err err;
 static _Atomic unsigned ack_status;
 static _Atomic unsigned send_status;
 static _Atomic int retry_after_s; /* of a failure; 0: none */
+static _Atomic size_t hold_after; /* requests beyond so many are kept until it changes */
 static _Atomic size_t seen;       /* requests */
 static _Atomic size_t strangers;
 static _Atomic size_t taken;
@@ -67,7 +69,13 @@ static void answer_planned(struct df_req *req, unsigned status)
 {
     char seconds[16];
 
-    seen++;
+    size_t n = ++seen;
+    while (n > hold_after)
+        (void)usleep(5000);
+    if (status == 0) {
+        df_req_drop(req);
+        return;
+    }
     if (body_has(req, "poison"))
         status = status == 200 ? 500 : status;
     if (df_str_eq(df_req_header(req, "x-Gateway-APIKey"), DF_STR("stranger"))) {
@@ -144,6 +152,7 @@ struct setting {
     int64_t base_ms;
     int64_t open_ms;
     int64_t half_open_calls;
+    bool of_tenant; /* only acks, and they are a tenant's */
 };
 
 static const struct setting usual = {.base_ms = 100, .open_ms = 10000, .half_open_calls = 1};
@@ -155,7 +164,29 @@ static struct process {
     struct df_delivery *engine;
     struct df_interface *interface;
     struct df_secret *key;
+    struct df_channel acks; /* of a tenant */
 } processes[2];
+
+static void whose_ack(const struct df_channel *c, struct df_result *r, struct df_arena *a,
+                      struct df_delivery_request *ret)
+{
+    (void)c, (void)r, (void)a;
+    ret->tenant = DF_STR("tenant");
+    ret->breaker = df_str_c(ack_url);
+}
+
+/* The channel of acks as it would be if its rows were a tenant's. */
+static void add_acks_of_tenant(struct process *p)
+{
+    struct df_delivery *other =
+        df_delivery_new(&(struct df_delivery_options){.store = p->store, .clock = &ahead});
+
+    df_interface_add_channels(p->interface, other);
+    p->acks = *df_delivery_find(other, DF_STR("functional-ack"));
+    p->acks.whose = whose_ack;
+    df_delivery_add(p->engine, &p->acks);
+    df_delivery_free(other);
+}
 
 static void start_process(struct process *p, const struct setting *s, const char *key)
 {
@@ -193,7 +224,10 @@ static void start_process(struct process *p, const struct setting *s, const char
                      .ack_business_application = "CRN"},
         .delivery_settings = settings,
     });
-    df_interface_add_channels(p->interface, p->engine);
+    if (s->of_tenant)
+        add_acks_of_tenant(p);
+    else
+        df_interface_add_channels(p->interface, p->engine);
     df_delivery_start(p->engine);
 }
 
@@ -222,6 +256,7 @@ static int setup(void **state)
     assert_ok(df_schema_apply(db, &applied, &err), &err);
     ack_status = send_status = 200;
     retry_after_s = 0;
+    hold_after = SIZE_MAX;
     seen = strangers = taken = last_number = overtaken = 0;
     ahead_ms = 0;
     start_http("127.0.0.1:0");
@@ -231,6 +266,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    hold_after = SIZE_MAX;
     for (size_t i = 0; i < 2; i++)
         stop_process(&processes[i]);
     df_http_stop(http);
@@ -285,9 +321,12 @@ static void add_acks(size_t from, size_t count, const char *body)
             &err);
     }
     assert_ok(df_db_commit(db, &err), &err);
-    for (size_t i = 0; i < 2; i++)
-        if (processes[i].engine)
+    for (size_t i = 0; i < 2; i++) {
+        if (processes[i].engine && processes[i].acks.name)
+            df_delivery_wake(processes[i].engine, &processes[i].acks);
+        else if (processes[i].engine)
             df_interface_wake(processes[i].interface, DF_WORK_ACKS);
+    }
 }
 
 static void add_tickets(size_t count)
@@ -573,6 +612,171 @@ static void a_target_that_asks_for_time_gets_it(void **state)
     assert_int_equal(testdb_int(db, &attempts_counted), 0);
 }
 
+static double deferred(void)
+{
+    static const char name[] = "\ndataflow_delivery_attempts_total{channel=\"functional-ack\","
+                               "outcome=\"deferred\"} ";
+    struct df_buf text;
+    df_buf_init(&text, 1 << 20);
+    df_metrics_write(&text);
+    const char *at = strstr(df_buf_str(&text).ptr, name);
+    double n = at ? strtod(at + strlen(name), NULL) : 0;
+    df_buf_release(&text);
+    return n;
+}
+
+static void await_seen(size_t count)
+{
+    for (int i = 0; i < 1500 && seen < count; i++)
+        (void)usleep(10000);
+    assert_true(seen >= count);
+}
+
+/* Calls without an answer leave a destination four slots; there are more probes than that. */
+static void probes_that_find_no_slot_are_not_claimed_again_and_again(void **state)
+{
+    (void)state;
+    struct setting s = usual;
+
+    s.half_open_calls = 9;
+    ack_status = 0;
+    start_process(&processes[0], &s, "k");
+    add_acks(1, 40, NULL);
+    await_passing(&acks_held, 40, 200);
+    size_t before = seen;
+    hold_after = before;
+    ahead_ms += s.open_ms;
+    await_seen(before + 4);
+    double put_back = deferred();
+    (void)usleep(1000000);
+    assert_int_equal(seen, before + 4);
+    assert_in_range((uint64_t)(deferred() - put_back), 0, 50);
+    ack_status = 200;
+    hold_after = SIZE_MAX;
+    await_passing(&acks_sent, 40, 1000);
+}
+
+/* The bytes of eight rows are all that a destination may have; it has slots for more. */
+static void large_rows_that_find_no_room_are_not_claimed_again_and_again(void **state)
+{
+    (void)state;
+    enum { N = 30, BYTES = 500 * 1024 };
+    char *body = df_malloc(BYTES + 1);
+
+    memset(body, '1', BYTES);
+    body[BYTES] = '\0';
+    ack_status = 503;
+    start_process(&processes[0], &usual, "k");
+    add_acks(1, N, body);
+    free(body);
+    await_passing(&acks_held, N, 200);
+    ack_status = 200;
+    hold_after = seen + 1; /* the probe */
+    ahead_ms += usual.open_ms;
+    await(&acks_sent, 1);
+    (void)usleep(200000);
+    double put_back = deferred();
+    (void)usleep(1000000);
+    assert_in_range((uint64_t)(deferred() - put_back), 0, 50);
+    assert_true(testdb_int(db, &acks_held) >= N - 1 - 16);
+    hold_after = SIZE_MAX;
+    await_passing(&acks_sent, N, 1000);
+}
+
+/* A destination may have more rows on their way than one tenant. */
+static void what_is_over_the_share_of_a_tenant_goes_on_waiting_for_the_target(void **state)
+{
+    (void)state;
+    enum { FIRST = 1000, N = 700 };
+    SAME_QUERY(sending, ACKS("COUNT(*)", "Status = 'Sending'"));
+    struct setting s = usual;
+
+    s.of_tenant = true;
+    start_process(&processes[0], &s, "k");
+    add_acks(1, FIRST, NULL); /* with every answer both shares grow */
+    await(&acks_sent, FIRST);
+    ack_status = 503;
+    add_acks(FIRST + 1, N, NULL);
+    await_passing(&acks_held, N, 200);
+    ack_status = 200;
+    hold_after = seen + 1; /* the probe */
+    ahead_ms += s.open_ms;
+    await(&acks_sent, FIRST + 1);
+    await(&sending, 256);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(testdb_int(db, &acks_pending), 0);
+        (void)usleep(10000);
+    }
+    hold_after = SIZE_MAX;
+    await_passing(&acks_sent, FIRST + N, 100);
+}
+
+static void what_was_paused_before_the_start_gets_nothing(void **state)
+{
+    (void)state;
+    SAME_QUERY(paused, "SELECT COUNT(*) FROM DeliveryTargets WHERE PausedAt IS NOT NULL");
+    char sql[512];
+
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO DeliveryTargets (Channel, Target, PausedAt) VALUES"
+                   " ('functional-ack', '%s', '2026-01-01T00:00:00.000'),"
+                   " ('ticket-gateway', '', '2026-01-01T00:00:00.000');",
+                   ack_url);
+    testdb_script(db, sql);
+    assert_int_equal(testdb_int(db, &paused), 2);
+    add_acks(1, 20, NULL);
+    add_tickets(20);
+    for (int i = 0; i < 3; i++) {
+        start_process(&processes[0], &usual, "k");
+        await(&acks_held, 20);
+        (void)usleep(200000);
+        stop_process(&processes[0]);
+        assert_int_equal(seen, 0);
+    }
+    start_process(&processes[0], &usual, "k");
+    testdb_script(db, "UPDATE DeliveryTargets SET PausedAt = NULL;");
+    await(&acks_sent, 20);
+    await(&tickets_sent, 20);
+    assert_int_equal(seen, 40);
+}
+
+static void a_target_that_was_paused_before_its_first_row_gets_nothing(void **state)
+{
+    (void)state;
+    char sql[512];
+
+    start_process(&processes[0], &usual, "k");
+    add_tickets(1);
+    await(&tickets_sent, 1); /* what is paused was read before */
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO DeliveryTargets (Channel, Target, PausedAt) VALUES"
+                   " ('functional-ack', '%s', '2026-01-01T00:00:00.000');",
+                   ack_url);
+    testdb_script(db, sql);
+    (void)usleep(500000); /* it is read every poll_ms */
+    add_acks(1, 10, NULL);
+    await(&acks_held, 10);
+    assert_int_equal(seen, 1);
+}
+
+/* A database that does not answer at the start only delays. */
+static void nothing_is_claimed_before_pauses_are_known(void **state)
+{
+    (void)state;
+    bool by_procedure = dialect == DF_SQLSERVER;
+
+    testdb_script(db, by_procedure ? "EXEC sp_rename 'DeliveryTargets', 'TargetsAway';"
+                                   : "ALTER TABLE DeliveryTargets RENAME TO TargetsAway;");
+    add_acks(1, 10, NULL);
+    start_process(&processes[0], &usual, "k");
+    (void)usleep(500000);
+    assert_int_equal(seen, 0);
+    assert_int_equal(testdb_int(db, &acks_pending), 10);
+    testdb_script(db, by_procedure ? "EXEC sp_rename 'TargetsAway', 'DeliveryTargets';"
+                                   : "ALTER TABLE TargetsAway RENAME TO DeliveryTargets;");
+    await(&acks_sent, 10);
+}
+
 int main(void)
 {
 #define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -588,6 +792,12 @@ int main(void)
         ON_EACH(a_poisoned_row_among_others_is_given_up_by_count),
         ON_EACH(a_row_alone_is_given_up_by_time_after_fifty_tries),
         ON_EACH(a_target_that_asks_for_time_gets_it),
+        ON_EACH(probes_that_find_no_slot_are_not_claimed_again_and_again),
+        ON_EACH(large_rows_that_find_no_room_are_not_claimed_again_and_again),
+        ON_EACH(what_is_over_the_share_of_a_tenant_goes_on_waiting_for_the_target),
+        ON_EACH(what_was_paused_before_the_start_gets_nothing),
+        ON_EACH(a_target_that_was_paused_before_its_first_row_gets_nothing),
+        ON_EACH(nothing_is_claimed_before_pauses_are_known),
     };
     return testdb_run_tests("outage", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
 }
