@@ -411,6 +411,7 @@ static bool read_pausing(struct df_work *w, struct df_input *in)
     if (df_req_body(w->req).len > 0) {
         if (!df_input_json(in, w->req))
             return false;
+        df_input_only(in, (const char *const[]){"target", NULL});
         p->target = df_outbox_target_name(read_text(in, "target", DF_OUTBOX_TARGET_MAX));
     }
     const char *why = p->pause ? df_outbox_why_no_pause(w->arg, p->channel, p->target) : NULL;

@@ -262,6 +262,7 @@ def test_a_pause_keeps_what_is_known_of_the_target(server, box):
 @pytest.mark.parametrize("body,status", [
     (b'{"target": ""}', 400), (b'{"target": 1}', 200), (b'{"target": ["x"]}', 400), (b"[]", 400), (b"{", 400),
     (json.dumps({"target": "x" * 1001}).encode(), 400), (b'{"target": "a", "TARGET": "b"}', 400),
+    (b'{"tagret": "a"}', 400),
 ])
 def test_bad_bodies_of_pause(server, box, body, status):
     for verb in ("pause", "resume"):
