@@ -222,7 +222,7 @@ static const struct df_query *way_of(const struct many *c)
 
 static void read_count(void *arg, struct df_result *r)
 {
-    ((struct many *)arg)->matched = df_col_int(r, 0);
+    ((struct many *)arg)->matched = df_col_int(r, reprocess_counted_Total);
 }
 
 static enum df_code run_find_tickets(struct df_db *db, struct df_work *w, struct df_err *err)
