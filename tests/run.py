@@ -50,7 +50,7 @@ import pg
 ROOT = Path(__file__).resolve().parents[1]
 BACKENDS = ("sqlite", "postgres", "sqlserver")
 # For the sanitized builds: what is skipped for want of a server is named once, by the release build. Black-box tests
-# run on one back end under each of them, so that all stays under twenty minutes; unit tests on all under both.
+# run on one back end under each of them, so that all stays under half an hour; unit tests on all under both.
 REACHABLE = tuple(b for b in BACKENDS if b != "sqlserver" or os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"))
 # Tests of one thread, which the thread sanitizer would only make slow; and of Kafka, whose library starts its threads by
 # thrd_create(), which the sanitizer does not know: it crashes in them.

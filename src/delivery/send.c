@@ -135,8 +135,9 @@ static int64_t backoff_ms(const struct delivery_row *row, int64_t now_ms)
     struct df_retry_policy p = d->opt.settings.retry;
     int64_t failing_ms = now_ms - row->tries.first_failed_ms;
 
-    if (failing_ms < p.cap_ms)
-        p.cap_ms = failing_ms > p.base_ms ? failing_ms : p.base_ms;
+    int64_t most_ms = failing_ms > p.base_ms ? failing_ms : p.base_ms;
+    if (most_ms < p.cap_ms)
+        p.cap_ms = most_ms;
     return df_retry_delay_ms(&p, row->attempt, row->out.call.retry_after_ms, d->opt.clock);
 }
 
