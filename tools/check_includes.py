@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "net": {"base", "json"},
+FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "shards": {"base", "store"}, "net": {"base", "json"},
               "tabular": {"base", "json"}, "files": {"base", "net", "resilience"}}
 SERVICES = ("access", "outbound", "delivery")
 FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "admin", "sandbox")
