@@ -205,6 +205,16 @@ SET GatewaySendStatus = 'Sent', GatewaySendTryCount = GatewaySendTryCount + 1, G
     GatewaySendSentStatus = :http_status, GatewaySendSentMs = :duration_ms, GatewaySendNextAttemptAt = NULL, GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendLastError = NULL
 WHERE Id = :id AND CASE WHEN PayloadVersion = :version AND GatewaySendStatus <> 'Sent' THEN 1 ELSE 0 END = 1;
+-- many: postgres
+UPDATE TB_TICKET_INTERFACE AS t
+SET GatewaySendStatus = 'Sent', GatewaySendTryCount = t.GatewaySendTryCount + 1, GatewaySendAttemptCount = t.GatewaySendAttemptCount + 1, GatewaySendSentAt = n.now,
+    GatewaySendLastAttemptAt = n.started, GatewaySendSentStatus = n.http_status, GatewaySendSentMs = n.duration_ms, GatewaySendNextAttemptAt = NULL,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL, GatewaySendLastError = NULL
+FROM UNNEST(CAST(:now AS TIMESTAMPTZ[]), CAST(:started AS TIMESTAMPTZ[]), CAST(:http_status AS INT[]),
+            CAST(:duration_ms AS BIGINT[]), CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]))
+     WITH ORDINALITY AS n (now, started, http_status, duration_ms, id, version, Nth)
+WHERE t.Id = n.id AND CASE WHEN t.PayloadVersion = n.version AND t.GatewaySendStatus <> 'Sent' THEN 1 ELSE 0 END = 1
+RETURNING n.Nth;
 
 -- name: gateway_failed
 -- dialect: sqlite
@@ -255,6 +265,15 @@ SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR Gatewa
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt >= :was_due
             AND GatewaySendNextAttemptAt < DATEADD(MILLISECOND, 1, CAST(:was_due AS DATETIME2)) THEN 1 ELSE 0 END = 1;
+-- many: postgres
+UPDATE TB_TICKET_INTERFACE AS t
+SET GatewaySendStatus = CASE WHEN t.GatewaySendFirstFailedAt IS NOT NULL OR t.GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = n.held_for, GatewaySendHeldAt = n.held_at, GatewaySendNextAttemptAt = n.due
+FROM UNNEST(CAST(:held_for AS BIGINT[]), CAST(:held_at AS TIMESTAMPTZ[]), CAST(:due AS TIMESTAMPTZ[]),
+            CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]), CAST(:was_due AS TIMESTAMPTZ[]))
+     WITH ORDINALITY AS n (held_for, held_at, due, id, version, was_due, Nth)
+WHERE t.Id = n.id AND CASE WHEN t.PayloadVersion = n.version AND t.GatewaySendNextAttemptAt = n.was_due THEN 1 ELSE 0 END = 1
+RETURNING n.Nth;
 
 -- name: gateway_sending
 UPDATE TB_TICKET_INTERFACE

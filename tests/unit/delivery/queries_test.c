@@ -16,6 +16,7 @@
 #include "delivery/channel.h"
 #include "integrations/calls.sql.h"
 #include "interface/channels.sql.h"
+#include "store/rows.h"
 #include "store/schema.h"
 #include "testdb.h"
 #include "webhooks/channel.sql.h"
@@ -621,6 +622,45 @@ static void what_a_lost_owner_left_on_its_way_waits_again(void **state)
     }
 }
 
+/* As the engine does it: on PostgreSQL one statement for all. */
+static void many_rows_are_settled_at_once(void **state)
+{
+    (void)state;
+    enum { ROWS = 20 };
+    for (const struct subject *s = subjects; s < subjects + SUBJECTS; s++) {
+        const struct df_query *queries[] = {s->c.deferred, s->c.sent};
+        struct df_arena arena;
+
+        df_arena_init(&arena);
+        clear(s);
+        for (unsigned n = 1; n <= ROWS; n++)
+            add_at(s, n, T0 - n);
+        for (size_t q = 0; q < 2; q++) {
+            struct page page = claim(s, s->c.claim, ALL, 100, NULL);
+            struct df_rows rows = df_rows_for(&arena, queries[q], ROWS);
+            int64_t affected[ROWS];
+
+            assert_int_equal(page.count, ROWS);
+            for (unsigned i = 0; i < ROWS; i++) /* every fifth is of another version */
+                df_rows_put(&rows,
+                            DF_ANY(queries[q], {"now", df_time(T0 + 9)},
+                                   {"started", df_time(T0 + 1)}, {"http_status", df_int(200)},
+                                   {"duration_ms", df_int(i)}, {"due", df_time(T0 - 50 - i)},
+                                   {"id", df_channel_id(&s->c, df_str_c(page.at[i].id))},
+                                   {"version", df_int(page.at[i].version + (i % 5 == 0))},
+                                   {"was_due", df_time(page.at[i].due_ms)},
+                                   {"held_for", df_null(DF_INT)}, {"held_at", df_null(DF_TIME)}));
+            assert_ok(df_db_begin(db, true, &err), &err);
+            assert_ok(df_rows_run(db, &rows, affected, &err), &err);
+            assert_ok(df_db_commit(db, &err), &err);
+            for (unsigned i = 0; i < ROWS; i++)
+                assert_int_equal(affected[i], i % 5 != 0);
+        }
+        assert_int_equal(claim(s, s->c.claim, ALL, 100, NULL).count, ROWS / 5);
+        df_arena_release(&arena);
+    }
+}
+
 /* Other programs write times as they like. What the claim read is what a failure finds. */
 static void a_time_in_another_form_is_the_same_time(void **state)
 {
@@ -772,6 +812,7 @@ int main(void)
         ON_EACH(a_failure_is_written_if_the_due_time_is_the_same),
         ON_EACH(a_row_that_was_not_tried_is_as_it_was),
         ON_EACH(what_a_lost_owner_left_on_its_way_waits_again),
+        ON_EACH(many_rows_are_settled_at_once),
         ON_EACH(a_time_in_another_form_is_the_same_time),
         ON_EACH(claims_go_by_the_index_over_due_time_and_id),
     };
