@@ -47,7 +47,7 @@ struct df_shards *df_shards_new(const struct df_shards_options *opt);
  * Before start. `changed` tells that the process may take rows of more shards, or of fewer. `taken`
  * are those that came with the change; `unclean` are those among them whose last owner did not end
  * as it should: what it left as Sending is to be reset, and one of its rows may have been the
- * cause. Called on the thread of the shards, without a lock held.
+ * cause. Called on the thread of the shards, and by start, without a lock held.
  */
 struct df_shard_group *df_shards_add(struct df_shards *s, const char *channel,
                                      void (*changed)(void *arg, uint32_t taken, uint32_t unclean),
@@ -67,8 +67,15 @@ void df_shards_free(struct df_shards *s);
 /* The shard of a row's id: a number, or a UUID. */
 unsigned df_shard_of(struct df_str id);
 
-/* The shards whose rows may be taken now; their epochs in epochs[shard]. 0: none, as when the lease
- * is nearly over. */
+/*
+ * The shards whose rows may be taken now; their epochs in epochs[shard]. 0: none, as when the lease
+ * is nearly over.
+ *
+ * A shard may be handed over while its rows are being read. So a claim asks, reads rows, enters
+ * each of them, and then asks again: rows whose shard is not among the answer, or has another
+ * epoch, are left and dropped. For the same reason an owner that has yet to reset what a lost one
+ * left enters the shard in `changed`, and leaves it when that is done.
+ */
 uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS]);
 /* How long a call that begins now may take: to a quarter of the lease before its end. 0 or less: no
  * time is left. */
