@@ -24,7 +24,6 @@
 #include "store/rows.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #define CLAIM_BYTES    (4 << 20)
@@ -315,7 +314,7 @@ static void shards_changed(void *arg, uint32_t taken, uint32_t unclean)
     struct df_interface *i = arg;
 
     (void)taken;
-    (void)atomic_fetch_or(&i->lost_shards, unclean);
+    ticket_care_lost(i, unclean);
     df_loop_wake(&i->processing);
 }
 

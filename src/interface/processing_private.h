@@ -15,7 +15,9 @@
 #define DF_INTERFACE_PROCESSING_PRIVATE_H
 
 #include "base/arena.h"
+#include "base/checksum.h"
 #include "interface/interface_private.h"
+#include "interface/owners.h"
 #include "interface/payload.h"
 #include "interface/ticket_state.h"
 #include "resilience/tries.h"
@@ -85,6 +87,37 @@ void ticket_effects_wake(struct df_interface *i, bool processed, bool acks, bool
 void ticket_count_outcome(const char *outcome, size_t count);
 void ticket_tell(const struct ticket *t, enum ticket_action action);
 
+/* --- ticket_accept.c --- */
+/* A ticket that is accepted, and processed if this process does that. */
+struct ticket_acceptance {
+    struct df_arena *arena; /* the request's, as all text */
+    struct df_reach reach;
+    struct df_ticket parsed;
+    struct df_str payload;
+    char hash[DF_CHECKSUM_LEN + 1];
+    struct ticket t;
+    bool judged; /* t has an outcome, which is written with the row */
+    /* What the transaction finds, each time it runs. */
+    struct df_str status; /* for the answer */
+    bool created;
+    bool changed;
+    bool refused; /* the ticket is another client's */
+    bool webhooks;
+};
+
+/* After df_ticket_read; reach, parsed, payload, hash and arena are set. */
+void ticket_acceptance_judge(struct ticket_acceptance *c, const struct df_input *in,
+                             const struct df_interface *i);
+/* In a job's transaction. */
+enum df_code ticket_accept(struct df_db *db, struct df_interface *i, struct ticket_acceptance *c,
+                           struct df_err *err) DF_MUST_CHECK;
+/* The same for many, whose order changes; all or none. */
+enum df_code ticket_accept_all(struct df_db *db, struct df_interface *i,
+                               struct ticket_acceptance **all, size_t count,
+                               struct df_err *err) DF_MUST_CHECK;
+/* After the commit: logs, counts and wakes. */
+void ticket_accepted(struct df_interface *i, struct ticket_acceptance *c);
+
 /* --- the loop --- */
 
 /*
@@ -111,9 +144,10 @@ struct ticket_mark {
 
 /* What the loop takes with care (ticket_care.c). */
 struct ticket_care {
-    uint32_t reset;        /* shards in which tickets may be Processing that nobody processes */
-    uint32_t shards;       /* shards whose tickets are taken with care */
-    size_t left;           /* how many more */
+    uint32_t held;   /* shards that were taken from an owner that did not end as it should */
+    uint32_t reset;  /* shards in which tickets may be Processing that nobody processes */
+    uint32_t shards; /* shards whose tickets are taken with care */
+    size_t left;     /* how many more */
     struct ticket_mark marks[TICKET_MARKS];
     size_t mark_count;
 };
@@ -171,6 +205,8 @@ enum df_code ticket_lock_shards(struct df_db *db, const struct ticket_batch *b, 
                                 uint32_t *ret, struct df_err *err) DF_MUST_CHECK;
 
 /* --- ticket_care.c --- */
+/* These shards were taken from an owner that did not end as it should. Any thread. */
+void ticket_care_lost(struct df_interface *i, uint32_t unclean);
 /* Before a claim: resets what a lost owner left, and reads the marks. */
 enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* Whether the tickets that were found are to be taken with care. */

@@ -49,12 +49,41 @@ static enum df_code run_reset(struct df_db *db, struct df_job *job, struct df_er
     return code;
 }
 
-enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err)
+/* Shards are held until they are reset and the pass with care is over: who gets them then need not
+ * do it again. */
+static void release_shards(struct ticket_batch *b)
+{
+    struct ticket_care *c = &b->care;
+    uint32_t over = c->held & ~(c->reset | c->shards);
+
+    for (unsigned s = 0; s < DF_SHARDS; s++) {
+        if (over >> s & 1)
+            df_shards_leave(b->i->shards, s);
+    }
+    c->held &= ~over;
+}
+
+void ticket_care_lost(struct df_interface *i, uint32_t unclean)
+{
+    uint32_t added = unclean & ~atomic_fetch_or(&i->lost_shards, unclean);
+
+    for (unsigned s = 0; s < DF_SHARDS; s++) {
+        if (added >> s & 1)
+            df_shards_enter(i->shards, s);
+    }
+}
+
+static void take_lost(struct ticket_batch *b)
 {
     struct ticket_care *c = &b->care;
     uint32_t lost = atomic_exchange(&b->i->lost_shards, 0);
 
+    for (unsigned s = 0; s < DF_SHARDS; s++) {
+        if (lost & c->held & UINT32_C(1) << s) /* lost, and taken once more */
+            df_shards_leave(b->i->shards, s);
+    }
     if (lost) {
+        c->held |= lost;
         c->reset |= lost;
         c->shards |= lost;
         c->left = CAREFUL_TICKETS;
@@ -62,6 +91,14 @@ enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err)
     }
     c->reset &= b->shards;
     c->shards &= b->shards;
+}
+
+enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err)
+{
+    struct ticket_care *c = &b->care;
+
+    take_lost(b);
+    release_shards(b);
     if (!c->reset)
         return DF_OK;
     b->job = (struct df_job){.run = run_reset};
@@ -193,5 +230,6 @@ enum df_code ticket_care_end(struct ticket_batch *b, struct df_err *err)
     }
     if (code == DF_OK)
         c->shards = 0;
+    release_shards(b);
     return code;
 }

@@ -120,7 +120,7 @@ struct listeners {
 static void read_listener(void *arg, struct df_result *r)
 {
     struct listeners *l = arg;
-    struct df_arena *a = &l->e->arena;
+    struct df_arena *a = l->e->arena;
 
     assert(l->count < l->e->count);
     l->all[l->count++] = (struct listener){
