@@ -244,6 +244,7 @@ struct delivery_channel {
     int64_t claimed_ms;               /* monotonic: when the last claim began */
     int64_t again_ms;                 /* monotonic: when to settle again after a failure */
     struct df_backoff settle_backoff; /* until again_ms */
+    int64_t figures_ms;               /* monotonic: when waiting rows may be counted again */
     int64_t show_ms;                  /* monotonic: when to look for rows that take long */
     uint32_t reset;                   /* shards to be reset by the next settlement */
     struct delivery_cursor cursor;
