@@ -34,6 +34,8 @@ struct df_server {
 static const struct df_part *const server_parts[] = {
     &df_part_outbound, /* stopped after all its callers, and freed last */
     &df_part_store,    /* its threads end last */
+    &df_part_instance,
+    &df_part_shards, /* ends after the last settlement */
     &df_part_delivery,
     &df_part_relays,
     &df_part_integrations,

@@ -10,12 +10,14 @@
 #include "delivery/delivery.h"
 #include "interface/settings.h"
 #include "net/http.h"
+#include "shards/shards.h"
 
 struct df_interface;
 struct df_webhooks;
 
 struct df_interface_options {
     struct df_store *store;
+    struct df_shards *shards;     /* of the ticket processing; needed to start it */
     struct df_delivery *delivery; /* woken when there is something to send */
     const char *notify_url;       /* of the database that wakes other processes; NULL: none */
     const struct df_clock *clock;
