@@ -2,6 +2,7 @@
 
 #include "admin/admin.h"
 #include "admin/outbox.h"
+#include "admin/owners.h"
 #include "alerts/alerts.h"
 #include "app/app.h"
 #include "app/files.h"
@@ -65,6 +66,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_search_routes, NULL},
         {df_outbox_routes, app->delivery},
         {df_breaker_routes, app->outbound.breakers},
+        {df_work_owner_routes, NULL},
         {df_counterparty_routes, app->interface},
         {df_ticket_routes, app->interface},
         {df_callback_routes, app->interface},
