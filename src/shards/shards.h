@@ -98,6 +98,13 @@ void df_shards_leave(struct df_shard_group *g, unsigned shard);
 enum df_code df_shards_lock(struct df_db *db, const struct df_shard_group *g, uint32_t shards,
                             int64_t epochs[DF_SHARDS], struct df_err *err) DF_MUST_CHECK;
 
+/* A settlement found that these shards are another's: no rows are taken of them until the tables
+ * were read again. */
+void df_shards_doubt(struct df_shard_group *g, uint32_t shards);
+/* This process cannot do the channel's work, and others can: for so long it owns none of its
+ * shards, unless it is the only one that serves the channel. */
+void df_shards_yield(struct df_shard_group *g, int64_t for_ms);
+
 /* --- marks: rows that are taken with care after an unclean end (marks.c) --- */
 
 #define DF_MARKS_MAX 5 /* a row that was taken so often without an end is set aside */
