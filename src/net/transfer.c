@@ -21,6 +21,7 @@ struct df_transfer {
     CURL *easy;
     struct df_call *call;
     const struct df_clock *clock;
+    struct df_sockets *sockets;
 
     /* The header list: its nodes and lines live here, so that a call costs no allocation. */
     struct curl_slist nodes[HEADERS_MAX + 2];
@@ -100,7 +101,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
         return CURL_SOCKET_BAD;
     }
     t->dialled = true;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    return df_sockets_dial(t->sockets, address->family, address->socktype, address->protocol);
 }
 
 static bool text_is_public(const char *ip)
@@ -172,6 +173,7 @@ static bool set_constants(struct df_transfer *t, const struct df_transfer_option
     bad |= curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     bad |= curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= curl_easy_setopt(e, CURLOPT_PROXY, "");
+    bad |= curl_easy_setopt(e, CURLOPT_NOPROXY, "*"); /* else it reads the environment each time */
     bad |= curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     bad |= curl_easy_setopt(e, CURLOPT_USERAGENT, opt->user_agent);
     bad |= curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, opt->connect_timeout_ms);
@@ -186,6 +188,8 @@ static bool set_constants(struct df_transfer *t, const struct df_transfer_option
     }
     bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
+    bad |= curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, df_sockets_hang_up);
+    bad |= curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, t->sockets);
     bad |= curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, before_request);
     bad |= curl_easy_setopt(e, CURLOPT_PREREQDATA, t);
     bad |= curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
@@ -198,6 +202,7 @@ struct df_transfer *df_transfer_new(const struct df_transfer_options *opt)
     struct df_transfer *t = df_calloc(1, sizeof(*t));
 
     t->clock = opt->clock;
+    t->sockets = opt->sockets;
     t->http2 = opt->http2;
     df_buf_init(&t->lines, 2 * HEADER_BYTES_MAX);
     df_buf_init(&t->answer, ANSWER_DEFAULT);
