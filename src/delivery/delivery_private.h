@@ -82,6 +82,7 @@ struct delivery_target {
     int64_t unsaved;
     int64_t last_arrived_ms;
     int64_t last_failed_ms;
+    int64_t others_ms; /* wall clock: when rows of other processes were seen to arrive */
     char error[512];
     bool dirty;  /* there is something to write besides arrivals */
     bool saving; /* a job of health.c refers to it */
@@ -162,7 +163,8 @@ struct delivery_row {
     bool counted;                  /* the try changed AttemptCount */
     bool loaded;                   /* `load` returned it */
     bool tried;
-    bool stale; /* its settlement found the shard lost, or the row changed */
+    bool lost;  /* its shard was another's when it was settled */
+    bool stale; /* the same, or the row had changed: nothing of it was written */
     int64_t started_ms;
     int64_t due_ms;
     struct df_str error;  /* absent: none */
@@ -187,7 +189,9 @@ struct delivery_settling {
     struct df_arena shown_arena;
     uint32_t reset;  /* shards in which a lost owner may have left rows as Sending */
     bool one_by_one; /* not all rows were as expected: find out which */
-    size_t stale;    /* rows that were not settled; set afresh each time the job runs */
+    /* Set afresh each time the job runs. */
+    size_t stale;  /* rows that were not settled */
+    uint32_t lost; /* shards that are another's */
     struct df_arena arena;
 };
 
@@ -255,6 +259,8 @@ struct delivery_channel {
     size_t marked;             /* rows in hand that have a mark */
     bool suspect;              /* one of them had a mark before: it goes alone */
     struct df_list ghosts;     /* settled while a claim runs, which may still find them */
+    bool yields;               /* others reach a target that this process does not */
+    int64_t yielded_until_ms;  /* monotonic: the shards are left to them until then */
     bool woken;                /* there is new work */
     int64_t look_ms;           /* monotonic: when to look for due rows again */
     struct df_backoff backoff; /* after a failed claim, until look_ms */

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define FIGURES_SHARE    50 /* counting takes no more than this part of the time */
+#define FIGURES_SHARE    50    /* counting takes no more than this part of the time */
 #define PRUNE_EVERY_MS   60000 /* when nothing was left */
 #define PRUNE_ROWS       500   /* deleted in one step, which is a commit */
 #define PRUNE_PAUSE_MS   20    /* least pause between steps; it is four times the step's duration */

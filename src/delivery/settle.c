@@ -106,8 +106,12 @@ static enum df_code lock_shards(struct df_db *db, struct delivery_settling *s, s
     enum df_code code = df_shards_lock(db, s->channel->shards, shards, epochs, err);
     if (code != DF_OK)
         return code;
-    DF_LIST_EACH (r, &s->rows, link)
-        r->stale = epochs[r->shard] != r->epoch;
+    s->lost = 0;
+    DF_LIST_EACH (r, &s->rows, link) {
+        r->stale = r->lost = epochs[r->shard] != r->epoch;
+        if (r->lost)
+            s->lost |= UINT32_C(1) << r->shard;
+    }
     for (size_t i = 0; i < s->shown_count; i++)
         if (epochs[s->shown[i].shard] != s->shown[i].epoch)
             s->shown[i].id = DF_STR_NULL;
@@ -229,7 +233,7 @@ static enum df_code record_attempts(struct df_db *db, struct delivery_settling *
     DF_LIST_EACH (r, &s->rows, link) {
         if (!needs_attempt(r))
             continue;
-        const char *outcome = r->stale ? "Stale" : outcome_names[r->outcome];
+        const char *outcome = r->lost ? "Stale" : outcome_names[r->outcome];
         DF_ROWS_ADD(&rows, delivery_attempt_insert,
                     .channel = df_text(df_str_c(s->channel->c->name)), .row_key = df_text(r->id),
                     .attempt = df_int(r->attempt), .attempted_at = df_time(r->started_ms),
@@ -397,6 +401,8 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
     } else if (ch->c->committed) {
         ch->c->committed(ch->c);
     }
+    if (code == DF_OK && s->lost)
+        df_shards_doubt(ch->shards, s->lost);
     df_lock(&ch->d->lock);
     if (code == DF_OK) {
         df_backoff_reset(&ch->settle_backoff);
