@@ -425,7 +425,7 @@ static void expect_history(const struct channel *c, size_t limit, const char *wa
 }
 
 /* As the engine records it. */
-static void record(const struct channel *c, const char *outcome, int64_t attempt)
+static void record(const struct channel *c, const char *outcome, int64_t attempt, int64_t at)
 {
     char key[24];
 
@@ -433,7 +433,7 @@ static void record(const struct channel *c, const char *outcome, int64_t attempt
     assert_ok(df_db_exec(db,
                          DF_Q(delivery_attempt_insert, .channel = df_text(df_str_c(c->name)),
                               .row_key = df_text(df_str_c(key)), .attempt = df_int(attempt),
-                              .attempted_at = df_time(T0), .outcome = df_text(df_str_c(outcome)),
+                              .attempted_at = df_time(at), .outcome = df_text(df_str_c(outcome)),
                               .http_status = df_int(500), .duration_ms = df_int(1),
                               .answer = df_null(DF_TEXT), .error = df_null(DF_TEXT),
                               .counted = df_int(1)),
@@ -453,18 +453,19 @@ static void the_history_has_what_arrived_once(void **state)
         assert_true(claim(c, T0, &k));
         assert_int_equal(settle(c, &k, SENT, T0 + 5, 0), 1);
         expect_history(c, 9, "Sent1:202 ");
-        record(c, "Stale", 1); /* of a content that was replaced before */
-        expect_history(c, 9, "Sent1:202 Stale1:500 ");
+        /* A content that was replaced on its way arrived as well, before this one. */
+        record(c, "Sent", 1, T0 + 2);
+        expect_history(c, 9, "Sent1:202 Sent1:500 ");
         expect_history(c, 1, "Sent1:202 ");
 
         begin();
         assert_true(claim(c, T0, &k));
         assert_int_equal(settle(c, &k, RETRY, T0 + 5, T0 + 6), 1);
-        record(c, "Retry", 1);
+        record(c, "Retry", 1, T0 + 4);
         expect_history(c, 9, "Retry1:500 ");
         assert_true(claim(c, T0 + 6, &k));
         assert_int_equal(settle(c, &k, SENT, T0 + 7, 0), 1);
-        record(c, "Sent", 2); /* it was not the first try */
+        record(c, "Sent", 2, T0 + 6); /* it was not the first try */
         expect_history(c, 9, "Sent2:500 Retry1:500 ");
         /* When old attempts are removed, the row still tells of it. */
         testdb_script(db, "DELETE FROM DeliveryAttempts;");
@@ -474,7 +475,7 @@ static void the_history_has_what_arrived_once(void **state)
     begin();
     testdb_script(db, "UPDATE TB_TICKET_RETURN_OUTBOX SET Status = 'Sent', TryCount = 1;");
     expect_history(&returns, 9, "");
-    record(&returns, "Sent", 1);
+    record(&returns, "Sent", 1, T0);
     expect_history(&returns, 9, "Sent1:500 ");
 }
 
@@ -501,7 +502,7 @@ static void a_new_payload_leaves_what_arrived_in_the_history(void **state)
     expect_history(&gateway, 9, "Sent2:202 Sent1:202 ");
     expect_history(&returns, 9, "Sent1:202 "); /* one that was sent is not sent again */
     /* A second try has its row already. */
-    record(&gateway, "Sent", 2);
+    record(&gateway, "Sent", 2, T0 + 4);
     post(4, T0 + 6);
     expect_history(&gateway, 9, "Sent2:500 Sent1:202 ");
 }
