@@ -304,7 +304,7 @@ static int64_t process_batch(void *arg)
             code = ticket_care_end(b, &err);
     }
     if (code == DF_OK)
-        return !b->shards ? POLL_MS : b->more || with_care ? 0 : idle_ms(b);
+        return !b->shards ? POLL_MS : b->due_count > 0 || with_care ? 0 : idle_ms(b);
     df_log_error("TicketProcessingFailed", "%s", err.detail);
     return DF_LOOP_FAILED;
 }
