@@ -31,6 +31,7 @@ struct df_instance *df_instance_hold(const char *data_dir, const struct df_clock
     i->id = df_uuid_v4(clock);
     (void)snprintf(path, sizeof(path), "%s/instances", data_dir);
     i->directory = df_strdup(df_str_c(path));
+    (void)mkdir(data_dir, 0700);
     (void)mkdir(path, 0700);
     instance_path(i, &i->id, path);
     i->fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -17,7 +17,7 @@ struct df_instance {
     int fd; /* -1: no lock is held, and others learn of this process's end by its leases only */
 };
 
-/* Makes the directory, if it is not there, and the file. What fails is logged. */
+/* Makes the directories, if they are not there, and the file. What fails is logged. */
 struct df_instance *df_instance_hold(const char *data_dir, const struct df_clock *clock);
 /* NULL is fine. */
 void df_instance_drop(struct df_instance *i);

@@ -82,6 +82,7 @@ struct delivery_target {
     int64_t unsaved;
     int64_t last_arrived_ms;
     int64_t last_failed_ms;
+    int64_t others_ms; /* wall clock: when rows of other processes were seen to arrive */
     char error[512];
     bool dirty;  /* there is something to write besides arrivals */
     bool saving; /* a job of health.c refers to it */
@@ -187,7 +188,9 @@ struct delivery_settling {
     struct df_arena shown_arena;
     uint32_t reset;  /* shards in which a lost owner may have left rows as Sending */
     bool one_by_one; /* not all rows were as expected: find out which */
-    size_t stale;    /* rows that were not settled; set afresh each time the job runs */
+    /* Set afresh each time the job runs. */
+    size_t stale;  /* rows that were not settled */
+    uint32_t lost; /* shards that are another's */
     struct df_arena arena;
 };
 
@@ -244,6 +247,7 @@ struct delivery_channel {
     int64_t claimed_ms;               /* monotonic: when the last claim began */
     int64_t again_ms;                 /* monotonic: when to settle again after a failure */
     struct df_backoff settle_backoff; /* until again_ms */
+    int64_t figures_ms;               /* monotonic: when waiting rows may be counted again */
     int64_t show_ms;                  /* monotonic: when to look for rows that take long */
     uint32_t reset;                   /* shards to be reset by the next settlement */
     struct delivery_cursor cursor;
@@ -254,6 +258,8 @@ struct delivery_channel {
     size_t marked;             /* rows in hand that have a mark */
     bool suspect;              /* one of them had a mark before: it goes alone */
     struct df_list ghosts;     /* settled while a claim runs, which may still find them */
+    bool yields;               /* others reach a target that this process does not */
+    int64_t yielded_until_ms;  /* monotonic: the shards are left to them until then */
     bool woken;                /* there is new work */
     int64_t look_ms;           /* monotonic: when to look for due rows again */
     struct df_backoff backoff; /* after a failed claim, until look_ms */

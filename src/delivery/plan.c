@@ -122,8 +122,10 @@ void delivery_plan_found(struct delivery_channel *ch)
         ch->cursor = cl->at;
     note_destinations(ch);
     note_parked(ch);
+    /* More rows, and none of them could be taken: what they wait for takes a moment. */
+    bool stuck = cl->taken == 0 && memcmp(&cl->at, &cl->from, sizeof(cl->at)) == 0;
     if (cl->limit > 0)
-        ch->look_ms = cl->more ? now_ms : look_in_ms(ch, cl->next_due_ms);
+        ch->look_ms = cl->more ? now_ms + (stuck ? STUCK_MS : 0) : look_in_ms(ch, cl->next_due_ms);
 }
 
 void delivery_plan_failed(struct delivery_channel *ch)

@@ -106,8 +106,12 @@ static enum df_code lock_shards(struct df_db *db, struct delivery_settling *s, s
     enum df_code code = df_shards_lock(db, s->channel->shards, shards, epochs, err);
     if (code != DF_OK)
         return code;
-    DF_LIST_EACH (r, &s->rows, link)
+    s->lost = 0;
+    DF_LIST_EACH (r, &s->rows, link) {
         r->stale = epochs[r->shard] != r->epoch;
+        if (r->stale)
+            s->lost |= UINT32_C(1) << r->shard;
+    }
     for (size_t i = 0; i < s->shown_count; i++)
         if (epochs[s->shown[i].shard] != s->shown[i].epoch)
             s->shown[i].id = DF_STR_NULL;
@@ -397,6 +401,8 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
     } else if (ch->c->committed) {
         ch->c->committed(ch->c);
     }
+    if (code == DF_OK && s->lost)
+        df_shards_doubt(ch->shards, s->lost);
     df_lock(&ch->d->lock);
     if (code == DF_OK) {
         df_backoff_reset(&ch->settle_backoff);

@@ -10,9 +10,9 @@
 -- with: name = ack
 -- with: table = TB_FUNCTIONAL_ACK_OUTBOX
 -- with: key = INT
--- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) = 1
--- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) = 1
--- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 = 1
+-- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) <> 0
+-- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+-- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 -- with: given = BusinessDocId, TargetUrl, PayloadJson, CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END AS KeyForm
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
@@ -28,9 +28,9 @@
 -- with: name = ticket_return
 -- with: table = TB_TICKET_RETURN_OUTBOX
 -- with: key = INT
--- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) = 1
--- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) = 1
--- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 = 1
+-- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) <> 0
+-- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+-- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 -- with: version = PayloadVersion
 -- with: given = BusinessDocId, TargetUrl, PayloadJson, CASE WHEN LastAttemptAt IS NULL THEN 1
 --       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END AS KeyForm, PayloadVersion
@@ -75,12 +75,13 @@ WHERE Id = s.TicketId;
 -- row: channel_claim
 -- dialect: sqlite
 SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries,
-       COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), '1970-01-01T00:00:00.000Z') AS DueAt,
+       MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') AS DueAt,
        COALESCE(LENGTH(CAST(c.RawPayloadJson AS BLOB)), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendNextAttemptAt <= :now AND (c.GatewaySendNextAttemptAt, c.Id) > (:after, :after_id) AND ((:shards >> (c.Id & 15)) & 1) = 1
+WHERE c.GatewaySendNextAttemptAt <= :now
+  AND (c.GatewaySendNextAttemptAt, c.Id) > (CASE WHEN :after = '1970-01-01T00:00:00.000Z' THEN '' ELSE :after END, :after_id) AND ((:shards >> (c.Id & 15)) & 1) <> 0
 ORDER BY c.GatewaySendNextAttemptAt, c.Id
 LIMIT :limit;
 -- dialect: postgres
@@ -89,7 +90,7 @@ SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.Gatewa
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendNextAttemptAt <= :now AND (c.GatewaySendNextAttemptAt, c.Id) > (:after, :after_id) AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) = 1
+WHERE c.GatewaySendNextAttemptAt <= :now AND (c.GatewaySendNextAttemptAt, c.Id) > (:after, :after_id) AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
 ORDER BY c.GatewaySendNextAttemptAt, c.Id
 LIMIT :limit;
 -- dialect: sqlserver
@@ -99,19 +100,19 @@ SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tr
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendNextAttemptAt <= :now AND c.GatewaySendNextAttemptAt >= :after
-  AND (c.GatewaySendNextAttemptAt >= DATEADD(MILLISECOND, 1, CAST(:after AS DATETIME2)) OR c.Id > :after_id) AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 = 1
+  AND (c.GatewaySendNextAttemptAt >= DATEADD(MILLISECOND, 1, CAST(:after AS DATETIME2)) OR c.Id > :after_id) AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 ORDER BY c.GatewaySendNextAttemptAt, c.Id;
 
 -- name: gateway_claim_held
 -- row: channel_claim
 -- dialect: sqlite
 SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries,
-       COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), '1970-01-01T00:00:00.000Z') AS DueAt,
+       MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') AS DueAt,
        COALESCE(LENGTH(CAST(c.RawPayloadJson AS BLOB)), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) = 1
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) <> 0
 ORDER BY c.CreatedAt
 LIMIT :limit;
 -- dialect: postgres
@@ -120,7 +121,7 @@ SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.Gatewa
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) = 1
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
 ORDER BY c.CreatedAt
 LIMIT :limit;
 -- dialect: sqlserver
@@ -129,19 +130,19 @@ SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tr
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 = 1
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 ORDER BY c.CreatedAt;
 
 -- name: gateway_claim_probe
 -- row: channel_claim
 -- dialect: sqlite
 SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries,
-       COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), '1970-01-01T00:00:00.000Z') AS DueAt,
+       MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') AS DueAt,
        COALESCE(LENGTH(CAST(c.RawPayloadJson AS BLOB)), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) = 1
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) <> 0
 ORDER BY c.GatewaySendHeldAt
 LIMIT :limit;
 -- dialect: postgres
@@ -150,7 +151,7 @@ SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.Gatewa
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) = 1
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
 ORDER BY c.GatewaySendHeldAt
 LIMIT :limit;
 -- dialect: sqlserver
@@ -159,7 +160,7 @@ SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tr
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 = 1
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 ORDER BY c.GatewaySendHeldAt;
 
 -- name: gateway_load
@@ -204,6 +205,16 @@ SET GatewaySendStatus = 'Sent', GatewaySendTryCount = GatewaySendTryCount + 1, G
     GatewaySendSentStatus = :http_status, GatewaySendSentMs = :duration_ms, GatewaySendNextAttemptAt = NULL, GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendLastError = NULL
 WHERE Id = :id AND CASE WHEN PayloadVersion = :version AND GatewaySendStatus <> 'Sent' THEN 1 ELSE 0 END = 1;
+-- many: postgres
+UPDATE TB_TICKET_INTERFACE AS t
+SET GatewaySendStatus = 'Sent', GatewaySendTryCount = t.GatewaySendTryCount + 1, GatewaySendAttemptCount = t.GatewaySendAttemptCount + 1, GatewaySendSentAt = n.now,
+    GatewaySendLastAttemptAt = n.started, GatewaySendSentStatus = n.http_status, GatewaySendSentMs = n.duration_ms, GatewaySendNextAttemptAt = NULL,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL, GatewaySendLastError = NULL
+FROM UNNEST(CAST(:now AS TIMESTAMPTZ[]), CAST(:started AS TIMESTAMPTZ[]), CAST(:http_status AS INT[]),
+            CAST(:duration_ms AS BIGINT[]), CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]))
+     WITH ORDINALITY AS n (now, started, http_status, duration_ms, id, version, Nth)
+WHERE t.Id = n.id AND CASE WHEN t.PayloadVersion = n.version AND t.GatewaySendStatus <> 'Sent' THEN 1 ELSE 0 END = 1
+RETURNING n.Nth;
 
 -- name: gateway_failed
 -- dialect: sqlite
@@ -214,7 +225,7 @@ SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, 
     GatewaySendLastError = :error
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL
-            AND COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), :was_due) = :was_due THEN 1 ELSE 0 END = 1;
+            AND MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') = :was_due THEN 1 ELSE 0 END = 1;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts, GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted,
@@ -240,7 +251,7 @@ SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR Gatewa
     GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendNextAttemptAt = :due
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL
-            AND COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), :was_due) = :was_due THEN 1 ELSE 0 END = 1;
+            AND MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') = :was_due THEN 1 ELSE 0 END = 1;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL,
@@ -254,6 +265,15 @@ SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR Gatewa
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt >= :was_due
             AND GatewaySendNextAttemptAt < DATEADD(MILLISECOND, 1, CAST(:was_due AS DATETIME2)) THEN 1 ELSE 0 END = 1;
+-- many: postgres
+UPDATE TB_TICKET_INTERFACE AS t
+SET GatewaySendStatus = CASE WHEN t.GatewaySendFirstFailedAt IS NOT NULL OR t.GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = n.held_for, GatewaySendHeldAt = n.held_at, GatewaySendNextAttemptAt = n.due
+FROM UNNEST(CAST(:held_for AS BIGINT[]), CAST(:held_at AS TIMESTAMPTZ[]), CAST(:due AS TIMESTAMPTZ[]),
+            CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]), CAST(:was_due AS TIMESTAMPTZ[]))
+     WITH ORDINALITY AS n (held_for, held_at, due, id, version, was_due, Nth)
+WHERE t.Id = n.id AND CASE WHEN t.PayloadVersion = n.version AND t.GatewaySendNextAttemptAt = n.was_due THEN 1 ELSE 0 END = 1
+RETURNING n.Nth;
 
 -- name: gateway_sending
 UPDATE TB_TICKET_INTERFACE
@@ -267,20 +287,20 @@ WHERE Id = :id
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) = 1)
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) <> 0)
 RETURNING Id;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) = 1)
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0)
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL
 OUTPUT inserted.Id
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 = 1);
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0);
 
 -- name: gateway_next_due
 -- row: channel_next_due

@@ -144,7 +144,8 @@ SELECT t.Id, t.BusinessEntity, t.BusinessDocId, t.PhaseCode, t.CompanyCode, t.Br
        t.GatewaySendNextAttemptAt,
        t.CallbackStatus, t.CallbackReceivedAt, t.CallbackCode, t.CallbackMessage,
        t.TryCount, t.FirstFailedAt, t.GatewaySendTryCount, t.GatewaySendFirstFailedAt,
-       (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier
+       (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier,
+       t.GatewaySendSentStatus, t.GatewaySendSentMs
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.Id = :id;
 
@@ -152,14 +153,14 @@ WHERE t.Id = :id;
 -- name: ticket_acks
 -- row: ticket_sendings
 SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
 ORDER BY o.Id DESC;
@@ -167,14 +168,14 @@ ORDER BY o.Id DESC;
 -- name: ticket_returns
 -- row: ticket_sendings
 SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
 ORDER BY o.Id DESC;

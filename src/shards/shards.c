@@ -59,7 +59,7 @@ uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS])
 {
     struct df_shards *s = g->shards;
     df_lock(&s->lock);
-    uint32_t mine = s->stopping || left_ms(s) <= 0 ? 0 : g->owned & ~g->leaving;
+    uint32_t mine = s->stopping || left_ms(s) <= 0 ? 0 : g->owned & ~g->leaving & ~g->doubted;
     memcpy(epochs, g->epochs, sizeof(g->epochs));
     df_unlock(&s->lock);
     return mine;
@@ -91,6 +91,27 @@ void df_shards_leave(struct df_shard_group *g, unsigned shard)
     df_unlock(&g->shards->lock);
     if (idle)
         df_loop_wake(&g->shards->loop);
+}
+
+void df_shards_doubt(struct df_shard_group *g, uint32_t shards)
+{
+    df_lock(&g->shards->lock);
+    g->doubted |= shards;
+    df_unlock(&g->shards->lock);
+    df_loop_wake(&g->shards->loop);
+}
+
+void df_shards_yield(struct df_shard_group *g, int64_t for_ms)
+{
+    struct df_shards *s = g->shards;
+
+    df_lock(&s->lock);
+    g->yields_until_ms = df_boot_ms(s->opt.clock) + for_ms;
+    df_unlock(&s->lock);
+    df_log_info("WorkYielded",
+                "others reach what the work of channel %s needs, and this process "
+                "does not: it is left to them for %lld s",
+                g->channel, (long long)(for_ms / 1000));
 }
 
 /* --- what the tables say of others --- */
@@ -242,6 +263,11 @@ static void add_changes(struct decision *d, size_t group, uint32_t shards, bool 
     }
 }
 
+static bool yields(const struct df_shards *s, const struct df_shard_group *g) DF_REQUIRES(s->lock)
+{
+    return df_boot_ms(s->opt.clock) < g->yields_until_ms;
+}
+
 /* Shards to be handed over are no longer taken from; those without rows in flight are released. At
  * the end they are released for others only: without any, the end itself does it. */
 static void decide_group(struct df_shards *s, struct decision *d, size_t group, bool stopping)
@@ -251,9 +277,14 @@ static void decide_group(struct df_shards *s, struct decision *d, size_t group, 
     struct shard_look look;
     int64_t epochs[DF_SHARDS];
 
+    if (yields(s, g)) {
+        look_at_group(s, &d->view, group, true, &look, epochs);
+        stopping = stopping || look.owners > 0;
+    }
     look_at_group(s, &d->view, group, stopping, &look, epochs);
     struct shard_plan plan = shard_plan_make(&look);
     g->owned = look.mine;
+    g->doubted = 0;
     g->leaving = plan.leaving;
     if (!stopping)
         add_changes(d, group, plan.take, true, &look, epochs);
@@ -325,11 +356,34 @@ static void log_changes(const struct shard_turn *t)
     df_metric_add(df_metric_get(&taken_total, &DF_STR("lost")), (double)unclean);
 }
 
+/* Those that this process wants shards of, comma separated. */
+static char *served_channels(struct df_shards *s)
+{
+    char *channels = df_malloc(strlen(s->channels) + 1);
+    size_t len = 0;
+
+    df_lock(&s->lock);
+    for (size_t i = 0; i < s->group_count; i++) {
+        const struct df_shard_group *g = s->groups[i];
+        size_t name_len = strlen(g->channel);
+        if (yields(s, g))
+            continue;
+        if (len > 0)
+            channels[len++] = ',';
+        memcpy(channels + len, g->channel, name_len);
+        len += name_len;
+    }
+    df_unlock(&s->lock);
+    channels[len] = '\0';
+    return channels;
+}
+
 /* Renews the lease, and writes what was decided (NULL: nothing). */
 static enum df_code write_turn(struct df_shards *s, const struct decision *d, struct round *round,
                                struct df_err *err)
 {
-    struct shard_turn t = {.shards = s, .channels = s->channels, .registered = s->registered};
+    char *channels = served_channels(s);
+    struct shard_turn t = {.shards = s, .channels = channels, .registered = s->registered};
 
     if (d) {
         t.changes = d->changes;
@@ -343,6 +397,7 @@ static enum df_code write_turn(struct df_shards *s, const struct decision *d, st
     df_unlock(&s->lock);
     int64_t sent_ms = df_boot_ms(s->opt.clock);
     enum df_code code = shard_turn_write(&t, err);
+    free(channels);
     if (code != DF_OK)
         return code;
 

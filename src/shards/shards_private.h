@@ -21,6 +21,8 @@ struct df_shard_group {
     int64_t epochs[DF_SHARDS];
     /* Guarded by the lock. */
     uint32_t in_flight[DF_SHARDS];
+    int64_t yields_until_ms; /* df_boot_ms */
+    uint32_t doubted;        /* among `owned`: the tables say otherwise */
 };
 
 /* --- what the tables say --- */
