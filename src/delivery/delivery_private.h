@@ -163,7 +163,8 @@ struct delivery_row {
     bool counted;                  /* the try changed AttemptCount */
     bool loaded;                   /* `load` returned it */
     bool tried;
-    bool stale; /* its settlement found the shard lost, or the row changed */
+    bool lost;  /* its shard was another's when it was settled */
+    bool stale; /* the same, or the row had changed: nothing of it was written */
     int64_t started_ms;
     int64_t due_ms;
     struct df_str error;  /* absent: none */
