@@ -41,7 +41,7 @@ WHERE t.Id IN EACH_INT(:ids)
 -- name: reprocess_start
 UPDATE TB_TICKET_INTERFACE
 SET PayloadVersion = PayloadVersion + 1, Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
-    NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    NextAttemptAt = :now, ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     ReturnAgain = PayloadVersion + 1, ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL,
     ReturnLastAttemptAt = NULL, ReturnSentAt = NULL,
     GatewaySendStatus = 'Pending', GatewaySendSendingSince = NULL, GatewaySendSentStatus = NULL, GatewaySendSentMs = NULL,
