@@ -163,7 +163,8 @@ struct delivery_row {
     bool counted;                  /* the try changed AttemptCount */
     bool loaded;                   /* `load` returned it */
     bool tried;
-    bool stale; /* its settlement found the shard lost, or the row changed */
+    bool lost;  /* its shard was another's when it was settled */
+    bool stale; /* the same, or the row had changed: nothing of it was written */
     int64_t started_ms;
     int64_t due_ms;
     struct df_str error;  /* absent: none */
@@ -189,7 +190,7 @@ struct delivery_settling {
     uint32_t reset;  /* shards in which a lost owner may have left rows as Sending */
     bool one_by_one; /* not all rows were as expected: find out which */
     /* Set afresh each time the job runs. */
-    size_t stale;  /* rows that were not settled */
+    size_t stale;  /* rows of shards that are another's */
     uint32_t lost; /* shards that are another's */
     struct df_arena arena;
 };

@@ -108,8 +108,8 @@ static enum df_code lock_shards(struct df_db *db, struct delivery_settling *s, s
         return code;
     s->lost = 0;
     DF_LIST_EACH (r, &s->rows, link) {
-        r->stale = epochs[r->shard] != r->epoch;
-        if (r->stale)
+        r->stale = r->lost = epochs[r->shard] != r->epoch;
+        if (r->lost)
             s->lost |= UINT32_C(1) << r->shard;
     }
     for (size_t i = 0; i < s->shown_count; i++)
@@ -233,7 +233,7 @@ static enum df_code record_attempts(struct df_db *db, struct delivery_settling *
     DF_LIST_EACH (r, &s->rows, link) {
         if (!needs_attempt(r))
             continue;
-        const char *outcome = r->stale ? "Stale" : outcome_names[r->outcome];
+        const char *outcome = r->lost ? "Stale" : outcome_names[r->outcome];
         DF_ROWS_ADD(&rows, delivery_attempt_insert,
                     .channel = df_text(df_str_c(s->channel->c->name)), .row_key = df_text(r->id),
                     .attempt = df_int(r->attempt), .attempted_at = df_time(r->started_ms),
@@ -346,7 +346,7 @@ static enum df_code settle_run(struct df_db *db, struct df_job *job, struct df_e
         code = clear_marks(db, s, err);
     s->stale = 0;
     DF_LIST_EACH (r, &s->rows, link) {
-        s->stale += r->stale;
+        s->stale += r->lost;
         add_written(&written, r->id);
     }
     for (size_t i = 0; i < s->shown_count; i++)
@@ -361,7 +361,7 @@ static void log_stale(const struct delivery_channel *ch, size_t stale)
 
     if (stale > 0)
         df_log_write(DF_LOG_WARN, "DeliveryLeaseLost", fields, 2,
-                     "rows were not settled: another process has them, or they were changed");
+                     "rows were not settled: another process has them now");
 }
 
 /* Rows that a running claim may have read before they were settled stay in hand until it ends. */

@@ -42,7 +42,8 @@ static const char *type_name(Oid type)
         {PG_INT2, "int2"},       {PG_INT4, "int4"},           {PG_TEXT, "text"},
         {PG_JSON, "json"},       {PG_FLOAT4, "float4"},       {PG_FLOAT8, "float8"},
         {PG_VARCHAR, "varchar"}, {PG_TIMESTAMP, "timestamp"}, {PG_TIMESTAMPTZ, "timestamptz"},
-        {PG_NUMERIC, "numeric"}, {PG_UUID, "uuid"},           {PG_JSONB, "jsonb"},
+        {PG_BPCHAR, "bpchar"},   {PG_NUMERIC, "numeric"},     {PG_UUID, "uuid"},
+        {PG_JSONB, "jsonb"},
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
