@@ -15,6 +15,10 @@
  * same number, which libcurl believes to be watched already, df_sockets_dial puts the new socket
  * in.
  *
+ * After such an attempt libcurl 7.88 dials the next address only when the call is run again, and
+ * asks for neither a socket nor a timer: the call would stand still until its time to connect is
+ * over. All calls are run once then.
+ *
  * Events of one epoll_wait may concern a descriptor that the handling of an earlier one has closed;
  * a socket's number in the event tells it from its successor.
  */
@@ -87,9 +91,11 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *set, void 
         e->wanted |= EPOLLOUT;
     if (!e->wanted && e->is_dialled && e->in_set == EPOLLIN)
         return 0; /* for the next call */
-    update_set(s, e, fd);
-    if (!e->wanted)
+    if (!e->wanted) {
+        s->lost_attempt = s->lost_attempt || (e->is_dialled && e->in_set == EPOLLOUT);
         e->is_dialled = false;
+    }
+    update_set(s, e, fd);
     return 0;
 }
 
@@ -164,13 +170,30 @@ void df_sockets_wake(struct df_sockets *s)
     (void)eventfd_write(s->wake_fd, 1);
 }
 
+static void check(CURLMcode m)
+{
+    if (m != CURLM_OK)
+        df_log_error("HttpClientFailed", "libcurl: %s", curl_multi_strerror(m));
+}
+
 static void act(struct df_sockets *s, curl_socket_t fd, int ready)
 {
     int running;
-    CURLMcode m = curl_multi_socket_action(s->multi, fd, ready, &running);
 
-    if (m != CURLM_OK)
-        df_log_error("HttpClientFailed", "libcurl: %s", curl_multi_strerror(m));
+    check(curl_multi_socket_action(s->multi, fd, ready, &running));
+}
+
+/* The function is deprecated because it is slow; there is no other that runs a call which waits for
+ * nothing. */
+static void run_all(struct df_sockets *s)
+{
+    int running;
+
+    s->lost_attempt = false;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    check(curl_multi_socket_all(s->multi, &running));
+#pragma GCC diagnostic pop
 }
 
 static void take_event(struct df_sockets *s, const struct epoll_event *event)
@@ -210,8 +233,10 @@ void df_sockets_run(struct df_sockets *s, int64_t wait_ms)
 {
     struct epoll_event events[EVENTS_MAX];
 
-    wait_ms = run_timer(s, wait_ms);
+    wait_ms = run_timer(s, s->lost_attempt ? 0 : wait_ms);
     int n = epoll_wait(s->epoll_fd, events, EVENTS_MAX, (int)wait_ms);
     for (int i = 0; i < n; i++)
         take_event(s, &events[i]);
+    if (s->lost_attempt)
+        run_all(s);
 }
