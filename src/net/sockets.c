@@ -8,12 +8,12 @@
  * without a word. libcurl closes descriptors in three ways:
  *
  *   a connection     through df_sockets_hang_up, which forgets the descriptor;
- *   a name look-up   by itself, after CURL_POLL_REMOVE: only what df_sockets_dial has opened is
- * left in the set, so these are taken out at once; an attempt to connect that lost against another
- * address, or failed by itself, before CURL_POLL_REMOVE or without it (7.88): such a socket waits
- *                    for output, so it is not left in the set; and if the next attempt gets the
- * same number, which libcurl believes to be watched already, df_sockets_dial puts the new socket
- * in.
+ *   a name look-up   by itself, after CURL_POLL_REMOVE: these are taken out at once;
+ *   an attempt to connect that lost against another address, or failed
+ *                    by itself, before CURL_POLL_REMOVE (7.88): these are not taken out, since the
+ *                    number may be another thread's by now. If the next attempt gets the same
+ *                    number, libcurl may believe it to be watched already, so df_sockets_dial puts
+ *                    the new socket in.
  *
  * After such an attempt libcurl 7.88 dials the next address only when the call is run again, and
  * asks for neither a socket nor a timer: the call would stand still until its time to connect is
@@ -41,7 +41,7 @@
 
 struct df_socket {
     uint32_t number; /* of the sockets that had this descriptor */
-    uint16_t wanted; /* by libcurl: EPOLLIN, EPOLLOUT */
+    uint8_t wanted;  /* by libcurl: EPOLLIN, EPOLLOUT */
     uint8_t in_set;  /* what the epoll set has; 0: it is not in it */
     bool is_dialled; /* df_sockets_hang_up will tell of its end */
 };
@@ -61,18 +61,25 @@ static struct df_socket *find_socket(struct df_sockets *s, int fd)
     return &s->table[at];
 }
 
+static void take_out(struct df_sockets *s, struct df_socket *e, int fd)
+{
+    (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    e->in_set = 0;
+}
+
 /* Makes the set have what is wanted. */
-static void update_set(struct df_sockets *s, struct df_socket *e, int fd)
+static void put_in(struct df_sockets *s, struct df_socket *e, int fd)
 {
     if (e->in_set == e->wanted)
         return;
     struct epoll_event event = {.events = e->wanted,
                                 .data.u64 = (uint64_t)e->number << 32 | (uint32_t)fd};
-    int op = !e->wanted ? EPOLL_CTL_DEL : e->in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-    /* What is taken out may be closed already. */
-    if (epoll_ctl(s->epoll_fd, op, fd, &event) != 0 && op != EPOLL_CTL_DEL)
+    int failed = epoll_ctl(s->epoll_fd, e->in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
+    if (failed && errno == EEXIST)
+        failed = epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+    if (failed)
         df_log_error("HttpClientFailed", "epoll_ctl: %s", strerror(errno));
-    e->in_set = (uint8_t)e->wanted;
+    e->in_set = e->wanted;
 }
 
 /* --- what libcurl calls --- */
@@ -89,13 +96,15 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *set, void 
         e->wanted |= EPOLLIN;
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
         e->wanted |= EPOLLOUT;
-    if (!e->wanted && e->is_dialled && e->in_set == EPOLLIN)
-        return 0; /* for the next call */
-    if (!e->wanted) {
-        s->lost_attempt = s->lost_attempt || (e->is_dialled && e->in_set == EPOLLOUT);
+    if (e->wanted)
+        put_in(s, e, fd);
+    else if (!e->is_dialled)
+        take_out(s, e, fd);
+    else if (e->in_set != EPOLLIN) {
+        s->lost_attempt = true;
+        e->in_set = 0;
         e->is_dialled = false;
     }
-    update_set(s, e, fd);
     return 0;
 }
 
@@ -120,7 +129,8 @@ int df_sockets_dial(struct df_sockets *s, int family, int type, int protocol)
     e->number++;
     e->in_set = 0;
     e->is_dialled = true;
-    update_set(s, e, fd);
+    if (e->wanted)
+        put_in(s, e, fd);
     return fd;
 }
 
@@ -206,7 +216,7 @@ static void take_event(struct df_sockets *s, const struct epoll_event *event)
     if (e->number != (uint32_t)(event->data.u64 >> 32))
         return; /* closed meanwhile */
     if (!e->wanted) {
-        update_set(s, e, fd); /* an idle connection: libcurl looks at it before it is used again */
+        take_out(s, e, fd); /* an idle connection: libcurl looks at it before it is used again */
         return;
     }
     act(s, fd,
