@@ -14,17 +14,15 @@ WHERE Id = :id;
 
 -- Starts tickets over as a new payload does (ticket_upsert): the version grows, so that what is under way for the
 -- previous one settles nothing, and everything is sent under a new key. What is on its way to the gateway is waited for
--- (GatewaySendHeldUntil, channels.sql). ReturnAgain has the return of this version sent, even if an earlier one was;
--- it is replaced once the ticket is processed. A row that has another Status by now than the one that was asked for stays.
+-- by the process that sends it. ReturnAgain has the return of this version sent, even if an earlier one was; it is
+-- replaced once the ticket is processed. A row that has another Status by now than the one that was asked for stays.
 -- name: reprocess_start
 UPDATE TB_TICKET_INTERFACE
 SET PayloadVersion = PayloadVersion + 1, Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
     NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     ReturnAgain = PayloadVersion + 1, ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL,
     ReturnLastAttemptAt = NULL, ReturnSentAt = NULL,
-    GatewaySendHeldUntil = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendNextAttemptAt
-                                ELSE GatewaySendHeldUntil END,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendStatus = 'Pending', GatewaySendSendingSince = NULL, GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL,
     GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
