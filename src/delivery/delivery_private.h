@@ -190,7 +190,7 @@ struct delivery_settling {
     uint32_t reset;  /* shards in which a lost owner may have left rows as Sending */
     bool one_by_one; /* not all rows were as expected: find out which */
     /* Set afresh each time the job runs. */
-    size_t stale;  /* rows that were not settled */
+    size_t stale;  /* rows of shards that are another's */
     uint32_t lost; /* shards that are another's */
     struct df_arena arena;
 };

@@ -1,6 +1,7 @@
 /*
  * A row that was sent is not tried again. So the attempt that arrived is the newest, and is either
- * the first of the list or missing there.
+ * the first of the list or missing there. An attempt of a content that was replaced meanwhile may
+ * have the same number, and may have arrived too; it began at another time.
  */
 #include "delivery/history.h"
 
@@ -32,8 +33,8 @@ static void show_attempt(struct history *h, const struct df_attempt *a)
 static void show_sent(struct history *h, const struct df_attempt *newest)
 {
     const struct df_sent_try *s = h->sent;
-    bool listed =
-        newest && newest->attempt == s->tries && df_str_eq(newest->outcome, DF_STR("Sent"));
+    bool listed = newest && newest->attempt == s->tries && newest->attempted_ms == s->started_ms &&
+                  df_str_eq(newest->outcome, DF_STR("Sent"));
 
     h->looked = true;
     if (s->http_status > 0 && !listed)

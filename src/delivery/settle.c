@@ -346,7 +346,7 @@ static enum df_code settle_run(struct df_db *db, struct df_job *job, struct df_e
         code = clear_marks(db, s, err);
     s->stale = 0;
     DF_LIST_EACH (r, &s->rows, link) {
-        s->stale += r->stale;
+        s->stale += r->lost;
         add_written(&written, r->id);
     }
     for (size_t i = 0; i < s->shown_count; i++)
@@ -361,7 +361,7 @@ static void log_stale(const struct delivery_channel *ch, size_t stale)
 
     if (stale > 0)
         df_log_write(DF_LOG_WARN, "DeliveryLeaseLost", fields, 2,
-                     "rows were not settled: another process has them, or they were changed");
+                     "rows were not settled: another process has them now");
 }
 
 /* Rows that a running claim may have read before they were settled stay in hand until it ends. */

@@ -81,12 +81,12 @@ static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err
     b->more = false;
     b->next_due_ms = -1;
     df_arena_reset(&b->claimed);
-    enum df_code code = df_db_each(
-        db,
-        DF_Q(process_due, .now = now, .after = df_time(b->cursor.due_ms),
-             .after_id = df_int(b->cursor.id), .shards = df_int(b->shards),
-             .limit = df_int(TICKET_CLAIM_MAX)),
-        read_due, &f, err);
+    enum df_code code =
+        df_db_each(db,
+                   DF_Q(process_due, .now = now, .after = df_time(b->cursor.due_ms),
+                        .after_id = df_int(b->cursor.id), .shards = df_int(b->shards),
+                        .limit = df_int(TICKET_CLAIM_MAX)),
+                   read_due, &f, err);
     if (code == DF_OK && !b->more)
         code = df_db_one(db, DF_Q(process_next_due, .now = now), read_next_due, b, NULL, err);
     return code == DF_OK && b->due_count > 0 ? ticket_health_read(db, b, err) : code;
@@ -141,10 +141,10 @@ static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err
         df_ids_add_int(&ids, b->due[i].id);
     b->all_count = 0;
     b->all = DF_ARENA_ARRAY(&b->claimed, struct ticket, b->due_count);
-    return df_db_each(db,
-                      DF_Q(process_load, .ids = df_ids_value(&ids),
-                           .max_bytes = df_int(max_payload_bytes(b))),
-                      read_loaded, b, err);
+    return df_db_each(
+        db,
+        DF_Q(process_load, .ids = df_ids_value(&ids), .max_bytes = df_int(max_payload_bytes(b))),
+        read_loaded, b, err);
 }
 
 static enum df_code read_store(struct ticket_batch *b,
@@ -304,7 +304,7 @@ static int64_t process_batch(void *arg)
             code = ticket_care_end(b, &err);
     }
     if (code == DF_OK)
-        return !b->shards ? POLL_MS : b->more || with_care ? 0 : idle_ms(b);
+        return !b->shards ? POLL_MS : b->due_count > 0 || with_care ? 0 : idle_ms(b);
     df_log_error("TicketProcessingFailed", "%s", err.detail);
     return DF_LOOP_FAILED;
 }

@@ -158,7 +158,10 @@ struct ticket_cursor {
     int64_t id;
 };
 
-#define TICKET_CURSOR_START {.due_ms = INT64_C(-62135596800000)} /* the year 1 */
+#define TICKET_CURSOR_START                                                                        \
+    {                                                                                              \
+        .due_ms = INT64_C(-62135596800000)                                                         \
+    } /* the year 1 */
 
 struct ticket_batch {
     struct df_job job;
@@ -174,9 +177,9 @@ struct ticket_batch {
     struct ticket_cursor cursor;
     struct ticket_cursor due[TICKET_CLAIM_MAX]; /* the tickets in hand */
     size_t due_count;
-    bool more;    /* there may be more behind them */
-    bool careful; /* they have marks */
-    int64_t oversized; /* id of a ticket whose payload is too large; 0: none */
+    bool more;          /* there may be more behind them */
+    bool careful;       /* they have marks */
+    int64_t oversized;  /* id of a ticket whose payload is too large; 0: none */
     int64_t claimed_ms; /* monotonic */
     bool shown;         /* the tickets in hand were written as Processing */
 

@@ -9,6 +9,7 @@
  */
 #include "interface/processing_private.h"
 #include "interface/tickets.sql.h"
+#include "store/rows.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -41,7 +42,8 @@ struct accepting {
     struct df_arena arena;
 };
 
-static struct df_p_ticket_upsert row_of(const struct accepting *x, const struct ticket_acceptance *c)
+static struct df_p_ticket_upsert row_of(const struct accepting *x,
+                                        const struct ticket_acceptance *c)
 {
     const struct df_ticket *p = &c->parsed;
     bool is_fit = c->judged && ticket_is_fit(&c->t);
@@ -109,10 +111,11 @@ static void read_same(void *arg, struct df_result *r)
 static enum df_code find_same(struct df_db *db, struct ticket_acceptance *c, struct df_err *err)
 {
     bool found = false;
-    enum df_code code = df_db_one(db,
-                                  DF_Q(ticket_same, .entity = df_text(c->t.entity),
-                                       .doc = df_text(c->t.row_doc_id), .phase = df_int(c->t.phase)),
-                                  read_same, c, &found, err);
+    enum df_code code =
+        df_db_one(db,
+                  DF_Q(ticket_same, .entity = df_text(c->t.entity), .doc = df_text(c->t.row_doc_id),
+                       .phase = df_int(c->t.phase)),
+                  read_same, c, &found, err);
 
     if (code == DF_OK && !found)
         return df_err_set(err, DF_E_DB_CONFLICT, "The ticket was written by another call as well.");
@@ -150,6 +153,23 @@ static enum df_code write_tickets(struct df_db *db, struct accepting *x, struct 
     return code;
 }
 
+/* What arrived of payloads that are replaced stays in the history. */
+static enum df_code keep_history(struct df_db *db, struct accepting *x, struct df_err *err)
+{
+    struct df_ids ids = df_ids_for(&x->arena, x->count, false);
+    bool replaced = false;
+
+    for (size_t i = 0; i < x->count; i++) {
+        const struct ticket_acceptance *c = x->all[i];
+        if (!c->changed || c->created)
+            continue;
+        df_ids_add_int(&ids, c->t.id);
+        replaced = true;
+    }
+    return replaced ? df_db_exec(db, DF_Q(ticket_keep_sent, .ids = df_ids_value(&ids)), NULL, err)
+                    : DF_OK;
+}
+
 /* --- the transaction -------------------------------------------------------------------------- */
 
 static enum df_code write_effects(struct df_db *db, struct accepting *x, struct df_err *err)
@@ -178,6 +198,8 @@ static enum df_code accept_tickets(struct df_db *db, struct df_interface *i,
 
     df_arena_init(&x.arena);
     enum df_code code = write_tickets(db, &x, err);
+    if (code == DF_OK)
+        code = keep_history(db, &x, err);
     if (code == DF_OK)
         code = write_effects(db, &x, err);
     df_arena_release(&x.arena);

@@ -2,8 +2,8 @@
  * What the loop takes up after a process that did not end as it should. What that process left as
  * Processing is reset. One of its tickets may have been the cause of its end. So the first tickets
  * of its shards are taken with care: at most CAREFUL_MAX at a time, each with a mark (WorkMarks)
- * that is committed before the ticket is read and cleared with its outcome. A ticket that has a mark
- * already is taken alone, and one that has been taken DF_MARKS_MAX times is given up unread.
+ * that is committed before the ticket is read and cleared with its outcome. A ticket that has a
+ * mark already is taken alone, and one that has been taken DF_MARKS_MAX times is given up unread.
  */
 #include "interface/processing.sql.h"
 #include "interface/processing_private.h"
@@ -13,7 +13,7 @@
 #define CAREFUL_MAX     16
 #define CAREFUL_TICKETS 1024 /* more than a process has in hand */
 
-#define GIVEN_UP_WHY DF_STR("the server ended unexpectedly while it processed this ticket")
+#define GIVEN_UP_WHY    DF_STR("the server ended unexpectedly while it processed this ticket")
 
 static struct ticket_mark *find_mark(struct ticket_care *c, int64_t id)
 {

@@ -129,8 +129,8 @@ static void read_listener(void *arg, struct df_result *r)
     };
 }
 
-static enum df_code find_listeners(struct df_db *db, struct ticket_effects *e, struct listeners *ret,
-                                   struct df_err *err)
+static enum df_code find_listeners(struct df_db *db, struct ticket_effects *e,
+                                   struct listeners *ret, struct df_err *err)
 {
     struct df_ids ids = df_ids_for(e->arena, e->count, true);
     struct df_str last = DF_STR_NULL;

@@ -44,8 +44,7 @@ static void read_locked(void *arg, struct df_result *r)
 {
     const struct ticket_batch *b = arg;
     const struct ticket like = {.id = df_col_int(r, process_lock_Id)};
-    struct ticket *t =
-        bsearch(&like, b->tickets, b->count, sizeof(struct ticket), compare_ids);
+    struct ticket *t = bsearch(&like, b->tickets, b->count, sizeof(struct ticket), compare_ids);
 
     if (t)
         t->found = (b->own >> ticket_shard(t->id) & 1) &&
@@ -266,17 +265,16 @@ static enum df_code run_refusal(struct df_db *db, struct df_job *job, struct df_
     struct refusal *f = (struct refusal *)job;
     struct df_value now = df_time(df_wall_ms(f->b->i->opt.clock));
     uint32_t own;
-    enum df_code code =
-        ticket_lock_shards(db, f->b, UINT32_C(1) << ticket_shard(f->id), &own, err);
+    enum df_code code = ticket_lock_shards(db, f->b, UINT32_C(1) << ticket_shard(f->id), &own, err);
 
     if (code != DF_OK || !own)
         return code;
-    code = df_db_exec(
-        db,
-        DF_Q(process_refuse, .error = df_text(f->why), .now = now,
-             .attempts = df_int(f->b->i->opt.delivery_settings.retry.max_attempts),
-             .first_failed = f->given_up ? now : df_null(DF_TIME), .id = df_int(f->id)),
-        NULL, err);
+    code =
+        df_db_exec(db,
+                   DF_Q(process_refuse, .error = df_text(f->why), .now = now,
+                        .attempts = df_int(f->b->i->opt.delivery_settings.retry.max_attempts),
+                        .first_failed = f->given_up ? now : df_null(DF_TIME), .id = df_int(f->id)),
+                   NULL, err);
     struct df_str key = df_arena_printf(&f->b->params, "%lld", (long long)f->id);
     return code == DF_OK ? df_marks_clear(db, TICKET_CHANNEL, &key, 1, err) : code;
 }

@@ -4,7 +4,8 @@
 -- the outcome of a ticket that is processed as it is accepted, or Awaiting and due (ticket_accept.c). Changes nothing if
 -- the payload is the same, or if the ticket is another client's (unless `all`). Rows of other programs have no PayloadHash,
 -- so that any payload replaces theirs. Return* stay: they mirror the outbox, which knows whether a return was sent. ClientId
--- stays: the owner is the client that made the ticket. PayloadVersion is 1 for new rows only.
+-- stays: the owner is the client that made the ticket. PayloadVersion is 1 for new rows only. SendingSince, SentStatus and
+-- SentMs are for ticket_keep_sent.
 -- name: ticket_upsert
 -- row: ticket_written
 INSERT INTO TB_TICKET_INTERFACE
@@ -23,7 +24,9 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
-    GatewaySendHeldAt = NULL, GatewaySendSendingSince = NULL, GatewaySendSentStatus = NULL, GatewaySendSentMs = NULL,
+    GatewaySendHeldAt = NULL,
+    GatewaySendSendingSince = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sent' AND TB_TICKET_INTERFACE.GatewaySendTryCount = 1
+                                   THEN TB_TICKET_INTERFACE.GatewaySendLastAttemptAt END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
@@ -42,7 +45,9 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
-    GatewaySendHeldAt = NULL, GatewaySendSendingSince = NULL, GatewaySendSentStatus = NULL, GatewaySendSentMs = NULL,
+    GatewaySendHeldAt = NULL,
+    GatewaySendSendingSince = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sent' AND TB_TICKET_INTERFACE.GatewaySendTryCount = 1
+                                   THEN TB_TICKET_INTERFACE.GatewaySendLastAttemptAt END,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = :gateway_due,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
@@ -63,6 +68,55 @@ IF @@ROWCOUNT = 0
     WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
                       WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
                         AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
+-- many: postgres
+WITH n AS (
+    SELECT *
+    FROM UNNEST(:entity, :doc, CAST(:phase AS INT[]), :company, :branch, :destination, :event, :ack, :target, :payload, :hash,
+                :now, :client, :all, :status, :error, CAST(:tries AS INT[]), CAST(:attempts AS INT[]), :due, :gateway_due)
+         WITH ORDINALITY AS u (entity, doc, phase, company, branch, destination, event, ack, target, payload, hash,
+                               now, client, reaches, status, error, tries, attempts, due, gateway_due, nth)
+), w AS (
+    INSERT INTO TB_TICKET_INTERFACE
+        (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+         FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+    SELECT n.entity, n.doc, n.phase, n.company, n.branch, n.destination, n.event, n.ack, n.target, n.payload, n.hash, n.now, n.now,
+           n.client, n.status, n.error, n.tries, n.attempts, n.due, n.gateway_due
+    FROM n
+    ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
+    SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
+        ShipmentEvent = excluded.ShipmentEvent, FunctionalAckIsRequired = excluded.FunctionalAckIsRequired,
+        TargetApplicationCode = excluded.TargetApplicationCode, RawPayloadJson = excluded.RawPayloadJson,
+        PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
+        Status = excluded.Status, LastError = excluded.LastError, TryCount = TB_TICKET_INTERFACE.TryCount + excluded.TryCount,
+        AttemptCount = excluded.AttemptCount, UpdatedAt = excluded.UpdatedAt, NextAttemptAt = excluded.NextAttemptAt,
+        ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+        GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+        GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+        GatewaySendHeldAt = NULL,
+        GatewaySendSendingSince = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sent' AND TB_TICKET_INTERFACE.GatewaySendTryCount = 1
+                                       THEN TB_TICKET_INTERFACE.GatewaySendLastAttemptAt END,
+        GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
+        GatewaySendKeyForm = NULL,
+        CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
+        CallbackCode = NULL
+    WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
+      AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR EXISTS (SELECT 1 FROM n WHERE n.reaches = 1 AND n.entity = excluded.BusinessEntity
+                                                                               AND n.doc = excluded.BusinessDocId AND n.phase = excluded.PhaseCode))
+    RETURNING Id, Status, ClientId, PayloadVersion, BusinessEntity, BusinessDocId, PhaseCode
+)
+SELECT w.Id, w.Status, w.ClientId, w.PayloadVersion, n.nth AS Nth
+FROM w
+JOIN n ON n.entity = w.BusinessEntity AND n.doc = w.BusinessDocId AND n.phase = w.PhaseCode;
+
+-- The previous payload arrived at the first try, which has no row in DeliveryAttempts; now that the ticket starts over it
+-- gets one. Runs in the transaction that replaced the payload.
+-- name: ticket_keep_sent
+INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Counted)
+SELECT 'ticket-gateway', CAST(Id AS VARCHAR(20)), GatewaySendTryCount, GatewaySendSendingSince, 'Sent', GatewaySendSentStatus,
+       COALESCE(GatewaySendSentMs, 0), 1
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids) AND GatewaySendSendingSince IS NOT NULL AND GatewaySendSentStatus IS NOT NULL;
 
 -- name: ticket_same
 -- row: ticket_written
