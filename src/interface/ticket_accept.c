@@ -83,18 +83,18 @@ static void read_row(struct ticket_acceptance *c, struct df_result *r)
     c->created = df_col_int(r, ticket_written_PayloadVersion) == 1;
 }
 
-static void read_written(void *arg, size_t row, struct df_result *r)
+static void read_written(void *arg, struct df_result *r)
 {
-    struct ticket_acceptance *c = ((const struct accepting *)arg)->all[row];
+    struct ticket_acceptance *c = arg;
 
     read_row(c, r);
     c->changed = true;
     c->status = DF_STR("Awaiting"); /* what it starts as, whatever it is by now */
 }
 
-static void read_only_written(void *arg, struct df_result *r)
+static void read_one_written(void *arg, size_t row, struct df_result *r)
 {
-    read_written(arg, 0, r);
+    read_written(((const struct accepting *)arg)->all[row], r);
 }
 
 static void read_same(void *arg, struct df_result *r)
@@ -122,25 +122,59 @@ static enum df_code find_same(struct df_db *db, struct ticket_acceptance *c, str
     return code == DF_OK && c->refused ? df_reach_refuse(err, "ticket") : code;
 }
 
+static enum df_code upsert_ticket(struct df_db *db, struct ticket_acceptance *c,
+                                  const struct df_p_ticket_upsert *row, struct df_err *err)
+{
+    bool found;
+    return df_db_one(db, &df_q_ticket_upsert, DF_VALUES(row), DF_WIDTH(ticket_upsert), read_written,
+                     c, &found, err);
+}
+
+_Static_assert(offsetof(struct df_p_ticket_upsert, all) == sizeof(struct df_p_ticket_insert),
+               "the parameters of ticket_insert are the first ones of ticket_upsert");
+
+/* Most tickets are new. */
+static enum df_code insert_ticket(struct df_db *db, struct ticket_acceptance *c,
+                                  const struct df_p_ticket_upsert *row, struct df_err *err)
+{
+    int64_t inserted = 0;
+    enum df_code code = df_db_exec(db, &df_q_ticket_insert, DF_VALUES(row), DF_WIDTH(ticket_insert),
+                                   &inserted, err);
+
+    if (code != DF_OK)
+        return code;
+    if (inserted == 0)
+        return upsert_ticket(db, c, row, err);
+    return df_db_one(db,
+                     DF_Q(ticket_same, .entity = row->entity, .doc = row->doc, .phase = row->phase),
+                     read_written, c, NULL, err);
+}
+
+static enum df_code write_rows(struct df_db *db, struct accepting *x,
+                               const struct df_p_ticket_upsert *rows, struct df_err *err)
+{
+    bool is_sqlite = df_db_dialect(db) == DF_SQLITE;
+    enum df_code code = DF_OK;
+
+    if (x->count > 1 && !is_sqlite)
+        return df_db_exec_many(db, DF_MANY(ticket_upsert, rows), x->count, read_one_written, x,
+                               NULL, NULL, err);
+    for (size_t i = 0; i < x->count && code == DF_OK; i++)
+        code = (is_sqlite ? insert_ticket : upsert_ticket)(db, x->all[i], &rows[i], err);
+    return code;
+}
+
 static enum df_code write_tickets(struct df_db *db, struct accepting *x, struct df_err *err)
 {
     struct df_p_ticket_upsert *rows =
         DF_ARENA_ARRAY(&x->arena, struct df_p_ticket_upsert, x->count);
-    enum df_code code;
 
     for (size_t i = 0; i < x->count; i++) {
         struct ticket_acceptance *c = x->all[i];
         c->created = c->changed = c->refused = false;
         rows[i] = row_of(x, c);
     }
-    if (x->count == 1) {
-        bool found;
-        code = df_db_one(db, &df_q_ticket_upsert, DF_VALUES(rows), DF_WIDTH(ticket_upsert),
-                         read_only_written, x, &found, err);
-    } else {
-        code = df_db_exec_many(db, DF_MANY(ticket_upsert, rows), x->count, read_written, x, NULL,
-                               NULL, err);
-    }
+    enum df_code code = write_rows(db, x, rows, err);
     /* In a database that ignores lock hints, the second of two inserts at once meets the key. */
     if (code == DF_E_DB_UNIQUE)
         return df_err_set(err, DF_E_DB_CONFLICT, "The ticket was written by another call as well.");

@@ -109,6 +109,26 @@ SELECT w.Id, w.Status, w.ClientId, w.PayloadVersion, n.nth AS Nth
 FROM w
 JOIN n ON n.entity = w.BusinessEntity AND n.doc = w.BusinessDocId AND n.phase = w.PhaseCode;
 
+-- A new ticket alone. On SQLite this costs half as much as an upsert that returns its row.
+-- name: ticket_insert
+INSERT INTO TB_TICKET_INTERFACE
+    (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
+        :status, :error, :tries, :attempts, :due, :gateway_due)
+ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO NOTHING;
+-- dialect: sqlserver
+INSERT INTO TB_TICKET_INTERFACE
+    (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
+       :status, :error, :tries, :attempts, :due, :gateway_due
+WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
+                  WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
+                    AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
+
 -- The previous payload arrived at the first try, which has no row in DeliveryAttempts; now that the ticket starts over it
 -- gets one. Runs in the transaction that replaced the payload.
 -- name: ticket_keep_sent
