@@ -153,6 +153,7 @@ struct delivery_row {
     struct delivery_share *tenant; /* NULL: no tenant's row */
     bool promised;
 
+    bool past;          /* claimed to look past a destination that is full, or for several */
     bool probe;         /* claimed to find out whether its target is back */
     int64_t waited_for; /* the id of the target that it waited for until this claim; 0: none */
 
@@ -209,6 +210,7 @@ struct delivery_claim {
     struct delivery_channel *channel;
     size_t limit; /* rows to find by due time; 0: none */
     bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
+    bool past;    /* it looks past a destination that is full, or for several */
     bool careful; /* under marks: claim.c */
     enum delivery_look look;
     struct delivery_cursor from;
@@ -224,6 +226,7 @@ struct delivery_claim {
     size_t taken;              /* the same of all claims */
     int64_t taken_bytes;       /* of them */
     size_t parked;             /* of them, put off: their owner already has its share */
+    int64_t took_ms;           /* to find them */
     bool more;                 /* there may be more rows behind the cursor */
     struct df_map suspects;    /* careful: rows that have a mark, struct suspect by id */
     struct df_list claimed;    /* to be sent */
@@ -252,8 +255,9 @@ struct delivery_channel {
     int64_t show_ms;                  /* monotonic: when to look for rows that take long */
     uint32_t reset;                   /* shards to be reset by the next settlement */
     struct delivery_cursor cursor;
-    int64_t back_ms;           /* monotonic: when to look behind the cursor */
-    int64_t whole_ms;          /* monotonic: when to look at all rows */
+    int64_t since_ms; /* wall clock: rows that are due since then were committed; INT64_MAX: none */
+    int64_t back_ms;  /* monotonic: when to look behind the cursor */
+    int64_t whole_ms; /* monotonic: when to look at all rows */
     size_t careful_left;       /* rows that are taken with care; 0: no care is needed */
     int64_t careful_ms;        /* monotonic: when that ends */
     size_t marked;             /* rows in hand that have a mark */

@@ -93,9 +93,9 @@ void delivery_drop(struct delivery_row *row)
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
     delivery_held_remove(ch, row);
-    if (row->waited_for == 0)
-        ch->whole_ms = 0; /* it lies behind the cursor */
-    else if (row->target)
+    if (row->waited_for == 0 && row->was_due_ms < ch->since_ms)
+        ch->since_ms = row->was_due_ms; /* it lies behind the cursor */
+    else if (row->waited_for > 0 && row->target)
         row->target->has_held = true;
     df_metric_set(ch->in_flight, (double)ch->held);
     df_unlock(&d->lock);
@@ -315,6 +315,10 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     if (!why)
         return true;
     df_outbound_forgo(&row->out);
+    if (!row->past && !queues && row->waited_for == 0) { /* there will soon be room */
+        delivery_drop(row);
+        return false;
+    }
     put_row_back(d, row, queues ? target : 0, DELIVERY_PARK_MS, why);
     return false;
 }
