@@ -247,9 +247,10 @@ struct delivery_channel {
      * the store's. */
     bool is_settling;
     bool is_claiming;
-    int64_t settled_ms;               /* monotonic: when the last settlement began */
-    int64_t claimed_ms;               /* monotonic: when the last claim began */
-    int64_t again_ms;                 /* monotonic: when to settle again after a failure */
+    int64_t settled_ms; /* monotonic: when the last settlement began */
+    int64_t claimed_ms; /* monotonic: when the last claim began */
+    int64_t full_ms;    /* monotonic: when to claim again, unless a row comes back before */
+    int64_t again_ms;   /* monotonic: when to settle again after a failure */
     struct df_backoff settle_backoff; /* until again_ms */
     int64_t figures_ms;               /* monotonic: when waiting rows may be counted again */
     int64_t show_ms;                  /* monotonic: when to look for rows that take long */
@@ -484,6 +485,7 @@ bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery
 /* How long a row is put off that may not be sent now. Rows follow one another, so that a long
  * backlog comes back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
+#define DELIVERY_FULL_MS 100
 #define DELIVERY_PARK_MS 250 /* how long an owner that has its share is left alone */
 /* Forgets the shares that were not used for a minute. Takes the lock. */
 void delivery_shares_forget(struct df_delivery *d);

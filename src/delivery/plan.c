@@ -258,10 +258,13 @@ static bool may_claim(const struct df_delivery *d, const struct delivery_channel
            df_shards_mine(ch->shards, epochs) != 0;
 }
 
-/* While many rows are in hand, claims are not made for each that comes back. */
+/* While many rows are in hand, claims are not made for each that comes back; and none while a
+ * destination that looked as if it had room has none. */
 static int64_t gathered_ms(const struct delivery_channel *ch)
 {
-    return ch->held >= GATHER_MANY ? ch->claimed_ms + GATHER_MS : 0;
+    int64_t at_ms = ch->held >= GATHER_MANY ? ch->claimed_ms + GATHER_MS : 0;
+
+    return at_ms > ch->full_ms ? at_ms : ch->full_ms;
 }
 
 /* --- where to begin --------------------------------------------------------------------------- */

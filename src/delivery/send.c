@@ -77,6 +77,7 @@ static void finish_row(struct delivery_row *row)
     row->sent_ms = 0;
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
+    ch->full_ms = 0;
     ch->holding = ch->holding || (row->held_for > 0 && !row->tried);
     df_list_add(&ch->settled, &row->link);
     if (!ch->is_settling && ch->settled.count == 1) /* else the engine is woken anyway */
@@ -316,6 +317,9 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
         return true;
     df_outbound_forgo(&row->out);
     if (!row->past && !queues && row->waited_for == 0) { /* there will soon be room */
+        df_lock(&d->lock);
+        row->channel->full_ms = delivery_mono_ms(d) + DELIVERY_FULL_MS;
+        df_unlock(&d->lock);
         delivery_drop(row);
         return false;
     }
