@@ -142,7 +142,6 @@ static struct delivery_row *make_row(const struct finding *f, struct df_result *
     row->probe = f->want && f->want->probe;
     row->waited_for = f->want ? f->want->id : 0;
     row->marked = cl->careful;
-    row->past = cl->past;
     read_tries(r, row);
     return row;
 }

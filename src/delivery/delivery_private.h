@@ -153,7 +153,6 @@ struct delivery_row {
     struct delivery_share *tenant; /* NULL: no tenant's row */
     bool promised;
 
-    bool past;          /* claimed to look past a destination that is full, or for several */
     bool probe;         /* claimed to find out whether its target is back */
     int64_t waited_for; /* the id of the target that it waited for until this claim; 0: none */
 
@@ -210,7 +209,6 @@ struct delivery_claim {
     struct delivery_channel *channel;
     size_t limit; /* rows to find by due time; 0: none */
     bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
-    bool past;    /* it looks past a destination that is full, or for several */
     bool careful; /* under marks: claim.c */
     enum delivery_look look;
     struct delivery_cursor from;
@@ -275,15 +273,16 @@ struct delivery_channel {
     int64_t row_bytes;         /* mean of the last claim; 0: not known */
     char *main; /* the destination or tenant of all rows of the last claim; NULL: several */
     enum delivery_share_kind main_kind;
-    bool several;     /* the last claim had rows for several */
-    int64_t probe_ms; /* monotonic: when to look past a full destination */
-    size_t most;      /* rows of a claim for several */
-    bool crowded;     /* most rows of the last such claim were put off */
-    bool took_newest; /* the last claim was one of the newest */
-    bool holding;     /* the last row of it was left to wait for its target */
-    bool paused;      /* a person stopped the channel: nothing is claimed */
-    bool pause_seen;  /* for health.c, while it reads */
-    size_t turn_at;   /* where targets are looked through next */
+    bool several;      /* the last claim had rows for several */
+    int64_t probe_ms;  /* monotonic: when to look past a full destination */
+    int64_t newest_ms; /* monotonic: when the newest rows may be claimed for that */
+    size_t most;       /* rows of a claim for several */
+    bool crowded;      /* most rows of the last such claim were put off */
+    bool took_newest;  /* the last claim was one of the newest */
+    bool holding;      /* the last row of it was left to wait for its target */
+    bool paused;       /* a person stopped the channel: nothing is claimed */
+    bool pause_seen;   /* for health.c, while it reads */
+    size_t turn_at;    /* where targets are looked through next */
 
     /* For a clock that was set back (times.c). */
     bool look_ahead;        /* rows from "after now" are to be looked for */
@@ -479,14 +478,17 @@ void delivery_share_leave(struct df_delivery *d, struct delivery_row *row) DF_RE
 /* How many more rows of this size the destination may have; NULL: it has none yet. */
 size_t delivery_share_room(const struct df_delivery *d, const struct delivery_share *to,
                            int64_t row_bytes) DF_REQUIRES(d->lock);
+/* Whether the row's destination answers, and only has its share. */
+bool delivery_share_is_busy(struct df_delivery *d, const struct delivery_row *row)
+    DF_REQUIRES(d->lock);
 /* Whether the row's tenant has calls out and hears nothing, but not because of the row's
  * destination. Takes the lock. */
 bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery_row *row);
 /* How long a row is put off that may not be sent now. Rows follow one another, so that a long
  * backlog comes back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
-#define DELIVERY_FULL_MS 100
-#define DELIVERY_PARK_MS 250 /* how long an owner that has its share is left alone */
+#define DELIVERY_STUCK_MS 100 /* a full destination that was silent for so long hangs */
+#define DELIVERY_PARK_MS  250 /* how long an owner that has its share is left alone */
 /* Forgets the shares that were not used for a minute. Takes the lock. */
 void delivery_shares_forget(struct df_delivery *d);
 void delivery_shares_free(struct df_delivery *d);

@@ -23,8 +23,7 @@
 #define PROBE_MAX   32 /* rows of a claim that looks past a full destination */
 #define CROWD_MIN   16 /* rows of a claim while most are put back */
 #define CROWD_MAX   128
-#define CROWD_MS    20  /* how long such a claim should take at most */
-#define STUCK_MS    100 /* a full destination that was silent for so long hangs */
+#define CROWD_MS    20 /* how long such a claim should take at most */
 #define BACK_MS     10000
 #define LOOK_SHARE  20
 #define GATHER_MS   4 /* between two claims, while many rows are in hand */
@@ -130,7 +129,8 @@ void delivery_plan_found(struct delivery_channel *ch)
     /* More rows, and none of them could be taken: what they wait for takes a moment. */
     bool stuck = cl->taken == 0 && memcmp(&cl->at, &cl->from, sizeof(cl->at)) == 0;
     if (cl->limit > 0)
-        ch->look_ms = cl->more ? now_ms + (stuck ? STUCK_MS : 0) : look_in_ms(ch, cl->next_due_ms);
+        ch->look_ms =
+            cl->more ? now_ms + (stuck ? DELIVERY_STUCK_MS : 0) : look_in_ms(ch, cl->next_due_ms);
 }
 
 void delivery_plan_failed(struct delivery_channel *ch)
@@ -203,7 +203,7 @@ static size_t expected(const struct df_delivery *d, const struct delivery_channe
  * only busy. `planned` rows, which wait for a target, are claimed beside.
  */
 static size_t plan_due(struct df_delivery *d, const struct delivery_channel *ch, size_t planned,
-                       bool *ret_newest, bool *ret_past, int64_t *ret_at_ms) DF_REQUIRES(d->lock)
+                       bool *ret_newest, int64_t *ret_at_ms) DF_REQUIRES(d->lock)
 {
     size_t room = room_for_rows(ch, delivery_mono_ms(d));
     const struct delivery_share *to =
@@ -215,16 +215,15 @@ static size_t plan_due(struct df_delivery *d, const struct delivery_channel *ch,
     room = delivery_held_room(d, ch, room < CLAIM_MAX ? room : CLAIM_MAX);
     *ret_newest = ch->several && takes_newest(ch, delivery_mono_ms(d));
     *ret_at_ms = ch->woken ? 0 : ch->look_ms;
-    *ret_past = ch->several;
     if (ch->holding && !*ret_newest)
         return room; /* what only waits for its target needs no slot */
     if (taken < share && !*ret_newest)
         return room < share - taken ? room : share - taken;
-    *ret_past = true;
     if (ch->woken && ch->c->claim_newest) {
         *ret_newest = true;
+        *ret_at_ms = ch->several ? 0 : ch->newest_ms;
     } else if (to) {
-        int64_t probe_ms = to->heard_ms + STUCK_MS;
+        int64_t probe_ms = to->heard_ms + DELIVERY_STUCK_MS;
         probe_ms = probe_ms < ch->probe_ms ? probe_ms : ch->probe_ms;
         *ret_at_ms = ch->look_ms > probe_ms ? ch->look_ms : probe_ms;
     }
@@ -302,7 +301,7 @@ bool delivery_plan_claim(struct df_delivery *d, struct delivery_channel *ch, int
         now_ms < gathered_ms(ch))
         return false;
     size_t planned = delivery_targets_plan(d, ch, room_for_held(d, ch), &cl->wants, &later_ms);
-    cl->limit = plan_due(d, ch, planned, &cl->newest, &cl->past, &at_ms);
+    cl->limit = plan_due(d, ch, planned, &cl->newest, &at_ms);
     if (now_ms < at_ms)
         cl->limit = 0;
     if (cl->limit + cl->wants.count == 0)
@@ -315,6 +314,8 @@ bool delivery_plan_claim(struct df_delivery *d, struct delivery_channel *ch, int
          * newest. */
         ch->woken = ch->woken && ch->several && ch->crowded && !cl->newest;
         ch->took_newest = cl->newest;
+        if (cl->newest)
+            ch->newest_ms = now_ms + DELIVERY_STUCK_MS;
         ch->probe_ms = now_ms + d->opt.poll_ms;
     }
     ch->claimed_ms = now_ms;
@@ -327,7 +328,7 @@ int64_t delivery_plan_next(struct df_delivery *d, struct delivery_channel *ch, i
     struct delivery_wants wants;
     int64_t later_ms = INT64_MAX;
     int64_t at_ms = 0;
-    bool newest, past;
+    bool newest;
 
     if (ch->is_claiming)
         return INT64_MAX;
@@ -339,7 +340,7 @@ int64_t delivery_plan_next(struct df_delivery *d, struct delivery_channel *ch, i
     size_t planned = delivery_targets_plan(d, ch, room_for_held(d, ch), &wants, &later_ms);
     if (planned > 0)
         return gathered_ms(ch);
-    at_ms = plan_due(d, ch, 0, &newest, &past, &at_ms) > 0 ? at_ms : INT64_MAX;
+    at_ms = plan_due(d, ch, 0, &newest, &at_ms) > 0 ? at_ms : INT64_MAX;
     at_ms = at_ms < later_ms ? at_ms : later_ms;
     return at_ms > gathered_ms(ch) ? at_ms : gathered_ms(ch);
 }

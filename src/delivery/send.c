@@ -312,14 +312,14 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     row->channel->holding = row->channel->holding && why;
     if (why && row->target && row->waited_for > 0)
         row->target->full_until_ms = delivery_mono_ms(d) + DELIVERY_PARK_MS;
+    bool busy = why && !row->channel->several && delivery_share_is_busy(d, row);
+    if (busy)
+        row->channel->full_ms = delivery_mono_ms(d) + DELIVERY_STUCK_MS;
     df_unlock(&d->lock);
     if (!why)
         return true;
     df_outbound_forgo(&row->out);
-    if (!row->past && !queues && row->waited_for == 0) { /* there will soon be room */
-        df_lock(&d->lock);
-        row->channel->full_ms = delivery_mono_ms(d) + DELIVERY_FULL_MS;
-        df_unlock(&d->lock);
+    if (busy && !queues && row->waited_for == 0) { /* there will soon be room */
         delivery_drop(row);
         return false;
     }
