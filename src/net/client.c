@@ -327,9 +327,9 @@ struct turn {
 };
 
 /* How long the thread may sleep. The first is up in time for calls that expire in line. */
-static int64_t decide_wait(struct client_thread *t, int64_t now_ns) DF_REQUIRES(t->client->lock)
+static int64_t decide_wait(struct df_http_client *c, const struct client_thread *t, int64_t now_ns)
+    DF_REQUIRES(c->lock)
 {
-    struct df_http_client *c = t->client;
     int64_t ms = SLEEP_MAX_MS;
 
     if (t != &c->threads[0])
@@ -361,7 +361,7 @@ static void begin_turn(struct client_thread *t, struct turn *turn)
     if (turn->over)
         wake_all(c);
     if (turn->started.count == 0 && turn->ended.count == 0)
-        turn->wait_ms = decide_wait(t, now_ns);
+        turn->wait_ms = decide_wait(c, t, now_ns);
     t->sleeps = turn->wait_ms > 0;
     df_unlock(&c->lock);
 
