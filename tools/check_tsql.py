@@ -1158,7 +1158,7 @@ class QueryFile(embed_sql.Parser):
         begin = self.pos
         super().emit(what, end, space)
         if not space:
-            text = self.blocks[-1].texts[-1]
+            text = self.text()
             text.begin = getattr(text, "begin", begin)
             text.end = end
 

@@ -41,6 +41,20 @@ Parameters are written :name and numbered by their first appearance in the block
 of a block have the same ones. A repeated parameter has the same value everywhere. Comments and the closing semicolon
 are dropped; everything else stays as written. A text holds one statement; only a text for SQL Server may hold several.
 
+A query that is run for many rows (df_db_exec_many) may have one more text for PostgreSQL, the last of its block. It runs
+once for all rows, and each of its parameters is an array with a value for each row. A CAST says of what type: that of the
+column, or one that it may become:
+
+    -- name: item_settle
+    UPDATE Items SET A = :a WHERE Id = :id;
+    -- many: postgres
+    UPDATE Items SET A = n.a FROM UNNEST(CAST(:a AS INT[]), CAST(:id AS BIGINT[])) AS n (a, id) WHERE Items.Id = n.id;
+
+It changes at most one row for each row of parameters. It has the columns of the other texts and, after them, a column Nth:
+the number of the row of parameters, from 1 (UNNEST(…) WITH ORDINALITY AS n (a, id, Nth)). A query without columns may
+have Nth or not; with it, the rows that were changed are known at once. Who changes rows at the same time as others in
+other processes locks them first, in the order of their keys: the order of an UPDATE … FROM is the database's to choose.
+
 `x IN EACH_INT(:ids)` and `x IN EACH_UUID(:ids)` take one text parameter, a JSON array ("[1,2,3]", '["0190…"]'), and are
 written for each dialect so that it looks the values up one by one, by an index if there is one, whatever its statistics
 of the table say.
@@ -76,8 +90,8 @@ NAME_MAX = 56
 PARAM_MAX = 255  # the elements of df_query.markers are bytes
 
 NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-DIRECTIVE = re.compile(r"--\s*(name|dialect|row|shape|template|with)\s*:", re.IGNORECASE)
-STRICT_DIRECTIVE = re.compile(r"-- (name|dialect|row|shape|template|with): (\S.*?)\s*\Z")
+DIRECTIVE = re.compile(r"--\s*(name|dialect|many|row|shape|template|with)\s*:", re.IGNORECASE)
+STRICT_DIRECTIVE = re.compile(r"-- (name|dialect|many|row|shape|template|with): (\S.*?)\s*\Z")
 ROW = re.compile(r"([a-z][a-z0-9_]*)(, …)?\Z")
 SHAPE = re.compile(r"-- shape: ([a-z][a-z0-9_]*) = (\S.*?)\s*\Z")
 TEMPLATE = re.compile(r"-- template: (\S+)\s*\Z")
@@ -131,6 +145,14 @@ class Block:
         self.row = None  # name of its rows; None: the query's name
         self.more = False  # it has more columns than the row
         self.texts = []
+        self.many = None  # PostgreSQL's text with arrays
+
+    def all_texts(self):
+        return self.texts + ([self.many] if self.many else [])
+
+    def current(self):
+        """The text that is being read; None: none yet."""
+        return next(reversed(self.all_texts()), None)
 
     def by_dialect(self):
         own = {d: t for t in self.texts if t.dialects for d in t.dialects}
@@ -176,7 +198,7 @@ class Template:
                 raise ValueError(f"the template has no place '{name}'")
         for line in self.lines:
             if m := STRICT_DIRECTIVE.match(line):
-                dialect = m[2] if m[1] == "dialect" else None
+                dialect = m[2] if m[1] in ("dialect", "many") else None
                 if m[1] == "name":
                     wanted = PLACE.sub(value, m[2]) not in own_names
             if wanted:
@@ -294,13 +316,13 @@ class Parser:
         block = self.blocks[-1]
         if not block.texts:
             block.texts.append(Text(None, self.line()))
-        return block.texts[-1]
+        return block.current()
 
     def emit(self, what, end, space=False):
         if space:
             # Space between blocks is dropped.
-            if self.blocks and self.blocks[-1].texts:
-                self.blocks[-1].texts[-1].parts.append(what)
+            if self.blocks and (text := self.blocks[-1].current()):
+                text.parts.append(what)
         else:
             text = self.text()
             if text.ended and not text.may_go_on():
@@ -326,6 +348,8 @@ class Parser:
             self.open_block(m[2])
         elif m[1] == "dialect":
             self.open_text(m[2])
+        elif m[1] == "many":
+            self.open_many(m[2])
         elif m[1] == "row":
             self.set_row(m[2])
 
@@ -444,6 +468,8 @@ class Parser:
             self.fail("'-- dialect:' before the first '-- name:'")
         dialects = [d.strip() for d in value.split(",")]
         block = self.blocks[-1]
+        if block.many:
+            self.fail("'-- many:' is the last text of its block")
         for i, d in enumerate(dialects):
             if d not in DIALECTS:
                 self.fail(f"unknown dialect '{d}': one of {', '.join(DIALECTS)}")
@@ -451,13 +477,18 @@ class Parser:
                 self.fail(f"'{block.name}' has two texts for {d}")
         block.texts.append(Text(dialects, self.line()))
 
+    def open_many(self, value):
+        if not self.blocks or not self.blocks[-1].texts or self.blocks[-1].many or value != "postgres":
+            self.fail("'-- many: postgres' stands once, behind the other texts of a block")
+        self.blocks[-1].many = Text(["postgres"], self.line())
+
     def close_block(self):
         if not self.blocks:
             return
         block = self.blocks[-1]
         if not block.texts:
             raise Mistake(self.path, block.line, f"'{block.name}' is empty")
-        for t in block.texts:
+        for t in block.all_texts():
             if t.empty():
                 raise Mistake(self.path, t.line, f"'{block.name}' is empty")
         served = block.by_dialect()
@@ -469,6 +500,19 @@ class Parser:
                 raise Mistake(self.path, block.line, f"'{block.name}' has no text for {d}")
         self.check_params(block)
         self.check_columns(block)
+        if block.many:
+            self.check_many(block)
+
+    def check_many(self, block):
+        """The columns of the other texts, then Nth, without which nobody knows whose row it is."""
+        first, here = columns_of(block.texts[0]), columns_of(block.many)
+        wanted = [*first, "Nth"] if first or here else []
+        if len(here) != len(wanted) or any(a and (b or "").lower() != a.lower() for a, b in zip(wanted, here)):
+            raise Mistake(self.path, block.many.line, f"'{block.name}': the columns for many rows are {shown(wanted)}; "
+                                                      f"this has {shown(here)}")
+        if not block.texts[0].params() or any(len(p) == 2 for p in block.many.parts if isinstance(p, tuple)):
+            raise Mistake(self.path, block.many.line, f"'{block.name}': for many rows each parameter is an array, "
+                                                      "there is one at least, and none is EACH")
 
     def check_columns(self, block):
         first = columns_of(block.texts[0])
@@ -486,7 +530,7 @@ class Parser:
         first = block.texts[0].params()
         if len(first) > PARAM_MAX:
             raise Mistake(self.path, block.line, f"'{block.name}' has more than {PARAM_MAX} parameters")
-        for t in block.texts[1:]:
+        for t in block.all_texts()[1:]:
             here = t.params()
             missing = [":" + p for p in first if p not in here]
             extra = [":" + p for p in here if p not in first]
@@ -728,10 +772,12 @@ def c_query(block):
             member += f", .markers = markers_{name}, .marker_count = {len(markers)}"
         members.append(f"[{ENUM[dialect]}] = {member}}},")
     body = "\n             ".join(members)
+    if block.many:
+        out.append(c_array(f"many_{name}", render(block.many, "postgres", params)[0]))
     out.append(f'const struct df_query df_q_{name} = {{\n    .name = "{name}",\n'
                f"    .params = {'params_' + name if params else 'NULL'},\n"
                f"    .param_count = {len(params)},\n    .column_count = {len(columns_of(block.texts[0]))},\n"
-               f"    .text = {{{body}}},\n}};\n")
+               f"    .text = {{{body}}},\n" + (f"    .many = many_{name},\n" if block.many else "") + "};\n")
     return "\n".join(out)
 
 

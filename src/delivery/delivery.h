@@ -2,9 +2,9 @@
  * The delivery engine: one for all channels. A thread of its own decides; the store claims and
  * settles, the HTTP client sends.
  *
- * A cycle of a channel is one job for the store, and so one commit: it settles what has come back
- * and claims as many rows as there is room for. While it runs, answers gather for the next. Cycles
- * of different channels run side by side.
+ * A claim finds rows of the shards that the process owns (shards/shards.h) and writes nothing; a
+ * settlement writes what came of many rows in one commit. Each channel has at most one of each
+ * under way. While a settlement runs, answers gather for the next.
  *
  * New work wakes the engine at once (df_delivery_wake, from any thread); a look every poll_ms is
  * the backstop, and finds rows of other processes where the database cannot notify.
@@ -18,6 +18,7 @@
 
 #include "delivery/channel.h"
 #include "delivery/settings.h"
+#include "shards/shards.h"
 #include "store/store.h"
 
 struct df_delivery;
@@ -25,6 +26,7 @@ struct df_delivery;
 struct df_delivery_options {
     struct df_store *store;
     struct df_outbound *outbound;
+    struct df_shards *shards; /* NULL: the process knows the channels, and delivers nothing */
     const struct df_clock *clock;
     struct df_delivery_settings settings;
     int64_t poll_ms;       /* 0: 1000 */

@@ -151,6 +151,8 @@ static void set_channels(struct df_interface *i)
         .sent = &df_q_gateway_sent,
         .failed = &df_q_gateway_failed,
         .deferred = &df_q_gateway_deferred,
+        .sending = &df_q_gateway_sending,
+        .reset = &df_q_gateway_reset,
         .lock = &df_q_gateway_lock,
         .next_due = &df_q_gateway_next_due,
         .waiting = &df_q_gateway_waiting,

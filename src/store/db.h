@@ -47,6 +47,9 @@ struct df_query {
         const unsigned char *markers;
         size_t marker_count;
     } text[DF_DIALECT_COUNT];
+    /* PostgreSQL's text for many rows at once, with an array for each parameter; NULL: there is
+     * none. */
+    const char *many;
 };
 
 /* 0 is no type: a parameter that was left out is found by it. */
@@ -190,6 +193,11 @@ enum df_code df_db_query_int(struct df_db *db, const struct df_query *q,
  * (may be NULL) is an array of row_count. After an error the caller must roll the transaction back,
  * at least to a savepoint; *ret_failed_row (may be NULL) is the row that failed, or -1 when it is
  * not known.
+ *
+ * A query with a text for many rows (`many`) is one statement on PostgreSQL: its rows come in any
+ * order, and two rows of parameters may not concern the same row of the table. Who asks for
+ * ret_affected when not all rows of parameters change one pays for it, unless the text returns Nth:
+ * the statement is undone and made row by row.
  */
 enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              const struct df_value *params, size_t param_count, size_t row_count,

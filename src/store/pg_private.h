@@ -16,10 +16,20 @@
 enum {
     PG_BOOL = 16,
     PG_BYTEA = 17,
+    PG_INT8 = 20,
+    PG_INT2 = 21,
+    PG_INT4 = 23,
+    PG_TEXT = 25,
+    PG_JSON = 114,
     PG_FLOAT4 = 700,
     PG_FLOAT8 = 701,
     PG_TIMESTAMP = 1114,
-    PG_TIMESTAMPTZ = 1184
+    PG_TIMESTAMPTZ = 1184,
+    PG_BPCHAR = 1042,
+    PG_VARCHAR = 1043,
+    PG_NUMERIC = 1700,
+    PG_UUID = 2950,
+    PG_JSONB = 3802,
 };
 
 /*
@@ -29,7 +39,7 @@ enum {
 enum pg_held {
     PG_HELD_BEGIN = 1 << 0,
     PG_HELD_BEGIN_READ = 1 << 1,
-    PG_HELD_BULK_UNDO = 1 << 2, /* undoes a bulk insert; see pg_bulk.c */
+    PG_HELD_BULK_UNDO = 1 << 2, /* undoes a statement for many rows; see pg_bulk.c */
     PG_HELD_BULK_END = 1 << 3,
     PG_HELD_ROLLBACK_TO = 1 << 4,
     PG_HELD_RELEASE = 1 << 5,
@@ -46,13 +56,11 @@ struct pg_stmt {
     char name[40];
 };
 
-/* An INSERT is written for these numbers of rows at once. */
-#define PG_BULK_SIZES 2
-static const size_t pg_bulk_rows[PG_BULK_SIZES] = {64, 8};
-
+/* A query written for many rows: its parameters are arrays with a value for each row. */
 struct pg_bulk {
-    struct df_query query[PG_BULK_SIZES];
-    char *sql[PG_BULK_SIZES];
+    struct df_query query;
+    char *sql;      /* the text of `query`, when it was made here */
+    Oid elements[]; /* the type of the values of each array */
 };
 
 /* One row of parameters as libpq takes them. The arrays and the text are reused from row to row. */
@@ -108,6 +116,15 @@ enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
 /* --- pg_params.c ------------------------------------------------------------------------------ */
 
 void df_pg_params_set(struct pg_params *p, const struct df_value *values, size_t count);
+/* The type of the values of an array that is to become `target` (0: what suits the value best). */
+Oid df_pg_element(const struct df_value *v, Oid target);
+/* Whether an array of such values can hold v. */
+bool df_pg_element_fits(const struct df_value *v, Oid element);
+/* How many of the rows go into the next statement. */
+size_t df_pg_piece(const struct df_value *values, size_t width, size_t row_count);
+/* The rows as an array for each of the `width` parameters. */
+void df_pg_params_arrays(struct pg_params *p, const Oid *elements, const struct df_value *values,
+                         size_t width, size_t row_count);
 void df_pg_params_release(struct pg_params *p);
 
 /* --- pg_wire.c -------------------------------------------------------------------------------- */
@@ -119,7 +136,9 @@ struct pg_sink {
     void *arg;
     int64_t *affected;
     int64_t failed_row; /* out: -1: unknown or none */
-    char tag[16];       /* out: the last statement's command tag, cut */
+    PGresult **pieces;  /* out, of df_pg_run_bulk: a result for each statement; the caller's */
+    size_t piece_count;
+    char tag[16]; /* out: the last statement's command tag, cut */
 };
 
 /*
@@ -128,19 +147,23 @@ struct pg_sink {
  */
 enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
                        size_t row_count, struct pg_sink *sink, struct df_err *err);
-/* The same with as few statements as possible; the row that failed is not known. */
-enum df_code df_pg_run_bulk(struct pg_db *pg, const struct df_query *q, const struct pg_bulk *bulk,
+/* The same with as few statements as possible: nothing is known of single rows but what `pieces`
+ * tell. */
+enum df_code df_pg_run_bulk(struct pg_db *pg, const struct pg_bulk *bulk,
                             const struct df_value *params, size_t row_count, struct pg_sink *sink,
+                            struct df_err *err);
+/* Asks for the types of q's parameters; sink->ret_result tells them. */
+enum df_code df_pg_describe(struct pg_db *pg, const struct df_query *q,
+                            const struct df_value *params, struct pg_sink *sink,
                             struct df_err *err);
 struct pg_stmt *df_pg_stmt(struct pg_db *pg, const struct df_query *q);
 void df_pg_stmts_release(struct pg_db *pg);
 
 /* --- pg_bulk.c -------------------------------------------------------------------------------- */
 
-/* False: the query cannot be written for many rows, and nothing was done. */
-bool df_pg_bulk_insert(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
-                       size_t row_count, struct pg_sink *sink, enum df_code *ret,
-                       struct df_err *err);
+/* False: the rows cannot be written at once, and nothing was done. */
+bool df_pg_bulk_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
+                    size_t row_count, struct pg_sink *sink, enum df_code *ret, struct df_err *err);
 void df_pg_bulk_free(struct pg_bulk *bulk);
 
 /* --- pg_result.c ------------------------------------------------------------------------------ */

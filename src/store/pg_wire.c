@@ -22,9 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The held statements with the Parse of each, and the Parse of the statement itself in all its
- * sizes. */
-#define HEAD_MAX (2 * PG_HELD_COUNT + 1 + PG_BULK_SIZES)
+/* The held statements with the Parse of each, and the Parse of the statement itself. */
+#define HEAD_MAX (2 * PG_HELD_COUNT + 1)
 /* Output that may gather in memory before the sender waits for the socket. */
 #define UNSENT_MAX_BYTES ((size_t)256 * 1024)
 /* How long to poll the socket under TLS, which may already have read data that libpq has not
@@ -36,6 +35,7 @@ struct batch {
     struct pg_sink *sink;
     struct pg_stmt *stmt;       /* run once for each row; NULL: there are no rows */
     const struct pg_bulk *bulk; /* the rows go many at once; NULL: one by one */
+    bool describe;              /* the statement is only prepared and described */
     struct {
         struct pg_stmt *stmt;
         bool parse;
@@ -144,6 +144,12 @@ static void accept_row(struct batch *b, size_t row, PGresult *take_res)
     PQclear(take_res);
 }
 
+static void keep_piece(struct pg_sink *sink, PGresult *take_res)
+{
+    sink->pieces = df_realloc(sink->pieces, (sink->piece_count + 1) * sizeof(*sink->pieces));
+    sink->pieces[sink->piece_count++] = take_res;
+}
+
 /*
  * Whether the statement must be prepared again: the schema changed under it (recognised by the
  * server function that reports the error), or the server does not know it. The latter means that a
@@ -177,8 +183,6 @@ static void note_refusal(struct batch *b, size_t index, const PGresult *res)
     if (st && is_stale(b->pg, res)) {
         b->stale = true;
         name_stmt(b->pg, st);
-        for (size_t i = 0; b->bulk && i < PG_BULK_SIZES; i++)
-            name_stmt(b->pg, df_pg_stmt(b->pg, &b->bulk->query[i]));
     }
 }
 
@@ -200,8 +204,11 @@ static bool take_result(struct batch *b)
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
         if (index < b->head_count && b->head[index].parse) {
             b->head[index].stmt->prepared = true;
-        } else if (index >= b->head_count && index < b->sent && !b->bulk) {
-            accept_row(b, index - b->head_count, res);
+        } else if (index >= b->head_count && index < b->sent) {
+            if (b->bulk)
+                keep_piece(b->sink, res);
+            else
+                accept_row(b, index - b->head_count, res);
             res = NULL;
         }
     } else if (status != PGRES_PIPELINE_ABORTED) {
@@ -275,19 +282,23 @@ static bool pump_batch(struct batch *b, bool finish)
     }
 }
 
-static bool send_parse(struct batch *b, struct pg_stmt *st, const struct pg_params *p)
+static bool send_prepare(struct batch *b, struct pg_stmt *st, const char *name,
+                         const struct pg_params *p)
 {
     const struct df_query *q = st->query;
     PGconn *conn = b->pg->conn;
 
-    if (st->prepared || b->pg->pooled)
-        return true;
     b->head[b->head_count].stmt = st;
     b->head[b->head_count++].parse = true;
-    if (!PQsendPrepare(conn, st->name, q->text[DF_POSTGRES].sql, (int)q->param_count, p->types))
+    if (!PQsendPrepare(conn, name, q->text[DF_POSTGRES].sql, (int)q->param_count, p->types))
         return lose_connection(b, PQerrorMessage(conn));
     b->sent++;
     return true;
+}
+
+static bool send_parse(struct batch *b, struct pg_stmt *st, const struct pg_params *p)
+{
+    return st->prepared || b->pg->pooled || send_prepare(b, st, st->name, p);
 }
 
 static bool send_execute(struct batch *b, const struct pg_stmt *st, const struct pg_params *p)
@@ -347,54 +358,31 @@ static bool send_held(struct batch *b)
     return true;
 }
 
-/* The statement for the next rows; *ret_rows: how many rows it takes. */
-static struct pg_stmt *next_step(struct batch *b, const struct df_query *q, size_t left,
-                                 size_t *ret_rows)
+/* Sets the parameters of the next statement and returns how many rows they are. */
+static size_t set_params(struct batch *b, const struct df_value *params, size_t width, size_t left)
 {
-    for (size_t i = 0; b->bulk && i < PG_BULK_SIZES; i++) {
-        if (left >= pg_bulk_rows[i]) {
-            *ret_rows = pg_bulk_rows[i];
-            return df_pg_stmt(b->pg, &b->bulk->query[i]);
-        }
-    }
-    *ret_rows = 1;
-    return df_pg_stmt(b->pg, q);
-}
+    size_t rows = b->bulk ? df_pg_piece(params, width, left) : 1;
 
-/* Prepares every statement that the rows need before the first row. */
-static bool send_parses(struct batch *b, const struct df_query *q, const struct df_value *params,
-                        size_t row_count)
-{
-    struct pg_params *p = &b->pg->params;
-    const struct pg_stmt *last = NULL;
-
-    for (size_t row = 0, n; row < row_count; row += n) {
-        struct pg_stmt *st = next_step(b, q, row_count - row, &n);
-        if (st == last || st->prepared || b->pg->pooled)
-            continue;
-        last = st;
-        df_pg_params_set(p, params ? params + row * q->param_count : NULL, n * q->param_count);
-        if (!send_parse(b, st, p))
-            return false;
-    }
-    return true;
+    if (b->bulk)
+        df_pg_params_arrays(&b->pg->params, b->bulk->elements, params, width, rows);
+    else
+        df_pg_params_set(&b->pg->params, params, width);
+    return rows;
 }
 
 static bool send_rows(struct batch *b, const struct df_query *q, const struct df_value *params,
                       size_t row_count)
 {
-    struct pg_db *pg = b->pg;
+    struct pg_params *p = &b->pg->params;
 
-    b->stmt = df_pg_stmt(pg, q);
-    if (!send_parses(b, q, params, row_count))
-        return false;
-    for (size_t row = 0, n; row < row_count; row += n) {
-        const struct pg_stmt *st = next_step(b, q, row_count - row, &n);
-        df_pg_params_set(&pg->params, params ? params + row * q->param_count : NULL,
-                         n * q->param_count);
-        if (!send_execute(b, st, &pg->params))
+    b->stmt = df_pg_stmt(b->pg, q);
+    for (size_t row = 0; row < row_count;) {
+        size_t at = row * q->param_count;
+        size_t rows = set_params(b, params ? params + at : NULL, q->param_count, row_count - row);
+        if ((row == 0 && !send_parse(b, b->stmt, p)) || !send_execute(b, b->stmt, p))
             return false;
-        b->unsent_bytes += pg->params.bytes;
+        row += rows;
+        b->unsent_bytes += p->bytes;
         if (b->unsent_bytes > UNSENT_MAX_BYTES && !pump_batch(b, false))
             return false;
         if (b->code != DF_OK)
@@ -403,12 +391,28 @@ static bool send_rows(struct batch *b, const struct df_query *q, const struct df
     return true;
 }
 
+/* Behind a pooler the statement has no name. */
+static bool send_describe(struct batch *b, const struct df_query *q, const struct df_value *params)
+{
+    struct pg_db *pg = b->pg;
+
+    b->stmt = df_pg_stmt(pg, q);
+    const char *name = pg->pooled ? "" : b->stmt->name;
+    df_pg_params_set(&pg->params, params, q->param_count);
+    if ((pg->pooled || !b->stmt->prepared) && !send_prepare(b, b->stmt, name, &pg->params))
+        return false;
+    if (!PQsendDescribePrepared(pg->conn, name))
+        return lose_connection(b, PQerrorMessage(pg->conn));
+    b->sent++;
+    return true;
+}
+
 static void run_batch(struct batch *b, const struct df_query *q, const struct df_value *params,
                       size_t row_count)
 {
     if (!send_held(b))
         return;
-    if (q && !send_rows(b, q, params, row_count))
+    if (q && !(b->describe ? send_describe(b, q, params) : send_rows(b, q, params, row_count)))
         return;
     if (!PQpipelineSync(b->pg->conn)) {
         (void)lose_connection(b, PQerrorMessage(b->pg->conn));
@@ -418,20 +422,20 @@ static void run_batch(struct batch *b, const struct df_query *q, const struct df
     (void)pump_batch(b, true);
 }
 
-enum df_code df_pg_run_bulk(struct pg_db *pg, const struct df_query *q, const struct pg_bulk *bulk,
-                            const struct df_value *params, size_t row_count, struct pg_sink *sink,
-                            struct df_err *err)
+static enum df_code run_again_if_stale(const struct batch *what, const struct df_query *q,
+                                       const struct df_value *params, size_t row_count)
 {
+    struct pg_db *pg = what->pg;
     bool again = !pg->base.in_transaction;
 
     for (;;) {
-        struct batch b = {.pg = pg, .sink = sink, .bulk = bulk, .err = err};
-        sink->failed_row = -1;
+        struct batch b = *what;
+        b.sink->failed_row = -1;
         run_batch(&b, q, params, row_count);
         if (!b.stale || !pg->base.alive)
             return b.code;
         if (!again)
-            return df_err_set(err, DF_E_DB_CONFLICT, "%s: the schema changed meanwhile",
+            return df_err_set(b.err, DF_E_DB_CONFLICT, "%s: the schema changed meanwhile",
                               q ? q->name : "transaction");
         again = false;
     }
@@ -440,5 +444,21 @@ enum df_code df_pg_run_bulk(struct pg_db *pg, const struct df_query *q, const st
 enum df_code df_pg_run(struct pg_db *pg, const struct df_query *q, const struct df_value *params,
                        size_t row_count, struct pg_sink *sink, struct df_err *err)
 {
-    return df_pg_run_bulk(pg, q, NULL, params, row_count, sink, err);
+    struct batch b = {.pg = pg, .sink = sink, .err = err};
+    return run_again_if_stale(&b, q, params, row_count);
+}
+
+enum df_code df_pg_run_bulk(struct pg_db *pg, const struct pg_bulk *bulk,
+                            const struct df_value *params, size_t row_count, struct pg_sink *sink,
+                            struct df_err *err)
+{
+    struct batch b = {.pg = pg, .sink = sink, .bulk = bulk, .err = err};
+    return run_again_if_stale(&b, &bulk->query, params, row_count);
+}
+
+enum df_code df_pg_describe(struct pg_db *pg, const struct df_query *q,
+                            const struct df_value *params, struct pg_sink *sink, struct df_err *err)
+{
+    struct batch b = {.pg = pg, .sink = sink, .describe = true, .err = err};
+    return run_again_if_stale(&b, q, params, 1);
 }

@@ -408,8 +408,7 @@ static enum df_code pg_exec_many(struct df_db *db, const struct df_query *q,
 {
     struct pg_sink sink = {.on_row = on_row, .arg = arg, .affected = ret_affected};
     enum df_code code = DF_OK;
-    if (on_row || row_count < pg_bulk_rows[PG_BULK_SIZES - 1] ||
-        !df_pg_bulk_insert(pg_of(db), q, params, row_count, &sink, &code, err))
+    if (!df_pg_bulk_run(pg_of(db), q, params, row_count, &sink, &code, err))
         code = df_pg_run(pg_of(db), q, params, row_count, &sink, err);
     *ret_failed_row = sink.failed_row;
     return code;

@@ -1,7 +1,8 @@
 /*
  * A chunk: items that are sent in one call, under one key, and settled in one commit. It belongs to
  * the worker of its batch, except from import_send on until it is in the batch's mail
- * (import_mail): then it belongs to the HTTP client's thread.
+ * (import_mail): then it belongs to the HTTP client's thread. While it is settled (hand.settling),
+ * the store's thread reads it, and nobody changes it.
  */
 #ifndef DF_IMPORTS_CHUNK_H
 #define DF_IMPORTS_CHUNK_H

@@ -19,6 +19,7 @@
 #define STOPPING_MS  50
 #define POSTPONE_MS  60000
 #define SETTLE_ITEMS 10000              /* in one commit; a chunk is never divided */
+#define UNSETTLED    4                  /* times as many chunks as may wait for an ack */
 #define HAND_BYTES   ((size_t)16 << 20) /* of bodies in hand, for all batches together */
 #define HAND_LEAST   ((size_t)4 << 20)  /* for one batch */
 
@@ -99,18 +100,33 @@ static enum df_code cut_chunk(struct import_batch *b, struct import_chunk *c, st
     return DF_ROW;
 }
 
-/* Whether another chunk may be cut. */
+static size_t bytes_of(const struct import_chunk *c)
+{
+    return c->body.len + c->unsent.len + c->originals.len;
+}
+
+static bool is_judged(const struct import_chunk *c)
+{
+    return c->state == CHUNK_JUDGED || c->state == CHUNK_ACKED;
+}
+
+/* Whether another chunk may be cut. Chunks that are only to be settled wait for no ack, but need
+ * memory. */
 static bool has_room(const struct import_batch *b)
 {
     const struct import_chunk *c;
-    size_t bytes = 0;
+    size_t bytes = b->hand.settling_bytes;
+    size_t open = 0;
 
     size_t most = b->probes ? 1 : (size_t)b->imports->opt.settings.max_parallel_chunks;
-    if (b->state != BATCH_CUTTING || b->hand.chunks.count >= most)
+    size_t unsettled = b->hand.chunks.count + b->hand.settling.count;
+    if (b->state != BATCH_CUTTING || unsettled >= (b->probes ? 1 : UNSETTLED * most))
         return false;
-    DF_LIST_EACH (c, &b->hand.chunks, link)
-        bytes += c->body.len + c->unsent.len + c->originals.len;
-    return bytes < import_share(b->imports, HAND_BYTES, HAND_LEAST);
+    DF_LIST_EACH (c, &b->hand.chunks, link) {
+        bytes += bytes_of(c);
+        open += !is_judged(c);
+    }
+    return open < most && bytes < import_share(b->imports, HAND_BYTES, HAND_LEAST);
 }
 
 /* Cuts as many chunks as may be under way. False: the batch has ended. */
@@ -272,14 +288,23 @@ static void keep_passed_over(struct import_batch *b, struct import_chunk *c)
     b->hand.polled_ms = -1;
 }
 
-static bool settle_some(struct import_batch *b, struct df_list *some)
+/* Takes the outcome of the commit that settles chunks, if it has ended. False: the batch has
+ * ended. */
+static bool take_settled(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
     struct df_list passed_over = {.count = 0};
     struct import_chunk *c;
 
-    enum df_code code = import_settle(b, some, &passed_over, &err);
-    while ((c = import_chunks_take(some))) {
+    df_lock(&b->imports->lock);
+    bool settled = b->mail.settled;
+    b->mail.settled = false;
+    df_unlock(&b->imports->lock);
+    if (!settled)
+        return true;
+    enum df_code code = import_settle_end(b, &passed_over, &err);
+    b->hand.settling_bytes = 0;
+    while ((c = import_chunks_take(&b->hand.settling))) {
         import_chunk_happens(c, code == DF_OK ? CHUNK_EV_SETTLED : CHUNK_EV_DROPPED);
         import_chunk_put(c);
     }
@@ -288,26 +313,26 @@ static bool settle_some(struct import_batch *b, struct df_list *some)
     return code == DF_OK || import_batch_fails(b, code, &err);
 }
 
-static bool settle_judged(struct import_batch *b)
+/* Begins to settle chunks, unless a commit is under way: the next one takes what gathers
+ * meanwhile. */
+static void settle_judged(struct import_batch *b)
 {
-    struct df_list judged = {.count = 0};
+    struct df_list some = {.count = 0};
     struct import_chunk *c;
-    bool ok = true;
+    size_t items = 0;
 
-    import_chunks_move(&b->hand.chunks, IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED), &judged);
-    while (judged.count > 0 && ok) {
-        struct df_list some = {.count = 0};
-        size_t items = 0;
-        while ((c = DF_LIST_FIRST(&judged, struct import_chunk, link)) &&
-               (some.count == 0 || items + c->count <= SETTLE_ITEMS)) {
-            items += c->count;
-            df_list_remove(&judged, &c->link);
-            df_list_add(&some, &c->link);
-        }
-        ok = settle_some(b, &some);
+    if (b->settling)
+        return;
+    DF_LIST_EACH (c, &b->hand.chunks, link) {
+        if (!is_judged(c) || (some.count > 0 && items + c->count > SETTLE_ITEMS))
+            continue;
+        items += c->count;
+        b->hand.settling_bytes += bytes_of(c);
+        df_list_remove(&b->hand.chunks, &c->link);
+        df_list_add(&some, &c->link);
     }
-    df_list_move(&b->hand.chunks, &judged);
-    return ok;
+    if (some.count > 0)
+        import_settle_start(b, &some);
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */
@@ -377,7 +402,7 @@ static void wait_for_events(struct import_batch *b)
     df_lock(&b->imports->lock);
     if (b->imports->stopping && wait_ms > STOPPING_MS)
         wait_ms = STOPPING_MS;
-    if (wait_ms > 0 && !b->mail.acked && b->mail.answered.count == 0)
+    if (wait_ms > 0 && !b->mail.acked && !b->mail.settled && b->mail.answered.count == 0)
         (void)df_clock_wait_ms(b->imports->opt.clock, &b->imports->changed, &b->imports->lock,
                                wait_ms);
     df_unlock(&b->imports->lock);
@@ -386,11 +411,10 @@ static void wait_for_events(struct import_batch *b)
 /* Whether there is something to do at once. */
 static bool is_busy(const struct import_batch *b)
 {
-    const unsigned busy = IMPORT_IN(CHUNK_READY) | IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED);
     const struct import_chunk *c;
 
     DF_LIST_EACH (c, &b->hand.chunks, link)
-        if (busy & IMPORT_IN(c->state))
+        if (c->state == CHUNK_READY || (is_judged(c) && !b->settling))
             return true;
     return has_room(b);
 }
@@ -409,20 +433,20 @@ static bool work_on_batch_once(struct import_batch *b)
     if (import_is_stopping(b->imports))
         (void)import_batch_happens(b, BATCH_EV_STOP);
     take_answers(b);
-    if (!store_promises(b) || !take_acks(b))
+    if (!take_settled(b) || !store_promises(b) || !take_acks(b))
         return false;
+    settle_judged(b); /* while chunks are cut */
     if (import_batch_sends(b->state)) {
         tick_chunks(b);
         if (!look_for_others(b) || !fill_hand(b) || !import_send_ready(b) ||
             !import_look_at_outage(b))
             return false;
     }
-    if (!settle_judged(b))
+    settle_judged(b);
+    import_show_in_hand(b, b->hand.chunks.count + b->hand.settling.count);
+    if (b->hand.in_flight == 0 && !b->settling && !end_calls(b))
         return false;
-    import_show_in_hand(b, b->hand.chunks.count);
-    if (b->hand.in_flight == 0 && !end_calls(b))
-        return false;
-    if (b->hand.chunks.count == 0 && !import_batch_happens(b, BATCH_EV_EMPTY_HAND))
+    if (b->hand.chunks.count == 0 && !b->settling && !import_batch_happens(b, BATCH_EV_EMPTY_HAND))
         return false;
     if (b->state != BATCH_STOPPING)
         (void)import_keep_lease(b);
@@ -439,20 +463,27 @@ static void work_on_batch(struct import_batch *b)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Calls under way point into the chunks, so these must not be freed before. */
-static void wait_for_calls(struct import_batch *b)
+/* Calls and a commit under way point into the chunks, so these must not be freed before. A commit
+ * is under way only if another one has found that the batch is lost or the database away: the next
+ * owner finds what became of it. */
+static void wait_for_chunks(struct import_batch *b)
 {
+    struct df_err err = DF_ERR_INIT;
+
     df_lock(&b->imports->lock);
-    while (b->mail.answered.count < b->hand.in_flight)
+    while (b->mail.answered.count < b->hand.in_flight || (b->settling && !b->mail.settled))
         df_cond_wait_ms(&b->imports->changed, &b->imports->lock, 1000);
     df_unlock(&b->imports->lock);
+    if (b->settling)
+        (void)import_settle_end(b, &b->hand.chunks, &err);
+    df_list_move(&b->hand.chunks, &b->hand.settling);
 }
 
 static void release_batch(struct import_batch *b)
 {
     struct import_chunk *c;
 
-    wait_for_calls(b);
+    wait_for_chunks(b);
     import_show_in_hand(b, 0);
     while ((c = import_chunks_take(&b->hand.chunks)))
         import_chunk_drop(c);

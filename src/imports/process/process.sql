@@ -182,6 +182,14 @@ DELETE FROM ImportEarlyAck WHERE BatchId = :id;
 UPDATE ImportChunk
 SET Status = :status, Attempts = :attempts, ErrorMessage = :error, AckedAt = COALESCE(AckedAt, :now), UpdatedAt = :now
 WHERE BatchId = :id AND ChunkId = :chunk AND Status < 3 AND (AckJson IS NULL OR 1 = :by_ack);
+-- many: postgres
+UPDATE ImportChunk AS c
+SET Status = n.status, Attempts = n.attempts, ErrorMessage = n.error, AckedAt = COALESCE(c.AckedAt, n.now), UpdatedAt = n.now
+FROM UNNEST(CAST(:status AS SMALLINT[]), CAST(:attempts AS INT[]), CAST(:error AS TEXT[]), CAST(:now AS TIMESTAMPTZ[]),
+            CAST(:id AS UUID[]), CAST(:chunk AS INT[]), CAST(:by_ack AS INT[]))
+     WITH ORDINALITY AS n (status, attempts, error, now, id, chunk, by_ack, Nth)
+WHERE c.BatchId = n.id AND c.ChunkId = n.chunk AND c.Status < 3 AND (c.AckJson IS NULL OR n.by_ack = 1)
+RETURNING n.Nth;
 
 -- name: item_insert
 INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, RecordCount, OriginalJson)
@@ -217,12 +225,22 @@ ORDER BY Sequence;
 
 -- name: again_assign
 UPDATE ImportItem SET ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
+-- many: postgres
+UPDATE ImportItem AS i SET ChunkId = n.chunk
+FROM UNNEST(CAST(:chunk AS INT[]), CAST(:id AS UUID[]), CAST(:sequence AS INT[])) AS n (chunk, id, sequence)
+WHERE i.BatchId = n.id AND i.Sequence = n.sequence;
 
 -- name: again_settle
 UPDATE ImportItem
 SET Status = :status, ErrorMessage = :error, ChunkId = :chunk,
     OriginalJson = CASE WHEN 1 = :failed THEN OriginalJson END
 WHERE BatchId = :id AND Sequence = :sequence;
+-- many: postgres
+UPDATE ImportItem AS i
+SET Status = n.status, ErrorMessage = n.error, ChunkId = n.chunk, OriginalJson = CASE WHEN n.failed = 1 THEN i.OriginalJson END
+FROM UNNEST(CAST(:status AS SMALLINT[]), CAST(:error AS TEXT[]), CAST(:chunk AS INT[]), CAST(:failed AS INT[]),
+            CAST(:id AS UUID[]), CAST(:sequence AS INT[])) AS n (status, error, chunk, failed, id, sequence)
+WHERE i.BatchId = n.id AND i.Sequence = n.sequence;
 
 -- --- the watchdog ---
 
@@ -233,7 +251,8 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 UPDATE ImportBatch SET LockedAt = NULL, UpdatedAt = :now WHERE Status = 1 AND LockedAt < :before;
 
 -- name: housekeeping_instance
-SELECT COUNT(*) FROM ImportBatch WHERE Status = 1 AND ProcessingHost LIKE :pattern;
+SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1 AND ProcessingHost LIKE :pattern)
+     + (SELECT COUNT(*) FROM WorkOwners WHERE Id = :id) AS Remaining;
 
 -- name: housekeeping_batch
 SELECT Status, UploadPath FROM ImportBatch WHERE Id = :id;

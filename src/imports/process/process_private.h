@@ -103,13 +103,16 @@ struct import_reading {
 struct import_hand {
     struct df_list chunks;
     struct df_list spare; /* chunks for their next use */
-    size_t in_flight;     /* chunks that are SENDING */
-    size_t shown;         /* chunks that the gauge counts */
-    int64_t outage_ms;    /* monotonic: since when OmniFlow takes no chunk; -1: no outage */
-    int64_t others_ms;    /* monotonic: the last look for other clients in an outage */
-    bool answered;        /* OmniFlow has taken a chunk from this owner */
-    int64_t polled_ms;    /* monotonic: the last look for acks; -1: look at once */
-    bool failed;          /* a call of this owner has failed since OmniFlow last took a chunk */
+    /* Chunks whose commit is under way; the store's thread reads them. They are not in `chunks`. */
+    struct df_list settling;
+    size_t settling_bytes;
+    size_t in_flight;  /* chunks that are SENDING */
+    size_t shown;      /* chunks that the gauge counts */
+    int64_t outage_ms; /* monotonic: since when OmniFlow takes no chunk; -1: no outage */
+    int64_t others_ms; /* monotonic: the last look for other clients in an outage */
+    bool answered;     /* OmniFlow has taken a chunk from this owner */
+    int64_t polled_ms; /* monotonic: the last look for acks; -1: look at once */
+    bool failed;       /* a call of this owner has failed since OmniFlow last took a chunk */
     char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call; may have the answer's body */
 };
 
@@ -123,6 +126,7 @@ struct import_turn {
 struct import_mail {
     struct df_list answered; /* chunks whose calls have ended and were judged */
     bool acked;              /* an ack was stored */
+    bool settled;            /* the commit that settles chunks has ended */
 };
 
 struct import_batch {
@@ -134,6 +138,7 @@ struct import_batch {
     struct df_log_ctx log;
     int64_t started_ms; /* monotonic */
     int64_t renewed_ms; /* monotonic: when the lease was renewed */
+    int64_t locked_ms;  /* monotonic: when the lock of all claims was renewed; 0: not yet */
 
     enum import_batch_state state;   /* set by import_batch_happens only */
     enum import_batch_action action; /* of the last step; at the end, the commit to perform */
@@ -145,6 +150,7 @@ struct import_batch {
     struct import_earlier earlier;
     struct import_reading reading;
     struct import_hand hand;
+    struct import_settling *settling; /* the commit of hand.settling; NULL: none is under way */
     struct import_turn turn;
     struct import_mail mail;
 };
@@ -163,8 +169,6 @@ struct df_imports {
     struct df_retry_policy retry; /* of a chunk */
     char *url;                    /* of the call */
     char host[IMPORT_HOST_MAX + 1];
-    struct df_uuid instance;
-    int instance_fd;
     struct df_loop workers;
 
     struct df_mutex lock; /* also guards the mail of all batches */
@@ -200,8 +204,6 @@ static inline struct df_value import_now(const struct import_batch *b)
 
 /* --- instances.c --- */
 
-void import_instance_hold(struct df_imports *i);
-void import_instance_drop(struct df_imports *i);
 /*
  * The value for ProcessingHost: "host/instance", or "host/instance/rules" for a batch that
  * processes of the previous release must not cut. They cannot tell whether an owner of the latter
@@ -288,10 +290,15 @@ enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks,
 /* Commits NAMED chunks as AwaitingAck. */
 enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks,
                                struct df_err *err) DF_MUST_CHECK;
-/* Settles JUDGED and ACKED chunks. Those that were not settled move to passed_over: a chunk with a
- * stored ack is settled by that ack only. */
-enum df_code import_settle(struct import_batch *b, struct df_list *chunks,
-                           struct df_list *passed_over, struct df_err *err) DF_MUST_CHECK;
+/*
+ * Settles JUDGED and ACKED chunks, one commit at a time, while the worker goes on: start moves the
+ * chunks to hand.settling, and mail.settled tells that the commit has ended. Then end gives its
+ * outcome. Chunks that were not settled move to passed_over: a chunk with a stored ack is settled
+ * by that ack only. The others stay in hand.settling, for the caller to take.
+ */
+void import_settle_start(struct import_batch *b, struct df_list *chunks);
+enum df_code import_settle_end(struct import_batch *b, struct df_list *passed_over,
+                               struct df_err *err);
 /* Acks that came for chunks in hand: calls `each` with the chunk's id and the ack. */
 enum df_code import_read_acks(struct import_batch *b,
                               void (*each)(struct import_batch *b, int64_t chunk,

@@ -26,8 +26,17 @@ struct owner_job {
     struct df_arena arena;
     enum df_batch_status status;
     void (*each)(struct import_batch *b, int64_t chunk, struct df_str ack);
-    int64_t *changed; /* for each chunk: rows that were settled, 0 or 1 */
     bool told;        /* there are webhooks to deliver */
+    bool renews_lock; /* it is time to renew the lock of all claims too */
+};
+
+/* The commit that settles chunks, on the store's thread. */
+struct import_settling {
+    struct owner_job o; /* first */
+    bool answered;      /* as in the hand when it was started */
+    int64_t *changed;   /* for each chunk: rows that were settled, 0 or 1 */
+    enum df_code code;
+    struct df_err err;
 };
 
 static struct df_value batch_id(const struct import_batch *b)
@@ -49,27 +58,49 @@ static enum df_code exec_owned(struct df_db *db, const struct df_query *q,
     return code != DF_OK ? code : affected == 1 ? DF_OK : lost_batch(err);
 }
 
-static enum df_code renew_lease(struct df_db *db, const struct import_batch *b, struct df_err *err)
+static enum df_code renew_lock(struct df_db *db, const struct owner_job *o, struct df_err *err)
 {
-    struct df_value now = import_now(b);
-    enum df_code code = exec_owned(
-        db, DF_Q(owner_renew, .now = now, .id = batch_id(b), .token = df_int(b->token)), err);
-    if (code == DF_OK && !import_is_concurrent(b->imports))
-        code = df_db_exec(db, DF_Q(owner_renew_lock, .now = now, .id = batch_id(b)), NULL, err);
-    return code;
+    if (!o->renews_lock)
+        return DF_OK;
+    return df_db_exec(db, DF_Q(owner_renew_lock, .now = import_now(o->b), .id = batch_id(o->b)),
+                      NULL, err);
 }
 
-static enum df_code run_as_owner(struct owner_job *o, struct df_err *err)
+static enum df_code renew_lease(struct df_db *db, const struct owner_job *o, struct df_err *err)
+{
+    const struct import_batch *b = o->b;
+    enum df_code code = exec_owned(
+        db, DF_Q(owner_renew, .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+        err);
+    return code == DF_OK ? renew_lock(db, o, err) : code;
+}
+
+static void prepare_job(struct owner_job *o)
 {
     struct import_batch *b = o->b;
 
     assert(b->id.text[0] != '\0'); /* it was claimed */
     o->job.log = &b->log;
+    o->renews_lock = !import_is_concurrent(b->imports) &&
+                     (b->locked_ms == 0 || import_mono_ms(b) - b->locked_ms >= IMPORT_RENEW_MS);
     df_arena_init(&o->arena);
-    enum df_code code = df_store_write_wait(b->imports->opt.store, &o->job, err);
+}
+
+static void end_job(struct owner_job *o, enum df_code code)
+{
     df_arena_release(&o->arena);
-    if (code == DF_OK)
-        b->renewed_ms = import_mono_ms(b);
+    if (code != DF_OK)
+        return;
+    o->b->renewed_ms = import_mono_ms(o->b);
+    if (o->renews_lock)
+        o->b->locked_ms = o->b->renewed_ms;
+}
+
+static enum df_code run_as_owner(struct owner_job *o, struct df_err *err)
+{
+    prepare_job(o);
+    enum df_code code = df_store_write_wait(o->b->imports->opt.store, &o->job, err);
+    end_job(o, code);
     return code;
 }
 
@@ -136,10 +167,11 @@ static enum df_code load_open(struct df_db *db, struct import_batch *b, struct d
 
 static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    struct import_batch *b = ((struct owner_job *)job)->b;
+    const struct owner_job *o = (struct owner_job *)job;
+    struct import_batch *b = o->b;
 
     df_arena_reset(&b->arena);
-    enum df_code code = renew_lease(db, b, err);
+    enum df_code code = renew_lease(db, o, err);
     if (code == DF_OK)
         code = df_db_one(db, DF_Q(owner_load, .id = batch_id(b)), read_batch_row, b, NULL, err);
     if (code == DF_OK)
@@ -158,7 +190,7 @@ enum df_code import_load(struct import_batch *b, struct df_err *err)
 
 static enum df_code run_renew(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    return renew_lease(db, ((struct owner_job *)job)->b, err);
+    return renew_lease(db, (struct owner_job *)job, err);
 }
 
 enum df_code import_renew(struct import_batch *b, struct df_err *err)
@@ -244,12 +276,12 @@ static enum df_code run_begin_sends(struct df_db *db, struct df_job *job, struct
         if (b->row.attempt > 1)
             assign_items(&assign, c);
     }
-    enum df_code code = renew_lease(db, b, err);
-    if (code == DF_OK)
-        code = df_rows_run(db, &insert, NULL, err);
+    enum df_code code = df_rows_run(db, &insert, NULL, err);
     if (code == DF_OK)
         code = df_rows_run(db, &attempt, NULL, err);
-    return code == DF_OK ? df_rows_run(db, &assign, NULL, err) : code;
+    if (code == DF_OK)
+        code = df_rows_run(db, &assign, NULL, err);
+    return code == DF_OK ? renew_lease(db, o, err) : code;
 }
 
 enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks, struct df_err *err)
@@ -286,10 +318,10 @@ static enum df_code run_begin_wait(struct df_db *db, struct df_job *job, struct 
         DF_ROWS_ADD(&early, chunk_early, .id = batch_id(b), .chunk = df_int(c->id),
                     .hash = df_text(df_str_c(hash)), .now = import_now(b));
     }
-    enum df_code code = renew_lease(db, b, err);
+    enum df_code code = df_rows_run(db, &await, NULL, err);
     if (code == DF_OK)
-        code = df_rows_run(db, &await, NULL, err);
-    return code == DF_OK ? df_rows_run(db, &early, NULL, err) : code;
+        code = df_rows_run(db, &early, NULL, err);
+    return code == DF_OK ? renew_lease(db, o, err) : code;
 }
 
 enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks, struct df_err *err)
@@ -381,8 +413,9 @@ static void add_items(struct df_rows *insert, struct df_rows *settle, const stru
 }
 
 /* Settles the chunks, and makes rows for those that were never sent. */
-static enum df_code settle_chunks(struct df_db *db, struct owner_job *o, struct df_err *err)
+static enum df_code settle_chunks(struct df_db *db, struct import_settling *s, struct df_err *err)
 {
+    struct owner_job *o = &s->o;
     struct df_rows insert = df_rows_for(&o->arena, &df_q_chunk_insert, o->chunks->count);
     struct df_rows settle = df_rows_for(&o->arena, &df_q_chunk_settle, o->chunks->count);
     const struct import_batch *b = o->b;
@@ -397,13 +430,30 @@ static enum df_code settle_chunks(struct df_db *db, struct owner_job *o, struct 
                     .by_ack = df_int(c->state == CHUNK_ACKED));
     }
     enum df_code code = df_rows_run(db, &insert, NULL, err);
-    return code == DF_OK ? df_rows_run(db, &settle, o->changed, err) : code;
+    return code == DF_OK ? df_rows_run(db, &settle, s->changed, err) : code;
 }
 
+static enum df_code add_progress(struct df_db *db, const struct import_settling *s,
+                                 const struct counts *n, struct df_err *err)
+{
+    const struct import_batch *b = s->o.b;
+
+    return exec_owned(db,
+                      DF_Q(owner_progress, .processed = df_int(n->processed),
+                           .errors = df_int(n->errors), .skipped = df_int(n->skipped),
+                           .error = df_text(df_utf8_cut(n->last_error, IMPORT_SUMMARY_UNITS)),
+                           .well = df_int(s->answered), .now = import_now(b), .id = batch_id(b),
+                           .token = df_int(b->token)),
+                      err);
+}
+
+/* The batch's row comes last: other commits of the owner, which write it too, wait for whoever has
+ * written it. */
 static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    struct owner_job *o = (struct owner_job *)job;
-    struct import_batch *b = o->b;
+    struct import_settling *s = (struct import_settling *)job;
+    struct owner_job *o = &s->o;
+    const struct import_batch *b = o->b;
     const struct import_chunk *c;
     struct counts n = {0};
     size_t i = 0;
@@ -414,47 +464,77 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
         df_rows_for(&o->arena, &df_q_item_insert, b->row.attempt > 1 ? 1 : items);
     struct df_rows settle =
         df_rows_for(&o->arena, &df_q_again_settle, b->row.attempt > 1 ? items : 1);
-    enum df_code code = settle_chunks(db, o, err);
+    enum df_code code = settle_chunks(db, s, err);
     if (code != DF_OK)
         return code;
     DF_LIST_EACH (c, o->chunks, link) {
-        if (o->changed[i++] == 0)
+        if (s->changed[i++] == 0)
             continue;
         count_chunk(&n, c);
         add_items(&insert, &settle, c, &o->arena);
     }
-    code = exec_owned(db,
-                      DF_Q(owner_progress, .processed = df_int(n.processed),
-                           .errors = df_int(n.errors), .skipped = df_int(n.skipped),
-                           .error = df_text(df_utf8_cut(n.last_error, IMPORT_SUMMARY_UNITS)),
-                           .well = df_int(b->hand.answered), .now = import_now(b),
-                           .id = batch_id(b), .token = df_int(b->token)),
-                      err);
-    if (code == DF_OK && !import_is_concurrent(b->imports))
-        code = df_db_exec(db, DF_Q(owner_renew_lock, .now = import_now(b), .id = batch_id(b)), NULL,
-                          err);
+    code = df_rows_run(db, &insert, NULL, err);
     if (code == DF_OK)
-        code = df_rows_run(db, &insert, NULL, err);
-    return code == DF_OK ? df_rows_run(db, &settle, NULL, err) : code;
+        code = df_rows_run(db, &settle, NULL, err);
+    if (code == DF_OK)
+        code = add_progress(db, s, &n, err);
+    return code == DF_OK ? renew_lock(db, o, err) : code;
 }
 
-enum df_code import_settle(struct import_batch *b, struct df_list *chunks,
-                           struct df_list *passed_over, struct df_err *err)
+/* On the store's thread, or on the worker's when the store takes no work. */
+static void settle_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
-    struct owner_job o = {.job = {.run = run_settle}, .b = b, .chunks = chunks};
+    struct import_settling *s = (struct import_settling *)job;
+    struct import_batch *b = s->o.b;
+    struct df_imports *i = b->imports;
+
+    df_lock(&i->lock);
+    s->code = code;
+    s->err = *err;
+    b->mail.settled = true;
+    pthread_cond_broadcast(&i->changed);
+    df_unlock(&i->lock);
+}
+
+void import_settle_start(struct import_batch *b, struct df_list *chunks)
+{
+    struct import_settling *s = df_calloc(1, sizeof(*s));
+
+    assert(!b->settling && b->hand.settling.count == 0);
+    assert_states(chunks, IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED));
+    df_list_move(&b->hand.settling, chunks);
+    s->o = (struct owner_job){
+        .job = {.run = run_settle, .done = settle_done}, .b = b, .chunks = &b->hand.settling};
+    s->answered = b->hand.answered;
+    s->changed = df_calloc(b->hand.settling.count, sizeof(*s->changed));
+    prepare_job(&s->o);
+    b->settling = s;
+    if (!df_store_write(b->imports->opt.store, &s->o.job)) {
+        struct df_err err = DF_ERR_INIT;
+        enum df_code code = df_err_set(&err, DF_E_BUSY, "the store takes no more work");
+        settle_done(&s->o.job, code, &err);
+    }
+}
+
+enum df_code import_settle_end(struct import_batch *b, struct df_list *passed_over,
+                               struct df_err *err)
+{
+    struct import_settling *s = b->settling;
+    enum df_code code = s->code;
     struct import_chunk *c;
     size_t i = 0;
 
-    assert_states(chunks, IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED));
-    o.changed = df_calloc(chunks->count, sizeof(*o.changed));
-    enum df_code code = run_as_owner(&o, err);
-    DF_LIST_EACH (c, chunks, link) {
-        if (code == DF_OK && o.changed[i++] == 0) {
-            df_list_remove(chunks, &c->link);
+    b->settling = NULL;
+    *err = s->err;
+    end_job(&s->o, code);
+    DF_LIST_EACH (c, &b->hand.settling, link) {
+        if (code == DF_OK && s->changed[i++] == 0) {
+            df_list_remove(&b->hand.settling, &c->link);
             df_list_add(passed_over, &c->link);
         }
     }
-    free(o.changed);
+    free(s->changed);
+    free(s);
     return code;
 }
 

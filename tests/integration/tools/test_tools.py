@@ -55,6 +55,8 @@ int main(void)
                 printf("%s%d", m ? "," : " <- ", q->text[d].markers[m]);
             printf("\\n");
         }
+        if (q->many)
+            printf("  many: %s\\n", q->many);
     }
     return 0;
 }
@@ -62,7 +64,7 @@ int main(void)
 
 
 def rendered(tmp_path, text):
-    """{name: (params, sqlite, postgres, sqlserver)} as a C program sees them."""
+    """{name: (params, sqlite, postgres, sqlserver)} as a C program sees them, and the text for many rows if there is one."""
     done = embed_sql(tmp_path, text)
     assert (done.returncode, done.stderr) == (0, "")
     assert tool("embed_sql.py", "--all", tmp_path / "gen/all.c", "src/room/x.sql", cwd=tmp_path).returncode == 0
@@ -107,6 +109,36 @@ def test_a_text_for_sql_server_may_hold_several_statements(tmp_path):
     got = rendered(tmp_path, "-- name: a\nSELECT :x WHERE :y = 1;\n-- dialect: sqlserver\n"
                              "UPDATE t SET a = :y WHERE b = :x; IF @@ROWCOUNT = 0 SELECT :x;\n")
     assert got["a"][3] == "UPDATE t SET a = ? WHERE b = ?; IF @@ROWCOUNT = 0 SELECT ? <- 1,0,0"
+
+
+def test_a_text_for_many_rows_has_the_same_parameters_as_arrays(tmp_path):
+    got = rendered(tmp_path, """-- name: a
+UPDATE t SET x = :x WHERE Id = :id;
+-- dialect: sqlserver
+UPDATE t WITH (ROWLOCK) SET x = :x WHERE Id = :id;
+-- many: postgres
+UPDATE t SET x = n.x FROM UNNEST(CAST(:id AS INT[]), CAST(:x AS TEXT[])) AS n (id, x) WHERE t.Id = n.id;
+-- name: b
+DELETE FROM t WHERE Id = :id RETURNING Id;
+-- dialect: sqlserver
+DELETE FROM t OUTPUT deleted.Id WHERE Id = :id;
+-- many: postgres
+DELETE FROM t USING UNNEST(CAST(:id AS INT[])) WITH ORDINALITY AS n (id, Nth) WHERE t.Id = n.id RETURNING t.Id, n.Nth;
+""")
+    assert got["a"][2] == "UPDATE t SET x = $1 WHERE Id = $2"
+    assert got["a"][4] == ("many: UPDATE t SET x = n.x FROM UNNEST(CAST($2 AS INT[]), CAST($1 AS TEXT[])) AS n (id, x) "
+                           "WHERE t.Id = n.id")
+    assert got["b"][4].endswith("RETURNING t.Id, n.Nth")
+    assert "b_Nth" not in (tmp_path / "gen/room/x.sql.h").read_text()
+
+
+def test_a_template_s_text_for_many_rows_has_places(tmp_path):
+    text = with_template(tmp_path, "-- with: name = a\n-- with: type = TEXT\n-- with: type/postgres = UUID\n",
+                         "-- with: name\n-- with: type\n\n-- name: {name}_x\nDELETE FROM {name} WHERE Id = CAST(:id AS {type});\n"
+                         "-- many: postgres\nDELETE FROM {name} WHERE Id = ANY(CAST(:id AS {type}[]));\n")
+    got = rendered(tmp_path, text)
+    assert got["a_x"][2] == "DELETE FROM a WHERE Id = CAST($1 AS TEXT)"
+    assert got["a_x"][4] == "many: DELETE FROM a WHERE Id = ANY(CAST($1 AS UUID[]))"
 
 
 LEXING = [
@@ -261,6 +293,19 @@ MISTAKES = [
     ("-- name: a\n-- row: r\nSELECT Id FROM x\n-- name: b\n-- row: r\nSELECT Name FROM x\n", 4, "a row r has Id; this has Name"),
     ("-- name: a\nSELECT 1\n-- row: r\n", 3, "before its text"),
     ("-- row: r\n-- name: a\nSELECT 1\n", 1, "behind a '-- name:'"),
+    ("-- many: postgres\n-- name: a\nSELECT 1\n", 1, "behind the other texts"),
+    ("-- name: a\n-- many: postgres\nDELETE FROM x WHERE y = ANY(:y)\n", 2, "behind the other texts"),
+    ("-- name: a\nDELETE FROM x WHERE y = :y\n-- many: sqlite\nDELETE FROM x WHERE y = :y\n", 3, "behind the other texts"),
+    ("-- name: a\nDELETE FROM x WHERE y = :y\n-- many: postgres\n", 3, "'a' is empty"),
+    ("-- name: a\nDELETE FROM x WHERE y = :y\n-- many: postgres\nDELETE FROM x WHERE y = ANY(:z)\n", 3, "lacks :y; adds :z"),
+    ("-- name: a\nDELETE FROM x WHERE y = :y\n-- many: postgres\nDELETE FROM x WHERE y = ANY(:y)\n"
+     "-- dialect: sqlserver\nDELETE FROM x WHERE y = :y\n", 5, "the last text"),
+    ("-- name: a\nDELETE FROM x WHERE y = :y\n-- many: postgres\nDELETE FROM x WHERE y IN EACH_INT(:y)\n", 3, "none is EACH"),
+    ("-- name: a\nDELETE FROM x\n-- many: postgres\nDELETE FROM x\n", 3, "one at least"),
+    ("-- name: a\nDELETE FROM x WHERE y = :y RETURNING Id\n-- many: postgres\nDELETE FROM x WHERE y = ANY(:y) RETURNING Id\n",
+     3, "are Id, Nth; this has Id"),
+    ("-- name: a\nDELETE FROM x WHERE y = :y\n-- many: postgres\nDELETE FROM x WHERE y = ANY(:y) RETURNING Id\n",
+     3, "are Nth; this has Id"),
 ]
 
 

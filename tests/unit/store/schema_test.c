@@ -383,8 +383,12 @@ static enum df_code look_up(const struct df_query *q, struct df_err *err)
     const char *sql = q->text[fx.dialect].sql;
     if (fx.dialect == DF_SQLITE)
         return run_around("EXPLAIN ", sql, "", err);
-    if (fx.dialect == DF_POSTGRES)
-        return run_around("PREPARE looked_up AS ", sql, "; DEALLOCATE looked_up", err);
+    if (fx.dialect == DF_POSTGRES) {
+        enum df_code code = run_around("PREPARE looked_up AS ", sql, "; DEALLOCATE looked_up", err);
+        return code == DF_OK && q->many
+                   ? run_around("PREPARE looked_up AS ", q->many, "; DEALLOCATE looked_up", err)
+                   : code;
+    }
     assert_ok(df_db_begin(fx.db, true, err), err);
     enum df_code code = df_db_script(fx.db, without_markers(q), err);
     df_db_rollback(fx.db);
