@@ -30,7 +30,6 @@
 #include "net/transfer.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -541,9 +540,9 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
     int64_t threads = or_default(opt->threads, 1);
     while (c->thread_count < (size_t)threads && c->thread_count < THREADS_MAX) {
         if (!make_thread(c, opt)) {
-            int error = errno;
+            enum df_code code = df_err_errno(err, "the HTTP client");
             release_client(c);
-            return df_err_set(err, DF_E_INTERNAL, "the HTTP client: %s", strerror(error));
+            return code;
         }
     }
     /* libcurl's own threads start from these. */
