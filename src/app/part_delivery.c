@@ -11,6 +11,8 @@
 #include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
 
+#include <unistd.h>
+
 /* Leaves room for other destinations while one hangs. */
 #define CALLS_FOR(n) ((n) > 64 ? 4 * (n) : 256)
 /* How much a body may grow in an outbox, in the widest encoding of a database. */
@@ -18,10 +20,18 @@
 
 /* --- calls to others --- */
 
+/* Beside them run the writer, the HTTP threads and often the database: half of the processors. */
+static int64_t client_threads(int64_t wanted)
+{
+    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return wanted > 0 ? wanted : processors > 3 ? processors / 2 : 1;
+}
+
 static enum df_code start_outbound(struct df_app *app, struct df_err *err)
 {
     const struct df_settings *set = app->settings;
     const struct df_http_client_options client = {
+        .threads = client_threads(set->delivery.client_threads),
         .max_in_flight = CALLS_FOR(set->delivery.concurrency),
         .max_per_destination = set->delivery.concurrency,
         .user_agent = "DataFlow/" DF_VERSION,

@@ -266,7 +266,7 @@ static void row_answered(struct df_out *out)
  */
 static int64_t attempt_timeout_ms(const struct df_delivery *d, const struct delivery_row *row)
 {
-    int64_t most_ms = df_shards_left_ms(d->opt.shards);
+    int64_t most_ms = df_shards_left_ms(row->channel->shards, row->shard, row->epoch);
     int64_t wanted_ms =
         row->request.timeout_ms > 0 ? row->request.timeout_ms : d->opt.settings.timeout_ms;
     return wanted_ms < most_ms ? wanted_ms : most_ms;

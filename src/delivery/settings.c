@@ -11,6 +11,7 @@ const struct df_config_key df_delivery_keys[] = {
     DF_KEY_INT("lease_ms", S, lease_ms, "60000", 1000, DF_HOURS, "How long a process owns its share of the work after it last renewed its lease."),
     DF_KEY_INT("timeout_ms", S, timeout_ms, "30000", 1, DF_HOURS, "Longest time for one attempt."),
     DF_KEY_INT("concurrency", S, concurrency, "64", 1, 4096, "Attempts at the same time for one destination; one channel or client alone gets at most three quarters of them."),
+    DF_KEY_INT("client_threads", S, client_threads, "0", 0, 8, "Threads that make the calls; the destinations are divided among them. 0: one for every two processors."),
     {.key = NULL},
 };
 /* clang-format on */

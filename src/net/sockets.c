@@ -8,12 +8,16 @@
  * without a word. libcurl closes descriptors in three ways:
  *
  *   a connection     through df_sockets_hang_up, which forgets the descriptor;
- *   a name look-up   by itself, after CURL_POLL_REMOVE: only what df_sockets_dial has opened is
- * left in the set, so these are taken out at once; an attempt to connect that lost against another
- * address, or failed by itself, before CURL_POLL_REMOVE or without it (7.88): such a socket waits
- *                    for output, so it is not left in the set; and if the next attempt gets the
- * same number, which libcurl believes to be watched already, df_sockets_dial puts the new socket
- * in.
+ *   a name look-up   by itself, after CURL_POLL_REMOVE: these are taken out at once;
+ *   an attempt to connect that lost against another address, or failed
+ *                    by itself, before CURL_POLL_REMOVE (7.88): these are not taken out, since the
+ *                    number may be another thread's by now. If the next attempt gets the same
+ *                    number, libcurl may believe it to be watched already, so df_sockets_dial puts
+ *                    the new socket in.
+ *
+ * After such an attempt libcurl 7.88 dials the next address only when the call is run again, and
+ * asks for neither a socket nor a timer: the call would stand still until its time to connect is
+ * over. All calls are run once then.
  *
  * Events of one epoll_wait may concern a descriptor that the handling of an earlier one has closed;
  * a socket's number in the event tells it from its successor.
@@ -37,7 +41,7 @@
 
 struct df_socket {
     uint32_t number; /* of the sockets that had this descriptor */
-    uint16_t wanted; /* by libcurl: EPOLLIN, EPOLLOUT */
+    uint8_t wanted;  /* by libcurl: EPOLLIN, EPOLLOUT */
     uint8_t in_set;  /* what the epoll set has; 0: it is not in it */
     bool is_dialled; /* df_sockets_hang_up will tell of its end */
 };
@@ -57,18 +61,25 @@ static struct df_socket *find_socket(struct df_sockets *s, int fd)
     return &s->table[at];
 }
 
+static void take_out(struct df_sockets *s, struct df_socket *e, int fd)
+{
+    (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    e->in_set = 0;
+}
+
 /* Makes the set have what is wanted. */
-static void update_set(struct df_sockets *s, struct df_socket *e, int fd)
+static void put_in(struct df_sockets *s, struct df_socket *e, int fd)
 {
     if (e->in_set == e->wanted)
         return;
     struct epoll_event event = {.events = e->wanted,
                                 .data.u64 = (uint64_t)e->number << 32 | (uint32_t)fd};
-    int op = !e->wanted ? EPOLL_CTL_DEL : e->in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-    /* What is taken out may be closed already. */
-    if (epoll_ctl(s->epoll_fd, op, fd, &event) != 0 && op != EPOLL_CTL_DEL)
+    int failed = epoll_ctl(s->epoll_fd, e->in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
+    if (failed && errno == EEXIST)
+        failed = epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+    if (failed)
         df_log_error("HttpClientFailed", "epoll_ctl: %s", strerror(errno));
-    e->in_set = (uint8_t)e->wanted;
+    e->in_set = e->wanted;
 }
 
 /* --- what libcurl calls --- */
@@ -85,11 +96,15 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *set, void 
         e->wanted |= EPOLLIN;
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
         e->wanted |= EPOLLOUT;
-    if (!e->wanted && e->is_dialled && e->in_set == EPOLLIN)
-        return 0; /* for the next call */
-    update_set(s, e, fd);
-    if (!e->wanted)
+    if (e->wanted)
+        put_in(s, e, fd);
+    else if (!e->is_dialled)
+        take_out(s, e, fd);
+    else if (e->in_set != EPOLLIN) {
+        s->lost_attempt = true;
+        e->in_set = 0;
         e->is_dialled = false;
+    }
     return 0;
 }
 
@@ -114,7 +129,8 @@ int df_sockets_dial(struct df_sockets *s, int family, int type, int protocol)
     e->number++;
     e->in_set = 0;
     e->is_dialled = true;
-    update_set(s, e, fd);
+    if (e->wanted)
+        put_in(s, e, fd);
     return fd;
 }
 
@@ -164,13 +180,30 @@ void df_sockets_wake(struct df_sockets *s)
     (void)eventfd_write(s->wake_fd, 1);
 }
 
+static void check(CURLMcode m)
+{
+    if (m != CURLM_OK)
+        df_log_error("HttpClientFailed", "libcurl: %s", curl_multi_strerror(m));
+}
+
 static void act(struct df_sockets *s, curl_socket_t fd, int ready)
 {
     int running;
-    CURLMcode m = curl_multi_socket_action(s->multi, fd, ready, &running);
 
-    if (m != CURLM_OK)
-        df_log_error("HttpClientFailed", "libcurl: %s", curl_multi_strerror(m));
+    check(curl_multi_socket_action(s->multi, fd, ready, &running));
+}
+
+/* The function is deprecated because it is slow; there is no other that runs a call which waits for
+ * nothing. */
+static void run_all(struct df_sockets *s)
+{
+    int running;
+
+    s->lost_attempt = false;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    check(curl_multi_socket_all(s->multi, &running));
+#pragma GCC diagnostic pop
 }
 
 static void take_event(struct df_sockets *s, const struct epoll_event *event)
@@ -183,7 +216,7 @@ static void take_event(struct df_sockets *s, const struct epoll_event *event)
     if (e->number != (uint32_t)(event->data.u64 >> 32))
         return; /* closed meanwhile */
     if (!e->wanted) {
-        update_set(s, e, fd); /* an idle connection: libcurl looks at it before it is used again */
+        take_out(s, e, fd); /* an idle connection: libcurl looks at it before it is used again */
         return;
     }
     act(s, fd,
@@ -210,8 +243,10 @@ void df_sockets_run(struct df_sockets *s, int64_t wait_ms)
 {
     struct epoll_event events[EVENTS_MAX];
 
-    wait_ms = run_timer(s, wait_ms);
+    wait_ms = run_timer(s, s->lost_attempt ? 0 : wait_ms);
     int n = epoll_wait(s->epoll_fd, events, EVENTS_MAX, (int)wait_ms);
     for (int i = 0; i < n; i++)
         take_event(s, &events[i]);
+    if (s->lost_attempt)
+        run_all(s);
 }

@@ -20,6 +20,7 @@ struct df_sockets {
     int epoll_fd;
     int wake_fd;
     int64_t due_ns;          /* libcurl's timer; INT64_MAX: none */
+    bool lost_attempt;       /* an attempt to connect is over, and another address may be next */
     struct df_socket *table; /* by descriptor */
     size_t table_size;
 };

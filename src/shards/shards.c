@@ -65,11 +65,13 @@ uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS])
     return mine;
 }
 
-int64_t df_shards_left_ms(const struct df_shards *const_s)
+int64_t df_shards_left_ms(struct df_shard_group *g, unsigned shard, int64_t epoch)
 {
-    struct df_shards *s = (struct df_shards *)(uintptr_t)const_s; /* for its lock */
+    struct df_shards *s = g->shards;
+    assert(shard < DF_SHARDS);
     df_lock(&s->lock);
-    int64_t left = left_ms(s);
+    bool same = ((g->owned & ~g->doubted) >> shard & 1) && g->epochs[shard] == epoch;
+    int64_t left = same ? left_ms(s) : 0;
     df_unlock(&s->lock);
     return left;
 }

@@ -77,13 +77,14 @@ unsigned df_shard_of(struct df_str id);
  * shard in `changed`, and leaves it when that is done: a shard that is left is handed over as a
  * clean one.
  *
- * Entering keeps a shard from being handed over, not from being lost with the lease. So a row is
- * sent only if time is left (df_shards_left_ms) and its shard still has the epoch of the claim.
+ * Entering keeps a shard from being handed over, not from being lost with the lease: so time is
+ * asked for before each call.
  */
 uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS]);
-/* How long a call that begins now may take: to a quarter of the lease before its end. 0 or less: no
- * time is left. */
-int64_t df_shards_left_ms(const struct df_shards *s);
+/* How long a call that begins now may take, for a row of the shard that was taken under this epoch:
+ * to a quarter of the lease before its end. 0 or less: no time is left, or the shard was lost since
+ * then. */
+int64_t df_shards_left_ms(struct df_shard_group *g, unsigned shard, int64_t epoch);
 
 /* A row of the shard was taken, or is settled or dropped. A shard with rows in flight is not handed
  * over. */

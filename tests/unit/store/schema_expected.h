@@ -435,7 +435,6 @@ static const struct expected_index expected_indexes[] = {
      true, false},
     {"WebhookDeliveryFailures", "IX_WebhookDeliveryFailures_SubscriptionId", "SubscriptionId",
      false, false},
-    {"WebhookDeliveryFailures", "IX_WebhookDeliveryFailures_CreatedAt", "CreatedAt", false, false},
     {"AuditLog", "IX_AuditLog_OccurredAt", "OccurredAt", false, false},
     {"AuditLog", "IX_AuditLog_ClientId_OccurredAt", "ClientId,OccurredAt", false, false},
     {"outbox_events", "IX_outbox_events_pending", "created_at,id", false, true},
