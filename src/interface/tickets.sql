@@ -71,8 +71,12 @@ IF @@ROWCOUNT = 0
 -- many: postgres
 WITH n AS (
     SELECT *
-    FROM UNNEST(:entity, :doc, CAST(:phase AS INT[]), :company, :branch, :destination, :event, :ack, :target, :payload, :hash,
-                :now, :client, :all, :status, :error, CAST(:tries AS INT[]), CAST(:attempts AS INT[]), :due, :gateway_due)
+    FROM UNNEST(CAST(:entity AS TEXT[]), CAST(:doc AS TEXT[]), CAST(:phase AS INT[]), CAST(:company AS TEXT[]),
+                CAST(:branch AS TEXT[]), CAST(:destination AS TEXT[]), CAST(:event AS TEXT[]), CAST(:ack AS BOOLEAN[]),
+                CAST(:target AS TEXT[]), CAST(:payload AS TEXT[]), CAST(:hash AS TEXT[]), CAST(:now AS TIMESTAMPTZ[]),
+                CAST(:client AS UUID[]), CAST(:all AS BIGINT[]), CAST(:status AS TEXT[]), CAST(:error AS TEXT[]),
+                CAST(:tries AS INT[]), CAST(:attempts AS INT[]), CAST(:due AS TIMESTAMPTZ[]),
+                CAST(:gateway_due AS TIMESTAMPTZ[]))
          WITH ORDINALITY AS u (entity, doc, phase, company, branch, destination, event, ack, target, payload, hash,
                                now, client, reaches, status, error, tries, attempts, due, gateway_due, nth)
 ), w AS (
