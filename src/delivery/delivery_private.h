@@ -153,6 +153,7 @@ struct delivery_row {
     struct delivery_share *tenant; /* NULL: no tenant's row */
     bool promised;
 
+    bool past;          /* claimed to look past a destination that is full, or for several */
     bool probe;         /* claimed to find out whether its target is back */
     int64_t waited_for; /* the id of the target that it waited for until this claim; 0: none */
 
@@ -209,6 +210,7 @@ struct delivery_claim {
     struct delivery_channel *channel;
     size_t limit; /* rows to find by due time; 0: none */
     bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
+    bool past;    /* it looks past a destination that is full, or for several */
     bool careful; /* under marks: claim.c */
     enum delivery_look look;
     struct delivery_cursor from;
@@ -224,6 +226,7 @@ struct delivery_claim {
     size_t taken;              /* the same of all claims */
     int64_t taken_bytes;       /* of them */
     size_t parked;             /* of them, put off: their owner already has its share */
+    int64_t took_ms;           /* to find them */
     bool more;                 /* there may be more rows behind the cursor */
     struct df_map suspects;    /* careful: rows that have a mark, struct suspect by id */
     struct df_list claimed;    /* to be sent */
@@ -244,16 +247,18 @@ struct delivery_channel {
      * the store's. */
     bool is_settling;
     bool is_claiming;
-    int64_t settled_ms;               /* monotonic: when the last settlement began */
-    int64_t claimed_ms;               /* monotonic: when the last claim began */
-    int64_t again_ms;                 /* monotonic: when to settle again after a failure */
+    int64_t settled_ms; /* monotonic: when the last settlement began */
+    int64_t claimed_ms; /* monotonic: when the last claim began */
+    int64_t full_ms;    /* monotonic: when to claim again, unless a row comes back before */
+    int64_t again_ms;   /* monotonic: when to settle again after a failure */
     struct df_backoff settle_backoff; /* until again_ms */
     int64_t figures_ms;               /* monotonic: when waiting rows may be counted again */
     int64_t show_ms;                  /* monotonic: when to look for rows that take long */
     uint32_t reset;                   /* shards to be reset by the next settlement */
     struct delivery_cursor cursor;
-    int64_t back_ms;           /* monotonic: when to look behind the cursor */
-    int64_t whole_ms;          /* monotonic: when to look at all rows */
+    int64_t since_ms; /* wall clock: rows that are due since then were committed; INT64_MAX: none */
+    int64_t back_ms;  /* monotonic: when to look behind the cursor */
+    int64_t whole_ms; /* monotonic: when to look at all rows */
     size_t careful_left;       /* rows that are taken with care; 0: no care is needed */
     int64_t careful_ms;        /* monotonic: when that ends */
     size_t marked;             /* rows in hand that have a mark */
@@ -480,6 +485,7 @@ bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery
 /* How long a row is put off that may not be sent now. Rows follow one another, so that a long
  * backlog comes back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
+#define DELIVERY_FULL_MS 100
 #define DELIVERY_PARK_MS 250 /* how long an owner that has its share is left alone */
 /* Forgets the shares that were not used for a minute. Takes the lock. */
 void delivery_shares_forget(struct df_delivery *d);
