@@ -206,3 +206,27 @@ def test_after_a_kill_what_waits_is_taken_with_care_and_then_as_ever(make_server
     insert(server, "LATER")
     wait_for(lambda: columns(server, "LATER", "Status") == ("Processed",), "the next one")
     assert server.backend.query("SELECT COUNT(*) FROM WorkMarks WHERE Channel = 'tickets'") == [(0,)]
+
+
+def test_what_is_in_hand_for_long_is_seen_as_processing(make_server):
+    """One is refused, so that they are written one by one, and each takes its time."""
+    server = make_server(config={"delivery": {**FAST, "lease_ms": 20000}})
+    if server.backend.name != "postgres":
+        pytest.skip("a trigger that waits")
+    server.stop()
+    for n in range(12):
+        insert(server, f"A{n}")
+    written(server, "ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD CONSTRAINT refusal CHECK (BusinessDocId <> 'A11')")
+    written(server, "CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS"
+                    " $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$")
+    written(server, "CREATE TRIGGER waits BEFORE INSERT ON TB_TICKET_RETURN_OUTBOX FOR EACH ROW EXECUTE FUNCTION waits()")
+    server.start()
+    since = wait_for(lambda: server.backend.query("SELECT ProcessingSince FROM TB_TICKET_INTERFACE WHERE Status = 'Processing'"),
+                     "some are in hand")
+    assert all(row[0] for row in since)
+    wait_for(lambda: server.backend.query("SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE Status = 'Processed'") == [(11,)],
+             "all but one are processed")
+    wait_for(lambda: columns(server, "A11", "Status", "ProcessingSince") == ("Error", None), "and that one is told apart")
+    assert server.backend.query("SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE ProcessingSince IS NOT NULL") == [(0,)]
+    written(server, "ALTER TABLE TB_TICKET_RETURN_OUTBOX DROP CONSTRAINT refusal")
+    wait_for(lambda: columns(server, "A11", "Status") == ("Processed",), "it is processed once it is taken")
