@@ -480,20 +480,20 @@ static void adopt_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
     df_list_move(&ch->settled, &cl->back);
 }
 
-/* Shards are not handed over while a claim looks for their rows. */
-static void let_shards_go(struct delivery_channel *ch, uint32_t shards)
+void delivery_shards_leave(struct delivery_channel *ch, uint32_t shards)
 {
     for (unsigned i = 0; i < DF_SHARDS; i++)
         if (shards >> i & 1)
             df_shards_leave(ch->shards, i);
 }
 
+/* Shards are not handed over while a claim looks for their rows. */
 static void hold_shards(struct delivery_channel *ch)
 {
     for (unsigned i = 0; i < DF_SHARDS; i++)
         df_shards_enter(ch->shards, i);
     ch->claim.shards = df_shards_mine(ch->shards, ch->claim.epochs);
-    let_shards_go(ch, DF_SHARDS_ALL & ~ch->claim.shards);
+    delivery_shards_leave(ch, DF_SHARDS_ALL & ~ch->claim.shards);
 }
 
 static void claim_ended(struct df_job *job, enum df_code code, const struct df_err *err)
@@ -521,7 +521,7 @@ static void claim_ended(struct df_job *job, enum df_code code, const struct df_e
         delivery_held_remove(ch, row);
     df_list_move(&over, &ch->ghosts);
     df_metric_set(ch->in_flight, (double)ch->held);
-    let_shards_go(ch, cl->shards);
+    delivery_shards_leave(ch, cl->shards);
     ch->is_claiming = false;
     pthread_cond_broadcast(&ch->d->changed);
     df_unlock(&ch->d->lock);

@@ -373,6 +373,8 @@ void delivery_plan_settled(struct delivery_channel *ch, const struct df_list *ro
 
 /* Starts the claim that was planned. Takes the lock. */
 void delivery_claim_start(struct delivery_channel *ch);
+/* df_shards_leave for each of these. */
+void delivery_shards_leave(struct delivery_channel *ch, uint32_t shards);
 /* The row is given up without having been sent. */
 void delivery_give_up(struct delivery_row *row, struct df_str why);
 

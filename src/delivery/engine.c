@@ -190,6 +190,9 @@ static void shards_changed(void *arg, uint32_t taken, uint32_t unclean)
     ch->woken = true;
     if (taken)
         ch->whole_ms = 0;
+    for (unsigned i = 0; i < DF_SHARDS; i++) /* until they are reset */
+        if (unclean & ~ch->reset & UINT32_C(1) << i)
+            df_shards_enter(ch->shards, i);
     ch->reset |= unclean;
     if (unclean) {
         ch->careful_left = CAREFUL_ROWS;

@@ -276,6 +276,10 @@ static void plan_look(struct delivery_channel *ch, int64_t now_ms) DF_REQUIRES(c
     int64_t last_ms = ch->cursor.due_ms < wall_ms ? ch->cursor.due_ms : wall_ms;
 
     cl->look = DELIVERY_LOOK_ON;
+    cl->from = ch->cursor;
+    cl->passed = ch->held;
+    if (cl->limit == 0 || cl->newest)
+        return;
     if (now_ms >= ch->whole_ms) {
         cl->look = DELIVERY_LOOK_WHOLE;
         least_ms = 0;
@@ -284,11 +288,10 @@ static void plan_look(struct delivery_channel *ch, int64_t now_ms) DF_REQUIRES(c
         least_ms = last_ms - BACK_MS;
     }
     ch->since_ms = INT64_MAX;
-    cl->from = ch->cursor;
     if (cl->from.due_ms > least_ms)
         cl->from = (struct delivery_cursor){.due_ms = least_ms};
-    /* Before the cursor there are rows in hand. */
-    cl->passed = cl->newest || cl->from.due_ms < ch->cursor.due_ms ? ch->held : 0;
+    else
+        cl->passed = 0; /* rows in hand lie before the cursor */
 }
 
 bool delivery_plan_claim(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)

@@ -407,6 +407,7 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
     if (code == DF_OK) {
         df_backoff_reset(&ch->settle_backoff);
         s->one_by_one = false;
+        delivery_shards_leave(ch, s->reset);
         delivery_targets_settled(ch, &s->rows);
         delivery_plan_settled(ch, &s->rows);
         let_go(ch, &s->rows, &over);
