@@ -360,7 +360,7 @@ static void write_detail(void *arg, const struct df_outbox_row *row)
     df_json_open(out, '[');
 }
 
-static void write_attempt(void *arg, const struct df_attempt *a)
+static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct df_json_out *out = arg;
     df_json_open(out, '{');

@@ -89,7 +89,7 @@ struct df_outbox_row {
 /* Receives rows; what it is given is borrowed for the call. */
 struct df_outbox_view {
     void (*row)(void *arg, const struct df_outbox_row *row);
-    void (*attempt)(void *arg, const struct df_attempt *attempt); /* df_outbox_get only */
+    void (*attempt)(void *arg, const struct df_delivery_attempt *attempt); /* df_outbox_get only */
     void *arg;
 };
 

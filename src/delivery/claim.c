@@ -268,7 +268,9 @@ static enum df_code find_due(struct df_db *db, struct delivery_claim *cl, struct
 
     if (cl->limit == 0)
         return DF_OK;
+    int64_t begun_ms = delivery_mono_ms(cl->channel->d);
     enum df_code code = find_rows(db, cl->newest ? c->claim_newest : c->claim, &f, cl->passed, err);
+    cl->took_ms = delivery_mono_ms(cl->channel->d) - begun_ms;
     cl->found = f.taken;
     cl->more = f.full;
     if (code == DF_OK && !cl->more)

@@ -38,8 +38,10 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt);
 void df_delivery_add(struct df_delivery *d, const struct df_channel *c);
 void df_delivery_start(struct df_delivery *d);
 
-/* There is new work in this channel. Cheap; any thread. */
+/* There is new work in this channel. Cheap; any thread. `since`: rows were committed that are due
+ * from due_ms (wall clock) on; without it, from half a second ago on. */
 void df_delivery_wake(struct df_delivery *d, const struct df_channel *c);
+void df_delivery_wake_since(struct df_delivery *d, const struct df_channel *c, int64_t due_ms);
 
 /*
  * The end, in three steps; NULL is fine in each. stop claims nothing more and waits up to drain_ms

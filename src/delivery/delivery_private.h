@@ -224,6 +224,7 @@ struct delivery_claim {
     size_t taken;              /* the same of all claims */
     int64_t taken_bytes;       /* of them */
     size_t parked;             /* of them, put off: their owner already has its share */
+    int64_t took_ms;           /* to find them */
     bool more;                 /* there may be more rows behind the cursor */
     struct df_map suspects;    /* careful: rows that have a mark, struct suspect by id */
     struct df_list claimed;    /* to be sent */
@@ -244,16 +245,18 @@ struct delivery_channel {
      * the store's. */
     bool is_settling;
     bool is_claiming;
-    int64_t settled_ms;               /* monotonic: when the last settlement began */
-    int64_t claimed_ms;               /* monotonic: when the last claim began */
-    int64_t again_ms;                 /* monotonic: when to settle again after a failure */
+    int64_t settled_ms; /* monotonic: when the last settlement began */
+    int64_t claimed_ms; /* monotonic: when the last claim began */
+    int64_t full_ms;    /* monotonic: when to claim again, unless a row comes back before */
+    int64_t again_ms;   /* monotonic: when to settle again after a failure */
     struct df_backoff settle_backoff; /* until again_ms */
     int64_t figures_ms;               /* monotonic: when waiting rows may be counted again */
     int64_t show_ms;                  /* monotonic: when to look for rows that take long */
     uint32_t reset;                   /* shards to be reset by the next settlement */
     struct delivery_cursor cursor;
-    int64_t back_ms;           /* monotonic: when to look behind the cursor */
-    int64_t whole_ms;          /* monotonic: when to look at all rows */
+    int64_t since_ms; /* wall clock: rows that are due since then were committed; INT64_MAX: none */
+    int64_t back_ms;  /* monotonic: when to look behind the cursor */
+    int64_t whole_ms; /* monotonic: when to look at all rows */
     size_t careful_left;       /* rows that are taken with care; 0: no care is needed */
     int64_t careful_ms;        /* monotonic: when that ends */
     size_t marked;             /* rows in hand that have a mark */
@@ -270,15 +273,16 @@ struct delivery_channel {
     int64_t row_bytes;         /* mean of the last claim; 0: not known */
     char *main; /* the destination or tenant of all rows of the last claim; NULL: several */
     enum delivery_share_kind main_kind;
-    bool several;     /* the last claim had rows for several */
-    int64_t probe_ms; /* monotonic: when to look past a full destination */
-    size_t most;      /* rows of a claim for several */
-    bool crowded;     /* most rows of the last such claim were put off */
-    bool took_newest; /* the last claim was one of the newest */
-    bool holding;     /* the last row of it was left to wait for its target */
-    bool paused;      /* a person stopped the channel: nothing is claimed */
-    bool pause_seen;  /* for health.c, while it reads */
-    size_t turn_at;   /* where targets are looked through next */
+    bool several;      /* the last claim had rows for several */
+    int64_t probe_ms;  /* monotonic: when to look past a full destination */
+    int64_t newest_ms; /* monotonic: when the newest rows may be claimed for that */
+    size_t most;       /* rows of a claim for several */
+    bool crowded;      /* most rows of the last such claim were put off */
+    bool took_newest;  /* the last claim was one of the newest */
+    bool holding;      /* the last row of it was left to wait for its target */
+    bool paused;       /* a person stopped the channel: nothing is claimed */
+    bool pause_seen;   /* for health.c, while it reads */
+    size_t turn_at;    /* where targets are looked through next */
 
     /* For a clock that was set back (times.c). */
     bool look_ahead;        /* rows from "after now" are to be looked for */
@@ -474,13 +478,17 @@ void delivery_share_leave(struct df_delivery *d, struct delivery_row *row) DF_RE
 /* How many more rows of this size the destination may have; NULL: it has none yet. */
 size_t delivery_share_room(const struct df_delivery *d, const struct delivery_share *to,
                            int64_t row_bytes) DF_REQUIRES(d->lock);
+/* Whether the row's destination answers, and only has its share. */
+bool delivery_share_is_busy(struct df_delivery *d, const struct delivery_row *row)
+    DF_REQUIRES(d->lock);
 /* Whether the row's tenant has calls out and hears nothing, but not because of the row's
  * destination. Takes the lock. */
 bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery_row *row);
 /* How long a row is put off that may not be sent now. Rows follow one another, so that a long
  * backlog comes back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
-#define DELIVERY_PARK_MS 250 /* how long an owner that has its share is left alone */
+#define DELIVERY_STUCK_MS 100 /* a full destination that was silent for so long hangs */
+#define DELIVERY_PARK_MS  250 /* how long an owner that has its share is left alone */
 /* Forgets the shares that were not used for a minute. Takes the lock. */
 void delivery_shares_forget(struct df_delivery *d);
 void delivery_shares_free(struct df_delivery *d);

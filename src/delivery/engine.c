@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #define POLL_MS         1000
+#define BEHIND_MS       500 /* rows are committed no later than so long after they are due */
 #define FIGURES_MS      5000
 #define CLAIM_FIRST     512
 #define CAREFUL_ROWS    1024  /* after an unclean end, so many rows are taken with care, */
@@ -208,6 +209,7 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     ch->c = c;
     ch->d = d;
     ch->woken = true;
+    ch->since_ms = INT64_MAX;
     ch->most = CLAIM_FIRST;
     ch->row_bytes = ROW_BYTES_FIRST;
     ch->backoff = (struct df_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
@@ -239,6 +241,11 @@ void df_delivery_start(struct df_delivery *d)
 
 void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
 {
+    df_delivery_wake_since(d, c, df_wall_ms(d->opt.clock) - BEHIND_MS);
+}
+
+void df_delivery_wake_since(struct df_delivery *d, const struct df_channel *c, int64_t due_ms)
+{
     if (c->wake)
         c->wake(c);
     if (!c->claim)
@@ -246,7 +253,10 @@ void df_delivery_wake(struct df_delivery *d, const struct df_channel *c)
     df_lock(&d->lock);
     for (size_t i = 0; i < d->channel_count; i++) {
         struct delivery_channel *ch = d->channels[i];
-        if (ch->c == c && !ch->woken) {
+        if (ch->c != c)
+            continue;
+        ch->since_ms = due_ms < ch->since_ms ? due_ms : ch->since_ms;
+        if (!ch->woken) {
             ch->woken = true;
             pthread_cond_broadcast(&d->changed);
         }

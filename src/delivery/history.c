@@ -19,18 +19,18 @@ struct history {
     const struct df_sent_try *sent;
     size_t limit, shown;
     bool looked; /* whether the attempt that arrived is in the list */
-    void (*attempt)(void *arg, const struct df_attempt *a);
+    void (*attempt)(void *arg, const struct df_delivery_attempt *a);
     void *arg;
 };
 
-static void show_attempt(struct history *h, const struct df_attempt *a)
+static void show_attempt(struct history *h, const struct df_delivery_attempt *a)
 {
     if (h->shown++ < h->limit)
         h->attempt(h->arg, a);
 }
 
 /* Before the newest attempt of the list; NULL: there is none. */
-static void show_sent(struct history *h, const struct df_attempt *newest)
+static void show_sent(struct history *h, const struct df_delivery_attempt *newest)
 {
     const struct df_sent_try *s = h->sent;
     bool listed = newest && newest->attempt == s->tries && newest->attempted_ms == s->started_ms &&
@@ -38,17 +38,17 @@ static void show_sent(struct history *h, const struct df_attempt *newest)
 
     h->looked = true;
     if (s->http_status > 0 && !listed)
-        show_attempt(h, &(struct df_attempt){.attempt = s->tries,
-                                             .attempted_ms = s->started_ms,
-                                             .outcome = DF_STR("Sent"),
-                                             .http_status = s->http_status,
-                                             .duration_ms = s->duration_ms});
+        show_attempt(h, &(struct df_delivery_attempt){.attempt = s->tries,
+                                                      .attempted_ms = s->started_ms,
+                                                      .outcome = DF_STR("Sent"),
+                                                      .http_status = s->http_status,
+                                                      .duration_ms = s->duration_ms});
 }
 
 static void read_attempt(void *arg, struct df_result *r)
 {
     struct history *h = arg;
-    struct df_attempt a = {
+    struct df_delivery_attempt a = {
         .attempt = df_col_int(r, delivery_attempt_list_Attempt),
         .attempted_ms = df_col_time(r, delivery_attempt_list_AttemptedAt),
         .outcome = df_col_text(r, delivery_attempt_list_Outcome),
@@ -65,8 +65,8 @@ static void read_attempt(void *arg, struct df_result *r)
 
 enum df_code df_history_each(struct df_db *db, struct df_str channel, struct df_str row_key,
                              const struct df_sent_try *sent, size_t limit,
-                             void (*attempt)(void *arg, const struct df_attempt *a), void *arg,
-                             struct df_err *err)
+                             void (*attempt)(void *arg, const struct df_delivery_attempt *a),
+                             void *arg, struct df_err *err)
 {
     struct history h = {.sent = sent, .limit = limit, .attempt = attempt, .arg = arg};
     enum df_code code =

@@ -7,7 +7,7 @@
 
 #include "store/db.h"
 
-struct df_attempt {
+struct df_delivery_attempt {
     int64_t attempt;
     int64_t attempted_ms;
     struct df_str outcome; /* Sent, Retry, Error, Stale */
@@ -32,7 +32,7 @@ struct df_sent_try df_sent_try(struct df_str status, int64_t tries, int64_t star
  * is borrowed for the call. */
 enum df_code df_history_each(struct df_db *db, struct df_str channel, struct df_str row_key,
                              const struct df_sent_try *sent, size_t limit,
-                             void (*attempt)(void *arg, const struct df_attempt *a), void *arg,
-                             struct df_err *err) DF_MUST_CHECK;
+                             void (*attempt)(void *arg, const struct df_delivery_attempt *a),
+                             void *arg, struct df_err *err) DF_MUST_CHECK;
 
 #endif

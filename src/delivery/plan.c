@@ -6,10 +6,12 @@
  * yet. Rows may also appear behind the cursor's back, since a row is due from when its transaction
  * began, not from when that was committed. So
  *
- * - a claim begins half a second before now at the latest,
- * - once a second one begins ten seconds before now,
- * - and one that looks at all rows follows as often as it takes no more than a fiftieth of the
- * time.
+ * - whoever wakes the engine says since when its rows are due, and the cursor goes back to there,
+ * - once a second a claim begins ten seconds before the cursor, for rows of other programs,
+ * - and once a second one looks at all rows.
+ *
+ * The last two take no more than a twentieth of the time: where that is not enough, as with many
+ * remains, they follow more slowly.
  */
 #include "base/mem.h"
 #include "delivery/delivery_private.h"
@@ -21,11 +23,9 @@
 #define PROBE_MAX   32 /* rows of a claim that looks past a full destination */
 #define CROWD_MIN   16 /* rows of a claim while most are put back */
 #define CROWD_MAX   128
-#define CROWD_MS    20  /* how long such a claim should take at most */
-#define STUCK_MS    100 /* a full destination that was silent for so long hangs */
-#define BEHIND_MS   500 /* rows that are committed so long after they are due are found at once */
+#define CROWD_MS    20 /* how long such a claim should take at most */
 #define BACK_MS     10000
-#define WHOLE_SHARE 50
+#define LOOK_SHARE  20
 #define GATHER_MS   4 /* between two claims, while many rows are in hand */
 #define GATHER_MANY 64
 #define CAREFUL_MAX 16 /* rows in hand under marks */
@@ -113,11 +113,15 @@ void delivery_plan_found(struct delivery_channel *ch)
 {
     const struct delivery_claim *cl = &ch->claim;
     int64_t now_ms = delivery_mono_ms(ch->d);
-    int64_t pause_ms = (now_ms - cl->begun_ms) * WHOLE_SHARE;
+    int64_t poll_ms = ch->d->opt.poll_ms;
+    int64_t pause_ms = cl->took_ms * LOOK_SHARE;
 
     df_backoff_reset(&ch->backoff);
+    pause_ms = pause_ms > poll_ms ? pause_ms : poll_ms;
+    if (cl->look != DELIVERY_LOOK_ON)
+        ch->back_ms = now_ms + pause_ms;
     if (cl->look == DELIVERY_LOOK_WHOLE)
-        ch->whole_ms = now_ms + (pause_ms > ch->d->opt.poll_ms ? pause_ms : ch->d->opt.poll_ms);
+        ch->whole_ms = now_ms + pause_ms;
     if (cl->limit > 0 && !cl->newest)
         ch->cursor = cl->at;
     note_destinations(ch);
@@ -125,13 +129,14 @@ void delivery_plan_found(struct delivery_channel *ch)
     /* More rows, and none of them could be taken: what they wait for takes a moment. */
     bool stuck = cl->taken == 0 && memcmp(&cl->at, &cl->from, sizeof(cl->at)) == 0;
     if (cl->limit > 0)
-        ch->look_ms = cl->more ? now_ms + (stuck ? STUCK_MS : 0) : look_in_ms(ch, cl->next_due_ms);
+        ch->look_ms =
+            cl->more ? now_ms + (stuck ? DELIVERY_STUCK_MS : 0) : look_in_ms(ch, cl->next_due_ms);
 }
 
 void delivery_plan_failed(struct delivery_channel *ch)
 {
     ch->look_ms = delivery_mono_ms(ch->d) + df_backoff_more(&ch->backoff);
-    ch->whole_ms = 0; /* nothing is known of what it would have found */
+    ch->whole_ms = 0; /* it may have begun behind the cursor */
 }
 
 void delivery_plan_settled(struct delivery_channel *ch, const struct df_list *rows)
@@ -175,6 +180,20 @@ static size_t room_for_rows(const struct delivery_channel *ch, int64_t now_ms)
     return taken < most ? most - taken : 0;
 }
 
+/* Rows of other channels that are about to be sent where this one's go. */
+static size_t expected(const struct df_delivery *d, const struct delivery_channel *ch)
+    DF_REQUIRES(d->lock)
+{
+    size_t rows = 0;
+
+    for (size_t i = 0; ch->main && i < d->channel_count; i++) {
+        const struct delivery_channel *o = d->channels[i];
+        if (o != ch && o->main && o->main_kind == ch->main_kind && strcmp(o->main, ch->main) == 0)
+            rows += o->ready.count + (o->is_claiming ? o->claim.limit : 0);
+    }
+    return rows;
+}
+
 /*
  * How many rows to claim, and when (*ret_at_ms, monotonic).
  *
@@ -190,7 +209,7 @@ static size_t plan_due(struct df_delivery *d, const struct delivery_channel *ch,
     const struct delivery_share *to =
         ch->main ? delivery_share_find(d, ch->main_kind, df_str_c(ch->main)) : NULL;
     size_t share = ch->several ? ch->most : to ? to->share : DELIVERY_SHARE_FIRST;
-    size_t taken = (to ? to->in_flight : 0) + (ch->several ? 0 : planned);
+    size_t taken = (to ? to->in_flight : 0) + (ch->several ? 0 : planned + expected(d, ch));
 
     room = room > planned ? room - planned : 0;
     room = delivery_held_room(d, ch, room < CLAIM_MAX ? room : CLAIM_MAX);
@@ -202,8 +221,9 @@ static size_t plan_due(struct df_delivery *d, const struct delivery_channel *ch,
         return room < share - taken ? room : share - taken;
     if (ch->woken && ch->c->claim_newest) {
         *ret_newest = true;
+        *ret_at_ms = ch->several ? 0 : ch->newest_ms;
     } else if (to) {
-        int64_t probe_ms = to->heard_ms + STUCK_MS;
+        int64_t probe_ms = to->heard_ms + DELIVERY_STUCK_MS;
         probe_ms = probe_ms < ch->probe_ms ? probe_ms : ch->probe_ms;
         *ret_at_ms = ch->look_ms > probe_ms ? ch->look_ms : probe_ms;
     }
@@ -237,10 +257,13 @@ static bool may_claim(const struct df_delivery *d, const struct delivery_channel
            df_shards_mine(ch->shards, epochs) != 0;
 }
 
-/* While many rows are in hand, claims are not made for each that comes back. */
+/* While many rows are in hand, claims are not made for each that comes back; and none while a
+ * destination that looked as if it had room has none. */
 static int64_t gathered_ms(const struct delivery_channel *ch)
 {
-    return ch->held >= GATHER_MANY ? ch->claimed_ms + GATHER_MS : 0;
+    int64_t at_ms = ch->held >= GATHER_MANY ? ch->claimed_ms + GATHER_MS : 0;
+
+    return at_ms > ch->full_ms ? at_ms : ch->full_ms;
 }
 
 /* --- where to begin --------------------------------------------------------------------------- */
@@ -249,7 +272,8 @@ static void plan_look(struct delivery_channel *ch, int64_t now_ms) DF_REQUIRES(c
 {
     struct delivery_claim *cl = &ch->claim;
     int64_t wall_ms = delivery_now(ch);
-    int64_t least_ms = wall_ms - BEHIND_MS;
+    int64_t least_ms = ch->since_ms < wall_ms ? ch->since_ms : wall_ms;
+    int64_t last_ms = ch->cursor.due_ms < wall_ms ? ch->cursor.due_ms : wall_ms;
 
     cl->look = DELIVERY_LOOK_ON;
     if (now_ms >= ch->whole_ms) {
@@ -257,10 +281,9 @@ static void plan_look(struct delivery_channel *ch, int64_t now_ms) DF_REQUIRES(c
         least_ms = 0;
     } else if (now_ms >= ch->back_ms) {
         cl->look = DELIVERY_LOOK_BACK;
-        least_ms = wall_ms - BACK_MS;
+        least_ms = last_ms - BACK_MS;
     }
-    if (cl->look != DELIVERY_LOOK_ON)
-        ch->back_ms = now_ms + ch->d->opt.poll_ms;
+    ch->since_ms = INT64_MAX;
     cl->from = ch->cursor;
     if (cl->from.due_ms > least_ms)
         cl->from = (struct delivery_cursor){.due_ms = least_ms};
@@ -291,6 +314,8 @@ bool delivery_plan_claim(struct df_delivery *d, struct delivery_channel *ch, int
          * newest. */
         ch->woken = ch->woken && ch->several && ch->crowded && !cl->newest;
         ch->took_newest = cl->newest;
+        if (cl->newest)
+            ch->newest_ms = now_ms + DELIVERY_STUCK_MS;
         ch->probe_ms = now_ms + d->opt.poll_ms;
     }
     ch->claimed_ms = now_ms;

@@ -77,6 +77,7 @@ static void finish_row(struct delivery_row *row)
     row->sent_ms = 0;
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
+    ch->full_ms = 0;
     ch->holding = ch->holding || (row->held_for > 0 && !row->tried);
     df_list_add(&ch->settled, &row->link);
     if (!ch->is_settling && ch->settled.count == 1) /* else the engine is woken anyway */
@@ -93,9 +94,9 @@ void delivery_drop(struct delivery_row *row)
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
     delivery_held_remove(ch, row);
-    if (row->waited_for == 0)
-        ch->whole_ms = 0; /* it lies behind the cursor */
-    else if (row->target)
+    if (row->waited_for == 0 && row->was_due_ms < ch->since_ms)
+        ch->since_ms = row->was_due_ms; /* it lies behind the cursor */
+    else if (row->waited_for > 0 && row->target)
         row->target->has_held = true;
     df_metric_set(ch->in_flight, (double)ch->held);
     df_unlock(&d->lock);
@@ -311,10 +312,17 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     row->channel->holding = row->channel->holding && why;
     if (why && row->target && row->waited_for > 0)
         row->target->full_until_ms = delivery_mono_ms(d) + DELIVERY_PARK_MS;
+    bool busy = why && !row->channel->several && delivery_share_is_busy(d, row);
+    if (busy)
+        row->channel->full_ms = delivery_mono_ms(d) + DELIVERY_STUCK_MS;
     df_unlock(&d->lock);
     if (!why)
         return true;
     df_outbound_forgo(&row->out);
+    if (busy && !queues && row->waited_for == 0) { /* there will soon be room */
+        delivery_drop(row);
+        return false;
+    }
     put_row_back(d, row, queues ? target : 0, DELIVERY_PARK_MS, why);
     return false;
 }

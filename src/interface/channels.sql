@@ -81,7 +81,8 @@ SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendNextAttemptAt <= :now
-  AND (c.GatewaySendNextAttemptAt, c.Id) > (CASE WHEN :after = '1970-01-01T00:00:00.000Z' THEN '' ELSE :after END, :after_id) AND ((:shards >> (c.Id & 15)) & 1) <> 0
+  AND (c.GatewaySendNextAttemptAt, c.Id) > (CASE WHEN :after = '1970-01-01T00:00:00.000Z' THEN '' ELSE :after END, :after_id)
+  AND ((:shards >> (c.Id & 15)) & 1) <> 0
 ORDER BY c.GatewaySendNextAttemptAt, c.Id
 LIMIT :limit;
 -- dialect: postgres
@@ -90,7 +91,8 @@ SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.Gatewa
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendNextAttemptAt <= :now AND (c.GatewaySendNextAttemptAt, c.Id) > (:after, :after_id) AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+WHERE c.GatewaySendNextAttemptAt <= :now AND (c.GatewaySendNextAttemptAt, c.Id) > (:after, :after_id)
+  AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
 ORDER BY c.GatewaySendNextAttemptAt, c.Id
 LIMIT :limit;
 -- dialect: sqlserver
@@ -100,7 +102,8 @@ SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tr
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendNextAttemptAt <= :now AND c.GatewaySendNextAttemptAt >= :after
-  AND (c.GatewaySendNextAttemptAt >= DATEADD(MILLISECOND, 1, CAST(:after AS DATETIME2)) OR c.Id > :after_id) AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+  AND (c.GatewaySendNextAttemptAt >= DATEADD(MILLISECOND, 1, CAST(:after AS DATETIME2)) OR c.Id > :after_id)
+  AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 ORDER BY c.GatewaySendNextAttemptAt, c.Id;
 
 -- name: gateway_claim_held
@@ -121,7 +124,8 @@ SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.Gatewa
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
 ORDER BY c.CreatedAt
 LIMIT :limit;
 -- dialect: sqlserver
@@ -130,7 +134,8 @@ SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tr
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 ORDER BY c.CreatedAt;
 
 -- name: gateway_claim_probe
@@ -151,7 +156,8 @@ SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.Gatewa
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
 ORDER BY c.GatewaySendHeldAt
 LIMIT :limit;
 -- dialect: sqlserver
@@ -160,7 +166,8 @@ SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tr
        c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
        c.GatewaySendTargetMark AS TargetMark
 FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 ORDER BY c.GatewaySendHeldAt;
 
 -- name: gateway_load
@@ -201,14 +208,17 @@ SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(
 
 -- name: gateway_sent
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sent', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendSentAt = :now, GatewaySendLastAttemptAt = :started,
-    GatewaySendSentStatus = :http_status, GatewaySendSentMs = :duration_ms, GatewaySendNextAttemptAt = NULL, GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendLastError = NULL
+SET GatewaySendStatus = 'Sent', GatewaySendTryCount = GatewaySendTryCount + 1,
+    GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendSentAt = :now, GatewaySendLastAttemptAt = :started,
+    GatewaySendSentStatus = :http_status, GatewaySendSentMs = :duration_ms, GatewaySendNextAttemptAt = NULL,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL, GatewaySendLastError = NULL
 WHERE Id = :id AND CASE WHEN PayloadVersion = :version AND GatewaySendStatus <> 'Sent' THEN 1 ELSE 0 END = 1;
 -- many: postgres
 UPDATE TB_TICKET_INTERFACE AS t
-SET GatewaySendStatus = 'Sent', GatewaySendTryCount = t.GatewaySendTryCount + 1, GatewaySendAttemptCount = t.GatewaySendAttemptCount + 1, GatewaySendSentAt = n.now,
-    GatewaySendLastAttemptAt = n.started, GatewaySendSentStatus = n.http_status, GatewaySendSentMs = n.duration_ms, GatewaySendNextAttemptAt = NULL,
+SET GatewaySendStatus = 'Sent', GatewaySendTryCount = t.GatewaySendTryCount + 1,
+    GatewaySendAttemptCount = t.GatewaySendAttemptCount + 1, GatewaySendSentAt = n.now,
+    GatewaySendLastAttemptAt = n.started, GatewaySendSentStatus = n.http_status, GatewaySendSentMs = n.duration_ms,
+    GatewaySendNextAttemptAt = NULL,
     GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL, GatewaySendLastError = NULL
 FROM UNNEST(CAST(:now AS TIMESTAMPTZ[]), CAST(:started AS TIMESTAMPTZ[]), CAST(:http_status AS INT[]),
             CAST(:duration_ms AS BIGINT[]), CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]))
@@ -219,26 +229,32 @@ RETURNING n.Nth;
 -- name: gateway_failed
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts, GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted,
-    GatewaySendTargetMark = :mark, GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started, GatewaySendNextAttemptAt = :due,
-    GatewaySendSendingSince = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
+SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
+    GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
     GatewaySendLastError = :error
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL
             AND MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') = :was_due THEN 1 ELSE 0 END = 1;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts, GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted,
-    GatewaySendTargetMark = :mark, GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started, GatewaySendNextAttemptAt = :due,
-    GatewaySendSendingSince = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
+SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
+    GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
     GatewaySendLastError = :error
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt = :was_due THEN 1 ELSE 0 END = 1;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts, GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted,
-    GatewaySendTargetMark = :mark, GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started, GatewaySendNextAttemptAt = :due,
-    GatewaySendSendingSince = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
+SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
+    GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
     GatewaySendLastError = :error
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt >= :was_due
@@ -247,27 +263,31 @@ WHERE Id = :id
 -- name: gateway_deferred
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL,
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL,
     GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendNextAttemptAt = :due
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL
             AND MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') = :was_due THEN 1 ELSE 0 END = 1;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL,
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL,
     GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendNextAttemptAt = :due
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt = :was_due THEN 1 ELSE 0 END = 1;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL,
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL,
     GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendNextAttemptAt = :due
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt >= :was_due
             AND GatewaySendNextAttemptAt < DATEADD(MILLISECOND, 1, CAST(:was_due AS DATETIME2)) THEN 1 ELSE 0 END = 1;
 -- many: postgres
 UPDATE TB_TICKET_INTERFACE AS t
-SET GatewaySendStatus = CASE WHEN t.GatewaySendFirstFailedAt IS NOT NULL OR t.GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+SET GatewaySendStatus = CASE WHEN t.GatewaySendFirstFailedAt IS NOT NULL OR t.GatewaySendAttemptCount > 0
+                             THEN 'Error' ELSE 'Pending' END,
     GatewaySendSendingSince = NULL, GatewaySendHeldFor = n.held_for, GatewaySendHeldAt = n.held_at, GatewaySendNextAttemptAt = n.due
 FROM UNNEST(CAST(:held_for AS BIGINT[]), CAST(:held_at AS TIMESTAMPTZ[]), CAST(:due AS TIMESTAMPTZ[]),
             CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]), CAST(:was_due AS TIMESTAMPTZ[]))
@@ -279,28 +299,35 @@ RETURNING n.Nth;
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendSendingSince = :now
 WHERE Id = :id
-  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus IN ('Pending', 'Error') THEN 1 ELSE 0 END = 1;
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus IN ('Pending', 'Error')
+           THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_reset
 -- row: channel_reset
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) <> 0)
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL
+               AND ((:shards >> (c.Id & 15)) & 1) <> 0)
 RETURNING Id;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0)
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL
+               AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0)
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END, GatewaySendSendingSince = NULL
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL
 OUTPUT inserted.Id
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0);
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL
+               AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0);
 
 -- name: gateway_next_due
 -- row: channel_next_due

@@ -60,6 +60,8 @@ enum df_interface_work {
 /* Tells that there is work: this process, and others if the database can notify them. Call it after
  * the commit; cheap; any thread. */
 void df_interface_wake(struct df_interface *i, enum df_interface_work w);
+/* The same for rows that are due from due_ms on (delivery/delivery.h). */
+void df_interface_wake_since(struct df_interface *i, enum df_interface_work w, int64_t due_ms);
 
 /* The argument of these routes is a struct df_interface. */
 extern const struct df_route df_counterparty_routes[];

@@ -82,7 +82,8 @@ bool ticket_is_fit(const struct ticket *t);
 enum df_code ticket_effects_write(struct df_db *db, struct ticket_effects *e, struct df_value now,
                                   struct df_err *err) DF_MUST_CHECK;
 /* After the commit. */
-void ticket_effects_wake(struct df_interface *i, bool processed, bool acks, bool webhooks);
+void ticket_effects_wake(struct df_interface *i, bool processed, bool acks, bool webhooks,
+                         int64_t due_ms);
 void ticket_count_outcome(const char *outcome, size_t count);
 void ticket_tell(const struct ticket *t, enum ticket_action action);
 
@@ -102,6 +103,7 @@ struct ticket_acceptance {
     bool changed;
     bool refused; /* the ticket is another client's */
     bool webhooks;
+    int64_t due_ms; /* when what it sets in motion is due */
 };
 
 /* After df_ticket_read; reach, parsed, payload, hash and arena are set. */
@@ -189,6 +191,7 @@ struct ticket_batch {
     struct ticket_health health;
     struct ticket_care care;
     int64_t next_due_ms; /* -1: nothing waits */
+    int64_t due_ms;      /* when what the outcome sets in motion is due */
     bool acks;           /* the outcome contains acks */
     int64_t webhooks;    /* deliveries that the outcome contains */
 };

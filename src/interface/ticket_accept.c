@@ -231,6 +231,8 @@ static enum df_code accept_tickets(struct df_db *db, struct df_interface *i,
         .i = i, .all = all, .count = count, .now = df_time(df_wall_ms(i->opt.clock))};
 
     df_arena_init(&x.arena);
+    for (size_t n = 0; n < count; n++)
+        all[n]->due_ms = x.now.i;
     enum df_code code = write_tickets(db, &x, err);
     if (code == DF_OK)
         code = keep_history(db, &x, err);
@@ -308,5 +310,5 @@ void ticket_accepted(struct df_interface *i, struct ticket_acceptance *c)
     bool is_processed = c->t.state == TICKET_PROCESSED;
     ticket_count_outcome(is_processed ? "processed" : "rejected", 1);
     (void)atomic_fetch_add(&i->processed_count, is_processed);
-    ticket_effects_wake(i, is_processed, c->t.ack.ptr != NULL, c->webhooks);
+    ticket_effects_wake(i, is_processed, c->t.ack.ptr != NULL, c->webhooks, c->due_ms);
 }

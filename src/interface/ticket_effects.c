@@ -247,14 +247,15 @@ void ticket_tell(const struct ticket *t, enum ticket_action action)
         df_log_write(DF_LOG_DEBUG, "TicketProcessed", fields, 2, "the ticket was processed");
 }
 
-void ticket_effects_wake(struct df_interface *i, bool processed, bool acks, bool webhooks)
+void ticket_effects_wake(struct df_interface *i, bool processed, bool acks, bool webhooks,
+                         int64_t due_ms)
 {
     if (processed) {
-        df_interface_wake(i, DF_WORK_RETURNS);
-        df_interface_wake(i, DF_WORK_GATEWAY);
+        df_interface_wake_since(i, DF_WORK_RETURNS, due_ms);
+        df_interface_wake_since(i, DF_WORK_GATEWAY, due_ms);
     }
     if (acks)
-        df_interface_wake(i, DF_WORK_ACKS);
+        df_interface_wake_since(i, DF_WORK_ACKS, due_ms);
     if (webhooks)
         df_webhooks_wake(i->opt.webhooks);
 }

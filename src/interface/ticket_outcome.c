@@ -161,6 +161,7 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
     struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
 
     df_arena_reset(&b->params);
+    b->due_ms = now.i;
     enum df_code code = settle_tickets(db, b, now, err);
     if (code == DF_OK)
         code = write_effects(db, b, now, err);
@@ -188,7 +189,7 @@ static void tell_of_outcomes(struct ticket_batch *b)
     ticket_count_outcome("overtaken", counts[TICKET_OVERTAKEN]);
     if (b->careful)
         ticket_care_cleared(b);
-    ticket_effects_wake(b->i, counts[TICKET_PROCESSED] > 0, b->acks, b->webhooks > 0);
+    ticket_effects_wake(b->i, counts[TICKET_PROCESSED] > 0, b->acks, b->webhooks > 0, b->due_ms);
 }
 
 static enum df_code write_outcome(struct ticket_batch *b, struct df_err *err)

@@ -325,7 +325,7 @@ static enum df_code write_sendings(struct df_db *db, struct whole *t, const char
     return code;
 }
 
-static void write_attempt(void *arg, const struct df_attempt *a)
+static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct whole *t = arg;
     struct df_json_out *out = &t->w.json;

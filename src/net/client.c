@@ -30,7 +30,6 @@
 #include "net/transfer.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -327,9 +326,9 @@ struct turn {
 };
 
 /* How long the thread may sleep. The first is up in time for calls that expire in line. */
-static int64_t decide_wait(struct client_thread *t, int64_t now_ns) DF_REQUIRES(t->client->lock)
+static int64_t decide_wait(struct df_http_client *c, const struct client_thread *t, int64_t now_ns)
+    DF_REQUIRES(c->lock)
 {
-    struct df_http_client *c = t->client;
     int64_t ms = SLEEP_MAX_MS;
 
     if (t != &c->threads[0])
@@ -361,7 +360,7 @@ static void begin_turn(struct client_thread *t, struct turn *turn)
     if (turn->over)
         wake_all(c);
     if (turn->started.count == 0 && turn->ended.count == 0)
-        turn->wait_ms = decide_wait(t, now_ns);
+        turn->wait_ms = decide_wait(c, t, now_ns);
     t->sleeps = turn->wait_ms > 0;
     df_unlock(&c->lock);
 
@@ -541,9 +540,9 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
     int64_t threads = or_default(opt->threads, 1);
     while (c->thread_count < (size_t)threads && c->thread_count < THREADS_MAX) {
         if (!make_thread(c, opt)) {
-            int error = errno;
+            enum df_code code = df_err_errno(err, "the HTTP client");
             release_client(c);
-            return df_err_set(err, DF_E_INTERNAL, "the HTTP client: %s", strerror(error));
+            return code;
         }
     }
     /* libcurl's own threads start from these. */

@@ -78,7 +78,7 @@ static void put_in(struct df_sockets *s, struct df_socket *e, int fd)
     if (failed && errno == EEXIST)
         failed = epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, fd, &event);
     if (failed)
-        df_log_error("HttpClientFailed", "epoll_ctl: %s", strerror(errno));
+        df_log_error("HttpClientFailed", "epoll_ctl: %s", strerrordesc_np(errno));
     e->in_set = e->wanted;
 }
 

@@ -75,15 +75,18 @@ void shard_view_free(struct shard_view *v)
     *v = (struct shard_view){0};
 }
 
-static enum df_code run_reading(struct df_db *db, struct df_job *job, struct df_err *err)
+static enum df_code read_tables(struct df_db *db, struct reading *x, struct df_err *err)
 {
-    struct reading *x = (struct reading *)job;
-
     shard_view_free(x->view);
     enum df_code code = df_db_each(db, DF_Q0(work_shard_list), read_shard, x, err);
     if (code == DF_OK)
         code = df_db_each(db, DF_Q0(work_owner_list), read_owner, x, err);
     return code;
+}
+
+static enum df_code run_reading(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    return read_tables(db, (struct reading *)job, err);
 }
 
 enum df_code shard_view_read(struct df_shards *s, struct shard_view *v, struct df_err *err)
@@ -123,12 +126,13 @@ static enum df_code delete_lost(struct df_db *db, const struct shard_turn *t, bo
 {
     enum df_code code = DF_OK;
     *ret_all = true;
-    for (size_t i = 0; code == DF_OK && i < t->lost_count; i++) {
+    for (size_t i = 0; code == DF_OK && i < t->decision->lost_count; i++) {
         int64_t deleted = 0;
-        code = df_db_exec(db,
-                          DF_Q(work_owner_delete, .id = df_uuid(df_uuid_str(&t->lost[i].id)),
-                               .renewed = df_time(t->lost[i].renewed_ms)),
-                          &deleted, err);
+        code =
+            df_db_exec(db,
+                       DF_Q(work_owner_delete, .id = df_uuid(df_uuid_str(&t->decision->lost[i].id)),
+                            .renewed = df_time(t->decision->lost[i].renewed_ms)),
+                       &deleted, err);
         *ret_all = *ret_all && deleted > 0;
     }
     return code;
@@ -136,12 +140,12 @@ static enum df_code delete_lost(struct df_db *db, const struct shard_turn *t, bo
 
 static enum df_code add_missing(struct df_db *db, const struct shard_turn *t, struct df_err *err)
 {
-    struct df_p_work_shard_add *rows = df_calloc(t->change_count, sizeof(*rows));
+    struct df_p_work_shard_add *rows = df_calloc(t->decision->change_count, sizeof(*rows));
     size_t count = 0;
     enum df_code code = DF_OK;
 
-    for (size_t i = 0; i < t->change_count; i++) {
-        const struct shard_change *c = &t->changes[i];
+    for (size_t i = 0; i < t->decision->change_count; i++) {
+        const struct shard_change *c = &t->decision->changes[i];
         if (c->missing)
             rows[count++] = (struct df_p_work_shard_add){
                 .channel = df_text(df_str_c(t->shards->groups[c->group]->channel)),
@@ -156,24 +160,35 @@ static enum df_code add_missing(struct df_db *db, const struct shard_turn *t, st
 
 static enum df_code change_shards(struct df_db *db, struct shard_turn *t, struct df_err *err)
 {
-    struct df_p_work_shard_change *rows = df_calloc(t->change_count, sizeof(*rows));
-    int64_t *changed = df_calloc(t->change_count, sizeof(*changed));
+    struct df_p_work_shard_change *rows = df_calloc(t->decision->change_count, sizeof(*rows));
+    int64_t *changed = df_calloc(t->decision->change_count, sizeof(*changed));
     struct df_value id = df_uuid(df_uuid_str(&t->shards->id));
 
-    for (size_t i = 0; i < t->change_count; i++) {
-        const struct shard_change *c = &t->changes[i];
+    for (size_t i = 0; i < t->decision->change_count; i++) {
+        const struct shard_change *c = &t->decision->changes[i];
         rows[i] = (struct df_p_work_shard_change){
             .owner = c->take ? id : df_null(DF_UUID),
             .channel = df_text(df_str_c(t->shards->groups[c->group]->channel)),
             .shard = df_int(c->shard),
             .epoch = df_int(c->epoch)};
     }
-    enum df_code code = df_db_exec_many(db, DF_MANY(work_shard_change, rows), t->change_count, NULL,
-                                        NULL, changed, NULL, err);
-    for (size_t i = 0; i < t->change_count; i++)
-        t->changes[i].done = code == DF_OK && changed[i] > 0;
+    enum df_code code = df_db_exec_many(db, DF_MANY(work_shard_change, rows),
+                                        t->decision->change_count, NULL, NULL, changed, NULL, err);
+    for (size_t i = 0; i < t->decision->change_count; i++)
+        t->decision->changes[i].done = code == DF_OK && changed[i] > 0;
     free(rows);
     free(changed);
+    return code;
+}
+
+static enum df_code look_and_decide(struct df_db *db, const struct shard_turn *t,
+                                    struct df_err *err)
+{
+    struct reading x = {.shards = t->shards, .view = &t->decision->view};
+    shard_decision_release(t->decision);
+    enum df_code code = read_tables(db, &x, err);
+    if (code == DF_OK)
+        shard_decide(t->shards, t->decision);
     return code;
 }
 
@@ -181,14 +196,16 @@ static enum df_code run_turn(struct df_db *db, struct df_job *job, struct df_err
 {
     struct shard_turn *t = (struct shard_turn *)job;
     bool all_deleted = true;
+    enum df_code code = t->looks ? look_and_decide(db, t, err) : DF_OK;
 
-    for (size_t i = 0; i < t->change_count; i++)
-        t->changes[i].done = false;
-    enum df_code code = t->ends ? DF_OK : write_owner(db, t, err);
+    for (size_t i = 0; i < t->decision->change_count; i++)
+        t->decision->changes[i].done = false;
+    if (code == DF_OK && !t->ends)
+        code = write_owner(db, t, err);
     if (code == DF_OK)
         code = delete_lost(db, t, &all_deleted, err);
     /* An owner that was believed lost has renewed its lease: decide anew. */
-    if (code == DF_OK && t->change_count > 0 && !t->was_lost && all_deleted) {
+    if (code == DF_OK && t->decision->change_count > 0 && !t->was_lost && all_deleted) {
         code = add_missing(db, t, err);
         if (code == DF_OK)
             code = change_shards(db, t, err);

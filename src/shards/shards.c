@@ -208,15 +208,6 @@ static void count_owners(const struct df_shards *s, const struct shard_view *v, 
 
 /* --- deciding --- */
 
-/* What one turn decided. */
-struct decision {
-    struct shard_view view;
-    struct shard_change *changes;
-    size_t change_count;
-    struct shard_owner *lost; /* their rows go */
-    size_t lost_count;
-};
-
 static void look_at_group(struct df_shards *s, const struct shard_view *v, size_t group,
                           bool stopping, struct shard_look *look, int64_t epochs[DF_SHARDS])
     DF_REQUIRES(s->lock)
@@ -249,7 +240,7 @@ static void look_at_group(struct df_shards *s, const struct shard_view *v, size_
     count_owners(s, v, g->channel, stopping, look);
 }
 
-static void add_changes(struct decision *d, size_t group, uint32_t shards, bool take,
+static void add_changes(struct shard_decision *d, size_t group, uint32_t shards, bool take,
                         const struct shard_look *look, const int64_t epochs[DF_SHARDS])
 {
     for (unsigned n = 0; n < DF_SHARDS; n++) {
@@ -272,7 +263,7 @@ static bool yields(const struct df_shards *s, const struct df_shard_group *g) DF
 
 /* Shards to be handed over are no longer taken from; those without rows in flight are released. At
  * the end they are released for others only: without any, the end itself does it. */
-static void decide_group(struct df_shards *s, struct decision *d, size_t group, bool stopping)
+static void decide_group(struct df_shards *s, struct shard_decision *d, size_t group, bool stopping)
     DF_REQUIRES(s->lock)
 {
     struct df_shard_group *g = s->groups[group];
@@ -294,7 +285,7 @@ static void decide_group(struct df_shards *s, struct decision *d, size_t group, 
         add_changes(d, group, plan.leaving & ~look.busy, false, &look, epochs);
 }
 
-static void decide(struct df_shards *s, struct decision *d)
+void shard_decide(struct df_shards *s, struct shard_decision *d)
 {
     struct shard_view *v = &d->view;
 
@@ -311,6 +302,14 @@ static void decide(struct df_shards *s, struct decision *d)
     df_unlock(&s->lock);
 }
 
+void shard_decision_release(struct shard_decision *d)
+{
+    shard_view_free(&d->view);
+    free(d->changes);
+    free(d->lost);
+    *d = (struct shard_decision){.lost_count = 0};
+}
+
 /* --- applying --- */
 
 /* What a round changed. */
@@ -325,8 +324,8 @@ struct round {
 static void apply_changes(struct df_shards *s, const struct shard_turn *t, struct round *round)
     DF_REQUIRES(s->lock)
 {
-    for (size_t i = 0; i < t->change_count; i++) {
-        const struct shard_change *c = &t->changes[i];
+    for (size_t i = 0; i < t->decision->change_count; i++) {
+        const struct shard_change *c = &t->decision->changes[i];
         struct df_shard_group *g = s->groups[c->group];
         uint32_t bit = UINT32_C(1) << c->shard;
         if (!c->done)
@@ -342,8 +341,8 @@ static void apply_changes(struct df_shards *s, const struct shard_turn *t, struc
 static void log_changes(const struct shard_turn *t)
 {
     size_t taken = 0, unclean = 0, released = 0;
-    for (size_t i = 0; i < t->change_count; i++) {
-        const struct shard_change *c = &t->changes[i];
+    for (size_t i = 0; i < t->decision->change_count; i++) {
+        const struct shard_change *c = &t->decision->changes[i];
         taken += c->done && c->take;
         unclean += c->done && c->take && c->unclean;
         released += c->done && !c->take;
@@ -380,19 +379,17 @@ static char *served_channels(struct df_shards *s)
     return channels;
 }
 
-/* Renews the lease, and writes what was decided (NULL: nothing). */
-static enum df_code write_turn(struct df_shards *s, const struct decision *d, struct round *round,
+/* Renews the lease, and writes what was decided. */
+static enum df_code write_turn(struct df_shards *s, struct shard_decision *d, struct round *round,
                                struct df_err *err)
 {
     char *channels = served_channels(s);
-    struct shard_turn t = {.shards = s, .channels = channels, .registered = s->registered};
+    struct shard_turn t = {.shards = s,
+                           .channels = channels,
+                           .registered = s->registered,
+                           .looks = !s->registered,
+                           .decision = d};
 
-    if (d) {
-        t.changes = d->changes;
-        t.change_count = d->change_count;
-        t.lost = d->lost;
-        t.lost_count = d->lost_count;
-    }
     df_lock(&s->lock);
     if (s->stopping)
         t.channels = "";
@@ -436,21 +433,20 @@ static void tell_channels(struct df_shards *s, const struct round *round)
 
 static enum df_code go_round(struct df_shards *s, struct round *round, struct df_err *err)
 {
-    struct decision d = {0};
-    enum df_code code = s->registered ? write_turn(s, NULL, round, err) : DF_OK;
-    if (code == DF_OK && !round->lost)
+    struct shard_decision d = {.lost_count = 0};
+    bool first = !s->registered;
+    enum df_code code = write_turn(s, &d, round, err);
+
+    if (code == DF_OK && !first && !round->lost) {
         code = shard_view_read(s, &d.view, err);
-    else
-        return code;
-    if (code == DF_OK) {
-        decide(s, &d);
-        remember_owners(s, &d.view);
+        if (code == DF_OK)
+            shard_decide(s, &d);
+        if (code == DF_OK && (d.change_count > 0 || d.lost_count > 0))
+            code = write_turn(s, &d, round, err);
     }
-    if (code == DF_OK && (!s->registered || d.change_count > 0 || d.lost_count > 0))
-        code = write_turn(s, &d, round, err);
-    shard_view_free(&d.view);
-    free(d.changes);
-    free(d.lost);
+    if (code == DF_OK && !round->lost)
+        remember_owners(s, &d.view);
+    shard_decision_release(&d);
     return code;
 }
 
@@ -547,9 +543,9 @@ void df_shards_end(struct df_shards *s)
 {
     if (!s || !s->loop.threads)
         return;
-    struct shard_turn t = {.shards = s, .ends = true};
     struct shard_look look = {0};
-    struct decision d = {.changes = df_calloc(s->group_count * DF_SHARDS + 1, sizeof(*d.changes))};
+    struct shard_decision d = {.changes =
+                                   df_calloc(s->group_count * DF_SHARDS + 1, sizeof(*d.changes))};
     struct df_err err = DF_ERR_INIT;
 
     df_loop_release(&s->loop);
@@ -564,11 +560,10 @@ void df_shards_end(struct df_shards *s)
         g->owned = g->leaving = 0;
     }
     df_unlock(&s->lock);
-    t.changes = d.changes;
-    t.change_count = d.change_count;
+    struct shard_turn t = {.shards = s, .ends = true, .decision = &d};
     if (shard_turn_write(&t, &err) != DF_OK)
         df_log_warn("WorkLeaseLate", "shards were not given back: %s", err.detail);
-    free(d.changes);
+    shard_decision_release(&d);
 }
 
 void df_shards_free(struct df_shards *s)

@@ -65,16 +65,26 @@ struct shard_change {
     bool done;
 };
 
+struct shard_decision {
+    struct shard_view view;   /* that it was made on */
+    struct shard_owner *lost; /* their rows go */
+    size_t lost_count;
+    struct shard_change *changes;
+    size_t change_count;
+};
+
+/* Decides on the view. */
+void shard_decide(struct df_shards *s, struct shard_decision *d);
+void shard_decision_release(struct shard_decision *d);
+
 struct shard_turn {
     struct df_job job;
     struct df_shards *shards;
     const char *channels; /* that the process serves */
     bool registered;      /* it has a row, as far as it knows */
     bool ends;            /* its row goes, with what it owns */
-    struct shard_owner *lost;
-    size_t lost_count;
-    struct shard_change *changes;
-    size_t change_count;
+    bool looks; /* the first turn: look and decide in the same transaction, on one connection */
+    struct shard_decision *decision;
     /* What came of it. */
     bool was_lost; /* the row was gone: it is written anew, and nothing is owned */
 };

@@ -88,7 +88,7 @@ static enum df_code read_deliveries(struct df_db *db, struct webhook_call *c, st
     return code;
 }
 
-static void write_attempt(void *arg, const struct df_attempt *a)
+static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct webhook_call *c = arg;
     struct df_json_out *out = &c->w.json;

@@ -509,12 +509,6 @@ static double metric_of(const char *name)
     return n;
 }
 
-static double deferred(void)
-{
-    return metric_of("\ndataflow_delivery_attempts_total{channel=\"functional-ack\","
-                     "outcome=\"deferred\"} ");
-}
-
 static double in_hand(void)
 {
     return metric_of("\ndataflow_delivery_in_flight{channel=\"functional-ack\"} ");
@@ -783,12 +777,10 @@ static void no_more_is_claimed_than_there_is_memory_for(void **state)
     add_large(24, 1 << 20);
     start_engine(&quick);
     await_seen(4);
-    double before = deferred();
-    for (int i = 0; i < 1000 && deferred() < before + 20; i++) {
-        ahead_ms += 10; /* others are claimed, and put back */
+    for (int i = 0; i < 100; i++) {
+        ahead_ms += 10; /* others are claimed, and let go of */
         (void)usleep(10000);
     }
-    assert_true(deferred() >= before + 20);
     assert_int_equal(seen, 4);
     assert_in_range((int)in_hand(), 4, 8);
     holding = false;

@@ -398,7 +398,7 @@ struct history {
     char text[256];
 };
 
-static void note_attempt(void *arg, const struct df_attempt *a)
+static void note_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct history *h = arg;
     size_t len = strlen(h->text);
