@@ -117,7 +117,7 @@ static void read_loaded(void *arg, struct df_result *r)
     int64_t id = df_col_int(r, process_load_Id);
 
     assert(b->all_count < b->due_count);
-    if (b->all_count > 0 && b->claimed.used_bytes > 2 * CLAIM_BYTES)
+    if (b->all_count > 0 && b->claimed.used_bytes > (size_t)2 * CLAIM_BYTES)
         return; /* payloads were replaced by larger ones: left for the next pass */
     b->all[b->all_count++] = (struct ticket){
         .id = id,

@@ -32,7 +32,6 @@ struct ticket {
     int64_t id;
     int64_t version;
     int64_t due_ms;
-    int64_t epoch; /* of its shard */
     struct df_str raw;
     struct df_str entity; /* the row's key */
     struct df_str row_doc_id;

@@ -32,7 +32,7 @@ static enum df_code receive_tickets(struct df_db *db, struct df_job **jobs, size
                                     struct df_err *err)
 {
     struct df_interface *i = ((struct df_work *)jobs[0])->arg;
-    struct ticket_acceptance **all = df_calloc(count, sizeof(*all));
+    struct ticket_acceptance **all = df_calloc(count, sizeof(struct ticket_acceptance *));
 
     for (size_t n = 0; n < count; n++)
         all[n] = &((struct receipt *)jobs[n])->c;
