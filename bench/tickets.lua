@@ -1,12 +1,35 @@
--- A request of bench/tickets with a key of its own each time: wrk -s tickets.lua URL -- ROUTE RUN ID SECRET
--- ROUTE: rows (bench/ingest's row) or tickets. RUN tells apart the runs on one database.
+-- A request of bench/tickets with a key of its own each time: wrk -s tickets.lua URL -- ROUTE RUN ID SECRET COUNT
+-- ROUTE: rows (bench/ingest's row) or tickets. RUN tells apart the runs on one database. COUNT: end when so many are
+-- answered; 0: when the time is over.
+
+local ffi = require("ffi")
+ffi.cdef("int getpid(void); int kill(int pid, int signal);")
 
 local text = "Rua das Laranjeiras, 1024; retirada de conteiner; nota fiscal; "
 local payload = string.rep(text, 9):sub(1, 520)
 local head, tail, run
-local count = 0
+local count, asked, idle = 0, 0, 0
+local connections = 64
+
+-- A connection that has had its answer asks how long to wait before its next request.
+local function delay_after(last)
+    return function()
+        asked = asked + 1
+        if asked <= last then
+            return 0
+        end
+        idle = idle + 1
+        if idle == connections then
+            ffi.C.kill(ffi.C.getpid(), 2) -- SIGINT: wrk ends and prints its figures
+        end
+        return 3600000
+    end
+end
 
 function init(args)
+    if tonumber(args[5]) > 0 then
+        delay = delay_after(tonumber(args[5]))
+    end
     local route, before, after = args[1], nil, nil
     run = tonumber(args[2])
     if route == "rows" then

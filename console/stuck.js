@@ -103,17 +103,28 @@
     });
   }
 
-  function show([outbox, failed, ...batches]) {
+  // Which processes share the work, and how many shards of each channel they own.
+  function processTable(owners) {
+    const works = (work) => work.map((w) => `${w.channel} ${w.shards.length}`).join(', ') || DASH;
+    const rows = owners.items.map((o) => h('tr', {},
+      cell('Process', h('span', { className: 'name', textContent: o.name }), o.isLate ? badge('Down', t('Down')) : null),
+      cell('Version', o.version), cell('Since', time(o.startedAt)), cell('Shards', h('span', { className: 'note', textContent: works(o.work) }))));
+    if (owners.unowned.length) rows.push(h('tr', {}, cell('Process', t('nobody')), cell('Version', DASH), cell('Since', DASH), cell('Shards', works(owners.unowned))));
+    return table('Processes', [['Process'], ['Version'], ['Since'], ['Shards']], rows);
+  }
+
+  function show([outbox, failed, owners, ...batches]) {
     const stuck = batches.flatMap((list) => list.items).filter((b) => b.waitingFor === 'OmniFlow' || (b.waitingFor && isOld(b.waitingSince))).slice(0, SHOWN);
     const lines = [...outbox.channels.flatMap(channelLines), ...outbox.targets.filter((target) => target.state !== 'up').map((target) => targetLine(target.channel, target, 0)),
       ...(failed.total > 0 ? [ticketLine(failed)] : []), ...stuck.map(batchLine)];
     replace($('stuck-body'), lines.length
       ? table('What needs a person', [['What'], ['Where'], ['Since'], ['What to do']], lines)
-      : h('p', { className: 'note', textContent: t('Nothing was given up, and nothing is down, paused or stuck.') }));
+      : h('p', { className: 'note', textContent: t('Nothing was given up, and nothing is down, paused or stuck.') }), processTable(owners));
     $('stuck-body').dataset.lines = lines.length;
   }
 
   const calls = () => Promise.all([call('GET', 'admin/outbox'), call('GET', 'admin/tickets?status=Error&pageSize=1'),
+    call('GET', 'admin/owners').then((o) => ({ ...o, items: o.items.map(({ renewedAt, leaseUntil, ...rest }) => rest) })), // the same, while nothing changes
     ...['Pending', 'Processing'].map((status) => call('GET', `admin/imports?status=${status}&pageSize=50`))]);
 
   // Called now and then while the first page is looked at.

@@ -16,6 +16,7 @@ const dfWords = (() => {
     resident: 'residente', Readiness: 'Prontidão', 'Asking the server…': 'Perguntando ao servidor…', 'Back end': 'Banco de dados', Version: 'Versão',
     Routes: 'Rotas', Route: 'Rota', 'No figures yet.': 'Ainda sem números.', Total: 'Total',
     'This table includes probes and this page’s own requests; the figures above do not.': 'Esta tabela inclui as sondas e as requisições desta página; os números acima, não.',
+    Process: 'Processo', Processes: 'Processos', Shards: 'Partes', nobody: 'ninguém',
     'What needs a person': 'O que precisa de alguém', 'Nothing was given up, and nothing is down, paused or stuck.': 'Nada foi abandonado, e nada está fora do ar, pausado ou parado.',
     'With the admin key this page shows what was given up, what is down and what is stuck.': 'Com a chave de administrador esta página mostra o que foi abandonado, o que está fora do ar e o que está parado.',
     'Given up': 'Abandonado', Down: 'Fora do ar', Paused: 'Pausado', Waiting: 'Esperando', 'Import waits': 'Importação espera', 'Processing failed': 'Processamento falhou',

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Checks which room under src/ includes which.
 
-    base <- json, net, store, resilience, tabular, files <- access, outbound, delivery <- webhooks <- features <- app
+    base <- json, net, store, resilience, tabular, files, shards <- access, outbound, delivery <- webhooks <- features <- app
 
 A feature may include the rooms below it and no other feature, except webhooks, to which other features report events;
 only app may include all rooms. A file in a folder of a room may include the room's own files and those of its folder, the
@@ -18,7 +18,8 @@ import sys
 from pathlib import Path
 
 FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "net": {"base", "json"},
-              "tabular": {"base", "json"}, "files": {"base", "net", "resilience"}}
+              "tabular": {"base", "json"}, "files": {"base", "net", "resilience"},
+              "shards": {"base", "store"}}
 SERVICES = ("access", "outbound", "delivery")
 FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "admin", "sandbox")
 

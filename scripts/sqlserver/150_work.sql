@@ -50,26 +50,41 @@ IF COL_LENGTH(N'WebhookDeliveries', N'SentMs') IS NULL
 IF COL_LENGTH(N'TB_TICKET_INTERFACE', N'ProcessingSince') IS NULL
     ALTER TABLE TB_TICKET_INTERFACE ADD ProcessingSince DATETIME2 NULL;
 GO
+-- The constraints are for all rows: what an older release left on its way waits again, until its lease is over.
 IF OBJECT_ID(N'CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince', N'C') IS NULL
-    ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX WITH NOCHECK ADD CONSTRAINT CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince
+    UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
+IF OBJECT_ID(N'CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince', N'C') IS NULL
+    ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD CONSTRAINT CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince
         CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
 IF OBJECT_ID(N'CK_TB_TICKET_RETURN_OUTBOX_SendingSince', N'C') IS NULL
-    ALTER TABLE TB_TICKET_RETURN_OUTBOX WITH NOCHECK ADD CONSTRAINT CK_TB_TICKET_RETURN_OUTBOX_SendingSince
+    UPDATE TB_TICKET_RETURN_OUTBOX SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
+IF OBJECT_ID(N'CK_TB_TICKET_RETURN_OUTBOX_SendingSince', N'C') IS NULL
+    ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD CONSTRAINT CK_TB_TICKET_RETURN_OUTBOX_SendingSince
         CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
 IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_SendingSince', N'C') IS NULL
-    ALTER TABLE TB_TICKET_INTERFACE WITH NOCHECK ADD CONSTRAINT CK_TB_TICKET_INTERFACE_SendingSince
+    UPDATE TB_TICKET_INTERFACE SET GatewaySendStatus = 'Pending', GatewaySendNextAttemptAt = COALESCE(GatewaySendNextAttemptAt, CreatedAt) WHERE GatewaySendStatus = 'Sending';
+IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_SendingSince', N'C') IS NULL
+    ALTER TABLE TB_TICKET_INTERFACE ADD CONSTRAINT CK_TB_TICKET_INTERFACE_SendingSince
         CHECK (GatewaySendStatus <> 'Sending' OR GatewaySendSendingSince IS NOT NULL);
 IF OBJECT_ID(N'CK_IntegrationCalls_SendingSince', N'C') IS NULL
-    ALTER TABLE IntegrationCalls WITH NOCHECK ADD CONSTRAINT CK_IntegrationCalls_SendingSince
+    UPDATE IntegrationCalls SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
+IF OBJECT_ID(N'CK_IntegrationCalls_SendingSince', N'C') IS NULL
+    ALTER TABLE IntegrationCalls ADD CONSTRAINT CK_IntegrationCalls_SendingSince
         CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
 IF OBJECT_ID(N'CK_AlertDeliveries_SendingSince', N'C') IS NULL
-    ALTER TABLE AlertDeliveries WITH NOCHECK ADD CONSTRAINT CK_AlertDeliveries_SendingSince
+    UPDATE AlertDeliveries SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
+IF OBJECT_ID(N'CK_AlertDeliveries_SendingSince', N'C') IS NULL
+    ALTER TABLE AlertDeliveries ADD CONSTRAINT CK_AlertDeliveries_SendingSince
         CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
 IF OBJECT_ID(N'CK_WebhookDeliveries_SendingSince', N'C') IS NULL
-    ALTER TABLE WebhookDeliveries WITH NOCHECK ADD CONSTRAINT CK_WebhookDeliveries_SendingSince
+    UPDATE WebhookDeliveries SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
+IF OBJECT_ID(N'CK_WebhookDeliveries_SendingSince', N'C') IS NULL
+    ALTER TABLE WebhookDeliveries ADD CONSTRAINT CK_WebhookDeliveries_SendingSince
         CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
 IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_ProcessingSince', N'C') IS NULL
-    ALTER TABLE TB_TICKET_INTERFACE WITH NOCHECK ADD CONSTRAINT CK_TB_TICKET_INTERFACE_ProcessingSince
+    UPDATE TB_TICKET_INTERFACE SET Status = 'Awaiting', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Processing';
+IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_ProcessingSince', N'C') IS NULL
+    ALTER TABLE TB_TICKET_INTERFACE ADD CONSTRAINT CK_TB_TICKET_INTERFACE_ProcessingSince
         CHECK (Status <> 'Processing' OR ProcessingSince IS NOT NULL);
 GO
 

@@ -112,6 +112,7 @@ void df_work_submit(struct df_work *w)
 
     assert(w->aside && !w->ended && (w->job.query || w->handler->run));
     w->job.run = w->job.query ? NULL : run_work;
+    w->job.run_all = w->job.query ? NULL : w->handler->run_all;
     w->job.done = work_done;
     w->job.log = df_req_log(w->req);
     if (w->handler->writes ? df_store_write(store, &w->job) : df_store_read(store, &w->job))

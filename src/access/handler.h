@@ -55,6 +55,10 @@ struct df_handler {
     void (*first)(struct df_work *w);
     /* May run more than once, like df_job.run. */
     enum df_code (*run)(struct df_db *db, struct df_work *w, struct df_err *err);
+    /* May be NULL: does the work of many requests, as df_job.run_all. Each job is the first member
+     * of a work of this handler. It writes no answers: `done` does. */
+    enum df_code (*run_all)(struct df_db *db, struct df_job **jobs, size_t count,
+                            struct df_err *err);
     /* Told how the job ended; DF_E_BUSY: it never began. True: the work was handed on, and its new
      * holder submits or ends it. False: it ends now, without `done` if an answer was set. */
     bool (*pass_on)(struct df_work *w, enum df_code code, const struct df_err *err);

@@ -1,7 +1,6 @@
 #include "admin/outbox.h"
 
 #include "base/uuid.h"
-#include "delivery/attempts.sql.h"
 
 #include <stdio.h>
 
@@ -170,6 +169,7 @@ struct detail {
     const struct df_channel *channel;
     const struct df_outbox_view *view;
     char *key;
+    struct df_sent_try sent;
 };
 
 static void show_detail(void *arg, struct df_result *r)
@@ -181,13 +181,16 @@ static void show_detail(void *arg, struct df_result *r)
     row.payload = d->channel->payload_is_blob ? df_col_blob(r, channel_detail_Payload)
                                               : df_col_text(r, channel_detail_Payload);
     row.correlation_id = df_col_text(r, channel_detail_CorrelationId);
+    d->sent =
+        df_sent_try(row.status, row.tries, row.last_attempt_ms,
+                    df_col_int(r, channel_detail_SentStatus), df_col_int(r, channel_detail_SentMs));
     snprintf(d->key, KEY_MAX + 1, DF_STR_FMT, DF_STR_ARG(row.id));
     d->view->row(d->view->arg, &row);
 }
 
 enum df_code df_outbox_show_row(struct df_db *db, const struct df_channel *c, struct df_str id,
                                 const struct df_outbox_view *view, char key[KEY_MAX + 1],
-                                struct df_err *err)
+                                struct df_sent_try *ret_sent, struct df_err *err)
 {
     struct df_value row_id = df_outbox_id(c, id);
     struct detail detail = {.channel = c, .view = view, .key = key};
@@ -197,36 +200,21 @@ enum df_code df_outbox_show_row(struct df_db *db, const struct df_channel *c, st
         return df_outbox_no_row(c, id, err);
     enum df_code code =
         df_db_one(db, DF_ANY(c->get, {"id", row_id}), show_detail, &detail, &found, err);
+    if (ret_sent)
+        *ret_sent = detail.sent;
     return code == DF_OK && !found ? df_outbox_no_row(c, id, err) : code;
-}
-
-static void show_attempt(void *arg, struct df_result *r)
-{
-    const struct df_outbox_view *view = arg;
-    struct df_outbox_attempt attempt = {
-        .attempt = df_col_int(r, delivery_attempt_list_Attempt),
-        .attempted_ms = df_col_time(r, delivery_attempt_list_AttemptedAt),
-        .outcome = df_col_text(r, delivery_attempt_list_Outcome),
-        .http_status = df_col_int(r, delivery_attempt_list_HttpStatus),
-        .duration_ms = df_col_int(r, delivery_attempt_list_DurationMs),
-        .answer = df_col_text(r, delivery_attempt_list_Answer),
-        .error = df_col_text(r, delivery_attempt_list_Error),
-    };
-
-    view->attempt(view->arg, &attempt);
 }
 
 enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct df_str id,
                            const struct df_outbox_view *view, struct df_err *err)
 {
     char key[KEY_MAX + 1];
-    enum df_code code = df_outbox_show_row(db, c, id, view, key, err);
+    struct df_sent_try sent;
+    enum df_code code = df_outbox_show_row(db, c, id, view, key, &sent, err);
     if (code != DF_OK)
         return code;
-    return df_db_each(db,
-                      DF_Q(delivery_attempt_list, .channel = df_text(df_str_c(c->name)),
-                           .row_key = df_text(df_str_c(key)), .limit = df_int(DF_OUTBOX_HISTORY)),
-                      show_attempt, (void *)(uintptr_t)view, err);
+    return df_history_each(db, df_str_c(c->name), df_str_c(key), &sent, DF_OUTBOX_HISTORY,
+                           view->attempt, view->arg, err);
 }
 
 /* --- JSON --- */
@@ -372,7 +360,7 @@ static void write_detail(void *arg, const struct df_outbox_row *row)
     df_json_open(out, '[');
 }
 
-static void write_attempt(void *arg, const struct df_outbox_attempt *a)
+static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct df_json_out *out = arg;
     df_json_open(out, '{');

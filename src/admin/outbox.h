@@ -7,6 +7,7 @@
 
 #include "access/audit.h"
 #include "delivery/delivery.h"
+#include "delivery/history.h"
 #include "net/input.h"
 #include "json/write.h"
 
@@ -85,20 +86,10 @@ struct df_outbox_row {
     struct df_str correlation_id; /* absent: it is the reference */
 };
 
-struct df_outbox_attempt {
-    int64_t attempt;
-    int64_t attempted_ms;
-    struct df_str outcome;
-    int64_t http_status; /* 0: no answer */
-    int64_t duration_ms;
-    struct df_str answer;
-    struct df_str error;
-};
-
 /* Receives rows; what it is given is borrowed for the call. */
 struct df_outbox_view {
     void (*row)(void *arg, const struct df_outbox_row *row);
-    void (*attempt)(void *arg, const struct df_outbox_attempt *attempt); /* df_outbox_get only */
+    void (*attempt)(void *arg, const struct df_delivery_attempt *attempt); /* df_outbox_get only */
     void *arg;
 };
 
@@ -180,10 +171,11 @@ enum df_code df_outbox_json_target(struct df_db *db, struct df_str channel, stru
 struct df_value df_outbox_id(const struct df_channel *c, struct df_str id);
 enum df_code df_outbox_no_row(const struct df_channel *c, struct df_str id,
                               struct df_err *err) DF_MUST_CHECK;
-/* Shows the row without its attempts. key gets the id as the row has it, which they refer to. */
+/* Shows the row without its attempts. key gets the id as the row has it, which they refer to;
+ * *ret_sent, which may be NULL, what the row says of the one that arrived. */
 enum df_code df_outbox_show_row(struct df_db *db, const struct df_channel *c, struct df_str id,
                                 const struct df_outbox_view *view, char key[DF_OUTBOX_KEY_MAX + 1],
-                                struct df_err *err) DF_MUST_CHECK;
+                                struct df_sent_try *ret_sent, struct df_err *err) DF_MUST_CHECK;
 
 /* A filter as the channel's queries take it. */
 struct df_outbox_bound {

@@ -101,7 +101,7 @@ static enum df_code explain_no_retry(struct df_db *db, const struct df_channel *
     struct noted noted = {.channel = c, .status = DF_OUTBOX_STATUSES};
     struct df_outbox_view view = {.row = note_status, .arg = &noted};
     char key[DF_OUTBOX_KEY_MAX + 1];
-    enum df_code code = df_outbox_show_row(db, c, id, &view, key, err);
+    enum df_code code = df_outbox_show_row(db, c, id, &view, key, NULL, err);
     if (code != DF_OK)
         return code;
     switch (noted.status) {

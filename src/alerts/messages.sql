@@ -6,6 +6,10 @@
 -- with: name = alert_delivery
 -- with: table = AlertDeliveries
 -- with: key = UUID
+-- with: ids = UUID
+-- with: mine/sqlite = ((:shards >> (instr('0123456789abcdef', lower(substr(c.Id, 36, 1))) - 1)) & 1) <> 0
+-- with: mine/postgres = ((CAST(:shards AS BIGINT) >> (get_byte(uuid_send(c.Id), 15) & 15)) & 1) <> 0
+-- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), CHARINDEX(RIGHT(LOWER(CAST(c.Id AS CHAR(36))), 1), '0123456789abcdef') - 1)) % 2 <> 0
 -- with: given = Sink, AlertId, PayloadJson
 -- with: reference = AlertId
 -- with: target = Sink || ' ' || EventAction

@@ -18,6 +18,8 @@ struct df_app {
     struct df_access access; /* the HTTP server's argument: its address must not change. Its clock
                                 is there before any part. */
     struct df_outbound outbound;
+    struct df_instance *instance;
+    struct df_shards *shards;     /* NULL: this process takes no work from the tables */
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
     struct df_relays *relays;
     struct df_settings own_relay; /* of the server's own events, unless a section covers them */
@@ -40,10 +42,12 @@ struct df_app {
 
 /* part_access.c */
 extern const struct df_part df_part_store;
+extern const struct df_part df_part_instance;
 extern const struct df_part df_part_access;
 extern const struct df_part df_part_housekeeping;
 /* part_delivery.c */
 extern const struct df_part df_part_outbound;
+extern const struct df_part df_part_shards;
 extern const struct df_part df_part_delivery;
 extern const struct df_part df_part_integrations;
 extern const struct df_part df_part_webhooks;

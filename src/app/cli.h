@@ -16,8 +16,9 @@ struct df_command {
 };
 
 extern const struct df_command df_cmd_serve, df_cmd_migrate, df_cmd_check_config, df_cmd_client,
-    df_cmd_policy, df_cmd_import, df_cmd_outbox, df_cmd_relay, df_cmd_webhook, df_cmd_backup,
-    df_cmd_restore, df_cmd_sandbox, df_cmd_doctor, df_cmd_completion, df_cmd_version, df_cmd_help;
+    df_cmd_policy, df_cmd_import, df_cmd_outbox, df_cmd_owners, df_cmd_relay, df_cmd_webhook,
+    df_cmd_backup, df_cmd_restore, df_cmd_sandbox, df_cmd_doctor, df_cmd_completion, df_cmd_version,
+    df_cmd_help;
 
 enum df_option_kind { DF_OPT_FLAG, DF_OPT_VALUE };
 

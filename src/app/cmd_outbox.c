@@ -166,7 +166,7 @@ static void print_row(void *arg, const struct df_outbox_row *row)
     add_clean(&s->payload, row->payload, true);
 }
 
-static void print_attempt(void *arg, const struct df_outbox_attempt *a)
+static void print_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct session *s = arg;
     if (s->attempts++ == 0)

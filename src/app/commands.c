@@ -138,6 +138,7 @@ const struct df_command_entry df_commands[] = {
     {.command = &df_cmd_policy, .configured = true, .verbs = policy_verbs, .options = json_options},
     {.command = &df_cmd_import, .operands = "FILE", .options = import_options},
     {.command = &df_cmd_outbox, .configured = true, .verbs = outbox_verbs, .options = outbox_options},
+    {.command = &df_cmd_owners, .configured = true, .options = json_options},
     {.command = &df_cmd_relay, .configured = true, .verbs = relay_verbs, .options = relay_options},
     {.command = &df_cmd_webhook, .verbs = webhook_verbs, .options = webhook_options},
     {.command = &df_cmd_backup, .configured = true, .operands = "FILE"},

@@ -4,6 +4,7 @@
 #include "alerts/alerts.h"
 #include "app/app.h"
 #include "app/database.h"
+#include "base/instance.h"
 #include "files/storage.h"
 #include "imports/imports.h"
 #include "interface/interface.h"
@@ -47,6 +48,22 @@ static void free_store(struct df_app *app)
 }
 
 const struct df_part df_part_store = {.start = start_store, .end = end_store, .free = free_store};
+
+/* --- this process, for others --- */
+
+static enum df_code start_instance(struct df_app *app, struct df_err *err)
+{
+    (void)err;
+    app->instance = df_instance_hold(app->settings->data_dir, app->access.clock);
+    return DF_OK;
+}
+
+static void free_instance(struct df_app *app)
+{
+    df_instance_drop(app->instance);
+}
+
+const struct df_part df_part_instance = {.start = start_instance, .free = free_instance};
 
 /* --- access --- */
 

@@ -7,8 +7,11 @@
 #include "interface/interface.h"
 #include "relay/events.h"
 #include "relay/relays.h"
+#include "shards/shards.h"
 #include "webhooks/subscriptions.h"
 #include "webhooks/webhooks.h"
+
+#include <unistd.h>
 
 /* Leaves room for other destinations while one hangs. */
 #define CALLS_FOR(n) ((n) > 64 ? 4 * (n) : 256)
@@ -17,10 +20,18 @@
 
 /* --- calls to others --- */
 
+/* Beside them run the writer, the HTTP threads and often the database: half of the processors. */
+static int64_t client_threads(int64_t wanted)
+{
+    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return wanted > 0 ? wanted : processors > 3 ? processors / 2 : 1;
+}
+
 static enum df_code start_outbound(struct df_app *app, struct df_err *err)
 {
     const struct df_settings *set = app->settings;
     const struct df_http_client_options client = {
+        .threads = client_threads(set->delivery.client_threads),
         .max_in_flight = CALLS_FOR(set->delivery.concurrency),
         .max_per_destination = set->delivery.concurrency,
         .user_agent = "DataFlow/" DF_VERSION,
@@ -43,6 +54,37 @@ static void free_outbound(struct df_app *app)
 const struct df_part df_part_outbound = {
     .start = start_outbound, .stop = stop_outbound, .free = free_outbound};
 
+/* --- who does which work --- */
+
+static enum df_code start_shards(struct df_app *app, struct df_err *err)
+{
+    (void)err;
+    app->shards = df_shards_new(&(struct df_shards_options){
+        .store = app->access.store,
+        .clock = app->access.clock,
+        .instance = app->instance,
+        .version = DF_VERSION,
+        .lease_ms = app->settings->delivery.lease_ms,
+    });
+    return DF_OK;
+}
+
+/* The last settlements, of parts behind this one in the table, are written before it ends. */
+static void end_shards(struct df_app *app)
+{
+    df_shards_end(app->shards);
+}
+
+static void free_shards(struct df_app *app)
+{
+    df_shards_free(app->shards);
+}
+
+const struct df_part df_part_shards = {.roles = DF_ROLE_DELIVER | DF_ROLE_PROCESS,
+                                       .start = start_shards,
+                                       .end = end_shards,
+                                       .free = free_shards};
+
 /* --- the engine --- */
 
 static enum df_code start_delivery(struct df_app *app, struct df_err *err)
@@ -51,6 +93,7 @@ static enum df_code start_delivery(struct df_app *app, struct df_err *err)
     app->delivery = df_delivery_new(&(struct df_delivery_options){
         .store = app->access.store,
         .outbound = &app->outbound,
+        .shards = app->settings->roles & DF_ROLE_DELIVER ? app->shards : NULL,
         .clock = app->access.clock,
         .settings = app->settings->delivery,
         .max_row_bytes = ROW_FOR(app->settings->http.max_body_bytes),
@@ -181,6 +224,7 @@ static enum df_code start_interface(struct df_app *app, struct df_err *err)
     (void)err;
     app->interface = df_interface_new(&(struct df_interface_options){
         .store = app->access.store,
+        .shards = app->shards,
         .clock = app->access.clock,
         .settings = set->interface,
         .delivery_settings = set->delivery,
@@ -246,7 +290,7 @@ void df_app_add_channels(struct df_app *app)
 }
 
 /* Every process knows the channels; only one with the role delivers, or works on tickets. They stop
- * with their own parts. */
+ * with their own parts; shards begin when all who use them are known. */
 static enum df_code start_channels(struct df_app *app, struct df_err *err)
 {
     (void)err;
@@ -255,7 +299,16 @@ static enum df_code start_channels(struct df_app *app, struct df_err *err)
         df_delivery_start(app->delivery);
     if (app->settings->roles & DF_ROLE_PROCESS)
         df_interface_start(app->interface);
+    if (app->shards)
+        df_shards_start(app->shards);
     return DF_OK;
 }
 
-const struct df_part df_part_channels = {.start = start_channels};
+/* Before its users stop: no more work is taken, and other processes take what is left. */
+static void stop_channels(struct df_app *app, int64_t deadline_ms)
+{
+    (void)deadline_ms;
+    df_shards_stop(app->shards);
+}
+
+const struct df_part df_part_channels = {.start = start_channels, .stop = stop_channels};

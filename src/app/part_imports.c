@@ -53,6 +53,7 @@ static enum df_code start_imports(struct df_app *app, struct df_err *err)
         .outbound = &app->outbound,
         .clock = app->access.clock,
         .data_dir = set->data_dir,
+        .instance = app->instance,
         .settings = set->imports,
         .give_up_ms = set->delivery.give_up_ms,
         .zone = app->zone,

@@ -2,6 +2,7 @@
 
 #include "admin/admin.h"
 #include "admin/outbox.h"
+#include "admin/owners.h"
 #include "alerts/alerts.h"
 #include "app/app.h"
 #include "app/files.h"
@@ -34,6 +35,8 @@ struct df_server {
 static const struct df_part *const server_parts[] = {
     &df_part_outbound, /* stopped after all its callers, and freed last */
     &df_part_store,    /* its threads end last */
+    &df_part_instance,
+    &df_part_shards, /* ends after the last settlement */
     &df_part_delivery,
     &df_part_relays,
     &df_part_integrations,
@@ -63,6 +66,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_search_routes, NULL},
         {df_outbox_routes, app->delivery},
         {df_breaker_routes, app->outbound.breakers},
+        {df_work_owner_routes, NULL},
         {df_counterparty_routes, app->interface},
         {df_ticket_routes, app->interface},
         {df_callback_routes, app->interface},

@@ -17,12 +17,23 @@ static int64_t real_wall_ms(const struct df_clock *c)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+static int64_t nanoseconds_of(clockid_t id)
+{
+    struct timespec ts;
+    clock_gettime(id, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 static int64_t real_mono_ns(const struct df_clock *c)
 {
     (void)c;
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+    return nanoseconds_of(CLOCK_MONOTONIC);
+}
+
+static int64_t real_boot_ns(const struct df_clock *c)
+{
+    (void)c;
+    return nanoseconds_of(CLOCK_BOOTTIME);
 }
 
 static void from_kernel(unsigned char *ptr, size_t len)
@@ -65,7 +76,10 @@ static void real_random(const struct df_clock *c, void *ptr, size_t len)
 
 const struct df_clock *df_clock_real(void)
 {
-    static const struct df_clock_ops ops = {real_wall_ms, real_mono_ns, real_random, NULL};
+    static const struct df_clock_ops ops = {.wall_ms = real_wall_ms,
+                                            .mono_ns = real_mono_ns,
+                                            .boot_ns = real_boot_ns,
+                                            .random = real_random};
     static const struct df_clock clock = {&ops};
     return &clock;
 }

@@ -4,7 +4,8 @@
  * clock (tests/unit/fake_clock.h). Thread-safe.
  *
  * wall_ms is UTC since the epoch, for times that are stored and shown. mono_ns never goes back, for
- * durations and deadlines.
+ * durations and deadlines; it stands still while the machine sleeps. boot_ns goes on then: for
+ * leases, which end for others too.
  */
 #ifndef DF_BASE_CLOCK_H
 #define DF_BASE_CLOCK_H
@@ -21,6 +22,7 @@ struct df_clock_ops {
     /* As df_clock_wait_ms; NULL: in real time. */
     bool (*wait_ms)(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
                     int64_t timeout_ms);
+    int64_t (*boot_ns)(const struct df_clock *c); /* NULL: mono_ns */
 };
 
 struct df_clock {
@@ -42,6 +44,11 @@ static inline int64_t df_mono_ns(const struct df_clock *c)
 static inline int64_t df_mono_ms(const struct df_clock *c)
 {
     return c->ops->mono_ns(c) / 1000000;
+}
+
+static inline int64_t df_boot_ms(const struct df_clock *c)
+{
+    return (c->ops->boot_ns ? c->ops->boot_ns : c->ops->mono_ns)(c) / 1000000;
 }
 
 static inline void df_random(const struct df_clock *c, void *ptr, size_t len)

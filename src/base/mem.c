@@ -1,7 +1,9 @@
 #include "base/mem.h"
 
+#include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define LARGE_BYTES (128 << 10)
@@ -45,9 +47,29 @@ void df_mem_return_large(void)
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 
+/* Constants of a program or library, which nobody writes: what is needed again comes from the
+ * system's cache of the file. Not the code: a debugger may have put its breakpoints there. */
+static int forget_constants(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || part->p_flags != PF_R)
+            continue;
+        uintptr_t start = (info->dlpi_addr + part->p_vaddr) & ~(page - 1);
+        uintptr_t end = info->dlpi_addr + part->p_vaddr + part->p_filesz;
+        (void)madvise((void *)start, end - start,
+                      MADV_DONTNEED); /* NOLINT(performance-no-int-to-ptr) */
+    }
+    return 0;
+}
+
 void df_mem_trim(void)
 {
     (void)malloc_trim(0);
+    (void)dl_iterate_phdr(forget_constants, NULL);
 }
 
 char *df_strdup(struct df_str s)

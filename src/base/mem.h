@@ -18,7 +18,8 @@ void *df_realloc(void *ptr, size_t size) __attribute__((alloc_size(2)));
  * the first one moves later ones to the heap, which never shrinks from its maximum. Call it once,
  * at the start of a long-running program. */
 void df_mem_return_large(void);
-/* Gives back to the system what was freed: after a start, which needs more than what follows. */
+/* Gives back to the system what was freed, and pages of constants: after a start, which needs more
+ * than what follows. */
 void df_mem_trim(void);
 
 /* A NUL-terminated copy; NULL for the absent slice. */

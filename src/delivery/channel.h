@@ -3,18 +3,19 @@
  * a function that builds the request; nothing else differs between channels.
  *
  * In every channel a row has a state, a counter of tries, one of failures that count, and one time,
- * `due`: when it may be taken. Waiting rows are due when they were written, claimed ones when the
- * lease is over, failed ones when it is time to try again; rows that are sent, or that wait for a
- * person, are not due at all (NULL), so that an index over `due` holds only what there is to do. A
- * row whose target is away waits for the target; its due time is only the backstop.
+ * `due`: when it may be taken. Waiting rows are due when they were written, failed ones when it is
+ * time to try again; rows that are sent, or that wait for a person, are not due at all (NULL), so
+ * that an index over `due` holds only what there is to do. A row whose target is away waits for the
+ * target; its due time is only the backstop.
  *
- *     Pending --claim--> Sending --2xx--------------------------> Sent
- *        ^                |  |  '--refused, or given up---------> Error (due NULL: for a person)
- *        |     lease over |  '--failed, to be tried again-------> Error (due later: claimed again)
- *        |                v                                          |
- *        '----------- claimed again <--------------------------------'   retry by a person: Pending
+ *     Pending --taken, tried --2xx----------------------> Sent
+ *        ^        ^      |  '--refused, or given up-----> Error (due NULL: for a person)
+ *        |        |      '--failed, to be tried again---> Error (due later: taken again)
+ *        |        '------------------------------------------'
+ *        '-- retry by a person                 Sending: has been on its way for a second
  *
- * A process that lost its lease can settle nothing: see README.md, "Lease and fence".
+ * A row that is taken stays as it is; the process that owns its shard (shards/shards.h) knows that
+ * it is on its way. Who lost the shard can settle nothing: see README.md.
  */
 #ifndef DF_DELIVERY_CHANNEL_H
 #define DF_DELIVERY_CHANNEL_H
@@ -63,44 +64,47 @@ struct df_channel {
      * A query takes the parameters it needs out of those named below (DF_ANY). Its result has the
      * columns that outbox.sqlt names for it (its shapes).
      *
-     *
-     * claim (now, lease_until, limit) takes rows that are due. Bytes is about how many bytes the
-     * row sends. The fence is what a settlement must find unchanged: the try, combined with a
-     * version if the row's content may be replaced meanwhile. The rest is what the row went
-     * through.
+     * claim (now, after, after_id, shards, limit) reads rows that are due, ordered by due time and
+     * id, behind the row with `after` and `after_id`. `shards` has a bit for each shard whose rows
+     * are wanted. Version is that of the content, if it may be replaced; Bytes is about how many
+     * bytes the row sends. The rest is what the row went through.
      *
      * NULL: another part of the server delivers, and the channel exists only for the pages and
      * commands of outboxes. The queries up to `waiting`, and `build`, are not used then.
      */
     const struct df_query *claim;
-    /* load (ids): rows just claimed, with what `build` reads behind the common columns. Run in
+    /* load (ids): rows just claimed, with what `build` reads behind the id. Run in
      * pieces, as memory allows; rows that are too large are never loaded. */
     const struct df_query *load;
-    /* Like `claim`, but the newest first. NULL: all rows have one destination. */
+    /* claim_newest (now, shards, limit): the newest first. NULL: all rows have one destination. */
     const struct df_query *claim_newest;
     /*
-     * For rows that wait for a target (not with a `schedule`): claim_held and claim_probe (now,
-     * lease_until, limit, target) are like `claim`, oldest first and least recently tried first.
-     * held (channel, limit): the targets that rows wait for.
+     * For rows that wait for a target (not with a `schedule`): claim_held and claim_probe (target,
+     * shards, limit) are like `claim`, oldest first and least recently tried first. held (channel,
+     * limit): the targets that rows wait for.
      */
     const struct df_query *claim_held;
     const struct df_query *claim_probe;
     const struct df_query *held;
     /*
-     * These record outcomes. `sent` settles many rows at once and returns the ids that it changed.
-     * Failures have a reason each and are settled one by one.
+     * These record outcomes, one row each, many rows in one run (df_db_exec_many). A row that is
+     * not changed was replaced, or started over by a person, since it was taken.
      *
-     * - sent (now, ids, fence, lease_until), ids as for EACH_INT and EACH_UUID
-     * - failed (now, due, error, http_status, id, fence, lease_until, attempts, first_failed,
-     *   counted, mark, held_for, held_at): due is NULL if the row is not tried again, http_status
-     *   is NULL if there was no answer; attempts are the failures that count, counted is when the
-     *   last of them was; held_for is the target that the row waits for, or NULL
-     * - deferred (now, due, id, fence, lease_until, held_for, held_at): the row was not tried; its
-     *   try is taken back
+     * - sent (now, id, version, started, http_status, duration_ms)
+     * - failed (now, started, id, version, was_due, due, error, http_status, attempts,
+     *   first_failed, counted, mark, held_for, held_at): was_due is the due time that the claim
+     *   read; due is NULL if the row is not tried again, http_status is NULL if there was no
+     *   answer; attempts are the failures that count, counted is when the last of them was;
+     *   held_for is the target that the row waits for, or NULL
+     * - deferred (id, version, was_due, due, held_for, held_at): the row was not tried
      */
     const struct df_query *sent;
     const struct df_query *failed;
     const struct df_query *deferred;
+    /* sending (now, id, version): the row has been on its way for long enough to be seen. reset
+     * (shards): rows that a lost owner left so wait again; returns their ids. */
+    const struct df_query *sending;
+    const struct df_query *reset;
     /*
      * For rows that other parts write or show too; NULL otherwise.
      *
@@ -125,8 +129,8 @@ struct df_channel {
      */
     const struct df_query *ahead;
     const struct df_query *rebase;
-    /* next_due: when the next row is due, or NULL. waiting: how many rows are not settled, and when
-     * the oldest was written, and how many of them wait for their target. */
+    /* next_due (now): when the next row is due after now, or NULL. waiting: how many rows are not
+     * settled, and when the oldest was written, and how many of them wait for their target. */
     const struct df_query *next_due;
     const struct df_query *waiting;
     /*
@@ -201,7 +205,8 @@ struct df_channel {
     .claim_held = &df_q_##name##_claim_held, .claim_probe = &df_q_##name##_claim_probe,            \
     .held = &df_q_##name##_held, .load = &df_q_##name##_load, .ahead = &df_q_##name##_ahead,       \
     .rebase = &df_q_##name##_rebase, .sent = &df_q_##name##_sent, .failed = &df_q_##name##_failed, \
-    .deferred = &df_q_##name##_deferred, .next_due = &df_q_##name##_next_due,                      \
+    .deferred = &df_q_##name##_deferred, .sending = &df_q_##name##_sending,                        \
+    .reset = &df_q_##name##_reset, .next_due = &df_q_##name##_next_due,                            \
     .waiting = &df_q_##name##_waiting, .given_up = &df_q_##name##_given_up,                        \
     .given_up_total = &df_q_##name##_given_up_total, .counts = &df_q_##name##_counts,              \
     .stuck = &df_q_##name##_stuck, .list = &df_q_##name##_list, .total = &df_q_##name##_total,     \

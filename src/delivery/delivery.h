@@ -2,9 +2,9 @@
  * The delivery engine: one for all channels. A thread of its own decides; the store claims and
  * settles, the HTTP client sends.
  *
- * A cycle of a channel is one job for the store, and so one commit: it settles what has come back
- * and claims as many rows as there is room for. While it runs, answers gather for the next. Cycles
- * of different channels run side by side.
+ * A claim finds rows of the shards that the process owns (shards/shards.h) and writes nothing; a
+ * settlement writes what came of many rows in one commit. Each channel has at most one of each
+ * under way. While a settlement runs, answers gather for the next.
  *
  * New work wakes the engine at once (df_delivery_wake, from any thread); a look every poll_ms is
  * the backstop, and finds rows of other processes where the database cannot notify.
@@ -18,6 +18,7 @@
 
 #include "delivery/channel.h"
 #include "delivery/settings.h"
+#include "shards/shards.h"
 #include "store/store.h"
 
 struct df_delivery;
@@ -25,6 +26,7 @@ struct df_delivery;
 struct df_delivery_options {
     struct df_store *store;
     struct df_outbound *outbound;
+    struct df_shards *shards; /* NULL: the process knows the channels, and delivers nothing */
     const struct df_clock *clock;
     struct df_delivery_settings settings;
     int64_t poll_ms;       /* 0: 1000 */
@@ -36,8 +38,10 @@ struct df_delivery *df_delivery_new(const struct df_delivery_options *opt);
 void df_delivery_add(struct df_delivery *d, const struct df_channel *c);
 void df_delivery_start(struct df_delivery *d);
 
-/* There is new work in this channel. Cheap; any thread. */
+/* There is new work in this channel. Cheap; any thread. `since`: rows were committed that are due
+ * from due_ms (wall clock) on; without it, from half a second ago on. */
 void df_delivery_wake(struct df_delivery *d, const struct df_channel *c);
+void df_delivery_wake_since(struct df_delivery *d, const struct df_channel *c, int64_t due_ms);
 
 /*
  * The end, in three steps; NULL is fine in each. stop claims nothing more and waits up to drain_ms

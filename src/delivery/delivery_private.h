@@ -1,8 +1,8 @@
 /*
- * What the parts of the engine share: engine.c (the thread), cycle.c (jobs of the store), send.c (a
- * row on its way), targets.c and health.c (how targets are), shares.c (slots of destinations and
- * tenants), held.c (rows and bytes in hand), times.c (a clock that is set back), figures.c
- * (metrics).
+ * What the parts of the engine share: engine.c (the thread), plan.c (what is claimed, and when),
+ * claim.c and settle.c (jobs of the store), send.c (a row on its way), targets.c and health.c (how
+ * targets are), shares.c (slots of destinations and tenants), held.c (rows and bytes in hand),
+ * times.c (a clock that is set back), figures.c (metrics).
  */
 #ifndef DF_DELIVERY_PRIVATE_H
 #define DF_DELIVERY_PRIVATE_H
@@ -15,6 +15,7 @@
 #include "delivery/delivery.h"
 #include "net/url.h"
 #include "resilience/tries.h"
+#include "shards/shards.h"
 
 #define DELIVERY_ANSWER_UNITS 500
 #define DELIVERY_ERROR_UNITS  2000
@@ -81,6 +82,7 @@ struct delivery_target {
     int64_t unsaved;
     int64_t last_arrived_ms;
     int64_t last_failed_ms;
+    int64_t others_ms; /* wall clock: when rows of other processes were seen to arrive */
     char error[512];
     bool dirty;  /* there is something to write besides arrivals */
     bool saving; /* a job of health.c refers to it */
@@ -105,10 +107,12 @@ struct delivery_want {
     struct delivery_target *of; /* not forgotten while it has_held */
     int64_t id;                 /* of the target */
     size_t limit;
+    size_t in_hand; /* rows of the target, which the claim may find again */
     bool probe;
-    /* Set by the cycle. */
+    /* Set by the claim. */
     size_t found;
     size_t put_back; /* of them, to wait again */
+    bool more;       /* there may be more */
 };
 
 struct delivery_wants {
@@ -117,24 +121,24 @@ struct delivery_wants {
     size_t turn_at; /* where the next plan begins */
 };
 
-/* A claimed row, from its claim to its settlement. */
+/* A row in hand, from its claim to its settlement. */
 struct delivery_row {
     struct df_link link; /* a row is in one list at a time */
     struct delivery_channel *channel;
     struct df_arena arena;
     struct df_str id;
-    int64_t attempt;
-    int64_t fence;
-    int64_t lease_until_ms; /* wall clock, as the row has it: a part of the fence */
-    int64_t lease_end_ms;   /* monotonic: limits the attempt */
-    int64_t bytes;          /* of its payload, as the claim says; counted while it is held */
+    int64_t attempt; /* the number of this try */
+    /* As the claim found it: what a settlement must find unchanged. */
+    int64_t version; /* of its content */
+    int64_t was_due_ms;
+    unsigned shard;
+    int64_t epoch; /* of the shard */
+    int64_t bytes; /* of its payload, as the claim says; counted while it is in hand */
 
     /* Guarded by the engine's lock while the row is in held_rows of its channel. */
-    bool settling;        /* a cycle is about to let go of it */
-    int64_t last_attempt; /* the latest attempt that a claim counted */
-    bool renewed; /* it was claimed again while on its way; the next two replace fence and lease */
-    int64_t renewed_fence;
-    int64_t renewed_until_ms;
+    int64_t sent_ms; /* monotonic: when it was handed to the client; 0: it is not on its way */
+    bool shown;      /* as Sending, in the table */
+    bool marked;     /* it was taken under a mark */
 
     struct df_delivery_request request;
     struct df_str key;              /* of its destination's share; absent: not known yet */
@@ -159,61 +163,126 @@ struct delivery_row {
     bool counted;                  /* the try changed AttemptCount */
     bool loaded;                   /* `load` returned it */
     bool tried;
-    bool stale; /* its settlement came too late: lease or fence had changed */
+    bool lost;  /* its shard was another's when it was settled */
+    bool stale; /* the same, or the row had changed: nothing of it was written */
     int64_t started_ms;
     int64_t due_ms;
     struct df_str error;  /* absent: none */
     struct df_str answer; /* its beginning */
 };
 
-/* One commit: settles rows and claims others. */
-struct delivery_cycle {
+/* A row that is shown as Sending. */
+struct delivery_shown {
+    struct df_str id;
+    int64_t version;
+    unsigned shard;
+    int64_t epoch;
+};
+
+/* A job of the store's writer, and so a commit: settles rows that came back. */
+struct delivery_settling {
     struct df_job job;
     struct delivery_channel *channel;
-    struct df_list settle;
-    size_t limit; /* rows to claim; 0: none */
-    bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
-    struct delivery_wants wants; /* rows that wait for a target, claimed too */
+    struct df_list rows;
+    struct delivery_shown *shown; /* rows on their way that take long */
+    size_t shown_count;
+    struct df_arena shown_arena;
+    uint32_t reset;  /* shards in which a lost owner may have left rows as Sending */
+    bool one_by_one; /* not all rows were as expected: find out which */
     /* Set afresh each time the job runs. */
-    size_t found;           /* rows that the claim by due time took, put back or not */
-    size_t taken;           /* the same of all claims */
-    int64_t taken_bytes;    /* of them */
-    size_t parked;          /* of them, put off: their owner already has its share */
-    struct df_list claimed; /* to be sent */
-    struct df_list renewed; /* claims of rows already on their way: only id, fence and lease */
-    int64_t reserved;       /* bytes of `claimed`, counted as held */
-    int64_t next_due_ms;    /* -1: nothing is due */
-    size_t stale;           /* rows whose settlement came too late */
+    size_t stale;  /* rows of shards that are another's */
+    uint32_t lost; /* shards that are another's */
+    struct df_arena arena;
+};
+
+/* Where claims by due time go on. */
+struct delivery_cursor {
+    int64_t due_ms;
+    char id[DF_CHANNEL_IDS_SIZE]; /* "": before the first row that is due then */
+};
+
+enum delivery_look { DELIVERY_LOOK_ON, DELIVERY_LOOK_BACK, DELIVERY_LOOK_WHOLE };
+
+/* A job of a reader: finds rows that are due, or whose target is back, and loads them. */
+struct delivery_claim {
+    struct df_job job;
+    struct delivery_channel *channel;
+    size_t limit; /* rows to find by due time; 0: none */
+    bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
+    bool careful; /* under marks: claim.c */
+    enum delivery_look look;
+    struct delivery_cursor from;
+    size_t passed;               /* rows in hand that it may find again */
+    size_t marked;               /* careful: rows in hand that have a mark */
+    struct delivery_wants wants; /* rows that wait for a target, claimed too */
+    uint32_t shards;
+    int64_t epochs[DF_SHARDS];
+    int64_t begun_ms; /* monotonic */
+    /* Set afresh each time the job runs. */
+    struct delivery_cursor at; /* behind the last row that was found */
+    size_t found;              /* rows that the claim by due time took, put back or not */
+    size_t taken;              /* the same of all claims */
+    int64_t taken_bytes;       /* of them */
+    size_t parked;             /* of them, put off: their owner already has its share */
+    int64_t took_ms;           /* to find them */
+    bool more;                 /* there may be more rows behind the cursor */
+    struct df_map suspects;    /* careful: rows that have a mark, struct suspect by id */
+    struct df_list claimed;    /* to be sent */
+    struct df_list back;       /* to be settled: put off, or refused */
+    int64_t reserved;          /* bytes of both, counted as held */
+    int64_t next_due_ms;       /* -1: nothing is due */
     struct df_arena arena;
 };
 
 struct delivery_channel {
     const struct df_channel *c;
     struct df_delivery *d;
-    struct delivery_cycle cycle;
+    struct df_shard_group *shards;
+    struct delivery_settling settling;
+    struct delivery_claim claim;
 
-    /* The engine's lock guards all up to `settled`. While `running`, the lists of the cycle are
+    /* The engine's lock guards all up to `settled`. While a job is with the store, its lists are
      * the store's. */
-    bool running;              /* the cycle is with the store */
-    int64_t begun_ms;          /* monotonic: when the cycle started */
+    bool is_settling;
+    bool is_claiming;
+    int64_t settled_ms; /* monotonic: when the last settlement began */
+    int64_t claimed_ms; /* monotonic: when the last claim began */
+    int64_t full_ms;    /* monotonic: when to claim again, unless a row comes back before */
+    int64_t again_ms;   /* monotonic: when to settle again after a failure */
+    struct df_backoff settle_backoff; /* until again_ms */
+    int64_t figures_ms;               /* monotonic: when waiting rows may be counted again */
+    int64_t show_ms;                  /* monotonic: when to look for rows that take long */
+    uint32_t reset;                   /* shards to be reset by the next settlement */
+    struct delivery_cursor cursor;
+    int64_t since_ms; /* wall clock: rows that are due since then were committed; INT64_MAX: none */
+    int64_t back_ms;  /* monotonic: when to look behind the cursor */
+    int64_t whole_ms; /* monotonic: when to look at all rows */
+    size_t careful_left;       /* rows that are taken with care; 0: no care is needed */
+    int64_t careful_ms;        /* monotonic: when that ends */
+    size_t marked;             /* rows in hand that have a mark */
+    bool suspect;              /* one of them had a mark before: it goes alone */
+    struct df_list ghosts;     /* settled while a claim runs, which may still find them */
+    bool yields;               /* others reach a target that this process does not */
+    int64_t yielded_until_ms;  /* monotonic: the shards are left to them until then */
     bool woken;                /* there is new work */
     int64_t look_ms;           /* monotonic: when to look for due rows again */
-    struct df_backoff backoff; /* after a failed cycle, until look_ms */
-    size_t held;               /* rows claimed and not settled */
-    int64_t held_bytes;        /* of them, and of rows that a cycle is claiming */
+    struct df_backoff backoff; /* after a failed claim, until look_ms */
+    size_t held;               /* rows in hand */
+    int64_t held_bytes;        /* of them, and of rows that are being claimed */
     struct df_map held_rows;   /* by id */
     int64_t row_bytes;         /* mean of the last claim; 0: not known */
     char *main; /* the destination or tenant of all rows of the last claim; NULL: several */
     enum delivery_share_kind main_kind;
-    bool several;     /* the last claim had rows for several */
-    int64_t probe_ms; /* monotonic: when to look past a full destination */
-    size_t most;      /* rows of a claim for several */
-    bool crowded;     /* most rows of the last such claim were put off */
-    bool took_newest; /* the last claim was one of the newest */
-    bool holding;     /* the last row of it was left to wait for its target */
-    bool paused;      /* a person stopped the channel: nothing is claimed */
-    bool pause_seen;  /* for health.c, while it reads */
-    size_t turn_at;   /* where targets are looked through next */
+    bool several;      /* the last claim had rows for several */
+    int64_t probe_ms;  /* monotonic: when to look past a full destination */
+    int64_t newest_ms; /* monotonic: when the newest rows may be claimed for that */
+    size_t most;       /* rows of a claim for several */
+    bool crowded;      /* most rows of the last such claim were put off */
+    bool took_newest;  /* the last claim was one of the newest */
+    bool holding;      /* the last row of it was left to wait for its target */
+    bool paused;       /* a person stopped the channel: nothing is claimed */
+    bool pause_seen;   /* for health.c, while it reads */
+    size_t turn_at;    /* where targets are looked through next */
 
     /* For a clock that was set back (times.c). */
     bool look_ahead;        /* rows from "after now" are to be looked for */
@@ -251,7 +320,7 @@ struct df_delivery {
     struct df_mutex lock;
     pthread_cond_t changed;
     bool stopping DF_GUARDED_BY(lock);
-    bool abandon DF_GUARDED_BY(lock); /* wait only for running cycles and calls on their way */
+    bool abandon DF_GUARDED_BY(lock);        /* wait only for running jobs and calls on their way */
     size_t on_their_way DF_GUARDED_BY(lock); /* calls, of all channels */
     int64_t held_bytes DF_GUARDED_BY(lock);  /* of all channels */
     struct df_map shares[DELIVERY_SHARE_KINDS] DF_GUARDED_BY(lock);
@@ -278,40 +347,63 @@ void delivery_row_free(struct delivery_row *row);
 /* Text from outside as a column takes it: the longest valid UTF-8 prefix, cut to max_units. */
 struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_units);
 
-/* Wall clock, and how long a claim holds. */
+/* Wall clock, and the lease of the shards. */
 int64_t delivery_now(const struct delivery_channel *ch);
 int64_t delivery_lease(const struct delivery_channel *ch);
 int64_t delivery_mono_ms(const struct df_delivery *d);
+/* NULL for 0. */
+struct df_value delivery_time_or_null(int64_t ms);
 
-/* --- cycle.c ---------------------------------------------------------------------------------- */
+/* --- plan.c ----------------------------------------------------------------------------------- */
 
-enum df_code delivery_cycle_run(struct df_db *db, struct df_job *job, struct df_err *err);
+/* Plans the next claim; false: nothing is claimed now. */
+bool delivery_plan_claim(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
+    DF_REQUIRES(d->lock);
+/* When this channel has something to claim without being woken; INT64_MAX: not by itself. */
+int64_t delivery_plan_next(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
+    DF_REQUIRES(d->lock);
+/* What a claim found decides when the next one follows, and how large it is. */
+void delivery_plan_found(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock);
+void delivery_plan_failed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock);
+/* These rows were settled; one of them may be the next that is due. */
+void delivery_plan_settled(struct delivery_channel *ch, const struct df_list *rows)
+    DF_REQUIRES(ch->d->lock);
 
+/* --- claim.c ---------------------------------------------------------------------------------- */
+
+/* Starts the claim that was planned. Takes the lock. */
+void delivery_claim_start(struct delivery_channel *ch);
+/* df_shards_leave for each of these. */
+void delivery_shards_leave(struct delivery_channel *ch, uint32_t shards);
 /* The row is given up without having been sent. */
 void delivery_give_up(struct delivery_row *row, struct df_str why);
 
+/* --- settle.c --------------------------------------------------------------------------------- */
+
+/* Plans a settlement of what came back; false: there is nothing to write now. */
+bool delivery_settle_plan(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
+    DF_REQUIRES(d->lock);
+/* When there is, without being woken. */
+int64_t delivery_settle_at(struct df_delivery *d, const struct delivery_channel *ch, int64_t now_ms)
+    DF_REQUIRES(d->lock);
+void delivery_settle_start(struct delivery_channel *ch);
+/* Settles what is left when the engine's thread has ended. */
+void delivery_settle_rest(struct delivery_channel *ch);
+
 /* --- held.c ----------------------------------------------------------------------------------- */
 
-/* Sorts what a cycle has claimed: rows that are on their way already move to `renewed`, rows that
- * there is no memory for to `back`; the rest stay in `claimed` and their bytes are counted. Takes
- * the lock. */
-void delivery_held_sort(struct delivery_cycle *cy, struct df_list *back);
-/* Gives back the bytes of rows that are put back after all. Takes the lock. */
-void delivery_held_give(struct delivery_cycle *cy, const struct df_list *rows);
+/* Whether there is memory for the row; its bytes are counted then. Takes the lock. */
+bool delivery_held_reserve(struct delivery_claim *cl, const struct delivery_row *row);
 /* Gives back the bytes of a claim that failed, or runs again. Takes the lock. */
-void delivery_held_undo(struct delivery_cycle *cy);
-/* The claim was committed. */
+void delivery_held_undo(struct delivery_claim *cl);
+/* Whether a row of this id is in hand, or was when the claim began. Takes the lock. */
+bool delivery_held_has(struct delivery_channel *ch, struct df_str id);
+/* The row is in hand from now on. */
 void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row)
     DF_REQUIRES(ch->d->lock);
-/* A row on its way takes over the lease and fence of this claim. */
-void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row *claim)
+/* The row is settled or dropped. */
+void delivery_held_remove(struct delivery_channel *ch, struct delivery_row *row)
     DF_REQUIRES(ch->d->lock);
-/* The row is settled. */
-void delivery_held_remove(struct delivery_channel *ch, const struct delivery_row *row)
-    DF_REQUIRES(ch->d->lock);
-/* Their settlement begins, with the newest fence; `settling` false: it has failed. Under the
- * engine's lock, or without its thread. */
-void delivery_held_settling(struct df_list *rows, bool settling);
 /* How many rows of the usual size there is memory for, at most `most`. */
 size_t delivery_held_room(const struct df_delivery *d, const struct delivery_channel *ch,
                           size_t most) DF_REQUIRES(d->lock);
@@ -352,8 +444,11 @@ void delivery_targets_check(struct df_delivery *d);
  * *at_ms (monotonic) moves to when there may be more, if that is earlier. */
 size_t delivery_targets_plan(struct df_delivery *d, struct delivery_channel *ch, size_t room,
                              struct delivery_wants *ret, int64_t *at_ms) DF_REQUIRES(d->lock);
-/* The channel's cycle was committed. */
+/* The channel's claim has ended. */
 void delivery_targets_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock);
+/* These rows were settled; some may wait for their target now. */
+void delivery_targets_settled(struct delivery_channel *ch, const struct df_list *rows)
+    DF_REQUIRES(ch->d->lock);
 void delivery_targets_free(struct df_delivery *d);
 
 /* --- health.c --------------------------------------------------------------------------------- */
@@ -385,13 +480,17 @@ void delivery_share_leave(struct df_delivery *d, struct delivery_row *row) DF_RE
 /* How many more rows of this size the destination may have; NULL: it has none yet. */
 size_t delivery_share_room(const struct df_delivery *d, const struct delivery_share *to,
                            int64_t row_bytes) DF_REQUIRES(d->lock);
+/* Whether the row's destination answers, and only has its share. */
+bool delivery_share_is_busy(struct df_delivery *d, const struct delivery_row *row)
+    DF_REQUIRES(d->lock);
 /* Whether the row's tenant has calls out and hears nothing, but not because of the row's
  * destination. Takes the lock. */
 bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery_row *row);
 /* How long a row is put off that may not be sent now. Rows follow one another, so that a long
  * backlog comes back at a rate that costs little. Takes the lock. */
 int64_t delivery_park_ms(struct df_delivery *d, const struct delivery_row *row, int64_t least_ms);
-#define DELIVERY_PARK_MS 250 /* how long an owner that has its share is left alone */
+#define DELIVERY_STUCK_MS 100 /* a full destination that was silent for so long hangs */
+#define DELIVERY_PARK_MS  250 /* how long an owner that has its share is left alone */
 /* Forgets the shares that were not used for a minute. Takes the lock. */
 void delivery_shares_forget(struct df_delivery *d);
 void delivery_shares_free(struct df_delivery *d);
@@ -405,8 +504,8 @@ void delivery_watch_clock(struct df_delivery *d);
 
 /* Hands the rows to the client, or puts them off; leaves the list empty. Takes the lock. */
 void delivery_send(struct df_delivery *d, struct df_list *rows);
-/* Puts the row back as if it had not been claimed. Takes the lock. */
-void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why);
+/* Lets go of a row that was not sent; in the table nothing changes. Takes the lock. */
+void delivery_drop(struct delivery_row *row);
 
 /* --- figures.c -------------------------------------------------------------------------------- */
 

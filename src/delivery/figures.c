@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define FIGURES_SHARE    50    /* counting takes no more than this part of the time */
 #define PRUNE_EVERY_MS   60000 /* when nothing was left */
 #define PRUNE_ROWS       500   /* deleted in one step, which is a commit */
 #define PRUNE_PAUSE_MS   20    /* least pause between steps; it is four times the step's duration */
@@ -84,6 +85,7 @@ void delivery_metrics_make(struct delivery_channel *ch, struct df_str name)
 struct figures {
     struct df_job job;
     struct delivery_channel *channel;
+    int64_t begun_ms; /* monotonic */
     int64_t rows;
     int64_t oldest_ms;
     int64_t held;
@@ -125,6 +127,11 @@ static void figures_done(struct df_job *job, enum df_code code, const struct df_
         df_metric_set(f->channel->waiting_for_target, (double)f->held);
         df_metric_set(f->channel->given_up, (double)f->given_up);
     }
+    struct df_delivery *d = f->channel->d;
+    df_lock(&d->lock);
+    int64_t now_ms = delivery_mono_ms(d);
+    f->channel->figures_ms = now_ms + (now_ms - f->begun_ms) * FIGURES_SHARE;
+    df_unlock(&d->lock);
     free(f);
 }
 
@@ -184,12 +191,20 @@ void delivery_prune(struct df_delivery *d)
 void delivery_take_figures(struct df_delivery *d)
 {
     for (size_t i = 0; i < d->channel_count; i++) {
-        if (!d->channels[i]->c->claim)
+        struct delivery_channel *ch = d->channels[i];
+        df_lock(&d->lock);
+        bool due = ch->c->claim && delivery_mono_ms(d) >= ch->figures_ms;
+        ch->figures_ms = due ? INT64_MAX : ch->figures_ms;
+        df_unlock(&d->lock);
+        if (!due)
             continue;
         struct figures *f = df_calloc(1, sizeof(*f));
         *f = (struct figures){.job = {.run = figures_run, .done = figures_done},
-                              .channel = d->channels[i]};
-        if (!df_store_read(d->opt.store, &f->job))
-            free(f);
+                              .channel = ch,
+                              .begun_ms = delivery_mono_ms(d)};
+        if (!df_store_read(d->opt.store, &f->job)) {
+            struct df_err err = DF_ERR_INIT;
+            figures_done(&f->job, df_err_set(&err, DF_E_BUSY, "the store's queue is full"), &err);
+        }
     }
 }

@@ -17,7 +17,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define READ_MAX 1000 /* paused ones come first */
+#define READ_MAX       1000 /* paused ones come first */
+#define YIELD_AFTER_MS 2000 /* that a target is away here, while rows of others arrive there */
+#define YIELD_MS       60000
 
 enum { DOWN_AS_IT_WAS, DOWN_SINCE, DOWN_OVER };
 
@@ -197,6 +199,14 @@ static void adopt_target(struct df_delivery *d, const struct seen *s) DF_REQUIRE
         t->down_told = false;
         t->dirty = true;
     }
+    int64_t now_ms = df_wall_ms(d->opt.clock);
+    if (s->arrived > t->saved)
+        t->others_ms = now_ms;
+    if (t->down && t->others_ms > t->down_since_ms && t->channel->shards &&
+        now_ms - t->down_since_ms > YIELD_AFTER_MS) {
+        t->channel->yields = true;
+        t->others_ms = 0;
+    }
     t->saved = s->arrived > t->saved ? s->arrived : t->saved;
 }
 
@@ -219,6 +229,22 @@ static void adopt_all(struct df_delivery *d, struct health_job *h) DF_REQUIRES(d
     }
 }
 
+/* What this process cannot reach is left to those that do. */
+static void yield_channels(struct df_delivery *d)
+{
+    for (size_t i = 0; i < d->channel_count; i++) {
+        struct delivery_channel *ch = d->channels[i];
+        df_lock(&d->lock);
+        bool yields = ch->yields && delivery_mono_ms(d) >= ch->yielded_until_ms;
+        ch->yields = false;
+        if (yields)
+            ch->yielded_until_ms = delivery_mono_ms(d) + YIELD_MS;
+        df_unlock(&d->lock);
+        if (yields)
+            df_shards_yield(ch->shards, YIELD_MS);
+    }
+}
+
 static void health_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct health_job *h = (struct health_job *)job;
@@ -238,6 +264,7 @@ static void health_done(struct df_job *job, enum df_code code, const struct df_e
     }
     pthread_cond_broadcast(&d->changed);
     df_unlock(&d->lock);
+    yield_channels(d);
     df_arena_release(&h->arena);
     df_arena_release(&h->kept);
     free(h);

@@ -1,34 +1,13 @@
 /*
- * What the process holds: rows by their ids, and the number of their bytes.
+ * What the process has in hand: rows by their ids, and the number of their bytes.
  *
- * Leases are times of the wall clock. When that clock is set forward by more than a lease, a claim
- * finds rows that this very process is sending. They are not sent a second time: the row on its way
- * takes over the new lease and fence, and settles with them. If the content was replaced meanwhile,
- * the new content waits until the old one is back.
+ * The table does not say which rows are on their way, so a claim finds them again; it passes over
+ * those that are in hand. A row that is settled while a claim runs stays in hand until the claim
+ * ends, as a ghost: the claim may have read the row before it was settled.
  */
 #include "delivery/delivery_private.h"
 
 #include <assert.h>
-
-#define AGAIN_MS 250 /* until a row is claimed again whose old content is on its way */
-
-/* NULL: the row is not held, or is being settled. */
-static struct delivery_row *find_held(struct delivery_channel *ch, struct df_str id)
-    DF_REQUIRES(ch->d->lock)
-{
-    struct delivery_row *row = df_map_get(&ch->held_rows, id);
-
-    return row && !row->settling ? row : NULL;
-}
-
-/* The fence minus the attempt is the version of the content. A channel without versions counts
- * attempts anew for new content, so the next attempt after the last one known means the same
- * content. */
-static bool has_same_content(const struct delivery_row *held, const struct delivery_row *claim)
-{
-    return claim->attempt == held->last_attempt + 1 &&
-           held->fence - held->attempt == claim->fence - claim->attempt;
-}
 
 /* A channel that holds nothing may always take a row. */
 static bool has_memory(const struct delivery_channel *ch, int64_t bytes) DF_REQUIRES(ch->d->lock)
@@ -44,110 +23,54 @@ static void count_bytes(struct delivery_channel *ch, int64_t bytes) DF_REQUIRES(
     assert(ch->held_bytes >= 0 && ch->d->held_bytes >= ch->held_bytes);
 }
 
-static void refuse_large_row(struct delivery_row *row, int64_t most)
+bool delivery_held_reserve(struct delivery_claim *cl, const struct delivery_row *row)
 {
-    delivery_give_up(row, df_arena_printf(&row->arena,
-                                          "there are %lld bytes to send, and at most %lld are sent",
-                                          (long long)row->bytes, (long long)most));
-    row->bytes = 0;
-}
-
-static void sort_claimed_row(struct delivery_channel *ch, struct delivery_row *row,
-                             struct df_list *claimed, struct df_list *back) DF_REQUIRES(ch->d->lock)
-{
-    struct delivery_cycle *cy = &ch->cycle;
-    int64_t most = ch->d->opt.max_row_bytes;
-    const struct delivery_row *held = find_held(ch, row->id);
-
-    if (held && has_same_content(held, row)) {
-        df_list_add(&cy->renewed, &row->link);
-        return;
-    }
-    if (!held && row->bytes > most)
-        refuse_large_row(row, most);
-    if (held || !has_memory(ch, row->bytes)) {
-        row->due_ms = delivery_now(ch) + (held ? AGAIN_MS : 0);
-        row->outcome = DELIVERY_DEFERRED;
-        df_list_add(back, &row->link);
-        return;
-    }
-    count_bytes(ch, row->bytes);
-    cy->reserved += row->bytes;
-    df_list_add(claimed, &row->link);
-}
-
-void delivery_held_sort(struct delivery_cycle *cy, struct df_list *back)
-{
-    struct delivery_channel *ch = cy->channel;
-    struct df_list claimed = {.count = 0};
-    struct delivery_row *row;
+    struct delivery_channel *ch = cl->channel;
 
     df_lock(&ch->d->lock);
-    while ((row = delivery_list_take(&cy->claimed)))
-        sort_claimed_row(ch, row, &claimed, back);
-    df_unlock(&ch->d->lock);
-    df_list_move(&cy->claimed, &claimed);
-}
-
-void delivery_held_give(struct delivery_cycle *cy, const struct df_list *rows)
-{
-    const struct delivery_row *r;
-
-    df_lock(&cy->channel->d->lock);
-    DF_LIST_EACH (r, rows, link) {
-        count_bytes(cy->channel, -r->bytes);
-        cy->reserved -= r->bytes;
+    bool fits = has_memory(ch, row->bytes);
+    if (fits) {
+        count_bytes(ch, row->bytes);
+        cl->reserved += row->bytes;
     }
-    df_unlock(&cy->channel->d->lock);
+    df_unlock(&ch->d->lock);
+    return fits;
 }
 
-void delivery_held_undo(struct delivery_cycle *cy)
+void delivery_held_undo(struct delivery_claim *cl)
 {
-    df_lock(&cy->channel->d->lock);
-    count_bytes(cy->channel, -cy->reserved);
-    df_unlock(&cy->channel->d->lock);
-    cy->reserved = 0;
+    df_lock(&cl->channel->d->lock);
+    count_bytes(cl->channel, -cl->reserved);
+    df_unlock(&cl->channel->d->lock);
+    cl->reserved = 0;
+}
+
+bool delivery_held_has(struct delivery_channel *ch, struct df_str id)
+{
+    df_lock(&ch->d->lock);
+    bool has = df_map_get(&ch->held_rows, id) != NULL;
+    df_unlock(&ch->d->lock);
+    return has;
 }
 
 void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row)
 {
-    row->last_attempt = row->attempt;
     df_map_add(&ch->held_rows, row->id, row);
+    df_shards_enter(ch->shards, row->shard);
+    ch->held++;
+    ch->marked += row->marked;
 }
 
-void delivery_held_renew(struct delivery_channel *ch, const struct delivery_row *claim)
-{
-    struct delivery_row *row = find_held(ch, claim->id);
-
-    if (!row)
-        return;
-    row->renewed = true;
-    row->last_attempt = claim->attempt;
-    row->renewed_fence = claim->fence;
-    row->renewed_until_ms = claim->lease_until_ms;
-}
-
-void delivery_held_remove(struct delivery_channel *ch, const struct delivery_row *row)
+void delivery_held_remove(struct delivery_channel *ch, struct delivery_row *row)
 {
     const struct delivery_row *held = df_map_remove(&ch->held_rows, row->id);
 
-    assert(held == row);
+    assert(held == row && ch->held > 0);
+    df_shards_leave(ch->shards, row->shard);
     count_bytes(ch, -row->bytes);
-}
-
-void delivery_held_settling(struct df_list *rows, bool settling)
-{
-    struct delivery_row *r;
-
-    DF_LIST_EACH (r, rows, link) {
-        r->settling = settling;
-        if (!r->renewed)
-            continue;
-        r->fence = r->renewed_fence;
-        r->attempt = r->last_attempt;
-        r->lease_until_ms = r->renewed_until_ms;
-        r->renewed = false;
-    }
+    ch->held--;
+    ch->marked -= row->marked;
+    ch->suspect = ch->suspect && ch->marked > 0;
 }
 
 size_t delivery_held_room(const struct df_delivery *d, const struct delivery_channel *ch,

@@ -1,7 +1,7 @@
 /*
  * A row between its claim and its settlement: it is handed to the client if breaker and slots
- * allow, and its outcome is decided when it comes back. `row_answered` runs on the client's thread,
- * the rest on the engine's.
+ * allow, and its outcome is decided when it comes back. `row_answered` runs on a thread of the
+ * client, the rest on the engine's.
  */
 #include "base/log.h"
 #include "delivery/delivery_private.h"
@@ -65,25 +65,46 @@ static void note_outcome(const struct delivery_row *row)
                  row->tried && row->out.call.code != DF_OK ? row->out.call.err.detail : "");
 }
 
-/* Leaves the row to the next cycle, which settles it. Any thread. */
+/* Leaves the row to the next settlement. Any thread. */
 static void finish_row(struct delivery_row *row)
 {
     struct delivery_channel *ch = row->channel;
     struct df_delivery *d = ch->d;
 
-    assert(row->outcome < DELIVERY_OUTCOMES && row->lease_until_ms > 0);
+    assert(row->outcome < DELIVERY_OUTCOMES);
     note_outcome(row);
     df_lock(&d->lock);
+    row->sent_ms = 0;
     if (row->destination && !row->promised)
         delivery_share_leave(d, row);
+    ch->full_ms = 0;
     ch->holding = ch->holding || (row->held_for > 0 && !row->tried);
     df_list_add(&ch->settled, &row->link);
-    if (!ch->running) /* else the cycle's end wakes the engine */
+    if (!ch->is_settling && ch->settled.count == 1) /* else the engine is woken anyway */
         pthread_cond_broadcast(&d->changed);
     df_unlock(&d->lock);
 }
 
-void delivery_defer(struct delivery_row *row, int64_t delay_ms, const char *why)
+void delivery_drop(struct delivery_row *row)
+{
+    struct delivery_channel *ch = row->channel;
+    struct df_delivery *d = ch->d;
+
+    df_lock(&d->lock);
+    if (row->destination && !row->promised)
+        delivery_share_leave(d, row);
+    delivery_held_remove(ch, row);
+    if (row->waited_for == 0 && row->was_due_ms < ch->since_ms)
+        ch->since_ms = row->was_due_ms; /* it lies behind the cursor */
+    else if (row->waited_for > 0 && row->target)
+        row->target->has_held = true;
+    df_metric_set(ch->in_flight, (double)ch->held);
+    df_unlock(&d->lock);
+    delivery_row_free(row);
+}
+
+/* The row was not tried, and is due later. */
+static void defer_row(struct delivery_row *row, int64_t delay_ms, const char *why)
 {
     row->outcome = DELIVERY_DEFERRED;
     row->due_ms = delivery_now(row->channel) + (delay_ms > 0 ? delay_ms : 1);
@@ -101,6 +122,10 @@ static void mark_held(struct delivery_row *row, int64_t target)
 
 static void hold_row(struct delivery_row *row, int64_t target, const char *why)
 {
+    if (row->waited_for == target) { /* as the table says */
+        delivery_drop(row);
+        return;
+    }
     row->outcome = DELIVERY_DEFERRED;
     row->error = df_str_c(why);
     mark_held(row, target);
@@ -222,8 +247,11 @@ static void row_answered(struct df_out *out)
         break;
     case DF_OUT_STOPPED:
         /* The peer may have seen it: that was a try, and it is due at once. */
-        row->tried = call->maybe_sent;
-        row->outcome = row->tried ? DELIVERY_RETRY : DELIVERY_DEFERRED;
+        if (!call->maybe_sent) {
+            delivery_drop(row);
+            return;
+        }
+        row->outcome = DELIVERY_RETRY;
         row->due_ms = delivery_now(row->channel);
         row->error = DF_STR("the server stopped");
         break;
@@ -235,12 +263,11 @@ static void row_answered(struct df_out *out)
 
 /*
  * An attempt ends a quarter of the lease before the lease does, so that no other process makes the
- * next attempt meanwhile. 0 or less: the claim's commit took so long that no time is left.
+ * next attempt meanwhile. 0 or less: no time is left.
  */
 static int64_t attempt_timeout_ms(const struct df_delivery *d, const struct delivery_row *row)
 {
-    int64_t reserve_ms = d->opt.settings.lease_ms / 4;
-    int64_t most_ms = row->lease_end_ms - delivery_mono_ms(d) - reserve_ms;
+    int64_t most_ms = df_shards_left_ms(row->channel->shards, row->shard, row->epoch);
     int64_t wanted_ms =
         row->request.timeout_ms > 0 ? row->request.timeout_ms : d->opt.settings.timeout_ms;
     return wanted_ms < most_ms ? wanted_ms : most_ms;
@@ -254,9 +281,9 @@ static void put_row_back(struct df_delivery *d, struct delivery_row *row, int64_
     if (target > 0)
         hold_row(row, target, why);
     else if (row->target && least_ms > d->opt.poll_ms)
-        delivery_defer(row, delivery_park_ms(d, row, d->opt.poll_ms), why);
+        defer_row(row, delivery_park_ms(d, row, d->opt.poll_ms), why);
     else
-        delivery_defer(row, delivery_park_ms(d, row, least_ms), why);
+        defer_row(row, delivery_park_ms(d, row, least_ms), why);
 }
 
 /*
@@ -281,13 +308,21 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     }
     df_lock(&d->lock);
     why = delivery_share_enter(d, row);
+    row->sent_ms = why ? 0 : delivery_mono_ms(d);
     row->channel->holding = row->channel->holding && why;
     if (why && row->target && row->waited_for > 0)
         row->target->full_until_ms = delivery_mono_ms(d) + DELIVERY_PARK_MS;
+    bool busy = why && !row->channel->several && delivery_share_is_busy(d, row);
+    if (busy)
+        row->channel->full_ms = delivery_mono_ms(d) + DELIVERY_STUCK_MS;
     df_unlock(&d->lock);
     if (!why)
         return true;
     df_outbound_forgo(&row->out);
+    if (busy && !queues && row->waited_for == 0) { /* there will soon be room */
+        delivery_drop(row);
+        return false;
+    }
     put_row_back(d, row, queues ? target : 0, DELIVERY_PARK_MS, why);
     return false;
 }
@@ -298,8 +333,8 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
     int64_t limit_ms = attempt_timeout_ms(d, row);
     bool of_tenant = req->tenant.len > 0;
 
-    if (limit_ms <= 0) {
-        delivery_defer(row, 0, "its lease is nearly over");
+    if (limit_ms <= 0) { /* the shard may soon be another's */
+        delivery_drop(row);
         return;
     }
     row->started_ms = delivery_now(row->channel);

@@ -10,7 +10,8 @@ struct df_delivery_settings {
     int64_t give_up_ms; /* after a row's first failure */
     int64_t lease_ms;
     int64_t timeout_ms;
-    int64_t concurrency; /* calls at the same time to one destination */
+    int64_t concurrency;    /* calls at the same time to one destination */
+    int64_t client_threads; /* 0: one for every two processors, at most 8 */
 };
 
 extern const struct df_config_key df_delivery_keys[];

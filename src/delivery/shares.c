@@ -199,6 +199,13 @@ static bool is_hanging(const struct delivery_share *s, int64_t now_ms)
     return s && s->in_flight > 0 && now_ms - s->heard_ms > HANGING_MS;
 }
 
+bool delivery_share_is_busy(struct df_delivery *d, const struct delivery_row *row)
+{
+    const struct delivery_share *to = get_share(d, DELIVERY_DESTINATION, row->key);
+
+    return to->in_flight > 0 && delivery_mono_ms(d) - to->heard_ms < DELIVERY_STUCK_MS;
+}
+
 bool delivery_share_hangs_elsewhere(struct df_delivery *d, const struct delivery_row *row)
 {
     df_lock(&d->lock);

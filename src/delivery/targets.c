@@ -366,8 +366,8 @@ size_t delivery_targets_plan(struct df_delivery *d, struct delivery_channel *ch,
             wanted = wanted < room - planned ? wanted : room - planned;
             if (wanted == 0)
                 continue;
-            ret->at[ret->count++] =
-                (struct delivery_want){.of = t, .id = t->id, .limit = wanted, .probe = probe};
+            ret->at[ret->count++] = (struct delivery_want){
+                .of = t, .id = t->id, .limit = wanted, .in_hand = t->rows, .probe = probe};
             planned += wanted;
             ret->turn_at = at;
         }
@@ -387,7 +387,7 @@ static void note_want(struct df_delivery *d, const struct delivery_want *w) DF_R
         t->full_until_ms = t->used_ms + DELIVERY_PARK_MS;
         return;
     }
-    if (w->found < w->limit)
+    if (!w->more)
         t->has_held = false;
     else
         t->most = t->most < DELIVERY_HELD_MAX ? t->most * 2 : 0;
@@ -395,14 +395,20 @@ static void note_want(struct df_delivery *d, const struct delivery_want *w) DF_R
 
 void delivery_targets_claimed(struct delivery_channel *ch)
 {
-    const struct delivery_cycle *cy = &ch->cycle;
+    const struct delivery_wants *wants = &ch->claim.wants;
+
+    for (size_t i = 0; i < wants->count; i++)
+        note_want(ch->d, &wants->at[i]);
+    if (wants->count > 0)
+        ch->turn_at = wants->turn_at;
+}
+
+void delivery_targets_settled(struct delivery_channel *ch, const struct df_list *rows)
+{
     const struct delivery_row *r;
 
-    for (size_t i = 0; i < cy->wants.count; i++)
-        note_want(ch->d, &cy->wants.at[i]);
-    if (cy->wants.count > 0)
-        ch->turn_at = cy->wants.turn_at;
-    DF_LIST_EACH (r, &cy->settle, link)
+    (void)ch;
+    DF_LIST_EACH (r, rows, link)
         if (r->held_for > 0 && r->target && !r->stale)
             r->target->has_held = true;
 }

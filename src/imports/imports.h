@@ -17,6 +17,7 @@
 #include "outbound/outbound.h"
 #include "store/store.h"
 
+struct df_instance;
 struct df_webhooks;
 
 struct df_imports_options {
@@ -25,6 +26,7 @@ struct df_imports_options {
     struct df_outbound *outbound;
     const struct df_clock *clock;
     const char *data_dir;
+    const struct df_instance *instance; /* this process */
     struct df_imports_settings settings;
     int64_t give_up_ms; /* a batch is Failed when OmniFlow has taken nothing of it for so long */
     const struct df_zone *zone;               /* of business hours */

@@ -183,7 +183,7 @@ static void answer_fault(struct integration_call *c)
     end_call(c, INTEGRATION_ERROR);
 }
 
-/* On the client's thread. */
+/* On a thread of the client. */
 static void call_answered(struct df_out *out)
 {
     struct integration_call *c = out->arg;

@@ -151,6 +151,8 @@ static void set_channels(struct df_interface *i)
         .sent = &df_q_gateway_sent,
         .failed = &df_q_gateway_failed,
         .deferred = &df_q_gateway_deferred,
+        .sending = &df_q_gateway_sending,
+        .reset = &df_q_gateway_reset,
         .lock = &df_q_gateway_lock,
         .next_due = &df_q_gateway_next_due,
         .waiting = &df_q_gateway_waiting,
@@ -230,33 +232,43 @@ void df_interface_free(struct df_interface *i)
     free(i);
 }
 
-static void wake_own_workers(struct df_interface *i, enum df_interface_work w)
+/* How long after they are due rows are committed whose time nobody tells. */
+#define BEHIND_MS 500
+
+static void wake_own_workers(struct df_interface *i, enum df_interface_work w, int64_t due_ms)
 {
     switch (w) {
     case DF_WORK_TICKETS:
         df_loop_wake(&i->processing);
         return;
     case DF_WORK_ACKS:
-        df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_ACK]);
+        df_delivery_wake_since(i->opt.delivery, &i->channels[CHANNEL_ACK], due_ms);
         return;
     case DF_WORK_RETURNS:
-        df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_RETURN]);
+        df_delivery_wake_since(i->opt.delivery, &i->channels[CHANNEL_RETURN], due_ms);
         return;
     case DF_WORK_GATEWAY:
-        df_delivery_wake(i->opt.delivery, &i->channels[CHANNEL_GATEWAY]);
+        df_delivery_wake_since(i->opt.delivery, &i->channels[CHANNEL_GATEWAY], due_ms);
         return;
     case DF_WORK_COUNT:
         return;
     }
 }
 
+void df_interface_wake_since(struct df_interface *i, enum df_interface_work w, int64_t due_ms)
+{
+    wake_own_workers(i, w, due_ms);
+    df_notifier_tell(i->notifier, w);
+}
+
 void df_interface_wake(struct df_interface *i, enum df_interface_work w)
 {
-    wake_own_workers(i, w);
-    df_notifier_tell(i->notifier, w);
+    df_interface_wake_since(i, w, df_wall_ms(i->opt.clock) - BEHIND_MS);
 }
 
 static void channel_heard(void *arg, size_t topic)
 {
-    wake_own_workers(arg, (enum df_interface_work)topic);
+    const struct df_interface *i = arg;
+
+    wake_own_workers(arg, (enum df_interface_work)topic, df_wall_ms(i->opt.clock) - BEHIND_MS);
 }

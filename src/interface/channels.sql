@@ -1,23 +1,26 @@
 -- The three channels of the interface, for the delivery engine (src/delivery/channel.h says what each query takes and
 -- gives, src/delivery/outbox.sqlt why they are written so).
 --
--- KeyForm tells which Idempotency-Key a content has (channels.c). The first claim decides. A content without an attempt
--- gets the present form, 1. A content that an older version of the program tried to send, before an upgrade or beside
--- this process, has no KeyForm and keeps the key it was sent with, 0. For returns, AttemptCount tells whether the
--- content was tried, because the older version keeps LastAttemptAt when it replaces a content.
+-- KeyForm tells which Idempotency-Key a content has (channels.c). A content without an attempt gets the present form, 1. A
+-- content that an older version of the program tried to send before an upgrade has no KeyForm and keeps the key it was
+-- sent with, 0. For returns, AttemptCount tells whether the content was tried, because the older version keeps
+-- LastAttemptAt when it replaces a content. `load` decides, and `failed` writes the same: it sets LastAttemptAt.
 
 -- template: ../delivery/outbox.sqlt
 -- with: name = ack
 -- with: table = TB_FUNCTIONAL_ACK_OUTBOX
 -- with: key = INT
--- with: given = BusinessDocId, TargetUrl, PayloadJson, KeyForm
+-- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) <> 0
+-- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+-- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+-- with: given = BusinessDocId, TargetUrl, PayloadJson, CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END AS KeyForm
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
 -- with: target_key = substr(TargetUrl, 1, instr(TargetUrl || char(63), char(63)) - 1)
 -- with: target_key/postgres = split_part(TargetUrl, chr(63), 1)
 -- with: target_key/sqlserver = LEFT(TargetUrl, CHARINDEX(CHAR(63), TargetUrl + CHAR(63)) - 1)
 -- with: newest = Id DESC
--- with: at_claim = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END,
+-- with: at_failed = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END,
 -- with: aimed = c.TargetUrl = CAST(:target AS VARCHAR(1001)) OR c.TargetUrl LIKE CAST(:target_query AS VARCHAR(2005)) ESCAPE '!'
 --       OR (COALESCE(c.TargetUrl, '') = '' AND CAST(:own AS INT) = 1)
 
@@ -25,75 +28,22 @@
 -- with: name = ticket_return
 -- with: table = TB_TICKET_RETURN_OUTBOX
 -- with: key = INT
--- with: given = BusinessDocId, TargetUrl, PayloadJson, KeyForm, PayloadVersion
--- with: fence = CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount
--- with: claimed_fence = inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.TryCount
+-- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) <> 0
+-- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+-- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+-- with: version = PayloadVersion
+-- with: given = BusinessDocId, TargetUrl, PayloadJson, CASE WHEN LastAttemptAt IS NULL THEN 1
+--       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END AS KeyForm, PayloadVersion
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
 -- with: target_key = substr(TargetUrl, 1, instr(TargetUrl || char(63), char(63)) - 1)
 -- with: target_key/postgres = split_part(TargetUrl, chr(63), 1)
 -- with: target_key/sqlserver = LEFT(TargetUrl, CHARINDEX(CHAR(63), TargetUrl + CHAR(63)) - 1)
 -- with: newest = Id DESC
--- with: at_claim = HeldUntil = NULL, KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1
+-- with: at_failed = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1
 --       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END,
 -- with: aimed = c.TargetUrl = CAST(:target AS VARCHAR(1001)) OR c.TargetUrl LIKE CAST(:target_query AS VARCHAR(2005)) ESCAPE '!'
 --       OR (COALESCE(c.TargetUrl, '') = '' AND CAST(:own AS INT) = 1)
-
--- --- returns that are replaced while they are on their way ---
--- An old and a new content of one row are never on their way at once, since the old one might arrive last. A row whose
--- content is replaced while it is Sending (by return_replace, or by ticket_upsert for the gateway) becomes Pending, and
--- is due only when the lease of the old content is over: HeldUntil. If the old attempt is settled before, it finds its
--- lease there; its outcome does not count for the new content, which is due from then on.
-
--- name: ticket_return_sent
--- row: channel_sent
-UPDATE TB_TICKET_RETURN_OUTBOX
-SET AttemptCount = CASE WHEN Status = 'Sending' THEN AttemptCount + 1 ELSE AttemptCount END,
-    SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
-    NextAttemptAt = CASE WHEN Status = 'Sending' THEN NULL ELSE :now END,
-    Status = CASE WHEN Status = 'Sending' THEN 'Sent' ELSE Status END, HeldUntil = NULL, LastError = NULL
-WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
-           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1
-RETURNING Id;
--- dialect: sqlserver
-UPDATE TB_TICKET_RETURN_OUTBOX
-SET AttemptCount = CASE WHEN Status = 'Sending' THEN AttemptCount + 1 ELSE AttemptCount END,
-    SentAt = CASE WHEN Status = 'Sending' THEN :now ELSE SentAt END,
-    NextAttemptAt = CASE WHEN Status = 'Sending' THEN NULL ELSE :now END,
-    Status = CASE WHEN Status = 'Sending' THEN 'Sent' ELSE Status END, HeldUntil = NULL, LastError = NULL
-OUTPUT inserted.Id
-WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
-           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
-
--- name: ticket_return_failed
-UPDATE TB_TICKET_RETURN_OUTBOX
-SET LastAttemptAt = CASE WHEN Status = 'Sending' THEN :now ELSE LastAttemptAt END,
-    AttemptCount = CASE WHEN Status = 'Sending' THEN :attempts ELSE AttemptCount END,
-    FirstFailedAt = CASE WHEN Status = 'Sending' THEN :first_failed ELSE FirstFailedAt END,
-    CountedAt = CASE WHEN Status = 'Sending' THEN :counted ELSE CountedAt END,
-    TargetMark = CASE WHEN Status = 'Sending' THEN :mark ELSE TargetMark END,
-    HeldFor = CASE WHEN Status = 'Sending' THEN :held_for ELSE HeldFor END,
-    HeldAt = CASE WHEN Status = 'Sending' THEN :held_at ELSE HeldAt END,
-    NextAttemptAt = CASE WHEN Status = 'Sending' THEN :due ELSE :now END,
-    LastError = CASE WHEN Status = 'Sending' THEN :error ELSE LastError END,
-    Status = CASE WHEN Status = 'Sending' THEN 'Error' ELSE Status END, HeldUntil = NULL
-WHERE Id = :id
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
-           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
-
--- name: ticket_return_deferred
-UPDATE TB_TICKET_RETURN_OUTBOX
-SET TryCount = CASE WHEN Status = 'Sending' THEN TryCount - 1 ELSE TryCount END,
-    Status = CASE WHEN Status = 'Sending' AND (FirstFailedAt IS NOT NULL OR AttemptCount > 0) THEN 'Error' ELSE 'Pending' END,
-    HeldFor = CASE WHEN Status = 'Sending' THEN :held_for ELSE HeldFor END,
-    HeldAt = CASE WHEN Status = 'Sending' THEN :held_at ELSE HeldAt END,
-    NextAttemptAt = CASE WHEN Status = 'Sending' THEN :due WHEN NextAttemptAt IS NULL THEN NextAttemptAt ELSE :now END,
-    HeldUntil = NULL
-WHERE Id = :id
-  AND CASE WHEN Status = 'Sending' AND CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND NextAttemptAt = :lease_until THEN 1
-           WHEN Status = 'Pending' AND HeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
 
 -- --- the state of returns, in their tickets ---
 -- Tickets are locked in the order of their ids, as by gateway_lock.
@@ -118,121 +68,112 @@ FROM (SELECT t.Id AS TicketId, o.Status, o.AttemptCount, o.LastAttemptAt, o.Sent
       FOR UPDATE OF t) AS s
 WHERE Id = s.TicketId;
 
--- --- tickets to the gateway; the fence contains the version of the payload, which may be replaced meanwhile ---
+-- --- tickets to the gateway ---
 -- A ticket that is not processed has nothing to send, and is not listed.
 
 -- name: gateway_claim
 -- row: channel_claim
 -- dialect: sqlite
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit)
-RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
-          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
-          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries,
+       MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') AS DueAt,
+       COALESCE(LENGTH(CAST(c.RawPayloadJson AS BLOB)), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendNextAttemptAt <= :now
+  AND (c.GatewaySendNextAttemptAt, c.Id) > (CASE WHEN :after = '1970-01-01T00:00:00.000Z' THEN '' ELSE :after END, :after_id)
+  AND ((:shards >> (c.Id & 15)) & 1) <> 0
+ORDER BY c.GatewaySendNextAttemptAt, c.Id
+LIMIT :limit;
 -- dialect: postgres
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt <= :now ORDER BY GatewaySendNextAttemptAt LIMIT :limit
-                     FOR UPDATE SKIP LOCKED))
-RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
-          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
-          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.GatewaySendNextAttemptAt AS DueAt,
+       COALESCE(OCTET_LENGTH(c.RawPayloadJson), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendNextAttemptAt <= :now AND (c.GatewaySendNextAttemptAt, c.Id) > (:after, :after_id)
+  AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+ORDER BY c.GatewaySendNextAttemptAt, c.Id
+LIMIT :limit;
 -- dialect: sqlserver
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
-       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendTryCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes,
-       inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
-       inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
-WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-             WHERE c.GatewaySendNextAttemptAt <= :now ORDER BY c.GatewaySendNextAttemptAt)
-  AND GatewaySendNextAttemptAt <= :now;
+SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.GatewaySendNextAttemptAt AS DueAt,
+       COALESCE(DATALENGTH(c.RawPayloadJson), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendNextAttemptAt <= :now AND c.GatewaySendNextAttemptAt >= :after
+  AND (c.GatewaySendNextAttemptAt >= DATEADD(MILLISECOND, 1, CAST(:after AS DATETIME2)) OR c.Id > :after_id)
+  AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+ORDER BY c.GatewaySendNextAttemptAt, c.Id;
 
 -- name: gateway_claim_held
 -- row: channel_claim
 -- dialect: sqlite
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
-                       AND GatewaySendStatus <> 'Sending' ORDER BY CreatedAt LIMIT :limit)
-RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
-          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
-          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries,
+       MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') AS DueAt,
+       COALESCE(LENGTH(CAST(c.RawPayloadJson AS BLOB)), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) <> 0
+ORDER BY c.CreatedAt
+LIMIT :limit;
 -- dialect: postgres
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
-                       AND GatewaySendStatus <> 'Sending' ORDER BY CreatedAt LIMIT :limit
-                     FOR UPDATE SKIP LOCKED))
-RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
-          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
-          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.GatewaySendNextAttemptAt AS DueAt,
+       COALESCE(OCTET_LENGTH(c.RawPayloadJson), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+ORDER BY c.CreatedAt
+LIMIT :limit;
 -- dialect: sqlserver
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
-       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendTryCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes,
-       inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
-       inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
-WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-             WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
-               AND c.GatewaySendStatus <> 'Sending' ORDER BY c.CreatedAt)
-  AND GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus <> 'Sending';
+SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.GatewaySendNextAttemptAt AS DueAt,
+       COALESCE(DATALENGTH(c.RawPayloadJson), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+ORDER BY c.CreatedAt;
 
 -- name: gateway_claim_probe
 -- row: channel_claim
 -- dialect: sqlite
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id IN (SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
-                       AND GatewaySendStatus <> 'Sending' ORDER BY GatewaySendHeldAt LIMIT :limit)
-RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
-          COALESCE(LENGTH(CAST(RawPayloadJson AS BLOB)), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
-          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries,
+       MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', c.GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') AS DueAt,
+       COALESCE(LENGTH(CAST(c.RawPayloadJson AS BLOB)), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL AND ((:shards >> (c.Id & 15)) & 1) <> 0
+ORDER BY c.GatewaySendHeldAt
+LIMIT :limit;
 -- dialect: postgres
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-WHERE Id = ANY(ARRAY(SELECT Id FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL
-                       AND GatewaySendStatus <> 'Sending' ORDER BY GatewaySendHeldAt LIMIT :limit
-                     FOR UPDATE SKIP LOCKED))
-RETURNING Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence,
-          COALESCE(OCTET_LENGTH(RawPayloadJson), 0) AS Bytes, GatewaySendAttemptCount AS Counted, GatewaySendFirstFailedAt AS FirstFailedAt,
-          GatewaySendCountedAt AS CountedAt, GatewaySendTargetMark AS TargetMark;
+SELECT c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.GatewaySendNextAttemptAt AS DueAt,
+       COALESCE(OCTET_LENGTH(c.RawPayloadJson), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
+ORDER BY c.GatewaySendHeldAt
+LIMIT :limit;
 -- dialect: sqlserver
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendStatus = 'Sending', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendLastAttemptAt = :now, GatewaySendNextAttemptAt = :lease_until,
-    GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = NULL, GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END
-OUTPUT inserted.Id, inserted.GatewaySendTryCount AS Attempt,
-       inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.GatewaySendTryCount AS Fence, DATALENGTH(inserted.RawPayloadJson) AS Bytes,
-       inserted.GatewaySendAttemptCount AS Counted, inserted.GatewaySendFirstFailedAt AS FirstFailedAt,
-       inserted.GatewaySendCountedAt AS CountedAt, inserted.GatewaySendTargetMark AS TargetMark
-WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-             WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
-               AND c.GatewaySendStatus <> 'Sending' ORDER BY c.GatewaySendHeldAt)
-  AND GatewaySendHeldFor = :target AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus <> 'Sending';
+SELECT TOP (:limit) c.Id, PayloadVersion AS Version, c.GatewaySendTryCount AS Tries, c.GatewaySendNextAttemptAt AS DueAt,
+       COALESCE(DATALENGTH(c.RawPayloadJson), 0) AS Bytes, c.GatewaySendAttemptCount AS Counted,
+       c.GatewaySendFirstFailedAt AS FirstFailedAt, c.GatewaySendCountedAt AS CountedAt,
+       c.GatewaySendTargetMark AS TargetMark
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendHeldFor = :target AND c.GatewaySendNextAttemptAt IS NOT NULL
+  AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
+ORDER BY c.GatewaySendHeldAt;
 
 -- name: gateway_load
 -- row: channel_load
-SELECT Id, GatewaySendTryCount AS Attempt, CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount AS Fence, BusinessDocId, RawPayloadJson,
-       GatewaySendKeyForm, PayloadVersion
+SELECT Id, BusinessDocId, RawPayloadJson,
+       CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END AS GatewaySendKeyForm, PayloadVersion
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids);
 
@@ -265,70 +206,132 @@ SELECT Id FROM TB_TICKET_INTERFACE WHERE Id IN EACH_INT(:ids) ORDER BY Id FOR UP
 -- dialect: sqlserver
 SELECT Id FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK) WHERE Id IN EACH_INT(:ids) ORDER BY Id;
 
--- A ticket whose payload was replaced while the old one was on its way is Pending. It is due once it is processed, and
--- the outcome of the old attempt decides when. GatewaySendHeldUntil works like HeldUntil of the returns.
 -- name: gateway_sent
--- row: channel_sent
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendAttemptCount + 1 ELSE GatewaySendAttemptCount END,
-    GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' OR GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
-    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Sent' ELSE GatewaySendStatus END,
-    GatewaySendHeldUntil = NULL, GatewaySendLastError = NULL
-WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
-           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1
+SET GatewaySendStatus = 'Sent', GatewaySendTryCount = GatewaySendTryCount + 1,
+    GatewaySendAttemptCount = GatewaySendAttemptCount + 1, GatewaySendSentAt = :now, GatewaySendLastAttemptAt = :started,
+    GatewaySendSentStatus = :http_status, GatewaySendSentMs = :duration_ms, GatewaySendNextAttemptAt = NULL,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL, GatewaySendLastError = NULL
+WHERE Id = :id AND CASE WHEN PayloadVersion = :version AND GatewaySendStatus <> 'Sent' THEN 1 ELSE 0 END = 1;
+-- many: postgres
+UPDATE TB_TICKET_INTERFACE AS t
+SET GatewaySendStatus = 'Sent', GatewaySendTryCount = t.GatewaySendTryCount + 1,
+    GatewaySendAttemptCount = t.GatewaySendAttemptCount + 1, GatewaySendSentAt = n.now,
+    GatewaySendLastAttemptAt = n.started, GatewaySendSentStatus = n.http_status, GatewaySendSentMs = n.duration_ms,
+    GatewaySendNextAttemptAt = NULL,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL, GatewaySendLastError = NULL
+FROM UNNEST(CAST(:now AS TIMESTAMPTZ[]), CAST(:started AS TIMESTAMPTZ[]), CAST(:http_status AS INT[]),
+            CAST(:duration_ms AS BIGINT[]), CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]))
+     WITH ORDINALITY AS n (now, started, http_status, duration_ms, id, version, Nth)
+WHERE t.Id = n.id AND CASE WHEN t.PayloadVersion = n.version AND t.GatewaySendStatus <> 'Sent' THEN 1 ELSE 0 END = 1
+RETURNING n.Nth;
+
+-- name: gateway_failed
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
+    GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
+    GatewaySendLastError = :error
+WHERE Id = :id
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL
+            AND MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') = :was_due THEN 1 ELSE 0 END = 1;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
+    GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
+    GatewaySendLastError = :error
+WHERE Id = :id
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt = :was_due THEN 1 ELSE 0 END = 1;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
+    GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
+    GatewaySendLastError = :error
+WHERE Id = :id
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt >= :was_due
+            AND GatewaySendNextAttemptAt < DATEADD(MILLISECOND, 1, CAST(:was_due AS DATETIME2)) THEN 1 ELSE 0 END = 1;
+
+-- name: gateway_deferred
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendNextAttemptAt = :due
+WHERE Id = :id
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL
+            AND MAX(COALESCE(strftime('%Y-%m-%dT%H:%M:%fZ', GatewaySendNextAttemptAt), ''), '1970-01-01T00:00:00.001Z') = :was_due THEN 1 ELSE 0 END = 1;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendNextAttemptAt = :due
+WHERE Id = :id
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt = :was_due THEN 1 ELSE 0 END = 1;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL,
+    GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendNextAttemptAt = :due
+WHERE Id = :id
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt >= :was_due
+            AND GatewaySendNextAttemptAt < DATEADD(MILLISECOND, 1, CAST(:was_due AS DATETIME2)) THEN 1 ELSE 0 END = 1;
+-- many: postgres
+UPDATE TB_TICKET_INTERFACE AS t
+SET GatewaySendStatus = CASE WHEN t.GatewaySendFirstFailedAt IS NOT NULL OR t.GatewaySendAttemptCount > 0
+                             THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL, GatewaySendHeldFor = n.held_for, GatewaySendHeldAt = n.held_at, GatewaySendNextAttemptAt = n.due
+FROM UNNEST(CAST(:held_for AS BIGINT[]), CAST(:held_at AS TIMESTAMPTZ[]), CAST(:due AS TIMESTAMPTZ[]),
+            CAST(:id AS BIGINT[]), CAST(:version AS BIGINT[]), CAST(:was_due AS TIMESTAMPTZ[]))
+     WITH ORDINALITY AS n (held_for, held_at, due, id, version, was_due, Nth)
+WHERE t.Id = n.id AND CASE WHEN t.PayloadVersion = n.version AND t.GatewaySendNextAttemptAt = n.was_due THEN 1 ELSE 0 END = 1
+RETURNING n.Nth;
+
+-- name: gateway_sending
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = 'Sending', GatewaySendSendingSince = :now
+WHERE Id = :id
+  AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus IN ('Pending', 'Error')
+           THEN 1 ELSE 0 END = 1;
+
+-- name: gateway_reset
+-- row: channel_reset
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL
+WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL
+               AND ((:shards >> (c.Id & 15)) & 1) <> 0)
+RETURNING Id;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL
+WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL
+               AND ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0)
 RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
-SET GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendAttemptCount + 1 ELSE GatewaySendAttemptCount END,
-    GatewaySendSentAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendSentAt END,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' OR GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
-    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Sent' ELSE GatewaySendStatus END,
-    GatewaySendHeldUntil = NULL, GatewaySendLastError = NULL
+SET GatewaySendStatus = CASE WHEN GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0 THEN 'Error' ELSE 'Pending' END,
+    GatewaySendSendingSince = NULL
 OUTPUT inserted.Id
-WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + GatewaySendTryCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
-           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
-
--- name: gateway_failed
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendLastAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :now ELSE GatewaySendLastAttemptAt END,
-    GatewaySendAttemptCount = CASE WHEN GatewaySendStatus = 'Sending' THEN :attempts ELSE GatewaySendAttemptCount END,
-    GatewaySendFirstFailedAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :first_failed ELSE GatewaySendFirstFailedAt END,
-    GatewaySendCountedAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :counted ELSE GatewaySendCountedAt END,
-    GatewaySendTargetMark = CASE WHEN GatewaySendStatus = 'Sending' THEN :mark ELSE GatewaySendTargetMark END,
-    GatewaySendHeldFor = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_for ELSE GatewaySendHeldFor END,
-    GatewaySendHeldAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_at ELSE GatewaySendHeldAt END,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :due WHEN GatewaySendNextAttemptAt IS NULL THEN NULL ELSE :now END,
-    GatewaySendLastError = CASE WHEN GatewaySendStatus = 'Sending' THEN :error ELSE GatewaySendLastError END,
-    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' THEN 'Error' ELSE GatewaySendStatus END,
-    GatewaySendHeldUntil = NULL
-WHERE Id = :id
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
-           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
-
--- name: gateway_deferred
-UPDATE TB_TICKET_INTERFACE
-SET GatewaySendTryCount = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendTryCount - 1 ELSE GatewaySendTryCount END,
-    GatewaySendStatus = CASE WHEN GatewaySendStatus = 'Sending' AND (GatewaySendFirstFailedAt IS NOT NULL OR GatewaySendAttemptCount > 0)
-                             THEN 'Error' ELSE 'Pending' END,
-    GatewaySendHeldFor = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_for ELSE GatewaySendHeldFor END,
-    GatewaySendHeldAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :held_at ELSE GatewaySendHeldAt END,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendStatus = 'Sending' THEN :due
-                                    WHEN GatewaySendNextAttemptAt IS NULL THEN GatewaySendNextAttemptAt ELSE :now END,
-    GatewaySendHeldUntil = NULL
-WHERE Id = :id
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + GatewaySendTryCount = :fence
-            AND GatewaySendNextAttemptAt = :lease_until AND GatewaySendStatus = 'Sending' THEN 1
-           WHEN GatewaySendStatus = 'Pending' AND GatewaySendHeldUntil = :lease_until THEN 1 ELSE 0 END = 1;
+WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+             WHERE c.GatewaySendNextAttemptAt IS NOT NULL AND c.GatewaySendStatus = 'Sending' AND c.GatewaySendSendingSince IS NOT NULL
+               AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0);
 
 -- name: gateway_next_due
 -- row: channel_next_due
-SELECT MIN(GatewaySendNextAttemptAt) AS DueAt FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL;
+SELECT MIN(c.GatewaySendNextAttemptAt) AS DueAt FROM TB_TICKET_INTERFACE AS c WHERE c.GatewaySendNextAttemptAt > :now;
 
 -- name: gateway_waiting
 -- row: channel_waiting
@@ -461,14 +464,16 @@ WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NUL
 SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
        GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
        GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
-       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId,
+       GatewaySendSentStatus AS SentStatus, GatewaySendSentMs AS SentMs
 FROM TB_TICKET_INTERFACE AS c
 WHERE Id = :id;
 -- dialect: sqlserver
 SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
        GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
        GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
-       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId,
+       GatewaySendSentStatus AS SentStatus, GatewaySendSentMs AS SentMs
 FROM TB_TICKET_INTERFACE AS c
 WHERE Id = :id;
 

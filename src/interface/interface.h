@@ -10,12 +10,14 @@
 #include "delivery/delivery.h"
 #include "interface/settings.h"
 #include "net/http.h"
+#include "shards/shards.h"
 
 struct df_interface;
 struct df_webhooks;
 
 struct df_interface_options {
     struct df_store *store;
+    struct df_shards *shards;     /* of the ticket processing; needed to start it */
     struct df_delivery *delivery; /* woken when there is something to send */
     const char *notify_url;       /* of the database that wakes other processes; NULL: none */
     const struct df_clock *clock;
@@ -33,7 +35,8 @@ struct df_interface_options {
 struct df_interface *df_interface_new(const struct df_interface_options *opt);
 /* Adds the three channels to an engine. */
 void df_interface_add_channels(struct df_interface *i, struct df_delivery *d);
-/* Starts the ticket processing (role `process`). */
+/* Starts the ticket processing (role `process`), before the shards are started. From now on tickets
+ * are processed in the transaction that accepts them. */
 void df_interface_start(struct df_interface *i);
 /* Stops it after the current batch. */
 void df_interface_stop(struct df_interface *i);
@@ -57,6 +60,8 @@ enum df_interface_work {
 /* Tells that there is work: this process, and others if the database can notify them. Call it after
  * the commit; cheap; any thread. */
 void df_interface_wake(struct df_interface *i, enum df_interface_work w);
+/* The same for rows that are due from due_ms on (delivery/delivery.h). */
+void df_interface_wake_since(struct df_interface *i, enum df_interface_work w, int64_t due_ms);
 
 /* The argument of these routes is a struct df_interface. */
 extern const struct df_route df_counterparty_routes[];

@@ -13,7 +13,11 @@ struct df_interface {
 
     struct df_notifier *notifier; /* may be NULL */
 
-    struct df_loop processing; /* of tickets */
+    struct df_loop processing;       /* of tickets */
+    struct df_shard_group *shards;   /* of tickets */
+    _Atomic uint32_t lost_shards;    /* taken from an owner that did not end as it should */
+    bool processes;                  /* tickets; set before requests come */
+    _Atomic int64_t processed_count; /* tickets processed as they were accepted, not counted yet */
 };
 
 /* --- processing.c --- */

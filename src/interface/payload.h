@@ -102,6 +102,8 @@ void df_ticket_read(struct df_input *in, struct df_ticket *ret);
  * with net = gross - tare if all three are given. The comparison is exact, not by doubles.
  */
 void df_ticket_check(struct df_input *in, struct df_ticket *ret);
+/* The second half of it, for a ticket that df_ticket_read found no error in. */
+void df_ticket_check_rest(struct df_input *in, const struct df_ticket *t);
 
 /* All errors in one text, "weights.net: must be gross - tare; …"; the absent slice if none. */
 struct df_str df_payload_problems(const struct df_input *in);

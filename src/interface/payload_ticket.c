@@ -224,6 +224,25 @@ static void check_weights(struct df_input *in, const struct df_place *weights)
         df_place_error(in, &net, "must be gross - tare");
 }
 
+/* In phase 6 weights are required. */
+static void check_parts(struct df_input *in, const struct parts *p, const struct df_ticket *t)
+{
+    if (t->phase_code != DF_PHASE_WEIGHTS)
+        return;
+    size_t before = in->error_count;
+    struct df_place weights = df_place_part(in, &p->data, "weights");
+    if (in->error_count == before)
+        check_weights(in, &weights);
+}
+
+void df_ticket_check_rest(struct df_input *in, const struct df_ticket *t)
+{
+    struct parts p;
+
+    if (open_parts(in, &p))
+        check_parts(in, &p, t);
+}
+
 void df_ticket_check(struct df_input *in, struct df_ticket *ret)
 {
     struct parts p;
@@ -232,12 +251,7 @@ void df_ticket_check(struct df_input *in, struct df_ticket *ret)
     if (!open_parts(in, &p))
         return;
     read_parts(in, &p, ret);
-    if (ret->phase_code != DF_PHASE_WEIGHTS)
-        return;
-    size_t before = in->error_count;
-    struct df_place weights = df_place_part(in, &p.data, "weights");
-    if (in->error_count == before)
-        check_weights(in, &weights);
+    check_parts(in, &p, ret);
 }
 
 /* --- the return ------------------------------------------------------------------------------- */

@@ -1,92 +1,120 @@
--- The processing of tickets (ticket_state.h). A row is due when its NextAttemptAt has come; the fence contains try and
--- version. channels.sql explains the CASE.
+-- The processing of tickets that were not processed as they were accepted (ticket_state.h). A row is due when its
+-- NextAttemptAt has come. It belongs to the process that owns its shard (src/shards/shards.h).
 --
 -- AttemptCount: failures that counted, and the success; a ticket that is not tried again has at least as many as are
 -- allowed. TryCount: all tries, also of earlier payloads. FirstFailedAt, CountedAt and TargetMark are what
 -- resilience/tries.h knows of a ticket; in Error without a due time, FirstFailedAt tells one that was given up from one
--- that is not fit.
+-- that is not fit. ProcessingSince: since when a ticket has been in hand; written after a second, with Processing.
 
--- The due tickets with the sizes of their payloads, so that no more are claimed than fit. The rows are locked until the
--- claim of some of them commits. SQLite reads no further than it is asked, and PostgreSQL knows the length of a payload
--- that is stored out of line without fetching it.
+-- The due tickets of these shards behind a cursor, with the sizes of their payloads, so that no more are read than fit.
+-- SQLite reads no further than it is asked, and PostgreSQL knows the length of a payload that is stored out of line without
+-- fetching it.
 -- name: process_due
 -- dialect: sqlite
-SELECT Id, LENGTH(CAST(RawPayloadJson AS BLOB)) AS PayloadBytes
+SELECT Id, LENGTH(CAST(RawPayloadJson AS BLOB)) AS PayloadBytes, NextAttemptAt
 FROM TB_TICKET_INTERFACE
-WHERE NextAttemptAt <= :now
-ORDER BY NextAttemptAt
+WHERE NextAttemptAt <= :now AND (NextAttemptAt, Id) > (:after, :after_id) AND ((:shards >> (Id & 15)) & 1) = 1
+ORDER BY NextAttemptAt, Id
 LIMIT :limit;
 -- dialect: postgres
-SELECT Id, OCTET_LENGTH(RawPayloadJson) AS PayloadBytes
+SELECT Id, OCTET_LENGTH(RawPayloadJson) AS PayloadBytes, NextAttemptAt
 FROM TB_TICKET_INTERFACE
-WHERE NextAttemptAt <= :now
-ORDER BY NextAttemptAt
-LIMIT :limit
-FOR UPDATE SKIP LOCKED;
+WHERE NextAttemptAt <= :now AND (NextAttemptAt, Id) > (:after, :after_id)
+  AND ((CAST(:shards AS BIGINT) >> CAST(Id & 15 AS INT)) & 1) = 1
+ORDER BY NextAttemptAt, Id
+LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Id, DATALENGTH(RawPayloadJson)
-FROM TB_TICKET_INTERFACE WITH (UPDLOCK, READPAST, ROWLOCK)
-WHERE NextAttemptAt <= :now
-ORDER BY NextAttemptAt;
+SELECT TOP (:limit) Id, DATALENGTH(RawPayloadJson), NextAttemptAt
+FROM TB_TICKET_INTERFACE
+WHERE NextAttemptAt <= :now AND NextAttemptAt >= :after AND (NextAttemptAt > :after OR Id > :after_id)
+  AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), Id % 16)) % 2 = 1
+ORDER BY NextAttemptAt, Id;
 
--- The condition "due" is repeated for databases that ignore lock hints.
--- name: process_claim
-UPDATE TB_TICKET_INTERFACE
-SET Status = 'Processing', TryCount = TryCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1
-RETURNING Id, CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount AS Fence, RawPayloadJson, BusinessEntity, BusinessDocId,
-          PhaseCode, ClientId, TryCount, AttemptCount, FirstFailedAt, CountedAt, TargetMark;
+-- A payload that was replaced by a larger one meanwhile is left for the next claim.
+-- name: process_load
+-- dialect: sqlite
+SELECT Id, PayloadVersion, NextAttemptAt, RawPayloadJson, BusinessEntity, BusinessDocId, PhaseCode, ClientId, TryCount,
+       AttemptCount, FirstFailedAt, CountedAt, TargetMark
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids) AND NextAttemptAt IS NOT NULL AND LENGTH(CAST(RawPayloadJson AS BLOB)) <= :max_bytes
+ORDER BY Id;
+-- dialect: postgres
+SELECT Id, PayloadVersion, NextAttemptAt, RawPayloadJson, BusinessEntity, BusinessDocId, PhaseCode, ClientId, TryCount,
+       AttemptCount, FirstFailedAt, CountedAt, TargetMark
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids) AND NextAttemptAt IS NOT NULL AND OCTET_LENGTH(RawPayloadJson) <= :max_bytes
+ORDER BY Id;
 -- dialect: sqlserver
-UPDATE TB_TICKET_INTERFACE
-SET Status = 'Processing', TryCount = TryCount + 1, UpdatedAt = :now, NextAttemptAt = :lease_until
-OUTPUT inserted.Id, inserted.PayloadVersion * CAST(1000000 AS BIGINT) + inserted.TryCount,
-       inserted.RawPayloadJson, inserted.BusinessEntity, inserted.BusinessDocId, inserted.PhaseCode, inserted.ClientId,
-       inserted.TryCount, inserted.AttemptCount, inserted.FirstFailedAt, inserted.CountedAt, inserted.TargetMark
-WHERE Id IN EACH_INT(:ids) AND CASE WHEN NextAttemptAt <= :now THEN 1 ELSE 0 END = 1;
-
--- Without RETURNING, for which SQLite would hold the payload in memory once more.
--- name: process_oversized
-UPDATE TB_TICKET_INTERFACE
-SET Status = 'Error', TryCount = TryCount + 1, AttemptCount = :attempts, LastError = :error, UpdatedAt = :now,
-    NextAttemptAt = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL
-WHERE Id = :id;
+SELECT Id, PayloadVersion, NextAttemptAt, RawPayloadJson, BusinessEntity, BusinessDocId, PhaseCode, ClientId, TryCount,
+       AttemptCount, FirstFailedAt, CountedAt, TargetMark
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids) AND NextAttemptAt IS NOT NULL AND DATALENGTH(RawPayloadJson) <= :max_bytes
+ORDER BY Id;
 
 -- name: process_next_due
-SELECT MIN(NextAttemptAt) AS NextDue FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL;
+SELECT MIN(NextAttemptAt) AS NextDue FROM TB_TICKET_INTERFACE WHERE NextAttemptAt > :now;
 
--- Settles many tickets of one fence, and returns those whose row still had it. An older payload may still be on its way
--- to the gateway: see channels.sql.
+-- Before outcomes are written: the program compares version and due time with those at the claim.
+-- name: process_lock
+-- dialect: sqlite
+SELECT Id, PayloadVersion, NextAttemptAt
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids);
+-- dialect: postgres
+SELECT Id, PayloadVersion, NextAttemptAt
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids)
+ORDER BY Id
+FOR UPDATE;
+-- dialect: sqlserver
+SELECT Id, PayloadVersion, NextAttemptAt
+FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK)
+WHERE Id IN EACH_INT(:ids)
+ORDER BY Id;
+
+-- The rows are locked. The version is named again for databases that ignore lock hints.
 -- name: process_done
 UPDATE TB_TICKET_INTERFACE
-SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    AttemptCount = CASE WHEN FirstFailedAt IS NULL THEN 1 ELSE AttemptCount + 1 END,
+SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL, ProcessingSince = NULL,
+    TryCount = TryCount + 1, AttemptCount = CASE WHEN FirstFailedAt IS NULL THEN 1 ELSE AttemptCount + 1 END,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
-    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
-WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND Status = 'Processing'
-           THEN 1 ELSE 0 END = 1
-RETURNING Id;
--- dialect: sqlserver
-UPDATE TB_TICKET_INTERFACE
-SET Status = 'Processed', LastError = NULL, UpdatedAt = :now, NextAttemptAt = NULL,
-    AttemptCount = CASE WHEN FirstFailedAt IS NULL THEN 1 ELSE AttemptCount + 1 END,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL,
-    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
-    GatewaySendNextAttemptAt = CASE WHEN GatewaySendHeldUntil > :now THEN GatewaySendHeldUntil ELSE :now END
-OUTPUT inserted.Id
-WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN PayloadVersion * CAST(1000000 AS BIGINT) + TryCount = :fence AND Status = 'Processing'
-           THEN 1 ELSE 0 END = 1;
+    GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL, GatewaySendSendingSince = NULL,
+    GatewaySendNextAttemptAt = :now
+WHERE Id = :id AND PayloadVersion = :version;
 
 -- due is NULL for a ticket that can never be processed, and for one that is given up.
 -- name: process_failed
 UPDATE TB_TICKET_INTERFACE
-SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due, AttemptCount = :attempts,
-    FirstFailedAt = :first_failed, CountedAt = :counted, TargetMark = :mark
-WHERE Id = :id
-  AND CASE WHEN CAST(PayloadVersion AS BIGINT) * 1000000 + TryCount = :fence AND Status = 'Processing'
-           THEN 1 ELSE 0 END = 1;
+SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due, ProcessingSince = NULL,
+    TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = :counted, TargetMark = :mark
+WHERE Id = :id AND PayloadVersion = :version;
+
+-- A ticket that is not read. Without RETURNING, for which SQLite would hold the payload in memory once more.
+-- name: process_refuse
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = NULL, ProcessingSince = NULL,
+    TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = NULL, TargetMark = NULL
+WHERE Id = :id AND NextAttemptAt IS NOT NULL;
+
+-- name: process_show
+UPDATE TB_TICKET_INTERFACE
+SET Status = 'Processing', ProcessingSince = :now
+WHERE Id = :id AND PayloadVersion = :version AND NextAttemptAt IS NOT NULL;
+
+-- What a process left that processes it no more.
+-- name: process_reset
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE
+SET Status = CASE WHEN FirstFailedAt IS NULL THEN 'Awaiting' ELSE 'Error' END, ProcessingSince = NULL
+WHERE Status = 'Processing' AND ((:shards >> (Id & 15)) & 1) = 1;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE
+SET Status = CASE WHEN FirstFailedAt IS NULL THEN 'Awaiting' ELSE 'Error' END, ProcessingSince = NULL
+WHERE Status = 'Processing' AND ((CAST(:shards AS BIGINT) >> CAST(Id & 15 AS INT)) & 1) = 1;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE
+SET Status = CASE WHEN FirstFailedAt IS NULL THEN 'Awaiting' ELSE 'Error' END, ProcessingSince = NULL
+WHERE Status = 'Processing' AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), Id % 16)) % 2 = 1;
 
 -- How many tickets were processed, ever, by all processes.
 -- name: processed_count
@@ -110,16 +138,13 @@ IF @@ROWCOUNT = 0
 SELECT Arrived FROM DeliveryTargets WHERE Channel = 'tickets' AND Target = '';
 
 -- Replaces the content of a return. A return that was sent is not sent again, unless a person had this very
--- version of the ticket processed again (ReturnAgain). An attempt that is on its way carries the previous content; the new one waits for its end
--- (channels.sql) and is sent under a key of its own.
+-- version of the ticket processed again (ReturnAgain). An attempt that is on its way carries the previous content; the new
+-- one waits for its end (src/delivery/README.md) and is sent under a key of its own.
 -- name: return_replace
 UPDATE TB_TICKET_RETURN_OUTBOX
-SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL,
-    HeldUntil = CASE WHEN Status = 'Sending' THEN NextAttemptAt ELSE HeldUntil END,
-    NextAttemptAt = CASE WHEN Status = 'Sending' AND NextAttemptAt > :now THEN NextAttemptAt
-                         WHEN Status <> 'Sending' AND HeldUntil > :now THEN HeldUntil ELSE :now END,
+SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL, NextAttemptAt = :now,
     Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, FirstFailedAt = NULL, CountedAt = NULL,
-    TargetMark = NULL, HeldFor = NULL, HeldAt = NULL, SentAt = NULL
+    TargetMark = NULL, HeldFor = NULL, HeldAt = NULL, SentAt = NULL, SendingSince = NULL, SentStatus = NULL, SentMs = NULL
 WHERE CASE WHEN Status <> 'Sent' THEN 1
            WHEN EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t
                         WHERE t.Id = :ticket AND t.ReturnAgain = t.PayloadVersion) THEN 1
@@ -141,6 +166,10 @@ WHERE t.Id IN EACH_INT(:ids);
 INSERT INTO TB_TICKET_RETURN_OUTBOX (BusinessEntity, BusinessDocId, PhaseCode, PayloadJson, TargetUrl, Status,
                                      CreatedAt, NextAttemptAt)
 VALUES (:entity, :doc_id, :phase, :payload, :target_url, 'Pending', :now, :now);
+
+-- name: ticket_ack_insert
+INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId)
+VALUES (:doc_id, :payload, :target_url, 'Pending', :now, :now, :client);
 
 -- name: return_pending_ticket
 UPDATE TB_TICKET_INTERFACE

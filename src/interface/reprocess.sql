@@ -12,19 +12,40 @@ SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId
 FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK)
 WHERE Id = :id;
 
+-- What arrived at the first try has no row in DeliveryAttempts; a ticket that starts over gets one for it.
+-- name: reprocess_keep_sent
+INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Counted)
+SELECT 'ticket-gateway', CAST(Id AS VARCHAR(20)), GatewaySendTryCount, GatewaySendLastAttemptAt, 'Sent', GatewaySendSentStatus,
+       COALESCE(GatewaySendSentMs, 0), 1
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids)
+  AND CASE WHEN GatewaySendStatus = 'Sent' AND GatewaySendTryCount = 1 AND GatewaySendSentStatus IS NOT NULL
+            AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21))) THEN 1 ELSE 0 END = 1;
+
+-- The same for their returns, which are replaced when the tickets are processed.
+-- name: reprocess_keep_returns
+INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Counted)
+SELECT 'ticket-return', CAST(o.Id AS VARCHAR(20)), o.TryCount, o.LastAttemptAt, 'Sent', o.SentStatus, COALESCE(o.SentMs, 0), 1
+FROM TB_TICKET_INTERFACE AS t
+JOIN TB_TICKET_RETURN_OUTBOX AS o ON o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+ AND o.PhaseCode = t.PhaseCode
+WHERE t.Id IN EACH_INT(:ids)
+  AND CASE WHEN o.Status = 'Sent' AND o.TryCount = 1 AND o.SentStatus IS NOT NULL THEN 1 ELSE 0 END = 1
+  AND NOT EXISTS (SELECT 1 FROM DeliveryAttempts AS a
+                  WHERE a.Channel = 'ticket-return' AND a.RowKey = CAST(o.Id AS VARCHAR(20)) AND a.Outcome = 'Sent');
+
 -- Starts tickets over as a new payload does (ticket_upsert): the version grows, so that what is under way for the
 -- previous one settles nothing, and everything is sent under a new key. What is on its way to the gateway is waited for
--- (GatewaySendHeldUntil, channels.sql). ReturnAgain has the return of this version sent, even if an earlier one was;
--- it is replaced once the ticket is processed. A row that has another Status by now than the one that was asked for stays.
+-- by the process that sends it. ReturnAgain has the return of this version sent, even if an earlier one was; it is
+-- replaced once the ticket is processed. A row that has another Status by now than the one that was asked for stays.
 -- name: reprocess_start
 UPDATE TB_TICKET_INTERFACE
 SET PayloadVersion = PayloadVersion + 1, Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
-    NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    NextAttemptAt = :now, ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     ReturnAgain = PayloadVersion + 1, ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL,
     ReturnLastAttemptAt = NULL, ReturnSentAt = NULL,
-    GatewaySendHeldUntil = CASE WHEN GatewaySendStatus = 'Sending' THEN GatewaySendNextAttemptAt
-                                ELSE GatewaySendHeldUntil END,
-    GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+    GatewaySendStatus = 'Pending', GatewaySendSendingSince = NULL, GatewaySendSentStatus = NULL, GatewaySendSentMs = NULL,
+    GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL,
     GatewaySendHeldFor = NULL, GatewaySendHeldAt = NULL,
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,

@@ -27,6 +27,11 @@ static enum df_code start_tickets(struct df_db *db, const struct df_work *w, str
                                   struct df_str status, int64_t *ret_count, struct df_err *err)
 {
     enum df_code code = df_db_exec(db, DF_Q(gateway_lock, .ids = ids), NULL, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, DF_Q(reprocess_keep_sent, .ids = ids, .status = df_text(status)),
+                          NULL, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, DF_Q(reprocess_keep_returns, .ids = ids), NULL, err);
     if (code != DF_OK)
         return code;
     return df_db_exec(

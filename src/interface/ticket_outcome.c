@@ -1,87 +1,72 @@
 /*
  * Writes the outcomes of many tickets in one transaction: the rows' states, returns, acks and
- * webhooks. Each is written under the fence of the ticket's claim, so that nothing is written for a
- * row that has changed since.
+ * webhooks. The transaction locks the shards and the rows first. Nothing is written for a ticket
+ * whose shard has another owner, or whose payload or due time has changed since its claim.
  *
  * The transaction may run more than once: it does not change the tickets' states, and only notes
  * what it finds. The states change after the commit.
  */
 #include "base/log.h"
-#include "base/metrics.h"
-#include "interface/acks.sql.h"
 #include "interface/processing.sql.h"
 #include "interface/processing_private.h"
 #include "store/rows.h"
-#include "webhooks/webhooks.h"
-#include "json/write.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define EVENT_MAX (64 << 10)
-
-static struct df_metric_family processed_total = {
-    .name = "dataflow_tickets_processed_total",
-    .help = "Tickets whose processing ended, by outcome (processed, rejected, refused, given_up, "
-            "overtaken).",
-    .type = DF_COUNTER,
-    .labels = {"outcome"},
-};
+#define SHOW_AFTER_MS 1000
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static bool ticket_is_fit(const struct ticket *t)
+enum df_code ticket_lock_shards(struct df_db *db, const struct ticket_batch *b, uint32_t shards,
+                                uint32_t *ret, struct df_err *err)
 {
-    return t->state == TICKET_FIT;
+    int64_t epochs[DF_SHARDS];
+    enum df_code code = df_shards_lock(db, b->i->shards, shards, epochs, err);
+
+    *ret = 0;
+    for (unsigned s = 0; s < DF_SHARDS && code == DF_OK; s++) {
+        if ((shards >> s & 1) && epochs[s] == b->epochs[s])
+            *ret |= UINT32_C(1) << s;
+    }
+    return code;
 }
 
-int ticket_order(const void *a, const void *b)
+static int compare_ids(const void *a, const void *b)
 {
     const struct ticket *x = a;
     const struct ticket *y = b;
 
-    if (x->fence != y->fence)
-        return x->fence < y->fence ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Tickets with the same fence, ordered by id. */
-struct group {
-    struct ticket *at;
-    size_t count;
-};
-
-static struct ticket *find_ticket(struct group g, int64_t id)
+static void read_locked(void *arg, struct df_result *r)
 {
-    const struct ticket like = {.id = id, .fence = g.at[0].fence};
-    return bsearch(&like, g.at, g.count, sizeof(struct ticket), ticket_order);
-}
+    const struct ticket_batch *b = arg;
+    const struct ticket like = {.id = df_col_int(r, process_lock_Id)};
+    struct ticket *t = bsearch(&like, b->tickets, b->count, sizeof(struct ticket), compare_ids);
 
-static void read_done(void *arg, struct df_result *r)
-{
-    struct ticket *t = find_ticket(*(struct group *)arg, df_col_int(r, process_done_Id));
     if (t)
-        t->found = true;
+        t->found = (b->own >> ticket_shard(t->id) & 1) &&
+                   df_col_int(r, process_lock_PayloadVersion) == t->version &&
+                   df_col_time(r, process_lock_NextAttemptAt) == t->due_ms;
 }
 
-static enum df_code settle_done(struct df_db *db, struct ticket_batch *b, struct group g,
-                                struct df_value now, struct df_err *err)
+/* Sets t->found of the tickets that are as they were at the claim. */
+static enum df_code lock_tickets(struct df_db *db, struct ticket_batch *b, struct df_err *err)
 {
-    struct df_ids ids = df_ids_for(&b->params, g.count, false);
-    size_t fit = 0;
+    struct df_ids ids = df_ids_for(&b->params, b->count, false);
+    uint32_t shards = 0;
 
-    for (size_t i = 0; i < g.count; i++) {
-        if (!ticket_is_fit(&g.at[i]))
-            continue;
-        df_ids_add_int(&ids, g.at[i].id);
-        fit++;
+    for (size_t i = 0; i < b->count; i++) {
+        b->tickets[i].found = false;
+        shards |= UINT32_C(1) << ticket_shard(b->tickets[i].id);
+        df_ids_add_int(&ids, b->tickets[i].id);
     }
-    if (fit == 0)
-        return DF_OK;
-    return df_db_each(
-        db,
-        DF_Q(process_done, .now = now, .ids = df_ids_value(&ids), .fence = df_int(g.at[0].fence)),
-        read_done, &g, err);
+    enum df_code code = ticket_lock_shards(db, b, shards, &b->own, err);
+    if (code != DF_OK)
+        return code;
+    return df_db_each(db, DF_Q(process_lock, .ids = df_ids_value(&ids)), read_locked, b, err);
 }
 
 static struct df_value time_or_null(int64_t wall_ms)
@@ -106,23 +91,20 @@ static void add_failed(struct df_rows *rows, const struct ticket_batch *b, const
                 .first_failed = time_or_null(tries.first_failed_ms),
                 .counted = time_or_null(tries.counted_ms),
                 .mark = tries.mark < 0 ? df_null(DF_INT) : df_int(tries.mark), .id = df_int(t->id),
-                .fence = df_int(t->fence));
+                .version = df_int(t->version));
 }
 
-static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, struct df_value now,
-                                  struct df_err *err)
+/* Each row must change: it is locked. In a database that ignores lock hints another transaction may
+ * have changed it. */
+static enum df_code write_rows(struct df_db *db, const struct df_rows *rows, struct df_arena *a,
+                               struct df_err *err)
 {
-    struct df_rows failed = df_rows_for(&b->params, &df_q_process_failed, b->count);
-    int64_t *affected = DF_ARENA_ARRAY(&b->params, int64_t, b->count);
+    int64_t *affected = DF_ARENA_ARRAY(a, int64_t, rows->count);
+    enum df_code code = df_rows_run(db, rows, affected, err);
 
-    for (size_t i = 0; i < b->count; i++) {
-        if (!ticket_is_fit(&b->tickets[i]))
-            add_failed(&failed, b, &b->tickets[i], now);
-    }
-    enum df_code code = df_rows_run(db, &failed, affected, err);
-    for (size_t i = 0, f = 0; i < b->count && code == DF_OK; i++) {
-        if (!ticket_is_fit(&b->tickets[i]))
-            b->tickets[i].found = affected[f++] == 1;
+    for (size_t i = 0; i < rows->count && code == DF_OK; i++) {
+        if (affected[i] == 0)
+            code = df_err_set(err, DF_E_DB_CONFLICT, "a ticket has changed meanwhile");
     }
     return code;
 }
@@ -131,197 +113,37 @@ static enum df_code settle_failed(struct df_db *db, struct ticket_batch *b, stru
 static enum df_code settle_tickets(struct df_db *db, struct ticket_batch *b, struct df_value now,
                                    struct df_err *err)
 {
-    enum df_code code = DF_OK;
+    struct df_rows done = df_rows_for(&b->params, &df_q_process_done, b->count);
+    struct df_rows failed = df_rows_for(&b->params, &df_q_process_failed, b->count);
+    enum df_code code = lock_tickets(db, b, err);
 
-    for (size_t i = 0; i < b->count; i++)
-        b->tickets[i].found = b->tickets[i].returned = false;
-    for (size_t i = 0, n; i < b->count && code == DF_OK; i += n) {
-        for (n = 1; i + n < b->count && b->tickets[i + n].fence == b->tickets[i].fence;)
-            n++;
-        assert(i + n == b->count || b->tickets[i].fence < b->tickets[i + n].fence);
-        code = settle_done(db, b, (struct group){b->tickets + i, n}, now, err);
-    }
-    return code == DF_OK ? settle_failed(db, b, now, err) : code;
-}
-
-static void read_returned(void *arg, struct df_result *r)
-{
-    struct ticket_batch *b = arg;
-    int64_t id = df_col_int(r, return_known_Id);
-
-    for (size_t i = 0; i < b->count; i++)
-        b->tickets[i].returned = b->tickets[i].returned || b->tickets[i].id == id;
-}
-
-/* Finds out which tickets have a return already. */
-static enum df_code find_returned(struct df_db *db, struct ticket_batch *b, struct df_err *err)
-{
-    struct df_ids ids = df_ids_for(&b->params, b->count, false);
-    bool any = false;
-
-    for (size_t i = 0; i < b->count; i++) {
-        df_ids_add_int(&ids, b->tickets[i].id);
-        any = any || (b->tickets[i].found && ticket_is_fit(&b->tickets[i]));
-    }
-    if (!any)
-        return DF_OK;
-    return df_db_each(db, DF_Q(return_known, .ids = df_ids_value(&ids)), read_returned, b, err);
-}
-
-static enum df_code enqueue_returns(struct df_db *db, struct ticket_batch *b, struct df_value now,
-                                    struct df_err *err)
-{
-    const char *url = b->i->opt.settings.ticket_return_url;
-    struct df_value target = df_text(df_str_c(url ? url : ""));
-    struct df_rows replace = df_rows_for(&b->params, &df_q_return_replace, b->count);
-    struct df_rows insert = df_rows_for(&b->params, &df_q_return_insert, b->count);
-    struct df_rows pending = df_rows_for(&b->params, &df_q_return_pending_ticket, b->count);
-
-    enum df_code code = find_returned(db, b, err);
     for (size_t i = 0; i < b->count && code == DF_OK; i++) {
         const struct ticket *t = &b->tickets[i];
-        if (!t->found || !ticket_is_fit(t))
-            continue;
-        if (!t->returned) {
-            DF_ROWS_ADD(&insert, return_insert, .entity = df_text(t->entity),
-                        .doc_id = df_text(t->row_doc_id), .phase = df_int(t->phase),
-                        .payload = df_text(t->answer), .target_url = target, .now = now);
-            continue;
-        }
-        DF_ROWS_ADD(&replace, return_replace, .payload = df_text(t->answer), .now = now,
-                    .ticket = df_int(t->id));
-        DF_ROWS_ADD(&pending, return_pending_ticket, .ticket = df_int(t->id));
+        if (t->found && ticket_is_fit(t))
+            DF_ROWS_ADD(&done, process_done, .now = now, .id = df_int(t->id),
+                        .version = df_int(t->version));
+        else if (t->found)
+            add_failed(&failed, b, t, now);
     }
     if (code == DF_OK)
-        code = df_rows_run(db, &replace, NULL, err);
-    if (code == DF_OK)
-        code = df_rows_run(db, &insert, NULL, err);
-    return code == DF_OK ? df_rows_run(db, &pending, NULL, err) : code;
+        code = write_rows(db, &done, &b->params, err);
+    return code == DF_OK ? write_rows(db, &failed, &b->params, err) : code;
 }
 
-static enum df_code enqueue_acks(struct df_db *db, struct ticket_batch *b, struct df_value now,
-                                 struct df_err *err)
+static enum df_code write_effects(struct df_db *db, struct ticket_batch *b, struct df_value now,
+                                  struct df_err *err)
 {
-    const char *url = b->i->opt.settings.functional_ack_url;
-    struct df_rows acks = df_rows_for(&b->params, &df_q_functional_ack_insert, b->count);
+    struct ticket_effects e = {.i = b->i,
+                               .tickets = DF_ARENA_ARRAY(&b->params, struct ticket *, b->count),
+                               .count = b->count,
+                               .arena = &b->params};
 
-    for (size_t i = 0; i < b->count; i++) {
-        const struct ticket *t = &b->tickets[i];
-        if (t->found && t->ack.ptr)
-            DF_ROWS_ADD(&acks, functional_ack_insert, .business_doc_id = df_text(t->doc_id),
-                        .payload = df_text(t->ack), .target_url = df_text(df_str_c(url ? url : "")),
-                        .now = now, .client = df_uuid(t->client_id));
-    }
-    b->acks = acks.count > 0;
-    return df_rows_run(db, &acks, NULL, err);
-}
-
-/* A client that listens to events of tickets. */
-struct listener {
-    struct df_str id;
-    struct df_str identifier;
-};
-
-/* At most one for each ticket. Memory: b->params. */
-struct listeners {
-    struct ticket_batch *b;
-    struct listener *all;
-    size_t count;
-};
-
-static void read_listener(void *arg, struct df_result *r)
-{
-    struct listeners *l = arg;
-    struct df_arena *a = &l->b->params;
-
-    assert(l->count < l->b->count);
-    l->all[l->count++] = (struct listener){
-        .id = df_arena_str(a, df_col_text(r, process_listeners_Id)),
-        .identifier = df_arena_str(a, df_col_text(r, process_listeners_ClientIdentifier)),
-    };
-}
-
-static enum df_code find_listeners(struct df_db *db, struct ticket_batch *b, struct listeners *ret,
-                                   struct df_err *err)
-{
-    struct df_ids ids = df_ids_for(&b->params, b->count, true);
-    struct df_str last = DF_STR_NULL;
-
-    *ret = (struct listeners){.b = b};
-    for (size_t i = 0; i < b->count; i++) {
-        struct df_str id = b->tickets[i].client_id;
-        if (b->tickets[i].found && id.ptr && !(last.ptr && df_str_eq(last, id))) {
-            df_ids_add(&ids, id);
-            last = id;
-        }
-    }
-    if (!last.ptr)
-        return DF_OK;
-    ret->all = DF_ARENA_ARRAY(&b->params, struct listener, b->count);
-    return df_db_each(db, DF_Q(process_listeners, .ids = df_ids_value(&ids)), read_listener, ret,
-                      err);
-}
-
-/* NULL: the ticket's client does not listen, or the ticket has no client. */
-static const struct listener *listener_of(const struct listeners *l, const struct ticket *t)
-{
-    for (size_t i = 0; i < l->count && t->client_id.ptr; i++) {
-        if (df_str_eq(l->all[i].id, t->client_id))
-            return &l->all[i];
-    }
-    return NULL;
-}
-
-static struct df_str event_body(struct ticket_batch *b, const struct ticket *t,
-                                struct df_str client, const char *event, int64_t now_ms)
-{
-    struct df_buf out;
-    struct df_json_out j;
-
-    df_buf_init(&out, EVENT_MAX);
-    df_json_out_init(&j, &out);
-    df_json_open(&j, '{');
-    df_json_kv_text(&j, "event", df_str_c(event));
-    df_json_kv_text(&j, "clientId", client);
-    df_json_kv_text(&j, "businessDocId", t->row_doc_id);
-    df_json_kv_text(&j, "businessEntity", t->entity);
-    df_json_kv_int(&j, "phaseCode", t->phase);
-    df_json_kv_text(&j, "status", ticket_is_fit(t) ? DF_STR("Processed") : DF_STR("Error"));
-    df_json_kv_text(&j, "error", t->problems);
-    df_json_kv_time(&j, "processedAt", now_ms);
-    df_json_close(&j, '}');
-    return ticket_text(&b->params, &out);
-}
-
-/* Emits TicketProcessed and TicketFailed to the clients that listen. */
-static enum df_code tell_listeners(struct df_db *db, struct ticket_batch *b, struct df_value now,
-                                   struct df_err *err)
-{
-    struct df_webhook_event *events = DF_ARENA_ARRAY(&b->params, struct df_webhook_event, b->count);
-    struct listeners listeners;
-    size_t count = 0;
-
-    b->webhooks = 0;
-    enum df_code code = find_listeners(db, b, &listeners, err);
-    if (code != DF_OK || listeners.count == 0)
-        return code;
-    for (size_t i = 0; i < b->count; i++) {
-        const struct ticket *t = &b->tickets[i];
-        const struct listener *l = listener_of(&listeners, t);
-        bool is_told = t->found && (t->state == TICKET_FIT || t->state == TICKET_UNFIT);
-        if (!is_told || !l)
-            continue;
-        const char *event = ticket_is_fit(t) ? "TicketProcessed" : "TicketFailed";
-        events[count++] = (struct df_webhook_event){
-            .client_id = t->client_id,
-            .event = event,
-            .reference = t->row_doc_id,
-            .body = event_body(b, t, l->identifier, event, now.i),
-            .correlation_id = t->row_doc_id,
-            .now_ms = now.i,
-        };
-    }
-    return df_webhooks_emit_many(db, b->i->opt.clock, events, count, &b->params, &b->webhooks, err);
+    for (size_t i = 0; i < b->count; i++)
+        e.tickets[i] = &b->tickets[i];
+    enum df_code code = ticket_effects_write(db, &e, now, err);
+    b->acks = e.acks;
+    b->webhooks = e.webhooks;
+    return code;
 }
 
 static size_t count_processed(const struct ticket_batch *b)
@@ -339,40 +161,16 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
     struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
 
     df_arena_reset(&b->params);
+    b->due_ms = now.i;
     enum df_code code = settle_tickets(db, b, now, err);
     if (code == DF_OK)
-        code = enqueue_returns(db, b, now, err);
-    if (code == DF_OK)
-        code = enqueue_acks(db, b, now, err);
-    if (code == DF_OK)
-        code = tell_listeners(db, b, now, err);
+        code = write_effects(db, b, now, err);
+    if (code == DF_OK && b->careful)
+        code = ticket_care_clear(db, b, err);
     return code == DF_OK ? ticket_health_write(db, b, count_processed(b), now, err) : code;
 }
 
 /* --- after the commit ------------------------------------------------------------------------- */
-
-void ticket_count_outcome(const char *outcome, size_t count)
-{
-    struct df_str label = df_str_c(outcome);
-    if (count > 0)
-        df_metric_add(df_metric_get(&processed_total, &label), (double)count);
-}
-
-static void tell_of_ticket(const struct ticket *t, enum ticket_action action)
-{
-    struct df_log_field fields[] = {DF_F("correlationId", t->doc_id), DF_FI("id", t->id)};
-
-    if (action == TICKET_TELL_REJECTED)
-        df_log_write(DF_LOG_WARN, "TicketRejected", fields, 2,
-                     "the ticket cannot be processed: see its LastError");
-    else if (action == TICKET_TELL_GIVEN_UP)
-        df_log_write(
-            DF_LOG_ERROR, "TicketGivenUp", fields, 2,
-            "the database refused the ticket's outcome in %lld tries: it waits for a person",
-            (long long)t->tries.tries);
-    else if (action == TICKET_TELL_PROCESSED)
-        df_log_write(DF_LOG_DEBUG, "TicketProcessed", fields, 2, "the ticket was processed");
-}
 
 static void tell_of_outcomes(struct ticket_batch *b)
 {
@@ -381,7 +179,7 @@ static void tell_of_outcomes(struct ticket_batch *b)
     ticket_health_settled(b, count_processed(b));
     for (size_t i = 0; i < b->count; i++) {
         struct ticket *t = &b->tickets[i];
-        tell_of_ticket(t, ticket_happens(t, t->found ? TICKET_EV_WRITTEN : TICKET_EV_FENCED));
+        ticket_tell(t, ticket_happens(t, t->found ? TICKET_EV_WRITTEN : TICKET_EV_FENCED));
         counts[t->state]++;
     }
     ticket_count_outcome("processed", counts[TICKET_PROCESSED]);
@@ -389,14 +187,9 @@ static void tell_of_outcomes(struct ticket_batch *b)
     ticket_count_outcome("refused", counts[TICKET_PUT_OFF]);
     ticket_count_outcome("given_up", counts[TICKET_GIVEN_UP]);
     ticket_count_outcome("overtaken", counts[TICKET_OVERTAKEN]);
-    if (counts[TICKET_PROCESSED] > 0) {
-        df_interface_wake(b->i, DF_WORK_RETURNS);
-        df_interface_wake(b->i, DF_WORK_GATEWAY);
-    }
-    if (b->acks)
-        df_interface_wake(b->i, DF_WORK_ACKS);
-    if (b->webhooks > 0)
-        df_webhooks_wake(b->i->opt.webhooks);
+    if (b->careful)
+        ticket_care_cleared(b);
+    ticket_effects_wake(b->i, counts[TICKET_PROCESSED] > 0, b->acks, b->webhooks > 0, b->due_ms);
 }
 
 static enum df_code write_outcome(struct ticket_batch *b, struct df_err *err)
@@ -422,7 +215,7 @@ static enum df_code write_refusal(struct ticket_batch *b, struct ticket *t, stru
     df_log_write(DF_LOG_ERROR, "TicketRefused", fields, 2,
                  "the database refuses the ticket's outcome: %s", err->detail);
     t->ack = DF_STR_NULL;
-    t->problems = ticket_problem(b, df_str_c(df_err_outside(err)));
+    t->problems = ticket_problem(&b->kept, df_str_c(df_err_outside(err)));
     enum df_code code = write_outcome(b, err);
     if (code != DF_OK)
         (void)ticket_happens(t, is_refusal(code) ? TICKET_EV_REFUSED : TICKET_EV_FAILED);
@@ -439,7 +232,9 @@ static enum df_code write_one_by_one(struct ticket_batch *b, struct df_err *err)
     b->count = 1;
     for (size_t i = 0; i < count; i++) {
         b->tickets = &all[i];
-        enum df_code code = write_outcome(b, err);
+        enum df_code code = ticket_show(b, err);
+        if (code == DF_OK)
+            code = write_outcome(b, err);
         if (code != DF_OK && !is_refusal(code))
             return code;
         if (code != DF_OK &&
@@ -454,4 +249,79 @@ enum df_code ticket_write_outcomes(struct ticket_batch *b, struct df_err *err)
 {
     enum df_code code = write_outcome(b, err);
     return is_refusal(code) ? write_one_by_one(b, err) : code;
+}
+
+/* --- tickets that are not read, and tickets that take long ------------------------------------ */
+
+struct refusal {
+    struct df_job job;
+    struct ticket_batch *b;
+    int64_t id;
+    struct df_str why;
+    bool given_up;
+};
+
+static enum df_code run_refusal(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct refusal *f = (struct refusal *)job;
+    struct df_value now = df_time(df_wall_ms(f->b->i->opt.clock));
+    uint32_t own;
+    enum df_code code = ticket_lock_shards(db, f->b, UINT32_C(1) << ticket_shard(f->id), &own, err);
+
+    if (code != DF_OK || !own)
+        return code;
+    code =
+        df_db_exec(db,
+                   DF_Q(process_refuse, .error = df_text(f->why), .now = now,
+                        .attempts = df_int(f->b->i->opt.delivery_settings.retry.max_attempts),
+                        .first_failed = f->given_up ? now : df_null(DF_TIME), .id = df_int(f->id)),
+                   NULL, err);
+    struct df_str key = df_arena_printf(&f->b->params, "%lld", (long long)f->id);
+    return code == DF_OK ? df_marks_clear(db, TICKET_CHANNEL, &key, 1, err) : code;
+}
+
+enum df_code ticket_refuse_unread(struct ticket_batch *b, int64_t id, struct df_str why,
+                                  bool given_up, struct df_err *err)
+{
+    struct refusal f = {
+        .job = {.run = run_refusal}, .b = b, .id = id, .why = why, .given_up = given_up};
+    struct df_log_field fields[] = {DF_FI("id", id)};
+    enum df_code code = df_store_write_wait(b->i->opt.store, &f.job, err);
+
+    df_arena_reset(&b->params);
+    if (code != DF_OK)
+        return code;
+    ticket_count_outcome(given_up ? "given_up" : "rejected", 1);
+    df_log_write(given_up ? DF_LOG_ERROR : DF_LOG_WARN,
+                 given_up ? "TicketGivenUp" : "TicketRejected", fields, 1, DF_STR_FMT,
+                 DF_STR_ARG(why));
+    return DF_OK;
+}
+
+static enum df_code run_show(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct ticket_batch *b = (struct ticket_batch *)job;
+    struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
+    struct df_rows rows = df_rows_for(&b->params, &df_q_process_show, b->all_count);
+    uint32_t own;
+    enum df_code code = ticket_lock_shards(db, b, b->shards, &own, err);
+
+    for (size_t i = 0; i < b->all_count; i++) {
+        const struct ticket *t = &b->all[i];
+        if (!ticket_has_ended(t->state) && (own >> ticket_shard(t->id) & 1))
+            DF_ROWS_ADD(&rows, process_show, .now = now, .id = df_int(t->id),
+                        .version = df_int(t->version));
+    }
+    return code == DF_OK ? df_rows_run(db, &rows, NULL, err) : code;
+}
+
+enum df_code ticket_show(struct ticket_batch *b, struct df_err *err)
+{
+    if (b->shown || df_mono_ms(b->i->opt.clock) - b->claimed_ms < SHOW_AFTER_MS)
+        return DF_OK;
+    b->shown = true;
+    df_arena_reset(&b->params);
+    b->job = (struct df_job){.run = run_show};
+    enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
+    return is_refusal(code) ? DF_OK : code;
 }

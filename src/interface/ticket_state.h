@@ -1,7 +1,8 @@
 /*
- * The state machine of a ticket in processing, from its claim on: one enum, and one pure function
- * from state and event to the next state and an action. processing.c and ticket_outcome.c carry out
- * the actions; no other code sets a state.
+ * The state machine of a ticket in processing: one enum, and one pure function from state and event
+ * to the next state and an action. A ticket begins as CLAIMED when it is accepted (ticket_accept.c)
+ * or claimed (processing.c). These files and ticket_outcome.c carry out the actions; no other code
+ * sets a state.
  *
  *                fit           written
  *     CLAIMED ──────────► FIT ─────────────────► PROCESSED   (Processed)
@@ -16,14 +17,18 @@
  *                          └───────────────────► REJECTED    (Error, for its sender)
  *
  *     FIT, UNFIT, REFUSED, SPENT: the row has changed since the claim ► OVERTAKEN
- *     REFUSED, SPENT: refused again ► LEFT (Processing)
+ *     REFUSED, SPENT: refused again ► LEFT
  *     every state that is not an end: the database is unreachable ► LEFT
  *
- * The row's status is in brackets. Claim and outcome are two commits; between them the row is
- * Processing, under a lease, and a LEFT ticket is claimed again when the lease is over. Lease and
- * fence are those of all outboxes (src/delivery/README.md). The fence contains the payload's
- * version too, so that a newer payload wins: the outcome of the old one finds another fence,
- * changes nothing, and is not reported.
+ * The row's status is in brackets. A claim writes nothing: the row stays as it was, and due, until
+ * its outcome is committed, so that a LEFT ticket is taken again. Nobody else takes it meanwhile:
+ * it belongs to a shard that this process owns (shards/shards.h). The outcome's transaction locks
+ * shard and row, and compares the shard's epoch, the payload's version and the due time with those
+ * at the claim: so a newer payload wins, and who has lost the shard writes nothing. A ticket that
+ * is in hand for more than a second is shown as Processing.
+ *
+ * A ticket that is accepted is written with its outcome: FIT or UNFIT, then written. If the
+ * database refuses that, the ticket is written as Awaiting, and a claim begins anew.
  *
  * Many outcomes are written in one commit. When the database refuses a commit because of its
  * content (a constraint, a trigger), each outcome is written by itself, so that the refused one
@@ -32,8 +37,8 @@
  * processed (resilience/tries.h); when too many have counted, or it has lasted too long, the ticket
  * is given up: it waits for a person.
  *
- * A ticket whose payload is too large is not part of this: it is never claimed, and becomes Error
- * without being read.
+ * Two kinds of tickets are not part of this, since they become Error without being read: those
+ * whose payload is too large, and those during which processes ended unexpectedly (ticket_care.c).
  */
 #ifndef DF_INTERFACE_TICKET_STATE_H
 #define DF_INTERFACE_TICKET_STATE_H
@@ -50,7 +55,7 @@ enum ticket_state {
     TICKET_REJECTED,
     TICKET_PUT_OFF,
     TICKET_GIVEN_UP,
-    TICKET_OVERTAKEN, /* by a newer payload, or by another process after the lease */
+    TICKET_OVERTAKEN, /* by a newer payload, or by another process that has the shard */
     TICKET_LEFT,      /* nothing was written */
     TICKET_STATES
 };

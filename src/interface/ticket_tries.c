@@ -6,6 +6,8 @@
 #include "interface/processing.sql.h"
 #include "interface/processing_private.h"
 
+#include <stdatomic.h>
+
 #define WRITE_EVERY_MS 1000
 
 static void read_count(void *arg, struct df_result *r)
@@ -53,6 +55,26 @@ void ticket_health_settled(struct ticket_batch *b, size_t processed)
     h->arrived = h->found;
     h->unwritten = 0;
     h->write_ms = df_mono_ms(b->i->opt.clock) + WRITE_EVERY_MS;
+}
+
+static enum df_code run_flush(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct ticket_batch *b = (struct ticket_batch *)job;
+    return ticket_health_write(db, b, 0, df_time(df_wall_ms(b->i->opt.clock)), err);
+}
+
+enum df_code ticket_health_flush(struct ticket_batch *b, struct df_err *err)
+{
+    struct ticket_health *h = &b->health;
+
+    h->unwritten += atomic_exchange(&b->i->processed_count, 0);
+    if (h->unwritten == 0 || df_mono_ms(b->i->opt.clock) < h->write_ms)
+        return DF_OK;
+    b->job = (struct df_job){.run = run_flush};
+    enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
+    if (code == DF_OK)
+        ticket_health_settled(b, 0);
+    return code;
 }
 
 enum ticket_event ticket_judge_failure(struct ticket_batch *b, struct ticket *t)

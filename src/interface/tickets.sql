@@ -1,52 +1,58 @@
 -- Tickets as clients send and see them, and the callbacks of the gateway.
 
--- Writes a new ticket, or replaces the payload of an existing one and starts it over. Returns no row if the payload is
--- the same, or if the ticket is another client's (unless `all`). Rows of other programs have no PayloadHash, so that
--- any payload replaces theirs. Return* stay: they mirror the outbox, which knows whether a return was sent. ClientId
--- stays: the owner is the client that made the ticket. PayloadVersion is 1 for new rows only.
+-- Writes a new ticket, or replaces the payload of an existing one and starts it over. `status` and what follows it are
+-- the outcome of a ticket that is processed as it is accepted, or Awaiting and due (ticket_accept.c). Changes nothing if
+-- the payload is the same, or if the ticket is another client's (unless `all`). Rows of other programs have no PayloadHash,
+-- so that any payload replaces theirs. Return* stay: they mirror the outbox, which knows whether a return was sent. ClientId
+-- stays: the owner is the client that made the ticket. PayloadVersion is 1 for new rows only. SendingSince, SentStatus and
+-- SentMs are for ticket_keep_sent.
 -- name: ticket_upsert
+-- row: ticket_written
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
-     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt, ClientId)
-VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now,
-        :client)
+     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
+        :status, :error, :tries, :attempts, :due, :gateway_due)
 ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
 SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
     ShipmentEvent = excluded.ShipmentEvent, FunctionalAckIsRequired = excluded.FunctionalAckIsRequired,
     TargetApplicationCode = excluded.TargetApplicationCode, RawPayloadJson = excluded.RawPayloadJson,
     PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
-    Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = excluded.UpdatedAt,
-    NextAttemptAt = excluded.NextAttemptAt, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    Status = excluded.Status, LastError = excluded.LastError, TryCount = TB_TICKET_INTERFACE.TryCount + excluded.TryCount,
+    AttemptCount = excluded.AttemptCount, UpdatedAt = excluded.UpdatedAt, NextAttemptAt = excluded.NextAttemptAt,
+    ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
     GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
-                                ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
-    GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
+    GatewaySendSendingSince = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sent' AND TB_TICKET_INTERFACE.GatewaySendTryCount = 1
+                                   THEN TB_TICKET_INTERFACE.GatewaySendLastAttemptAt END,
+    GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
     CallbackCode = NULL
 WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
   AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR CAST(:all AS INT) = 1)
-RETURNING Id, Status, PayloadVersion;
+RETURNING Id, Status, ClientId, PayloadVersion;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE WITH (UPDLOCK, HOLDLOCK)
 SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination,
     ShipmentEvent = :event, FunctionalAckIsRequired = :ack,
     TargetApplicationCode = :target, RawPayloadJson = :payload,
     PayloadHash = :hash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
-    Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
-    NextAttemptAt = :now, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    Status = :status, LastError = :error, TryCount = TB_TICKET_INTERFACE.TryCount + :tries,
+    AttemptCount = :attempts, UpdatedAt = :now, NextAttemptAt = :due,
+    ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
     GatewaySendHeldAt = NULL,
-    GatewaySendHeldUntil = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sending' THEN TB_TICKET_INTERFACE.GatewaySendNextAttemptAt
-                                ELSE TB_TICKET_INTERFACE.GatewaySendHeldUntil END,
-    GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = NULL,
+    GatewaySendSendingSince = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sent' AND TB_TICKET_INTERFACE.GatewaySendTryCount = 1
+                                   THEN TB_TICKET_INTERFACE.GatewaySendLastAttemptAt END,
+    GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = :gateway_due,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
     CallbackCode = NULL
-OUTPUT inserted.Id, inserted.Status, inserted.PayloadVersion
+OUTPUT inserted.Id, inserted.Status, inserted.ClientId, inserted.PayloadVersion
 WHERE TB_TICKET_INTERFACE.BusinessEntity = CAST(:entity AS VARCHAR(101))
   AND TB_TICKET_INTERFACE.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND TB_TICKET_INTERFACE.PhaseCode = :phase
   AND (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> CAST(:hash AS VARCHAR(65)))
@@ -54,16 +60,91 @@ WHERE TB_TICKET_INTERFACE.BusinessEntity = CAST(:entity AS VARCHAR(101))
 IF @@ROWCOUNT = 0
     INSERT INTO TB_TICKET_INTERFACE
         (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
-         FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, NextAttemptAt, ClientId)
-    OUTPUT inserted.Id, inserted.Status, inserted.PayloadVersion
-    SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :now,
-           :client
+         FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+    OUTPUT inserted.Id, inserted.Status, inserted.ClientId, inserted.PayloadVersion
+    SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
+           :status, :error, :tries, :attempts, :due, :gateway_due
     WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
                       WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
                         AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
+-- many: postgres
+WITH n AS (
+    SELECT *
+    FROM UNNEST(CAST(:entity AS TEXT[]), CAST(:doc AS TEXT[]), CAST(:phase AS INT[]), CAST(:company AS TEXT[]),
+                CAST(:branch AS TEXT[]), CAST(:destination AS TEXT[]), CAST(:event AS TEXT[]), CAST(:ack AS BOOLEAN[]),
+                CAST(:target AS TEXT[]), CAST(:payload AS TEXT[]), CAST(:hash AS TEXT[]), CAST(:now AS TIMESTAMPTZ[]),
+                CAST(:client AS UUID[]), CAST(:all AS BIGINT[]), CAST(:status AS TEXT[]), CAST(:error AS TEXT[]),
+                CAST(:tries AS INT[]), CAST(:attempts AS INT[]), CAST(:due AS TIMESTAMPTZ[]),
+                CAST(:gateway_due AS TIMESTAMPTZ[]))
+         WITH ORDINALITY AS u (entity, doc, phase, company, branch, destination, event, ack, target, payload, hash,
+                               now, client, reaches, status, error, tries, attempts, due, gateway_due, nth)
+), w AS (
+    INSERT INTO TB_TICKET_INTERFACE
+        (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+         FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+    SELECT n.entity, n.doc, n.phase, n.company, n.branch, n.destination, n.event, n.ack, n.target, n.payload, n.hash, n.now, n.now,
+           n.client, n.status, n.error, n.tries, n.attempts, n.due, n.gateway_due
+    FROM n
+    ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
+    SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
+        ShipmentEvent = excluded.ShipmentEvent, FunctionalAckIsRequired = excluded.FunctionalAckIsRequired,
+        TargetApplicationCode = excluded.TargetApplicationCode, RawPayloadJson = excluded.RawPayloadJson,
+        PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
+        Status = excluded.Status, LastError = excluded.LastError, TryCount = TB_TICKET_INTERFACE.TryCount + excluded.TryCount,
+        AttemptCount = excluded.AttemptCount, UpdatedAt = excluded.UpdatedAt, NextAttemptAt = excluded.NextAttemptAt,
+        ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+        GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
+        GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
+        GatewaySendHeldAt = NULL,
+        GatewaySendSendingSince = CASE WHEN TB_TICKET_INTERFACE.GatewaySendStatus = 'Sent' AND TB_TICKET_INTERFACE.GatewaySendTryCount = 1
+                                       THEN TB_TICKET_INTERFACE.GatewaySendLastAttemptAt END,
+        GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
+        GatewaySendKeyForm = NULL,
+        CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
+        CallbackCode = NULL
+    WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
+      AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR EXISTS (SELECT 1 FROM n WHERE n.reaches = 1 AND n.entity = excluded.BusinessEntity
+                                                                               AND n.doc = excluded.BusinessDocId AND n.phase = excluded.PhaseCode))
+    RETURNING Id, Status, ClientId, PayloadVersion, BusinessEntity, BusinessDocId, PhaseCode
+)
+SELECT w.Id, w.Status, w.ClientId, w.PayloadVersion, n.nth AS Nth
+FROM w
+JOIN n ON n.entity = w.BusinessEntity AND n.doc = w.BusinessDocId AND n.phase = w.PhaseCode;
+
+-- A new ticket alone. On SQLite this costs half as much as an upsert that returns its row.
+-- name: ticket_insert
+INSERT INTO TB_TICKET_INTERFACE
+    (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
+        :status, :error, :tries, :attempts, :due, :gateway_due)
+ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO NOTHING;
+-- dialect: sqlserver
+INSERT INTO TB_TICKET_INTERFACE
+    (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+     FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
+       :status, :error, :tries, :attempts, :due, :gateway_due
+WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
+                  WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
+                    AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
+
+-- The previous payload arrived at the first try, which has no row in DeliveryAttempts; now that the ticket starts over it
+-- gets one. Runs in the transaction that replaced the payload.
+-- name: ticket_keep_sent
+INSERT INTO DeliveryAttempts (Channel, RowKey, Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Counted)
+SELECT 'ticket-gateway', CAST(Id AS VARCHAR(20)), GatewaySendTryCount, GatewaySendSendingSince, 'Sent', GatewaySendSentStatus,
+       COALESCE(GatewaySendSentMs, 0), 1
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids) AND GatewaySendSendingSince IS NOT NULL AND GatewaySendSentStatus IS NOT NULL;
 
 -- name: ticket_same
-SELECT Id, Status, ClientId
+-- row: ticket_written
+SELECT Id, Status, ClientId, PayloadVersion
 FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
   AND PhaseCode = :phase;
@@ -141,7 +222,8 @@ SELECT t.Id, t.BusinessEntity, t.BusinessDocId, t.PhaseCode, t.CompanyCode, t.Br
        t.GatewaySendNextAttemptAt,
        t.CallbackStatus, t.CallbackReceivedAt, t.CallbackCode, t.CallbackMessage,
        t.TryCount, t.FirstFailedAt, t.GatewaySendTryCount, t.GatewaySendFirstFailedAt,
-       (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier
+       (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier,
+       t.GatewaySendSentStatus, t.GatewaySendSentMs
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.Id = :id;
 
@@ -149,14 +231,14 @@ WHERE t.Id = :id;
 -- name: ticket_acks
 -- row: ticket_sendings
 SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
 ORDER BY o.Id DESC;
@@ -164,14 +246,14 @@ ORDER BY o.Id DESC;
 -- name: ticket_returns
 -- row: ticket_sendings
 SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
 ORDER BY o.Id DESC;

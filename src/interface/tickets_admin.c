@@ -6,7 +6,7 @@
  * match lie so close together, and so many ids there are.
  */
 #include "access/handler.h"
-#include "delivery/attempts.sql.h"
+#include "delivery/history.h"
 #include "interface/interface.h"
 #include "interface/shown.h"
 #include "interface/tickets.sql.h"
@@ -244,6 +244,11 @@ static const struct df_handler list_tickets = {
 
 /* --- GET /admin/tickets/{id} --- */
 
+struct sending {
+    int64_t id;
+    struct df_sent_try sent;
+};
+
 struct whole {
     struct df_work w; /* its arg is the interface */
     int64_t id;
@@ -252,8 +257,9 @@ struct whole {
     struct df_str entity, doc;
     int64_t phase;
     bool found;
+    struct df_sent_try gateway;
     /* What was sent for it, by channel. */
-    int64_t ids[SENDINGS_SHOWN];
+    struct sending sendings[SENDINGS_SHOWN];
     size_t count;
     const char *channel; /* whose attempts are being written */
     int64_t row;
@@ -268,6 +274,11 @@ static void write_whole(void *arg, struct df_result *r)
     t->entity = df_arena_str(a, df_col_text(r, ticket_BusinessEntity));
     t->doc = df_arena_str(a, df_col_text(r, ticket_BusinessDocId));
     t->phase = df_col_int(r, ticket_PhaseCode);
+    t->gateway = df_sent_try(df_col_text(r, ticket_whole_GatewaySendStatus),
+                             df_col_int(r, ticket_whole_GatewaySendTryCount),
+                             df_col_time(r, ticket_whole_GatewaySendLastAttemptAt),
+                             df_col_int(r, ticket_whole_GatewaySendSentStatus),
+                             df_col_int(r, ticket_whole_GatewaySendSentMs));
     df_shown_write_ticket(r, &t->payloads, &t->w.json);
     write_more(r, &t->w.json);
 }
@@ -277,7 +288,12 @@ static void write_sending(void *arg, struct df_result *r)
     struct whole *t = arg;
     struct df_json_out *out = &t->w.json;
 
-    t->ids[t->count++] = df_col_int(r, ticket_sendings_Id);
+    t->sendings[t->count++] = (struct sending){
+        df_col_int(r, ticket_sendings_Id),
+        df_sent_try(df_col_text(r, ticket_sendings_Status), df_col_int(r, ticket_sendings_TryCount),
+                    df_col_time(r, ticket_sendings_LastAttemptAt),
+                    df_col_int(r, ticket_sendings_SentStatus),
+                    df_col_int(r, ticket_sendings_SentMs))};
     df_json_open(out, '{');
     df_json_kv_int(out, "id", df_col_int(r, ticket_sendings_Id));
     df_json_kv_text(out, "targetUrl", df_col_text(r, ticket_sendings_TargetUrl));
@@ -293,7 +309,7 @@ static void write_sending(void *arg, struct df_result *r)
     df_json_close(out, '}');
 }
 
-/* Writes the rows of a query as an array, and keeps their ids. */
+/* Writes the rows of a query as an array, and keeps what their attempts need. */
 static enum df_code write_sendings(struct df_db *db, struct whole *t, const char *name,
                                    const struct df_query *q, struct df_err *err)
 {
@@ -309,57 +325,55 @@ static enum df_code write_sendings(struct df_db *db, struct whole *t, const char
     return code;
 }
 
-static void write_attempt(void *arg, struct df_result *r)
+static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct whole *t = arg;
     struct df_json_out *out = &t->w.json;
-    int64_t status = df_col_int(r, delivery_attempt_list_HttpStatus);
 
     df_json_open(out, '{');
     df_json_kv_text(out, "channel", df_str_c(t->channel));
     df_json_kv_int(out, "id", t->row);
-    df_json_kv_int(out, "attempt", df_col_int(r, delivery_attempt_list_Attempt));
-    df_json_kv_time(out, "attemptedAt", df_col_time(r, delivery_attempt_list_AttemptedAt));
-    df_json_kv_text(out, "outcome", df_col_text(r, delivery_attempt_list_Outcome));
-    df_json_kv_int_if(out, "httpStatus", status > 0, status);
-    df_json_kv_int(out, "durationMs", df_col_int(r, delivery_attempt_list_DurationMs));
-    df_json_kv_text(out, "answer", df_col_text(r, delivery_attempt_list_Answer));
-    df_json_kv_text(out, "error", df_col_text(r, delivery_attempt_list_Error));
+    df_json_kv_int(out, "attempt", a->attempt);
+    df_json_kv_time(out, "attemptedAt", a->attempted_ms);
+    df_json_kv_text(out, "outcome", a->outcome);
+    df_json_kv_int_if(out, "httpStatus", a->http_status > 0, a->http_status);
+    df_json_kv_int(out, "durationMs", a->duration_ms);
+    df_json_kv_text(out, "answer", a->answer);
+    df_json_kv_text(out, "error", a->error);
     df_json_close(out, '}');
 }
 
 static enum df_code write_attempts(struct df_db *db, struct whole *t, const char *channel,
-                                   int64_t id, struct df_err *err)
+                                   const struct sending *s, struct df_err *err)
 {
     char key[24];
 
     t->channel = channel;
-    t->row = id;
-    snprintf(key, sizeof key, "%lld", (long long)id);
-    return df_db_each(db,
-                      DF_Q(delivery_attempt_list, .channel = df_text(df_str_c(channel)),
-                           .row_key = df_text(df_str_c(key)), .limit = df_int(ATTEMPTS_SHOWN)),
-                      write_attempt, t, err);
+    t->row = s->id;
+    snprintf(key, sizeof key, "%lld", (long long)s->id);
+    return df_history_each(db, df_str_c(channel), df_str_c(key), &s->sent, ATTEMPTS_SHOWN,
+                           write_attempt, t, err);
 }
 
 /* The acks and the returns of the ticket, then the attempts of all that was sent for it. */
 static enum df_code write_sent(struct df_db *db, struct whole *t, struct df_err *err)
 {
-    int64_t acks[SENDINGS_SHOWN];
+    struct sending acks[SENDINGS_SHOWN];
+    struct sending gateway = {t->id, t->gateway};
     enum df_code code = write_sendings(db, t, "acks", &df_q_ticket_acks, err);
     size_t ack_count = t->count;
 
-    memcpy(acks, t->ids, sizeof acks);
+    memcpy(acks, t->sendings, sizeof acks);
     if (code == DF_OK)
         code = write_sendings(db, t, "returns", &df_q_ticket_returns, err);
     df_json_key(&t->w.json, "attempts");
     df_json_open(&t->w.json, '[');
     if (code == DF_OK)
-        code = write_attempts(db, t, "ticket-gateway", t->id, err);
+        code = write_attempts(db, t, "ticket-gateway", &gateway, err);
     for (size_t i = 0; i < t->count && code == DF_OK; i++)
-        code = write_attempts(db, t, "ticket-return", t->ids[i], err);
+        code = write_attempts(db, t, "ticket-return", &t->sendings[i], err);
     for (size_t i = 0; i < ack_count && code == DF_OK; i++)
-        code = write_attempts(db, t, "functional-ack", acks[i], err);
+        code = write_attempts(db, t, "functional-ack", &acks[i], err);
     df_json_close(&t->w.json, ']');
     return code;
 }

@@ -4,15 +4,15 @@
  * The key of a ticket is its business entity, document and phase. A payload with the same SHA-256
  * as the stored one changes nothing, so that callers may repeat a call whose answer they lost.
  * Another payload replaces the stored one, and processing starts over. The owner does not change
- * (owners.h).
+ * (owners.h). ticket_accept.c writes the ticket, with its outcome.
  */
 #include "access/handler.h"
-#include "base/checksum.h"
-#include "interface/interface.h"
-#include "interface/owners.h"
-#include "interface/payload.h"
+#include "base/mem.h"
+#include "interface/processing_private.h"
 #include "interface/shown.h"
 #include "interface/tickets.sql.h"
+
+#include <stdlib.h>
 
 #define PHASES_SHOWN 64 /* phases of a document whose payloads are shown */
 
@@ -20,77 +20,38 @@
 
 struct receipt {
     struct df_work w; /* its arg is the interface */
-    struct df_reach reach;
-    struct df_ticket ticket;
-    char hash[DF_CHECKSUM_LEN + 1];
-    /* The outcome. */
-    int64_t id;
-    struct df_str status;
-    bool created;
-    bool changed;
-    bool refused; /* the ticket is another client's */
+    struct ticket_acceptance c;
 };
-
-static void read_written(void *arg, struct df_result *r)
-{
-    struct receipt *c = arg;
-
-    c->id = df_col_int(r, ticket_upsert_Id);
-    c->status = df_arena_str(df_req_arena(c->w.req), df_col_text(r, ticket_upsert_Status));
-    c->changed = true;
-    c->created = df_col_int(r, ticket_upsert_PayloadVersion) == 1;
-}
-
-static void read_same(void *arg, struct df_result *r)
-{
-    struct receipt *c = arg;
-
-    c->id = df_col_int(r, ticket_same_Id);
-    c->status = df_arena_str(df_req_arena(c->w.req), df_col_text(r, ticket_same_Status));
-    c->refused = !df_reach_has(&c->reach, df_col_text(r, ticket_same_ClientId));
-}
 
 static enum df_code run_receive_ticket(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct receipt *c = (struct receipt *)w;
-    const struct df_ticket *t = &c->ticket;
-    struct df_value entity = df_text(t->doc.business_entity);
-    struct df_value doc = df_text(t->doc.business_doc_id);
-    struct df_value phase = df_int(t->phase_code);
-    bool found = false;
+    return ticket_accept(db, w->arg, &((struct receipt *)w)->c, err);
+}
 
-    c->created = c->changed = c->refused = false;
-    enum df_code code =
-        df_db_one(db,
-                  DF_Q(ticket_upsert, .entity = entity, .doc = doc, .phase = phase,
-                       .company = df_text(t->company_code), .branch = df_text(t->branch_code),
-                       .destination = df_text(t->destination_code),
-                       .event = df_text(t->shipment_event), .ack = df_bool(t->ack_required),
-                       .target = df_text(t->targets[0]), .payload = df_text(df_req_body(w->req)),
-                       .hash = df_text(df_str_c(c->hash)), .now = df_time(w->now_ms),
-                       .client = df_reach_client(&c->reach), .all = df_reach_all(&c->reach)),
-                  read_written, c, &found, err);
-    if (code == DF_OK && !found)
-        code = df_db_one(db, DF_Q(ticket_same, .entity = entity, .doc = doc, .phase = phase),
-                         read_same, c, &found, err);
-    /* In a database that ignores lock hints, the second of two inserts at once meets the key. */
-    if (code == DF_E_DB_UNIQUE || (code == DF_OK && !found))
-        return df_err_set(err, DF_E_DB_CONFLICT, "The ticket was written by another call as well.");
-    return code == DF_OK && c->refused ? df_reach_refuse(err, "ticket") : code;
+static enum df_code receive_tickets(struct df_db *db, struct df_job **jobs, size_t count,
+                                    struct df_err *err)
+{
+    struct df_interface *i = ((struct df_work *)jobs[0])->arg;
+    struct ticket_acceptance **all = df_calloc(count, sizeof(struct ticket_acceptance *));
+
+    for (size_t n = 0; n < count; n++)
+        all[n] = &((struct receipt *)jobs[n])->c;
+    enum df_code code = ticket_accept_all(db, i, all, count, err);
+    free(all);
+    return code;
 }
 
 static void ticket_received(struct df_work *w)
 {
-    const struct receipt *c = (const struct receipt *)w;
+    struct ticket_acceptance *c = &((struct receipt *)w)->c;
     struct df_json_out *json = &w->json;
 
-    if (c->changed)
-        df_interface_wake(w->arg, DF_WORK_TICKETS);
+    ticket_accepted(w->arg, c);
     df_json_open(json, '{');
-    df_json_kv_int(json, "id", c->id);
-    df_json_kv_text(json, "businessEntity", c->ticket.doc.business_entity);
-    df_json_kv_text(json, "businessDocId", c->ticket.doc.business_doc_id);
-    df_json_kv_int(json, "phaseCode", c->ticket.phase_code);
+    df_json_kv_int(json, "id", c->t.id);
+    df_json_kv_text(json, "businessEntity", c->parsed.doc.business_entity);
+    df_json_kv_text(json, "businessDocId", c->parsed.doc.business_doc_id);
+    df_json_kv_int(json, "phaseCode", c->parsed.phase_code);
     df_json_kv_text(json, "status", c->status);
     df_json_kv_bool(json, "created", c->created);
     df_json_close(json, '}');
@@ -98,15 +59,18 @@ static void ticket_received(struct df_work *w)
 
 static bool read_ticket(struct df_work *w, struct df_input *in)
 {
-    struct receipt *c = (struct receipt *)w;
+    struct ticket_acceptance *c = &((struct receipt *)w)->c;
 
     if (!df_input_json(in, w->req))
         return false;
-    df_ticket_read(in, &c->ticket);
+    df_ticket_read(in, &c->parsed);
     if (in->error_count > 0)
         return true;
-    df_checksum_of(df_req_body(w->req), c->hash);
+    c->arena = df_req_arena(w->req);
+    c->payload = df_req_body(w->req);
+    df_checksum_of(c->payload, c->hash);
     c->reach = df_reach_of(w->req);
+    ticket_acceptance_judge(c, in, w->arg);
     return true;
 }
 
@@ -115,6 +79,7 @@ static const struct df_handler receive_ticket = {
     .writes = true,
     .prepare = read_ticket,
     .run = run_receive_ticket,
+    .run_all = receive_tickets,
     .done = ticket_received,
 };
 

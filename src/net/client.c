@@ -1,15 +1,23 @@
 /*
- * The client's thread owns the CURLM, every easy handle, the lines and the deadlines. Other threads
- * only append to `incoming` under the lock. One turn of the loop: take incoming calls, put them in
- * line, fail those past their deadline, start those that may start, let libcurl work, finish those
- * that are done, sleep.
+ * A call's way, and who has it:
  *
- * A sender wakes the thread only when `incoming` was empty: otherwise another sender has woken it
- * already. The wake-up happens under the lock, so that the client can be freed as soon as a call is
- * done, without a sender still inside it.
+ *     send ──► in line ──────► started ──► libcurl ──► done
+ *      │ refused  │ expired                              ▲
+ *      │          │ cancelled                            │
+ *      └──────────┴──────────► ended ────────────────────┘
+ *      the client's lock       a thread's lists          that thread
  *
- * Once the client is stopped, a turn only cancels all calls. The thread goes on until the client is
- * freed, so that late calls are ended too.
+ * All threads share one set of lines, under the client's lock, so that shares and limits hold for
+ * the client as a whole. Whoever changes the lines (a sender, or a thread at each turn of its loop)
+ * hands the calls that may start to the threads of their destinations. A thread has a CURLM and
+ * easy handles of its own.
+ *
+ * A thread that is given a call is woken if it sleeps. That happens under the lock, so that the
+ * client can be freed as soon as a call is done, without a sender still inside it. The first thread
+ * also ends the calls that have waited in line too long.
+ *
+ * Once the client is stopped, calls go to `ended` at once, and the threads cancel what they have.
+ * They go on until the client is freed, so that late calls are ended too.
  */
 #include "net/client.h"
 
@@ -18,15 +26,16 @@
 #include "base/metrics.h"
 #include "base/pool.h"
 #include "net/lines.h"
+#include "net/sockets.h"
 #include "net/transfer.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define IN_FLIGHT_MAX      4096
+#define THREADS_MAX        8
 #define TIMEOUT_DEFAULT_MS 30000
 #define TIMEOUT_MAX_MS     ((int64_t)24 * 3600 * 1000)
 #define SLEEP_MAX_MS       60000
@@ -53,28 +62,41 @@ static const struct df_str outcome_names[OUT_COUNT] = {
     {"2xx", 3}, {"3xx", 3},     {"4xx", 3},     {"5xx", 3},     {"resolve", 7},   {"connect", 7},
     {"tls", 3}, {"timeout", 7}, {"refused", 7}, {"invalid", 7}, {"cancelled", 9}, {"error", 5}};
 
-struct df_http_client {
-    struct df_transfer_options transfer_options;
-    char *ca_file;
-    char *user_agent;
-    CURLM *multi;
+struct client_thread {
+    struct df_http_client *client;
     struct df_thread thread;
+    struct df_sockets sockets;
+    struct df_transfer_options transfer_options;
 
-    struct df_mutex lock;
-    struct df_list incoming DF_GUARDED_BY(lock);
-    bool stopping DF_GUARDED_BY(lock); /* calls are cancelled */
-    bool ending DF_GUARDED_BY(lock);   /* the thread is to end */
-    bool is_empty DF_GUARDED_BY(lock); /* stopping, and no call is left */
-    pthread_cond_t became_empty;
+    /* Guarded by the client's lock. */
+    struct df_list started; /* calls that have a place */
+    struct df_list ended;   /* calls that have none: `err` says why */
+    bool sleeps;            /* it takes no call before it is woken */
 
-    /* Used by the client's thread only. */
-    struct df_lines lines;
+    /* Used by the thread only. */
     struct df_transfer **transfers; /* created on demand */
     size_t transfer_count;
-    size_t transfer_max;
     struct df_transfer **idle; /* a stack */
     size_t idle_count;
-    bool sent_here; /* a `done` sent something: look again before sleeping */
+    size_t connections; /* that libcurl may keep */
+    size_t handed_back; /* calls, since the thread had the lock */
+};
+
+struct df_http_client {
+    char *ca_file;
+    char *user_agent;
+    size_t transfer_max;
+    struct client_thread threads[THREADS_MAX];
+    size_t thread_count;
+
+    struct df_mutex lock;
+    struct df_lines lines DF_GUARDED_BY(lock);
+    size_t in_flight DF_GUARDED_BY(lock);
+    size_t calls DF_GUARDED_BY(lock);     /* sent, and `done` has not returned */
+    int64_t looks_ns DF_GUARDED_BY(lock); /* when the first thread looks for expired calls */
+    bool stopping DF_GUARDED_BY(lock);    /* calls are cancelled */
+    bool ending DF_GUARDED_BY(lock);      /* the threads are to end */
+    pthread_cond_t became_empty;
 
     struct df_metric *requests[OUT_COUNT];
     struct df_metric *seconds;
@@ -101,8 +123,8 @@ static struct df_metric_family in_flight_family = {
     .type = DF_GAUGE,
 };
 
-/* The client whose thread this is: a `done` that sends needs to wake no thread. */
-static _Thread_local const struct df_http_client *on_thread_of;
+/* Which client's thread this is: a `done` that sends need not wake it. */
+static _Thread_local const struct client_thread *this_thread;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode global_result;
@@ -140,19 +162,33 @@ static enum outcome outcome_of(const struct df_call *call)
 }
 
 /* The call may be gone when this returns. */
-static void hand_back(struct df_http_client *c, struct df_call *call)
+static void hand_back(struct client_thread *t, struct df_call *call)
 {
+    struct df_http_client *c = t->client;
     int64_t ns = df_mono_ns(df_clock_real()) - call->sent_ns;
 
     call->duration_ms = ns / 1000000;
     call->internal = NULL;
     df_metric_add(c->requests[outcome_of(call)], 1);
     df_metric_observe(c->seconds, (double)ns / 1e9);
+    t->handed_back++;
     call->done(call);
 }
 
+/* Gives back the place that a started call has. */
+static void leave_place(struct client_thread *t, struct df_call *call)
+{
+    struct df_http_client *c = t->client;
+
+    df_lock(&c->lock);
+    df_lines_leave(&c->lines, call);
+    c->in_flight--;
+    t->sleeps = false;
+    df_unlock(&c->lock);
+}
+
 /* Ends a call that has no transfer with the error in *err. */
-static void fail_call(struct df_http_client *c, struct df_call *call, const struct df_err *err)
+static void fail_call(struct client_thread *t, struct df_call *call, const struct df_err *err)
 {
     call->code = err->code;
     call->fault = DF_FAULT_OURS;
@@ -165,206 +201,233 @@ static void fail_call(struct df_http_client *c, struct df_call *call, const stru
     call->answer_header_count = 0;
     call->retry_after_ms = -1;
     call->maybe_sent = false;
-    hand_back(c, call);
+    hand_back(t, call);
 }
 
-static void finish_transfer(struct df_http_client *c, struct df_transfer *t, CURLcode result,
+static void finish_transfer(struct client_thread *t, struct df_transfer *tr, CURLcode result,
                             bool cancelled)
 {
-    struct df_call *call = df_transfer_call(t);
+    struct df_http_client *c = t->client;
+    struct df_call *call = df_transfer_call(tr);
 
-    (void)curl_multi_remove_handle(c->multi, df_transfer_easy(t));
-    df_transfer_end(t, result, df_lines_destination(call));
+    (void)curl_multi_remove_handle(t->sockets.multi, df_transfer_easy(tr));
+    df_transfer_end(tr, result, df_lines_destination(call));
     if (cancelled) {
         call->code = df_err_set(&call->err, DF_E_CANCELLED, STOPPED);
         call->fault = DF_FAULT_OURS;
     }
-    df_lines_leave(&c->lines, call);
+    leave_place(t, call);
     df_metric_add(c->active, -1);
-    hand_back(c, call);
-    df_transfer_recycle(t);
-    c->idle[c->idle_count++] = t;
+    hand_back(t, call);
+    df_transfer_recycle(tr);
+    t->idle[t->idle_count++] = tr;
 }
 
-/* --- the beginning of a call --- */
+/* --- the lines, under the lock --- */
 
-static bool take_incoming(struct df_http_client *c, struct df_list *to)
+static void wake_thread(struct client_thread *t)
 {
-    df_lock(&c->lock);
-    df_list_move(to, &c->incoming);
-    c->sent_here = false;
-    bool stopping = c->stopping;
-    df_unlock(&c->lock);
-    return stopping;
+    if (!t->sleeps || t == this_thread)
+        return;
+    t->sleeps = false;
+    df_sockets_wake(&t->sockets);
 }
 
-static void admit_calls(struct df_http_client *c, struct df_list *calls)
+static struct client_thread *thread_of(struct df_http_client *c, const struct df_call *call)
+{
+    return &c->threads[df_lines_destination_number(call) % c->thread_count];
+}
+
+static void start_calls(struct df_http_client *c) DF_REQUIRES(c->lock)
 {
     struct df_call *call;
 
-    while ((call = DF_LIST_TAKE(calls, struct df_call, link))) {
-        struct df_err err = DF_ERR_INIT;
-        struct df_url url;
-
-        if (df_transfer_check(call, &url, &err) == DF_OK)
-            df_lines_add(&c->lines, call, &url);
-        else
-            fail_call(c, call, &err);
+    while (c->in_flight < c->transfer_max && (call = df_lines_next(&c->lines))) {
+        struct client_thread *t = thread_of(c, call);
+        c->in_flight++;
+        df_list_add(&t->started, &call->link);
+        wake_thread(t);
     }
 }
 
-static void expire_calls(struct df_http_client *c, int64_t now_ns)
+static void end_call(struct client_thread *t, struct df_call *call)
+{
+    df_list_add(&t->ended, &call->link);
+    wake_thread(t);
+}
+
+static void expire_calls(struct df_http_client *c, int64_t now_ns) DF_REQUIRES(c->lock)
 {
     struct df_call *call;
 
     while ((call = df_lines_expired(&c->lines, now_ns))) {
-        struct df_err err = DF_ERR_INIT;
-        (void)df_err_set(&err, DF_E_NET_TIMEOUT,
-                         "%s: the time was up before there was room to send",
-                         df_lines_destination(call));
-        fail_call(c, call, &err);
+        call->err = DF_ERR_INIT;
+        if (c->stopping)
+            (void)df_err_set(&call->err, DF_E_CANCELLED, STOPPED);
+        else
+            (void)df_err_set(&call->err, DF_E_NET_TIMEOUT,
+                             "%s: the time was up before there was room to send",
+                             df_lines_destination(call));
+        end_call(thread_of(c, call), call);
     }
 }
 
-static struct df_transfer *idle_transfer(struct df_http_client *c)
+static void wake_all(struct df_http_client *c) DF_REQUIRES(c->lock)
 {
-    if (c->idle_count > 0)
-        return c->idle[--c->idle_count];
-    if (c->transfer_count == c->transfer_max)
-        return NULL;
-    struct df_transfer *t = df_transfer_new(&c->transfer_options);
-    if (!t)
+    for (size_t i = 0; i < c->thread_count; i++)
+        wake_thread(&c->threads[i]);
+}
+
+/* --- the beginning of a call --- */
+
+static struct df_transfer *idle_transfer(struct client_thread *t)
+{
+    if (t->idle_count > 0)
+        return t->idle[--t->idle_count];
+    assert(t->transfer_count < t->client->transfer_max);
+    struct df_transfer *tr = df_transfer_new(&t->transfer_options);
+    if (!tr)
         df_oom();
-    c->transfers[c->transfer_count++] = t;
-    return t;
+    t->transfers[t->transfer_count++] = tr;
+    return tr;
 }
 
-/* Starts the next call; false when none may start. */
-static bool start_one(struct df_http_client *c, int64_t now_ns)
+static void begin_call(struct client_thread *t, struct df_call *call, int64_t now_ns)
 {
-    struct df_transfer *t = idle_transfer(c);
-    if (!t)
-        return false;
-    struct df_call *call = df_lines_next(&c->lines);
-    if (!call) {
-        c->idle[c->idle_count++] = t;
-        return false;
-    }
-
+    struct df_transfer *tr = idle_transfer(t);
     struct df_err err = DF_ERR_INIT;
     int64_t left_ms = (call->deadline_ns - now_ns + 999999) / 1000000;
-    enum df_code code = df_transfer_begin(t, call, left_ms > 0 ? left_ms : 1, &err);
+    enum df_code code = df_transfer_begin(tr, call, left_ms > 0 ? left_ms : 1, &err);
+
     if (code == DF_OK) {
-        CURLMcode m = curl_multi_add_handle(c->multi, df_transfer_easy(t));
+        CURLMcode m = curl_multi_add_handle(t->sockets.multi, df_transfer_easy(tr));
         if (m != CURLM_OK)
             code = df_err_set(&err, DF_E_NET, "libcurl: %s", curl_multi_strerror(m));
     }
     if (code == DF_OK) {
-        df_metric_add(c->active, 1);
-        return true;
+        df_metric_add(t->client->active, 1);
+        return;
     }
-    df_lines_leave(&c->lines, call);
-    fail_call(c, call, &err);
-    df_transfer_recycle(t);
-    c->idle[c->idle_count++] = t;
-    return true;
+    leave_place(t, call);
+    fail_call(t, call, &err);
+    df_transfer_recycle(tr);
+    t->idle[t->idle_count++] = tr;
 }
 
-/* --- the thread --- */
+/* --- a thread --- */
 
-static bool finish_transfers(struct df_http_client *c)
+/* What a thread finds at the beginning of a turn. */
+struct turn {
+    struct df_list started;
+    struct df_list ended;
+    int64_t wait_ms; /* it may sleep so long; 0: it has calls */
+    bool stopping;
+    bool over; /* the thread is to end */
+};
+
+/* How long the thread may sleep. The first is up in time for calls that expire in line. */
+static int64_t decide_wait(struct df_http_client *c, const struct client_thread *t, int64_t now_ns)
+    DF_REQUIRES(c->lock)
 {
-    bool any = false;
+    int64_t ms = SLEEP_MAX_MS;
+
+    if (t != &c->threads[0])
+        return ms;
+    c->looks_ns = df_lines_deadline_ns(&c->lines);
+    if (c->looks_ns != INT64_MAX && c->looks_ns - now_ns < ms * 1000000)
+        ms = (c->looks_ns - now_ns) / 1000000 + 1;
+    return ms;
+}
+
+static void begin_turn(struct client_thread *t, struct turn *turn)
+{
+    struct df_http_client *c = t->client;
+    int64_t now_ns = df_mono_ns(df_clock_real());
+
+    *turn = (struct turn){0};
+    df_lock(&c->lock);
+    c->calls -= t->handed_back;
+    if (c->calls == 0 && c->stopping && t->handed_back > 0)
+        (void)pthread_cond_broadcast(&c->became_empty);
+    t->handed_back = 0;
+    if (t == &c->threads[0])
+        expire_calls(c, now_ns);
+    start_calls(c);
+    df_list_move(&turn->started, &t->started);
+    df_list_move(&turn->ended, &t->ended);
+    turn->stopping = c->stopping;
+    turn->over = c->ending && c->calls == 0;
+    if (turn->over)
+        wake_all(c);
+    if (turn->started.count == 0 && turn->ended.count == 0)
+        turn->wait_ms = decide_wait(c, t, now_ns);
+    t->sleeps = turn->wait_ms > 0;
+    df_unlock(&c->lock);
+
+    struct df_call *call;
+    while ((call = DF_LIST_TAKE(&turn->ended, struct df_call, link))) {
+        struct df_err err = call->err;
+        fail_call(t, call, &err);
+    }
+    while (!turn->stopping && (call = DF_LIST_TAKE(&turn->started, struct df_call, link)))
+        begin_call(t, call, now_ns);
+}
+
+static void cancel_calls(struct client_thread *t, struct turn *turn)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_call *call;
+
+    (void)df_err_set(&err, DF_E_CANCELLED, STOPPED);
+    while ((call = DF_LIST_TAKE(&turn->started, struct df_call, link))) {
+        leave_place(t, call);
+        fail_call(t, call, &err);
+    }
+    for (size_t i = 0; i < t->transfer_count; i++)
+        if (df_transfer_call(t->transfers[i]))
+            finish_transfer(t, t->transfers[i], CURLE_ABORTED_BY_CALLBACK, true);
+}
+
+static void finish_transfers(struct client_thread *t)
+{
     int left = 0;
     CURLMsg *msg;
 
-    while ((msg = curl_multi_info_read(c->multi, &left))) {
-        if (msg->msg != CURLMSG_DONE)
-            continue;
-        any = true;
-        finish_transfer(c, df_transfer_of(msg->easy_handle), msg->data.result, false);
-    }
-    return any;
+    while ((msg = curl_multi_info_read(t->sockets.multi, &left)))
+        if (msg->msg == CURLMSG_DONE)
+            finish_transfer(t, df_transfer_of(msg->easy_handle), msg->data.result, false);
 }
 
-static void wait_for_work(struct df_http_client *c)
+/* A thread keeps its share of all connections open, and more while it uses more. */
+static void limit_connections(struct client_thread *t)
 {
-    int64_t ms = SLEEP_MAX_MS;
-    int64_t deadline_ns = df_lines_deadline_ns(&c->lines);
+    size_t busy = t->transfer_count - t->idle_count;
+    size_t share = t->client->transfer_max / t->client->thread_count;
+    size_t most = busy > share ? busy : share;
 
-    if (deadline_ns != INT64_MAX) {
-        int64_t left = (deadline_ns - df_mono_ns(df_clock_real())) / 1000000 + 1;
-        if (left < 0)
-            left = 0;
-        if (left < ms)
-            ms = left;
-    }
-    CURLMcode m = curl_multi_poll(c->multi, NULL, 0, (int)ms, NULL);
-    if (m != CURLM_OK) {
-        df_log_error("HttpClientPollFailed", "libcurl: %s", curl_multi_strerror(m));
-        (void)usleep(10000);
-    }
-}
-
-/* Repeats until no call comes in, since a `done` may send again. */
-static void cancel_all(struct df_http_client *c, struct df_list *incoming)
-{
-    struct df_err err = DF_ERR_INIT;
-
-    (void)df_err_set(&err, DF_E_CANCELLED, STOPPED);
-    for (size_t i = 0; i < c->transfer_count; i++)
-        if (df_transfer_call(c->transfers[i]))
-            finish_transfer(c, c->transfers[i], CURLE_ABORTED_BY_CALLBACK, true);
-    struct df_call *call;
-    while ((call = df_lines_expired(&c->lines, INT64_MAX)))
-        fail_call(c, call, &err);
-    do {
-        while ((call = DF_LIST_TAKE(incoming, struct df_call, link)))
-            fail_call(c, call, &err);
-        (void)take_incoming(c, incoming);
-    } while (incoming->count > 0);
-}
-
-/* All calls were cancelled: wakes df_http_client_stop, unless more have come. True: the thread
- * ends. */
-static bool tell_empty(struct df_http_client *c)
-{
-    df_lock(&c->lock);
-    if (c->incoming.count == 0) {
-        c->is_empty = true;
-        (void)pthread_cond_broadcast(&c->became_empty);
-    }
-    bool end = c->is_empty && c->ending;
-    df_unlock(&c->lock);
-    return end;
+    if (most != t->connections)
+        (void)curl_multi_setopt(t->sockets.multi, CURLMOPT_MAXCONNECTS, (long)most);
+    t->connections = most;
 }
 
 static void run_client(void *arg)
 {
-    struct df_http_client *c = arg;
-    struct df_list came = {.count = 0};
+    struct client_thread *t = arg;
+    struct turn turn;
 
-    on_thread_of = c;
+    this_thread = t;
     for (;;) {
-        int running;
-        if (take_incoming(c, &came)) {
-            cancel_all(c, &came);
-            if (tell_empty(c))
-                return;
-            wait_for_work(c);
-            continue;
+        begin_turn(t, &turn);
+        if (turn.over)
+            return;
+        if (turn.stopping) {
+            cancel_calls(t, &turn);
+            if (t->handed_back > 0)
+                continue;
         }
-        admit_calls(c, &came);
-        int64_t now_ns = df_mono_ns(df_clock_real());
-        expire_calls(c, now_ns);
-        while (start_one(c, now_ns))
-            ;
-        CURLMcode m = curl_multi_perform(c->multi, &running);
-        if (m != CURLM_OK)
-            df_log_error("HttpClientFailed", "libcurl: %s", curl_multi_strerror(m));
-        /* A finished call makes room for others: look again before sleeping. */
-        if (!finish_transfers(c) && !c->sent_here)
-            wait_for_work(c);
+        limit_connections(t);
+        df_sockets_run(&t->sockets, turn.wait_ms);
+        finish_transfers(t);
     }
 }
 
@@ -373,32 +436,43 @@ static void run_client(void *arg)
 void df_http_client_send(struct df_http_client *c, struct df_call *call)
 {
     int64_t timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : TIMEOUT_DEFAULT_MS;
+    struct df_err err = DF_ERR_INIT;
+    struct df_url url;
 
     if (timeout_ms > TIMEOUT_MAX_MS)
         timeout_ms = TIMEOUT_MAX_MS;
     call->sent_ns = df_mono_ns(df_clock_real());
     call->deadline_ns = call->sent_ns + timeout_ms * 1000000;
+    enum df_code code = df_transfer_check(call, &url, &err);
 
     df_lock(&c->lock);
-    bool was_empty = c->incoming.count == 0;
-    df_list_add(&c->incoming, &call->link);
-    c->is_empty = false;
-    if (on_thread_of == c)
-        c->sent_here = true;
-    else if (was_empty)
-        (void)curl_multi_wakeup(c->multi);
+    c->calls++;
+    if (code != DF_OK) {
+        call->err = err;
+        end_call(&c->threads[0], call);
+    } else {
+        df_lines_add(&c->lines, call, &url);
+        if (c->stopping)
+            expire_calls(c, INT64_MAX);
+        else
+            start_calls(c);
+        if (df_lines_deadline_ns(&c->lines) < c->looks_ns)
+            wake_thread(&c->threads[0]);
+    }
     df_unlock(&c->lock);
 }
 
 static void release_client(struct df_http_client *c)
 {
-    for (size_t i = 0; i < c->transfer_count; i++)
-        df_transfer_free(c->transfers[i]);
-    free(c->transfers);
-    free(c->idle);
+    for (size_t i = 0; i < c->thread_count; i++) {
+        struct client_thread *t = &c->threads[i];
+        for (size_t n = 0; n < t->transfer_count; n++)
+            df_transfer_free(t->transfers[n]);
+        free(t->transfers);
+        free(t->idle);
+        df_sockets_close(&t->sockets);
+    }
     df_lines_release(&c->lines);
-    if (c->multi)
-        (void)curl_multi_cleanup(c->multi);
     (void)pthread_cond_destroy(&c->became_empty);
     df_mutex_destroy(&c->lock);
     free(c->ca_file);
@@ -417,20 +491,12 @@ static struct df_http_client *make_client(const struct df_http_client_options *o
     int64_t in_flight = or_default(opt->max_in_flight, 256);
 
     c->transfer_max = (size_t)(in_flight < IN_FLIGHT_MAX ? in_flight : IN_FLIGHT_MAX);
-    c->transfers = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
-    c->idle = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
     df_lines_init(&c->lines, c->transfer_max, (size_t)or_default(opt->max_per_destination, 64));
+    c->looks_ns = INT64_MAX;
     df_mutex_init(&c->lock);
     df_cond_init(&c->became_empty);
     c->ca_file = df_strdup(df_str_c(opt->ca_file));
     c->user_agent = df_strdup(df_str_c(opt->user_agent ? opt->user_agent : "DataFlow"));
-    c->transfer_options = (struct df_transfer_options){
-        .connect_timeout_ms = (long)or_default(opt->connect_timeout_ms, 5000),
-        .ca_file = c->ca_file,
-        .user_agent = c->user_agent,
-        .http2 = opt->http2,
-        .clock = opt->clock ? opt->clock : df_clock_real(),
-    };
     for (size_t i = 0; i < OUT_COUNT; i++)
         c->requests[i] = df_metric_get(&requests_family, &outcome_names[i]);
     c->seconds = df_metric_get(&seconds_family, NULL);
@@ -438,13 +504,23 @@ static struct df_http_client *make_client(const struct df_http_client_options *o
     return c;
 }
 
-static bool make_multi(struct df_http_client *c)
+static bool make_thread(struct df_http_client *c, const struct df_http_client_options *opt)
 {
-    c->multi = curl_multi_init();
-    if (!c->multi)
-        return false;
-    return curl_multi_setopt(c->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX) == CURLM_OK &&
-           curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)c->transfer_max) == CURLM_OK;
+    struct client_thread *t = &c->threads[c->thread_count++];
+
+    t->client = c;
+    t->transfers = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
+    t->idle = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
+    t->transfer_options = (struct df_transfer_options){
+        .connect_timeout_ms = (long)or_default(opt->connect_timeout_ms, 5000),
+        .ca_file = c->ca_file,
+        .user_agent = c->user_agent,
+        .http2 = opt->http2,
+        .clock = opt->clock ? opt->clock : df_clock_real(),
+        .sockets = &t->sockets,
+    };
+    return df_sockets_open(&t->sockets) && curl_multi_setopt(t->sockets.multi, CURLMOPT_PIPELINING,
+                                                             (long)CURLPIPE_MULTIPLEX) == CURLM_OK;
 }
 
 enum df_code df_http_client_new(const struct df_http_client_options *opt,
@@ -461,25 +537,36 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
     }
 
     struct df_http_client *c = make_client(opt);
-    if (!make_multi(c)) {
-        release_client(c);
-        return df_err_set(err, DF_E_INTERNAL, "libcurl gave no multi handle");
+    int64_t threads = or_default(opt->threads, 1);
+    while (c->thread_count < (size_t)threads && c->thread_count < THREADS_MAX) {
+        if (!make_thread(c, opt)) {
+            enum df_code code = df_err_errno(err, "the HTTP client");
+            release_client(c);
+            return code;
+        }
     }
-    df_thread_start(&c->thread, "df-http-client", run_client,
-                    c); /* libcurl's own threads start from it */
+    /* libcurl's own threads start from these. */
+    for (size_t i = 0; i < c->thread_count; i++)
+        df_thread_start(&c->threads[i].thread, "df-http-client", run_client, &c->threads[i]);
     *ret = c;
     return DF_OK;
+}
+
+static void stop_client(struct df_http_client *c) DF_REQUIRES(c->lock)
+{
+    assert(!this_thread || this_thread->client != c);
+    c->stopping = true;
+    expire_calls(c, INT64_MAX);
+    wake_all(c);
 }
 
 void df_http_client_stop(struct df_http_client *c)
 {
     if (!c)
         return;
-    assert(on_thread_of != c);
     df_lock(&c->lock);
-    c->stopping = true;
-    (void)curl_multi_wakeup(c->multi);
-    while (!c->is_empty)
+    stop_client(c);
+    while (c->calls > 0)
         df_cond_wait(&c->became_empty, &c->lock);
     df_unlock(&c->lock);
 }
@@ -488,11 +575,11 @@ void df_http_client_free(struct df_http_client *c)
 {
     if (!c)
         return;
-    assert(on_thread_of != c);
     df_lock(&c->lock);
-    c->stopping = c->ending = true;
-    (void)curl_multi_wakeup(c->multi);
+    stop_client(c);
+    c->ending = true;
     df_unlock(&c->lock);
-    df_thread_join(&c->thread);
+    for (size_t i = 0; i < c->thread_count; i++)
+        df_thread_join(&c->threads[i].thread);
     release_client(c);
 }

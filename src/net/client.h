@@ -1,6 +1,7 @@
 /*
- * The HTTP client: libcurl's multi interface on one thread, connections kept alive and shared.
- * Calls are handed over from any thread; thousands may wait.
+ * The HTTP client: libcurl's multi interface, connections kept alive and shared. Calls are handed
+ * over from any thread; thousands may wait. The client's threads divide the destinations among
+ * them: all calls to one destination are made, and end, on the same thread.
  *
  * Limits by owner and by destination (scheme, host, port) keep a slow peer, or an owner with many
  * slow peers, from taking every slot: calls over the limit wait in a line of their own while their
@@ -37,7 +38,8 @@
 struct df_http_client;
 
 struct df_http_client_options {
-    int64_t max_in_flight;       /* 0: 256 */
+    int64_t threads;             /* 0: 1; at most 8 */
+    int64_t max_in_flight;       /* of all threads together; 0: 256 */
     int64_t max_per_destination; /* for tenants, and again for operators; 0: 64 */
     int64_t connect_timeout_ms;  /* 0: 5000 */
     const char *ca_file;         /* NULL: the system's */
@@ -64,8 +66,8 @@ enum df_fault {
 
 /*
  * A call. The caller fills the first part (zero the rest); everything it points to must stay valid
- * until `done`. The client fills the second part before it calls `done`, on its own thread, exactly
- * once; `done` must not block. It may free the call, send it again, or send another.
+ * until `done`. The client fills the second part before it calls `done`, on a thread of its own,
+ * exactly once; `done` must not block. It may free the call, send it again, or send another.
  *
  * Headers: names are tokens, values have no control characters. Framing belongs to the client:
  * Content-Length, Transfer-Encoding, Connection, Expect and the like are refused. A call that
@@ -120,16 +122,16 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
  * Ending takes two steps. NULL is fine in both, and neither may be called from `done`.
  *
  * stop: all calls, waiting or in flight, end with DF_E_CANCELLED through `done`; returns when the
- * last one has. Calls may still be sent afterwards; the client's thread cancels them the same way.
+ * last one has. Calls may still be sent afterwards; the client's threads cancel them the same way.
  * So senders need not know whether the server is stopping.
  *
- * free: stops, and ends the thread. No other thread may send any more; a call that a `done` sends
+ * free: stops, and ends the threads. No other thread may send any more; a call that a `done` sends
  * meanwhile is cancelled too.
  */
 void df_http_client_stop(struct df_http_client *c);
 void df_http_client_free(struct df_http_client *c);
 
-/* Never fails: refusals arrive through `done`, on the client's thread. */
+/* Never fails: refusals arrive through `done`, on a thread of the client. */
 void df_http_client_send(struct df_http_client *c, struct df_call *call);
 
 /* Whether an address may be dialled without allow_private. Also used for checks at registration. */

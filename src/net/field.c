@@ -22,11 +22,12 @@ bool df_field_is_token(struct df_str s)
 
 bool df_field_is_framing(struct df_str name)
 {
-    static const char *const names[] = {"Connection", "Content-Length",    "Expect",
-                                        "Keep-Alive", "Proxy-Connection",  "TE",
-                                        "Trailer",    "Transfer-Encoding", "Upgrade"};
+    static const struct df_str names[] = {
+        {"Connection", 10}, {"Content-Length", 14},    {"Expect", 6},
+        {"Keep-Alive", 10}, {"Proxy-Connection", 16},  {"TE", 2},
+        {"Trailer", 7},     {"Transfer-Encoding", 17}, {"Upgrade", 7}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (df_str_ieq(name, df_str_c(names[i])))
+        if (name.len == names[i].len && df_str_ieq(name, names[i]))
             return true;
     }
     return false;

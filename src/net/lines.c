@@ -12,6 +12,7 @@
 struct df_destination {
     size_t active[DF_OWNER_KINDS];
     size_t lanes;
+    size_t number;
     char name[]; /* scheme://host:port, lower case */
 };
 
@@ -121,6 +122,7 @@ static struct df_destination *find_destination(struct df_lines *l, const struct 
         return d;
     d = df_calloc(1, sizeof(*d) + key.len + 1);
     memcpy(d->name, name, key.len + 1);
+    d->number = l->destination_count++;
     df_map_add(&l->destinations, destination_key(d), d);
     return d;
 }
@@ -340,4 +342,10 @@ const char *df_lines_destination(const struct df_call *call)
 {
     const struct df_lane *lane = call->internal;
     return lane->between.to->name;
+}
+
+size_t df_lines_destination_number(const struct df_call *call)
+{
+    const struct df_lane *lane = call->internal;
+    return lane->between.to->number;
 }

@@ -10,7 +10,7 @@
  * it leaves free, so that one owner alone has three quarters. Calls without an owner have no share;
  * only the total and the destination's limit apply to them.
  *
- * Belongs to the client's thread. Uses the private members of struct df_call.
+ * The client's lock guards it. Uses the private members of struct df_call.
  */
 #ifndef DF_NET_LINES_H
 #define DF_NET_LINES_H
@@ -23,6 +23,7 @@ enum df_owner_kind { DF_OPERATORS, DF_TENANTS, DF_OWNER_KINDS };
 
 struct df_lines {
     struct df_map destinations;
+    size_t destination_count; /* ever seen */
     struct df_map owners[DF_OWNER_KINDS];
     struct df_map lanes;
     size_t sweep_at;
@@ -58,5 +59,7 @@ int64_t df_lines_deadline_ns(const struct df_lines *l);
 
 /* df_url_destination of a call that was added and has not left, for messages. */
 const char *df_lines_destination(const struct df_call *call);
+/* Counts the destinations of such calls, in the order in which they were first seen. */
+size_t df_lines_destination_number(const struct df_call *call);
 
 #endif

@@ -14,16 +14,17 @@
 #define KEEP_BYTES       ((size_t)16 << 10) /* buffer kept from one call to the next */
 #define HEADERS_MAX      100
 #define HEADER_BYTES_MAX ((size_t)64 << 10) /* of all headers together */
+#define EXPECT_BYTES     ((size_t)64 << 10) /* libcurl says Expect for long bodies: from 1 MiB on */
 #define METHOD_MAX       16
 #define RETRY_AFTER_MAX  ((int64_t)24 * 3600 * 1000)
 
 struct df_transfer {
     CURL *easy;
     struct df_call *call;
-    const struct df_clock *clock;
+    const struct df_transfer_options *opt;
 
     /* The header list: its nodes and lines live here, so that a call costs no allocation. */
-    struct curl_slist nodes[HEADERS_MAX + 2];
+    struct curl_slist nodes[HEADERS_MAX + 3];
     struct df_buf lines;
 
     struct df_buf answer;
@@ -35,7 +36,6 @@ struct df_transfer {
     char method[METHOD_MAX + 1];    /* current CURLOPT_CUSTOMREQUEST; empty: none */
     char refused[INET6_ADDRSTRLEN]; /* an address that the filter refused */
     bool dialled;                   /* another address was dialled */
-    bool http2;
     bool repeatable;
     unsigned writes; /* how often the request was about to be written */
 };
@@ -100,7 +100,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
         return CURL_SOCKET_BAD;
     }
     t->dialled = true;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    return df_sockets_dial(t->opt->sockets, address->family, address->socktype, address->protocol);
 }
 
 static bool text_is_public(const char *ip)
@@ -172,8 +172,8 @@ static bool set_constants(struct df_transfer *t, const struct df_transfer_option
     bad |= curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     bad |= curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= curl_easy_setopt(e, CURLOPT_PROXY, "");
+    bad |= curl_easy_setopt(e, CURLOPT_NOPROXY, "*"); /* else it reads the environment each time */
     bad |= curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    bad |= curl_easy_setopt(e, CURLOPT_USERAGENT, opt->user_agent);
     bad |= curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, opt->connect_timeout_ms);
     bad |= curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     bad |= curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -186,6 +186,8 @@ static bool set_constants(struct df_transfer *t, const struct df_transfer_option
     }
     bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
+    bad |= curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, df_sockets_hang_up);
+    bad |= curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, t->opt->sockets);
     bad |= curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, before_request);
     bad |= curl_easy_setopt(e, CURLOPT_PREREQDATA, t);
     bad |= curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
@@ -197,8 +199,7 @@ struct df_transfer *df_transfer_new(const struct df_transfer_options *opt)
 {
     struct df_transfer *t = df_calloc(1, sizeof(*t));
 
-    t->clock = opt->clock;
-    t->http2 = opt->http2;
+    t->opt = opt;
     df_buf_init(&t->lines, 2 * HEADER_BYTES_MAX);
     df_buf_init(&t->answer, ANSWER_DEFAULT);
     t->easy = curl_easy_init();
@@ -240,38 +241,53 @@ struct df_transfer *df_transfer_of(CURL *easy)
 
 /* --- a call's beginning --- */
 
+/* Where the lines begin, until the buffer is complete and no longer moves. */
+struct line_list {
+    size_t starts[HEADERS_MAX + 3];
+    size_t count;
+};
+
+/* "Name:" keeps libcurl from sending a header of its own, "Name;" sends an empty one. */
+static void add_line(struct df_transfer *t, struct line_list *l, struct df_str name,
+                     const char *mark, struct df_str value)
+{
+    l->starts[l->count++] = t->lines.len;
+    df_buf_adds(&t->lines, name);
+    df_buf_addz(&t->lines, mark);
+    df_buf_adds(&t->lines, value);
+    df_buf_addc(&t->lines, '\0');
+}
+
 /*
- * curl_slist is a public struct, and libcurl only reads the list. "Name:" removes a default header,
- * "Name;" sends an empty one.
+ * curl_slist is a public struct, and libcurl only reads the list. libcurl spends time on every
+ * line, and on every byte, so the list has no more than is needed. The agent's name costs less here
+ * than as an option.
  */
 static struct curl_slist *build_headers(struct df_transfer *t, const struct df_call *call)
 {
+    struct line_list l;
     bool typed = false;
-    size_t starts[HEADERS_MAX + 2];
-    size_t n = 0;
+    bool named = false;
 
+    l.count = 0;
     df_buf_reset(&t->lines);
-    starts[n++] = 0;
-    df_buf_add(&t->lines, "Expect:", sizeof("Expect:"));
     for (size_t i = 0; i < call->header_count; i++) {
         const struct df_call_header *h = &call->headers[i];
         struct df_str value = df_str_trim(h->value);
-        starts[n++] = t->lines.len;
-        df_buf_adds(&t->lines, h->name);
-        df_buf_addz(&t->lines, value.len > 0 ? ": " : ";");
-        df_buf_adds(&t->lines, value);
-        df_buf_addc(&t->lines, '\0');
+        add_line(t, &l, h->name, value.len > 0 ? ": " : ";", value);
         typed = typed || df_str_ieq(h->name, DF_STR("Content-Type"));
+        named = named || df_str_ieq(h->name, DF_STR("User-Agent"));
         t->repeatable = t->repeatable || df_str_ieq(h->name, DF_STR("Idempotency-Key"));
     }
-    if (!typed) {
-        /* Otherwise libcurl would declare the body a form. */
-        starts[n++] = t->lines.len;
-        df_buf_add(&t->lines, "Content-Type:", sizeof("Content-Type:"));
-    }
-    for (size_t i = 0; i < n; i++) {
-        t->nodes[i].data = t->lines.ptr + starts[i];
-        t->nodes[i].next = i + 1 < n ? &t->nodes[i + 1] : NULL;
+    if (!named)
+        add_line(t, &l, DF_STR("User-Agent"), ": ", df_str_c(t->opt->user_agent));
+    if (!typed) /* otherwise libcurl would declare the body a form */
+        add_line(t, &l, DF_STR("Content-Type"), ":", DF_STR(""));
+    if (call->body.len > EXPECT_BYTES)
+        add_line(t, &l, DF_STR("Expect"), ":", DF_STR(""));
+    for (size_t i = 0; i < l.count; i++) {
+        t->nodes[i].data = t->lines.ptr + l.starts[i];
+        t->nodes[i].next = i + 1 < l.count ? &t->nodes[i + 1] : NULL;
     }
     return t->nodes;
 }
@@ -328,7 +344,7 @@ enum df_code df_transfer_begin(struct df_transfer *t, struct df_call *call, int6
     bad |= curl_easy_setopt(t->easy, CURLOPT_URL, call->url);
     bad |= curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     /* With TLS, calls wait for the first connection to show whether it can be shared. */
-    bool shared = t->http2 && t->repeatable && strncasecmp(call->url, "https", 5) == 0;
+    bool shared = t->opt->http2 && t->repeatable && strncasecmp(call->url, "https", 5) == 0;
     bad |= curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION,
                             shared ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
     bad |= curl_easy_setopt(t->easy, CURLOPT_PIPEWAIT, shared ? 1L : 0L);
@@ -444,7 +460,7 @@ static void fill_answer(struct df_transfer *t)
     call->status = (unsigned)status;
     call->content_type = df_str_c(type);
     if (curl_easy_header(t->easy, "Retry-After", 0, CURLH_HEADER, -1, &h) == CURLHE_OK)
-        call->retry_after_ms = df_retry_after_ms(df_str_c(h->value), df_wall_ms(t->clock));
+        call->retry_after_ms = df_retry_after_ms(df_str_c(h->value), df_wall_ms(t->opt->clock));
     if (call->keep_headers)
         keep_headers(t);
 }

@@ -2,12 +2,13 @@
  * One libcurl easy handle with its state for a call: the header list, the answer, the notes of its
  * callbacks. Handles are created once and reused; options that never change are set once.
  *
- * Belongs to the client's thread.
+ * Belongs to one of the client's threads, but for df_transfer_check.
  */
 #ifndef DF_NET_TRANSFER_H
 #define DF_NET_TRANSFER_H
 
 #include "net/client.h"
+#include "net/sockets.h"
 #include "net/url.h"
 
 #include <curl/curl.h>
@@ -21,6 +22,7 @@ struct df_transfer_options {
     const char *user_agent;
     bool http2;
     const struct df_clock *clock;
+    struct df_sockets *sockets;
 };
 
 /* Returns NULL when libcurl gives no handle. */
@@ -33,7 +35,7 @@ struct df_call *df_transfer_call(struct df_transfer *t);
 /* CURLOPT_PRIVATE of a transfer's handle. */
 struct df_transfer *df_transfer_of(CURL *easy);
 
-/* Checks the call's URL, method and headers. */
+/* Checks the call's URL, method and headers. Any thread. */
 enum df_code df_transfer_check(const struct df_call *call, struct df_url *ret_url,
                                struct df_err *err) DF_MUST_CHECK;
 

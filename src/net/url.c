@@ -119,8 +119,9 @@ enum df_code df_url_parse(struct df_str url, struct df_url *ret, struct df_err *
     return DF_OK;
 }
 
-/* The host in lower case, without a dot at its end; an IPv6 address as inet_ntop writes it. */
-static void write_host(const struct df_url *u, char out[DF_DESTINATION_SIZE])
+/* The host in lower case, without a dot at its end; an IPv6 address as inet_ntop writes it. Returns
+ * its length. */
+static size_t write_host(const struct df_url *u, char out[DF_DESTINATION_SIZE])
 {
     struct in6_addr address;
     size_t len = u->host.len;
@@ -131,22 +132,30 @@ static void write_host(const struct df_url *u, char out[DF_DESTINATION_SIZE])
         out[i] = (char)tolower((unsigned char)u->host.ptr[i]);
     out[len] = '\0';
     if (u->ipv6 && inet_pton(AF_INET6, out, &address) == 1)
-        (void)inet_ntop(AF_INET6, &address, out, DF_DESTINATION_SIZE);
+        return strlen(inet_ntop(AF_INET6, &address, out, INET6_ADDRSTRLEN));
+    return len;
 }
 
 struct df_str df_url_destination(const struct df_url *u, char out[DF_DESTINATION_SIZE])
 {
     char host[DF_DESTINATION_SIZE];
-    char port[8] = "";
+    struct df_str scheme = u->tls ? DF_STR("https://") : DF_STR("http://");
+    size_t len = scheme.len;
 
     assert(u->host.len <= 253); /* df_url_parse has checked it */
-    write_host(u, host);
+    size_t host_len = write_host(u, host);
+    memcpy(out, scheme.ptr, scheme.len);
+    if (u->ipv6)
+        out[len++] = '[';
+    memcpy(out + len, host, host_len);
+    len += host_len;
+    if (u->ipv6)
+        out[len++] = ']';
+    out[len] = '\0';
     if (u->port != (u->tls ? 443 : 80))
-        (void)snprintf(port, sizeof(port), ":%u", u->port);
-    int len = snprintf(out, DF_DESTINATION_SIZE, u->ipv6 ? "%s://[%s]%s" : "%s://%s%s",
-                       u->tls ? "https" : "http", host, port);
-    assert(len > 0 && len < DF_DESTINATION_SIZE);
-    return df_str_n(out, (size_t)len);
+        len += (size_t)snprintf(out + len, DF_DESTINATION_SIZE - len, ":%u", u->port);
+    assert(len < DF_DESTINATION_SIZE);
+    return df_str_n(out, len);
 }
 
 struct df_str df_destination_of(const char *url, char out[DF_DESTINATION_SIZE])

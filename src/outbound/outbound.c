@@ -221,7 +221,7 @@ struct df_out_gate df_outbound_look(struct df_outbound *o, struct df_str target,
     return gate;
 }
 
-/* On the client's thread. */
+/* On a thread of the client. */
 static void call_done(struct df_call *call)
 {
     struct df_out *out = call->arg;

@@ -6,7 +6,9 @@
  *     if (!df_outbound_ask(o, &out))
  *         ... not now: worth asking again in out.retry_ms
  *     df_outbound_send(o, &out);
- *     ... out.done(&out), on the client's thread: out.verdict says what it came to
+ *     ... out.done(&out), on a thread of the client: out.verdict says what it came to
+ *
+ * Calls to different destinations may end at the same time, on different threads of the client.
  *
  * After a permit was given, the call is sent or forgone, exactly once.
  *

@@ -6,8 +6,8 @@
  *     batch       an array of such documents; a call for up to 100 events or a megabyte
  *
  * The worker hands the calls of a round to the client while it builds the next ones, then sleeps
- * until the last `done`, which comes on the client's thread. Until then that thread writes to the
- * calls only: the arena is the worker's.
+ * until the last `done`, which comes on a thread of the client. Until then that thread writes to
+ * the calls only: the arena is the worker's.
  *
  * A batch that was refused for its content is sent again, one event a call, in a second round
  * within the same time. That is how the refused event is found.
@@ -228,7 +228,7 @@ static struct df_out_judgement classify_answer(unsigned status)
     return j;
 }
 
-/* On the client's thread. */
+/* On a thread of the client. */
 static void send_done(struct df_out *out)
 {
     struct send *c = out->arg;

@@ -103,7 +103,7 @@ SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || 
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
        attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, payload AS Payload,
-       correlation_id AS CorrelationId
+       correlation_id AS CorrelationId, CAST(NULL AS INT) AS SentStatus, CAST(NULL AS BIGINT) AS SentMs
 FROM outbox_events
 WHERE id = :id;
 -- dialect: sqlserver
@@ -111,7 +111,7 @@ SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggr
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
        attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, payload AS Payload,
-       correlation_id AS CorrelationId
+       correlation_id AS CorrelationId, CAST(NULL AS INT) AS SentStatus, CAST(NULL AS BIGINT) AS SentMs
 FROM outbox_events
 WHERE id = :id;
 

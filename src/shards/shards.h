@@ -47,7 +47,7 @@ struct df_shards *df_shards_new(const struct df_shards_options *opt);
  * Before start. `changed` tells that the process may take rows of more shards, or of fewer. `taken`
  * are those that came with the change; `unclean` are those among them whose last owner did not end
  * as it should: what it left as Sending is to be reset, and one of its rows may have been the
- * cause. Called on the thread of the shards, without a lock held.
+ * cause. Called on the thread of the shards, and by start, without a lock held.
  */
 struct df_shard_group *df_shards_add(struct df_shards *s, const char *channel,
                                      void (*changed)(void *arg, uint32_t taken, uint32_t unclean),
@@ -67,12 +67,24 @@ void df_shards_free(struct df_shards *s);
 /* The shard of a row's id: a number, or a UUID. */
 unsigned df_shard_of(struct df_str id);
 
-/* The shards whose rows may be taken now; their epochs in epochs[shard]. 0: none, as when the lease
- * is nearly over. */
+/*
+ * The shards whose rows may be taken now; their epochs in epochs[shard]. 0: none, as when the lease
+ * is nearly over.
+ *
+ * A shard may be handed over while its rows are being read. So a claim enters the shards first,
+ * then asks which of them are its own, reads rows of these, and leaves the shards when it has
+ * entered the rows. For the same reason, who has yet to reset what a lost owner left enters the
+ * shard in `changed`, and leaves it when that is done: a shard that is left is handed over as a
+ * clean one.
+ *
+ * Entering keeps a shard from being handed over, not from being lost with the lease: so time is
+ * asked for before each call.
+ */
 uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS]);
-/* How long a call that begins now may take: to a quarter of the lease before its end. 0 or less: no
- * time is left. */
-int64_t df_shards_left_ms(const struct df_shards *s);
+/* How long a call that begins now may take, for a row of the shard that was taken under this epoch:
+ * to a quarter of the lease before its end. 0 or less: no time is left, or the shard was lost since
+ * then. */
+int64_t df_shards_left_ms(struct df_shard_group *g, unsigned shard, int64_t epoch);
 
 /* A row of the shard was taken, or is settled or dropped. A shard with rows in flight is not handed
  * over. */
@@ -86,6 +98,13 @@ void df_shards_leave(struct df_shard_group *g, unsigned shard);
  */
 enum df_code df_shards_lock(struct df_db *db, const struct df_shard_group *g, uint32_t shards,
                             int64_t epochs[DF_SHARDS], struct df_err *err) DF_MUST_CHECK;
+
+/* A settlement found that these shards are another's: no rows are taken of them until the tables
+ * were read again. */
+void df_shards_doubt(struct df_shard_group *g, uint32_t shards);
+/* This process cannot do the channel's work, and others can: for so long it owns none of its
+ * shards, unless it is the only one that serves the channel. */
+void df_shards_yield(struct df_shard_group *g, int64_t for_ms);
 
 /* --- marks: rows that are taken with care after an unclean end (marks.c) --- */
 

@@ -14,7 +14,9 @@
  * DF_E_DB_UNAVAILABLE: the caller may not answer 2xx.
  *
  * A row job has `query` and `params` instead of `run`: neighbours with the same query are written
- * by one df_db_exec_many. That is the fast way for single statements.
+ * by one df_db_exec_many. That is the fast way for single statements. A job with `run` may have
+ * `run_all` too: neighbours with the same one are run by one call, all or none of them, so that
+ * they share statements. If it fails, each of them is run alone by `run`.
  *
  * Readers run outside a transaction; a job may begin one of its own (df_db_begin with write=false)
  * to see several tables at one moment. Readers' connections cannot write.
@@ -36,6 +38,9 @@ struct df_store;
 
 struct df_job {
     enum df_code (*run)(struct df_db *db, struct df_job *job, struct df_err *err);
+    /* May be NULL. Writers only; count is at least 2. */
+    enum df_code (*run_all)(struct df_db *db, struct df_job **jobs, size_t count,
+                            struct df_err *err);
     void (*done)(struct df_job *job, enum df_code code, const struct df_err *err);
     const struct df_log_ctx *log; /* in force during run and done; may be NULL */
 

@@ -9,7 +9,8 @@
  * rolled back to its savepoint and gets its error, while the others go on. Neighbouring row jobs
  * with the same query share a savepoint and one df_db_exec_many. When one of their rows fails, the
  * rows before it are written again, its job gets the error, and the rows after it go on as a batch;
- * after too many failures the rows are written one by one.
+ * after too many failures the rows are written one by one. Neighbours with the same run_all share a
+ * savepoint too; when it fails, each of them runs alone.
  *
  * What can happen to a group as a whole (enum outcome):
  *
@@ -107,6 +108,28 @@ static enum outcome run_job(struct group *g, struct df_job *job)
     return o;
 }
 
+/* Runs jobs by one call. If it fails, `run` finds the job at fault. */
+static enum outcome run_together(struct group *g, struct df_job **jobs, size_t count)
+{
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = df_db_savepoint(g->db, &err);
+
+    for (size_t i = 0; i < count; i++)
+        reset_job(jobs[i]);
+    if (code == DF_OK)
+        code = jobs[0]->run_all(g->db, jobs, count, &err);
+    if (code == DF_OK)
+        code = df_db_release(g->db, &err);
+    if (code == DF_OK)
+        return GOES_ON;
+    enum outcome o = contain_failure(g, code, &err);
+    if (o == EXPELLED)
+        g->single = true; /* the next round finds the job at fault */
+    for (size_t i = 0; i < count && o == GOES_ON; i++)
+        o = run_job(g, jobs[i]);
+    return o;
+}
+
 /* --- row jobs --------------------------------------------------------------------------------- */
 
 /* The values of `count` jobs, row after row. A single job's values are used in place. */
@@ -196,13 +219,21 @@ static enum outcome run_rows(struct group *g, struct df_job **jobs, size_t count
     return GOES_ON;
 }
 
-/* How many jobs, from the first on, are written by one statement. */
+static bool run_as_one(const struct df_job *a, const struct df_job *b)
+{
+    if (a->expelled || b->expelled)
+        return false;
+    if (a->run || b->run)
+        return a->run_all && a->run_all == b->run_all;
+    return a->query == b->query;
+}
+
+/* How many jobs, from the first on, share a savepoint. */
 static size_t run_length(struct df_job **jobs, size_t count)
 {
     size_t n = 1;
-    if (jobs[0]->run || jobs[0]->expelled)
-        return 1;
-    while (n < count && !jobs[n]->run && !jobs[n]->expelled && jobs[n]->query == jobs[0]->query)
+
+    while (n < count && run_as_one(jobs[0], jobs[n]))
         n++;
     return n;
 }
@@ -251,16 +282,29 @@ static enum outcome commit_group(struct group *g)
     return FAILED;
 }
 
+/* Runs jobs that share a savepoint. */
+static enum outcome run_unit(struct group *g, struct df_job **jobs, size_t count)
+{
+    enum outcome o = GOES_ON;
+
+    if (jobs[0]->expelled)
+        return GOES_ON;
+    if (!jobs[0]->run)
+        return run_rows(g, jobs, count);
+    if (count > 1 && !g->single)
+        return run_together(g, jobs, count);
+    for (size_t i = 0; i < count && o == GOES_ON; i++)
+        o = run_job(g, jobs[i]);
+    return o;
+}
+
 static enum outcome run_jobs(struct group *g)
 {
     size_t ok = 0;
 
     for (size_t i = 0; i < g->count;) {
         size_t n = run_length(g->jobs + i, g->count - i);
-        bool rows = !g->jobs[i]->run;
-        enum outcome o = g->jobs[i]->expelled ? GOES_ON
-                         : rows               ? run_rows(g, g->jobs + i, n)
-                                              : run_job(g, g->jobs[i]);
+        enum outcome o = run_unit(g, g->jobs + i, n);
         if (o != GOES_ON)
             return o;
         for (size_t end = i + n; i < end; i++)

@@ -7,6 +7,10 @@
 -- with: name = webhook
 -- with: table = WebhookDeliveries
 -- with: key = UUID
+-- with: ids = UUID
+-- with: mine/sqlite = ((:shards >> (instr('0123456789abcdef', lower(substr(c.Id, 36, 1))) - 1)) & 1) <> 0
+-- with: mine/postgres = ((CAST(:shards AS BIGINT) >> (get_byte(uuid_send(c.Id), 15) & 15)) & 1) <> 0
+-- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), CHARINDEX(RIGHT(LOWER(CAST(c.Id AS CHAR(36))), 1), '0123456789abcdef') - 1)) % 2 <> 0
 -- with: target_key = SubscriptionId
 -- with: at_sent = LastStatus = NULL,
 -- with: at_failed = LastStatus = :http_status,
@@ -22,7 +26,7 @@
 -- The subscription may have changed since the event: URL and secrets are the present ones.
 -- name: webhook_load
 -- row: channel_load
-SELECT d.Id, d.TryCount AS Attempt, d.TryCount AS Fence, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
+SELECT d.Id, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
        s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
        d.BatchId, k.ClientIdentifier, s.ClientId
 FROM WebhookDeliveries AS d
@@ -159,19 +163,18 @@ WHERE IsActive <> :active AND FailureSince <= :before
   AND Id IN (SELECT d.SubscriptionId FROM WebhookDeliveries AS d WHERE d.Id IN EACH_UUID(:ids)
                AND CASE WHEN d.Status = 'Error' THEN 1 ELSE 0 END = 1);
 
--- Deliveries on their way come back by themselves. So do those that another process is settling, which waits for the
--- subscription that was disabled here.
+-- One that is on its way ends too. If it arrives after all, `sent` says so and webhook_arrived_after_all settles its dead
+-- letter; if not, its failure finds no due time and changes nothing. PostgreSQL leaves out those that another process is
+-- settling, which waits for the subscription that was disabled here.
 -- name: webhook_end_waiting
 UPDATE WebhookDeliveries
-SET Status = 'Error', NextAttemptAt = NULL, HeldFor = NULL, HeldAt = NULL, LastError = :error
-WHERE SubscriptionId = :subscription_id
-  AND CASE WHEN NextAttemptAt IS NOT NULL AND Status <> 'Sending' THEN 1 ELSE 0 END = 1;
+SET Status = 'Error', NextAttemptAt = NULL, SendingSince = NULL, HeldFor = NULL, HeldAt = NULL, LastError = :error
+WHERE SubscriptionId = :subscription_id AND CASE WHEN NextAttemptAt IS NOT NULL THEN 1 ELSE 0 END = 1;
 -- dialect: postgres
 UPDATE WebhookDeliveries
-SET Status = 'Error', NextAttemptAt = NULL, HeldFor = NULL, HeldAt = NULL, LastError = :error
+SET Status = 'Error', NextAttemptAt = NULL, SendingSince = NULL, HeldFor = NULL, HeldAt = NULL, LastError = :error
 WHERE Id = ANY(ARRAY(SELECT d.Id FROM WebhookDeliveries AS d
-                     WHERE d.SubscriptionId = :subscription_id
-                       AND CASE WHEN d.NextAttemptAt IS NOT NULL AND d.Status <> 'Sending' THEN 1 ELSE 0 END = 1
+                     WHERE d.SubscriptionId = :subscription_id AND CASE WHEN d.NextAttemptAt IS NOT NULL THEN 1 ELSE 0 END = 1
                      FOR UPDATE SKIP LOCKED));
 
 -- Dead letters: one for each delivery, until it is replayed.

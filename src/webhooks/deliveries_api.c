@@ -1,6 +1,6 @@
 /* GET /clients/{clientId}/webhooks/{id}/deliveries: the deliveries of a webhook and their attempts.
  */
-#include "delivery/attempts.sql.h"
+#include "delivery/history.h"
 #include "webhooks/subscriptions.sql.h"
 #include "webhooks/subscriptions_call.h"
 
@@ -11,6 +11,7 @@
 struct delivery {
     struct df_str id;
     struct df_str json; /* its members, without the braces */
+    struct df_sent_try sent;
 };
 
 struct reading {
@@ -61,7 +62,12 @@ static void read_delivery(void *arg, struct df_result *r)
     write_delivery(d->call, r, &out);
     d->rows[d->count++] =
         (struct delivery){df_arena_str(a, df_col_text(r, subscription_deliveries_Id)),
-                          df_arena_str(a, df_buf_str(&d->text))};
+                          df_arena_str(a, df_buf_str(&d->text)),
+                          df_sent_try(df_col_text(r, subscription_deliveries_Status),
+                                      df_col_int(r, subscription_deliveries_TryCount),
+                                      df_col_time(r, subscription_deliveries_LastAttemptAt),
+                                      df_col_int(r, subscription_deliveries_SentStatus),
+                                      df_col_int(r, subscription_deliveries_SentMs))};
 }
 
 /* A connection has one result at a time, so the rows are kept until their attempts are read. */
@@ -82,27 +88,24 @@ static enum df_code read_deliveries(struct df_db *db, struct webhook_call *c, st
     return code;
 }
 
-static void write_attempt(void *arg, struct df_result *r)
+static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct webhook_call *c = arg;
     struct df_json_out *out = &c->w.json;
     bool is_client = df_auth_client(c->w.req);
-    int64_t status = df_col_int(r, delivery_attempt_list_HttpStatus);
-    struct df_str answer = df_col_text(r, delivery_attempt_list_Answer);
-    struct df_str error = df_col_text(r, delivery_attempt_list_Error);
     /* The duration is hidden too: it would tell a name that exists from one that does not. */
-    bool hidden = is_client && df_webhook_is_unreachable(error);
+    bool hidden = is_client && df_webhook_is_unreachable(a->error);
 
     df_json_open(out, '{');
-    df_json_kv_int(out, "attempt", df_col_int(r, delivery_attempt_list_Attempt));
-    df_json_kv_time(out, "attemptedAt", df_col_time(r, delivery_attempt_list_AttemptedAt));
-    df_json_kv_text(out, "outcome", df_col_text(r, delivery_attempt_list_Outcome));
-    df_json_kv_int_if(out, "httpStatus", !df_col_null(r, delivery_attempt_list_HttpStatus), status);
-    df_json_kv_int(out, "durationMs", hidden ? 0 : df_col_int(r, delivery_attempt_list_DurationMs));
-    df_json_kv_int(out, "answerLength", (int64_t)df_utf8_count(answer));
+    df_json_kv_int(out, "attempt", a->attempt);
+    df_json_kv_time(out, "attemptedAt", a->attempted_ms);
+    df_json_kv_text(out, "outcome", a->outcome);
+    df_json_kv_int_if(out, "httpStatus", a->http_status > 0, a->http_status);
+    df_json_kv_int(out, "durationMs", hidden ? 0 : a->duration_ms);
+    df_json_kv_int(out, "answerLength", (int64_t)df_utf8_count(a->answer));
     if (!is_client)
-        df_json_kv_text(out, "answer", answer);
-    df_json_kv_text(out, "error", error_shown(c, status, error));
+        df_json_kv_text(out, "answer", a->answer);
+    df_json_kv_text(out, "error", error_shown(c, a->http_status, a->error));
     df_json_close(out, '}');
 }
 
@@ -113,10 +116,8 @@ static enum df_code write_delivery_with_attempts(struct df_db *db, struct webhoo
     df_json_raw(&c->w.json, d->json);
     df_json_key(&c->w.json, "attemptsHistory");
     df_json_open(&c->w.json, '[');
-    enum df_code code = df_db_each(db,
-                                   DF_Q(delivery_attempt_list, .channel = df_text(CHANNEL_NAME),
-                                        .row_key = df_text(d->id), .limit = df_int(HISTORY_MAX)),
-                                   write_attempt, c, err);
+    enum df_code code =
+        df_history_each(db, CHANNEL_NAME, d->id, &d->sent, HISTORY_MAX, write_attempt, c, err);
     df_json_close(&c->w.json, ']');
     df_json_close(&c->w.json, '}');
     return code;

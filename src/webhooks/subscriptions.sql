@@ -133,13 +133,15 @@ WHERE PreviousSecretExpiresAt <= :now;
 -- --- deliveries ---
 
 -- name: subscription_deliveries
-SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt
+SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt,
+       TryCount, SentStatus, SentMs
 FROM WebhookDeliveries
 WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
 ORDER BY CreatedAt DESC, Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt
+SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt,
+       TryCount, SentStatus, SentMs
 FROM WebhookDeliveries
 WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
 ORDER BY CreatedAt DESC, Id DESC

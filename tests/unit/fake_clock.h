@@ -89,7 +89,10 @@ static inline int64_t df_fake_clock_await(struct df_fake_clock *f)
 
 static inline void df_fake_clock_init(struct df_fake_clock *f, int64_t wall_ms, uint64_t seed)
 {
-    static const struct df_clock_ops ops = {fake_wall_ms, fake_mono_ns, fake_random, fake_wait_ms};
+    static const struct df_clock_ops ops = {.wall_ms = fake_wall_ms,
+                                            .mono_ns = fake_mono_ns,
+                                            .random = fake_random,
+                                            .wait_ms = fake_wait_ms};
     f->base.ops = &ops;
     f->wall = wall_ms;
     f->mono = INT64_C(1000000000); /* zero is what forgotten deadlines look like */

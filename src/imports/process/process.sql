@@ -251,7 +251,8 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 UPDATE ImportBatch SET LockedAt = NULL, UpdatedAt = :now WHERE Status = 1 AND LockedAt < :before;
 
 -- name: housekeeping_instance
-SELECT COUNT(*) FROM ImportBatch WHERE Status = 1 AND ProcessingHost LIKE :pattern;
+SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1 AND ProcessingHost LIKE :pattern)
+     + (SELECT COUNT(*) FROM WorkOwners WHERE Id = :id) AS Remaining;
 
 -- name: housekeeping_batch
 SELECT Status, UploadPath FROM ImportBatch WHERE Id = :id;

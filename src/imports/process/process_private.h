@@ -169,8 +169,6 @@ struct df_imports {
     struct df_retry_policy retry; /* of a chunk */
     char *url;                    /* of the call */
     char host[IMPORT_HOST_MAX + 1];
-    struct df_uuid instance;
-    int instance_fd;
     struct df_loop workers;
 
     struct df_mutex lock; /* also guards the mail of all batches */
@@ -206,8 +204,6 @@ static inline struct df_value import_now(const struct import_batch *b)
 
 /* --- instances.c --- */
 
-void import_instance_hold(struct df_imports *i);
-void import_instance_drop(struct df_imports *i);
 /*
  * The value for ProcessingHost: "host/instance", or "host/instance/rules" for a batch that
  * processes of the previous release must not cut. They cannot tell whether an owner of the latter

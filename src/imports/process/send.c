@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* On the client's thread. */
+/* On a thread of the client. */
 static void chunk_answered(struct df_out *out)
 {
     struct import_chunk *c = out->arg;

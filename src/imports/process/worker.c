@@ -18,6 +18,7 @@
  * is taken and fails.
  */
 #include "access/policies.h"
+#include "base/instance.h"
 #include "base/mem.h"
 #include "imports/batch_event.h"
 #include "imports/process/process.sql.h"
@@ -538,7 +539,6 @@ struct df_imports *df_imports_new(const struct df_imports_options *opt)
         .delay_count = i->opt.settings.retry_delays_ms.count,
         .max_attempts = i->opt.settings.max_retries + 1,
     };
-    i->instance_fd = -1;
     df_mutex_init(&i->lock);
     df_cond_init(&i->changed);
     if (opt->settings.url) {
@@ -549,6 +549,7 @@ struct df_imports *df_imports_new(const struct df_imports_options *opt)
         i->url = df_malloc(size);
         (void)snprintf(i->url, size, DF_STR_FMT CALL_PATH, DF_STR_ARG(base));
     }
+    (void)snprintf(i->host, sizeof(i->host), "%s/%s", opt->instance->host, opt->instance->id.text);
     import_metrics_register();
     return i;
 }
@@ -559,7 +560,6 @@ void df_imports_start(struct df_imports *i)
         df_log_warn("ImportsNotConfigured", "omniflow.url is not set: batches wait until it is");
         return;
     }
-    import_instance_hold(i);
     i->threads_running = import_is_concurrent(i) ? (size_t)i->opt.settings.workers : 1;
     df_loop_start(&i->workers, &(struct df_loop_options){.name = "imports",
                                                          .threads = i->threads_running,
@@ -592,7 +592,6 @@ void df_imports_end(struct df_imports *i)
         return;
     df_imports_stop(i, 0);
     df_loop_stop(&i->workers);
-    import_instance_drop(i);
 }
 
 void df_imports_free(struct df_imports *i)

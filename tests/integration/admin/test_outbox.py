@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import http.server
 import json
+import re
 import socket
 import threading
 
@@ -64,18 +65,21 @@ class Box:
         return self.last("TB_TICKET_INTERFACE")
 
     def add(self, channel, status="Pending", reference="doc", payload="{}", attempts=0, created=at(1), tried=None,
-            sent=None, due=None, error=None):
-        """A row of the channel; its id."""
+            sent=None, due=None, error=None, **more):
+        """A row of the channel; its id. `more` are columns by their names, without the prefix of the gateway's."""
+        if status == "Sending":
+            more = {"SendingSince": created, **more}
         if channel == "ticket-gateway":
             if status == "Pending" and due is None:
                 due = created  # one that is not due has nothing to send, and is not shown
             return self.ticket(reference, RawPayloadJson=payload, CreatedAt=created, GatewaySendStatus=status,
                                GatewaySendAttemptCount=attempts, GatewaySendLastAttemptAt=tried, GatewaySendSentAt=sent,
-                               GatewaySendNextAttemptAt=due, GatewaySendLastError=error)
+                               GatewaySendNextAttemptAt=due, GatewaySendLastError=error,
+                               **{f"GatewaySend{name}": value for name, value in more.items()})
         table = "TB_FUNCTIONAL_ACK_OUTBOX" if channel == "functional-ack" else "TB_TICKET_RETURN_OUTBOX"
         row = {"BusinessDocId": reference, "PayloadJson": payload, "TargetUrl": TARGET, "Status": status,
                "AttemptCount": attempts, "CreatedAt": created, "LastAttemptAt": tried, "SentAt": sent,
-               "NextAttemptAt": due, "LastError": error}
+               "NextAttemptAt": due, "LastError": error, **more}
         if channel == "ticket-return":
             row |= {"BusinessEntity": "BR", "PhaseCode": 15}
         self.insert(table, row)
@@ -257,6 +261,33 @@ def test_attempts_are_those_of_the_row_newest_first(server, box):
          "error": "HTTP 422: não"},
         {"attempt": 1, "attemptedAt": at(1), "outcome": "Retry", "httpStatus": None, "durationMs": 7, "answer": None,
          "error": "connection refused"}]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_success_at_the_first_try_is_in_the_history_by_the_row_itself(server, box, channel):
+    row_id = box.add(channel, "Sent", attempts=1, tried=at(2), sent=at(3), TryCount=1, SentStatus=202, SentMs=12)
+    entry = {"attempt": 1, "attemptedAt": at(2), "outcome": "Sent", "httpStatus": 202, "durationMs": 12, "answer": None,
+             "error": None}
+    assert whole(server, channel, row_id)["attemptsHistory"] == [entry]
+    shown = cli(server, "show", channel, row_id)
+    assert re.search(rf"^1 +{re.escape(at(2))} +Sent +202 +12", shown, re.MULTILINE), shown
+    if channel == "ticket-gateway":
+        assert server.admin().get(f"/admin/tickets/{row_id}").json["attempts"] == [
+            {"channel": channel, "id": int(row_id), **entry}]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_success_is_in_the_history_once(server, box, channel):
+    row_id = box.add(channel, "Sent", attempts=2, tried=at(2), sent=at(3), TryCount=2, SentStatus=202, SentMs=12)
+    box.attempt(channel, row_id, 1, "Retry", 503)
+    box.attempt(channel, row_id, 2, "Sent", 202, "thanks")
+    older = box.add(channel, "Sent", "older", attempts=1, tried=at(1), sent=at(3), TryCount=1)
+    box.attempt(channel, older, 1, "Sent", 200, "thanks")
+    waiting = box.add(channel, "Pending", "again", due=at(5), TryCount=1, SentStatus=202, SentMs=12)
+    assert [(a["attempt"], a["outcome"], a["answer"]) for a in whole(server, channel, row_id)["attemptsHistory"]] == [
+        (2, "Sent", "thanks"), (1, "Retry", None)]
+    assert [a["answer"] for a in whole(server, channel, older)["attemptsHistory"]] == ["thanks"]
+    assert whole(server, channel, waiting)["attemptsHistory"] == []
 
 
 def test_of_many_attempts_the_last_fifty_are_shown(server, box):

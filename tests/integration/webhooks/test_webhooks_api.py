@@ -402,6 +402,7 @@ def test_a_test_event_arrives(sending, receiver):
     assert headers["webhook-id"] == delivery["id"] and delivery["event"] == "Test" and delivery["sentAt"]
     attempt, = delivery["attemptsHistory"]
     assert (attempt["attempt"], attempt["outcome"], attempt["httpStatus"]) == (1, "Sent", 200)
+    assert attempt["attemptedAt"] == delivery["lastAttemptAt"] and attempt["error"] is None
     assert hooks.deliveries(hook, "?status=Error") == []
     during = hooks.post(hook, "/rotate-secret").json
     assert during["previousSecretValidUntil"]

@@ -161,6 +161,7 @@ static const struct setting usual = {.base_ms = 100, .open_ms = 10000, .half_ope
 static struct process {
     struct df_store *store;
     struct df_outbound outbound;
+    struct df_shards *shards;
     struct df_delivery *engine;
     struct df_interface *interface;
     struct df_secret *key;
@@ -208,8 +209,11 @@ static void start_process(struct process *p, const struct setting *s, const char
         df_outbound_open(&p->outbound, &(struct df_http_client_options){0}, &breaker, &ahead, &err),
         &err);
     p->key = df_secret_new(df_str_c(key));
+    p->shards = df_shards_new(&(struct df_shards_options){
+        .store = p->store, .clock = &ahead, .version = "test", .lease_ms = settings.lease_ms});
     p->engine = df_delivery_new(&(struct df_delivery_options){.store = p->store,
                                                               .outbound = &p->outbound,
+                                                              .shards = p->shards,
                                                               .clock = &ahead,
                                                               .settings = settings,
                                                               .poll_ms = 50});
@@ -228,6 +232,7 @@ static void start_process(struct process *p, const struct setting *s, const char
         add_acks_of_tenant(p);
     else
         df_interface_add_channels(p->interface, p->engine);
+    df_shards_start(p->shards);
     df_delivery_start(p->engine);
 }
 
@@ -235,12 +240,15 @@ static void stop_process(struct process *p)
 {
     if (!p->engine)
         return;
+    df_shards_stop(p->shards);
     df_delivery_stop(p->engine, 5000);
     df_interface_stop(p->interface);
     df_outbound_stop(&p->outbound);
     df_delivery_end(p->engine);
+    df_shards_end(p->shards);
     df_store_close(p->store);
     df_delivery_free(p->engine);
+    df_shards_free(p->shards);
     df_interface_free(p->interface);
     df_outbound_close(&p->outbound);
     df_secret_free(p->key);

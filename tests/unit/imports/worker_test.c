@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "access/clients.h"
+#include "base/instance.h"
 #include "fake_clock.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
@@ -35,6 +36,7 @@ static struct df_store *store;
 static struct df_storage *storage;
 static struct df_outbound outbound;
 static struct df_imports *imports;
+static struct df_instance *instance;
 static struct df_client client;
 static struct df_err err;
 
@@ -85,12 +87,14 @@ static int start(void **state)
                                                              .half_open_calls = 1},
                                &clock_.base, &err),
               &err);
+    instance = df_instance_hold(test.dir, df_clock_real());
     imports = df_imports_new(&(struct df_imports_options){
         .store = store,
         .storage = storage,
         .outbound = &outbound,
         .clock = &clock_.base,
         .data_dir = test.dir,
+        .instance = instance,
         .give_up_ms = INT64_C(72) * 3600 * 1000,
         .settings = {.url = omniflow_url,
                      .mode = concurrent ? DF_IMPORTS_CONCURRENT : DF_IMPORTS_EXCLUSIVE,
@@ -115,6 +119,7 @@ static int stop(void **state)
     df_imports_end(imports);
     df_store_close(store);
     df_imports_free(imports);
+    df_instance_drop(instance);
     df_outbound_close(&outbound);
     df_storage_free(storage);
     df_db_close(db);

@@ -331,11 +331,17 @@ static void note(struct df_call *call)
     gate_signal(o->gate);
 }
 
+/* All tests run with one thread, and once more with several. */
+static int64_t client_threads = 1;
+
 static struct df_http_client *client_with(const struct df_http_client_options *opt)
 {
+    struct df_http_client_options with_threads = *opt;
     struct df_http_client *c = NULL;
     struct df_err err = DF_ERR_INIT;
-    assert_int_equal(df_http_client_new(opt, &c, &err), DF_OK);
+
+    with_threads.threads = opt->threads ? opt->threads : client_threads;
+    assert_int_equal(df_http_client_new(&with_threads, &c, &err), DF_OK);
     return c;
 }
 
@@ -762,6 +768,117 @@ static void destinations_take_turns(void **state)
     peer_stop(other);
 }
 
+/* --- several threads --- */
+
+struct threaded {
+    struct outcome o;
+    pthread_t ended_on;
+};
+
+static void note_thread(struct df_call *call)
+{
+    struct threaded *t = call->arg;
+
+    t->ended_on = pthread_self();
+    call->arg = &t->o;
+    note(call);
+}
+
+static void prepare_threaded(struct threaded *t, struct gate *g, unsigned port, const char *path)
+{
+    prepare(&t->o, g, port, path);
+    t->o.call.done = note_thread;
+    t->o.call.arg = t;
+}
+
+/* Also calls that end in line, and those that are cancelled. */
+static void each_destination_has_one_thread(void **state)
+{
+    (void)state;
+    enum { PEERS = 4, EACH = 20 };
+    struct peer *peers[PEERS];
+    struct df_http_client *c =
+        client_with(&(struct df_http_client_options){.threads = PEERS, .max_per_destination = 2});
+    struct threaded *calls = df_calloc((size_t)PEERS * EACH, sizeof(*calls));
+    struct gate g;
+    struct gate cancelled;
+
+    gate_init(&g);
+    gate_init(&cancelled);
+    for (int i = 0; i < PEERS; i++)
+        peers[i] = peer_start();
+    for (int i = 0; i < PEERS * EACH; i++) {
+        /* The first two of each hang, so that what comes last expires in line. */
+        bool hangs = i >= (EACH - 4) * PEERS && i < (EACH - 2) * PEERS;
+        bool expires = i >= (EACH - 2) * PEERS;
+        prepare_threaded(&calls[i], hangs ? &cancelled : &g, peers[i % PEERS]->port,
+                         hangs ? "/hang" : "/ok");
+        calls[i].o.call.timeout_ms = expires ? 50 : 60000;
+        df_http_client_send(c, &calls[i].o.call);
+        if (i == (EACH - 4) * PEERS - 1)
+            gate_wait(&g, (size_t)i + 1);
+    }
+    gate_wait(&g, (size_t)PEERS * (EACH - 2));
+    df_http_client_free(c);
+    assert_int_equal(cancelled.done, 2 * PEERS);
+    for (int i = 0; i < PEERS * EACH; i++) {
+        for (int n = 0; n < PEERS; n++)
+            assert_int_equal(pthread_equal(calls[i].ended_on, calls[n].ended_on) != 0,
+                             i % PEERS == n);
+        assert_int_equal(calls[i].o.code, i < (EACH - 4) * PEERS   ? DF_OK
+                                          : i < (EACH - 2) * PEERS ? DF_E_CANCELLED
+                                                                   : DF_E_NET_TIMEOUT);
+        free(calls[i].o.body);
+    }
+    for (int i = 0; i < PEERS; i++)
+        peer_stop(peers[i]);
+    free(calls);
+}
+
+static int requests_at(struct peer *const *peers, size_t count)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < count; i++)
+        n += atomic_load(&peers[i]->requests);
+    return n;
+}
+
+/* The places of all threads are one number: peers that answer nothing see no more requests. */
+static void threads_share_the_places(void **state)
+{
+    (void)state;
+    enum { PEERS = 6, EACH = 5, PLACES = 8 };
+    struct peer *peers[PEERS];
+    struct df_http_client *c =
+        client_with(&(struct df_http_client_options){.threads = 4, .max_in_flight = PLACES});
+    struct outcome *outcomes = df_calloc((size_t)PEERS * EACH, sizeof(*outcomes));
+    struct gate g;
+
+    gate_init(&g);
+    for (int i = 0; i < PEERS; i++)
+        peers[i] = peer_start();
+    for (int i = 0; i < PEERS * EACH; i++) {
+        prepare(&outcomes[i], &g, peers[i % PEERS]->port, "/wait");
+        df_http_client_send(c, &outcomes[i].call);
+    }
+    while (requests_at(peers, PEERS) < PLACES)
+        (void)usleep(1000);
+    (void)usleep(20000); /* for those that should not come */
+    assert_int_equal(requests_at(peers, PEERS), PLACES);
+    for (int i = 0; i < PEERS; i++)
+        peer_open(peers[i]);
+    gate_wait(&g, (size_t)PEERS * EACH);
+    for (int i = 0; i < PEERS * EACH; i++) {
+        assert_int_equal(outcomes[i].status, 200);
+        free(outcomes[i].body);
+    }
+    df_http_client_free(c);
+    for (int i = 0; i < PEERS; i++)
+        peer_stop(peers[i]);
+    free(outcomes);
+}
+
 static void retry_after_is_understood(void **state)
 {
     (void)state;
@@ -939,6 +1056,10 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     (void)pthread_once(&once, find_getaddrinfo);
     if (node && df_str_ends(df_str_c(node), DF_STR(".rebind.example")))
         node = atomic_fetch_add(&lookups, 1) == 0 ? "9.9.9.9" : "127.0.0.1";
+    if (node && df_str_ends(df_str_c(node), DF_STR(".second.example"))) {
+        int failed = real_getaddrinfo("127.0.0.2", service, hints, ret);
+        return failed ? failed : real_getaddrinfo("127.0.0.1", service, hints, &(*ret)->ai_next);
+    }
     return real_getaddrinfo(node, service, hints, ret);
 }
 
@@ -951,6 +1072,7 @@ static void name_that_resolves_otherwise_the_second_time_is_refused(void **state
     struct df_http_client *c = client_new();
     struct outcome o;
 
+    atomic_store(&lookups, 0);
     /* As whoever takes the URL would look. */
     assert_int_equal(getaddrinfo("a.rebind.example", "80", &hints, &found), 0);
     assert_true(df_address_is_public(found->ai_addr));
@@ -966,6 +1088,64 @@ static void name_that_resolves_otherwise_the_second_time_is_refused(void **state
     free(o.body);
     df_http_client_free(c);
     peer_stop(p);
+}
+
+/* Listens at the first address of .second.example, with a line so full that further attempts to
+ * connect get no answer. */
+static void fill_line(unsigned port, int fds[4])
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+    assert_int_equal(inet_pton(AF_INET, "127.0.0.2", &in.sin_addr), 1);
+    for (int i = 0; i < 4; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (i ? SOCK_NONBLOCK : 0), 0);
+        assert_true(fds[i] >= 0);
+        if (i > 0) {
+            (void)connect(fds[i], (struct sockaddr *)&in, sizeof(in));
+            continue;
+        }
+        assert_int_equal(bind(fds[i], (struct sockaddr *)&in, sizeof(in)), 0);
+        assert_int_equal(listen(fds[i], 0), 0);
+    }
+}
+
+/* The first address refuses, or is silent. libcurl closes its socket, the next one gets the same
+ * descriptor, and libcurl believes it to be watched already. */
+static void second_address_is_dialled_when_the_first_is_dead(void **state)
+{
+    (void)state;
+    enum { N = 20 };
+
+    for (int silent = 0; silent < 2; silent++) {
+        struct peer *p = peer_start();
+        struct df_http_client *c =
+            client_with(&(struct df_http_client_options){.connect_timeout_ms = 1400});
+        struct outcome *outcomes = df_calloc(N, sizeof(*outcomes));
+        struct gate g;
+        int fds[4] = {-1, -1, -1, -1};
+
+        if (silent)
+            fill_line(p->port, fds);
+        gate_init(&g);
+        for (int i = 0; i < N; i++) {
+            prepare(&outcomes[i], &g, 1, "/");
+            (void)snprintf(outcomes[i].url, sizeof(outcomes[i].url),
+                           "http://host-%d.second.example:%u/ok", i, p->port);
+            df_http_client_send(c, &outcomes[i].call);
+        }
+        gate_wait(&g, N);
+        for (int i = 0; i < N; i++) {
+            if (outcomes[i].status != 200)
+                fail_msg("silent %d, call %d: %s", silent, i, outcomes[i].detail);
+            free(outcomes[i].body);
+        }
+        free(outcomes);
+        df_http_client_free(c);
+        for (int i = 0; i < 4; i++)
+            if (fds[i] >= 0)
+                (void)close(fds[i]);
+        peer_stop(p);
+    }
 }
 
 static void private_connection_is_not_lent_to_a_public_call(void **state)
@@ -1019,6 +1199,38 @@ static void stale_connection_repeats_only_what_is_safe(void **state)
         df_http_client_free(c);
         peer_stop(p);
     }
+}
+
+/* An idle connection stays among the watched sockets; its end must neither be taken for an answer,
+ * nor keep the client busy, nor be missed. */
+static void connections_closed_while_idle_are_opened_again(void **state)
+{
+    (void)state;
+    enum { N = 20, ROUNDS = 3 };
+    struct peer *p = peer_start();
+    struct df_http_client *c = client_new();
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct gate g;
+        struct outcome outcomes[N];
+        gate_init(&g);
+        for (int i = 0; i < N; i++) {
+            prepare(&outcomes[i], &g, p->port, "/ok");
+            df_http_client_send(c, &outcomes[i].call);
+        }
+        gate_wait(&g, N);
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(outcomes[i].status, 200);
+            free(outcomes[i].body);
+        }
+        pthread_mutex_lock(&p->lock);
+        for (size_t i = 0; i < p->connection_count; i++)
+            (void)shutdown(p->connections[i].fd, SHUT_RDWR);
+        pthread_mutex_unlock(&p->lock);
+    }
+    assert_int_equal(atomic_load(&p->requests), N * ROUNDS);
+    df_http_client_free(c);
+    peer_stop(p);
 }
 
 static void calls_that_cannot_be_sent_are_refused(void **state)
@@ -1655,12 +1867,16 @@ int main(void)
         cmocka_unit_test(time_is_up_while_waiting_in_line),
         cmocka_unit_test(slow_destination_does_not_hold_up_another),
         cmocka_unit_test(destinations_take_turns),
+        cmocka_unit_test(each_destination_has_one_thread),
+        cmocka_unit_test(threads_share_the_places),
         cmocka_unit_test(retry_after_is_understood),
         cmocka_unit_test(header_fields_are_kept_for_those_who_ask),
         cmocka_unit_test(private_targets_are_refused_however_written),
         cmocka_unit_test(name_that_resolves_otherwise_the_second_time_is_refused),
+        cmocka_unit_test(second_address_is_dialled_when_the_first_is_dead),
         cmocka_unit_test(private_connection_is_not_lent_to_a_public_call),
         cmocka_unit_test(stale_connection_repeats_only_what_is_safe),
+        cmocka_unit_test(connections_closed_while_idle_are_opened_again),
         cmocka_unit_test(calls_that_cannot_be_sent_are_refused),
         cmocka_unit_test(closing_cancels_everything_once),
         cmocka_unit_test(done_may_send_again),
@@ -1678,5 +1894,7 @@ int main(void)
         cmocka_unit_test(a_destination_has_one_name),
         cmocka_unit_test(malformed_urls_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("one thread", tests, NULL, NULL);
+    client_threads = 4;
+    return failed + cmocka_run_group_tests_name("four threads", tests, NULL, NULL);
 }

@@ -301,7 +301,12 @@ static void insert_minimal_rows(void)
         "INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson)"
         " VALUES ('" EVENT "', 'Test', 's', 'Test:s', 'info', 's', '{}');"
         "INSERT INTO AlertDeliveries (Id, AlertId, Sink, EventAction, PayloadJson)"
-        " VALUES ('" EVENT "', '" EVENT "', 'teams', 'trigger', '{}');",
+        " VALUES ('" EVENT "', '" EVENT "', 'teams', 'trigger', '{}');"
+        "INSERT INTO WorkOwners (Id, Name, Version, Channels, StartedAt, RenewedAt, LeaseUntil)"
+        " VALUES ('" EVENT "', 'n', '1', 'c', '2026-01-01', '2026-01-01', '2026-01-01');"
+        "INSERT INTO WorkShards (Channel, Shard) VALUES ('c', 0);"
+        "INSERT INTO WorkMarks (Channel, RowKey, Taken, MarkedAt) VALUES ('c', '1', 1, "
+        "'2026-01-01');",
         blob(), blob(), 0, 0);
 }
 
