@@ -51,7 +51,8 @@ static void drop_row(struct delivery_claim *cl, struct delivery_row *row)
     delivery_row_free(row);
 }
 
-void delivery_give_up(struct delivery_row *row, struct df_str why)
+/* The row is given up without having been sent. */
+static void give_up_row(struct delivery_row *row, struct df_str why)
 {
     const struct delivery_channel *ch = row->channel;
     int64_t most =
@@ -67,15 +68,15 @@ void delivery_give_up(struct delivery_row *row, struct df_str why)
 
 static void refuse_large_row(struct delivery_row *row, int64_t most)
 {
-    delivery_give_up(row, df_arena_printf(&row->arena,
-                                          "there are %lld bytes to send, and at most %lld are sent",
-                                          (long long)row->bytes, (long long)most));
+    give_up_row(row, df_arena_printf(&row->arena,
+                                     "there are %lld bytes to send, and at most %lld are sent",
+                                     (long long)row->bytes, (long long)most));
     row->bytes = 0;
 }
 
 static void end_row(struct delivery_row *row, const char *why)
 {
-    delivery_give_up(row, df_str_c(why));
+    give_up_row(row, df_str_c(why));
     row->request.url = NULL;
 }
 
@@ -549,7 +550,7 @@ static void give_up_suspects(struct delivery_claim *cl)
     DF_LIST_EACH (row, &cl->claimed, link) {
         const struct suspect *s = df_map_get(&cl->suspects, row->id);
         if (s && s->taken >= DF_MARKS_MAX)
-            delivery_give_up(
+            give_up_row(
                 row, df_arena_printf(&row->arena,
                                      "the server ended unexpectedly %lld times while it had this "
                                      "row: it is set aside",

@@ -187,8 +187,7 @@ struct delivery_settling {
     struct delivery_shown *shown; /* rows on their way that take long */
     size_t shown_count;
     struct df_arena shown_arena;
-    uint32_t reset;  /* shards in which a lost owner may have left rows as Sending */
-    bool one_by_one; /* not all rows were as expected: find out which */
+    uint32_t reset; /* shards in which a lost owner may have left rows as Sending */
     /* Set afresh each time the job runs. */
     size_t stale;  /* rows of shards that are another's */
     uint32_t lost; /* shards that are another's */
@@ -242,55 +241,63 @@ struct delivery_channel {
     struct delivery_claim claim;
 
     /* The engine's lock guards all up to `settled`. While a job is with the store, its lists are
-     * the store's. */
+     * the store's. Times are monotonic, unless they say otherwise. */
+
+    /* Settling. */
+    int64_t settled_ms;               /* when the last settlement began */
+    int64_t again_ms;                 /* when to settle again after a failure */
+    struct df_backoff settle_backoff; /* until again_ms */
+    int64_t show_ms;                  /* when to look for rows that take long */
+    int64_t figures_ms;               /* when waiting rows may be counted again */
+    uint32_t reset;                   /* shards to be reset by the next settlement */
     bool is_settling;
     bool is_claiming;
-    int64_t settled_ms; /* monotonic: when the last settlement began */
-    int64_t claimed_ms; /* monotonic: when the last claim began */
-    int64_t full_ms;    /* monotonic: when to claim again, unless a row comes back before */
-    int64_t again_ms;   /* monotonic: when to settle again after a failure */
-    struct df_backoff settle_backoff; /* until again_ms */
-    int64_t figures_ms;               /* monotonic: when waiting rows may be counted again */
-    int64_t show_ms;                  /* monotonic: when to look for rows that take long */
-    uint32_t reset;                   /* shards to be reset by the next settlement */
+    bool woken;  /* there is new work */
+    bool yields; /* others reach a target that this process does not */
+
+    /* Claiming. */
+    int64_t claimed_ms; /* when the last claim began */
+    int64_t full_ms;    /* when to claim again, unless a row comes back before */
     struct delivery_cursor cursor;
     int64_t since_ms; /* wall clock: rows that are due since then were committed; INT64_MAX: none */
-    int64_t back_ms;  /* monotonic: when to look behind the cursor */
-    int64_t whole_ms; /* monotonic: when to look at all rows */
-    size_t careful_left;       /* rows that are taken with care; 0: no care is needed */
-    int64_t careful_ms;        /* monotonic: when that ends */
-    size_t marked;             /* rows in hand that have a mark */
-    bool suspect;              /* one of them had a mark before: it goes alone */
-    struct df_list ghosts;     /* settled while a claim runs, which may still find them */
-    bool yields;               /* others reach a target that this process does not */
-    int64_t yielded_until_ms;  /* monotonic: the shards are left to them until then */
-    bool woken;                /* there is new work */
-    int64_t look_ms;           /* monotonic: when to look for due rows again */
+    int64_t back_ms;  /* when to look behind the cursor */
+    int64_t whole_ms; /* when to look at all rows */
+    int64_t look_ms;  /* when to look for due rows again */
     struct df_backoff backoff; /* after a failed claim, until look_ms */
-    size_t held;               /* rows in hand */
-    int64_t held_bytes;        /* of them, and of rows that are being claimed */
-    struct df_map held_rows;   /* by id */
-    int64_t row_bytes;         /* mean of the last claim; 0: not known */
-    char *main; /* the destination or tenant of all rows of the last claim; NULL: several */
-    enum delivery_share_kind main_kind;
-    bool several;      /* the last claim had rows for several */
-    int64_t probe_ms;  /* monotonic: when to look past a full destination */
-    int64_t newest_ms; /* monotonic: when the newest rows may be claimed for that */
+    int64_t yielded_until_ms;  /* the shards are left to others until then */
+
+    /* Rows in hand. */
+    struct df_map held_rows; /* by id */
+    size_t held;             /* of them */
+    int64_t held_bytes;      /* of them, and of rows that are being claimed */
+    struct df_list ghosts;   /* settled while a claim runs, which may still find them */
+    size_t careful_left;     /* rows that are taken with care; 0: no care is needed */
+    int64_t careful_ms;      /* when that ends */
+    size_t marked;           /* rows in hand that have a mark */
+
+    /* What the last claims found. */
+    int64_t row_bytes; /* mean of the last claim; 0: not known */
+    char *main;        /* the destination or tenant of all rows of the last claim; NULL: several */
+    int64_t probe_ms;  /* when to look past a full destination */
+    int64_t newest_ms; /* when the newest rows may be claimed for that */
     size_t most;       /* rows of a claim for several */
-    bool crowded;      /* most rows of the last such claim were put off */
-    bool took_newest;  /* the last claim was one of the newest */
-    bool holding;      /* the last row of it was left to wait for its target */
-    bool paused;       /* a person stopped the channel: nothing is claimed */
-    bool pause_seen;   /* for health.c, while it reads */
     size_t turn_at;    /* where targets are looked through next */
+    enum delivery_share_kind main_kind;
+    bool several;     /* the last claim had rows for several */
+    bool crowded;     /* most rows of the last such claim were put off */
+    bool took_newest; /* the last claim was one of the newest */
+    bool holding;     /* the last row of it was left to wait for its target */
+    bool suspect;     /* a row in hand had a mark before: it goes alone */
+    bool paused;      /* a person stopped the channel: nothing is claimed */
+    bool pause_seen;  /* for health.c, while it reads */
 
     /* For a clock that was set back (times.c). */
     bool look_ahead;        /* rows from "after now" are to be looked for */
-    int64_t ahead_until_ms; /* the latest time of such a row; 0: none */
-    int64_t rebase_ms;      /* monotonic: when they are made due; 0: nothing to do */
+    int64_t ahead_until_ms; /* wall clock: the latest time of such a row; 0: none */
+    int64_t rebase_ms;      /* when they are made due; 0: nothing to do */
 
     struct df_list ready;   /* to be sent */
-    struct df_list settled; /* to be settled by the next cycle */
+    struct df_list settled; /* to be settled next */
 
     struct df_metric *attempts[DELIVERY_OUTCOMES];
     struct df_metric *duration;
@@ -351,8 +358,6 @@ struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_
 int64_t delivery_now(const struct delivery_channel *ch);
 int64_t delivery_lease(const struct delivery_channel *ch);
 int64_t delivery_mono_ms(const struct df_delivery *d);
-/* NULL for 0. */
-struct df_value delivery_time_or_null(int64_t ms);
 
 /* --- plan.c ----------------------------------------------------------------------------------- */
 
@@ -375,8 +380,6 @@ void delivery_plan_settled(struct delivery_channel *ch, const struct df_list *ro
 void delivery_claim_start(struct delivery_channel *ch);
 /* df_shards_leave for each of these. */
 void delivery_shards_leave(struct delivery_channel *ch, uint32_t shards);
-/* The row is given up without having been sent. */
-void delivery_give_up(struct delivery_row *row, struct df_str why);
 
 /* --- settle.c --------------------------------------------------------------------------------- */
 

@@ -268,8 +268,10 @@ static int64_t gathered_ms(const struct delivery_channel *ch)
 
 /* --- where to begin --------------------------------------------------------------------------- */
 
-static void plan_look(struct delivery_channel *ch, int64_t now_ms) DF_REQUIRES(ch->d->lock)
+static void plan_look(struct df_delivery *d, struct delivery_channel *ch, int64_t now_ms)
+    DF_REQUIRES(d->lock)
 {
+    (void)d;
     struct delivery_claim *cl = &ch->claim;
     int64_t wall_ms = delivery_now(ch);
     int64_t least_ms = ch->since_ms < wall_ms ? ch->since_ms : wall_ms;
@@ -311,7 +313,7 @@ bool delivery_plan_claim(struct df_delivery *d, struct delivery_channel *ch, int
         return false;
     cl->careful = ch->careful_left > 0 && now_ms < ch->careful_ms;
     cl->marked = ch->marked;
-    plan_look(ch, now_ms);
+    plan_look(d, ch, now_ms);
     if (cl->limit > 0) {
         /* A claim of the oldest rows does not look at the new work; that needs a claim of the
          * newest. */

@@ -88,18 +88,17 @@ static void finish_row(struct delivery_row *row)
 void delivery_drop(struct delivery_row *row)
 {
     struct delivery_channel *ch = row->channel;
-    struct df_delivery *d = ch->d;
 
-    df_lock(&d->lock);
+    df_lock(&ch->d->lock);
     if (row->destination && !row->promised)
-        delivery_share_leave(d, row);
+        delivery_share_leave(ch->d, row);
     delivery_held_remove(ch, row);
     if (row->waited_for == 0 && row->was_due_ms < ch->since_ms)
         ch->since_ms = row->was_due_ms; /* it lies behind the cursor */
     else if (row->waited_for > 0 && row->target)
         row->target->has_held = true;
     df_metric_set(ch->in_flight, (double)ch->held);
-    df_unlock(&d->lock);
+    df_unlock(&ch->d->lock);
     delivery_row_free(row);
 }
 

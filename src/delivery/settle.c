@@ -46,7 +46,7 @@ struct df_value df_channel_id(const struct df_channel *c, struct df_str id)
     return df_str_to_i64(id, &number) ? df_int(number) : df_null(DF_INT);
 }
 
-struct df_value delivery_time_or_null(int64_t ms)
+static struct df_value time_or_null(int64_t ms)
 {
     return ms > 0 ? df_time(ms) : df_null(DF_TIME);
 }
@@ -125,24 +125,12 @@ static enum df_code write_outcomes(struct df_db *db, struct delivery_settling *s
                                    struct df_rows *params, struct df_err *err)
 {
     int64_t *affected = DF_ARENA_ARRAY(&s->arena, int64_t, rows.count + 1);
-    enum df_code code = DF_OK;
 
     if (rows.count == 0)
         return DF_OK;
-    if (s->one_by_one) {
-        for (size_t i = 0; i < rows.count && code == DF_OK; i++)
-            code = df_db_exec(db, params->query, params->params + i * params->query->param_count,
-                              params->query->param_count, &affected[i], err);
-    } else {
-        code = df_rows_run(db, params, affected, err);
-    }
-    for (size_t i = 0; i < rows.count && code == DF_OK; i++) {
-        if (affected[i] < 0) { /* one statement for all cannot tell which */
-            s->one_by_one = true;
-            return df_err_set(err, DF_E_DB_CONFLICT, "rows changed while they were on their way");
-        }
+    enum df_code code = df_rows_run(db, params, affected, err);
+    for (size_t i = 0; i < rows.count && code == DF_OK; i++)
         rows.at[i]->stale = affected[i] == 0;
-    }
     return code;
 }
 
@@ -192,8 +180,8 @@ static enum df_code settle_others(struct df_db *db, struct delivery_settling *s,
                            {"due", dead ? df_null(DF_TIME) : df_time(row->due_ms)},
                            {"error", df_text(row->error)}, {"http_status", status_of(row)},
                            {"attempts", df_int(t->counted)},
-                           {"first_failed", delivery_time_or_null(t->first_failed_ms)},
-                           {"counted", delivery_time_or_null(t->counted_ms)},
+                           {"first_failed", time_or_null(t->first_failed_ms)},
+                           {"counted", time_or_null(t->counted_ms)},
                            {"mark", t->mark >= 0 ? df_int(t->mark) : df_null(DF_INT)},
                            {"held_for", held ? df_int(row->held_for) : df_null(DF_INT)},
                            {"held_at", held ? now : df_null(DF_TIME)}));
@@ -406,7 +394,6 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
     df_lock(&ch->d->lock);
     if (code == DF_OK) {
         df_backoff_reset(&ch->settle_backoff);
-        s->one_by_one = false;
         delivery_shards_leave(ch, s->reset);
         delivery_targets_settled(ch, &s->rows);
         delivery_plan_settled(ch, &s->rows);
