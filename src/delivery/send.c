@@ -93,10 +93,12 @@ void delivery_drop(struct delivery_row *row)
     if (row->destination && !row->promised)
         delivery_share_leave(ch->d, row);
     delivery_held_remove(ch, row);
-    if (row->waited_for == 0 && row->was_due_ms < ch->since_ms)
-        ch->since_ms = row->was_due_ms; /* it lies behind the cursor */
-    else if (row->waited_for > 0 && row->target)
+    if (row->waited_for > 0 && row->target) {
         row->target->has_held = true;
+    } else if (row->waited_for == 0) { /* it lies behind the cursor */
+        ch->since_ms = row->was_due_ms < ch->since_ms ? row->was_due_ms : ch->since_ms;
+        ch->look_ms = delivery_mono_ms(ch->d);
+    }
     df_metric_set(ch->in_flight, (double)ch->held);
     df_unlock(&ch->d->lock);
     delivery_row_free(row);

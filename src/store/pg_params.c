@@ -194,7 +194,7 @@ static size_t put_uuid(char *at, struct df_str s)
     assert(ok); /* db.c has looked */
     for (const char *c = uuid.text; ok && *c; c += *c == '-' ? 1 : 2) {
         if (*c != '-')
-            at[len++] = (char)(df_hex_digit(c[0]) << 4 | df_hex_digit(c[1]));
+            at[len++] = (char)((unsigned)df_hex_digit(c[0]) << 4 | (unsigned)df_hex_digit(c[1]));
     }
     return len;
 }

@@ -146,7 +146,7 @@ static void accept_row(struct batch *b, size_t row, PGresult *take_res)
 
 static void keep_piece(struct pg_sink *sink, PGresult *take_res)
 {
-    sink->pieces = df_realloc(sink->pieces, (sink->piece_count + 1) * sizeof(*sink->pieces));
+    sink->pieces = df_realloc(sink->pieces, (sink->piece_count + 1) * sizeof(PGresult *));
     sink->pieces[sink->piece_count++] = take_res;
 }
 
