@@ -1,50 +1,65 @@
 -- Work that a process owns by shard, and what a delivery that went well says of itself.
 
--- SendingSince: since when the row has been on its way; written after a second. Status 'Sending' needs it: so a process of
--- an older release, which wrote that state with every claim, delivers nothing beside processes of this one. SentStatus,
--- SentMs: the answer's status and the duration of the try that arrived, which has no row in DeliveryAttempts if it was the
--- first.
+-- SendingSince: since when the row has been on its way; written after a second. Status 'Sending' needs it, and no later
+-- attempt: so a process of an older release, which wrote state and attempt with every claim, delivers nothing beside
+-- processes of this one. SentStatus, SentMs: the answer's status and the duration of the try that arrived, which has no row
+-- in DeliveryAttempts if it was the first.
 ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD COLUMN IF NOT EXISTS SendingSince timestamptz(3) NULL;
 ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD COLUMN IF NOT EXISTS SentStatus int NULL;
 ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD COLUMN IF NOT EXISTS SentMs bigint NULL;
+UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET SendingSince = clock_timestamp() WHERE Status = 'Sending' AND SendingSince IS NULL;
 ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX DROP CONSTRAINT IF EXISTS CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince;
 ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD CONSTRAINT CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL) NOT VALID;
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince))) NOT VALID;
 ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD COLUMN IF NOT EXISTS SendingSince timestamptz(3) NULL;
 ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD COLUMN IF NOT EXISTS SentStatus int NULL;
 ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD COLUMN IF NOT EXISTS SentMs bigint NULL;
+UPDATE TB_TICKET_RETURN_OUTBOX SET SendingSince = clock_timestamp() WHERE Status = 'Sending' AND SendingSince IS NULL;
 ALTER TABLE TB_TICKET_RETURN_OUTBOX DROP CONSTRAINT IF EXISTS CK_TB_TICKET_RETURN_OUTBOX_SendingSince;
 ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD CONSTRAINT CK_TB_TICKET_RETURN_OUTBOX_SendingSince
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL) NOT VALID;
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince))) NOT VALID;
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN IF NOT EXISTS GatewaySendSendingSince timestamptz(3) NULL;
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN IF NOT EXISTS GatewaySendSentStatus int NULL;
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN IF NOT EXISTS GatewaySendSentMs bigint NULL;
+UPDATE TB_TICKET_INTERFACE SET GatewaySendSendingSince = clock_timestamp() WHERE GatewaySendStatus = 'Sending' AND GatewaySendSendingSince IS NULL;
 ALTER TABLE TB_TICKET_INTERFACE DROP CONSTRAINT IF EXISTS CK_TB_TICKET_INTERFACE_SendingSince;
 ALTER TABLE TB_TICKET_INTERFACE ADD CONSTRAINT CK_TB_TICKET_INTERFACE_SendingSince
-    CHECK (GatewaySendStatus <> 'Sending' OR GatewaySendSendingSince IS NOT NULL) NOT VALID;
+    CHECK (GatewaySendStatus <> 'Sending' OR (GatewaySendSendingSince IS NOT NULL
+           AND (GatewaySendLastAttemptAt IS NULL OR GatewaySendLastAttemptAt <= GatewaySendSendingSince))) NOT VALID;
 ALTER TABLE IntegrationCalls ADD COLUMN IF NOT EXISTS SendingSince timestamptz(3) NULL;
 ALTER TABLE IntegrationCalls ADD COLUMN IF NOT EXISTS SentStatus int NULL;
 ALTER TABLE IntegrationCalls ADD COLUMN IF NOT EXISTS SentMs bigint NULL;
+UPDATE IntegrationCalls SET SendingSince = clock_timestamp() WHERE Status = 'Sending' AND SendingSince IS NULL;
 ALTER TABLE IntegrationCalls DROP CONSTRAINT IF EXISTS CK_IntegrationCalls_SendingSince;
 ALTER TABLE IntegrationCalls ADD CONSTRAINT CK_IntegrationCalls_SendingSince
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL) NOT VALID;
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince))) NOT VALID;
 ALTER TABLE AlertDeliveries ADD COLUMN IF NOT EXISTS SendingSince timestamptz(3) NULL;
 ALTER TABLE AlertDeliveries ADD COLUMN IF NOT EXISTS SentStatus int NULL;
 ALTER TABLE AlertDeliveries ADD COLUMN IF NOT EXISTS SentMs bigint NULL;
+UPDATE AlertDeliveries SET SendingSince = clock_timestamp() WHERE Status = 'Sending' AND SendingSince IS NULL;
 ALTER TABLE AlertDeliveries DROP CONSTRAINT IF EXISTS CK_AlertDeliveries_SendingSince;
 ALTER TABLE AlertDeliveries ADD CONSTRAINT CK_AlertDeliveries_SendingSince
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL) NOT VALID;
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince))) NOT VALID;
 ALTER TABLE WebhookDeliveries ADD COLUMN IF NOT EXISTS SendingSince timestamptz(3) NULL;
 ALTER TABLE WebhookDeliveries ADD COLUMN IF NOT EXISTS SentStatus int NULL;
 ALTER TABLE WebhookDeliveries ADD COLUMN IF NOT EXISTS SentMs bigint NULL;
+UPDATE WebhookDeliveries SET SendingSince = clock_timestamp() WHERE Status = 'Sending' AND SendingSince IS NULL;
 ALTER TABLE WebhookDeliveries DROP CONSTRAINT IF EXISTS CK_WebhookDeliveries_SendingSince;
 ALTER TABLE WebhookDeliveries ADD CONSTRAINT CK_WebhookDeliveries_SendingSince
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL) NOT VALID;
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince))) NOT VALID;
 -- The same for the processing of a ticket.
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN IF NOT EXISTS ProcessingSince timestamptz(3) NULL;
+UPDATE TB_TICKET_INTERFACE SET ProcessingSince = GREATEST(NextAttemptAt, clock_timestamp())
+    WHERE Status = 'Processing' AND ProcessingSince IS NULL;
 ALTER TABLE TB_TICKET_INTERFACE DROP CONSTRAINT IF EXISTS CK_TB_TICKET_INTERFACE_ProcessingSince;
 ALTER TABLE TB_TICKET_INTERFACE ADD CONSTRAINT CK_TB_TICKET_INTERFACE_ProcessingSince
-    CHECK (Status <> 'Processing' OR ProcessingSince IS NOT NULL) NOT VALID;
+    CHECK (Status <> 'Processing' OR (ProcessingSince IS NOT NULL
+           AND (NextAttemptAt IS NULL OR NextAttemptAt <= ProcessingSince))) NOT VALID;
 
 -- Claims go through rows by due time and id.
 DROP INDEX IF EXISTS IX_TB_FUNCTIONAL_ACK_OUTBOX_NextAttemptAt;

@@ -1,13 +1,14 @@
 -- Work that a process owns by shard, and what a delivery that went well says of itself.
 
--- SendingSince: since when the row has been on its way; written after a second. Status 'Sending' needs it: so a process of
--- an older release, which wrote that state with every claim, delivers nothing beside processes of this one. SentStatus,
--- SentMs: the answer's status and the duration of the try that arrived, which has no row in DeliveryAttempts if it was the
--- first.
+-- SendingSince: since when the row has been on its way; written after a second. Status 'Sending' needs it, and no later
+-- attempt: so a process of an older release, which wrote state and attempt with every claim, delivers nothing beside
+-- processes of this one. SentStatus, SentMs: the answer's status and the duration of the try that arrived, which has no row
+-- in DeliveryAttempts if it was the first.
 UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 -- add column if missing: TB_FUNCTIONAL_ACK_OUTBOX SendingSince
 ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD COLUMN SendingSince TEXT NULL
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 -- add column if missing: TB_FUNCTIONAL_ACK_OUTBOX SentStatus
 ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD COLUMN SentStatus INT NULL;
 -- add column if missing: TB_FUNCTIONAL_ACK_OUTBOX SentMs
@@ -15,7 +16,8 @@ ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD COLUMN SentMs BIGINT NULL;
 UPDATE TB_TICKET_RETURN_OUTBOX SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 -- add column if missing: TB_TICKET_RETURN_OUTBOX SendingSince
 ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD COLUMN SendingSince TEXT NULL
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 -- add column if missing: TB_TICKET_RETURN_OUTBOX SentStatus
 ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD COLUMN SentStatus INT NULL;
 -- add column if missing: TB_TICKET_RETURN_OUTBOX SentMs
@@ -23,7 +25,8 @@ ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD COLUMN SentMs BIGINT NULL;
 UPDATE TB_TICKET_INTERFACE SET GatewaySendStatus = 'Pending', GatewaySendNextAttemptAt = COALESCE(GatewaySendNextAttemptAt, CreatedAt) WHERE GatewaySendStatus = 'Sending';
 -- add column if missing: TB_TICKET_INTERFACE GatewaySendSendingSince
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN GatewaySendSendingSince TEXT NULL
-    CHECK (GatewaySendStatus <> 'Sending' OR GatewaySendSendingSince IS NOT NULL);
+    CHECK (GatewaySendStatus <> 'Sending' OR (GatewaySendSendingSince IS NOT NULL
+           AND (GatewaySendLastAttemptAt IS NULL OR GatewaySendLastAttemptAt <= GatewaySendSendingSince)));
 -- add column if missing: TB_TICKET_INTERFACE GatewaySendSentStatus
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN GatewaySendSentStatus INT NULL;
 -- add column if missing: TB_TICKET_INTERFACE GatewaySendSentMs
@@ -31,7 +34,8 @@ ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN GatewaySendSentMs BIGINT NULL;
 UPDATE IntegrationCalls SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 -- add column if missing: IntegrationCalls SendingSince
 ALTER TABLE IntegrationCalls ADD COLUMN SendingSince TEXT NULL
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 -- add column if missing: IntegrationCalls SentStatus
 ALTER TABLE IntegrationCalls ADD COLUMN SentStatus INT NULL;
 -- add column if missing: IntegrationCalls SentMs
@@ -39,7 +43,8 @@ ALTER TABLE IntegrationCalls ADD COLUMN SentMs BIGINT NULL;
 UPDATE AlertDeliveries SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 -- add column if missing: AlertDeliveries SendingSince
 ALTER TABLE AlertDeliveries ADD COLUMN SendingSince TEXT NULL
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 -- add column if missing: AlertDeliveries SentStatus
 ALTER TABLE AlertDeliveries ADD COLUMN SentStatus INT NULL;
 -- add column if missing: AlertDeliveries SentMs
@@ -47,7 +52,8 @@ ALTER TABLE AlertDeliveries ADD COLUMN SentMs BIGINT NULL;
 UPDATE WebhookDeliveries SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 -- add column if missing: WebhookDeliveries SendingSince
 ALTER TABLE WebhookDeliveries ADD COLUMN SendingSince TEXT NULL
-    CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+    CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 -- add column if missing: WebhookDeliveries SentStatus
 ALTER TABLE WebhookDeliveries ADD COLUMN SentStatus INT NULL;
 -- add column if missing: WebhookDeliveries SentMs
@@ -56,7 +62,8 @@ ALTER TABLE WebhookDeliveries ADD COLUMN SentMs BIGINT NULL;
 UPDATE TB_TICKET_INTERFACE SET Status = 'Awaiting', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Processing';
 -- add column if missing: TB_TICKET_INTERFACE ProcessingSince
 ALTER TABLE TB_TICKET_INTERFACE ADD COLUMN ProcessingSince TEXT NULL
-    CHECK (Status <> 'Processing' OR ProcessingSince IS NOT NULL);
+    CHECK (Status <> 'Processing' OR (ProcessingSince IS NOT NULL
+           AND (NextAttemptAt IS NULL OR NextAttemptAt <= ProcessingSince)));
 
 -- Claims go through rows by due time and id.
 DROP INDEX IF EXISTS IX_TB_FUNCTIONAL_ACK_OUTBOX_NextAttemptAt;

@@ -1,10 +1,10 @@
 -- Work that a process owns by shard, and what a delivery that went well says of itself.
 -- Run by 'dataflow migrate', or by hand: sqlcmd -S HOST -d REDEXV2 -b -i FILE
 --
--- SendingSince: since when the row has been on its way; written after a second. Status 'Sending' needs it: so a process of
--- an older release, which wrote that state with every claim, delivers nothing beside processes of this one. SentStatus,
--- SentMs: the answer's status and the duration of the try that arrived, which has no row in DeliveryAttempts if it was the
--- first.
+-- SendingSince: since when the row has been on its way; written after a second. Status 'Sending' needs it, and no later
+-- attempt: so a process of an older release, which wrote state and attempt with every claim, delivers nothing beside
+-- processes of this one. SentStatus, SentMs: the answer's status and the duration of the try that arrived, which has no row
+-- in DeliveryAttempts if it was the first.
 
 SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON;
 SET NUMERIC_ROUNDABORT OFF;
@@ -55,37 +55,44 @@ IF OBJECT_ID(N'CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince', N'C') IS NULL
     UPDATE TB_FUNCTIONAL_ACK_OUTBOX SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 IF OBJECT_ID(N'CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince', N'C') IS NULL
     ALTER TABLE TB_FUNCTIONAL_ACK_OUTBOX ADD CONSTRAINT CK_TB_FUNCTIONAL_ACK_OUTBOX_SendingSince
-        CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+        CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 IF OBJECT_ID(N'CK_TB_TICKET_RETURN_OUTBOX_SendingSince', N'C') IS NULL
     UPDATE TB_TICKET_RETURN_OUTBOX SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 IF OBJECT_ID(N'CK_TB_TICKET_RETURN_OUTBOX_SendingSince', N'C') IS NULL
     ALTER TABLE TB_TICKET_RETURN_OUTBOX ADD CONSTRAINT CK_TB_TICKET_RETURN_OUTBOX_SendingSince
-        CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+        CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_SendingSince', N'C') IS NULL
     UPDATE TB_TICKET_INTERFACE SET GatewaySendStatus = 'Pending', GatewaySendNextAttemptAt = COALESCE(GatewaySendNextAttemptAt, CreatedAt) WHERE GatewaySendStatus = 'Sending';
 IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_SendingSince', N'C') IS NULL
     ALTER TABLE TB_TICKET_INTERFACE ADD CONSTRAINT CK_TB_TICKET_INTERFACE_SendingSince
-        CHECK (GatewaySendStatus <> 'Sending' OR GatewaySendSendingSince IS NOT NULL);
+        CHECK (GatewaySendStatus <> 'Sending' OR (GatewaySendSendingSince IS NOT NULL
+           AND (GatewaySendLastAttemptAt IS NULL OR GatewaySendLastAttemptAt <= GatewaySendSendingSince)));
 IF OBJECT_ID(N'CK_IntegrationCalls_SendingSince', N'C') IS NULL
     UPDATE IntegrationCalls SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 IF OBJECT_ID(N'CK_IntegrationCalls_SendingSince', N'C') IS NULL
     ALTER TABLE IntegrationCalls ADD CONSTRAINT CK_IntegrationCalls_SendingSince
-        CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+        CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 IF OBJECT_ID(N'CK_AlertDeliveries_SendingSince', N'C') IS NULL
     UPDATE AlertDeliveries SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 IF OBJECT_ID(N'CK_AlertDeliveries_SendingSince', N'C') IS NULL
     ALTER TABLE AlertDeliveries ADD CONSTRAINT CK_AlertDeliveries_SendingSince
-        CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+        CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 IF OBJECT_ID(N'CK_WebhookDeliveries_SendingSince', N'C') IS NULL
     UPDATE WebhookDeliveries SET Status = 'Pending', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Sending';
 IF OBJECT_ID(N'CK_WebhookDeliveries_SendingSince', N'C') IS NULL
     ALTER TABLE WebhookDeliveries ADD CONSTRAINT CK_WebhookDeliveries_SendingSince
-        CHECK (Status <> 'Sending' OR SendingSince IS NOT NULL);
+        CHECK (Status <> 'Sending' OR (SendingSince IS NOT NULL
+           AND (LastAttemptAt IS NULL OR LastAttemptAt <= SendingSince)));
 IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_ProcessingSince', N'C') IS NULL
     UPDATE TB_TICKET_INTERFACE SET Status = 'Awaiting', NextAttemptAt = COALESCE(NextAttemptAt, CreatedAt) WHERE Status = 'Processing';
 IF OBJECT_ID(N'CK_TB_TICKET_INTERFACE_ProcessingSince', N'C') IS NULL
     ALTER TABLE TB_TICKET_INTERFACE ADD CONSTRAINT CK_TB_TICKET_INTERFACE_ProcessingSince
-        CHECK (Status <> 'Processing' OR ProcessingSince IS NOT NULL);
+        CHECK (Status <> 'Processing' OR (ProcessingSince IS NOT NULL
+           AND (NextAttemptAt IS NULL OR NextAttemptAt <= ProcessingSince)));
 GO
 
 -- Claims go through rows by due time and id.

@@ -39,6 +39,11 @@ struct df_instance *df_instance_hold(const char *data_dir, const struct df_clock
         return i;
     (void)df_err_errno(&err, "%s", path);
     df_log_warn("InstanceUnmarked", "%s", err.detail);
+    if (i->fd >= 0) { /* a file without a lock would say that this process is gone */
+        (void)unlink(path);
+        (void)close(i->fd);
+        i->fd = -1;
+    }
     return i;
 }
 

@@ -82,18 +82,40 @@ static void end_row(struct delivery_row *row, const char *why)
 
 /* --- suspects --------------------------------------------------------------------------------- */
 
-struct suspect {
+/* A row that had a mark when the time with care began, or was marked by this process since. */
+struct mark {
     struct df_str id;
-    int64_t taken;
+    int64_t taken; /* as it was found; 0: this process was the first */
+    bool own;      /* this process has counted its taking */
 };
 
-static void note_suspect(void *arg, struct df_str id, int64_t taken)
+static struct mark *add_mark(struct delivery_care *care, struct df_str id, int64_t taken)
 {
-    struct delivery_claim *cl = arg;
-    struct suspect *s = df_arena_alloc(&cl->arena, sizeof(*s));
+    struct mark *m = df_arena_alloc(&care->arena, sizeof(*m));
 
-    *s = (struct suspect){df_arena_str(&cl->arena, id), taken};
-    (void)df_map_try_add(&cl->suspects, s->id, s);
+    *m = (struct mark){.id = df_arena_str(&care->arena, id), .taken = taken};
+    struct mark *known = df_map_try_add(&care->marks, m->id, m);
+    return known ? known : m;
+}
+
+static void note_mark(void *arg, struct df_str id, int64_t taken)
+{
+    (void)add_mark(arg, id, taken);
+}
+
+static const struct mark *suspect_of(const struct delivery_claim *cl, struct df_str id)
+{
+    const struct mark *m = cl->careful ? df_map_get(&cl->care.marks, id) : NULL;
+
+    return m && m->taken > 0 ? m : NULL;
+}
+
+void delivery_care_end(struct delivery_care *care)
+{
+    df_map_release(&care->marks);
+    df_arena_release(&care->arena);
+    *care = (struct delivery_care){.begun = false};
+    df_arena_init(&care->arena);
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */
@@ -176,10 +198,10 @@ static bool must_wait(struct finding *f, struct df_str id)
 {
     struct delivery_claim *cl = f->cl;
 
-    if (!cl->careful || !df_map_get(&cl->suspects, id))
+    if (!suspect_of(cl, id))
         return false;
-    f->limit = f->taken + 1; /* it goes alone */
-    return cl->claimed.count > 0 || cl->marked > 0;
+    cl->alone = cl->claimed.count == 0 && cl->marked == 0;
+    return !cl->alone;
 }
 
 static void take_row(void *arg, struct df_result *r)
@@ -195,7 +217,7 @@ static void take_row(void *arg, struct df_result *r)
         move_cursor(f, r);
         return;
     }
-    if (f->taken >= f->limit || must_wait(f, id)) {
+    if (f->taken >= f->limit || cl->alone || must_wait(f, id)) {
         f->full = true;
         return;
     }
@@ -319,6 +341,7 @@ static void build_row(void *arg, struct df_result *r)
     struct delivery_row *row = *found;
     const struct df_channel *c = row->channel->c;
     row->loaded = true;
+    row->version = df_col_int(r, channel_load_Version); /* it may have been replaced since */
     row->request.headers.arena = &row->arena;
     if (c->whose)
         c->whose(c, r, &row->arena, &row->request);
@@ -423,9 +446,9 @@ static void start_over(struct delivery_claim *cl)
     delivery_held_undo(cl);
     free_list(&cl->claimed);
     free_list(&cl->back);
-    df_map_release(&cl->suspects);
     df_arena_reset(&cl->arena);
     cl->at = cl->from;
+    cl->alone = false;
     cl->found = cl->taken = cl->parked = 0;
     cl->taken_bytes = 0;
     cl->more = false;
@@ -440,23 +463,14 @@ static enum df_code claim_run(struct df_db *db, struct df_job *job, struct df_er
     enum df_code code = DF_OK;
 
     start_over(cl);
-    if (cl->careful)
-        code = df_marks_read(db, cl->channel->c->name, SUSPECTS_MAX, note_suspect, cl, err);
+    if (cl->careful && !cl->care.begun)
+        code = df_marks_read(db, cl->channel->c->name, SUSPECTS_MAX, note_mark, &cl->care, err);
+    cl->care.begun = cl->careful && code == DF_OK;
     if (code == DF_OK)
         code = find_held(db, cl, err);
     if (code == DF_OK)
         code = find_due(db, cl, err);
     return code == DF_OK && !cl->careful ? load_run(db, job, err) : code;
-}
-
-static bool has_suspect(const struct delivery_claim *cl)
-{
-    const struct delivery_row *row;
-
-    DF_LIST_EACH (row, &cl->claimed, link)
-        if (cl->careful && df_map_get(&cl->suspects, row->id))
-            return true;
-    return false;
 }
 
 /* Takes over what was found: rows to be sent, and rows to be put off. */
@@ -469,7 +483,7 @@ static void adopt_claimed(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
         delivery_held_add(ch, r);
     DF_LIST_EACH (r, &cl->back, link)
         delivery_held_add(ch, r);
-    ch->suspect = ch->suspect || has_suspect(cl);
+    ch->suspect = ch->suspect || (cl->alone && cl->claimed.count > 0);
     if (cl->careful)
         ch->careful_left = cl->taken < ch->careful_left ? ch->careful_left - cl->taken : 0;
     cl->reserved = 0; /* the rows count them now */
@@ -531,6 +545,7 @@ static void claim_ended(struct df_job *job, enum df_code code, const struct df_e
 
 /* --- with care -------------------------------------------------------------------------------- */
 
+/* A row that this process let go of and takes again has been counted. */
 static enum df_code mark_run(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct delivery_claim *cl = (struct delivery_claim *)job;
@@ -538,9 +553,34 @@ static enum df_code mark_run(struct df_db *db, struct df_job *job, struct df_err
     const struct delivery_row *row;
     size_t count = 0;
 
-    DF_LIST_EACH (row, &cl->claimed, link)
-        ids[count++] = row->id;
+    DF_LIST_EACH (row, &cl->claimed, link) {
+        const struct mark *m = df_map_get(&cl->care.marks, row->id);
+        if (!m || !m->own)
+            ids[count++] = row->id;
+    }
     return df_marks_add(db, cl->channel->c->name, ids, count, delivery_now(cl->channel), err);
+}
+
+static void note_own_marks(struct delivery_claim *cl)
+{
+    const struct delivery_row *row;
+
+    DF_LIST_EACH (row, &cl->claimed, link)
+        add_mark(&cl->care, row->id, 0)->own = true;
+}
+
+/* When the time with care is over, marks of rows that were let go of say nothing any more. */
+static enum df_code clear_run(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct delivery_claim *cl = (struct delivery_claim *)job;
+    struct df_str *ids = DF_ARENA_ARRAY(&cl->arena, struct df_str, cl->care.marks.count + 1);
+    const struct mark *m;
+    size_t count = 0;
+
+    for (size_t at = 0; (m = df_map_next(&cl->care.marks, &at));)
+        if (m->own)
+            ids[count++] = m->id;
+    return df_marks_clear(db, cl->channel->c->name, ids, count, err);
 }
 
 static void give_up_suspects(struct delivery_claim *cl)
@@ -548,13 +588,12 @@ static void give_up_suspects(struct delivery_claim *cl)
     struct delivery_row *row;
 
     DF_LIST_EACH (row, &cl->claimed, link) {
-        const struct suspect *s = df_map_get(&cl->suspects, row->id);
-        if (s && s->taken >= DF_MARKS_MAX)
-            give_up_row(
-                row, df_arena_printf(&row->arena,
-                                     "the server ended unexpectedly %lld times while it had this "
-                                     "row: it is set aside",
-                                     (long long)s->taken));
+        const struct mark *m = suspect_of(cl, row->id);
+        if (m && m->taken >= DF_MARKS_MAX)
+            give_up_row(row, df_arena_printf(&row->arena,
+                                             "the server ended unexpectedly %lld times while it "
+                                             "had this row: it is set aside",
+                                             (long long)m->taken));
     }
 }
 
@@ -572,11 +611,14 @@ static void go_on(struct delivery_claim *cl, bool writes, struct df_job next)
 
 static void rows_marked(struct df_job *job, enum df_code code, const struct df_err *err)
 {
-    if (code == DF_OK)
-        go_on((struct delivery_claim *)job, false,
-              (struct df_job){.run = load_run, .done = claim_ended});
-    else
+    struct delivery_claim *cl = (struct delivery_claim *)job;
+
+    if (code != DF_OK) {
         claim_ended(job, code, err);
+        return;
+    }
+    note_own_marks(cl);
+    go_on(cl, false, (struct df_job){.run = load_run, .done = claim_ended});
 }
 
 static void rows_found(struct df_job *job, enum df_code code, const struct df_err *err)
@@ -591,6 +633,23 @@ static void rows_found(struct df_job *job, enum df_code code, const struct df_er
     go_on(cl, true, (struct df_job){.run = mark_run, .done = rows_marked});
 }
 
+static void find_run_start(struct delivery_claim *cl)
+{
+    go_on(cl, false,
+          (struct df_job){.run = claim_run, .done = cl->careful ? rows_found : claim_ended});
+}
+
+/* Whether it worked or not: what is left is a row's that is not in hand. */
+static void care_over(struct df_job *job, enum df_code code, const struct df_err *err)
+{
+    struct delivery_claim *cl = (struct delivery_claim *)job;
+
+    if (code != DF_OK)
+        df_log_warn("DeliveryCycleFailed", "%s", err->detail);
+    delivery_care_end(&cl->care);
+    find_run_start(cl);
+}
+
 void delivery_claim_start(struct delivery_channel *ch)
 {
     struct delivery_claim *cl = &ch->claim;
@@ -598,6 +657,8 @@ void delivery_claim_start(struct delivery_channel *ch)
     assert(ch->is_claiming && cl->claimed.count == 0 && cl->back.count == 0);
     hold_shards(ch);
     cl->begun_ms = delivery_mono_ms(ch->d);
-    go_on(cl, false,
-          (struct df_job){.run = claim_run, .done = cl->careful ? rows_found : claim_ended});
+    if (cl->care.begun && (!cl->careful || cl->care_begins))
+        go_on(cl, true, (struct df_job){.run = clear_run, .done = care_over});
+    else
+        find_run_start(cl);
 }

@@ -190,7 +190,8 @@ struct delivery_settling {
     uint32_t reset; /* shards in which a lost owner may have left rows as Sending */
     /* Set afresh each time the job runs. */
     size_t stale;  /* rows of shards that are another's */
-    uint32_t lost; /* shards that are another's */
+    uint32_t lost; /* shards of its rows that are another's */
+    uint32_t own;  /* shards that are this process's */
     struct df_arena arena;
 };
 
@@ -202,13 +203,22 @@ struct delivery_cursor {
 
 enum delivery_look { DELIVERY_LOOK_ON, DELIVERY_LOOK_BACK, DELIVERY_LOOK_WHOLE };
 
+/* The time with care: marks by id, of the claim's jobs alone. */
+struct delivery_care {
+    bool begun;
+    struct df_map marks;
+    struct df_arena arena;
+};
+
 /* A job of a reader: finds rows that are due, or whose target is back, and loads them. */
 struct delivery_claim {
     struct df_job job;
     struct delivery_channel *channel;
-    size_t limit; /* rows to find by due time; 0: none */
-    bool newest;  /* the newest rows, since the oldest wait for a destination that is full */
-    bool careful; /* under marks: claim.c */
+    size_t limit;     /* rows to find by due time; 0: none */
+    bool newest;      /* the newest rows, since the oldest wait for a destination that is full */
+    bool careful;     /* under marks: claim.c */
+    bool care_begins; /* marks are read anew */
+    struct delivery_care care;
     enum delivery_look look;
     struct delivery_cursor from;
     size_t passed;               /* rows in hand that it may find again */
@@ -218,6 +228,7 @@ struct delivery_claim {
     int64_t epochs[DF_SHARDS];
     int64_t begun_ms; /* monotonic */
     /* Set afresh each time the job runs. */
+    bool alone;                /* the row that is taken is a suspect */
     struct delivery_cursor at; /* behind the last row that was found */
     size_t found;              /* rows that the claim by due time took, put back or not */
     size_t taken;              /* the same of all claims */
@@ -225,7 +236,6 @@ struct delivery_claim {
     size_t parked;             /* of them, put off: their owner already has its share */
     int64_t took_ms;           /* to find them */
     bool more;                 /* there may be more rows behind the cursor */
-    struct df_map suspects;    /* careful: rows that have a mark, struct suspect by id */
     struct df_list claimed;    /* to be sent */
     struct df_list back;       /* to be settled: put off, or refused */
     int64_t reserved;          /* bytes of both, counted as held */
@@ -288,6 +298,7 @@ struct delivery_channel {
     bool took_newest; /* the last claim was one of the newest */
     bool holding;     /* the last row of it was left to wait for its target */
     bool suspect;     /* a row in hand had a mark before: it goes alone */
+    bool care_begins; /* shards were taken of a process that did not end as it should */
     bool paused;      /* a person stopped the channel: nothing is claimed */
     bool pause_seen;  /* for health.c, while it reads */
 
@@ -378,6 +389,7 @@ void delivery_plan_settled(struct delivery_channel *ch, const struct df_list *ro
 
 /* Starts the claim that was planned. Takes the lock. */
 void delivery_claim_start(struct delivery_channel *ch);
+void delivery_care_end(struct delivery_care *care);
 /* df_shards_leave for each of these. */
 void delivery_shards_leave(struct delivery_channel *ch, uint32_t shards);
 

@@ -187,9 +187,9 @@ static void shards_changed(void *arg, uint32_t taken, uint32_t unclean)
     struct df_delivery *d = ch->d;
 
     df_lock(&d->lock);
+    (void)taken;
     ch->woken = true;
-    if (taken)
-        ch->whole_ms = 0;
+    ch->whole_ms = 0;
     for (unsigned i = 0; i < DF_SHARDS; i++) /* until they are reset */
         if (unclean & ~ch->reset & UINT32_C(1) << i)
             df_shards_enter(ch->shards, i);
@@ -197,6 +197,7 @@ static void shards_changed(void *arg, uint32_t taken, uint32_t unclean)
     if (unclean) {
         ch->careful_left = CAREFUL_ROWS;
         ch->careful_ms = delivery_mono_ms(d) + CAREFUL_FOR_MS;
+        ch->care_begins = true;
     }
     pthread_cond_broadcast(&d->changed);
     df_unlock(&d->lock);
@@ -218,6 +219,7 @@ void df_delivery_add(struct df_delivery *d, const struct df_channel *c)
     ch->backoff = (struct df_backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
     ch->settle_backoff = ch->backoff;
     df_arena_init(&ch->claim.arena);
+    df_arena_init(&ch->claim.care.arena);
     df_arena_init(&ch->settling.arena);
     df_arena_init(&ch->settling.shown_arena);
     ch->claim.channel = ch->settling.channel = ch;
@@ -305,7 +307,7 @@ void df_delivery_free(struct df_delivery *d)
         df_arena_release(&d->channels[i]->claim.arena);
         df_arena_release(&d->channels[i]->settling.arena);
         df_arena_release(&d->channels[i]->settling.shown_arena);
-        df_map_release(&d->channels[i]->claim.suspects);
+        delivery_care_end(&d->channels[i]->claim.care);
         free(d->channels[i]->main);
         df_map_release(&d->channels[i]->held_rows);
         free(d->channels[i]);

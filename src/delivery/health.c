@@ -192,6 +192,7 @@ static void adopt_target(struct df_delivery *d, const struct seen *s) DF_REQUIRE
     t->has_held = t->has_held || s->has_held;
     if (s->has_held)
         return; /* only these two were read */
+    bool was_known = t->known;
     t->paused = s->paused;
     t->known = true;
     /* Another process, which may be gone, could not reach what this one reached since. */
@@ -200,7 +201,7 @@ static void adopt_target(struct df_delivery *d, const struct seen *s) DF_REQUIRE
         t->dirty = true;
     }
     int64_t now_ms = df_wall_ms(d->opt.clock);
-    if (s->arrived > t->saved)
+    if (was_known && s->arrived > t->saved)
         t->others_ms = now_ms;
     if (t->down && t->others_ms > t->down_since_ms && t->channel->shards &&
         now_ms - t->down_since_ms > YIELD_AFTER_MS) {

@@ -26,6 +26,8 @@
 #define CROWD_MS    20 /* how long such a claim should take at most */
 #define BACK_MS     10000
 #define LOOK_SHARE  20
+#define LOOK_MAX_MS 30000 /* and never more slowly than this */
+#define SOON_MS     5 /* a row that is due by now was found, or has a time that reads otherwise */
 #define GATHER_MS   4 /* between two claims, while many rows are in hand */
 #define GATHER_MANY 64
 #define CAREFUL_MAX 16 /* rows in hand under marks */
@@ -106,7 +108,8 @@ static int64_t look_in_ms(const struct delivery_channel *ch, int64_t due_ms)
     int64_t poll_ms = ch->d->opt.poll_ms;
     int64_t wait_ms = due_ms < 0 ? poll_ms : due_ms - delivery_now(ch);
 
-    return delivery_mono_ms(ch->d) + (wait_ms < 0 ? 0 : wait_ms < poll_ms ? wait_ms : poll_ms);
+    wait_ms = wait_ms > poll_ms ? poll_ms : wait_ms;
+    return delivery_mono_ms(ch->d) + (wait_ms > SOON_MS ? wait_ms : SOON_MS);
 }
 
 void delivery_plan_found(struct delivery_channel *ch)
@@ -117,6 +120,7 @@ void delivery_plan_found(struct delivery_channel *ch)
     int64_t pause_ms = cl->took_ms * LOOK_SHARE;
 
     df_backoff_reset(&ch->backoff);
+    pause_ms = pause_ms > LOOK_MAX_MS ? LOOK_MAX_MS : pause_ms;
     pause_ms = pause_ms > poll_ms ? pause_ms : poll_ms;
     if (cl->look != DELIVERY_LOOK_ON)
         ch->back_ms = now_ms + pause_ms;
@@ -290,7 +294,7 @@ static void plan_look(struct df_delivery *d, struct delivery_channel *ch, int64_
         least_ms = last_ms - BACK_MS;
     }
     ch->since_ms = INT64_MAX;
-    if (cl->from.due_ms > least_ms)
+    if (cl->from.due_ms >= least_ms)
         cl->from = (struct delivery_cursor){.due_ms = least_ms};
     else
         cl->passed = 0; /* rows in hand lie before the cursor */
@@ -313,6 +317,8 @@ bool delivery_plan_claim(struct df_delivery *d, struct delivery_channel *ch, int
         return false;
     cl->careful = ch->careful_left > 0 && now_ms < ch->careful_ms;
     cl->marked = ch->marked;
+    cl->care_begins = ch->care_begins;
+    ch->care_begins = false;
     plan_look(d, ch, now_ms);
     if (cl->limit > 0) {
         /* A claim of the oldest rows does not look at the new work; that needs a claim of the

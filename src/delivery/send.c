@@ -248,11 +248,12 @@ static void row_answered(struct df_out *out)
         break;
     case DF_OUT_STOPPED:
         /* The peer may have seen it: that was a try, and it is due at once. */
-        if (!call->maybe_sent) {
+        if (!call->maybe_sent && !row->shown) {
             delivery_drop(row);
             return;
         }
-        row->outcome = DELIVERY_RETRY;
+        row->tried = call->maybe_sent;
+        row->outcome = row->tried ? DELIVERY_RETRY : DELIVERY_DEFERRED;
         row->due_ms = delivery_now(row->channel);
         row->error = DF_STR("the server stopped");
         break;

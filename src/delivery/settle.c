@@ -115,6 +115,9 @@ static enum df_code lock_shards(struct df_db *db, struct delivery_settling *s, s
     for (size_t i = 0; i < s->shown_count; i++)
         if (epochs[s->shown[i].shard] != s->shown[i].epoch)
             s->shown[i].id = DF_STR_NULL;
+    s->own = 0;
+    for (unsigned i = 0; i < DF_SHARDS; i++)
+        s->own |= epochs[i] >= 0 ? UINT32_C(1) << i : 0;
     return DF_OK;
 }
 
@@ -240,7 +243,7 @@ static enum df_code clear_marks(struct df_db *db, struct delivery_settling *s, s
     size_t count = 0;
 
     DF_LIST_EACH (r, &s->rows, link)
-        if (r->marked)
+        if (r->marked && !r->lost)
             ids[count++] = r->id;
     return count > 0 ? df_marks_clear(db, s->channel->c->name, ids, count, err) : DF_OK;
 }
@@ -315,9 +318,9 @@ static enum df_code settle_run(struct df_db *db, struct df_job *job, struct df_e
 
     df_arena_reset(&s->arena);
     enum df_code code = lock_shards(db, s, err);
-    if (code == DF_OK && s->reset)
-        code = df_db_each(db, DF_ANY(c->reset, {"shards", df_int(s->reset)}), note_reset, &written,
-                          err);
+    if (code == DF_OK && (s->reset & s->own))
+        code = df_db_each(db, DF_ANY(c->reset, {"shards", df_int(s->reset & s->own)}), note_reset,
+                          &written, err);
     if (code == DF_OK)
         code = lock_rows(db, s, err);
     if (code == DF_OK)
@@ -375,6 +378,19 @@ static void free_rows(struct df_list *rows)
         delivery_row_free(row);
 }
 
+/* What was to be shown as Sending is not. */
+static void forget_shown(struct delivery_channel *ch) DF_REQUIRES(ch->d->lock)
+{
+    const struct delivery_settling *s = &ch->settling;
+
+    for (size_t i = 0; i < s->shown_count; i++) {
+        struct delivery_row *row =
+            s->shown[i].id.ptr ? df_map_get(&ch->held_rows, s->shown[i].id) : NULL;
+        if (row)
+            row->shown = false;
+    }
+}
+
 static void settle_done(struct df_job *job, enum df_code code, const struct df_err *err)
 {
     struct delivery_settling *s = (struct delivery_settling *)job;
@@ -400,7 +416,9 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
         let_go(ch, &s->rows, &over);
     } else {
         ch->again_ms = delivery_mono_ms(ch->d) + df_backoff_more(&ch->settle_backoff);
+        delivery_shards_leave(ch, ch->reset & s->reset); /* they were lost and taken once more */
         ch->reset |= s->reset;
+        forget_shown(ch);
         /* Rows that came back meanwhile go behind; the order does not matter. */
         df_list_move(&s->rows, &ch->settled);
         df_list_move(&ch->settled, &s->rows);

@@ -387,7 +387,9 @@ static void note_want(struct df_delivery *d, const struct delivery_want *w) DF_R
         t->full_until_ms = t->used_ms + DELIVERY_PARK_MS;
         return;
     }
-    if (!w->more)
+    if (w->more && w->found == 0)
+        t->full_until_ms = t->used_ms + DELIVERY_STUCK_MS; /* what they wait for takes a moment */
+    else if (!w->more)
         t->has_held = false;
     else
         t->most = t->most < DELIVERY_HELD_MAX ? t->most * 2 : 0;

@@ -172,7 +172,7 @@ ORDER BY c.GatewaySendHeldAt;
 
 -- name: gateway_load
 -- row: channel_load
-SELECT Id, BusinessDocId, RawPayloadJson,
+SELECT Id, PayloadVersion AS Version, BusinessDocId, RawPayloadJson,
        CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END AS GatewaySendKeyForm, PayloadVersion
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids);
@@ -300,7 +300,7 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Sending', GatewaySendSendingSince = :now
 WHERE Id = :id
   AND CASE WHEN PayloadVersion = :version AND GatewaySendNextAttemptAt IS NOT NULL AND GatewaySendStatus IN ('Pending', 'Error')
-           THEN 1 ELSE 0 END = 1;
+            AND (GatewaySendLastAttemptAt IS NULL OR GatewaySendLastAttemptAt <= :now) THEN 1 ELSE 0 END = 1;
 
 -- name: gateway_reset
 -- row: channel_reset

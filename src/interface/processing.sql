@@ -99,7 +99,7 @@ WHERE Id = :id AND NextAttemptAt IS NOT NULL;
 -- name: process_show
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Processing', ProcessingSince = :now
-WHERE Id = :id AND PayloadVersion = :version AND NextAttemptAt IS NOT NULL;
+WHERE Id = :id AND PayloadVersion = :version AND NextAttemptAt <= :now;
 
 -- What a process left that processes it no more.
 -- name: process_reset

@@ -26,7 +26,7 @@
 -- The subscription may have changed since the event: URL and secrets are the present ones.
 -- name: webhook_load
 -- row: channel_load
-SELECT d.Id, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
+SELECT d.Id, 1 AS Version, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
        s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
        d.BatchId, k.ClientIdentifier, s.ClientId
 FROM WebhookDeliveries AS d

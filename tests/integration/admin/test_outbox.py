@@ -68,7 +68,7 @@ class Box:
             sent=None, due=None, error=None, **more):
         """A row of the channel; its id. `more` are columns by their names, without the prefix of the gateway's."""
         if status == "Sending":
-            more = {"SendingSince": created, **more}
+            more = {"SendingSince": tried or created, **more}
         if channel == "ticket-gateway":
             if status == "Pending" and due is None:
                 due = created  # one that is not due has nothing to send, and is not shown

@@ -130,7 +130,7 @@ def test_a_payload_after_a_reprocess_is_one_like_any_other(make_server, gateway)
 
 @pytest.mark.parametrize("columns", [
     "Status = 'Awaiting'",
-    "Status = 'Processing', ProcessingSince = CreatedAt, TryCount = 1",
+    "Status = 'Processing', ProcessingSince = COALESCE(NextAttemptAt, CreatedAt), TryCount = 1",
     "Status = 'Error', NextAttemptAt = NULL, LastError = 'why', AttemptCount = 5, TryCount = 9, FirstFailedAt = CreatedAt,"
     " CountedAt = CreatedAt, TargetMark = 7",
     "Status = 'Processed', NextAttemptAt = NULL, AttemptCount = 1, GatewaySendStatus = 'Error', GatewaySendAttemptCount = 5,"

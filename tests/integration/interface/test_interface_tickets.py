@@ -157,7 +157,7 @@ def test_phases_are_tickets_of_their_own(client):
 def test_the_same_payload_again_changes_nothing(server, client, status):
     payload = flat()
     first = post(client, payload)
-    server.backend.script(f"UPDATE TB_TICKET_INTERFACE SET Status = '{status}', ProcessingSince = CreatedAt, AttemptCount = 3, LastError = 'x',"
+    server.backend.script(f"UPDATE TB_TICKET_INTERFACE SET Status = '{status}', ProcessingSince = COALESCE(NextAttemptAt, CreatedAt), AttemptCount = 3, LastError = 'x',"
                           f" CallbackStatus = 'Error' WHERE Id = {first['id']}")
     before = stored(client, payload)
     assert post(client, payload) == {**first, "status": status, "created": False}
