@@ -165,7 +165,7 @@ def test_rows_of_other_programs_are_processed_once_by_two_processes(make_server)
 def test_what_a_lost_process_left_as_processing_is_reset(make_server):
     server = make_server(config={"delivery": FAST})
     server.kill()
-    insert(server, "LATER", "Processing", when=3600, since=f"'{due(-60)}'")
+    insert(server, "LATER", "Processing", when=3600, since=f"'{due(3600)}'")
     insert(server, "NOW", "Processing", when=-60, since=f"'{due(-60)}'")
     server.start()
     wait_for(lambda: columns(server, "NOW", "Status") == ("Processed",), "it is processed")
