@@ -79,8 +79,16 @@ struct import_open {
     struct df_str ack; /* absent: none is stored */
 };
 
+/* Chunks without a row, although a later chunk has one: they are not settled. */
+struct import_gap {
+    int64_t first;
+    int64_t last;
+};
+
 struct import_earlier {
-    int64_t last_chunk;
+    int64_t last_chunk; /* the last one that has a row */
+    struct import_gap *gaps;
+    size_t gap_count;
     struct import_open *open; /* not settled */
     size_t open_count;
     size_t open_at; /* in a later attempt: the next one to resume */

@@ -185,7 +185,7 @@ static int64_t status(const struct df_uuid *id)
 
 static void expect_soon(const struct df_uuid *id, enum df_batch_status want)
 {
-    for (int i = 0; i < 6000 && status(id) != want; i++) {
+    for (int i = 0; i < 6000 && status(id) != want && !df_batch_is_over(status(id)); i++) {
         df_imports_wake(imports); /* its clock stands still */
         usleep(10000);
     }
@@ -294,9 +294,8 @@ static int stop_beside_omniflow(void **state)
     return 0;
 }
 
-static void add_file(const struct df_uuid *id)
+static void add_file(const struct df_uuid *id, const char *body)
 {
-    static const char body[] = "[{\"PhoneNumber\": \"+5551999000001\"}]";
     char path[PATH_MAX_BYTES];
 
     (void)snprintf(path, sizeof path, "%s/imports/%s", test.dir, id->text);
@@ -317,7 +316,7 @@ static void a_clock_that_is_set_gives_no_batch_away(void **state)
     char sql[512];
     char now[DF_TIME_LEN + 1];
 
-    add_file(&id);
+    add_file(&id, "[{\"PhoneNumber\": \"+5551999000001\"}]");
     time_text(now);
     (void)snprintf(sql, sizeof sql,
                    "INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType,"
@@ -340,6 +339,64 @@ static void a_clock_that_is_set_gives_no_batch_away(void **state)
     assert_int_equal(came, 1);
 }
 
+/* A batch that an owner left, with this file of so many records, each of which is a chunk. */
+static struct df_uuid add_left_batch(const char *file, int records, int processed)
+{
+    struct df_uuid id = df_uuid_v7(&clock_.base);
+    char now[DF_TIME_LEN + 1];
+    char sql[1024];
+
+    add_file(&id, file);
+    time_text(now);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType,"
+                   " FileSizeBytes, CreatedAt, BatchSize, CutRules, TotalRecords,"
+                   " ProcessedRecords) VALUES ('%s', '%s', %d, 'x.json', 0, %zu, '%s', 1, %d, %d,"
+                   " %d);",
+                   id.text, client.id.text, DF_BATCH_PROCESSING, strlen(file), now,
+                   IMPORT_RULES_RUNS, records, processed);
+    testdb_script(db, sql);
+    return id;
+}
+
+static void add_settled_chunk(const struct df_uuid *id, int chunk)
+{
+    char sql[512];
+
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount,"
+                   " ContentHash, Status) VALUES ('%s', %d, %d, 1, '%064d', %d);",
+                   id->text, chunk, chunk, 0, DF_CHUNK_IMPORTED);
+    testdb_script(db, sql);
+}
+
+TESTDB_QUERY(settled_chunks, 0, "SELECT COUNT(*) FROM ImportChunk WHERE Status >= 3",
+             "SELECT COUNT(*) FROM ImportChunk WHERE Status >= 3",
+             "SELECT COUNT(*) FROM ImportChunk WHERE Status >= 3");
+TESTDB_QUERY(processed, 0, "SELECT ProcessedRecords FROM ImportBatch",
+             "SELECT ProcessedRecords FROM ImportBatch",
+             "SELECT ProcessedRecords FROM ImportBatch");
+
+/* The owner died with a chunk that had nothing to send, and with chunks that the breaker held back;
+ * later ones were settled. */
+static void chunks_without_a_row_are_not_taken_for_settled(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "[{\"PhoneNumber\": \"+5551999000001\"}, {}, {\"PhoneNumber\": \"+5551999000003\"},"
+        " {\"PhoneNumber\": \"+5551999000004\"}, {\"PhoneNumber\": \"+5551999000005\"},"
+        " {\"PhoneNumber\": \"+5551999000006\"}, {\"PhoneNumber\": \"+5551999000007\"}]";
+
+    holding = false;
+    struct df_uuid id = add_left_batch(file, 7, 2);
+    add_settled_chunk(&id, 3);
+    add_settled_chunk(&id, 6);
+    expect_soon(&id, DF_BATCH_COMPLETED);
+    assert_int_equal(came, 4); /* 1, 4, 5 and 7 */
+    assert_int_equal(testdb_int(db, &settled_chunks), 7);
+    assert_int_equal(testdb_int(db, &processed), 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +404,8 @@ int main(void)
                                         start, stop),
         cmocka_unit_test_setup_teardown(time_in_a_queue_does_not_count, start, stop),
         cmocka_unit_test_setup_teardown(a_clock_that_is_set_gives_no_batch_away,
+                                        start_beside_omniflow, stop_beside_omniflow),
+        cmocka_unit_test_setup_teardown(chunks_without_a_row_are_not_taken_for_settled,
                                         start_beside_omniflow, stop_beside_omniflow),
         cmocka_unit_test_setup_teardown(an_owner_that_does_not_renew_is_followed_after_the_timeout,
                                         start, stop),
