@@ -215,12 +215,15 @@ static void take_answers(struct import_batch *b)
         take_answer(b, c);
 }
 
+/* Promises that come while chunks are settled are stored when that has ended. */
 static bool store_promises(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
     struct df_list named = {.count = 0};
     struct import_chunk *c;
 
+    if (b->settling)
+        return true;
     import_chunks_move(&b->hand.chunks, IMPORT_IN(CHUNK_NAMED), &named);
     if (named.count == 0)
         return true;
@@ -424,7 +427,7 @@ static bool is_busy(const struct import_batch *b)
     const struct import_chunk *c;
 
     DF_LIST_EACH (c, &b->hand.chunks, link)
-        if (c->state == CHUNK_READY || (is_judged(c) && !b->settling))
+        if (import_is_ready(c) || (is_judged(c) && !b->settling))
             return true;
     return has_room(b);
 }

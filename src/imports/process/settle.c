@@ -318,6 +318,8 @@ enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks, 
     struct import_chunk *c;
 
     assert_states(chunks, IMPORT_IN(CHUNK_PERMITTED));
+    DF_LIST_EACH (c, chunks, link)
+        assert(!c->has_row || !b->settling);
     enum df_code code = run_as_owner(&o, err);
     if (code != DF_OK)
         return code;
@@ -355,6 +357,7 @@ static enum df_code run_begin_wait(struct df_db *db, struct df_job *job, struct 
 enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_begin_wait}, .b = b, .chunks = chunks};
+    assert(!b->settling);
     assert_states(chunks, IMPORT_IN(CHUNK_NAMED));
     return run_as_owner(&o, err);
 }
