@@ -16,7 +16,8 @@
  * A row job has `query` and `params` instead of `run`: neighbours with the same query are written
  * by one df_db_exec_many. That is the fast way for single statements. A job with `run` may have
  * `run_all` too: neighbours with the same one are run by one call, all or none of them, so that
- * they share statements. If it fails, each of them is run alone by `run`.
+ * they share statements. If it fails, it is called for each half of them; a job that is left
+ * alone is run by `run`.
  *
  * Readers run outside a transaction; a job may begin one of its own (df_db_begin with write=false)
  * to see several tables at one moment. Readers' connections cannot write.

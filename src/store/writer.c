@@ -10,7 +10,8 @@
  * with the same query share a savepoint and one df_db_exec_many. When one of their rows fails, the
  * rows before it are written again, its job gets the error, and the rows after it go on as a batch;
  * after too many failures the rows are written one by one. Neighbours with the same run_all share a
- * savepoint too; when it fails, each of them runs alone.
+ * savepoint too; when it fails, each half of them is run so, down to a job alone. A few bad jobs
+ * thus cost the others few calls, and few savepoints.
  *
  * What can happen to a group as a whole (enum outcome):
  *
@@ -108,9 +109,11 @@ static enum outcome run_job(struct group *g, struct df_job *job)
     return o;
 }
 
-/* Runs jobs by one call. If it fails, `run` finds the job at fault. */
+/* Runs jobs by one call. If it fails, the halves find the jobs at fault. */
 static enum outcome run_together(struct group *g, struct df_job **jobs, size_t count)
 {
+    if (count == 1)
+        return run_job(g, jobs[0]);
     struct df_err err = DF_ERR_INIT;
     enum df_code code = df_db_savepoint(g->db, &err);
 
@@ -125,9 +128,9 @@ static enum outcome run_together(struct group *g, struct df_job **jobs, size_t c
     enum outcome o = contain_failure(g, code, &err);
     if (o == EXPELLED)
         g->single = true; /* the next round finds the job at fault */
-    for (size_t i = 0; i < count && o == GOES_ON; i++)
-        o = run_job(g, jobs[i]);
-    return o;
+    if (o == GOES_ON)
+        o = run_together(g, jobs, count / 2);
+    return o == GOES_ON ? run_together(g, jobs + count / 2, count - count / 2) : o;
 }
 
 /* --- row jobs --------------------------------------------------------------------------------- */

@@ -9,7 +9,8 @@
  *
  * Memory holds nothing that cannot be read again. If anything goes wrong with the database, the
  * batch is dropped and claimed again from what is stored (BATCH_BROKEN). Settled chunks are then
- * skipped; the others are cut again, compared by their hash, and sent under the same key.
+ * skipped; the others are cut again, compared by their hash if they have a row, and sent under the
+ * same key.
  */
 #include "imports/process/process_private.h"
 
@@ -76,6 +77,15 @@ static void resume_chunk(struct import_chunk *c, const struct import_open *open)
     }
 }
 
+/* For a chunk that no earlier owner left open. */
+static bool was_settled(const struct import_earlier *e, int64_t id)
+{
+    for (size_t i = 0; i < e->gap_count; i++)
+        if (id >= e->gaps[i].first && id <= e->gaps[i].last)
+            return false;
+    return id <= e->last_chunk;
+}
+
 /* DF_ROW: c is in hand. DF_OK: it was settled before. */
 static enum df_code cut_chunk(struct import_batch *b, struct import_chunk *c, struct df_err *err)
 {
@@ -83,7 +93,7 @@ static enum df_code cut_chunk(struct import_batch *b, struct import_chunk *c, st
     if (code != DF_ROW)
         return code;
     const struct import_open *open = import_open_find(b, c->id);
-    if (!open && c->id <= b->earlier.last_chunk)
+    if (!open && was_settled(&b->earlier, c->id))
         return DF_OK;
     c->first_ms = import_mono_ms(b);
     if (b->turn.since_ms < 0)
@@ -205,12 +215,15 @@ static void take_answers(struct import_batch *b)
         take_answer(b, c);
 }
 
+/* Promises that come while chunks are settled are stored when that has ended. */
 static bool store_promises(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
     struct df_list named = {.count = 0};
     struct import_chunk *c;
 
+    if (b->settling)
+        return true;
     import_chunks_move(&b->hand.chunks, IMPORT_IN(CHUNK_NAMED), &named);
     if (named.count == 0)
         return true;
@@ -414,7 +427,7 @@ static bool is_busy(const struct import_batch *b)
     const struct import_chunk *c;
 
     DF_LIST_EACH (c, &b->hand.chunks, link)
-        if (c->state == CHUNK_READY || (is_judged(c) && !b->settling))
+        if (import_is_ready(c) || (is_judged(c) && !b->settling))
             return true;
     return has_room(b);
 }

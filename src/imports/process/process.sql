@@ -138,6 +138,14 @@ SELECT ErrorCount, ProcessedRecords, COALESCE(TotalRecords, 0) AS TotalRecords F
 -- name: chunk_last
 SELECT COALESCE(MAX(ChunkId), 0) FROM ImportChunk WHERE BatchId = :id;
 
+-- Where chunks have no row although a later one has: the later one's id, and how far it is from that of the row before.
+-- A chunk with nothing to send gets its row when it is settled, one that the breaker holds back when it is sent.
+-- name: chunk_gaps
+SELECT k.ChunkId, k.Step
+FROM (SELECT ChunkId, ChunkId - LAG(ChunkId, 1, 0) OVER (ORDER BY ChunkId) AS Step FROM ImportChunk WHERE BatchId = :id) AS k
+WHERE k.Step > 1
+ORDER BY k.ChunkId;
+
 -- name: chunk_open
 SELECT ChunkId, RecordOffset, RecordCount, ContentHash, Status, Attempts, AckId, SentAt, AckJson
 FROM ImportChunk

@@ -79,8 +79,16 @@ struct import_open {
     struct df_str ack; /* absent: none is stored */
 };
 
+/* Chunks without a row, although a later chunk has one: they are not settled. */
+struct import_gap {
+    int64_t first;
+    int64_t last;
+};
+
 struct import_earlier {
-    int64_t last_chunk;
+    int64_t last_chunk; /* the last one that has a row */
+    struct import_gap *gaps;
+    size_t gap_count;
     struct import_open *open; /* not settled */
     size_t open_count;
     size_t open_at; /* in a later attempt: the next one to resume */
@@ -256,6 +264,12 @@ struct df_str import_columns_json(struct import_batch *b);
 
 /* --- send.c --- */
 
+/* Whether the chunk may be sent now, if the breaker permits it. */
+static inline bool import_is_ready(const struct import_chunk *c)
+{
+    return c->state == CHUNK_READY && !(c->has_row && c->batch->settling);
+}
+
 /* Sends the READY chunks that the breaker permits. False: the batch has ended. */
 bool import_send_ready(struct import_batch *b);
 
@@ -284,7 +298,13 @@ enum df_code import_shelve_batch(struct import_batch *b, struct df_err *err) DF_
 enum df_code import_load(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_renew(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
 enum df_code import_set_total(struct import_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* Commits PERMITTED chunks as Sending: a new row, or another attempt. */
+/*
+ * Commits PERMITTED chunks as Sending: a new row, or another attempt.
+ *
+ * While chunks are settled, neither this nor begin_wait may write the row of a chunk that has one.
+ * All these commits write the batch's row last. On PostgreSQL an ack may stand in the transaction
+ * of the settlement, and wait there for the chunk's row while this commit waits for the batch's.
+ */
 enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks,
                                 struct df_err *err) DF_MUST_CHECK;
 /* Commits NAMED chunks as AwaitingAck. */

@@ -56,7 +56,7 @@ static bool send_permitted(struct import_batch *b)
     struct import_chunk *c;
 
     DF_LIST_EACH (c, &b->hand.chunks, link) {
-        if (c->state == CHUNK_READY)
+        if (import_is_ready(c))
             ask_breaker(b, c);
     }
     import_chunks_move(&b->hand.chunks, IMPORT_IN(CHUNK_PERMITTED), &permitted);

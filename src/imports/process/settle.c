@@ -165,6 +165,32 @@ static enum df_code load_open(struct df_db *db, struct import_batch *b, struct d
     return code;
 }
 
+static void read_gap(void *arg, struct df_result *r)
+{
+    struct import_earlier *e = arg;
+    int64_t next = df_col_int(r, chunk_gaps_ChunkId);
+
+    if (e->gap_count++ >= MAX_OPEN)
+        return;
+    e->gaps[e->gap_count - 1] =
+        (struct import_gap){.first = next - df_col_int(r, chunk_gaps_Step) + 1, .last = next - 1};
+}
+
+/* In a later attempt, a chunk without a row is cut again under another id. */
+static enum df_code load_gaps(struct df_db *db, struct import_batch *b, struct df_err *err)
+{
+    struct import_earlier *e = &b->earlier;
+
+    e->gap_count = 0;
+    if (b->row.attempt > 1)
+        return DF_OK;
+    e->gaps = DF_ARENA_ARRAY(&b->arena, struct import_gap, MAX_OPEN);
+    enum df_code code = df_db_each(db, DF_Q(chunk_gaps, .id = batch_id(b)), read_gap, e, err);
+    if (code == DF_OK && e->gap_count > MAX_OPEN)
+        return df_err_set(err, DF_E_INTERNAL, "more than %d gaps between chunks", MAX_OPEN);
+    return code;
+}
+
 static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     const struct owner_job *o = (struct owner_job *)job;
@@ -176,6 +202,8 @@ static enum df_code run_load(struct df_db *db, struct df_job *job, struct df_err
         code = df_db_one(db, DF_Q(owner_load, .id = batch_id(b)), read_batch_row, b, NULL, err);
     if (code == DF_OK)
         code = load_open(db, b, err);
+    if (code == DF_OK)
+        code = load_gaps(db, b, err);
     if (code == DF_OK)
         code =
             df_db_query_int(db, DF_Q(chunk_last, .id = batch_id(b)), &b->earlier.last_chunk, err);
@@ -290,6 +318,8 @@ enum df_code import_begin_sends(struct import_batch *b, struct df_list *chunks, 
     struct import_chunk *c;
 
     assert_states(chunks, IMPORT_IN(CHUNK_PERMITTED));
+    DF_LIST_EACH (c, chunks, link)
+        assert(!c->has_row || !b->settling);
     enum df_code code = run_as_owner(&o, err);
     if (code != DF_OK)
         return code;
@@ -327,6 +357,7 @@ static enum df_code run_begin_wait(struct df_db *db, struct df_job *job, struct 
 enum df_code import_begin_wait(struct import_batch *b, struct df_list *chunks, struct df_err *err)
 {
     struct owner_job o = {.job = {.run = run_begin_wait}, .b = b, .chunks = chunks};
+    assert(!b->settling);
     assert_states(chunks, IMPORT_IN(CHUNK_NAMED));
     return run_as_owner(&o, err);
 }

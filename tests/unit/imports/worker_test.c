@@ -16,7 +16,9 @@
 
 #include "testdb.h"
 
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 /*
@@ -46,8 +48,21 @@ static _Atomic size_t came;
 static _Atomic bool holding;
 static char omniflow_url[128] = "http://127.0.0.1:9";
 
+static struct df_req *kept[8]; /* with `keeping`: requests for the test to answer */
+static _Atomic size_t kept_count;
+static _Atomic bool keeping;
+
 static void take_chunk(struct df_req *req)
 {
+    if (keeping) {
+        size_t n = kept_count++;
+        if (n >= sizeof kept / sizeof *kept)
+            abort();
+        df_req_suspend(req);
+        kept[n] = req;
+        came++;
+        return;
+    }
     came++;
     while (holding)
         usleep(5000);
@@ -75,8 +90,9 @@ static int start(void **state)
     (void)snprintf(client.identifier, sizeof client.identifier, "a");
     (void)snprintf(client.name, sizeof client.name, "a");
     assert_ok(df_client_insert(db, &client, &hash, &tester, 1700000000000, &err), &err);
-    assert_ok(df_store_open(&(struct df_store_options){.settings.url = test.url}, &store, &err),
-              &err);
+    /* With three connections the store has one writer. */
+    struct df_store_options store_opt = {.settings.url = test.url, .settings.pool_size = 3};
+    assert_ok(df_store_open(&store_opt, &store, &err), &err);
     assert_ok(df_storage_new(&(struct df_storage_options){.data_dir = test.dir}, &storage, &err),
               &err);
     assert_ok(df_outbound_open(&outbound, &(struct df_http_client_options){0},
@@ -101,8 +117,10 @@ static int start(void **state)
                      .workers = 3,
                      .api_key_header = "X-Api-Key",
                      .batch_size = 10,
-                     .max_parallel_chunks = 2,
-                     .timeout_ms = 1000,
+                     .max_parallel_chunks = 3,
+                     .max_retries = 3,
+                     .retry_delays_ms = {.items = {0}, .count = 1},
+                     .timeout_ms = 60000,
                      .ack_timeout_ms = 1000,
                      .lock_timeout_ms = LOCK_TIMEOUT_MS,
                      .poll_ms = 10},
@@ -185,7 +203,7 @@ static int64_t status(const struct df_uuid *id)
 
 static void expect_soon(const struct df_uuid *id, enum df_batch_status want)
 {
-    for (int i = 0; i < 6000 && status(id) != want; i++) {
+    for (int i = 0; i < 6000 && status(id) != want && !df_batch_is_over(status(id)); i++) {
         df_imports_wake(imports); /* its clock stands still */
         usleep(10000);
     }
@@ -281,7 +299,8 @@ static int start_beside_omniflow(void **state)
     assert_ok(df_http_start(&opt, &omniflow, &err), &err);
     (void)snprintf(omniflow_url, sizeof omniflow_url, "http://%s", df_http_address(omniflow));
     concurrent = holding = true;
-    came = 0;
+    keeping = false;
+    came = kept_count = 0;
     return start(state);
 }
 
@@ -294,9 +313,8 @@ static int stop_beside_omniflow(void **state)
     return 0;
 }
 
-static void add_file(const struct df_uuid *id)
+static void add_file(const struct df_uuid *id, const char *body)
 {
-    static const char body[] = "[{\"PhoneNumber\": \"+5551999000001\"}]";
     char path[PATH_MAX_BYTES];
 
     (void)snprintf(path, sizeof path, "%s/imports/%s", test.dir, id->text);
@@ -317,7 +335,7 @@ static void a_clock_that_is_set_gives_no_batch_away(void **state)
     char sql[512];
     char now[DF_TIME_LEN + 1];
 
-    add_file(&id);
+    add_file(&id, "[{\"PhoneNumber\": \"+5551999000001\"}]");
     time_text(now);
     (void)snprintf(sql, sizeof sql,
                    "INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType,"
@@ -340,6 +358,181 @@ static void a_clock_that_is_set_gives_no_batch_away(void **state)
     assert_int_equal(came, 1);
 }
 
+/* A batch that an owner left, with this file of so many records, each of which is a chunk. */
+static struct df_uuid add_left_batch(const char *file, int records, int processed)
+{
+    struct df_uuid id = df_uuid_v7(&clock_.base);
+    char now[DF_TIME_LEN + 1];
+    char sql[1024];
+
+    add_file(&id, file);
+    time_text(now);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType,"
+                   " FileSizeBytes, CreatedAt, BatchSize, CutRules, TotalRecords,"
+                   " ProcessedRecords) VALUES ('%s', '%s', %d, 'x.json', 0, %zu, '%s', 1, %d, %d,"
+                   " %d);",
+                   id.text, client.id.text, DF_BATCH_PROCESSING, strlen(file), now,
+                   IMPORT_RULES_RUNS, records, processed);
+    testdb_script(db, sql);
+    return id;
+}
+
+static void add_settled_chunk(const struct df_uuid *id, int chunk)
+{
+    char sql[512];
+
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO ImportChunk (BatchId, ChunkId, RecordOffset, RecordCount,"
+                   " ContentHash, Status) VALUES ('%s', %d, %d, 1, '%064d', %d);",
+                   id->text, chunk, chunk, 0, DF_CHUNK_IMPORTED);
+    testdb_script(db, sql);
+}
+
+TESTDB_QUERY(settled_chunks, 0, "SELECT COUNT(*) FROM ImportChunk WHERE Status >= 3",
+             "SELECT COUNT(*) FROM ImportChunk WHERE Status >= 3",
+             "SELECT COUNT(*) FROM ImportChunk WHERE Status >= 3");
+TESTDB_QUERY(processed, 0, "SELECT ProcessedRecords FROM ImportBatch",
+             "SELECT ProcessedRecords FROM ImportBatch",
+             "SELECT ProcessedRecords FROM ImportBatch");
+
+/* The owner died with a chunk that had nothing to send, and with chunks that the breaker held back;
+ * later ones were settled. */
+static void chunks_without_a_row_are_not_taken_for_settled(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "[{\"PhoneNumber\": \"+5551999000001\"}, {}, {\"PhoneNumber\": \"+5551999000003\"},"
+        " {\"PhoneNumber\": \"+5551999000004\"}, {\"PhoneNumber\": \"+5551999000005\"},"
+        " {\"PhoneNumber\": \"+5551999000006\"}, {\"PhoneNumber\": \"+5551999000007\"}]";
+
+    holding = false;
+    struct df_uuid id = add_left_batch(file, 7, 2);
+    add_settled_chunk(&id, 3);
+    add_settled_chunk(&id, 6);
+    expect_soon(&id, DF_BATCH_COMPLETED);
+    assert_int_equal(came, 4); /* 1, 4, 5 and 7 */
+    assert_int_equal(testdb_int(db, &settled_chunks), 7);
+    assert_int_equal(testdb_int(db, &processed), 7);
+}
+
+/* --- while chunks are settled ----------------------------------------------------------------- */
+
+static sem_t gate_entered, gate_opened, gate_ended;
+
+static enum df_code gate_run(struct df_db *d, struct df_job *job, struct df_err *e)
+{
+    (void)d, (void)job, (void)e;
+    sem_post(&gate_entered);
+    while (sem_wait(&gate_opened) != 0) {
+    }
+    return DF_OK;
+}
+
+static void gate_done(struct df_job *job, enum df_code code, const struct df_err *e)
+{
+    (void)job, (void)code, (void)e;
+    sem_post(&gate_ended);
+}
+
+static void expect_calls(size_t count)
+{
+    for (int i = 0; i < 6000 && came < count; i++)
+        usleep(10000);
+    assert_int_equal(came, count);
+}
+
+static void answer(size_t nth, unsigned http_status, struct df_str body)
+{
+    df_req_answer_static(kept[nth], http_status, "application/json", body);
+    df_req_resume(kept[nth]);
+}
+
+/* The worker has taken so many answers that are no failure. */
+static bool has_taken(int64_t count)
+{
+    for (int i = 0; i < 1500 && import_peer_now(imports).arrived < count; i++)
+        usleep(10000);
+    return import_peer_now(imports).arrived == count;
+}
+
+static bool has_taken_a_failure(void)
+{
+    for (int i = 0; i < 1500 && !import_peer_now(imports).error[0]; i++)
+        usleep(10000);
+    return import_peer_now(imports).error[0] != '\0';
+}
+
+/*
+ * Three chunks are on their way, and the writer is held up. The first answer makes the worker
+ * settle; the second wants a commit that writes a chunk's row. If the worker began that commit
+ * beside the settlement, it would wait for it, and not take the third answer.
+ */
+static struct df_uuid settle_beside(unsigned http_status, struct df_str body)
+{
+    static const char file[] =
+        "[{\"PhoneNumber\": \"+5551999000001\"}, {\"PhoneNumber\": \"+5551999000002\"},"
+        " {\"PhoneNumber\": \"+5551999000003\"}]";
+    static struct df_job gate = {.run = gate_run, .done = gate_done};
+    bool fails = http_status >= 500;
+
+    keeping = true;
+    holding = false;
+    sem_init(&gate_entered, 0, 0);
+    sem_init(&gate_opened, 0, 0);
+    sem_init(&gate_ended, 0, 0);
+    struct df_uuid id = add_left_batch(file, 3, 0);
+    df_imports_wake(imports);
+    expect_calls(3);
+    assert_true(df_store_write(store, &gate));
+    while (sem_wait(&gate_entered) != 0) {
+    }
+    answer(0, 200, DF_STR("{\"status\":\"Imported\"}"));
+    bool first = has_taken(1);
+    answer(1, http_status, body);
+    bool second = fails ? has_taken_a_failure() : has_taken(2);
+    answer(2, 200, DF_STR("{\"status\":\"Imported\"}"));
+    bool third = has_taken(fails ? 2 : 3);
+    sem_post(&gate_opened);
+    while (sem_wait(&gate_ended) != 0) {
+    }
+    assert_true(first && second);
+    assert_true(third);
+    return id;
+}
+
+TESTDB_QUERY(awaiting_chunks, 0, "SELECT COUNT(*) FROM ImportChunk WHERE Status = 2",
+             "SELECT COUNT(*) FROM ImportChunk WHERE Status = 2",
+             "SELECT COUNT(*) FROM ImportChunk WHERE Status = 2");
+
+static void a_promise_is_stored_after_the_settlement_under_way(void **state)
+{
+    (void)state;
+    struct df_uuid id = settle_beside(202, DF_STR("{\"ackId\":\"a\"}"));
+
+    for (int i = 0; i < 6000 && testdb_int(db, &awaiting_chunks) == 0; i++)
+        usleep(10000);
+    assert_int_equal(testdb_int(db, &awaiting_chunks), 1);
+    testdb_script(db, "UPDATE ImportChunk SET AckJson = '{\"status\":\"Imported\"}'"
+                      " WHERE Status = 2 AND AckId = 'a';");
+    df_fake_clock_advance_ms(&clock_, IMPORT_ACK_POLL_MS);
+    expect_soon(&id, DF_BATCH_COMPLETED);
+    assert_int_equal(came, 3);
+    assert_int_equal(testdb_int(db, &settled_chunks), 3);
+}
+
+static void a_chunk_is_sent_again_after_the_settlement_under_way(void **state)
+{
+    (void)state;
+    struct df_uuid id = settle_beside(503, DF_STR("{}"));
+
+    expect_calls(4);
+    answer(3, 200, DF_STR("{\"status\":\"Imported\"}"));
+    expect_soon(&id, DF_BATCH_COMPLETED);
+    assert_int_equal(came, 4);
+    assert_int_equal(testdb_int(db, &settled_chunks), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +540,12 @@ int main(void)
                                         start, stop),
         cmocka_unit_test_setup_teardown(time_in_a_queue_does_not_count, start, stop),
         cmocka_unit_test_setup_teardown(a_clock_that_is_set_gives_no_batch_away,
+                                        start_beside_omniflow, stop_beside_omniflow),
+        cmocka_unit_test_setup_teardown(chunks_without_a_row_are_not_taken_for_settled,
+                                        start_beside_omniflow, stop_beside_omniflow),
+        cmocka_unit_test_setup_teardown(a_promise_is_stored_after_the_settlement_under_way,
+                                        start_beside_omniflow, stop_beside_omniflow),
+        cmocka_unit_test_setup_teardown(a_chunk_is_sent_again_after_the_settlement_under_way,
                                         start_beside_omniflow, stop_beside_omniflow),
         cmocka_unit_test_setup_teardown(an_owner_that_does_not_renew_is_followed_after_the_timeout,
                                         start, stop),

@@ -30,6 +30,7 @@ static struct {
     int times;         /* how often */
     bool rolls_back;   /* everything, as SQL Server does */
     bool cuts;         /* the connection */
+    bool by_job;       /* run_all fails as long as a job that fails is among its jobs */
 } plan;
 static size_t together_calls, together_jobs, alone_calls, done_calls;
 static sem_t done_sem;
@@ -100,6 +101,8 @@ static enum df_code run_together(struct df_db *db, struct df_job **jobs, size_t 
     assert_true(count > 1);
     for (size_t i = 0; i < count && code == DF_OK; i++)
         code = df_db_exec(db, &key_insert, DF_PARAMS(df_int(((struct job *)jobs[i])->id)), NULL, e);
+    for (size_t i = 0; i < count && code == DF_OK && plan.by_job; i++)
+        code = ((struct job *)jobs[i])->fails;
     if (code != DF_OK || plan.times == 0)
         return code;
     plan.times--;
@@ -209,7 +212,8 @@ static void others_between_them_keep_their_place(void **state)
     assert_int_equal(alone_calls, 4);
 }
 
-static void if_one_fails_each_runs_alone(void **state)
+/* A call of 40 is halved six times at most until the job at fault is alone. */
+static void the_job_at_fault_is_found_by_halves(void **state)
 {
     (void)state;
     static const size_t places[] = {0, 17, N - 1};
@@ -217,15 +221,43 @@ static void if_one_fails_each_runs_alone(void **state)
         static struct job jobs[N];
         (void)(p > 0 ? setup(NULL) : 0);
         init_jobs(jobs);
-        plan.code = DF_E_DB_CONSTRAINT;
-        plan.times = 1;
+        plan.by_job = true;
         jobs[places[p]].fails = DF_E_VALIDATION;
         run_group(jobs);
         check(jobs, places[p], DF_E_VALIDATION);
-        assert_int_equal(together_calls, 1);
-        assert_int_equal(alone_calls, N);
+        assert_in_range(together_calls, 5, 1 + 2 * 6);
+        assert_in_range(alone_calls, 1, 3);
         (void)(p < 2 ? teardown(NULL) : 0);
     }
+}
+
+/* They fit beside each other into no call. */
+static void two_with_the_same_key_part_by_halves(void **state)
+{
+    (void)state;
+    static struct job jobs[N];
+    init_jobs(jobs);
+    jobs[30].id = 3;
+    run_group(jobs);
+    check(jobs, 30, DF_E_DB_UNIQUE);
+    assert_in_range(alone_calls, 1, 3);
+}
+
+static void if_all_fail_each_has_its_error(void **state)
+{
+    (void)state;
+    static struct job jobs[N];
+    init_jobs(jobs);
+    plan.by_job = true;
+    for (size_t i = 0; i < N; i++)
+        jobs[i].fails = i % 2 ? DF_E_VALIDATION : DF_E_NOT_FOUND;
+    run_group(jobs);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(jobs[i].code, jobs[i].fails);
+        assert_int_equal(jobs[i].done_at, i);
+    }
+    assert_int_equal(alone_calls, N);
+    assert_int_equal(stored(), 0);
 }
 
 static void a_conflict_runs_the_group_again(void **state)
@@ -292,7 +324,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_EACH(neighbours_run_by_one_call),
         ON_EACH(others_between_them_keep_their_place),
-        ON_EACH(if_one_fails_each_runs_alone),
+        ON_EACH(the_job_at_fault_is_found_by_halves),
+        ON_EACH(two_with_the_same_key_part_by_halves),
+        ON_EACH(if_all_fail_each_has_its_error),
         ON_EACH(a_conflict_runs_the_group_again),
         ON_EACH(a_lasting_conflict_ends_with_each_alone),
         ON_EACH(a_call_that_undoes_everything_is_taken_apart),
