@@ -50,17 +50,17 @@ static void read_due(void *arg, struct df_result *r)
 {
     struct finding *f = arg;
     struct ticket_batch *b = f->b;
-    int64_t id = df_col_int(r, process_due_Id);
     int64_t size = df_col_int(r, process_due_PayloadBytes);
     bool fits = size <= max_payload_bytes(b);
 
     b->more = b->more || (b->due_count > 0 && (!fits || f->bytes + size > CLAIM_BYTES));
     if (b->more)
         return;
-    if (!fits) /* an oversized ticket is handled alone */
-        b->oversized = id;
+    b->oversized = !fits; /* it is handled alone */
     b->due[b->due_count++] =
-        (struct ticket_cursor){.due_ms = df_col_time(r, process_due_NextAttemptAt), .id = id};
+        (struct ticket_cursor){.due_ms = df_col_time(r, process_due_NextAttemptAt),
+                               .id = df_col_int(r, process_due_Id),
+                               .version = df_col_int(r, process_due_PayloadVersion)};
     b->more = !fits || b->due_count == TICKET_CLAIM_MAX;
     f->bytes += size;
 }
@@ -77,7 +77,7 @@ static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err
     struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
 
     b->due_count = 0;
-    b->oversized = 0;
+    b->oversized = false;
     b->more = false;
     b->next_due_ms = -1;
     df_arena_reset(&b->claimed);
@@ -227,7 +227,7 @@ static enum df_code take_due(struct ticket_batch *b, struct df_err *err)
     b->claimed_ms = df_mono_ms(b->i->opt.clock);
     if (b->oversized)
         return ticket_refuse_unread(
-            b, b->oversized,
+            b,
             df_arena_printf(&b->claimed,
                             "the payload is larger than %lld bytes: it is not processed",
                             (long long)max_payload_bytes(b)),

@@ -157,6 +157,7 @@ struct ticket_care {
 struct ticket_cursor {
     int64_t due_ms;
     int64_t id;
+    int64_t version; /* of a due ticket: its payload's */
 };
 
 #define TICKET_CURSOR_START                                                                        \
@@ -180,7 +181,7 @@ struct ticket_batch {
     size_t due_count;
     bool more;          /* there may be more behind them */
     bool careful;       /* they have marks */
-    int64_t oversized;  /* id of a ticket whose payload is too large; 0: none */
+    bool oversized;     /* there is one, whose payload is too large */
     int64_t claimed_ms; /* monotonic */
     bool shown;         /* the tickets in hand were written as Processing */
 
@@ -199,9 +200,9 @@ struct ticket_batch {
 /* --- ticket_outcome.c --- */
 /* Writes the outcomes of b->tickets, then logs, counts and wakes. */
 enum df_code ticket_write_outcomes(struct ticket_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* Writes Error for a person for a ticket that is not read. */
-enum df_code ticket_refuse_unread(struct ticket_batch *b, int64_t id, struct df_str why,
-                                  bool given_up, struct df_err *err) DF_MUST_CHECK;
+/* Writes Error for a person for the first of the due tickets, which is not read. */
+enum df_code ticket_refuse_unread(struct ticket_batch *b, struct df_str why, bool given_up,
+                                  struct df_err *err) DF_MUST_CHECK;
 /* Writes Processing for the tickets in hand, if they have been in hand for a second. */
 enum df_code ticket_show(struct ticket_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* In a transaction: locks the shards that tickets are claimed from. *ret: those that still are as

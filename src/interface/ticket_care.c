@@ -171,7 +171,7 @@ enum df_code ticket_care_mark(struct ticket_batch *b, bool *ret_set_aside, struc
     struct ticket_mark *m = find_mark(c, b->due[0].id);
     *ret_set_aside = m && m->taken >= DF_MARKS_MAX;
     if (*ret_set_aside) {
-        enum df_code code = ticket_refuse_unread(b, m->id, GIVEN_UP_WHY, true, err);
+        enum df_code code = ticket_refuse_unread(b, GIVEN_UP_WHY, true, err);
         if (code == DF_OK)
             drop_mark(c, b->due[0].id);
         return code;
