@@ -290,16 +290,15 @@ static int64_t process_batch(void *arg)
 {
     struct ticket_batch *b = arg;
     struct df_err err = DF_ERR_INIT;
-    bool with_care = false;
 
     enum df_code code = ticket_health_flush(b, &err);
     b->shards = df_shards_mine(b->i->shards, b->epochs);
-    if (code == DF_OK && b->shards) {
+    if (code == DF_OK)
         code = ticket_care_begin(b, &err);
-        with_care = b->care.shards != 0;
-        b->shards = with_care ? b->care.shards : b->shards;
-        if (code == DF_OK)
-            code = process_due(b, &err);
+    bool with_care = b->care.shards != 0;
+    b->shards = with_care ? b->care.shards : b->shards;
+    if (code == DF_OK && b->shards) {
+        code = process_due(b, &err);
         if (code == DF_OK && with_care && (!b->more || b->care.left == 0))
             code = ticket_care_end(b, &err);
     }

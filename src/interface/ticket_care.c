@@ -63,34 +63,47 @@ static void release_shards(struct ticket_batch *b)
     c->held &= ~over;
 }
 
+/* They are entered before the loop hears of them, which leaves them. */
 void ticket_care_lost(struct df_interface *i, uint32_t unclean)
 {
-    uint32_t added = unclean & ~atomic_fetch_or(&i->lost_shards, unclean);
-
     for (unsigned s = 0; s < DF_SHARDS; s++) {
-        if (added >> s & 1)
+        if (unclean >> s & 1)
             df_shards_enter(i->shards, s);
+    }
+    uint32_t known = unclean & atomic_fetch_or(&i->lost_shards, unclean);
+    for (unsigned s = 0; s < DF_SHARDS; s++) {
+        if (known >> s & 1)
+            df_shards_leave(i->shards, s);
     }
 }
 
+/*
+ * b->shards was read before: what it names was told of. What is owned is read after: what was told
+ * of, and is not owned by then, was lost. Shards that are to be handed over stay until they are
+ * reset and the pass with care is over.
+ */
 static void take_lost(struct ticket_batch *b)
 {
     struct ticket_care *c = &b->care;
     uint32_t lost = atomic_exchange(&b->i->lost_shards, 0);
+    int64_t epochs[DF_SHARDS];
+    uint32_t owned = df_shards_owned(b->i->shards, epochs);
 
-    for (unsigned s = 0; s < DF_SHARDS; s++) {
-        if (lost & c->held & UINT32_C(1) << s) /* lost, and taken once more */
-            df_shards_leave(b->i->shards, s);
-    }
     if (lost) {
-        c->held |= lost;
         c->reset |= lost;
         c->shards |= lost;
         c->left = CAREFUL_TICKETS;
         b->cursor = (struct ticket_cursor)TICKET_CURSOR_START;
     }
-    c->reset &= b->shards;
-    c->shards &= b->shards;
+    c->reset &= owned;
+    c->shards &= owned;
+    for (unsigned s = 0; s < DF_SHARDS; s++) {
+        if (lost & c->held & UINT32_C(1) << s) /* lost, and taken once more */
+            df_shards_leave(b->i->shards, s);
+        if ((c->reset | c->shards) >> s & 1)
+            b->epochs[s] = epochs[s];
+    }
+    c->held |= lost;
 }
 
 enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err)

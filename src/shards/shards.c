@@ -67,6 +67,15 @@ uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS])
     return mine;
 }
 
+uint32_t df_shards_owned(struct df_shard_group *g, int64_t epochs[DF_SHARDS])
+{
+    df_lock(&g->shards->lock);
+    uint32_t owned = g->owned;
+    memcpy(epochs, g->epochs, sizeof(g->epochs));
+    df_unlock(&g->shards->lock);
+    return owned;
+}
+
 int64_t df_shards_left_ms(struct df_shard_group *g, unsigned shard, int64_t epoch)
 {
     struct df_shards *s = g->shards;

@@ -82,6 +82,9 @@ unsigned df_shard_of(struct df_str id);
  * asked for before each call.
  */
 uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS]);
+/* All shards that this process owns: also those that it is about to hand over, and when no time is
+ * left of the lease. For who has something to end in shards that it has entered. */
+uint32_t df_shards_owned(struct df_shard_group *g, int64_t epochs[DF_SHARDS]);
 /* How long a call that begins now may take, for a row of the shard that was taken under this epoch:
  * to a quarter of the lease before its end. 0 or less: no time is left, or the shard was lost since
  * then. */

@@ -143,6 +143,78 @@ static double counted(const char *outcome)
     return n;
 }
 
+/* --- shards ----------------------------------------------------------------------------------- */
+
+static void ignore_change(void *arg, uint32_t taken, uint32_t unclean)
+{
+    (void)arg;
+    (void)taken;
+    (void)unclean;
+}
+
+static int count_mine(struct df_shard_group *g)
+{
+    int64_t epochs[DF_SHARDS];
+    return __builtin_popcount(df_shards_mine(g, epochs));
+}
+
+/* Lets the shards' threads run until it is so. */
+#define UNTIL(what)                                                                                \
+    do {                                                                                           \
+        int until_left = 20000;                                                                    \
+        while (!(what) && until_left-- > 0) {                                                      \
+            df_fake_clock_advance_ms(&clocks, 100);                                                \
+            df_sleep_ms(1);                                                                        \
+        }                                                                                          \
+        assert_true(what);                                                                         \
+    } while (0)
+
+#define PROCESSING "SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE Status = 'Processing'"
+
+/* Another process comes before the loop has looked at what the lost one left. */
+static void what_is_to_be_handed_over_is_reset_before(void **state)
+{
+    struct df_shards *other = new_shards();
+    struct df_shard_group *theirs = df_shards_add(other, TICKET_CHANNEL, ignore_change, NULL);
+
+    (void)state;
+    df_shards_start(other);
+    UNTIL(count_mine(interface->shards) == DF_SHARDS / 2);
+    b->shards = df_shards_mine(interface->shards, b->epochs);
+    assert_int_equal(count_of(PROCESSING), DF_SHARDS);
+    assert_ok(ticket_care_begin(b, &err), &err);
+    assert_int_equal(count_of(PROCESSING), 0);
+    assert_int_equal(b->care.shards, DF_SHARDS_ALL);
+    assert_int_equal(count_mine(theirs), 0);
+
+    assert_ok(ticket_care_end(b, &err), &err);
+    UNTIL(count_mine(theirs) == DF_SHARDS / 2);
+    df_shards_stop(other);
+    df_shards_end(other);
+    df_shards_free(other);
+}
+
+/* As when they are lost and taken once more: before the loop has heard of them, and after. */
+static void what_is_told_of_twice_is_entered_once(void **state)
+{
+    (void)state;
+    ticket_care_lost(interface, 0xff);
+    assert_ok(ticket_care_begin(b, &err), &err);
+    ticket_care_lost(interface, 0xff00);
+    assert_ok(ticket_care_begin(b, &err), &err);
+    assert_int_equal(b->care.held, DF_SHARDS_ALL);
+    assert_ok(ticket_care_end(b, &err), &err);
+    assert_int_equal(b->care.held, 0);
+
+    struct df_shards *other = new_shards();
+    struct df_shard_group *theirs = df_shards_add(other, TICKET_CHANNEL, ignore_change, NULL);
+    df_shards_start(other);
+    UNTIL(count_mine(theirs) == DF_SHARDS / 2); /* nothing is entered any more */
+    df_shards_stop(other);
+    df_shards_end(other);
+    df_shards_free(other);
+}
+
 /* --- tickets that are not read ---------------------------------------------------------------- */
 
 static void only_the_payload_that_was_found_is_refused(void **state)
@@ -171,6 +243,8 @@ int main(void)
 {
 #define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        ON_EACH(what_is_to_be_handed_over_is_reset_before),
+        ON_EACH(what_is_told_of_twice_is_entered_once),
         ON_EACH(only_the_payload_that_was_found_is_refused),
     };
     return testdb_run_tests("care", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
