@@ -220,7 +220,7 @@ static enum df_code process_loaded(struct ticket_batch *b, struct df_err *err)
 
 static enum df_code take_due(struct ticket_batch *b, struct df_err *err)
 {
-    bool set_aside = false;
+    bool none = false;
     enum df_code code = DF_OK;
 
     b->careful = !b->oversized && ticket_care_needed(b);
@@ -233,8 +233,8 @@ static enum df_code take_due(struct ticket_batch *b, struct df_err *err)
                             (long long)max_payload_bytes(b)),
             false, err);
     if (b->careful)
-        code = ticket_care_mark(b, &set_aside, err);
-    if (code != DF_OK || set_aside)
+        code = ticket_care_mark(b, &none, err);
+    if (code != DF_OK || none)
         return code;
     code = read_store(b, run_load, err);
     return code == DF_OK ? process_loaded(b, err) : code;

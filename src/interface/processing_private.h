@@ -173,7 +173,7 @@ struct ticket_batch {
     struct df_arena kept;    /* for the outcome: problems, returns, acks */
     struct df_arena params;  /* of the outcome's transaction */
 
-    uint32_t own;    /* shards that the outcome's transaction found as they were */
+    uint32_t own;    /* shards that a transaction found as they were */
     uint32_t shards; /* from which tickets are claimed, and their epochs */
     int64_t epochs[DF_SHARDS];
     struct ticket_cursor cursor;
@@ -217,8 +217,9 @@ void ticket_care_lost(struct df_interface *i, uint32_t unclean);
 enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* Whether the tickets that were found are to be taken with care. */
 bool ticket_care_needed(struct ticket_batch *b);
-/* Marks the first of them, before they are read. *ret_set_aside: one was given up instead. */
-enum df_code ticket_care_mark(struct ticket_batch *b, bool *ret_set_aside,
+/* Marks the first of them, before they are read. *ret_none: none is to be read, since one was given
+ * up instead, or shards were lost. */
+enum df_code ticket_care_mark(struct ticket_batch *b, bool *ret_none,
                               struct df_err *err) DF_MUST_CHECK;
 /* With the outcomes of b->tickets, in their transaction, and after its commit. */
 enum df_code ticket_care_clear(struct df_db *db, struct ticket_batch *b,

@@ -215,6 +215,42 @@ static void what_is_told_of_twice_is_entered_once(void **state)
     df_shards_free(other);
 }
 
+static void add_due(const char *doc)
+{
+    char sql[100];
+
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT Id FROM TB_TICKET_INTERFACE WHERE BusinessDocId = '%s'", doc);
+    b->due[b->due_count++] = (struct ticket_cursor){.id = count_of(sql), .version = 1};
+}
+
+/* It is no failure: nothing else in the writer's group has to run again. */
+static void who_lost_a_shard_marks_nothing_and_goes_on_with_the_others(void **state)
+{
+    bool none = false;
+    char sql[100];
+
+    (void)state;
+    assert_ok(ticket_care_begin(b, &err), &err);
+    add_due("D1");
+    add_due("D2");
+    unsigned lost = ticket_shard(b->due[0].id);
+    (void)snprintf(sql, sizeof(sql), "UPDATE WorkShards SET Epoch = Epoch + 1 WHERE Shard = %u",
+                   lost);
+    script(sql);
+    assert_ok(ticket_care_mark(b, &none, &err), &err);
+    assert_true(none);
+    assert_int_equal(count_of("SELECT COUNT(*) FROM WorkMarks"), 0);
+    assert_int_equal(b->due_count, 0);
+    assert_int_equal(b->care.shards, DF_SHARDS_ALL & ~(UINT32_C(1) << lost));
+
+    b->shards = b->care.shards;
+    add_due("D2");
+    assert_ok(ticket_care_mark(b, &none, &err), &err);
+    assert_false(none);
+    assert_int_equal(count_of("SELECT COUNT(*) FROM WorkMarks"), 1);
+}
+
 /* --- tickets that are not read ---------------------------------------------------------------- */
 
 static void only_the_payload_that_was_found_is_refused(void **state)
@@ -222,9 +258,7 @@ static void only_the_payload_that_was_found_is_refused(void **state)
     double before = counted("rejected");
 
     (void)state;
-    b->due[b->due_count++] = (struct ticket_cursor){
-        .id = count_of("SELECT Id FROM TB_TICKET_INTERFACE WHERE BusinessDocId = 'D7'"),
-        .version = 1};
+    add_due("D7");
     script("UPDATE TB_TICKET_INTERFACE SET PayloadVersion = 2 WHERE BusinessDocId = 'D7'");
     assert_ok(ticket_refuse_unread(b, WHY, false, &err), &err);
     assert_int_equal(count_of("SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE Status = 'Error'"),
@@ -245,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_EACH(what_is_to_be_handed_over_is_reset_before),
         ON_EACH(what_is_told_of_twice_is_entered_once),
+        ON_EACH(who_lost_a_shard_marks_nothing_and_goes_on_with_the_others),
         ON_EACH(only_the_payload_that_was_found_is_refused),
     };
     return testdb_run_tests("care", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
