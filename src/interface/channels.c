@@ -132,6 +132,7 @@ static void set_channels(struct df_interface *i)
         .name = "ticket-return",
         .id_type = DF_INT,
         DF_CHANNEL_OUTBOX(ticket_return),
+        .lock = &df_q_return_lock,
         .mirror = &df_q_return_mirror,
         .build = build_return,
         .own_target = o->settings.ticket_return_url,

@@ -46,7 +46,27 @@
 --       OR (COALESCE(c.TargetUrl, '') = '' AND CAST(:own AS INT) = 1)
 
 -- --- the state of returns, in their tickets ---
--- Tickets are locked in the order of their ids, as by gateway_lock.
+-- Tickets are locked in the order of their ids, as by gateway_lock; and before their returns, as by who replaces a ticket
+-- and then its return. So the tickets that return_mirror writes are locked before anything is settled.
+
+-- name: return_lock
+-- dialect: sqlite
+SELECT 1 AS Id WHERE :ids IS NULL;
+-- dialect: postgres
+SELECT t.Id
+FROM TB_TICKET_RETURN_OUTBOX AS o
+JOIN TB_TICKET_INTERFACE AS t ON t.BusinessEntity = o.BusinessEntity AND t.BusinessDocId = o.BusinessDocId
+ AND t.PhaseCode = o.PhaseCode
+WHERE o.Id IN EACH_INT(:ids)
+ORDER BY t.Id
+FOR UPDATE OF t;
+-- dialect: sqlserver
+SELECT t.Id
+FROM TB_TICKET_RETURN_OUTBOX AS o
+JOIN TB_TICKET_INTERFACE AS t WITH (UPDLOCK, ROWLOCK) ON t.BusinessEntity = o.BusinessEntity
+ AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode
+WHERE o.Id IN EACH_INT(:ids)
+ORDER BY t.Id;
 
 -- name: return_mirror
 UPDATE TB_TICKET_INTERFACE

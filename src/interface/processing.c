@@ -50,17 +50,17 @@ static void read_due(void *arg, struct df_result *r)
 {
     struct finding *f = arg;
     struct ticket_batch *b = f->b;
-    int64_t id = df_col_int(r, process_due_Id);
     int64_t size = df_col_int(r, process_due_PayloadBytes);
     bool fits = size <= max_payload_bytes(b);
 
     b->more = b->more || (b->due_count > 0 && (!fits || f->bytes + size > CLAIM_BYTES));
     if (b->more)
         return;
-    if (!fits) /* an oversized ticket is handled alone */
-        b->oversized = id;
+    b->oversized = !fits; /* it is handled alone */
     b->due[b->due_count++] =
-        (struct ticket_cursor){.due_ms = df_col_time(r, process_due_NextAttemptAt), .id = id};
+        (struct ticket_cursor){.due_ms = df_col_time(r, process_due_NextAttemptAt),
+                               .id = df_col_int(r, process_due_Id),
+                               .version = df_col_int(r, process_due_PayloadVersion)};
     b->more = !fits || b->due_count == TICKET_CLAIM_MAX;
     f->bytes += size;
 }
@@ -77,7 +77,7 @@ static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err
     struct df_value now = df_time(df_wall_ms(b->i->opt.clock));
 
     b->due_count = 0;
-    b->oversized = 0;
+    b->oversized = false;
     b->more = false;
     b->next_due_ms = -1;
     df_arena_reset(&b->claimed);
@@ -220,21 +220,21 @@ static enum df_code process_loaded(struct ticket_batch *b, struct df_err *err)
 
 static enum df_code take_due(struct ticket_batch *b, struct df_err *err)
 {
-    bool set_aside = false;
+    bool none = false;
     enum df_code code = DF_OK;
 
     b->careful = !b->oversized && ticket_care_needed(b);
     b->claimed_ms = df_mono_ms(b->i->opt.clock);
     if (b->oversized)
         return ticket_refuse_unread(
-            b, b->oversized,
+            b,
             df_arena_printf(&b->claimed,
                             "the payload is larger than %lld bytes: it is not processed",
                             (long long)max_payload_bytes(b)),
             false, err);
     if (b->careful)
-        code = ticket_care_mark(b, &set_aside, err);
-    if (code != DF_OK || set_aside)
+        code = ticket_care_mark(b, &none, err);
+    if (code != DF_OK || none)
         return code;
     code = read_store(b, run_load, err);
     return code == DF_OK ? process_loaded(b, err) : code;
@@ -290,16 +290,15 @@ static int64_t process_batch(void *arg)
 {
     struct ticket_batch *b = arg;
     struct df_err err = DF_ERR_INIT;
-    bool with_care = false;
 
     enum df_code code = ticket_health_flush(b, &err);
     b->shards = df_shards_mine(b->i->shards, b->epochs);
-    if (code == DF_OK && b->shards) {
+    if (code == DF_OK)
         code = ticket_care_begin(b, &err);
-        with_care = b->care.shards != 0;
-        b->shards = with_care ? b->care.shards : b->shards;
-        if (code == DF_OK)
-            code = process_due(b, &err);
+    bool with_care = b->care.shards != 0;
+    b->shards = with_care ? b->care.shards : b->shards;
+    if (code == DF_OK && b->shards) {
+        code = process_due(b, &err);
         if (code == DF_OK && with_care && (!b->more || b->care.left == 0))
             code = ticket_care_end(b, &err);
     }

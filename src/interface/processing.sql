@@ -11,20 +11,20 @@
 -- fetching it.
 -- name: process_due
 -- dialect: sqlite
-SELECT Id, LENGTH(CAST(RawPayloadJson AS BLOB)) AS PayloadBytes, NextAttemptAt
+SELECT Id, PayloadVersion, LENGTH(CAST(RawPayloadJson AS BLOB)) AS PayloadBytes, NextAttemptAt
 FROM TB_TICKET_INTERFACE
 WHERE NextAttemptAt <= :now AND (NextAttemptAt, Id) > (:after, :after_id) AND ((:shards >> (Id & 15)) & 1) = 1
 ORDER BY NextAttemptAt, Id
 LIMIT :limit;
 -- dialect: postgres
-SELECT Id, OCTET_LENGTH(RawPayloadJson) AS PayloadBytes, NextAttemptAt
+SELECT Id, PayloadVersion, OCTET_LENGTH(RawPayloadJson) AS PayloadBytes, NextAttemptAt
 FROM TB_TICKET_INTERFACE
 WHERE NextAttemptAt <= :now AND (NextAttemptAt, Id) > (:after, :after_id)
   AND ((CAST(:shards AS BIGINT) >> CAST(Id & 15 AS INT)) & 1) = 1
 ORDER BY NextAttemptAt, Id
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Id, DATALENGTH(RawPayloadJson), NextAttemptAt
+SELECT TOP (:limit) Id, PayloadVersion, DATALENGTH(RawPayloadJson), NextAttemptAt
 FROM TB_TICKET_INTERFACE
 WHERE NextAttemptAt <= :now AND NextAttemptAt >= :after AND (NextAttemptAt > :after OR Id > :after_id)
   AND (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), Id % 16)) % 2 = 1
@@ -89,12 +89,13 @@ SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due
     TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = :counted, TargetMark = :mark
 WHERE Id = :id AND PayloadVersion = :version;
 
--- A ticket that is not read. Without RETURNING, for which SQLite would hold the payload in memory once more.
+-- A ticket that is not read, unless it has another payload by now. Without RETURNING, for which SQLite would hold the
+-- payload in memory once more.
 -- name: process_refuse
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = NULL, ProcessingSince = NULL,
     TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = NULL, TargetMark = NULL
-WHERE Id = :id AND NextAttemptAt IS NOT NULL;
+WHERE Id = :id AND PayloadVersion = :version AND NextAttemptAt IS NOT NULL;
 
 -- name: process_show
 UPDATE TB_TICKET_INTERFACE

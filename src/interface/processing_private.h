@@ -157,6 +157,7 @@ struct ticket_care {
 struct ticket_cursor {
     int64_t due_ms;
     int64_t id;
+    int64_t version; /* of a due ticket: its payload's */
 };
 
 #define TICKET_CURSOR_START                                                                        \
@@ -172,7 +173,7 @@ struct ticket_batch {
     struct df_arena kept;    /* for the outcome: problems, returns, acks */
     struct df_arena params;  /* of the outcome's transaction */
 
-    uint32_t own;    /* shards that the outcome's transaction found as they were */
+    uint32_t own;    /* shards that a transaction found as they were */
     uint32_t shards; /* from which tickets are claimed, and their epochs */
     int64_t epochs[DF_SHARDS];
     struct ticket_cursor cursor;
@@ -180,7 +181,7 @@ struct ticket_batch {
     size_t due_count;
     bool more;          /* there may be more behind them */
     bool careful;       /* they have marks */
-    int64_t oversized;  /* id of a ticket whose payload is too large; 0: none */
+    bool oversized;     /* there is one, whose payload is too large */
     int64_t claimed_ms; /* monotonic */
     bool shown;         /* the tickets in hand were written as Processing */
 
@@ -199,9 +200,9 @@ struct ticket_batch {
 /* --- ticket_outcome.c --- */
 /* Writes the outcomes of b->tickets, then logs, counts and wakes. */
 enum df_code ticket_write_outcomes(struct ticket_batch *b, struct df_err *err) DF_MUST_CHECK;
-/* Writes Error for a person for a ticket that is not read. */
-enum df_code ticket_refuse_unread(struct ticket_batch *b, int64_t id, struct df_str why,
-                                  bool given_up, struct df_err *err) DF_MUST_CHECK;
+/* Writes Error for a person for the first of the due tickets, which is not read. */
+enum df_code ticket_refuse_unread(struct ticket_batch *b, struct df_str why, bool given_up,
+                                  struct df_err *err) DF_MUST_CHECK;
 /* Writes Processing for the tickets in hand, if they have been in hand for a second. */
 enum df_code ticket_show(struct ticket_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* In a transaction: locks the shards that tickets are claimed from. *ret: those that still are as
@@ -216,8 +217,9 @@ void ticket_care_lost(struct df_interface *i, uint32_t unclean);
 enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err) DF_MUST_CHECK;
 /* Whether the tickets that were found are to be taken with care. */
 bool ticket_care_needed(struct ticket_batch *b);
-/* Marks the first of them, before they are read. *ret_set_aside: one was given up instead. */
-enum df_code ticket_care_mark(struct ticket_batch *b, bool *ret_set_aside,
+/* Marks the first of them, before they are read. *ret_none: none is to be read, since one was given
+ * up instead, or shards were lost. */
+enum df_code ticket_care_mark(struct ticket_batch *b, bool *ret_none,
                               struct df_err *err) DF_MUST_CHECK;
 /* With the outcomes of b->tickets, in their transaction, and after its commit. */
 enum df_code ticket_care_clear(struct df_db *db, struct ticket_batch *b,

@@ -289,7 +289,10 @@ enum df_code ticket_accept_all(struct df_db *db, struct df_interface *i,
             code = accept_tickets(db, i, &all[n], 1, err);
         return code;
     }
-    /* In the order of their keys all transactions lock them. */
+    /* In the order of their keys all transactions that accept lock them. Others lock tickets by id.
+     * To do the same here would take one more query for every group, though most tickets are new.
+     * A deadlock with them needs two replaced tickets in one group, and two of the same in the
+     * other transaction at that moment; the store then runs the group again. */
     qsort(all, count, sizeof(struct ticket_acceptance *), compare_keys);
     for (size_t n = 1; n < count; n++) {
         if (compare_keys(&all[n - 1], &all[n]) == 0)

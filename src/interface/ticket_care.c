@@ -63,34 +63,47 @@ static void release_shards(struct ticket_batch *b)
     c->held &= ~over;
 }
 
+/* They are entered before the loop hears of them, which leaves them. */
 void ticket_care_lost(struct df_interface *i, uint32_t unclean)
 {
-    uint32_t added = unclean & ~atomic_fetch_or(&i->lost_shards, unclean);
-
     for (unsigned s = 0; s < DF_SHARDS; s++) {
-        if (added >> s & 1)
+        if (unclean >> s & 1)
             df_shards_enter(i->shards, s);
+    }
+    uint32_t known = unclean & atomic_fetch_or(&i->lost_shards, unclean);
+    for (unsigned s = 0; s < DF_SHARDS; s++) {
+        if (known >> s & 1)
+            df_shards_leave(i->shards, s);
     }
 }
 
+/*
+ * b->shards was read before: what it names was told of. What is owned is read after: what was told
+ * of, and is not owned by then, was lost. Shards that are to be handed over stay until they are
+ * reset and the pass with care is over.
+ */
 static void take_lost(struct ticket_batch *b)
 {
     struct ticket_care *c = &b->care;
     uint32_t lost = atomic_exchange(&b->i->lost_shards, 0);
+    int64_t epochs[DF_SHARDS];
+    uint32_t owned = df_shards_owned(b->i->shards, epochs);
 
-    for (unsigned s = 0; s < DF_SHARDS; s++) {
-        if (lost & c->held & UINT32_C(1) << s) /* lost, and taken once more */
-            df_shards_leave(b->i->shards, s);
-    }
     if (lost) {
-        c->held |= lost;
         c->reset |= lost;
         c->shards |= lost;
         c->left = CAREFUL_TICKETS;
         b->cursor = (struct ticket_cursor)TICKET_CURSOR_START;
     }
-    c->reset &= b->shards;
-    c->shards &= b->shards;
+    c->reset &= owned;
+    c->shards &= owned;
+    for (unsigned s = 0; s < DF_SHARDS; s++) {
+        if (lost & c->held & UINT32_C(1) << s) /* lost, and taken once more */
+            df_shards_leave(b->i->shards, s);
+        if ((c->reset | c->shards) >> s & 1)
+            b->epochs[s] = epochs[s];
+    }
+    c->held |= lost;
 }
 
 enum df_code ticket_care_begin(struct ticket_batch *b, struct df_err *err)
@@ -135,18 +148,28 @@ bool ticket_care_needed(struct ticket_batch *b)
 static enum df_code run_mark(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct ticket_batch *b = (struct ticket_batch *)job;
-    uint32_t own;
-    enum df_code code = ticket_lock_shards(db, b, b->shards, &own, err);
+    enum df_code code = ticket_lock_shards(db, b, b->shards, &b->own, err);
 
-    if (code == DF_OK && own != b->shards)
-        code = df_err_set(err, DF_E_DB_CONFLICT, "shards of tickets have another owner");
-    if (code != DF_OK)
+    if (code != DF_OK || b->own != b->shards)
         return code;
     df_arena_reset(&b->params);
     struct df_str *keys = DF_ARENA_ARRAY(&b->params, struct df_str, b->due_count);
     for (size_t i = 0; i < b->due_count; i++)
         keys[i] = mark_key(&b->params, b->due[i].id);
     return df_marks_add(db, TICKET_CHANNEL, keys, b->due_count, df_wall_ms(b->i->opt.clock), err);
+}
+
+/* Some of the shards have another owner by now: nothing was marked, and what is in hand is left.
+ * The next pass begins at the first ticket of the others. */
+static void leave_lost(struct ticket_batch *b)
+{
+    uint32_t lost = b->shards & ~b->own;
+
+    df_shards_doubt(b->i->shards, lost);
+    b->care.shards &= ~lost;
+    b->due_count = 0;
+    b->more = true;
+    b->cursor = (struct ticket_cursor)TICKET_CURSOR_START;
 }
 
 /* At most CAREFUL_MAX, and tickets with a mark alone. */
@@ -162,22 +185,26 @@ static void take_fewer(struct ticket_batch *b)
     b->due_count = count;
 }
 
-enum df_code ticket_care_mark(struct ticket_batch *b, bool *ret_set_aside, struct df_err *err)
+enum df_code ticket_care_mark(struct ticket_batch *b, bool *ret_none, struct df_err *err)
 {
     struct ticket_care *c = &b->care;
 
     take_fewer(b);
     c->left -= c->left < b->due_count ? c->left : b->due_count;
     struct ticket_mark *m = find_mark(c, b->due[0].id);
-    *ret_set_aside = m && m->taken >= DF_MARKS_MAX;
-    if (*ret_set_aside) {
-        enum df_code code = ticket_refuse_unread(b, m->id, GIVEN_UP_WHY, true, err);
+    *ret_none = m && m->taken >= DF_MARKS_MAX;
+    if (*ret_none) {
+        enum df_code code = ticket_refuse_unread(b, GIVEN_UP_WHY, true, err);
         if (code == DF_OK)
             drop_mark(c, b->due[0].id);
         return code;
     }
     b->job = (struct df_job){.run = run_mark};
-    return df_store_write_wait(b->i->opt.store, &b->job, err);
+    enum df_code code = df_store_write_wait(b->i->opt.store, &b->job, err);
+    *ret_none = code == DF_OK && b->own != b->shards;
+    if (*ret_none)
+        leave_lost(b);
+    return code;
 }
 
 enum df_code ticket_care_clear(struct df_db *db, struct ticket_batch *b, struct df_err *err)

@@ -256,40 +256,43 @@ enum df_code ticket_write_outcomes(struct ticket_batch *b, struct df_err *err)
 struct refusal {
     struct df_job job;
     struct ticket_batch *b;
-    int64_t id;
+    const struct ticket_cursor *due;
     struct df_str why;
     bool given_up;
+    int64_t written; /* 0: the ticket has another payload by now, or another owner */
 };
 
 static enum df_code run_refusal(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct refusal *f = (struct refusal *)job;
     struct df_value now = df_time(df_wall_ms(f->b->i->opt.clock));
+    int64_t id = f->due->id;
     uint32_t own;
-    enum df_code code = ticket_lock_shards(db, f->b, UINT32_C(1) << ticket_shard(f->id), &own, err);
+    enum df_code code = ticket_lock_shards(db, f->b, UINT32_C(1) << ticket_shard(id), &own, err);
 
+    f->written = 0;
     if (code != DF_OK || !own)
         return code;
-    code =
-        df_db_exec(db,
-                   DF_Q(process_refuse, .error = df_text(f->why), .now = now,
-                        .attempts = df_int(f->b->i->opt.delivery_settings.retry.max_attempts),
-                        .first_failed = f->given_up ? now : df_null(DF_TIME), .id = df_int(f->id)),
-                   NULL, err);
-    struct df_str key = df_arena_printf(&f->b->params, "%lld", (long long)f->id);
+    code = df_db_exec(db,
+                      DF_Q(process_refuse, .error = df_text(f->why), .now = now,
+                           .attempts = df_int(f->b->i->opt.delivery_settings.retry.max_attempts),
+                           .first_failed = f->given_up ? now : df_null(DF_TIME), .id = df_int(id),
+                           .version = df_int(f->due->version)),
+                      &f->written, err);
+    struct df_str key = df_arena_printf(&f->b->params, "%lld", (long long)id);
     return code == DF_OK ? df_marks_clear(db, TICKET_CHANNEL, &key, 1, err) : code;
 }
 
-enum df_code ticket_refuse_unread(struct ticket_batch *b, int64_t id, struct df_str why,
-                                  bool given_up, struct df_err *err)
+enum df_code ticket_refuse_unread(struct ticket_batch *b, struct df_str why, bool given_up,
+                                  struct df_err *err)
 {
     struct refusal f = {
-        .job = {.run = run_refusal}, .b = b, .id = id, .why = why, .given_up = given_up};
-    struct df_log_field fields[] = {DF_FI("id", id)};
+        .job = {.run = run_refusal}, .b = b, .due = &b->due[0], .why = why, .given_up = given_up};
+    struct df_log_field fields[] = {DF_FI("id", b->due[0].id)};
     enum df_code code = df_store_write_wait(b->i->opt.store, &f.job, err);
 
     df_arena_reset(&b->params);
-    if (code != DF_OK)
+    if (code != DF_OK || f.written == 0)
         return code;
     ticket_count_outcome(given_up ? "given_up" : "rejected", 1);
     df_log_write(given_up ? DF_LOG_ERROR : DF_LOG_WARN,

@@ -59,10 +59,21 @@ uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS])
 {
     struct df_shards *s = g->shards;
     df_lock(&s->lock);
-    uint32_t mine = s->stopping || left_ms(s) <= 0 ? 0 : g->owned & ~g->leaving & ~g->doubted;
+    uint32_t mine = g->owned & ~g->leaving & ~g->untold & ~g->doubted;
+    if (s->stopping || left_ms(s) <= 0)
+        mine = 0;
     memcpy(epochs, g->epochs, sizeof(g->epochs));
     df_unlock(&s->lock);
     return mine;
+}
+
+uint32_t df_shards_owned(struct df_shard_group *g, int64_t epochs[DF_SHARDS])
+{
+    df_lock(&g->shards->lock);
+    uint32_t owned = g->owned;
+    memcpy(epochs, g->epochs, sizeof(g->epochs));
+    df_unlock(&g->shards->lock);
+    return owned;
 }
 
 int64_t df_shards_left_ms(struct df_shard_group *g, unsigned shard, int64_t epoch)
@@ -332,6 +343,7 @@ static void apply_changes(struct df_shards *s, const struct shard_turn *t, struc
             continue;
         g->owned = c->take ? g->owned | bit : g->owned & ~bit;
         g->leaving &= ~bit;
+        g->untold |= c->take && c->unclean ? bit : 0;
         g->epochs[c->shard] = c->epoch + 1;
         round->taken[c->group] |= c->take ? bit : 0;
         round->unclean[c->group] |= c->take && c->unclean ? bit : 0;
@@ -416,6 +428,15 @@ static enum df_code write_turn(struct df_shards *s, struct shard_decision *d, st
     return DF_OK;
 }
 
+/* Tells the channel of what a lost owner left, before rows of it are taken. */
+static void tell_unclean(struct df_shard_group *g, uint32_t unclean)
+{
+    g->changed(g->arg, 0, unclean);
+    df_lock(&g->shards->lock);
+    g->untold = 0;
+    df_unlock(&g->shards->lock);
+}
+
 /* Tells the channels whose shards are not what they were. */
 static void tell_channels(struct df_shards *s, const struct round *round)
 {
@@ -424,8 +445,10 @@ static void tell_channels(struct df_shards *s, const struct round *round)
         df_metric_set(
             df_metric_get(&owned_shards, &(struct df_str){g->channel, strlen(g->channel)}),
             __builtin_popcount(g->owned));
+        if (round->unclean[i])
+            tell_unclean(g, round->unclean[i]);
         if (round->revived || round->taken[i] || (g->owned & ~g->leaving) != round->before[i])
-            g->changed(g->arg, round->taken[i], round->unclean[i]);
+            g->changed(g->arg, round->taken[i], 0);
     }
 }
 

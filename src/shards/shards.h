@@ -45,9 +45,10 @@ struct df_shards *df_shards_new(const struct df_shards_options *opt);
 
 /*
  * Before start. `changed` tells that the process may take rows of more shards, or of fewer. `taken`
- * are those that came with the change; `unclean` are those among them whose last owner did not end
- * as it should: what it left as Sending is to be reset, and one of its rows may have been the
- * cause. Called on the thread of the shards, and by start, without a lock held.
+ * are those that came with the change. Those among them whose last owner did not end as it should
+ * are told by a call of their own before, as `unclean`, when none of their rows can be taken yet:
+ * what that owner left as Sending is to be reset, and one of its rows may have been the cause.
+ * Called on the thread of the shards, and by start, without a lock held.
  */
 struct df_shard_group *df_shards_add(struct df_shards *s, const char *channel,
                                      void (*changed)(void *arg, uint32_t taken, uint32_t unclean),
@@ -81,6 +82,9 @@ unsigned df_shard_of(struct df_str id);
  * asked for before each call.
  */
 uint32_t df_shards_mine(struct df_shard_group *g, int64_t epochs[DF_SHARDS]);
+/* All shards that this process owns: also those that it is about to hand over, and when no time is
+ * left of the lease. For who has something to end in shards that it has entered. */
+uint32_t df_shards_owned(struct df_shard_group *g, int64_t epochs[DF_SHARDS]);
 /* How long a call that begins now may take, for a row of the shard that was taken under this epoch:
  * to a quarter of the lease before its end. 0 or less: no time is left, or the shard was lost since
  * then. */

@@ -18,6 +18,7 @@ struct df_shard_group {
     /* Guarded by the shards' lock; written by the thread of the shards only. */
     uint32_t owned;
     uint32_t leaving; /* among `owned`: no more rows are taken */
+    uint32_t untold;  /* among `owned`: unclean, and the channel does not know yet */
     int64_t epochs[DF_SHARDS];
     /* Guarded by the lock. */
     uint32_t in_flight[DF_SHARDS];

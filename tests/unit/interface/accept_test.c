@@ -301,6 +301,36 @@ static void who_does_not_process_only_stores(void **state)
     expect("B", AWAITING, 0, 0);
 }
 
+/* As a settlement of returns does first, since who replaces a ticket locks it before its return. */
+static void tickets_are_locked_before_their_returns(void **state)
+{
+    (void)state;
+    if (dialect != DF_POSTGRES)
+        skip(); /* the others have no way to ask what is locked */
+    struct ticket_acceptance *all[] = {make("A", "1", FIT), make("B", "1", FIT)};
+    struct df_db *db = testdb_open(&t);
+    char ids[DF_CHANNEL_IDS_SIZE];
+
+    assert_ok(accept(all, 2), &err);
+    int64_t id = count_of("SELECT Id FROM TB_TICKET_RETURN_OUTBOX WHERE BusinessDocId = 'A'");
+    assert_ok(df_db_begin(db, true, &err), &err);
+    assert_ok(df_db_exec(db,
+                         DF_ANY(interface->channels[CHANNEL_RETURN].lock,
+                                {"ids", df_channel_ids(df_int(id), ids)}),
+                         NULL, &err),
+              &err);
+    assert_int_equal(count_of("WITH free AS (SELECT BusinessDocId FROM TB_TICKET_INTERFACE"
+                              " FOR UPDATE SKIP LOCKED)"
+                              " SELECT COUNT(*) + SUM(CASE WHEN BusinessDocId = 'B' THEN 10 END)"
+                              " FROM free"),
+                     11);
+    assert_int_equal(count_of("WITH free AS (SELECT Id FROM TB_TICKET_RETURN_OUTBOX"
+                              " FOR UPDATE SKIP LOCKED) SELECT COUNT(*) FROM free"),
+                     2);
+    df_db_rollback(db);
+    df_db_close(db);
+}
+
 int main(void)
 {
 #define ON_EACH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -312,6 +342,7 @@ int main(void)
         ON_EACH(two_with_one_key_do_not_go_together),
         ON_EACH(what_the_database_refuses_is_accepted_and_waits),
         ON_EACH(who_does_not_process_only_stores),
+        ON_EACH(tickets_are_locked_before_their_returns),
     };
     return testdb_run_tests("accept", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
 }
