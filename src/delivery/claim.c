@@ -535,7 +535,7 @@ static void claim_ended(struct df_job *job, enum df_code code, const struct df_e
     DF_LIST_EACH (row, &ch->ghosts, link)
         delivery_held_remove(ch, row);
     df_list_move(&over, &ch->ghosts);
-    df_metric_set(ch->in_flight, (double)ch->held);
+    df_metric_set(ch->in_flight, (double)delivery_held_sending(ch));
     delivery_shards_leave(ch, cl->shards);
     ch->is_claiming = false;
     pthread_cond_broadcast(&ch->d->changed);

@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define FIGURES_SHARE    50    /* counting takes no more than this part of the time */
+#define FIGURES_SHARE    20    /* counting takes no more than this part of the time, */
+#define FIGURES_MAX_MS   15000 /* but is no older than this */
 #define PRUNE_EVERY_MS   60000 /* when nothing was left */
 #define PRUNE_ROWS       500   /* deleted in one step, which is a commit */
 #define PRUNE_PAUSE_MS   20    /* least pause between steps; it is four times the step's duration */
@@ -30,7 +31,7 @@ static struct df_metric_family duration_seconds = {
 };
 static struct df_metric_family in_flight_rows = {
     .name = "dataflow_delivery_in_flight",
-    .help = "Rows claimed and not yet settled.",
+    .help = "Rows that are to be sent, or are on their way.",
     .type = DF_GAUGE,
     .labels = {"channel"},
 };
@@ -130,7 +131,8 @@ static void figures_done(struct df_job *job, enum df_code code, const struct df_
     struct df_delivery *d = f->channel->d;
     df_lock(&d->lock);
     int64_t now_ms = delivery_mono_ms(d);
-    f->channel->figures_ms = now_ms + (now_ms - f->begun_ms) * FIGURES_SHARE;
+    int64_t pause_ms = (now_ms - f->begun_ms) * FIGURES_SHARE;
+    f->channel->figures_ms = now_ms + (pause_ms < FIGURES_MAX_MS ? pause_ms : FIGURES_MAX_MS);
     df_unlock(&d->lock);
     free(f);
 }

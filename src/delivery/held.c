@@ -73,6 +73,11 @@ void delivery_held_remove(struct delivery_channel *ch, struct delivery_row *row)
     ch->suspect = ch->suspect && ch->marked > 0;
 }
 
+size_t delivery_held_sending(const struct delivery_channel *ch)
+{
+    return ch->held - ch->ghosts.count - ch->settled.count - ch->settling.rows.count;
+}
+
 size_t delivery_held_room(const struct df_delivery *d, const struct delivery_channel *ch,
                           size_t most)
 {

@@ -99,7 +99,7 @@ void delivery_drop(struct delivery_row *row)
         ch->since_ms = row->was_due_ms < ch->since_ms ? row->was_due_ms : ch->since_ms;
         ch->look_ms = delivery_mono_ms(ch->d);
     }
-    df_metric_set(ch->in_flight, (double)ch->held);
+    df_metric_set(ch->in_flight, (double)delivery_held_sending(ch));
     df_unlock(&ch->d->lock);
     delivery_row_free(row);
 }

@@ -423,7 +423,7 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
         df_list_move(&s->rows, &ch->settled);
         df_list_move(&ch->settled, &s->rows);
     }
-    df_metric_set(ch->in_flight, (double)(ch->held - ch->ghosts.count));
+    df_metric_set(ch->in_flight, (double)delivery_held_sending(ch));
     ch->is_settling = false;
     pthread_cond_broadcast(&ch->d->changed); /* the engine, and df_delivery_stop */
     df_unlock(&ch->d->lock);

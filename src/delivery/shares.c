@@ -71,7 +71,7 @@ static struct delivery_share *tenant_of(struct df_delivery *d, const struct deli
 static bool is_full(const struct delivery_share *s, const struct delivery_row *row)
 {
     size_t taken = s->in_flight + s->promised;
-    size_t held = row->channel->held;
+    size_t held = delivery_held_sending(row->channel);
     size_t free_rows = held < DELIVERY_HELD_MAX ? DELIVERY_HELD_MAX - held : 0;
 
     if (taken == 0)

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 
 import pytest
 from gateway import Gateway
@@ -34,6 +35,12 @@ def ticket(doc, ack=True):
 
 def documents(name, count):
     return [f"{name}_{i:05}" for i in range(count)]
+
+
+def in_flight(server):
+    """Rows that are to be sent, or are on their way."""
+    text = server.anonymous().get("/metrics").body.decode()
+    return sum(float(n) for n in re.findall(r"^dataflow_delivery_in_flight\{[^}]*\} (\S+)$", text, re.M))
 
 
 class World:
@@ -118,7 +125,7 @@ class World:
 
     def rest(self):
         """Nothing is under way: no lease ends while a call is answered."""
-        wait_for(lambda: not any(self.count(c.table, f"{c.prefix}Status = 'Sending'") for c in CHANNELS.values()), "rest", PATIENCE)
+        wait_for(lambda: not any(in_flight(server) for server in self.servers if server.process), "rest", PATIENCE)
 
     def pass_time(self, steps, **step):
         """Hours pass in jumps, and after each of them at least one more try fails."""
