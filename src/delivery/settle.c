@@ -298,13 +298,17 @@ static enum df_code mirror_rows(struct df_db *db, struct delivery_settling *s,
 static enum df_code lock_rows(struct df_db *db, struct delivery_settling *s, struct df_err *err)
 {
     const struct df_channel *c = s->channel->c;
-    struct df_ids ids = df_ids_for(&s->arena, s->rows.count, c->id_type == DF_UUID);
+    struct df_ids ids =
+        df_ids_for(&s->arena, s->rows.count + s->shown_count, c->id_type == DF_UUID);
     const struct delivery_row *r;
 
-    if (!c->lock || s->rows.count == 0)
+    if (!c->lock || s->rows.count + s->shown_count == 0)
         return DF_OK;
     DF_LIST_EACH (r, &s->rows, link)
         df_ids_add(&ids, r->id);
+    for (size_t i = 0; i < s->shown_count; i++)
+        if (s->shown[i].id.ptr)
+            df_ids_add(&ids, s->shown[i].id);
     return df_db_exec(db, DF_ANY(c->lock, {"ids", df_ids_value(&ids)}), NULL, err);
 }
 
