@@ -419,8 +419,8 @@ void delivery_held_add(struct delivery_channel *ch, struct delivery_row *row)
 /* The row is settled or dropped. */
 void delivery_held_remove(struct delivery_channel *ch, struct delivery_row *row)
     DF_REQUIRES(ch->d->lock);
-/* Rows in hand that are to be sent, or are on their way. */
-size_t delivery_held_sending(const struct delivery_channel *ch) DF_REQUIRES(ch->d->lock);
+/* Rows in hand that are to be sent, or are on their way. Under the engine's lock. */
+size_t delivery_held_sending(const struct delivery_channel *ch);
 /* How many rows of the usual size there is memory for, at most `most`. */
 size_t delivery_held_room(const struct df_delivery *d, const struct delivery_channel *ch,
                           size_t most) DF_REQUIRES(d->lock);

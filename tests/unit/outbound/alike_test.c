@@ -194,7 +194,10 @@ static struct df_out_judgement by_delivery(const struct answer *a)
 
     add_row();
     assert_ok(df_store_open(&(struct df_store_options){.settings.url = t.url}, &store, &err), &err);
+    struct df_shards *shards = df_shards_new(&(struct df_shards_options){
+        .store = store, .clock = df_clock_real(), .version = "test", .lease_ms = 60000});
     struct df_delivery *engine = df_delivery_new(&(struct df_delivery_options){
+        .shards = shards,
         .store = store,
         .outbound = &outbound,
         .clock = df_clock_real(),
@@ -207,20 +210,24 @@ static struct df_out_judgement by_delivery(const struct answer *a)
                      .api_key_header = "X-Key"},
         .delivery_settings = {.retry = retry, .lease_ms = 4 * TIMEOUT_MS}});
     df_interface_add_channels(interface, engine);
+    df_shards_start(shards);
     df_delivery_start(engine);
     if (a->way == STOPS)
         await_seen();
     while (a->way != STOPS && testdb_int(db, &row_verdict) < 0)
         (void)usleep(1000);
+    df_shards_stop(shards);
     df_delivery_stop(engine, 0);
     df_outbound_stop(&outbound);
     df_delivery_end(engine);
+    df_shards_end(shards);
     struct df_out_judgement j = {
         (enum df_out_verdict)testdb_int(db, &row_verdict),
         told(df_arena_printf(&arena, "functional-ack %s/ack", base_of(a)))};
     df_interface_stop(interface);
     df_store_close(store);
     df_delivery_free(engine);
+    df_shards_free(shards);
     df_interface_free(interface);
     return j;
 }
