@@ -583,6 +583,20 @@ static enum df_code clear_run(struct df_db *db, struct df_job *job, struct df_er
     return df_marks_clear(db, cl->channel->c->name, ids, count, err);
 }
 
+void delivery_claim_rest(struct delivery_channel *ch)
+{
+    struct delivery_claim *cl = &ch->claim;
+    struct df_err err = DF_ERR_INIT;
+
+    assert(!ch->is_claiming);
+    if (!cl->care.begun)
+        return;
+    cl->job = (struct df_job){.run = clear_run};
+    if (df_store_write_wait(ch->d->opt.store, &cl->job, &err) != DF_OK)
+        df_log_warn("DeliveryCycleFailed", "%s", err.detail);
+    delivery_care_end(&cl->care);
+}
+
 static void give_up_suspects(struct delivery_claim *cl)
 {
     struct delivery_row *row;

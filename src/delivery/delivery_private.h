@@ -390,6 +390,8 @@ void delivery_plan_settled(struct delivery_channel *ch, const struct df_list *ro
 /* Starts the claim that was planned. Takes the lock. */
 void delivery_claim_start(struct delivery_channel *ch);
 void delivery_care_end(struct delivery_care *care);
+/* Clears the marks that are left when the engine's thread has ended. */
+void delivery_claim_rest(struct delivery_channel *ch);
 /* df_shards_leave for each of these. */
 void delivery_shards_leave(struct delivery_channel *ch, uint32_t shards);
 

@@ -294,8 +294,10 @@ void df_delivery_end(struct df_delivery *d)
         df_unlock(&d->lock);
         df_thread_join(&d->thread);
     }
-    for (size_t i = 0; i < d->channel_count; i++)
+    for (size_t i = 0; i < d->channel_count; i++) {
         delivery_settle_rest(d->channels[i]);
+        delivery_claim_rest(d->channels[i]);
+    }
     delivery_health_end(d);
 }
 
